@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the wanted state of a load balancer to services and checks.
+
+Pure functions; what a node must refuse by itself, because a mistake would
+reach the fabric, is checked here a second time.
+"""
+
+import dataclasses
+import ipaddress
+
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """What this node lets no wanted state do."""
+
+    vip_networks: tuple
+    denied_networks: tuple
+    own_addresses: frozenset
+
+
+@dataclasses.dataclass(frozen=True)
+class Plan:
+    """What one load balancer needs on a node.
+
+    ``services``: datapath.Key → tuple of datapath.Member.
+    ``checks``: list of checks_file.Check.
+    ``monitored``: member id → (datapath.Key, address), of the members whose
+    health is checked.
+    """
+
+    vip: str
+    services: dict
+    checks: list
+    monitored: dict
+
+
+def expected_codes(text):
+    """``"200"``, ``"200,202"``, ``"200-204"`` or a mixture as ranges.
+
+    :raises Refused: it is none of these.
+    """
+    ranges = []
+    for part in str(text).split(','):
+        first, _, last = part.strip().partition('-')
+        try:
+            low, high = int(first), int(last or first)
+        except ValueError:
+            low, high = 1, 0
+        if not 100 <= low <= high <= 599:
+            raise errors.Refused(
+                'expected_codes', f'{text!r} is not a code, a list or a '
+                'range of HTTP status codes', 'use for example 200,202-204')
+        ranges.append((low, high))
+    return tuple(ranges)
+
+
+def check(monitor, member):
+    """The check of a member that its pool's health monitor asks for."""
+    http = None
+    if monitor['type'] == 'HTTP':
+        http = checks_file.HttpOptions(
+            method=monitor['http_method'], path=monitor['url_path'],
+            version=f'{float(monitor["http_version"]):.1f}',
+            host=monitor['domain_name'],
+            expected_codes=expected_codes(monitor['expected_codes']))
+    return checks_file.Check(
+        type=monitor['type'].lower(),
+        address=member['monitor_address'] or member['address'],
+        port=member['monitor_port'] or member['protocol_port'],
+        delay=monitor['delay'], timeout=monitor['timeout'],
+        rise=monitor['max_retries'], fall=monitor['max_retries_down'],
+        http=http)
+
+
+def _refuse_address(name, text, limits):
+    address = ipaddress.ip_address(text)
+    if text in limits.own_addresses:
+        raise errors.Refused(name, f'{text} is an address of an LB node',
+                             'use the address of a server')
+    for network in limits.denied_networks:
+        if address.version == network.version and address in network:
+            raise errors.Refused(name, f'{text} lies in {network}, where no '
+                                 'member may be', 'use another address')
+
+
+def plan(document, limits):
+    """What a load balancer needs on this node.
+
+    :raises Refused: the node must not do it.
+    """
+    vip = document['vip_address']
+    address = ipaddress.ip_address(vip)
+    if not any(address in network for network in limits.vip_networks):
+        raise errors.Refused(
+            'vip_address', f'{vip} is outside [vip] allowed_networks of '
+            'this node', 'configure all nodes and the API alike')
+    result = Plan(vip, {}, [], {})
+    if not document['admin_state_up']:
+        return result
+    for listener in document['listeners'].values():
+        if not listener['admin_state_up']:
+            continue
+        for pool in spec.pools_of(document, listener):
+            if pool['admin_state_up']:
+                _plan_service(result, listener, pool, limits)
+    return result
+
+
+def _plan_service(result, listener, pool, limits):
+    key = datapath.Key(result.vip, listener['protocol'],
+                       listener['protocol_port'])
+    monitor = pool['healthmonitor']
+    members = []
+    for member_id, member in pool['members'].items():
+        _refuse_address('address', member['address'], limits)
+        check_id = 0
+        if monitor and monitor['admin_state_up'] and member['admin_state_up']:
+            if member['monitor_address']:
+                _refuse_address('monitor_address', member['monitor_address'],
+                                limits)
+            wanted = check(monitor, member)
+            result.checks.append(wanted)
+            result.monitored[member_id] = (key, member['address'])
+            check_id = int(wanted.key, 16)
+        members.append(datapath.Member(member['address'], member['weight'],
+                                       check_id, member['admin_state_up']))
+    result.services[key] = tuple(sorted(members))

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One pass of the node: make datapath, checks and announcements as wanted.
+
+The order is the contract: packets must find a service before the fabric
+sends them, and the fabric must have stopped before a service goes.
+
+1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
+2. set the services (a table switches by one store, see the library);
+3. write the checks file;
+4. delete services that are not wanted;
+5. announce every VIP with at least one member that takes traffic.
+"""
+
+import dataclasses
+import time
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.common import errors
+
+LOG = logging.getLogger(__name__)
+
+# Seconds to wait for ExaBGP to take a withdrawal before services go anyway:
+# if it does not answer, its sessions and with them the routes are gone.
+WITHDRAW_TIMEOUT = 3.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Wanted:
+    """What the controller wants of this node.
+
+    ``load_balancers``: id → (generation, document).
+    """
+
+    as_of: int
+    load_balancers: dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a pass has made true; ``synced`` as in NodesEndpoint.report."""
+
+    wanted: Wanted
+    synced: dict
+    plans: dict
+
+
+class Reconciler:
+    """Holds nothing but the ways to the three things it reconciles."""
+
+    def __init__(self, conf, files, dataplane, announce, limits):
+        self._files = files
+        self._datapath = dataplane
+        self._announce = announce
+        self._limits = limits
+        self._slots = conf.datapath.slots
+        self._grace = conf.agent.withdraw_grace
+
+    def reconcile(self, wanted, ready):
+        """One pass over everything.
+
+        A load balancer that cannot be done is reported with its error and
+        keeps what it has; the others go on.
+
+        :param ready: packets can be sent on; see ``announce``.
+        :raises OSError: datapath or files cannot be reached at all.
+        """
+        plans, failed = {}, {}
+        for key, (_, document) in wanted.load_balancers.items():
+            try:
+                plans[key] = forwarding.plan(document, self._limits())
+            except (errors.Refused, ValueError) as error:
+                failed[key] = str(error)
+        vips_kept = {wanted.load_balancers[key][1]['vip_address']
+                     for key in failed}
+        stale = self._stale(plans, vips_kept)
+        self._withdraw({plan.vip for plan in plans.values()
+                        if plan.services} | vips_kept)
+        self._set_services(plans, failed)
+        self._write_checks(plans, failed)
+        if stale:
+            self._datapath.delete_services(stale)
+        self.announce(ready)
+        synced = {key: {'generation': generation, 'error': failed.get(key)}
+                  for key, (generation, _) in wanted.load_balancers.items()}
+        return Outcome(wanted, synced, plans)
+
+    def _stale(self, plans, vips_kept):
+        wanted = {key for plan in plans.values() for key in plan.services}
+        return [service.key for service in self._datapath.services()
+                if service.key not in wanted
+                and service.key.address not in vips_kept]
+
+    def _withdraw(self, vips):
+        """Withdraw every VIP that is not one of these."""
+        before = self._announce.wanted()
+        after = {prefix: hop for prefix, hop in before.items()
+                 if str(prefix.network_address) in vips}
+        if not self._announce.set(after):
+            return
+        gone = before.keys() - after.keys()
+        LOG.info('Withdrawing %s.', ', '.join(map(str, gone)))
+        deadline = time.monotonic() + WITHDRAW_TIMEOUT
+        while time.monotonic() < deadline:
+            status = self._announce.status()
+            if status is None or not gone & status.announced:
+                break
+            time.sleep(0.02)
+        else:
+            LOG.warning('ExaBGP has not confirmed the withdrawal of %s '
+                        'within %s s.', ', '.join(map(str, gone)),
+                        WITHDRAW_TIMEOUT)
+        time.sleep(self._grace)
+
+    def _set_services(self, plans, failed):
+        for load_balancer_id, plan in plans.items():
+            for key, members in plan.services.items():
+                try:
+                    if self._datapath.set_service(key, members, self._slots):
+                        LOG.info('Service %s %s:%s has %s members.',
+                                 key.protocol, key.address, key.port,
+                                 len(members))
+                except datapath.DatapathError as error:
+                    LOG.error('Service %s %s:%s: %s', key.protocol,
+                              key.address, key.port, error.text)
+                    failed[load_balancer_id] = (
+                        f'{key.protocol} {key.address}:{key.port}: '
+                        f'{error.text}')
+
+    def _write_checks(self, plans, failed):
+        """Write all checks that the health checker takes.
+
+        It refuses a file as a whole, so that one load balancer with a bad
+        check would freeze the checks of all: each is tried alone first.
+        """
+        checks = []
+        for load_balancer_id, plan in plans.items():
+            try:
+                checks_file.build_document(plan.checks)
+            except checks_file.ChecksFileError as error:
+                failed[load_balancer_id] = f'health monitor: {error}'
+            else:
+                checks += plan.checks
+        if checks_file.write(self._files.checks, checks):
+            LOG.info('Checks file written with %s checks.', len(checks))
+
+    def announce(self, ready):
+        """Announce every VIP with a member that takes traffic, no other.
+
+        :param ready: False while it is not known where packets go or what
+            is wanted: what is announced may then only become less.
+        """
+        able = {f'{service.key.address}/32'
+                for service in self._datapath.services() if service.enabled}
+        if not ready:
+            able &= set(map(str, self._announce.wanted()))
+        wanted = {}
+        for prefix in able:
+            try:
+                self._announce.check(prefix)
+            except announcements.AnnouncementError as error:
+                LOG.error('Not announced: %s', error)
+            else:
+                wanted[prefix] = None
+        if self._announce.set(wanted):
+            LOG.info('Announcing %s.', ', '.join(sorted(wanted)) or 'nothing')
+
+    def members(self, outcome):
+        """What the datapath says of every monitored member.
+
+        :returns: load balancer id → {member id: "up" | "down" | "unknown"}.
+        """
+        states = {}
+        result = {}
+        for load_balancer_id, plan in outcome.plans.items():
+            mine = result.setdefault(load_balancer_id, {})
+            for member_id, (key, address) in plan.monitored.items():
+                if key not in states:
+                    states[key] = {
+                        member.address: member
+                        for member in self._members(key)}
+                mine[member_id] = _state(states[key].get(address))
+        return result
+
+    def _members(self, key):
+        try:
+            return self._datapath.members(key)
+        except datapath.DatapathError:
+            return []
+
+
+def _state(member):
+    if member is None or not member.known:
+        return 'unknown'
+    return 'up' if member.healthy else 'down'

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node agent: two threads, one that talks and one that does.
+
+The *link* fetches what the node should have and reports what it has; the
+*worker* makes it true and looks after uplink and announcements. A
+controller that does not answer thus never delays the withdrawal of a VIP.
+"""
+
+import json
+import threading
+
+from oslo_log import log as logging
+import oslo_messaging
+import pbr.version
+
+from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import bell
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import files as node_files
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.agent import uplink
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import rpc
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at uplink, tables and announcements when nobody
+# rings.
+TICK = 1.0
+# Seconds between two whole passes without a change from the controller:
+# they mend what somebody else has changed on the node.
+FULL_PASS = 10.0
+
+
+class BellEndpoint:
+    """RPC endpoint that the controller rings."""
+
+    target = oslo_messaging.Target(namespace=rpc.BELL_NAMESPACE,
+                                   version=rpc.VERSION)
+
+    def __init__(self, heard):
+        self._heard = heard
+
+    def changed(self, context):
+        self._heard()
+
+
+class Agent:
+    """Wires the parts together; ``run`` until told to stop."""
+
+    def __init__(self, conf):
+        self._conf = conf
+        self._files = node_files.NodeFiles(conf)
+        self._files.make()
+        self._uplink = uplink.Uplink(conf.agent.uplink,
+                                     conf.agent.outer_source)
+        self._datapath = self._files.open_datapath(create=True)
+        self._announce = announcements.Announcements(
+            conf.agent.run_directory,
+            options.networks(conf, 'vip', 'allowed_networks'))
+        self._reconciler = reconcile.Reconciler(
+            conf, self._files, self._datapath, self._announce, self._limits)
+        self._stop = threading.Event()
+        self._work = threading.Event()
+        self._talk = threading.Event()
+        self._done = threading.Condition()
+        self._wanted = self._load_wanted()
+        self._outcome = None
+        self._uplink_state = None
+        self._reported_members = None
+        transport = rpc.transport(conf)
+        self._controller = rpc.NodesClient(transport)
+        self._server = rpc.server(transport, rpc.NODE_TOPIC, conf.host,
+                                  [BellEndpoint(self._talk.set)])
+
+    def stop(self):
+        """Ask ``run`` to return. Forwarding goes on without us."""
+        self._stop.set()
+        self._work.set()
+        self._talk.set()
+
+    def run(self):
+        """Serve until ``stop`` is called."""
+        self._update_uplink()
+        bell.listen(self._files.bell, self._work.set)
+        worker = threading.Thread(target=self._worker, name='worker')
+        worker.start()
+        self._server.start()
+        LOG.info('Agent %s serves.', self._conf.host)
+        self._link()
+        self._server.stop()
+        self._server.wait()
+        worker.join()
+        LOG.info('Agent %s has stopped; the kernel goes on forwarding.',
+                 self._conf.host)
+
+    def _limits(self):
+        conf = self._conf
+        return forwarding.Limits(
+            tuple(options.networks(conf, 'vip', 'allowed_networks')),
+            tuple(options.networks(conf, 'members', 'denied_networks')),
+            self._uplink.own_addresses())
+
+    # Uplink
+
+    def _update_uplink(self):
+        """Keep program, addresses and next hop as the uplink is now."""
+        try:
+            state = self._uplink.state()
+        except uplink.UplinkError as error:
+            if self._uplink_state is not None or self._outcome is None:
+                LOG.error('Uplink: %s.', error)
+            self._uplink_state = None
+            return
+        before = self._uplink_state
+        if state.gateway_mac is None and before is not None:
+            # Packets go on to where they went until the kernel knows
+            # better; a gateway that is gone takes the BGP session along.
+            state = state._replace(gateway_mac=before.gateway_mac)
+        if state == before:
+            return
+        if before is None or state.ifindex != before.ifindex:
+            self._datapath.attach(state.ifindex)
+            LOG.info('Datapath attached to %s.', self._conf.agent.uplink)
+        self._datapath.set_uplink(state.mac, state.gateway_mac, state.source,
+                                  state.mtu)
+        LOG.info('Next hop %s is %s.', state.gateway,
+                 state.gateway_mac or 'not resolved yet')
+        self._uplink_state = state
+
+    # What the controller told last. A cache: after a restart without a
+    # controller the node goes on looking after what it has.
+
+    def _load_wanted(self):
+        try:
+            with open(self._files.wanted, encoding='utf-8') as file:
+                cached = json.load(file)
+            return reconcile.Wanted(cached['as_of'], {
+                key: tuple(value)
+                for key, value in cached['load_balancers'].items()})
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            LOG.error('%s cannot be used (%s); waiting for the controller.',
+                      self._files.wanted, error)
+            return None
+
+    def _save_wanted(self, wanted):
+        announcements.replace(self._files.wanted, json.dumps(
+            {'as_of': wanted.as_of,
+             'load_balancers': wanted.load_balancers}).encode(), mode=0o600)
+
+    # The worker
+
+    def _worker(self):
+        done = None  # the load balancers of the last whole pass
+        ticks = 0
+        while not self._stop.is_set():
+            self._work.clear()
+            ticks += 1
+            try:
+                self._update_uplink()
+                wanted = self._wanted
+                ready = bool(self._uplink_state
+                             and self._uplink_state.gateway_mac)
+                if wanted is None:
+                    self._reconciler.announce(False)
+                elif (wanted.load_balancers is not done
+                      or ticks >= FULL_PASS / TICK):
+                    outcome = self._reconciler.reconcile(wanted, ready)
+                    done, ticks = wanted.load_balancers, 0
+                    with self._done:
+                        self._outcome = outcome
+                        self._done.notify_all()
+                else:
+                    self._reconciler.announce(ready)
+                self._report_changes()
+            except Exception:
+                LOG.exception('A pass failed and is tried again.')
+            self._work.wait(TICK)
+
+    def _report_changes(self):
+        """Let the link report at once when a member changed."""
+        if self._outcome is None:
+            return
+        members = self._reconciler.members(self._outcome)
+        if members != self._reported_members:
+            self._reported_members = members
+            self._talk.set()
+
+    # The link
+
+    def _link(self):
+        silent = False
+        while not self._stop.is_set():
+            self._talk.clear()
+            try:
+                self._fetch()
+                self._report()
+                if silent:
+                    LOG.info('The controller answers again.')
+                silent = False
+            except rpc.TRANSPORT_ERRORS as error:
+                if not silent:
+                    LOG.warning('The controller does not answer (%s: %s); '
+                                'going on with what it told last.',
+                                type(error).__name__, error)
+                silent = True
+                self._stop.wait(1.0)
+            except Exception:
+                LOG.exception('Talking to the controller failed.')
+                self._stop.wait(1.0)
+            self._talk.wait(self._conf.agent.report_interval)
+
+    def _fetch(self):
+        known = self._wanted.load_balancers if self._wanted else {}
+        answer = self._controller.fetch(
+            self._conf.host,
+            {key: generation for key, (generation, _) in known.items()})
+        load_balancers = {}
+        for key, generation in answer['generations'].items():
+            if key in answer['documents']:
+                load_balancers[key] = (generation, answer['documents'][key])
+            else:
+                load_balancers[key] = known[key]
+        if self._wanted and load_balancers == known:
+            # The same dictionary tells that nothing is to be done.
+            self._wanted = reconcile.Wanted(answer['as_of'], known)
+            return
+        wanted = reconcile.Wanted(answer['as_of'], load_balancers)
+        self._save_wanted(wanted)
+        self._wanted = wanted
+        self._work.set()
+        with self._done:
+            self._done.wait_for(
+                lambda: self._stop.is_set() or self._made_true(wanted),
+                timeout=10.0)
+
+    def _made_true(self, wanted):
+        return (self._outcome is not None and wanted is not None
+                and self._outcome.wanted.load_balancers
+                is wanted.load_balancers)
+
+    def _report(self):
+        outcome, wanted = self._outcome, self._wanted
+        if outcome is None:
+            outcome = reconcile.Outcome(reconcile.Wanted(0, {}), {}, {})
+        # What was made true for an earlier fetch is true for a later one
+        # that asked for the same.
+        as_of = (wanted if self._made_true(wanted)
+                 else outcome.wanted).as_of
+        self._controller.report(self._conf.host, {
+            'as_of': as_of,
+            'synced': outcome.synced,
+            'members': self._reconciler.members(outcome),
+            'state': self._state()})
+
+    def _state(self):
+        """The node's word about itself, for the operator."""
+        status = self._announce.status()
+        info = self._datapath.info()
+        uplink_state = self._uplink_state
+        return {
+            'version': pbr.version.VersionInfo(
+                'octavia-xdp-provider').release_string(),
+            'uplink': uplink_state._asdict() if uplink_state else None,
+            'services': info.services,
+            'services_max': info.services_max,
+            'announced': sorted(map(str, status.announced)) if status else [],
+            'bgp_neighbours': status.neighbours if status else {},
+            'drops': {outcome.name.lower(): count for outcome, count
+                      in self._datapath.outcomes().items()
+                      if count and outcome >= datapath.Outcome.DROP_FRAGMENT},
+        }

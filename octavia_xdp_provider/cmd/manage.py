@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-manage: the operator's command on the control host."""
+
+import argparse
+import json
+import sys
+import time
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.controller import nodes
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
+
+PROGRAM = 'octavia-xdp-manage'
+
+
+def _store(conf):
+    manager = schema.context_manager(conf)
+    schema.check(manager)
+    return queries.Store(manager)
+
+
+def database_upgrade(conf, arguments):
+    """Bring the database to the newest version."""
+    before, after = schema.upgrade(schema.context_manager(conf))
+    print(f'database: {before or "empty"} -> {after}')
+    return 0
+
+
+def node_list(conf, arguments):
+    """List the LB nodes."""
+    rows = []
+    for node in _store(conf).nodes():
+        rows.append({
+            'host': node.host,
+            'alive': nodes.alive(node, conf.placement.node_timeout),
+            'in_service': node.in_service,
+            'seconds_since_report': round(time.time() - node.last_seen, 1),
+            'state': node.state})
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    print(f'{"HOST":24} {"ALIVE":6} {"IN SERVICE":11} LAST REPORT')
+    for row in rows:
+        print(f'{row["host"]:24} {_yes(row["alive"]):6} '
+              f'{_yes(row["in_service"]):11} '
+              f'{row["seconds_since_report"]:.1f} s ago')
+    return 0
+
+
+def _yes(value):
+    return 'yes' if value else 'no'
+
+
+def _node_service(in_service):
+    def change(conf, arguments):
+        if not _store(conf).set_in_service(arguments.host, in_service):
+            sys.exit(f'{PROGRAM}: node {arguments.host} is unknown')
+        return 0
+    return change
+
+
+def node_remove(conf, arguments):
+    """Forget a node that will never come back."""
+    if not _store(conf).remove_node(arguments.host):
+        sys.exit(f'{PROGRAM}: node {arguments.host} is unknown')
+    return 0
+
+
+def placement_list(conf, arguments):
+    """List which load balancer is on which node, and how far it is."""
+    store = _store(conf)
+    balancers = {row.id: row for row in store.load_balancers()}
+    rows = []
+    for row in store.placements():
+        balancer = balancers.get(row.load_balancer_id)
+        rows.append({
+            'load_balancer': row.load_balancer_id,
+            'vip': balancer.document['vip_address'] if balancer else None,
+            'host': row.host,
+            'wanted_generation': balancer.generation if balancer else None,
+            'synced_generation': row.synced_generation,
+            'leaving': row.removed_generation is not None,
+            'error': row.error})
+    if arguments.json:
+        print(json.dumps(rows, indent=2))
+        return 0
+    print(f'{"LOAD BALANCER":36} {"VIP":15} {"HOST":20} {"WANTED":7} '
+          f'{"SYNCED":7} STATE')
+    for row in rows:
+        state = row['error'] or ('leaving' if row['leaving'] else 'ok')
+        print(f'{row["load_balancer"]:36} {row["vip"] or "-":15} '
+              f'{row["host"]:20} {row["wanted_generation"] or "-":<7} '
+              f'{row["synced_generation"]:<7} {state}')
+    return 0
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__)
+    parser.add_argument('--config-file', action='append',
+                        help='configuration file to read')
+    topics = parser.add_subparsers(required=True, metavar='TOPIC')
+
+    def topic(name, text):
+        return topics.add_parser(name, help=text).add_subparsers(
+            required=True, metavar='ACTION')
+
+    def action(parent, name, function, text, host=False, listing=False):
+        command = parent.add_parser(name, help=text)
+        command.set_defaults(function=function)
+        if host:
+            command.add_argument('host')
+        if listing:
+            command.add_argument('--json', action='store_true',
+                                 help='for programs')
+
+    database = topic('database', 'the controller\'s database')
+    action(database, 'upgrade', database_upgrade, database_upgrade.__doc__)
+    node = topic('node', 'LB nodes')
+    action(node, 'list', node_list, node_list.__doc__, listing=True)
+    action(node, 'disable', _node_service(False),
+           'Take a node out of service: its VIPs move to other nodes.',
+           host=True)
+    action(node, 'enable', _node_service(True),
+           'Put a node back into service.', host=True)
+    action(node, 'remove', node_remove, node_remove.__doc__, host=True)
+    placement = topic('placement', 'which VIP is on which node')
+    action(placement, 'list', placement_list, placement_list.__doc__,
+           listing=True)
+    return parser
+
+
+def main():
+    arguments = _parser().parse_args()
+    try:
+        conf = options.load(config_files=arguments.config_file,
+                            prog=PROGRAM)
+        return arguments.function(conf, arguments)
+    except (options.ConfigurationError, schema.SchemaError) as error:
+        sys.exit(f'{PROGRAM}: {error}')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-result-handler: health results into the lookup tables."""
+
+import sys
+
+from octavia_xdp_provider.agent import results
+from octavia_xdp_provider.cmd import process
+
+
+def main():
+    return process.run('octavia-xdp-result-handler', results.ResultHandler)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

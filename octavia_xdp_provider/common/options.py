@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Every configuration option of the provider, and how they are loaded.
+
+The driver runs inside octavia-api, whose global ``oslo.config`` object holds
+Octavia's own ``transport_url`` and ``database`` options. The provider must
+not share them, so it always builds a ``ConfigOpts`` of its own from a file
+of its own.
+"""
+
+import copy
+import ipaddress
+import os
+import socket
+
+from oslo_config import cfg
+from oslo_db import options as db_options
+from oslo_log import log as logging
+
+CONFIG_ENVIRONMENT_VARIABLE = 'OCTAVIA_XDP_CONF'
+DEFAULT_CONFIG_FILE = '/etc/octavia-xdp/octavia-xdp.conf'
+DEFAULT_DATABASE = 'sqlite:////var/lib/octavia-xdp/octavia-xdp.sqlite'
+
+default_opts = [
+    cfg.StrOpt('host',
+               default=socket.gethostname(),
+               sample_default='<hostname>',
+               help='Name of this machine: the name under which an LB node '
+                    'is known to the controller, and must be unique.'),
+]
+
+driver_opts = [
+    cfg.IntOpt('request_timeout',
+               default=30, min=1,
+               help='Seconds that an API request waits for the controller '
+                    'before it fails with an error and nothing changed.'),
+]
+
+vip_opts = [
+    cfg.ListOpt('allowed_networks',
+                default=[],
+                help='Networks (CIDR) inside which VIPs may be announced into '
+                     'the fabric. A load balancer with any other VIP is '
+                     'refused by the driver, and again by each node. Empty: '
+                     'every load balancer is refused, because a tenant '
+                     'could otherwise announce any address as his own.'),
+]
+
+member_opts = [
+    cfg.ListOpt('denied_networks',
+                default=['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16',
+                         '224.0.0.0/4', '240.0.0.0/4',
+                         '::/128', '::1/128', 'fe80::/10', 'ff00::/8'],
+                help='Networks (CIDR) in which no member and no monitor '
+                     'address may lie. Health checks and forwarded packets '
+                     'come from the LB nodes, so that a tenant could '
+                     'otherwise reach the operator\'s own network: add it '
+                     'here.'),
+]
+
+placement_opts = [
+    cfg.IntOpt('replicas',
+               default=2, min=1,
+               help='Number of LB nodes that a VIP is placed on, unless the '
+                    'flavor says otherwise. With fewer nodes in service it '
+                    'is placed on those and spread further when more '
+                    'appear.'),
+    cfg.IntOpt('node_timeout',
+               default=15, min=2,
+               help='Seconds without a report after which an LB node counts '
+                    'as dead: no status waits for it, and its VIPs are '
+                    'placed on other nodes where there are any.'),
+]
+
+controller_opts = [
+    cfg.IntOpt('status_timeout',
+               default=60, min=5,
+               help='Seconds after which a change that no live node has '
+                    'confirmed ends in ERROR. It becomes ACTIVE as soon as '
+                    'a node confirms it.'),
+    cfg.IntOpt('confirm_timeout',
+               default=90, min=5,
+               help='Seconds that the controller waits for Octavia to commit '
+                    'what its driver has announced. After that Octavia\'s '
+                    'database is right: what it does not hold is removed, '
+                    'what differs is replaced. Must be larger than '
+                    '[driver] request_timeout.'),
+    cfg.IntOpt('resync_interval',
+               default=60, min=5,
+               help='Seconds between two comparisons of every load balancer '
+                    'with Octavia and repeated statuses, which heal '
+                    'whatever was lost in between.'),
+    cfg.StrOpt('status_socket',
+               default='/var/run/octavia/status.sock',
+               help='Unix socket of octavia-driver-agent for statuses.'),
+    cfg.StrOpt('stats_socket',
+               default='/var/run/octavia/stats.sock',
+               help='Unix socket of octavia-driver-agent for statistics.'),
+    cfg.StrOpt('get_socket',
+               default='/var/run/octavia/get.sock',
+               help='Unix socket of octavia-driver-agent for look-ups.'),
+]
+
+agent_opts = [
+    cfg.StrOpt('run_directory',
+               default='/run/octavia-xdp',
+               help='Directory of the files by which the processes of a node '
+                    'work together. It should be on a tmpfs: a node that '
+                    'was rebooted must announce nothing before its '
+                    'datapath is loaded.'),
+    cfg.StrOpt('uplink',
+               default='eth0',
+               help='Network interface towards the fabric. The XDP program '
+                    'is attached to it in driver mode.'),
+    cfg.StrOpt('outer_source',
+               help='IPv4 address used as source of encapsulated packets. '
+                    'Default: the first address of the uplink.'),
+    cfg.IntOpt('report_interval',
+               default=5, min=1,
+               help='Seconds between two full comparisons with the '
+                    'controller. A change is fetched at once; this heals '
+                    'what was lost.'),
+    cfg.FloatOpt('withdraw_grace',
+                 default=0.5, min=0.0, max=60.0,
+                 help='Seconds between the withdrawal of a VIP and the '
+                      'removal of its services, in which the fabric stops '
+                      'sending packets.'),
+]
+
+datapath_opts = [
+    cfg.StrOpt('library',
+               default='liboctavia_xdp.so.0',
+               help='The datapath library: a name that the dynamic loader '
+                    'finds, or a path.'),
+    cfg.StrOpt('pin_directory',
+               default='/sys/fs/bpf/octavia-xdp',
+               help='Directory on a bpffs that holds the pinned maps and '
+                    'programs.'),
+    cfg.IntOpt('services_max',
+               default=1024, min=1, max=65536,
+               help='Greatest number of services (VIP, protocol, port) of '
+                    'this node. The maps are allocated for it at first '
+                    'start; see the administrator guide for the memory.'),
+    cfg.IntOpt('slots',
+               default=13313, min=3, max=65521,
+               help='Slots of a Maglev table: a prime, the same on all '
+                    'nodes. 100 times the members of a pool keep shares '
+                    'within one per cent.'),
+]
+
+GROUPS = {
+    'DEFAULT': default_opts,
+    'driver': driver_opts,
+    'vip': vip_opts,
+    'members': member_opts,
+    'placement': placement_opts,
+    'controller': controller_opts,
+    'agent': agent_opts,
+    'datapath': datapath_opts,
+}
+
+
+class ConfigurationError(Exception):
+    """A configuration file holds a value that cannot be used."""
+
+
+def list_options():
+    """Entry point of ``oslo.config.opts``, for the generated sample."""
+    options = [(group, copy.deepcopy(opts))
+               for group, opts in GROUPS.items()]
+    options.append(('database', copy.deepcopy(db_options.database_opts)))
+    return options
+
+
+def networks(conf, group, name):
+    """The option as a list of ``ipaddress`` networks.
+
+    :raises ConfigurationError: an entry is not a network in CIDR notation.
+    """
+    result = []
+    for text in conf[group][name]:
+        try:
+            result.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise ConfigurationError(
+                f'[{group}] {name}: {error}') from error
+    return result
+
+
+def load(argv=(), config_files=None, prog='octavia-xdp'):
+    """A ``ConfigOpts`` of the provider's own, read and checked.
+
+    :param argv: command line arguments without the program's name.
+    :param config_files: files to read. Default: the file that the
+        environment variable OCTAVIA_XDP_CONF names, or
+        /etc/octavia-xdp/octavia-xdp.conf where that exists.
+    :raises ConfigurationError: a value cannot be used.
+    """
+    conf = cfg.ConfigOpts()
+    for group, opts in GROUPS.items():
+        conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
+    conf.register_opts(db_options.database_opts, group='database')
+    conf.set_default('connection', DEFAULT_DATABASE, group='database')
+    logging.register_options(conf)
+    if config_files is None:
+        named = os.environ.get(CONFIG_ENVIRONMENT_VARIABLE)
+        if named:
+            config_files = [named]
+        elif os.path.exists(DEFAULT_CONFIG_FILE):
+            config_files = [DEFAULT_CONFIG_FILE]
+        else:
+            config_files = []
+    conf(list(argv), project='octavia-xdp', prog=prog,
+         default_config_files=config_files, default_config_dirs=[])
+    networks(conf, 'vip', 'allowed_networks')
+    networks(conf, 'members', 'denied_networks')
+    if conf.controller.confirm_timeout <= conf.driver.request_timeout:
+        raise ConfigurationError(
+            '[controller] confirm_timeout must be larger than [driver] '
+            'request_timeout, or a request still under way could be undone')
+    return conf

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way to Octavia: statuses out, its own view of a load balancer in."""
+
+from octavia_lib.api.drivers import driver_lib
+from octavia_lib.api.drivers import exceptions
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import translate
+
+
+class OctaviaUnavailable(Exception):
+    """octavia-driver-agent does not answer or refuses; try again."""
+
+
+class _Library(driver_lib.DriverLibrary):
+    """DriverLibrary whose constructor does not wait for the sockets.
+
+    The original waits up to two minutes for octavia-driver-agent; the
+    controller tries again by itself and must stay responsive meanwhile.
+    """
+
+    def _check_for_socket_ready(self, socket):
+        pass
+
+
+class Octavia:
+    """What the controller needs of octavia-driver-agent."""
+
+    def __init__(self, conf):
+        self._library = _Library(
+            status_socket=conf.controller.status_socket,
+            stats_socket=conf.controller.stats_socket,
+            get_socket=conf.controller.get_socket)
+
+    def document(self, load_balancer_id):
+        """The load balancer as Octavia has committed it, or None.
+
+        :raises OctaviaUnavailable: it could not be asked.
+        """
+        try:
+            found = self._library.get_loadbalancer(load_balancer_id)
+        except (exceptions.DriverError,
+                exceptions.DriverAgentTimeout) as error:
+            raise OctaviaUnavailable(
+                f'octavia-driver-agent: {error.__cause__ or error}'
+            ) from error
+        if found is None:
+            return None
+        return spec.document(load_balancer_id,
+                             translate.load_balancer_tree(found))
+
+    def set_statuses(self, message):
+        """Set statuses.
+
+        :raises OctaviaUnavailable: they were not set, or not all.
+        """
+        try:
+            self._library.update_loadbalancer_status(message)
+        except exceptions.UpdateStatusError as error:
+            raise OctaviaUnavailable(
+                f'octavia-driver-agent: {error.fault_string}') from error

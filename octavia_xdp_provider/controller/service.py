@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller process: RPC servers, the status loop, placement."""
+
+import threading
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import gateway
+from octavia_xdp_provider.controller import keeper
+from octavia_xdp_provider.controller import nodes
+from octavia_xdp_provider.controller import octavia
+from octavia_xdp_provider.controller import placement
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
+
+LOG = logging.getLogger(__name__)
+
+
+class Controller:
+    """Wires the parts together; ``run`` until told to stop."""
+
+    def __init__(self, conf):
+        manager = schema.context_manager(conf)
+        schema.check(manager)
+        self._conf = conf
+        self._store = queries.Store(manager)
+        self._health = nodes.Health()
+        transport = rpc.transport(conf)
+        self._bell = rpc.BellClient(transport)
+        self._keeper = keeper.Keeper(conf, self._store, self._health,
+                                     octavia.Octavia(conf))
+        self._place_now = threading.Event()
+        self._stop = threading.Event()
+        self._server = rpc.server(
+            transport, rpc.CONTROLLER_TOPIC, conf.host,
+            [gateway.GatewayEndpoint(self._store, self._changed),
+             nodes.NodesEndpoint(self._store, self._health,
+                                 self._keeper.wake, self._place_now.set)])
+
+    def stop(self):
+        """Ask ``run`` to return. Safe in a signal handler."""
+        self._stop.set()
+        self._place_now.set()
+        self._keeper.wake()
+
+    def run(self):
+        """Serve until ``stop`` is called."""
+        keeping = threading.Thread(target=self._keeper.run,
+                                   args=(self._stop,), name='keeper')
+        keeping.start()
+        self._server.start()
+        LOG.info('Controller %s serves.', self._conf.host)
+        while not self._stop.is_set():
+            self._place_now.clear()
+            try:
+                self.place()
+            except Exception:
+                LOG.exception('Placement failed and is tried again.')
+            self._place_now.wait(1.0)
+        self._server.stop()
+        self._server.wait()
+        keeping.join()
+        LOG.info('Controller %s has stopped.', self._conf.host)
+
+    def _changed(self, load_balancer_id):
+        """The wanted state changed: place it, and ring its nodes."""
+        try:
+            self.place()
+            self._ring(row.host for row in self._store.placements()
+                       if row.load_balancer_id == load_balancer_id)
+        except Exception:
+            # Stored is stored: the loops do this again by themselves.
+            LOG.exception('Could not place load balancer %s at once.',
+                          load_balancer_id)
+        self._keeper.wake()
+
+    def place(self):
+        """Compare placements with what they should be, and mend them."""
+        now_eligible = {
+            node.host for node in self._store.nodes() if node.in_service
+            and nodes.alive(node, self._conf.placement.node_timeout)}
+        moves = placement.plan(
+            self._store.load_balancers(), self._store.placements(),
+            now_eligible, self._conf.placement.replicas)
+        for move in moves:
+            LOG.info('Load balancer %s: add to nodes %s, remove from %s.',
+                     move.load_balancer_id, list(move.add),
+                     list(move.remove))
+            self._store.place(move.load_balancer_id, move.add, move.remove)
+        self._ring({host for move in moves for host in move.add + move.remove
+                    if host in now_eligible})
+
+    def _ring(self, hosts):
+        for host in hosts:
+            try:
+                self._bell.ring(host)
+            except rpc.TRANSPORT_ERRORS as error:
+                # The node's periodic comparison finds the change.
+                LOG.warning('Could not ring node %s: %s', host, error)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the controller asks its database, each in one transaction.
+
+Writers of one process take a lock as well: SQLite would otherwise let two
+transactions read and then refuse the second one's write. On MariaDB and
+PostgreSQL the row lock on the sequence serialises writers of several
+processes.
+"""
+
+import contextlib
+import dataclasses
+import json
+import threading
+import time
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import models
+
+
+@dataclasses.dataclass(frozen=True)
+class LoadBalancer:
+    """A row of load_balancers with its JSON decoded."""
+
+    id: str
+    document: dict
+    generation: int
+    told_generation: int
+    failed_generation: int
+    removed: tuple
+    deleted: bool
+    changed_at: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Node:
+    host: str
+    last_seen: float
+    in_service: bool
+    state: dict
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+    load_balancer_id: str
+    host: str
+    synced_generation: int
+    error: str | None
+    removed_generation: int | None
+
+
+def _load_balancer(row):
+    return LoadBalancer(
+        row.id, json.loads(row.document), row.generation,
+        row.told_generation, row.failed_generation,
+        tuple(tuple(item) for item in json.loads(row.removed)),
+        row.deleted, row.changed_at)
+
+
+def _placement(row):
+    return Placement(row.load_balancer_id, row.host, row.synced_generation,
+                     row.error, row.removed_generation)
+
+
+class Store:
+    """The wanted state, kept."""
+
+    def __init__(self, manager):
+        self._manager = manager
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def _write(self):
+        with self._lock, self._manager.writer.using(_Context()) as session:
+            yield session
+
+    def _read(self):
+        return self._manager.reader.using(_Context())
+
+    @staticmethod
+    def _next_generation(session):
+        sequence = session.get(models.Sequence, 1, with_for_update=True)
+        sequence.value += 1
+        session.flush()
+        return sequence.value
+
+    # The driver's changes
+
+    def find(self, load_balancer_id=None, pool_id=None):
+        """Id of the load balancer that a change belongs to.
+
+        :raises UnknownObject: it is not there.
+        """
+        with self._read() as session:
+            if load_balancer_id is None:
+                pool = session.get(models.Pool, pool_id)
+                if pool is None:
+                    raise errors.UnknownObject(f'pool {pool_id}')
+                load_balancer_id = pool.load_balancer_id
+        return load_balancer_id
+
+    def create(self, document):
+        """Store a new load balancer. Returns its generation.
+
+        Creating one that exists with an equal document changes nothing, so
+        that a repeated message does no harm.
+
+        :raises Conflict: another one has the VIP.
+        """
+        with self._write() as session:
+            generation = self._next_generation(session)
+            others = session.query(models.LoadBalancer).filter_by(
+                vip_address=document['vip_address'], deleted=False)
+            for other in others:
+                if other.id != document['id']:
+                    raise errors.Conflict(
+                        f'VIP address {document["vip_address"]} is already '
+                        'announced for another load balancer of the xdp '
+                        'provider; use another address.')
+            row = session.get(models.LoadBalancer, document['id'])
+            if row is not None and not row.deleted:
+                return row.generation
+            if row is None:
+                row = models.LoadBalancer(
+                    id=document['id'], told_generation=0,
+                    failed_generation=0, removed='[]')
+                session.add(row)
+            row.deleted = False
+            row.vip_address = document['vip_address']
+            self._set_document(session, row, document, generation)
+            return generation
+
+    def change(self, load_balancer_id, function, expected=None):
+        """Replace the document by ``function(document)``.
+
+        Objects that it removed are remembered until Octavia was told.
+        Returns the new generation.
+
+        :param expected: do nothing and return None unless the document
+            still has this generation.
+        :raises UnknownObject: the load balancer is not there.
+        """
+        with self._write() as session:
+            generation = self._next_generation(session)
+            row = session.get(models.LoadBalancer, load_balancer_id)
+            if row is None or row.deleted:
+                raise errors.UnknownObject(
+                    f'load balancer {load_balancer_id}')
+            if expected is not None and row.generation != expected:
+                return None
+            before = json.loads(row.document)
+            after = function(before)
+            gone = spec.objects(before) - spec.objects(after)
+            removed = json.loads(row.removed)
+            removed += [[kind, key, generation]
+                        for kind, key in sorted(gone)]
+            row.removed = json.dumps(removed)
+            self._set_document(session, row, after, generation)
+            return generation
+
+    @staticmethod
+    def _set_document(session, row, document, generation):
+        row.document = json.dumps(document, sort_keys=True)
+        row.generation = generation
+        row.changed_at = time.time()
+        session.flush()
+        known = {pool.id: pool for pool in session.query(
+            models.Pool).filter_by(load_balancer_id=row.id)}
+        for pool_id in document['pools'].keys() - known.keys():
+            session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
+        for pool_id in known.keys() - document['pools'].keys():
+            session.delete(known[pool_id])
+
+    def delete(self, load_balancer_id):
+        """Mark a load balancer as deleted. Returns the generation, or None
+        where it is not there."""
+        with self._write() as session:
+            generation = self._next_generation(session)
+            row = session.get(models.LoadBalancer, load_balancer_id)
+            if row is None:
+                return None
+            if not row.deleted:
+                row.deleted = True
+                row.generation = generation
+                row.changed_at = time.time()
+                session.query(models.Placement).filter_by(
+                    load_balancer_id=load_balancer_id,
+                    removed_generation=None).update(
+                        {'removed_generation': generation})
+            return row.generation
+
+    # What Octavia was told
+
+    def told(self, load_balancer_id, generation, failed=False):
+        """Octavia's statuses are set for this generation.
+
+        :param failed: they were set to ERROR, so that the deletion of
+            removed objects remains to be told.
+        """
+        with self._write() as session:
+            row = session.get(models.LoadBalancer, load_balancer_id)
+            if row is None:
+                return
+            if failed:
+                row.failed_generation = max(row.failed_generation, generation)
+                return
+            row.told_generation = max(row.told_generation, generation)
+            row.removed = json.dumps(
+                [item for item in json.loads(row.removed)
+                 if item[2] > generation])
+
+    def forget(self, load_balancer_id):
+        """Octavia knows of the deletion: drop the row.
+
+        Placements on nodes that have not confirmed the removal stay, so
+        that a node which comes back late is still told to remove it.
+        """
+        with self._write() as session:
+            row = session.get(models.LoadBalancer, load_balancer_id)
+            if row is not None and row.deleted:
+                session.query(models.Pool).filter_by(
+                    load_balancer_id=load_balancer_id).delete()
+                session.delete(row)
+
+    # Reading
+
+    def load_balancers(self):
+        with self._read() as session:
+            return [_load_balancer(row)
+                    for row in session.query(models.LoadBalancer)]
+
+    def load_balancer(self, load_balancer_id):
+        with self._read() as session:
+            row = session.get(models.LoadBalancer, load_balancer_id)
+            return _load_balancer(row) if row else None
+
+    def nodes(self):
+        with self._read() as session:
+            return [Node(row.host, row.last_seen, row.in_service,
+                         json.loads(row.state))
+                    for row in session.query(models.Node)]
+
+    def placements(self):
+        with self._read() as session:
+            return [_placement(row)
+                    for row in session.query(models.Placement)]
+
+    # Nodes
+
+    def fetch(self, host, known):
+        """What a node should have.
+
+        :param known: load balancer id → generation that the node holds.
+        :returns: ``{"as_of": n, "generations": {id: n},
+            "documents": {id: document}}`` with the documents that differ
+            from the known generations.
+        """
+        with self._read() as session:
+            as_of = session.get(models.Sequence, 1).value
+            rows = session.query(models.LoadBalancer).join(
+                models.Placement, models.Placement.load_balancer_id ==
+                models.LoadBalancer.id).filter(
+                    models.Placement.host == host,
+                    models.Placement.removed_generation.is_(None),
+                    models.LoadBalancer.deleted.is_(False))
+            generations, documents = {}, {}
+            for row in rows:
+                generations[row.id] = row.generation
+                if known.get(row.id) != row.generation:
+                    documents[row.id] = json.loads(row.document)
+        return {'as_of': as_of, 'generations': generations,
+                'documents': documents}
+
+    def seen(self, host, state):
+        """A node reported. Returns True when it is new."""
+        with self._write() as session:
+            row = session.get(models.Node, host)
+            new = row is None
+            if new:
+                row = models.Node(host=host, in_service=True)
+                session.add(row)
+            row.last_seen = time.time()
+            row.state = json.dumps(state, sort_keys=True)
+        return new
+
+    def report(self, host, as_of, synced):
+        """Note what a node has made true.
+
+        :param synced: id → ``{"generation": n, "error": text or None}``.
+        :returns: ids of load balancers whose placement changed.
+        """
+        touched = set()
+        with self._write() as session:
+            for row in session.query(models.Placement).filter_by(host=host):
+                mine = synced.get(row.load_balancer_id)
+                if row.removed_generation is not None:
+                    if mine is None and as_of >= row.removed_generation:
+                        session.delete(row)
+                        touched.add(row.load_balancer_id)
+                elif mine is not None:
+                    state = (mine['generation'], mine['error'])
+                    if state != (row.synced_generation, row.error):
+                        row.synced_generation, row.error = state
+                        touched.add(row.load_balancer_id)
+        return touched
+
+    def place(self, load_balancer_id, add=(), remove=()):
+        """Put a load balancer on nodes and take it from others."""
+        with self._write() as session:
+            generation = self._next_generation(session)
+            for host in add:
+                session.merge(models.Placement(
+                    load_balancer_id=load_balancer_id, host=host,
+                    synced_generation=0, error=None,
+                    removed_generation=None))
+            for host in remove:
+                row = session.get(models.Placement, (load_balancer_id, host))
+                if row is not None:
+                    row.removed_generation = generation
+
+    def set_in_service(self, host, in_service):
+        """The operator's word for a node. False where it is unknown."""
+        with self._write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            row.in_service = in_service
+            return True
+
+    def remove_node(self, host):
+        """Forget a node that will never come back."""
+        with self._write() as session:
+            session.query(models.Placement).filter_by(host=host).delete()
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            session.delete(row)
+            return True
+
+
+class _Context:
+    """enginefacade hangs its session on a context of the caller's."""

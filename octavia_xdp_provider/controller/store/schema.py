@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Creating and upgrading the controller's database."""
+
+import os
+
+from alembic import command
+from alembic import config as alembic_config
+from alembic import migration
+from alembic import script
+from oslo_db.sqlalchemy import enginefacade
+import sqlalchemy as sa
+
+
+class SchemaError(Exception):
+    """The database is not at the version that this code needs."""
+
+
+def context_manager(conf):
+    """The enginefacade of ``[database] connection``, not yet connected."""
+    manager = enginefacade.transaction_context()
+    options = dict(conf.database)
+    url = sa.engine.make_url(options['connection'])
+    if url.get_backend_name() == 'sqlite':
+        if url.database:
+            os.makedirs(os.path.dirname(url.database), exist_ok=True)
+        options['sqlite_fk'] = True
+    manager.configure(**options)
+    return manager
+
+
+def _alembic(engine):
+    config = alembic_config.Config()
+    config.set_main_option(
+        'script_location', os.path.join(os.path.dirname(__file__),
+                                        'migrations'))
+    config.attributes['engine'] = engine
+    return config
+
+
+def _versions(engine):
+    with engine.connect() as connection:
+        current = migration.MigrationContext.configure(
+            connection).get_current_revision()
+    head = script.ScriptDirectory.from_config(
+        _alembic(engine)).get_current_head()
+    return current, head
+
+
+def upgrade(manager):
+    """Bring the database to the newest version. Returns (before, after)."""
+    engine = manager.writer.get_engine()
+    before, head = _versions(engine)
+    command.upgrade(_alembic(engine), 'head')
+    return before, head
+
+
+def check(manager):
+    """Refuse to run on a database of another version.
+
+    :raises SchemaError: says which command mends it.
+    """
+    current, head = _versions(manager.writer.get_engine())
+    if current != head:
+        raise SchemaError(
+            f'The database is at version {current}, this code needs {head}: '
+            'run "octavia-xdp-manage database upgrade".')

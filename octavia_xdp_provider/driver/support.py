@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which option is done and which refused, as data.
+
+``SUPPORT`` names every attribute of every object that Octavia may hand to a
+provider. An attribute that is missing here is refused as well, so that an
+option of a newer Octavia can never be ignored in silence.
+"""
+
+import dataclasses
+import ipaddress
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import translate
+
+L4_ONLY = ('this provider forwards packets and does not terminate '
+           'connections')
+USE_AMPHORA = 'use a provider that terminates connections, such as amphora'
+
+
+@dataclasses.dataclass(frozen=True)
+class Done:
+    """We do what the option says, for the values that ``check`` lets by.
+
+    ``check(value, limits)`` returns None or a tuple (why, instead).
+    """
+
+    check: object = None
+
+
+@dataclasses.dataclass(frozen=True)
+class Refuse:
+    """Refused, except for the values that mean "not asked for"."""
+
+    why: str
+    instead: str
+    unless: tuple = (None, [], {}, '', False)
+
+
+@dataclasses.dataclass(frozen=True)
+class Limits:
+    """The operator's limits that options are checked against."""
+
+    vip_networks: tuple
+    denied_networks: tuple
+
+
+def one_of(*values):
+    """A check that accepts the given values only."""
+    def check(value, limits):
+        if value in values:
+            return None
+        accepted = ' or '.join(str(item) for item in values)
+        return f'the value {value!r} is not supported', f'use {accepted}'
+    return check
+
+
+def algorithm(value, limits):
+    """ROUND_ROBIN in name and a hash in fact would be a lie."""
+    if value == 'SOURCE_IP_PORT':
+        return None
+    return (f'the value {value!r} is not supported: every LB node picks a '
+            'flow\'s member by a hash of its addresses and ports, without '
+            'shared state', 'use SOURCE_IP_PORT')
+
+
+def vip(value, limits):
+    """Only VIPs inside the operator's networks may be announced."""
+    address = ipaddress.ip_address(value)
+    if address.version != 4:
+        return 'IPv6 VIPs are not supported', 'use an IPv4 VIP subnet'
+    if any(address in network for network in limits.vip_networks):
+        return None
+    allowed = ', '.join(map(str, limits.vip_networks)) or 'none configured'
+    return (f'{address} is outside the networks whose addresses the '
+            f'operator lets the LB nodes announce ({allowed})',
+            'create the VIP on a subnet inside them')
+
+
+def member_address(value, limits):
+    """A member must not be a way into the operator's own network."""
+    if value is None:
+        return None
+    address = ipaddress.ip_address(value)
+    if address.version != 4:
+        return 'IPv6 members are not supported', 'use an IPv4 address'
+    for network in limits.denied_networks:
+        if address.version == network.version and address in network:
+            return (f'{address} lies in {network}, which the operator does '
+                    'not let members be in', 'use another address')
+    return None
+
+
+def weight(value, limits):
+    if value is None or 1 <= value <= 256:
+        return None
+    return (f'the value {value} (drain) is not supported',
+            'set admin_state_up to false to take the member out at once, '
+            'or use a weight from 1 to 256')
+
+
+def http_version(value, limits):
+    if value is None or float(value) in (1.0, 1.1):
+        return None
+    return f'the value {value} is not supported', 'use 1.0 or 1.1'
+
+
+def flavor(value, limits):
+    """Flavor metadata is checked by the same schema as flavor profiles."""
+    for key, given in (value or {}).items():
+        if key not in FLAVOR:
+            return (f'key {key!r} is unknown',
+                    f'use {", ".join(sorted(FLAVOR))}')
+        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
+            return (f'key {key!r} must be a positive whole number',
+                    'correct the flavor profile')
+    return None
+
+
+# Flavor keys and what they mean (openstack loadbalancer provider
+# capability list).
+FLAVOR = {
+    'replicas': 'Number of LB nodes that the VIP is placed on.',
+}
+
+_TLS = Refuse(f'{L4_ONLY}, so it cannot do TLS', USE_AMPHORA)
+_HTTP = Refuse(f'{L4_ONLY}, so it cannot read or change HTTP', USE_AMPHORA)
+
+
+def _timeout(default):
+    return Refuse(
+        f'{L4_ONLY}, so there is no connection that could time out',
+        f'leave it at its default of {default} and set the time-out on the '
+        'members', unless=(None, default))
+
+
+SUPPORT = {
+    'loadbalancer': {
+        'loadbalancer_id': Done(), 'project_id': Done(), 'name': Done(),
+        'description': Done(), 'admin_state_up': Done(),
+        'vip_address': Done(vip), 'vip_network_id': Done(),
+        'vip_port_id': Done(), 'vip_subnet_id': Done(),
+        'flavor': Done(flavor), 'listeners': Done(), 'pools': Done(),
+        'vip_qos_policy_id': Refuse(
+            'the VIP is announced by LB nodes and its port is not plugged '
+            'anywhere, so a QoS policy on it would have no effect',
+            'shape traffic at the members\' ports'),
+        'vip_sg_ids': Refuse(
+            'the VIP is announced by LB nodes and its port is not plugged '
+            'anywhere, so security groups on it would have no effect',
+            'use security groups on the members\' ports, which see the '
+            'clients\' addresses'),
+        'additional_vips': Refuse(
+            'a load balancer has one VIP', 'create another load balancer '
+            'with the same members'),
+        'availability_zone': Refuse(
+            'LB nodes are not divided into availability zones',
+            'leave it out'),
+    },
+    'listener': {
+        'listener_id': Done(), 'loadbalancer_id': Done(),
+        'project_id': Done(), 'name': Done(), 'description': Done(),
+        'admin_state_up': Done(), 'protocol': Done(one_of('TCP', 'UDP')),
+        'protocol_port': Done(), 'default_pool': Done(),
+        'default_pool_id': Done(),
+        'connection_limit': Refuse(
+            'LB nodes keep no connections that could be counted',
+            'leave it at -1 (no limit) and limit connections at the '
+            'members', unless=(None, -1)),
+        'allowed_cidrs': Refuse(
+            'client addresses are not filtered',
+            'use security groups on the members\' ports, which see the '
+            'clients\' addresses'),
+        'timeout_client_data': _timeout(50000),
+        'timeout_member_connect': _timeout(5000),
+        'timeout_member_data': _timeout(50000),
+        'timeout_tcp_inspect': _timeout(0),
+        'insert_headers': _HTTP, 'l7policies': _HTTP,
+        'default_tls_container_ref': _TLS,
+        'default_tls_container_data': _TLS, 'sni_container_refs': _TLS,
+        'sni_container_data': _TLS, 'client_ca_tls_container_ref': _TLS,
+        'client_ca_tls_container_data': _TLS,
+        'client_authentication': Refuse(
+            _TLS.why, _TLS.instead, unless=(None, '', 'NONE')),
+        'client_crl_container_ref': _TLS, 'client_crl_container_data': _TLS,
+        'tls_versions': _TLS, 'tls_ciphers': _TLS, 'alpn_protocols': _TLS,
+        'hsts_max_age': _TLS, 'hsts_include_subdomains': _TLS,
+        'hsts_preload': _TLS,
+    },
+    'pool': {
+        'pool_id': Done(), 'loadbalancer_id': Done(), 'listener_id': Done(),
+        'project_id': Done(), 'name': Done(), 'description': Done(),
+        'admin_state_up': Done(), 'protocol': Done(one_of('TCP', 'UDP')),
+        'lb_algorithm': Done(algorithm), 'members': Done(),
+        'healthmonitor': Done(),
+        'session_persistence': Refuse(
+            'a flow\'s member depends on its addresses and ports alone',
+            'leave session persistence out'),
+        'tls_enabled': _TLS, 'tls_container_ref': _TLS,
+        'tls_container_data': _TLS, 'ca_tls_container_ref': _TLS,
+        'ca_tls_container_data': _TLS, 'crl_container_ref': _TLS,
+        'crl_container_data': _TLS, 'tls_versions': _TLS,
+        'tls_ciphers': _TLS, 'alpn_protocols': _TLS,
+    },
+    'member': {
+        'member_id': Done(), 'pool_id': Done(), 'project_id': Done(),
+        'name': Done(), 'admin_state_up': Done(),
+        'address': Done(member_address), 'protocol_port': Done(),
+        'weight': Done(weight), 'subnet_id': Done(),
+        'monitor_address': Done(member_address), 'monitor_port': Done(),
+        'backup': Refuse(
+            'every member takes part in the table',
+            'leave backup at false'),
+        'vnic_type': Refuse(
+            'members are reached by routing and no port is plugged for them',
+            'use vnic_type normal', unless=(None, 'normal')),
+    },
+    'healthmonitor': {
+        'healthmonitor_id': Done(), 'pool_id': Done(), 'project_id': Done(),
+        'name': Done(), 'admin_state_up': Done(),
+        'type': Done(one_of('TCP', 'HTTP')), 'delay': Done(),
+        'timeout': Done(), 'max_retries': Done(), 'max_retries_down': Done(),
+        'http_method': Done(), 'url_path': Done(), 'expected_codes': Done(),
+        'http_version': Done(http_version), 'domain_name': Done(),
+    },
+}
+
+
+def check(kind, provider_object, limits):
+    """Refuse what is not supported, down to the children.
+
+    :param kind: a key of SUPPORT.
+    :param provider_object: data model object or dictionary of Octavia.
+    :raises Refused: names the first option that cannot be done.
+    """
+    for name, value in translate.attributes(provider_object).items():
+        rule = SUPPORT[kind].get(name)
+        if rule is None:
+            if value in Refuse.unless:
+                continue
+            raise errors.Refused(
+                name, f'this provider does not know it for a {kind}',
+                'leave it out')
+        if isinstance(rule, Refuse):
+            if value not in rule.unless:
+                raise errors.Refused(name, rule.why, rule.instead)
+        elif rule.check is not None:
+            problem = rule.check(value, limits)
+            if problem:
+                raise errors.Refused(name, *problem)
+    for child_kind, child in _children(kind, provider_object):
+        check(child_kind, child, limits)
+
+
+def _children(kind, provider_object):
+    given = translate.attributes(provider_object)
+    if kind == 'loadbalancer':
+        for child in given.get('listeners') or []:
+            yield 'listener', child
+        for child in given.get('pools') or []:
+            yield 'pool', child
+    elif kind == 'listener' and given.get('default_pool'):
+        yield 'pool', given['default_pool']
+    elif kind == 'pool':
+        for child in given.get('members') or []:
+            yield 'member', child
+        if given.get('healthmonitor'):
+            yield 'healthmonitor', given['healthmonitor']
