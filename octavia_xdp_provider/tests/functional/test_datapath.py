@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The binding against the running kernel: needs root."""
+
+import contextlib
+import errno
+import os
+import pathlib
+import socket
+import struct
+import subprocess
+import tempfile
+import threading
+import unittest
+import uuid
+
+from octavia_xdp_provider.agent import datapath
+
+BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'
+VIP = '192.0.2.1'
+HTTP = datapath.Key(VIP, 'TCP', 80)
+DNS = datapath.Key(VIP, 'UDP', 53)
+NODE = '10.0.0.1'
+OWN_MAC = '02:00:00:00:00:01'
+GATEWAY_MAC = '02:00:00:00:00:02'
+SLOTS = 1009
+
+
+def command(*words):
+    return subprocess.run(words, check=True, text=True,
+                          capture_output=True).stdout
+
+
+def library_path():
+    return (os.environ.get(datapath.LIBRARY_VARIABLE) or
+            str(BUILD / 'liboctavia_xdp.so'))
+
+
+class PrivateState(unittest.TestCase):
+    """A BPF file system that is gone after the test."""
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('needs root')
+        if not os.path.exists(library_path()):
+            self.skipTest('the library is not built (make -C datapath)')
+        folder = tempfile.TemporaryDirectory(prefix='octavia-xdp-test-')
+        self.addCleanup(folder.cleanup)
+        self.bpffs = os.path.join(folder.name, 'bpf')
+        os.mkdir(self.bpffs)
+        command('mount', '-t', 'bpf', 'bpf', self.bpffs)
+        self.addCleanup(command, 'umount', '-l', self.bpffs)
+        self.pins = os.path.join(self.bpffs, 'node')
+        self.lock = os.path.join(folder.name, 'lock')
+
+    def open(self, **options):
+        options = {'create': True, 'services_max': 16, 'members_max': 64,
+                   'slots_max': SLOTS, 'pin_directory': self.pins,
+                   'lock_file': self.lock, 'library': library_path(),
+                   **options}
+        opened = datapath.Datapath(**options)
+        self.addCleanup(opened.close)
+        return opened
+
+    def assert_fails(self, number, function, *arguments, **options):
+        with self.assertRaises(datapath.DatapathError) as caught:
+            function(*arguments, **options)
+        self.assertEqual(number, caught.exception.errno, caught.exception)
+        self.assertTrue(caught.exception.text)
+        return caught.exception.text
+
+
+class TestOpening(PrivateState):
+
+    def test_nothing_is_there(self):
+        self.assert_fails(errno.ENOENT, self.open, create=False)
+
+    def test_create_then_open(self):
+        with self.open() as first:
+            self.assertEqual(16, first.info().services_max)
+        with self.open(create=False) as second:
+            self.assertEqual(SLOTS, second.info().slots_max)
+        # sizes are those of the creation
+        with self.open(services_max=99) as third:
+            self.assertEqual(16, third.info().services_max)
+
+    def test_not_a_bpffs(self):
+        text = self.assert_fails(
+            errno.EINVAL, self.open,
+            pin_directory=os.path.dirname(self.bpffs))
+        self.assertIn('BPF file system', text)
+
+    def test_left_half_created(self):
+        os.makedirs(os.path.join(self.pins, 'maps-new'))
+        self.open().info()
+
+    def test_destroyed_by_another(self):
+        first, second = self.open(), self.open()
+        first.destroy()
+        self.assertFalse(os.path.exists(self.pins))
+        self.assert_fails(errno.ESTALE, second.info)
+        self.open().info()
+
+    def test_closed(self):
+        opened = self.open()
+        opened.close()
+        opened.close()
+        self.assert_fails(errno.EBADF, opened.info)
+
+
+class TestServices(PrivateState):
+
+    def setUp(self):
+        super().setUp()
+        self.datapath = self.open()
+
+    def set(self, key, members, slots=SLOTS):
+        return self.datapath.set_service(key, members, slots)
+
+    def test_lifecycle(self):
+        members = [datapath.Member('10.1.0.2', 2), datapath.Member('10.1.0.1')]
+        self.assertTrue(self.set(HTTP, members))
+        self.assertFalse(self.set(HTTP, reversed(members)))
+        self.assertTrue(self.set(DNS, members[:1]))
+        services = self.datapath.services()
+        self.assertEqual([HTTP, DNS], [one.key for one in services])
+        self.assertEqual([2, 1], [one.enabled for one in services])
+        states = self.datapath.members(HTTP)
+        self.assertEqual([('10.1.0.1', 1), ('10.1.0.2', 2)],
+                         [(one.address, one.weight) for one in states])
+        self.assertEqual(
+            self.datapath.library.maglev(
+                {'10.1.0.1': 1, '10.1.0.2': 2}, SLOTS),
+            self.datapath.table(HTTP))
+        self.assertIn(self.datapath.pick(HTTP, '198.51.100.1', 1024),
+                      ('10.1.0.1', '10.1.0.2'))
+        self.assertIsNone(self.datapath.verify())
+        self.assertTrue(self.datapath.delete_service(HTTP))
+        self.assertFalse(self.datapath.delete_service(HTTP))
+        self.assertIsNone(self.datapath.service(HTTP))
+        self.assertEqual(1, self.datapath.info().services)
+
+    def test_no_member_takes_traffic(self):
+        self.set(HTTP, [datapath.Member('10.1.0.1', check=5)])
+        self.assertEqual(0, self.datapath.service(HTTP).enabled)
+        self.assertEqual([None] * SLOTS, self.datapath.table(HTTP))
+        self.assertIsNone(self.datapath.pick(HTTP, '198.51.100.1', 1024))
+
+    def test_health(self):
+        self.set(HTTP, [datapath.Member('10.1.0.1', check=1),
+                        datapath.Member('10.1.0.2', check=2)])
+        self.set(DNS, [datapath.Member('10.1.0.1', check=1)])
+        # another process's view: the result handler
+        with self.open(create=False) as handler:
+            self.assertEqual(2, handler.apply_health([(1, True)]))
+            self.assertEqual(0, handler.apply_health([(1, True), (9, True)]))
+            self.assertEqual(1, handler.apply_health([(2, True)]))
+        self.assertEqual(2, self.datapath.service(HTTP).enabled)
+        state = self.datapath.members(HTTP)[0]
+        self.assertTrue(state.healthy and state.known)
+        self.assertEqual(2, self.datapath.apply_health([(1, False)]))
+        self.assertEqual(0, self.datapath.service(DNS).enabled)
+        self.assertIsNone(self.datapath.verify())
+
+    def test_refused(self):
+        one = datapath.Member('10.1.0.1')
+        self.assert_fails(errno.EINVAL, self.set, HTTP, [one, one])
+        self.assert_fails(errno.EINVAL, self.set, HTTP, [one], 1000)
+        self.assert_fails(errno.EINVAL, self.set, HTTP, [one], 13313)
+        self.assert_fails(errno.EAFNOSUPPORT, self.set, HTTP,
+                          [datapath.Member('2001:db8::1')])
+        self.assert_fails(errno.EAFNOSUPPORT, self.set,
+                          datapath.Key('2001:db8::1', 'TCP', 80), [one])
+        self.assert_fails(errno.EPROTONOSUPPORT, self.set,
+                          datapath.Key(VIP, 'SCTP', 80), [one])
+        self.assert_fails(errno.ENOENT, self.datapath.members, HTTP)
+        self.assert_fails(
+            errno.E2BIG, self.set, HTTP,
+            [datapath.Member(f'10.1.{n // 250}.{n % 250}')
+             for n in range(257)])
+        self.assertEqual([], self.datapath.services())
+
+    def test_full(self):
+        for number in range(16):
+            self.set(datapath.Key(VIP, 'TCP', number + 1), [])
+        text = self.assert_fails(errno.ENOSPC, self.set, DNS, [])
+        self.assertIn('16 services', text)
+        members = [datapath.Member(f'10.1.0.{number}')
+                   for number in range(64)]
+        self.set(datapath.Key(VIP, 'TCP', 1), members)
+        text = self.assert_fails(
+            errno.ENOSPC, self.set, datapath.Key(VIP, 'TCP', 2),
+            members[:1])
+        self.assertIn('64 members', text)
+        self.set(datapath.Key(VIP, 'TCP', 1), members[1:])
+        self.set(datapath.Key(VIP, 'TCP', 2), members[:1])
+        self.assertIsNone(self.datapath.verify())
+
+    def test_threads(self):
+        def work(number):
+            key = datapath.Key(VIP, 'TCP', number)
+            for count in range(10):
+                self.set(key, [datapath.Member(f'10.1.{number}.{n}')
+                               for n in range(count % 4)])
+        threads = [threading.Thread(target=work, args=(number,))
+                   for number in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertIsNone(self.datapath.verify())
+        self.assertEqual(4, self.datapath.info().services)
+
+
+def checksum(data):
+    total = sum(struct.unpack(f'!{len(data) // 2}H', data))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return ~total & 0xffff
+
+
+def udp_packet(source, destination, source_port, destination_port, payload):
+    udp = struct.pack('!HHHH', source_port, destination_port,
+                      8 + len(payload), 0) + payload
+    header = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(udp), 1, 0, 57,
+                         17, 0, socket.inet_aton(source),
+                         socket.inet_aton(destination))
+    header = header[:10] + struct.pack('!H', checksum(header)) + header[12:]
+    return header + udp
+
+
+class TestVeth(PrivateState):
+    """Two network namespaces: the peer sends and receives raw frames.
+
+    The node's end has the program in native mode; the peer's end needs GRO
+    (or a program of its own) for XDP_TX to arrive.
+    """
+
+    def setUp(self):
+        super().setUp()
+        unique = uuid.uuid4().hex[:8]
+        self.node, self.peer = f'oxp-node-{unique}', f'oxp-peer-{unique}'
+        for name in (self.node, self.peer):
+            command('ip', 'netns', 'add', name)
+            self.addCleanup(command, 'ip', 'netns', 'del', name)
+        command('ip', '-n', self.node, 'link', 'add', 'up0', 'address',
+                OWN_MAC, 'type', 'veth', 'peer', 'name', 'gw0', 'address',
+                GATEWAY_MAC, 'netns', self.peer)
+        for name in (self.node, self.peer):
+            command('ip', 'netns', 'exec', name, 'sysctl', '-qw',
+                    'net.ipv6.conf.all.disable_ipv6=1')
+        command('ip', '-n', self.node, 'link', 'set', 'up0', 'up')
+        command('ip', '-n', self.peer, 'link', 'set', 'gw0', 'up')
+        command('ip', 'netns', 'exec', self.peer, 'ethtool', '-K', 'gw0',
+                'gro', 'on')
+        self.datapath = self.open()
+        self.datapath.set_uplink(OWN_MAC, GATEWAY_MAC, NODE, 1500)
+
+    @contextlib.contextmanager
+    def inside(self, name):
+        """The calling thread in a namespace."""
+        home = os.open('/proc/thread-self/ns/net', os.O_RDONLY)
+        there = os.open(f'/run/netns/{name}', os.O_RDONLY)
+        libc = _libc()
+        try:
+            if libc.setns(there, 0):
+                raise OSError(libc.errno(), 'setns')
+            yield
+        finally:
+            libc.setns(home, 0)
+            os.close(there)
+            os.close(home)
+
+    def socket(self):
+        with self.inside(self.peer):
+            opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                                   socket.htons(0x0800))
+            opened.bind(('gw0', 0x0800))
+        opened.settimeout(2)
+        self.addCleanup(opened.close)
+        return opened
+
+    def attach(self, opened=None):
+        with self.inside(self.node):
+            (opened or self.datapath).attach(socket.if_nametoindex('up0'))
+
+    def detach(self):
+        with self.inside(self.node):
+            self.datapath.detach(socket.if_nametoindex('up0'))
+
+    def link(self):
+        return command('ip', '-n', self.node, '-d', 'link', 'show', 'up0')
+
+    def test_attach_survives_and_is_replaced(self):
+        self.attach()
+        first = self.link()
+        self.assertIn('prog/xdp id', first)
+        self.datapath.close()
+        self.assertEqual(first, self.link())
+        self.datapath = self.open()
+        self.attach()
+        self.assertIn('prog/xdp id', self.link())
+        self.assertNotEqual(first, self.link())
+        self.detach()
+        self.assertNotIn('prog/xdp', self.link())
+        self.assert_fails(errno.ENOENT, self.detach)
+
+    def test_destroy_detaches(self):
+        self.attach()
+        self.datapath.destroy()
+        self.assertNotIn('prog/xdp', self.link())
+
+    def test_interface_comes_back(self):
+        self.attach()
+        with self.inside(self.node):
+            index = socket.if_nametoindex('up0')
+        command('ip', '-n', self.node, 'link', 'del', 'up0')
+        command('ip', '-n', self.node, 'link', 'add', 'up0', 'index',
+                str(index), 'type', 'veth', 'peer', 'name', 'gw0',
+                'netns', self.peer)
+        self.attach()
+        self.assertIn('prog/xdp id', self.link())
+
+    def test_no_such_interface(self):
+        self.assert_fails(errno.ENODEV, self.datapath.attach, 0x7ffffff)
+
+    def test_forwards(self):
+        members = [f'10.1.0.{number}' for number in range(1, 6)]
+        self.datapath.set_service(
+            DNS, [datapath.Member(address) for address in members], SLOTS)
+        self.attach()
+        peer = self.socket()
+        ethernet = bytes.fromhex(
+            (OWN_MAC + GATEWAY_MAC).replace(':', '')) + b'\x08\x00'
+        reply = ethernet[6:12] + ethernet[:6] + b'\x08\x00'
+        client = '198.51.100.7'
+        for port in range(1024, 1024 + 200):
+            packet = udp_packet(client, VIP, port, 53, b'question')
+            peer.send(ethernet + packet)
+            try: frame = peer.recv(2048)
+            except Exception: print(self.datapath.outcomes(), self.datapath.services(), command('ip','-n',self.node,'-s','link'), command('ip','netns','exec',self.node,'ethtool','-S','up0'),command('ip','netns','exec',self.peer,'ethtool','-S','gw0'), command('ip','netns','exec',self.peer,'ethtool','-k','gw0')); raise
+            while frame[:12] != reply[:12]:
+                frame = peer.recv(2048)
+            self.assertEqual(reply, frame[:14])
+            outer, inner = frame[14:34], frame[34:]
+            self.assertEqual(packet, inner)
+            self.assertEqual(0, checksum(outer))
+            self.assertEqual(4, outer[9])
+            self.assertEqual(NODE, socket.inet_ntoa(outer[12:16]))
+            self.assertEqual(self.datapath.pick(DNS, client, port),
+                             socket.inet_ntoa(outer[16:]))
+        counters = self.datapath.service(DNS).counters
+        self.assertEqual((200, 200 * 36, 0), counters)
+        shares = [one.counters.packets
+                  for one in self.datapath.members(DNS)]
+        self.assertEqual(200, sum(shares))
+        self.assertTrue(all(shares))
+
+        self.datapath.set_uplink(OWN_MAC, None, NODE, 1500)
+        peer.send(ethernet + packet)
+        drops = self.datapath.outcomes()
+        self.assertEqual(1, drops[datapath.Outcome.DROP_NO_NEXT_HOP])
+
+
+def _libc():
+    import ctypes
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.errno = ctypes.get_errno
+    return libc

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library's tables against an independent model in Python."""
+
+import collections
+import ipaddress
+import os
+import pathlib
+import random
+import unittest
+
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.tests.unit import maglev_model
+
+BUILT = (pathlib.Path(__file__).parents[4] /
+         'datapath/build/liboctavia_xdp.so')
+PRIMES = (2, 3, 5, 7, 11, 53, 251, 509, 1009, 2039, 4093, 13313)
+
+
+def load_library():
+    path = os.environ.get(datapath.LIBRARY_VARIABLE) or str(BUILT)
+    try:
+        return datapath.Library(path)
+    except OSError as error:
+        if os.environ.get(datapath.LIBRARY_VARIABLE):
+            raise
+        raise unittest.SkipTest(
+            f'{path} is not built (make -C datapath): {error}') from error
+
+
+def random_address(source):
+    if source.random() < 0.2:
+        return str(ipaddress.IPv6Address(source.getrandbits(128)))
+    return str(ipaddress.IPv4Address(source.getrandbits(32)))
+
+
+def random_members(source, count, greatest):
+    return {random_address(source): source.randint(0, greatest)
+            for _ in range(count)}
+
+
+class TestMaglev(unittest.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.library = load_library()
+
+    def assert_equal_tables(self, members, slots):
+        self.assertEqual(maglev_model.populate(members, slots),
+                         self.library.maglev(members, slots),
+                         f'{slots} slots: {members}')
+
+    def test_random_sets(self):
+        source = random.Random(2016)
+        for _ in range(400):
+            slots = source.choice(PRIMES[:9])
+            greatest = source.choice((1, 2, 10, 256, 65535))
+            members = random_members(
+                source, source.randint(0, 40), greatest)
+            self.assert_equal_tables(members, slots)
+
+    def test_sizes_in_use(self):
+        source = random.Random(13313)
+        for count in (1, 2, 10, 256):
+            members = random_members(source, count, 256)
+            self.assert_equal_tables(members, 13313)
+            self.assert_equal_tables(dict.fromkeys(members, 1), 13313)
+
+    def test_more_members_than_a_service_takes(self):
+        members = random_members(random.Random(1), 1000, 3)
+        self.assert_equal_tables(members, 4093)
+
+    def test_order_does_not_matter(self):
+        source = random.Random(7)
+        members = random_members(source, 30, 5)
+        expected = self.library.maglev(members, 1009)
+        for _ in range(20):
+            shuffled = list(members.items())
+            source.shuffle(shuffled)
+            self.assertEqual(expected,
+                             self.library.maglev(dict(shuffled), 1009))
+
+    def test_nobody_has_a_weight(self):
+        self.assertEqual([None] * 7, self.library.maglev({}, 7))
+        self.assertEqual([None] * 7,
+                         self.library.maglev({'10.0.0.1': 0}, 7))
+
+    def test_sizes_that_are_not_prime(self):
+        for slots in (1, 4, 1000, 13312):
+            with self.assertRaises(datapath.DatapathError):
+                self.library.maglev({'10.0.0.1': 1}, slots)
+
+    def test_shares_follow_weights(self):
+        weights = {f'10.0.0.{weight}': weight for weight in (1, 2, 4, 8)}
+        shares = collections.Counter(self.library.maglev(weights, 13313))
+        for address, weight in weights.items():
+            expected = 13313 * weight / 15
+            self.assertLess(abs(shares[address] - expected), 8)
+
+    def test_one_member_down(self):
+        members = {f'10.0.0.{number}': 1 for number in range(10)}
+        before = self.library.maglev(members, 13313)
+        members['10.0.0.4'] = 0
+        after = self.library.maglev(members, 13313)
+        moved = sum(old != new for old, new in zip(before, after, strict=True))
+        # 1331 slots were its own; the paper's table moves a few others
+        self.assertLess(moved, 1.2 * 13313 / 10)

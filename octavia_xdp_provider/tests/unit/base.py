@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the unit tests share: configuration and a load balancer."""
+
+from oslotest import base
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import spec
+
+VIP = '203.0.113.10'
+
+
+class TestCase(base.BaseTestCase):
+    """A test with temporary configuration."""
+
+    def load(self, text=''):
+        path = self.create_tempfiles([('test', text)], ext='.conf')[0]
+        return options.load(config_files=[path])
+
+
+def member(address, **more):
+    return dict({'address': address, 'protocol_port': 80}, **more)
+
+
+def tree(**more):
+    """A translated load balancer with one listener and two members."""
+    return dict({
+        'name': 'web', 'project_id': 'p', 'vip_address': VIP,
+        'listeners': {'listener': {
+            'protocol': 'TCP', 'protocol_port': 80,
+            'default_pool_id': 'pool'}},
+        'pools': {'pool': {
+            'protocol': 'TCP', 'lb_algorithm': 'SOURCE_IP_PORT',
+            'members': {'m1': member('198.18.10.11'),
+                        'm2': member('198.18.10.12')},
+            'healthmonitor': {
+                'id': 'hm', 'type': 'HTTP', 'delay': 5, 'timeout': 3,
+                'max_retries': 2}}}}, **more)
+
+
+def document(**more):
+    return spec.document('lb', tree(**more))

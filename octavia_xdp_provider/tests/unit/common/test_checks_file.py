@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import dataclasses
+import json
+import os
+import pathlib
+import stat
+from importlib import resources
+from unittest import mock
+
+import jsonschema
+from oslotest import base
+
+from octavia_xdp_provider.common import checks_file
+
+VECTORS = json.loads(
+    resources.files('octavia_xdp_provider.common')
+    .joinpath('contracts', 'checks-vectors.json')
+    .read_text(encoding='utf-8')
+)
+
+TCP = checks_file.Check(
+    type='tcp',
+    address='198.18.10.10',
+    port=80,
+    delay=5,
+    timeout=3,
+)
+HTTP = dataclasses.replace(TCP, type='http', http=checks_file.HttpOptions())
+
+
+class TestVectors(base.BaseTestCase):
+    def test_the_schema_is_one(self):
+        jsonschema.Draft202012Validator.check_schema(checks_file.SCHEMA)
+
+    def test_valid_documents_pass(self):
+        for vector in VECTORS['valid']:
+            with self.subTest(vector['name']):
+                checks_file.validate(vector['document'])
+
+    def test_keys_of_valid_documents(self):
+        for vector in VECTORS['valid']:
+            for check in vector['document']['checks']:
+                with self.subTest(vector['name']):
+                    self.assertEqual(
+                        check['key'], checks_file.compute_key(check)
+                    )
+
+    def test_invalid_documents_are_refused(self):
+        for vector in VECTORS['invalid']:
+            with self.subTest(vector['name']):
+                error = self.assertRaises(
+                    checks_file.ChecksFileError,
+                    checks_file.validate,
+                    vector['document'],
+                )
+                for part in vector['error']:
+                    self.assertIn(part, str(error))
+
+
+class TestDocument(base.BaseTestCase):
+    def test_equal_checks_become_one(self):
+        document = checks_file.build_document(
+            [TCP, HTTP, dataclasses.replace(TCP)]
+        )
+
+        self.assertEqual(2, len(document['checks']))
+
+    def test_order_of_the_checks_is_nobodys_business(self):
+        self.assertEqual(
+            checks_file.build_document([TCP, HTTP]),
+            checks_file.build_document([HTTP, TCP]),
+        )
+
+    def test_spellings_of_an_address_are_one(self):
+        long = dataclasses.replace(TCP, address='2001:0db8:0::0001')
+        short = dataclasses.replace(TCP, address='2001:db8::1')
+
+        self.assertEqual(long.key, short.key)
+
+    def test_every_field_counts_for_the_key(self):
+        others = [
+            HTTP,
+            dataclasses.replace(TCP, address='198.18.10.11'),
+            dataclasses.replace(TCP, port=81),
+            dataclasses.replace(TCP, delay=6),
+            dataclasses.replace(TCP, timeout=4),
+            dataclasses.replace(TCP, rise=4),
+            dataclasses.replace(TCP, fall=4),
+        ]
+
+        self.assertEqual(8, len({TCP.key, *(c.key for c in others)}))
+
+    def test_the_key_is_never_zero(self):
+        with mock.patch('hashlib.sha256') as sha256:
+            sha256.return_value.hexdigest.return_value = '0' * 64
+            self.assertEqual('0000000000000001', TCP.key)
+
+    def test_two_checks_with_one_key_are_refused(self):
+        with mock.patch.object(
+            checks_file, 'compute_key', return_value='1' * 16
+        ):
+            self.assertRaises(
+                checks_file.ChecksFileError,
+                checks_file.build_document,
+                [TCP, HTTP],
+            )
+
+    def test_a_bad_check_is_refused(self):
+        error = self.assertRaises(
+            checks_file.ChecksFileError,
+            checks_file.build_document,
+            [dataclasses.replace(TCP, delay=0)],
+        )
+
+        self.assertIn('checks[0].delay', str(error))
+
+
+class TestWrite(base.BaseTestCase):
+    def setUp(self):
+        super().setUp()
+        self.folder = pathlib.Path(self.create_tempfiles([('x', '')])[0])
+        self.folder = self.folder.parent / 'folder'
+        self.folder.mkdir()
+        self.path = self.folder / 'checks.json'
+
+    def names(self):
+        return sorted(os.listdir(self.folder))
+
+    def test_writes_a_document_that_passes(self):
+        self.assertTrue(checks_file.write(self.path, [TCP, HTTP]))
+
+        document = json.loads(self.path.read_text())
+        checks_file.validate(document)
+        self.assertEqual(2, len(document['checks']))
+        self.assertEqual(['checks.json'], self.names())
+
+    def test_mode(self):
+        checks_file.write(self.path, [TCP], mode=0o640)
+
+        self.assertEqual(0o640, stat.S_IMODE(self.path.stat().st_mode))
+
+    def test_same_content_is_left_alone(self):
+        checks_file.write(self.path, [TCP])
+        before = self.path.stat().st_ino
+
+        self.assertFalse(checks_file.write(self.path, [TCP]))
+
+        self.assertEqual(before, self.path.stat().st_ino)
+
+    def test_replaces_by_a_new_file(self):
+        checks_file.write(self.path, [TCP])
+        with self.path.open() as reader:
+            checks_file.write(self.path, [HTTP])
+            old = json.load(reader)
+
+        self.assertEqual(TCP.key, old['checks'][0]['key'])
+
+    def test_a_bad_check_leaves_the_old_file(self):
+        checks_file.write(self.path, [TCP])
+        before = self.path.read_bytes()
+
+        self.assertRaises(
+            checks_file.ChecksFileError,
+            checks_file.write,
+            self.path,
+            [dataclasses.replace(TCP, rise=11)],
+        )
+
+        self.assertEqual(before, self.path.read_bytes())
+        self.assertEqual(['checks.json'], self.names())
+
+    def test_a_full_disk_leaves_the_old_file(self):
+        checks_file.write(self.path, [TCP])
+        before = self.path.read_bytes()
+
+        with mock.patch('os.fsync', side_effect=OSError(28, 'No space')):
+            self.assertRaises(OSError, checks_file.write, self.path, [HTTP])
+
+        self.assertEqual(before, self.path.read_bytes())
+        self.assertEqual(['checks.json'], self.names())
+
+    def test_stale_temporary_files_go(self):
+        stale = self.folder / '.tmp-checks.json-killed'
+        fresh = self.folder / '.tmp-checks.json-other'
+        for path in (stale, fresh):
+            path.touch()
+        os.utime(stale, (0, 0))
+
+        checks_file.write(self.path, [TCP])
+
+        self.assertEqual(
+            ['.tmp-checks.json-other', 'checks.json'], self.names()
+        )

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestOptions(base.TestCase):
+
+    def test_defaults_allow_no_vip(self):
+        conf = self.load()
+        self.assertEqual([], options.networks(conf, 'vip',
+                                              'allowed_networks'))
+
+    def test_bad_network_is_refused_with_its_option(self):
+        error = self.assertRaises(
+            options.ConfigurationError, self.load,
+            '[vip]\nallowed_networks = 203.0.113.0/33\n')
+        self.assertIn('[vip] allowed_networks', str(error))
+
+    def test_host_bits_are_refused(self):
+        self.assertRaises(options.ConfigurationError, self.load,
+                          '[members]\ndenied_networks = 10.0.0.1/8\n')
+
+    def test_a_request_must_end_before_it_is_undone(self):
+        error = self.assertRaises(
+            options.ConfigurationError, self.load,
+            '[driver]\nrequest_timeout = 90\n')
+        self.assertIn('confirm_timeout', str(error))
+
+    def test_two_configurations_are_independent(self):
+        one = self.load('[DEFAULT]\nhost = a\n')
+        two = self.load('[DEFAULT]\nhost = b\n')
+        self.assertEqual(('a', 'b'), (one.host, two.host))
+
+    def test_every_option_has_help(self):
+        for _, group in options.list_options():
+            for option in group:
+                self.assertTrue(option.help, option.name)

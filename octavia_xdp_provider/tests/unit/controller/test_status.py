@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from octavia_xdp_provider.controller import status
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestOperatingStatuses(base.TestCase):
+
+    def statuses(self, reports, document=None, **more):
+        return status.operating_statuses(document or base.document(),
+                                         reports, **more)
+
+    def check(self, expected, found):
+        self.assertEqual(expected, {
+            key: found[key] for key in found
+            if key[0] in ('loadbalancer', 'listener', 'pool', 'member')})
+
+    def test_all_up(self):
+        up = {'m1': 'up', 'm2': 'up'}
+        found = self.statuses({'a': up, 'b': up})
+        self.assertEqual({'ONLINE'}, set(found.values()))
+
+    def test_one_member_down(self):
+        report = {'m1': 'up', 'm2': 'down'}
+        self.check({('member', 'm1'): 'ONLINE', ('member', 'm2'): 'ERROR',
+                    ('pool', 'pool'): 'DEGRADED',
+                    ('listener', 'listener'): 'DEGRADED',
+                    ('loadbalancer', 'lb'): 'DEGRADED'},
+                   self.statuses({'a': report, 'b': report}))
+
+    def test_all_members_down(self):
+        report = {'m1': 'down', 'm2': 'down'}
+        found = self.statuses({'a': report})
+        self.assertEqual('ERROR', found['loadbalancer', 'lb'])
+        self.assertEqual('ERROR', found['pool', 'pool'])
+
+    def test_nodes_that_disagree_degrade_the_member(self):
+        found = self.statuses({'a': {'m1': 'up', 'm2': 'up'},
+                               'b': {'m1': 'down', 'm2': 'up'}})
+        self.assertEqual('DEGRADED', found['member', 'm1'])
+
+    def test_a_node_that_does_not_know_yet_has_no_say(self):
+        found = self.statuses({'a': {'m1': 'up'}, 'b': {'m1': 'unknown'}})
+        self.assertEqual('ONLINE', found['member', 'm1'])
+        self.assertEqual('OFFLINE', found['member', 'm2'])
+
+    def test_without_a_monitor(self):
+        document = base.document()
+        document['pools']['pool']['healthmonitor'] = None
+        found = self.statuses({}, document)
+        self.assertEqual('NO_MONITOR', found['member', 'm1'])
+        self.assertEqual('ONLINE', found['pool', 'pool'])
+
+    def test_admin_down_is_offline(self):
+        for change, key in (
+                (lambda d: d, ('loadbalancer', 'lb')),
+                (lambda d: d['pools']['pool'], ('pool', 'pool')),
+                (lambda d: d['listeners']['listener'],
+                 ('listener', 'listener')),
+                (lambda d: d['pools']['pool']['members']['m1'],
+                 ('member', 'm1')),
+                (lambda d: d['pools']['pool']['healthmonitor'],
+                 ('healthmonitor', 'hm'))):
+            document = base.document()
+            change(document)['admin_state_up'] = False
+            found = self.statuses({'a': {'m1': 'up', 'm2': 'up'}}, document)
+            self.assertEqual('OFFLINE', found[key], key)
+
+    def test_a_disabled_member_does_not_degrade_its_pool(self):
+        document = base.document()
+        document['pools']['pool']['members']['m1']['admin_state_up'] = False
+        found = self.statuses({'a': {'m2': 'up'}}, document)
+        self.assertEqual('ONLINE', found['pool', 'pool'])
+
+    def test_a_failing_node_degrades_the_load_balancer(self):
+        up = {'m1': 'up', 'm2': 'up'}
+        found = self.statuses({'a': up}, nodes_failing=True)
+        self.assertEqual('DEGRADED', found['loadbalancer', 'lb'])
+
+
+class TestMessage(base.TestCase):
+
+    def test_message(self):
+        self.assertEqual(
+            {'members': [
+                {'id': 'gone', 'provisioning_status': 'DELETED'},
+                {'id': 'm', 'operating_status': 'ONLINE',
+                 'provisioning_status': 'ACTIVE'}]},
+            status.message({('member', 'm'): 'ONLINE'}, 'ACTIVE',
+                           [('member', 'gone')]))
+
+    def test_operating_status_alone(self):
+        self.assertEqual(
+            {'pools': [{'id': 'p', 'operating_status': 'ERROR'}]},
+            status.message({('pool', 'p'): 'ERROR'}))

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+
+def without(member_id):
+    return lambda document: spec.apply(document, {
+        'object': 'member', 'action': 'delete', 'object_id': member_id,
+        'pool_id': 'pool'})
+
+
+class TestStore(store_base.StoreTestCase):
+
+    def test_generations_come_from_one_counter(self):
+        first = self.store.create(base.document())
+        second = self.store.create(spec.document(
+            'lb2', base.tree(vip_address='203.0.113.11', pools={},
+                             listeners={})))
+        third = self.store.change('lb', without('m1'))
+        self.assertLess(first, second)
+        self.assertLess(second, third)
+
+    def test_repeated_create_changes_nothing(self):
+        generation = self.store.create(base.document())
+        self.assertEqual(generation, self.store.create(base.document()))
+        self.assertEqual(generation,
+                         self.store.load_balancer('lb').generation)
+
+    def test_a_vip_belongs_to_one_load_balancer(self):
+        self.store.create(base.document())
+        other = spec.document('lb2', base.tree(pools={}, listeners={}))
+        self.assertRaises(errors.Conflict, self.store.create, other)
+        self.store.delete('lb')
+        self.store.create(other)
+
+    def test_failed_change_leaves_everything(self):
+        generation = self.store.create(base.document())
+
+        def fail(document):
+            raise errors.Refused('x', 'y', 'z')
+        self.assertRaises(errors.Refused, self.store.change, 'lb', fail)
+        row = self.store.load_balancer('lb')
+        self.assertEqual((generation, base.document()),
+                         (row.generation, row.document))
+
+    def test_change_with_an_outdated_generation(self):
+        generation = self.store.create(base.document())
+        self.assertIsNone(self.store.change('lb', without('m1'),
+                                            expected=generation - 1))
+        self.assertEqual(base.document(),
+                         self.store.load_balancer('lb').document)
+
+    def test_removed_objects_are_kept_until_told(self):
+        self.store.create(base.document())
+        first = self.store.change('lb', without('m1'))
+        second = self.store.change('lb', without('m2'))
+        self.store.told('lb', first)
+        self.assertEqual((('member', 'm2', second),),
+                         self.store.load_balancer('lb').removed)
+
+    def test_failure_keeps_removed_objects(self):
+        self.store.create(base.document())
+        generation = self.store.change('lb', without('m1'))
+        self.store.told('lb', generation, failed=True)
+        row = self.store.load_balancer('lb')
+        self.assertEqual(generation, row.failed_generation)
+        self.assertEqual((('member', 'm1', generation),), row.removed)
+
+    def test_pools_are_found(self):
+        self.store.create(base.document())
+        self.assertEqual('lb', self.store.find(pool_id='pool'))
+        self.store.change('lb', lambda document: spec.apply(document, {
+            'object': 'pool', 'action': 'delete', 'object_id': 'pool'}))
+        self.assertRaises(errors.UnknownObject, self.store.find,
+                          pool_id='pool')
+
+    def test_fetch_returns_what_differs(self):
+        generation = self.store.create(base.document())
+        self.store.seen('a', {})
+        self.assertEqual({}, self.store.fetch('a', {})['generations'])
+        self.store.place('lb', ['a'])
+        answer = self.store.fetch('a', {})
+        self.assertEqual({'lb': generation}, answer['generations'])
+        self.assertEqual({'lb': base.document()}, answer['documents'])
+        answer = self.store.fetch('a', {'lb': generation})
+        self.assertEqual({'lb': generation}, answer['generations'])
+        self.assertEqual({}, answer['documents'])
+
+    def test_a_removal_counts_only_when_the_node_had_seen_it(self):
+        self.store.create(base.document())
+        self.store.place('lb', ['a'])
+        before = self.store.fetch('a', {})['as_of']
+        generation = self.store.delete('lb')
+        self.assertEqual({}, self.store.fetch('a', {})['generations'])
+        self.store.report('a', before, {})
+        self.assertEqual(1, len(self.store.placements()))
+        held = {'lb': {'generation': 1, 'error': None}}
+        self.store.report('a', generation, held)
+        self.assertEqual(1, len(self.store.placements()))
+        self.assertEqual({'lb'}, self.store.report('a', generation, {}))
+        self.assertEqual([], self.store.placements())
+
+    def test_late_node_is_still_told_after_octavia_forgot(self):
+        self.store.create(base.document())
+        self.store.place('lb', ['a'])
+        generation = self.store.delete('lb')
+        self.store.forget('lb')
+        self.assertIsNone(self.store.load_balancer('lb'))
+        self.assertEqual(1, len(self.store.placements()))
+        self.store.report('a', generation, {})
+        self.assertEqual([], self.store.placements())
+
+    def test_forget_spares_the_living(self):
+        self.store.create(base.document())
+        self.store.forget('lb')
+        self.assertIsNotNone(self.store.load_balancer('lb'))
+
+    def test_nodes(self):
+        self.assertTrue(self.store.seen('a', {'version': '1'}))
+        self.assertFalse(self.store.seen('a', {'version': '2'}))
+        self.assertEqual('2', self.store.nodes()[0].state['version'])
+        self.assertTrue(self.store.set_in_service('a', False))
+        self.assertFalse(self.store.nodes()[0].in_service)
+        self.assertFalse(self.store.set_in_service('b', False))
+        self.assertTrue(self.store.remove_node('a'))
+        self.assertEqual([], self.store.nodes())
+
+    def test_a_fetched_node_is_still_in_service_after_a_report(self):
+        self.store.seen('a', {})
+        self.store.set_in_service('a', False)
+        self.store.seen('a', {})
+        self.assertFalse(self.store.nodes()[0].in_service)
+
+
+class TestSchema(store_base.StoreTestCase):
+
+    def test_migrations_make_the_models(self):
+        from alembic import autogenerate
+        from alembic import migration
+        manager = schema.context_manager(self.conf)
+        with manager.writer.get_engine().connect() as connection:
+            context = migration.MigrationContext.configure(
+                connection, opts={'compare_type': True})
+            self.assertEqual([], autogenerate.compare_metadata(
+                context, models.Base.metadata))
+
+    def test_upgrade_twice(self):
+        manager = schema.context_manager(self.conf)
+        self.assertEqual(('0001', '0001'), schema.upgrade(manager))
+        schema.check(manager)
+
+    def test_unprepared_database_names_the_command(self):
+        conf = self.load('[database]\nconnection = sqlite://\n')
+        error = self.assertRaises(schema.SchemaError, schema.check,
+                                  schema.context_manager(conf))
+        self.assertIn('octavia-xdp-manage database upgrade', str(error))

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Maglev in plain Python, from the paper and from nothing else.
+
+Eisenbud et al., NSDI 2016, section 3.4, pseudocode 1, with the hash functions
+and the rule for weights that datapath/lib/maglev.c states. Slow and literal
+on purpose: what the library computes is compared with it.
+"""
+
+import ipaddress
+
+MASK = (1 << 64) - 1
+OFFSET_SEED = 0x6f66667365740001
+SKIP_SEED = 0x736b697000000002
+
+
+def fnv1a_fmix64(name: bytes, seed: int) -> int:
+    value = 0xcbf29ce484222325 ^ seed
+    for byte in name:
+        value = (value ^ byte) * 0x100000001b3 & MASK
+    for factor in (0xff51afd7ed558ccd, 0xc4ceb9fe1a85ec53):
+        value ^= value >> 33
+        value = value * factor & MASK
+    return value ^ value >> 33
+
+
+def name_of(address: str) -> bytes:
+    parsed = ipaddress.ip_address(address)
+    if parsed.version == 4:
+        return bytes(10) + b'\xff\xff' + parsed.packed
+    return parsed.packed
+
+
+def takes_turn(turn: int, weight: int, greatest: int) -> bool:
+    return ((turn + 1) * weight // greatest > turn * weight // greatest)
+
+
+def populate(weights: dict[str, int], size: int) -> list[str | None]:
+    """The address of each slot, from {address: weight}."""
+    members = sorted((address for address in weights if weights[address]),
+                     key=name_of)
+    entry: list[str | None] = [None] * size
+    if not members:
+        return entry
+    greatest = max(weights.values())
+    offset = {one: fnv1a_fmix64(name_of(one), OFFSET_SEED) % size
+              for one in members}
+    skip = {one: fnv1a_fmix64(name_of(one), SKIP_SEED) % (size - 1) + 1
+            for one in members}
+    position = dict.fromkeys(members, 0)
+    filled = turn = 0
+    while True:
+        for one in members:
+            if not takes_turn(turn, weights[one], greatest):
+                continue
+            while True:
+                slot = (offset[one] + position[one] * skip[one]) % size
+                position[one] += 1
+                if entry[slot] is None:
+                    break
+            entry[slot] = one
+            filled += 1
+            if filled == size:
+                return entry
+        turn += 1
