@@ -100,9 +100,10 @@ class Reconciler:
         before = self._announce.wanted()
         after = {prefix: hop for prefix, hop in before.items()
                  if str(prefix.network_address) in vips}
-        if not self._announce.set(after):
-            return
         gone = before.keys() - after.keys()
+        if not gone:
+            return
+        self._announce.set(after)
         LOG.info('Withdrawing %s.', ', '.join(map(str, gone)))
         deadline = time.monotonic() + WITHDRAW_TIMEOUT
         while time.monotonic() < deadline:

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The order of a pass, which is its contract, recorded."""
+
+import ipaddress
+import json
+import types
+from unittest import mock
+
+from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.tests.unit import base
+
+KEY = datapath.Key(base.VIP, 'TCP', 80)
+PREFIX = f'{base.VIP}/32'
+NETWORK = ipaddress.ip_network('203.0.113.0/24')
+
+
+class FakeDatapath:
+    """Keeps services as the library does; members are up when unchecked."""
+
+    def __init__(self, events):
+        self.held = {}
+        self.events = events
+        self.full = False
+
+    def services(self):
+        return [datapath.Service(
+            key, 0, 13313, len(members),
+            sum(state.healthy and state.admin_up for state in members), 1,
+            None) for key, members in sorted(self.held.items())]
+
+    def members(self, key):
+        return self.held[key]
+
+    def set_service(self, key, members, slots):
+        if self.full:
+            raise datapath.DatapathError(28, 'no room for another service')
+        before = {state.address: state for state in self.held.get(key, [])}
+        self.held[key] = [before.get(member.address) or datapath.MemberState(
+            member.address, member.weight, member.check, member.admin_up,
+            not member.check, False, None) for member in members]
+        self.events.append(('set', key))
+        return True
+
+    def delete_services(self, keys):
+        for key in keys:
+            del self.held[key]
+            self.events.append(('delete', key))
+
+    def tell(self, key, healthy):
+        self.held[key] = [state._replace(healthy=healthy, known=True)
+                          for state in self.held[key]]
+
+
+class TestReconciler(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.create_tempfiles(
+            [('x', '')])[0].rpartition('/')[0]
+        self.conf = self.load('[agent]\nwithdraw_grace = 0\n')
+        self.events = []
+        self.datapath = FakeDatapath(self.events)
+        self.announce = announcements.Announcements(self.directory, [NETWORK])
+        real = self.announce.set
+
+        def recorded(wanted):
+            changed = real(wanted)
+            if changed:
+                self.events.append(('announce', tuple(map(str, wanted))))
+            return changed
+        self.announce.set = recorded
+        limits = forwarding.Limits((NETWORK,), (), frozenset())
+        self.reconciler = reconcile.Reconciler(
+            self.conf, types.SimpleNamespace(
+                checks=f'{self.directory}/checks.json'),
+            self.datapath, self.announce, lambda: limits)
+        self.document = base.document()
+
+    def wanted(self, *documents):
+        return reconcile.Wanted(7, {
+            document['id']: (5, document) for document in documents})
+
+    def run_pass(self, *documents, ready=True):
+        self.events.clear()
+        return self.reconciler.reconcile(self.wanted(*documents), ready)
+
+    def announced(self):
+        return {str(prefix) for prefix in self.announce.wanted()}
+
+    def checks(self):
+        with open(f'{self.directory}/checks.json') as file:
+            return json.load(file)['checks']
+
+    def unmonitored(self):
+        self.document['pools']['pool']['healthmonitor'] = None
+
+    def test_load_comes_before_announce(self):
+        self.unmonitored()
+        outcome = self.run_pass(self.document)
+        self.assertEqual([('set', KEY), ('announce', (PREFIX,))],
+                         self.events)
+        self.assertEqual({'lb': {'generation': 5, 'error': None}},
+                         outcome.synced)
+        self.assertEqual(7, outcome.wanted.as_of)
+
+    def test_withdraw_comes_before_unload(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        self.run_pass()
+        self.assertEqual([('announce', ()), ('delete', KEY)], self.events)
+
+    def test_withdrawal_is_waited_for(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        asked = []
+
+        def status():
+            asked.append(self.datapath.held.copy())
+            done = len(asked) == 3
+            return announcements.Status(frozenset() if done else frozenset(
+                [ipaddress.ip_network(PREFIX)]))
+        with mock.patch.object(self.announce, 'status', status):
+            self.run_pass()
+        self.assertEqual(3, len(asked))
+        self.assertTrue(all(KEY in held for held in asked))
+
+    def test_not_announced_until_a_member_is_up(self):
+        self.run_pass(self.document)
+        self.assertEqual(set(), self.announced())
+        self.datapath.tell(KEY, True)
+        self.reconciler.announce(True)
+        self.assertEqual({PREFIX}, self.announced())
+        self.datapath.tell(KEY, False)
+        self.reconciler.announce(True)
+        self.assertEqual(set(), self.announced())
+
+    def test_not_ready_announces_nothing_new(self):
+        self.unmonitored()
+        self.run_pass(self.document, ready=False)
+        self.assertEqual(set(), self.announced())
+        self.reconciler.announce(True)
+        self.reconciler.announce(False)
+        self.assertEqual({PREFIX}, self.announced())
+
+    def test_admin_down_withdraws(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        self.document['admin_state_up'] = False
+        outcome = self.run_pass(self.document)
+        self.assertEqual([('announce', ()), ('delete', KEY)], self.events)
+        self.assertIsNone(outcome.synced['lb']['error'])
+
+    def test_one_of_two_listeners_goes_without_withdrawal(self):
+        self.unmonitored()
+        self.document['listeners']['udp'] = dict(
+            self.document['listeners']['listener'], protocol='UDP',
+            default_pool_id='udp')
+        self.document['pools']['udp'] = dict(
+            self.document['pools']['pool'], protocol='UDP')
+        self.run_pass(self.document)
+        self.assertEqual(2, len(self.datapath.held))
+        del self.document['listeners']['udp']
+        self.run_pass(self.document)
+        self.assertIn(('delete', KEY._replace(protocol='UDP')), self.events)
+        self.assertEqual({PREFIX}, self.announced())
+        self.assertNotIn('announce', [event[0] for event in self.events])
+
+    def test_checks_are_written(self):
+        self.run_pass(self.document)
+        self.assertEqual({'198.18.10.11', '198.18.10.12'},
+                         {check['address'] for check in self.checks()})
+        self.run_pass()
+        self.assertEqual([], self.checks())
+
+    def test_a_refused_load_balancer_does_not_stop_the_others(self):
+        self.unmonitored()
+        bad = dict(base.document(), id='bad', vip_address='192.0.2.1')
+        outcome = self.run_pass(bad, self.document)
+        self.assertIn('vip_address', outcome.synced['bad']['error'])
+        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertEqual({PREFIX}, self.announced())
+
+    def test_a_refused_change_keeps_what_is_there(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        self.reconciler._limits = lambda: forwarding.Limits(
+            (NETWORK,), (ipaddress.ip_network('198.18.0.0/15'),),
+            frozenset())
+        outcome = self.run_pass(self.document)
+        self.assertIn('address', outcome.synced['lb']['error'])
+        self.assertIn(KEY, self.datapath.held)
+        self.assertEqual({PREFIX}, self.announced())
+
+    def test_a_bad_check_fails_its_own_load_balancer_only(self):
+        bad = dict(base.document(), id='bad', vip_address='203.0.113.11')
+        bad['pools'] = {'pool': dict(
+            bad['pools']['pool'], healthmonitor=dict(
+                bad['pools']['pool']['healthmonitor'], max_retries=99))}
+        outcome = self.run_pass(bad, self.document)
+        self.assertIn('health monitor', outcome.synced['bad']['error'])
+        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertEqual(2, len(self.checks()))
+
+    def test_a_full_datapath_is_reported(self):
+        self.datapath.full = True
+        outcome = self.run_pass(self.document)
+        self.assertIn('no room', outcome.synced['lb']['error'])
+
+    def test_a_second_pass_changes_nothing(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        self.run_pass(self.document)
+        self.assertEqual([('set', KEY)], self.events)
+
+    def test_members(self):
+        outcome = self.run_pass(self.document)
+        self.assertEqual({'lb': {'m1': 'unknown', 'm2': 'unknown'}},
+                         self.reconciler.members(outcome))
+        self.datapath.tell(KEY, False)
+        self.assertEqual({'lb': {'m1': 'down', 'm2': 'down'}},
+                         self.reconciler.members(outcome))
