@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import dataclasses
+from importlib import resources
 import json
 import os
 import pathlib
 import stat
-from importlib import resources
 from unittest import mock
 
 import jsonschema

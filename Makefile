@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#   make demo          a tenant's load balancer, from the CLI to packets
+#   make demo KEEP=1   the same, and leave it up; make demo-down ends it
+#   make test          everything that CI runs
+#   make lint | unit | functional | e2e     one part of it
+
+PYTHON := build/venv/bin/python
+
+.PHONY: demo demo-down test setup lint unit functional e2e docs clean
+
+demo: setup
+	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep)
+
+demo-down:
+	@exec $(PYTHON) -m lab down --name demo
+
+test:
+	@exec tools/test
+
+lint unit functional e2e:
+	@exec tools/test $@
+
+setup:
+	@tools/setup
+
+docs: setup
+	@exec $(PYTHON) -m sphinx -W -q -b html doc/source build/doc
+
+clean:
+	@rm -rf build hc-agent/target
+	@$(MAKE) -s -C datapath clean

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Counters: reading them over all CPUs, and who owns which.
+ *
+ * A member's counter is named in its service's block; which are free is
+ * derived from the blocks, so nothing leaks when a process dies.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "internal.h"
+
+/* Sums `words` 64-bit words of one element over all CPUs. */
+static int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *values;
+	int status;
+
+	if (cpus < 0)
+		return cpus;
+	values = calloc((size_t)cpus * words, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	memset(sums, 0, words * sizeof(*sums));
+	status = bpf_map_lookup_elem(map, &index, values);
+	for (size_t i = 0; !status && i < (size_t)cpus * words; i++)
+		sums[i % words] += values[i];
+	free(values);
+	return status;
+}
+
+static int write_zeroes(int map, uint32_t index, uint32_t words)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *values;
+	int status;
+
+	if (cpus < 0)
+		return cpus;
+	values = calloc((size_t)cpus * words, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	status = bpf_map_update_elem(map, &index, values, BPF_ANY);
+	free(values);
+	return status;
+}
+
+#define WORDS(type) (sizeof(type) / sizeof(uint64_t))
+
+int zero_service_counters(struct oxp_node *node, uint32_t index)
+{
+	return write_zeroes(node->map[MAP_SERVICE_COUNTERS], index,
+			    WORDS(struct service_counters));
+}
+
+int read_service_counters(struct oxp_node *node, uint32_t index,
+			  struct oxp_counters *out)
+{
+	uint64_t sum[WORDS(struct service_counters)];
+	int status;
+
+	status = read_sums(node->map[MAP_SERVICE_COUNTERS], index,
+			   WORDS(struct service_counters), sum);
+	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
+	return status;
+}
+
+int read_member_counters(struct oxp_node *node, uint32_t index,
+			 struct oxp_counters *out)
+{
+	uint64_t sum[WORDS(struct member_counters)];
+	int status;
+
+	status = read_sums(node->map[MAP_MEMBER_COUNTERS], index,
+			   WORDS(struct member_counters), sum);
+	*out = (struct oxp_counters){sum[0], sum[1], 0};
+	return status;
+}
+
+static void mark_counters(struct oxp_node *node,
+			  const struct service_block *block, uint64_t since)
+{
+	uint64_t *state = node->counter_free_since;
+
+	for (uint32_t i = 0; i < block->members; i++) {
+		uint32_t counter = block->member[i].counter;
+
+		if (counter < node->config->members_max &&
+		    state[counter] < since)
+			state[counter] = since;
+	}
+}
+
+static void derive_counters(struct oxp_node *node)
+{
+	struct node_config *config = node->config;
+
+	if (node->counters_changes == config->changes)
+		return;
+	memset(node->counter_free_since, 0,
+	       config->members_max * sizeof(*node->counter_free_since));
+	for (uint32_t i = 0; i < config->services_max; i++) {
+		struct service_entry *entry = entry_of(node, i);
+
+		if (entry->state != ENTRY_USED)
+			continue;
+		mark_counters(node, live_block(node, i), COUNTER_USED);
+		/* packets may still count for those that left just now */
+		if (entry->active > 1 && entry->switched == config->epoch)
+			mark_counters(node, scratch_block(node, i),
+				      config->epoch);
+	}
+	node->counters_changes = config->changes;
+}
+
+static bool take_counter(struct oxp_node *node, uint32_t *index)
+{
+	uint64_t *state = node->counter_free_since;
+	uint32_t max = node->config->members_max;
+
+	for (uint32_t i = 0; i < max; i++) {
+		uint32_t counter = (node->counter_cursor + i) % max;
+
+		if (state[counter] >= node->config->epoch)
+			continue;
+		state[counter] = COUNTER_USED;
+		node->counter_cursor = counter + 1;
+		*index = counter;
+		return true;
+	}
+	return false;
+}
+
+int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
+{
+	int status;
+
+	derive_counters(node);
+	if (!take_counter(node, index)) {
+		/* some may be free but for packets under way */
+		status = grace_period(node, error);
+		if (status)
+			return status;
+		if (!take_counter(node, index))
+			return failure(error, -ENOSPC,
+				       "all %u members of the node are in use",
+				       node->config->members_max);
+	}
+	if (write_zeroes(node->map[MAP_MEMBER_COUNTERS], *index,
+			 WORDS(struct member_counters))) {
+		status = -errno;
+		release_counter(node, *index, 0);
+		return failure(error, status,
+			       "cannot reset a member's counter");
+	}
+	return 0;
+}
+
+void release_counter(struct oxp_node *node, uint32_t index, uint64_t since)
+{
+	node->counter_free_since[index] = since;
+}
+
+int oxp_outcomes(struct oxp_node *node, uint64_t *counts, uint32_t capacity,
+		 char *error)
+{
+	for (uint32_t i = 0; i < OXP_OUTCOMES && i < capacity; i++)
+		if (read_sums(node->map[MAP_OUTCOMES], i, 1, &counts[i]))
+			return failure(error, -errno, "cannot read outcomes");
+	return OXP_OUTCOMES;
+}

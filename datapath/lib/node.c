@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A node: opening and closing it, its lock, and waiting for packets. */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "internal.h"
+
+/*
+ * The kernel waits until every CPU has left the code that held RCU's read
+ * lock or had softirqs disabled, as XDP programs do. 8 to 24 ms.
+ */
+static int membarrier(int command)
+{
+	return syscall(SYS_membarrier, command, 0, 0);
+}
+
+int grace_period(struct oxp_node *node, char *error)
+{
+	if (membarrier(MEMBARRIER_CMD_GLOBAL))
+		return failure(error, -errno, "membarrier");
+	__atomic_store_n(&node->config->epoch, node->config->epoch + 1,
+			 __ATOMIC_RELEASE);
+	return 0;
+}
+
+void begin_change(struct oxp_node *node, bool dirty)
+{
+	struct node_config *config = node->config;
+	uint64_t changes = config->changes + 1;
+
+	/* our own changes keep our idea of the counters up to date */
+	if (node->counters_changes == config->changes)
+		node->counters_changes = changes;
+	__atomic_store_n(&config->changes, changes, __ATOMIC_RELEASE);
+	if (dirty)
+		__atomic_store_n(&config->dirty, 1, __ATOMIC_RELEASE);
+}
+
+void end_change(struct oxp_node *node)
+{
+	__atomic_store_n(&node->config->dirty, 0, __ATOMIC_RELEASE);
+}
+
+static int lock_file(struct oxp_node *node)
+{
+	while (flock(node->lock_fd, LOCK_EX))
+		if (errno != EINTR)
+			return -errno;
+	return 0;
+}
+
+int lock_node(struct oxp_node *node, char *error)
+{
+	int status;
+
+	pthread_mutex_lock(&node->mutex);
+	status = lock_file(node);
+	if (status) {
+		pthread_mutex_unlock(&node->mutex);
+		return failure(error, status, "cannot lock the node");
+	}
+	if (node->config->layout != OXP_LAYOUT)
+		status = failure(error, -ESTALE, "%s was destroyed meanwhile",
+				 node->pin_directory);
+	else if (node->config->dirty)
+		status = mend(node, error);
+	if (status)
+		unlock_node(node);
+	return status;
+}
+
+void unlock_node(struct oxp_node *node)
+{
+	flock(node->lock_fd, LOCK_UN);
+	pthread_mutex_unlock(&node->mutex);
+}
+
+static int open_locked(struct oxp_node *node, const struct oxp_options *options,
+		       char *error)
+{
+	struct node_config *config;
+	int status;
+
+	status = open_pins(node, error);
+	if (status == -ENOENT && options->create) {
+		status = create_pins(node, options, error);
+		if (!status)
+			status = open_pins(node, error);
+	}
+	if (status)
+		return status;
+	config = node->config;
+	node->counter_free_since =
+		calloc(config->members_max, sizeof(*node->counter_free_since));
+	if (!node->counter_free_since)
+		return failure(error, -ENOMEM, "cannot open the node");
+	return config->dirty ? mend(node, error) : 0;
+}
+
+static int open_node(struct oxp_node *node, const struct oxp_options *options,
+		     char *error)
+{
+	int status;
+
+	status = membarrier(MEMBARRIER_CMD_QUERY);
+	if (status < 0 || !(status & MEMBARRIER_CMD_GLOBAL))
+		return failure(error, -ENOSYS,
+			       "the kernel offers no global membarrier");
+	node->pin_directory = strdup(options->pin_directory);
+	if (!node->pin_directory)
+		return failure(error, -ENOMEM, "cannot open the node");
+	node->lock_fd =
+		open(options->lock_file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	if (node->lock_fd < 0)
+		return failure(error, -errno, "cannot open the lock file %s",
+			       options->lock_file);
+	status = lock_file(node);
+	if (status)
+		return failure(error, status, "cannot lock %s",
+			       options->lock_file);
+	status = open_locked(node, options, error);
+	flock(node->lock_fd, LOCK_UN);
+	return status;
+}
+
+int oxp_open(const struct oxp_options *options, struct oxp_node **out,
+	     char *error)
+{
+	struct oxp_node *node;
+	int status;
+
+	*out = NULL;
+	if (!options->pin_directory || !options->lock_file)
+		return failure(error, -EINVAL,
+			       "a pin directory and a lock file are needed");
+	node = calloc(1, sizeof(*node));
+	if (!node)
+		return failure(error, -ENOMEM, "cannot open the node");
+	pthread_mutex_init(&node->mutex, NULL);
+	node->lock_fd = -1;
+	for (int i = 0; i < MAPS; i++)
+		node->map[i] = -1;
+	catch_libbpf_messages();
+
+	status = open_node(node, options, error);
+	if (status) {
+		oxp_close(node);
+		return status;
+	}
+	*out = node;
+	return 0;
+}
+
+void oxp_close(struct oxp_node *node)
+{
+	if (!node)
+		return;
+	if (node->config)
+		munmap(node->config, sizeof(*node->config));
+	if (node->entries)
+		munmap(node->entries, node->entries_length);
+	if (node->blocks)
+		munmap(node->blocks, node->blocks_length);
+	for (int i = 0; i < MAPS; i++)
+		if (node->map[i] >= 0)
+			close(node->map[i]);
+	if (node->lock_fd >= 0)
+		close(node->lock_fd);
+	pthread_mutex_destroy(&node->mutex);
+	free(node->counter_free_since);
+	free(node->checks);
+	free(node->pin_directory);
+	free(node);
+}
+
+int oxp_destroy(struct oxp_node *node, char *error)
+{
+	int status = lock_node(node, error);
+
+	if (status)
+		return status;
+	remove_pins(node);
+	/* tells others that have the maps open */
+	__atomic_store_n(&node->config->layout, 0, __ATOMIC_RELEASE);
+	unlock_node(node);
+	return 0;
+}
+
+int oxp_set_uplink(struct oxp_node *node, const uint8_t *own_mac,
+		   const uint8_t *gateway_mac,
+		   const struct oxp_address *outer_source, uint32_t mtu,
+		   char *error)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+	uint64_t own = 0, gateway = 0;
+	uint32_t source;
+	int status;
+
+	if (memcmp(outer_source->bytes, mapped, sizeof(mapped)))
+		return failure(error, -EAFNOSUPPORT,
+			       "the outer source must be an IPv4 address");
+	if (mtu < 68 || mtu > 65535)
+		return failure(error, -EINVAL, "an MTU of %u", mtu);
+	memcpy(&own, own_mac, 6);
+	memcpy(&gateway, gateway_mac, 6);
+	memcpy(&source, outer_source->bytes + 12, sizeof(source));
+
+	status = lock_node(node, error);
+	if (status)
+		return status;
+	__atomic_store_n(&node->config->mtu, mtu, __ATOMIC_RELEASE);
+	__atomic_store_n(&node->config->own_mac, own, __ATOMIC_RELEASE);
+	__atomic_store_n(&node->config->source, source, __ATOMIC_RELEASE);
+	/* last: from here on packets may leave */
+	__atomic_store_n(&node->config->gateway_mac, gateway, __ATOMIC_RELEASE);
+	unlock_node(node);
+	return 0;
+}

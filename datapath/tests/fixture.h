@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node with two services of one member, and what a packet must meet there. */
+#ifndef OXP_FIXTURE_H
+#define OXP_FIXTURE_H
+
+#include <linux/bpf.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+static const struct flow web = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
+static const struct flow dns = {CLIENT, VIP, 40000, 53, IPPROTO_UDP};
+
+static struct oxp_node *node;
+static int program;
+
+static int set_up(void **state)
+{
+	struct oxp_key http = tcp_key(VIP, 80), name = udp_key(VIP, 53);
+	struct oxp_member member;
+
+	(void)state;
+	node = fresh_state();
+	program = forward_program(node);
+	make_members(&member, 1, 0, 0);
+	set_service(node, &http, &member, 1);
+	set_service(node, &name, &member, 1);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(program);
+	oxp_close(node);
+	return 0;
+}
+
+static inline uint64_t outcome(enum oxp_outcome which)
+{
+	uint64_t counts[OXP_OUTCOMES];
+
+	assert_int_equal(oxp_outcomes(node, counts, OXP_OUTCOMES, error),
+			 OXP_OUTCOMES);
+	return counts[which];
+}
+
+static inline void expect_forwarded(const struct frame *frame)
+{
+	struct frame out;
+
+	assert_int_equal(run(program, frame, &out), XDP_TX);
+	expect_encapsulated(frame, &out, "10.1.0.1");
+}
+
+static inline void expect_untouched(const struct frame *frame)
+{
+	struct frame out;
+
+	assert_int_equal(run(program, frame, &out), XDP_PASS);
+	assert_int_equal(out.length, frame->length);
+	assert_memory_equal(out.data, frame->data, frame->length);
+}
+
+static inline void expect_dropped(const struct frame *frame,
+				  enum oxp_outcome why)
+{
+	uint64_t before = outcome(why);
+
+	assert_int_equal(run(program, frame, NULL), XDP_DROP);
+	assert_int_equal(outcome(why), before + 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+#endif

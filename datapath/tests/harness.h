@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A private BPF file system, packets, and running them through a program. */
+#ifndef OXP_HARNESS_H
+#define OXP_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "internal.h"
+
+#define VIP "192.0.2.1"
+#define CLIENT "198.51.100.7"
+#define NODE "10.0.0.1"
+#define TEST_SLOTS 1009
+
+extern char error[OXP_ERROR_LENGTH];
+
+/* The library's waiting for packets can be turned off (the linker wraps
+ * grace_period): only right where no packets are under way. */
+extern bool wait_for_packets;
+
+/* Moves into a mount namespace of its own, so that nothing is left behind
+ * however the test ends. A cmocka group setup. */
+int enter_namespace(void **state);
+
+/* Opens the state in the private file system, created if it is not there. */
+struct oxp_node *open_state(void);
+/* As open_state(), from empty and with an uplink. */
+struct oxp_node *fresh_state(void);
+/* File descriptor of the forwarding program over the node's maps. */
+int forward_program(struct oxp_node *node);
+
+struct oxp_address address(const char *text);
+struct oxp_key tcp_key(const char *vip, uint16_t port);
+struct oxp_key udp_key(const char *vip, uint16_t port);
+/* 10.1.<group>.1 and on; all up with weight 1, check ids from `check` on, or
+ * without check if that is 0. */
+void make_members(struct oxp_member *out, uint32_t count, uint8_t group,
+		  uint64_t check);
+void set_service(struct oxp_node *node, const struct oxp_key *key,
+		 const struct oxp_member *members, uint32_t count);
+
+#define FRAME_MAX 4096
+struct frame {
+	uint8_t data[FRAME_MAX];
+	size_t length;
+};
+
+struct flow {
+	const char *source, *destination;
+	uint16_t source_port, destination_port;
+	uint8_t protocol;
+};
+
+/* Fields of the IP header that tests change; zeroes are the usual packet. */
+struct variation {
+	uint8_t options; /* 32-bit words */
+	uint8_t tos;
+	uint8_t tcp_flags;
+	uint16_t id;
+	uint16_t fragment;
+	uint16_t padding; /* bytes of the frame behind the packet */
+};
+
+void make_frame(struct frame *out, const struct flow *flow, size_t payload,
+		const struct variation *variation);
+void fix_checksum(uint8_t *ip_header);
+uint16_t checksum(const void *data, size_t length);
+/* Returns the XDP action; `out` may be NULL. */
+int run(int program, const struct frame *in, struct frame *out);
+/* What forwarding to `member` must make of the frame. */
+void expect_encapsulated(const struct frame *in, const struct frame *out,
+			 const char *member);
+
+#endif

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Balance and disruption of tables; equality with the paper's algorithm is
+ * checked against a model in Python. */
+#include <errno.h>
+
+#include "harness.h"
+
+static uint16_t table[65537], other[65537];
+
+static void many(struct oxp_address *out, uint16_t *weights, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		out[i] = address("10.2.0.0");
+		out[i].bytes[14] = i >> 8;
+		out[i].bytes[15] = i;
+		weights[i] = 1;
+	}
+}
+
+static void build(const struct oxp_address *addresses, const uint16_t *weights,
+		  uint32_t count, uint32_t slots, uint16_t *out)
+{
+	assert_int_equal(
+		oxp_maglev_build(addresses, weights, count, slots, out), 0);
+}
+
+static void test_equal_weights_balance(void **state)
+{
+	static const uint32_t counts[] = {1, 2, 3, 10, 100, 256};
+	struct oxp_address addresses[256];
+	uint16_t weights[256];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(counts) / sizeof(*counts); i++) {
+		uint32_t count = counts[i], shares[256] = {};
+
+		many(addresses, weights, count);
+		build(addresses, weights, count, 13313, table);
+		for (int slot = 0; slot < 13313; slot++)
+			shares[table[slot]]++;
+		/* turns are taken in rounds: nobody is ahead by more than 1 */
+		for (uint32_t j = 0; j < count; j++)
+			assert_in_range(shares[j], 13313 / count,
+					13313 / count + 1);
+	}
+}
+
+static void test_weights_balance(void **state)
+{
+	struct oxp_address addresses[256];
+	uint32_t shares[256] = {}, total = 0;
+	uint16_t weights[256];
+
+	(void)state;
+	many(addresses, weights, 100);
+	for (int i = 0; i < 100; i++)
+		total += weights[i] = i;
+	build(addresses, weights, 100, 65537, table);
+	for (int slot = 0; slot < 65537; slot++)
+		shares[table[slot]]++;
+	assert_int_equal(shares[0], 0);
+	for (int i = 1; i < 100; i++) {
+		double expected = 65537.0 * i / total;
+
+		assert_true(shares[i] > expected - 2 &&
+			    shares[i] < expected + 2);
+	}
+}
+
+/* Whoever is not concerned keeps nearly all slots. The paper's figure 12
+ * shows few needless changes for tables of 100 slots a member and more. */
+static void test_disruption(void **state)
+{
+	struct oxp_address addresses[256];
+	uint16_t weights[256];
+
+	(void)state;
+	for (uint32_t count = 10; count <= 100; count *= 10) {
+		uint32_t needless = 0;
+
+		many(addresses, weights, count);
+		build(addresses, weights, count, 65537, table);
+		weights[count / 2] = 0;
+		build(addresses, weights, count, 65537, other);
+		for (int slot = 0; slot < 65537; slot++)
+			if (table[slot] != count / 2)
+				needless += table[slot] != other[slot];
+		print_message("%u members, 65537 slots, one down: %.2f %% of "
+			      "the others' slots move\n",
+			      count, 100.0 * needless / 65537);
+		assert_true(needless < 65537 / 50);
+	}
+}
+
+static void test_bad_arguments(void **state)
+{
+	struct oxp_address addresses[2];
+	uint16_t weights[2];
+
+	(void)state;
+	many(addresses, weights, 2);
+	assert_int_equal(oxp_maglev_build(addresses, weights, 2, 0, table),
+			 -EINVAL);
+	assert_int_equal(oxp_maglev_build(addresses, weights, 2, 1, table),
+			 -EINVAL);
+	assert_int_equal(oxp_maglev_build(addresses, weights, 2, 1000, table),
+			 -EINVAL);
+	assert_int_equal(
+		oxp_maglev_build(addresses, weights, 2, 4294967291u, table),
+		-EINVAL);
+}
+
+/* Flows spread over slots as they would by chance. */
+static void test_flow_hash(void **state)
+{
+	uint32_t shares[1009] = {};
+	double chi = 0;
+
+	(void)state;
+	/* one client subnet, consecutive ports: what a poor hash clusters */
+	for (uint32_t host = 0; host < 64; host++)
+		for (uint32_t port = 0; port < 16384; port++)
+			shares[flow_slot(flow_hash(0x076433c6 + (host << 24),
+						   0x010200c0,
+						   __builtin_bswap16(port),
+						   __builtin_bswap16(80), 6),
+					 1009)]++;
+	for (int i = 0; i < 1009; i++) {
+		double expected = 64.0 * 16384 / 1009;
+
+		chi += (shares[i] - expected) * (shares[i] - expected) /
+		       expected;
+	}
+	/* 1008 degrees of freedom: 1008 +- 45, five sigma */
+	print_message("chi square of flow_hash: %.0f\n", chi);
+	assert_true(chi < 1233);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_equal_weights_balance),
+		cmocka_unit_test(test_weights_balance),
+		cmocka_unit_test(test_disruption),
+		cmocka_unit_test(test_bad_arguments),
+		cmocka_unit_test(test_flow_hash),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Packets that are forwarded or not ours, byte by byte. */
+#include "fixture.h"
+
+static void test_forwards(void **state)
+{
+	static const size_t payloads[] = {0, 1, 100, 1440};
+	struct frame frame;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++) {
+		make_frame(&frame, &web, payloads[i], NULL);
+		expect_forwarded(&frame);
+		make_frame(&frame, &dns, payloads[i], NULL);
+		expect_forwarded(&frame);
+	}
+}
+
+static void test_header_fields(void **state)
+{
+	struct frame frame;
+
+	(void)state;
+	for (int tos = 0; tos < 256; tos++) {
+		struct variation with = {
+			.tos = tos,
+			.id = tos * 257,
+			.fragment = tos & 1 ? 0x4000 : 0,
+		};
+
+		make_frame(&frame, &web, tos, &with);
+		expect_forwarded(&frame);
+	}
+}
+
+static void test_ip_options(void **state)
+{
+	struct frame frame;
+
+	(void)state;
+	for (int words = 1; words <= 10; words++) {
+		struct variation with = {.options = words};
+
+		make_frame(&frame, &web, 10, &with);
+		expect_forwarded(&frame);
+		make_frame(&frame, &dns, 10, &with);
+		expect_forwarded(&frame);
+	}
+}
+
+static void test_ethernet_padding_is_kept(void **state)
+{
+	struct variation with = {.padding = 18};
+	struct frame frame;
+
+	(void)state;
+	make_frame(&frame, &dns, 0, &with);
+	expect_forwarded(&frame);
+}
+
+static void test_not_ours(void **state)
+{
+	static const struct flow others[] = {
+		{CLIENT, "192.0.2.2", 40000, 80, IPPROTO_TCP},
+		{CLIENT, VIP, 40000, 81, IPPROTO_TCP},
+		{CLIENT, VIP, 40000, 80, IPPROTO_UDP},
+		{CLIENT, VIP, 40000, 53, IPPROTO_TCP},
+		{VIP, CLIENT, 80, 40000, IPPROTO_TCP},
+		{CLIENT, VIP, 40000, 80, IPPROTO_ICMP},
+		{CLIENT, VIP, 40000, 80, IPPROTO_IPIP},
+	};
+	static const uint16_t types[] = {0x86dd, 0x0806, 0x8100, 0x88a8, 5};
+	struct frame frame;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+		make_frame(&frame, &others[i], 30, NULL);
+		expect_untouched(&frame);
+	}
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++) {
+		make_frame(&frame, &web, 30, NULL);
+		frame.data[12] = types[i] >> 8;
+		frame.data[13] = types[i];
+		expect_untouched(&frame);
+	}
+	make_frame(&frame, &web, 30, NULL);
+	frame.data[14] = 0x65;
+	expect_untouched(&frame);
+}
+
+/* Random bytes over valid packets: whatever leaves is well-formed IPIP. */
+static void test_mutations(void **state)
+{
+	struct frame frame, out;
+
+	(void)state;
+	srandom(1);
+	for (int i = 0; i < 50000; i++) {
+		make_frame(&frame, i & 1 ? &web : &dns, random() % 64, NULL);
+		for (int n = random() % 4; n >= 0; n--)
+			frame.data[12 + random() % 34] = random();
+		frame.length = 14 + random() % (frame.length - 13);
+		if (run(program, &frame, &out) == XDP_TX)
+			expect_encapsulated(&frame, &out, "10.1.0.1");
+	}
+}
+
+static void test_counters(void **state)
+{
+	struct oxp_key service = tcp_key(VIP, 80);
+	struct variation syn = {.tcp_flags = 2}, both = {.tcp_flags = 0x12};
+	struct oxp_member_state member;
+	struct oxp_service out;
+	struct frame frame;
+
+	(void)state;
+	make_frame(&frame, &web, 0, &syn);
+	expect_forwarded(&frame);
+	make_frame(&frame, &web, 0, &both);
+	expect_forwarded(&frame);
+	make_frame(&frame, &web, 60, NULL);
+	expect_forwarded(&frame);
+	make_frame(&frame, &dns, 60, NULL);
+	expect_forwarded(&frame);
+	assert_int_equal(oxp_service(node, &service, &out, error), 0);
+	assert_int_equal(out.counters.packets, 3);
+	assert_int_equal(out.counters.bytes, 40 + 40 + 100);
+	assert_int_equal(out.counters.flows, 1);
+	assert_int_equal(oxp_service_members(node, &service, &member, 1, error),
+			 1);
+	assert_int_equal(member.counters.packets, 3);
+	assert_int_equal(member.counters.bytes, 180);
+}
+
+/* The library says where packets go; the program must agree. */
+static void test_pick_agrees(void **state)
+{
+	struct oxp_key service = tcp_key(VIP, 80);
+	struct oxp_member members[20];
+	struct frame frame, out;
+
+	(void)state;
+	make_members(members, 20, 3, 0);
+	set_service(node, &service, members, 20);
+	for (int i = 0; i < 2000; i++) {
+		struct oxp_address client = address(CLIENT), member;
+		struct flow flow = web;
+
+		flow.source_port = 1024 + i;
+		make_frame(&frame, &flow, 0, NULL);
+		assert_int_equal(oxp_service_pick(node, &service, &client,
+						  flow.source_port, &member,
+						  error),
+				 0);
+		assert_int_equal(run(program, &frame, &out), XDP_TX);
+		assert_memory_equal(out.data + 14 + 16, member.bytes + 12, 4);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_forwards),   TEST(test_header_fields),
+		TEST(test_ip_options), TEST(test_ethernet_padding_is_kept),
+		TEST(test_not_ours),   TEST(test_mutations),
+		TEST(test_counters),   TEST(test_pick_agrees),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,366 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Services, members and their health through the public interface. */
+#include <errno.h>
+#include <linux/bpf.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "harness.h"
+
+static struct oxp_node *node;
+static struct oxp_key http;
+
+static int set_up(void **state)
+{
+	(void)state;
+	node = fresh_state();
+	http = tcp_key(VIP, 80);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	if (oxp_verify(node, error))
+		fail_msg("verify: %s", error);
+	oxp_close(node);
+	return 0;
+}
+
+static struct oxp_service show(void)
+{
+	struct oxp_service service;
+
+	if (oxp_service(node, &http, &service, error))
+		fail_msg("service: %s", error);
+	return service;
+}
+
+static struct oxp_member_state one(uint32_t which)
+{
+	struct oxp_member_state states[OXP_MEMBERS_MAX];
+	int count = oxp_service_members(node, &http, states, OXP_MEMBERS_MAX,
+					error);
+
+	assert_true((int)which < count);
+	return states[which];
+}
+
+static void expect_health(uint32_t which, int healthy, int known)
+{
+	struct oxp_member_state state = one(which);
+
+	assert_int_equal(state.healthy, healthy);
+	assert_int_equal(state.known, known);
+}
+
+static int apply(uint64_t check, uint8_t up)
+{
+	struct oxp_result result = {check, up};
+
+	return oxp_health_apply(node, &result, 1, error);
+}
+
+static void test_set_is_idempotent(void **state)
+{
+	struct oxp_member members[3], swapped[3];
+	uint8_t changed;
+
+	(void)state;
+	make_members(members, 3, 0, 0);
+	set_service(node, &http, members, 3);
+	assert_int_equal(show().generation, 1);
+	for (int i = 0; i < 3; i++)
+		swapped[i] = members[2 - i];
+	assert_int_equal(oxp_service_set(node, &http, TEST_SLOTS, swapped, 3,
+					 &changed, error),
+			 0);
+	assert_int_equal(changed, 0);
+	assert_int_equal(show().generation, 1);
+	swapped[1].weight = 2;
+	assert_int_equal(oxp_service_set(node, &http, TEST_SLOTS, swapped, 3,
+					 &changed, error),
+			 0);
+	assert_int_equal(changed, 1);
+	assert_int_equal(show().generation, 2);
+}
+
+static void test_health_of_new_members(void **state)
+{
+	struct oxp_member members[2];
+
+	(void)state;
+	make_members(members, 2, 0, 0);
+	members[1].check = 7;
+	set_service(node, &http, members, 2);
+	expect_health(0, 1, 0);
+	expect_health(1, 0, 0);
+	assert_int_equal(show().enabled, 1);
+}
+
+static void test_health_is_carried_over(void **state)
+{
+	struct oxp_member members[2];
+
+	(void)state;
+	make_members(members, 2, 0, 0);
+	set_service(node, &http, members, 1);
+	members[0].check = 7; /* gets a check: keeps its traffic */
+	set_service(node, &http, members, 1);
+	expect_health(0, 1, 0);
+	assert_int_equal(apply(7, 0), 1);
+	expect_health(0, 0, 1);
+	members[0].weight = 5; /* same check: keeps its state */
+	set_service(node, &http, members, 2);
+	expect_health(0, 0, 1);
+	members[0].check = 8; /* another check: not known */
+	set_service(node, &http, members, 2);
+	expect_health(0, 0, 0);
+	assert_int_equal(apply(7, 1), 0);
+	assert_int_equal(apply(8, 1), 1);
+	expect_health(0, 1, 1);
+	members[0].check = 9;
+	set_service(node, &http, members, 2);
+	expect_health(0, 1, 0);
+	assert_int_equal(apply(9, 0), 1);
+	members[0].check = 0; /* no check any more: up */
+	set_service(node, &http, members, 2);
+	expect_health(0, 1, 0);
+}
+
+static void test_health_switches_once(void **state)
+{
+	struct oxp_member members[10];
+	struct oxp_result results[12];
+	struct oxp_key https = tcp_key(VIP, 443);
+	uint64_t generation;
+
+	(void)state;
+	make_members(members, 10, 0, 100);
+	set_service(node, &http, members, 10);
+	set_service(node, &https, members, 5);
+	for (int i = 0; i < 10; i++)
+		results[i] = (struct oxp_result){100 + i, 1};
+	results[10] = (struct oxp_result){100, 0}; /* the last one counts */
+	results[11] = (struct oxp_result){9999, 1};
+	assert_int_equal(oxp_health_apply(node, results, 12, error), 2);
+	assert_int_equal(show().generation, 2);
+	assert_int_equal(show().enabled, 9);
+	expect_health(0, 0, 1);
+	assert_int_equal(oxp_health_apply(node, results, 12, error), 0);
+
+	/* no weight: known, but no table changes */
+	members[9].weight = 0;
+	set_service(node, &http, members, 10);
+	generation = show().generation;
+	assert_int_equal(apply(109, 0), 0);
+	expect_health(9, 0, 1);
+	assert_int_equal(show().generation, generation);
+}
+
+static void test_switch_to_nobody(void **state)
+{
+	struct oxp_member member;
+	uint16_t table[TEST_SLOTS];
+
+	(void)state;
+	make_members(&member, 1, 0, 5);
+	set_service(node, &http, &member, 1);
+	assert_int_equal(apply(5, 1), 1);
+	assert_int_equal(apply(5, 0), 1);
+	assert_int_equal(show().enabled, 0);
+	assert_int_equal(
+		oxp_service_table(node, &http, table, TEST_SLOTS, error),
+		TEST_SLOTS);
+	for (int i = 0; i < TEST_SLOTS; i++)
+		assert_int_equal(table[i], OXP_NO_MEMBER);
+}
+
+/* Two nodes that saw the same things in another order have one table. */
+static void test_order_of_events(void **state)
+{
+	struct oxp_key https = tcp_key(VIP, 443);
+	uint16_t left[TEST_SLOTS], right[TEST_SLOTS];
+	struct oxp_member members[8];
+
+	(void)state;
+	make_members(members, 8, 0, 10);
+	for (int i = 0; i < 8; i++)
+		members[i].weight = i + 1;
+	set_service(node, &http, members, 8);
+	for (int i = 0; i < 8; i++)
+		apply(10 + i, 1);
+	apply(12, 0);
+
+	for (int i = 0; i < 8; i++)
+		members[i].check += 100;
+	for (int i = 1; i <= 8; i++) {
+		set_service(node, &https, members, i);
+		apply(110 + 8 - i, 1);
+		apply(112, 0);
+	}
+	for (int i = 7; i >= 0; i--)
+		apply(110 + i, i != 2);
+	oxp_service_table(node, &http, left, TEST_SLOTS, error);
+	oxp_service_table(node, &https, right, TEST_SLOTS, error);
+	assert_memory_equal(left, right, sizeof(left));
+}
+
+static void send_packets(int program, int packets)
+{
+	struct flow flow = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
+	struct frame frame;
+
+	make_frame(&frame, &flow, 0, NULL);
+	for (int i = 0; i < packets; i++)
+		assert_int_equal(run(program, &frame, NULL), XDP_TX);
+}
+
+static void test_counters_stay_with_members(void **state)
+{
+	struct oxp_member members[3];
+	int program = forward_program(node);
+
+	(void)state;
+	make_members(members, 3, 0, 0);
+	set_service(node, &http, members + 1, 1);
+	send_packets(program, 5);
+	set_service(node, &http, members, 3);
+	assert_int_equal(one(0).counters.packets, 0);
+	assert_int_equal(one(1).counters.packets, 5);
+	/* gone and back: from zero, whatever counter it gets */
+	set_service(node, &http, members, 1);
+	set_service(node, &http, members, 2);
+	assert_int_equal(one(1).counters.packets, 0);
+	assert_int_equal(show().counters.packets, 5);
+	assert_int_equal(oxp_service_delete(node, &http, 1, error), 1);
+	set_service(node, &http, members, 2);
+	assert_int_equal(show().counters.packets, 0);
+	close(program);
+}
+
+/* An index is not given away while a packet could still count for it. */
+static void test_counters_wait_for_packets(void **state)
+{
+	struct oxp_member members[OXP_MEMBERS_MAX];
+	struct oxp_key https = tcp_key(VIP, 443);
+	uint64_t epoch;
+
+	(void)state;
+	make_members(members, 255, 0, 0);
+	set_service(node, &http, members, 255);
+	set_service(node, &https, members, 255);
+	http.port = 81; /* 510 of 512 are in use */
+	set_service(node, &http, members, 2);
+	http.port = 80;
+	set_service(node, &http, members, 254);
+	epoch = node->config->epoch;
+	http.port = 82;
+	set_service(node, &http, members, 1);
+	assert_true(node->config->epoch > epoch);
+	http.port = 80;
+}
+
+static void test_updates_share_a_wait(void **state)
+{
+	struct oxp_member members[3];
+	uint64_t epoch;
+
+	(void)state;
+	make_members(members, 3, 0, 0);
+	for (http.port = 1; http.port <= 8; http.port++)
+		set_service(node, &http, members, 1);
+	epoch = node->config->epoch;
+	for (http.port = 1; http.port <= 8; http.port++)
+		set_service(node, &http, members, 2);
+	assert_int_equal(node->config->epoch, epoch + 1);
+}
+
+static void test_other_layout(void **state)
+{
+	struct oxp_options options = {
+		.pin_directory = node->pin_directory,
+		.lock_file = "/mnt/lock",
+		.create = 1,
+	};
+	struct oxp_node *second = NULL;
+
+	(void)state;
+	node->config->layout = OXP_LAYOUT + 1;
+	assert_int_equal(oxp_open(&options, &second, error), -EPROTO);
+	assert_null(second);
+	assert_non_null(strstr(error, "layout"));
+	node->config->layout = OXP_LAYOUT;
+	assert_int_equal(oxp_open(&options, &second, error), 0);
+	oxp_close(second);
+}
+
+/* What a creation or deletion may leave that was cut off. */
+static void test_mends(void **state)
+{
+	struct key_v4 stray = {.address = 0x01020304, .port = 5, .protocol = 6};
+	__be32 address4 = 0x01020304;
+	struct oxp_member member;
+	__u32 index = 9, one_service = 1;
+	struct oxp_info info;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	set_service(node, &http, &member, 1);
+	/* a key without entry, an entry without key, a VIP too many */
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_SERVICES_V4], &stray,
+					     &index, BPF_ANY),
+			 0);
+	entry_of(node, 3)->state = ENTRY_USED;
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_VIPS_V4], &address4,
+					     &one_service, BPF_ANY),
+			 0);
+	node->config->dirty = 1;
+	assert_int_equal(oxp_info(node, &info, error), 0);
+	assert_int_equal(info.services, 1);
+	assert_int_equal(node->config->dirty, 0);
+	assert_int_equal(find_index(node, &stray), -ENOENT);
+	assert_int_not_equal(bpf_map_lookup_elem(node->map[MAP_VIPS_V4],
+						 &address4, &one_service),
+			     0);
+	assert_int_equal(show().enabled, 1);
+}
+
+static void test_verify_sees_damage(void **state)
+{
+	struct oxp_member members[2];
+	uint16_t *slot;
+
+	(void)state;
+	make_members(members, 2, 0, 0);
+	set_service(node, &http, members, 2);
+	slot = live_block(node, show().index)->slot;
+	slot[5] ^= 1;
+	assert_int_equal(oxp_verify(node, error), 1);
+	assert_non_null(strstr(error, VIP));
+	slot[5] ^= 1;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_set_is_idempotent),
+		TEST(test_health_of_new_members),
+		TEST(test_health_is_carried_over),
+		TEST(test_health_switches_once),
+		TEST(test_switch_to_nobody),
+		TEST(test_order_of_events),
+		TEST(test_counters_stay_with_members),
+		TEST(test_counters_wait_for_packets),
+		TEST(test_updates_share_a_wait),
+		TEST(test_other_layout),
+		TEST(test_mends),
+		TEST(test_verify_sees_damage),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Packets while tables are switched and services come and go. */
+#include <linux/bpf.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "slow.skel.h"
+
+/* Packets while a service alternates between two sets of members: each goes
+ * where one of the two tables says, never elsewhere. */
+#define FLOWS 256
+
+struct reader {
+	int program;
+	struct frame frame[FLOWS];
+	uint32_t allowed[2][FLOWS];
+	uint64_t packets, seen[2], mixtures;
+	bool stop;
+};
+
+static void *read_packets(void *argument)
+{
+	struct reader *reader = argument;
+	struct frame out;
+
+	for (int i = 0; !__atomic_load_n(&reader->stop, __ATOMIC_RELAXED);
+	     i = (i + 1) % FLOWS) {
+		uint32_t member;
+
+		if (run(reader->program, &reader->frame[i], &out) != XDP_TX) {
+			reader->mixtures++;
+			continue;
+		}
+		memcpy(&member, out.data + 14 + 16, sizeof(member));
+		reader->packets++;
+		if (member == reader->allowed[0][i])
+			reader->seen[0]++;
+		else if (member == reader->allowed[1][i])
+			reader->seen[1]++;
+		else
+			reader->mixtures++;
+	}
+	return NULL;
+}
+
+static void learn(struct oxp_node *node, const struct oxp_key *key,
+		  uint32_t *allowed)
+{
+	struct oxp_address client = address(CLIENT), member;
+
+	for (int i = 0; i < FLOWS; i++) {
+		assert_int_equal(oxp_service_pick(node, key, &client, 1024 + i,
+						  &member, error),
+				 0);
+		memcpy(&allowed[i], member.bytes + 12, 4);
+	}
+}
+
+static void prepare(struct oxp_node *node, struct reader *reader,
+		    const struct oxp_key *key, struct oxp_member sets[2][20])
+{
+	memset(reader, 0, sizeof(*reader));
+	/* sizes and positions differ, so that parts of both do not fit */
+	make_members(sets[0], 20, 1, 0);
+	make_members(sets[1], 20, 2, 0);
+	for (int which = 0; which < 2; which++) {
+		set_service(node, key, sets[which], which ? 7 : 20);
+		learn(node, key, reader->allowed[which]);
+	}
+	for (int i = 0; i < FLOWS; i++) {
+		struct flow flow = {CLIENT, VIP, 1024 + i, 80, IPPROTO_TCP};
+
+		make_frame(&reader->frame[i], &flow, 10, NULL);
+	}
+	reader->program = forward_program(node);
+}
+
+static void test_no_mixture(void **state)
+{
+	struct oxp_node *node = fresh_state();
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct oxp_member sets[2][20];
+	static struct reader reader;
+	pthread_t thread;
+
+	(void)state;
+	prepare(node, &reader, &key, sets);
+	pthread_create(&thread, NULL, read_packets, &reader);
+	for (int i = 0; i < 300; i++)
+		set_service(node, &key, sets[i & 1], i & 1 ? 7 : 20);
+	reader.stop = true;
+	pthread_join(thread, NULL);
+	print_message("%llu packets, %llu by one and %llu by the other table\n",
+		      (unsigned long long)reader.packets,
+		      (unsigned long long)reader.seen[0],
+		      (unsigned long long)reader.seen[1]);
+	assert_int_equal(reader.mixtures, 0);
+	assert_true(reader.seen[0] && reader.seen[1]);
+	close(reader.program);
+	oxp_close(node);
+}
+
+/* That the reader would notice: the same with tables written in place. */
+static void test_reader_sees_mixtures(void **state)
+{
+	struct oxp_node *node = fresh_state();
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct service_block *block, *copy[2];
+	struct oxp_member sets[2][20];
+	static struct reader reader;
+	pthread_t thread;
+	int rounds;
+
+	(void)state;
+	prepare(node, &reader, &key, sets);
+	for (int which = 0; which < 2; which++) {
+		set_service(node, &key, sets[which], which ? 7 : 20);
+		copy[which] = malloc(node->block_size);
+		memcpy(copy[which], live_block(node, 0), node->block_size);
+	}
+	block = live_block(node, 0);
+	pthread_create(&thread, NULL, read_packets, &reader);
+	for (rounds = 0; rounds < 10000000; rounds++) {
+		memcpy(block, copy[rounds & 1], node->block_size);
+		if (__atomic_load_n(&reader.mixtures, __ATOMIC_RELAXED))
+			break;
+	}
+	reader.stop = true;
+	pthread_join(thread, NULL);
+	assert_true(reader.mixtures > 0);
+	for (int which = 0; which < 2; which++)
+		free(copy[which]);
+	close(reader.program);
+	oxp_close(node);
+}
+
+/* Packets that take longer than an update: their block must wait for them. */
+struct slow_reader {
+	int program;
+	uint64_t packets, disturbed;
+	bool stop;
+};
+
+static void *read_slowly(void *argument)
+{
+	struct slow_reader *reader = argument;
+	struct frame frame = {.length = 64};
+
+	while (!__atomic_load_n(&reader->stop, __ATOMIC_RELAXED)) {
+		reader->packets++;
+		if (run(reader->program, &frame, NULL) != XDP_PASS)
+			reader->disturbed++;
+	}
+	return NULL;
+}
+
+static uint64_t disturbed_packets(bool wait)
+{
+	struct oxp_node *node = fresh_state();
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct slow_reader reader = {};
+	struct slow *object = slow__open();
+	struct oxp_member sets[2][5];
+	pthread_t thread;
+
+	for (int i = 0; i < MAPS; i++) {
+		struct bpf_map *map =
+			bpf_object__find_map_by_name(object->obj, map_names[i]);
+
+		if (map)
+			bpf_map__reuse_fd(map, node->map[i]);
+	}
+	assert_int_equal(slow__load(object), 0);
+	reader.program = bpf_program__fd(object->progs.oxp_slow);
+	make_members(sets[0], 5, 1, 0);
+	make_members(sets[1], 5, 2, 0);
+	set_service(node, &key, sets[1], 5);
+	wait_for_packets = wait;
+	pthread_create(&thread, NULL, read_slowly, &reader);
+	for (int i = 0; i < 100; i++) {
+		set_service(node, &key, sets[i & 1], 5);
+		usleep(500);
+	}
+	reader.stop = true;
+	pthread_join(thread, NULL);
+	wait_for_packets = true;
+	print_message("%llu of %llu slow packets lost their block\n",
+		      (unsigned long long)reader.disturbed,
+		      (unsigned long long)reader.packets);
+	slow__destroy(object);
+	oxp_close(node);
+	return reader.disturbed;
+}
+
+static void test_blocks_wait_for_packets(void **state)
+{
+	(void)state;
+	assert_int_equal(disturbed_packets(true), 0);
+	/* the test can tell */
+	assert_true(disturbed_packets(false) > 0);
+}
+
+/* A packet that finds the service while it is deleted and others are created
+ * is for this service or for nobody. */
+static void *read_own(void *argument)
+{
+	struct reader *reader = argument;
+	struct frame out;
+
+	while (!__atomic_load_n(&reader->stop, __ATOMIC_RELAXED)) {
+		int action = run(reader->program, &reader->frame[0], &out);
+
+		reader->packets++;
+		if (action == XDP_TX)
+			reader->mixtures += out.data[14 + 18] != 1;
+		else
+			reader->mixtures += action != XDP_PASS;
+	}
+	return NULL;
+}
+
+static void test_indices_are_not_reused(void **state)
+{
+	struct flow flow = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
+	struct oxp_key keys[2] = {tcp_key(VIP, 80), tcp_key(VIP, 81)};
+	struct oxp_node *node = fresh_state();
+	struct oxp_member sets[2][5];
+	static struct reader reader;
+	pthread_t thread;
+
+	(void)state;
+	make_members(sets[0], 5, 1, 0);
+	make_members(sets[1], 5, 2, 0);
+	make_frame(&reader.frame[0], &flow, 10, NULL);
+	reader.program = forward_program(node);
+	pthread_create(&thread, NULL, read_own, &reader);
+	for (int i = 0; i < 200; i++) {
+		set_service(node, &keys[i & 1], sets[i & 1], 5);
+		assert_int_equal(
+			oxp_service_delete(node, &keys[i & 1], 1, error), 1);
+		node->entry_cursor = 0; /* the same entry again and again */
+	}
+	reader.stop = true;
+	pthread_join(thread, NULL);
+	assert_int_equal(reader.mixtures, 0);
+	close(reader.program);
+	oxp_close(node);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_mixture),
+		cmocka_unit_test(test_reader_sees_mixtures),
+		cmocka_unit_test(test_blocks_wait_for_packets),
+		cmocka_unit_test(test_indices_are_not_reused),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

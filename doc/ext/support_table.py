@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tables of supported options, from the driver's own data.
+
+``.. xdp-support:: listener`` renders ``driver/support.py``'s SUPPORT of one
+kind of object, ``.. xdp-flavor-keys::`` its FLAVOR. What a check accepts is
+found out by asking it, so that the table says what the driver says. A check
+without a question here stops the build.
+"""
+
+import ipaddress
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+
+from octavia_xdp_provider.driver import support
+
+# Names by which objects refer to each other; users don't set them.
+IDENTITY = {'loadbalancer_id', 'listener_id', 'pool_id', 'member_id',
+            'healthmonitor_id', 'project_id'}
+CHILDREN = {'listeners', 'pools', 'members', 'healthmonitor', 'default_pool'}
+
+LIMITS = support.Limits((ipaddress.ip_network('203.0.113.0/24'),),
+                        (ipaddress.ip_network('127.0.0.0/8'),))
+# Values that a check refuses, by the check's name.
+QUESTIONS = {
+    'one_of': ['?'],
+    'algorithm': ['ROUND_ROBIN'],
+    'vip': ['2001:db8::1', '192.0.2.1'],
+    'member_address': ['2001:db8::1', '127.0.0.1'],
+    'weight': [0],
+    'http_version': [2.0],
+    'flavor': [{'unknown': 1}],
+}
+
+
+def _answers(check):
+    """What the check says to values that it refuses."""
+    name = check.__qualname__.partition('.')[0]
+    for value in QUESTIONS[name]:
+        why, instead = check(value, LIMITS)
+        yield instead if value == '?' else f'{why}; {instead}'
+
+
+def _note(rule):
+    if isinstance(rule, support.Refuse):
+        defaults = [str(value) for value in rule.unless
+                    if value not in support.Refuse.unless]
+        accepted = (f' Accepted without effect: {", ".join(defaults)}.'
+                    if defaults else '')
+        return f'{_sentence(rule.why)} {_sentence(rule.instead)}{accepted}'
+    if rule.check is None:
+        return ''
+    return ' '.join(_sentence(text) for text in _answers(rule.check))
+
+
+def _sentence(text):
+    return f'{text[0].upper()}{text[1:]}.'
+
+
+class _Table(Directive):
+    """A table of three columns."""
+
+    def table(self, head, widths, rows):
+        table = nodes.table()
+        group = nodes.tgroup(cols=len(head))
+        group += [nodes.colspec(colwidth=width) for width in widths]
+        group += nodes.thead('', self._row(head))
+        group += nodes.tbody('', *map(self._row, rows))
+        table += group
+        return [table]
+
+    @staticmethod
+    def _row(cells):
+        row = nodes.row()
+        for cell in cells:
+            content = cell if isinstance(cell, nodes.Node) else nodes.Text(
+                cell)
+            row += nodes.entry('', nodes.paragraph('', '', content))
+        return row
+
+
+class SupportTable(_Table):
+    """Options of one kind of object: done or refused."""
+
+    required_arguments = 1
+
+    def run(self):
+        rows = []
+        for name, rule in support.SUPPORT[self.arguments[0]].items():
+            if name in IDENTITY or name in CHILDREN:
+                continue
+            if isinstance(rule, support.Refuse):
+                word = 'refused'
+            else:
+                word = 'in part' if rule.check else 'done'
+            rows.append((nodes.literal(text=name), word, _note(rule)))
+        return self.table(('Option', 'Support', 'Why, and what instead'),
+                          (30, 10, 60), rows)
+
+
+class FlavorKeys(_Table):
+    """Keys of flavor profiles."""
+
+    def run(self):
+        return self.table(
+            ('Key', 'Meaning'), (30, 70),
+            [(nodes.literal(text=key), text)
+             for key, text in support.FLAVOR.items()])
+
+
+def setup(app):
+    app.add_directive('xdp-support', SupportTable)
+    app.add_directive('xdp-flavor-keys', FlavorKeys)
+    return {'parallel_read_safe': True, 'parallel_write_safe': True}

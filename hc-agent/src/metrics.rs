@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Counters of this process, and a responder that shows them to Prometheus.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::{Registry, Unit};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+
+use crate::probe::Outcome;
+use crate::state::State;
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ProbeLabels {
+    kind: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StateLabel {
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+/// All metrics. Clones share their values.
+#[derive(Clone)]
+pub struct Metrics {
+    registry: Arc<Registry>,
+    probes: Family<ProbeLabels, Counter>,
+    voided: Family<ResultLabel, Counter>,
+    transitions: Family<StateLabel, Counter>,
+    checks: Family<StateLabel, Gauge>,
+    in_flight: Gauge,
+    start_lateness: Histogram,
+    late: Counter<f64, AtomicU64>,
+    skipped: Counter,
+    reloads: Family<ResultLabel, Counter>,
+    deltas: Counter,
+    records: Counter,
+    snapshots: Counter,
+    write_failures: Counter,
+    pending: Gauge,
+}
+
+impl Metrics {
+    /// Fresh counters.
+    pub fn new() -> Self {
+        let lateness = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
+        let mut metrics = Self {
+            registry: Arc::default(),
+            probes: Family::default(),
+            voided: Family::default(),
+            transitions: Family::default(),
+            checks: Family::default(),
+            in_flight: Gauge::default(),
+            start_lateness: Histogram::new(lateness),
+            late: Counter::default(),
+            skipped: Counter::default(),
+            reloads: Family::default(),
+            deltas: Counter::default(),
+            records: Counter::default(),
+            snapshots: Counter::default(),
+            write_failures: Counter::default(),
+            pending: Gauge::default(),
+        };
+        metrics.registry = Arc::new(metrics.register());
+        metrics
+    }
+
+    fn register(&self) -> Registry {
+        let mut all = Registry::with_prefix("octavia_xdp_hc");
+        let r = &mut all;
+        r.register("probes", "Probes by result", self.probes.clone());
+        r.register(
+            "voided_probes",
+            "Failed probes that count for nothing because the node was at fault",
+            self.voided.clone(),
+        );
+        r.register(
+            "transitions",
+            "Changes of state by the new state",
+            self.transitions.clone(),
+        );
+        r.register("checks", "Checks by state", self.checks.clone());
+        r.register("in_flight_probes", "Probes now", self.in_flight.clone());
+        r.register_with_unit(
+            "start_lateness",
+            "How much later than wanted probes start",
+            Unit::Seconds,
+            self.start_lateness.clone(),
+        );
+        r.register_with_unit(
+            "late",
+            "Sum of the times that this process woke too late",
+            Unit::Seconds,
+            self.late.clone(),
+        );
+        r.register(
+            "skipped_intervals",
+            "Probes put off because the process was far too late",
+            self.skipped.clone(),
+        );
+        r.register("reloads", "Checks files by result", self.reloads.clone());
+        r.register("queue_deltas", "Deltas written", self.deltas.clone());
+        r.register("queue_records", "Changes written", self.records.clone());
+        r.register(
+            "queue_snapshots",
+            "Snapshots written",
+            self.snapshots.clone(),
+        );
+        r.register(
+            "queue_write_failures",
+            "Files of the queue that could not be written",
+            self.write_failures.clone(),
+        );
+        r.register(
+            "queue_pending",
+            "Deltas that waited for the handler at the last write, at most",
+            self.pending.clone(),
+        );
+        all
+    }
+
+    pub(crate) fn probed(&self, kind: &'static str, outcome: &Outcome) {
+        let result = outcome.reason().name();
+        let labels = ProbeLabels { kind, result };
+        self.probes.get_or_create(&labels).inc();
+    }
+
+    pub(crate) fn voided(&self, result: &'static str) {
+        self.voided.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    pub(crate) fn changed(&self, to: State) {
+        let state = to.name();
+        self.transitions.get_or_create(&StateLabel { state }).inc();
+    }
+
+    pub(crate) fn checks(&self, state: State, number: usize) {
+        let state = state.name();
+        self.checks
+            .get_or_create(&StateLabel { state })
+            .set(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn in_flight(&self, number: usize) {
+        self.in_flight
+            .set(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    pub(crate) fn started(&self, late: Duration) {
+        self.start_lateness.observe(late.as_secs_f64());
+    }
+
+    pub(crate) fn skipped(&self) {
+        self.skipped.inc();
+    }
+
+    pub(crate) fn late(&self, total: Duration) {
+        let bits = total.as_secs_f64().to_bits();
+        // Only this thread writes it, and it only grows.
+        self.late.inner().store(bits, Ordering::Relaxed);
+    }
+
+    pub(crate) fn reloaded(&self, result: &'static str) {
+        self.reloads.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    pub(crate) fn delta_written(&self, records: usize) {
+        self.deltas.inc();
+        self.records.inc_by(records as u64);
+    }
+
+    pub(crate) fn snapshot_written(&self) {
+        self.snapshots.inc();
+    }
+
+    pub(crate) fn write_failed(&self) {
+        self.write_failures.inc();
+    }
+
+    pub(crate) fn pending(&self, deltas: usize) {
+        self.pending.set(i64::try_from(deltas).unwrap_or(i64::MAX));
+    }
+
+    /// All of them in Prometheus' text format.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        // Writing to a string does not fail.
+        let _ = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Longest request that is read, in bytes.
+const MAX_REQUEST: usize = 4096;
+/// Time that a client has for its request and the answer.
+const CLIENT_TIME: Duration = Duration::from_secs(5);
+/// Clients at a time.
+const MAX_CLIENTS: usize = 4;
+
+/// Answer `GET /metrics` for ever.
+pub async fn serve(listener: TcpListener, metrics: Metrics) {
+    let clients = Arc::new(Semaphore::new(MAX_CLIENTS));
+    loop {
+        let Ok(permit) = Arc::clone(&clients).acquire_owned().await else {
+            return;
+        };
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let metrics = metrics.clone();
+                tokio::spawn(async move {
+                    let _ = timeout(CLIENT_TIME, answer(stream, &metrics)).await;
+                    drop(permit);
+                });
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept a client of the metrics");
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+async fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
+    let mut request = Vec::with_capacity(512);
+    while !request.windows(4).any(|end| end == b"\r\n\r\n") {
+        if request.len() > MAX_REQUEST || stream.read_buf(&mut request).await? == 0 {
+            return Ok(());
+        }
+    }
+    let known = request.starts_with(b"GET /metrics ");
+    let (status, body) = if known {
+        ("200 OK", metrics.text())
+    } else {
+        ("404 Not Found", "only GET /metrics\n".to_owned())
+    };
+    let head = format!(
+        "HTTP/1.1 {status}\r\n\
+         Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n\
+         Content-Length: {}\r\nConnection: close\r\n\r\n",
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body.as_bytes()).await?;
+    stream.shutdown().await
+}

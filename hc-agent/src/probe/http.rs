@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The HTTP check: send a request, judge the status line as soon as it is whole.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use super::{Failure, Stage};
+use crate::config::HttpCheck;
+
+/// Bytes that are read before a server is told off, interim answers included.
+const MAX_READ: usize = 8192;
+/// First buffer: most answers with all their headers fit.
+const FIRST_READ: usize = 512;
+/// Garbage shows in this many bytes; longer beginnings are parsed when the line ends.
+const LOOK_EARLY: usize = 16;
+
+/// What the bytes so far tell.
+#[derive(Debug, PartialEq, Eq)]
+enum Verdict {
+    /// Not enough.
+    More,
+    /// A final status code.
+    Status(u16),
+    /// No HTTP.
+    Malformed(&'static str),
+}
+
+/// Send the request of a check and judge the answer.
+pub(super) async fn talk(
+    mut stream: TcpStream,
+    check: &HttpCheck,
+    stage: &mut Stage,
+    status: &mut u16,
+) -> Result<(), Failure> {
+    *stage = Stage::Send;
+    stream
+        .write_all(&check.request)
+        .await
+        .map_err(|e| Failure::of(e, Stage::Send))?;
+    *stage = Stage::Receive;
+    // Wait first: a probe that waits needs no buffer.
+    stream
+        .readable()
+        .await
+        .map_err(|e| Failure::of(e, Stage::Receive))?;
+    let mut data = Vec::with_capacity(FIRST_READ);
+    loop {
+        let room = MAX_READ - data.len();
+        let read = (&mut stream)
+            .take(room as u64)
+            .read_buf(&mut data)
+            .await
+            .map_err(|e| Failure::of(e, Stage::Receive))?;
+        if read == 0 {
+            return Err(Failure::Closed(Stage::Receive));
+        }
+        match judge(&data, check) {
+            Verdict::Status(code) => {
+                *status = code;
+                return if check.expects(code) {
+                    Ok(())
+                } else {
+                    Err(Failure::BadStatus(code))
+                };
+            }
+            Verdict::Malformed(what) => return Err(Failure::Malformed(what)),
+            Verdict::More if data.len() >= MAX_READ => {
+                return Err(Failure::Malformed("no status line in 8192 bytes"));
+            }
+            Verdict::More => {}
+        }
+    }
+}
+
+/// Look at all bytes so far.
+fn judge(mut data: &[u8], check: &HttpCheck) -> Verdict {
+    loop {
+        // Empty lines before an answer are tolerated, as everywhere.
+        let blank = data.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
+        data = &data[blank.count()..];
+        let Some(end) = data.iter().position(|b| *b == b'\n') else {
+            let beginning = &data[..data.len().min(LOOK_EARLY)];
+            return match parse_line(beginning) {
+                Err(what) => Verdict::Malformed(what),
+                Ok(_) => Verdict::More,
+            };
+        };
+        let code = match parse_line(&data[..=end]) {
+            Ok(Some(code)) => code,
+            Ok(None) => return Verdict::Malformed("status line"),
+            Err(what) => return Verdict::Malformed(what),
+        };
+        // 100 Continue and 103 Early Hints come before the answer.
+        if !(100..200).contains(&code) || code == 101 || check.expects(code) {
+            return Verdict::Status(code);
+        }
+        match end_of_headers(&data[end + 1..]) {
+            Some(length) => data = &data[end + 1 + length..],
+            None => return Verdict::More,
+        }
+    }
+}
+
+/// The status code of a line; `None` if it is cut off before it.
+fn parse_line(line: &[u8]) -> Result<Option<u16>, &'static str> {
+    let mut answer = httparse::Response::new(&mut []);
+    match answer.parse(line) {
+        Ok(_) => Ok(answer.code),
+        Err(httparse::Error::Version) => Err("not HTTP/1.0 or 1.1"),
+        Err(httparse::Error::Status) => Err("status line"),
+        Err(_) => Err("answer"),
+    }
+}
+
+/// Where headers end: after an empty line.
+fn end_of_headers(data: &[u8]) -> Option<usize> {
+    let mut start = 0;
+    loop {
+        let length = data[start..].iter().position(|b| *b == b'\n')? + 1;
+        if matches!(&data[start..start + length], b"\n" | b"\r\n") {
+            return Some(start + length);
+        }
+        start += length;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::config::{CodeRange, Method, Version};
+
+    fn check(first: u16, last: u16) -> HttpCheck {
+        HttpCheck::new(
+            "198.18.0.1:80".parse().unwrap(),
+            Method::Get,
+            "/",
+            Version::Http10,
+            None,
+            vec![CodeRange { first, last }],
+        )
+    }
+
+    fn verdict(text: &str) -> Verdict {
+        judge(text.as_bytes(), &check(200, 200))
+    }
+
+    #[test]
+    fn whole_status_lines() {
+        for (text, code) in [
+            ("HTTP/1.0 200 OK\r\n", 200),
+            ("HTTP/1.1 503 Service Unavailable\r\nX:", 503),
+            ("HTTP/1.1 204\r\n", 204),
+            ("HTTP/1.1 404 \r\n", 404),
+            ("HTTP/1.1 200 OK\n", 200),
+            ("\r\nHTTP/1.1 200 OK\r\n", 200),
+            ("HTTP/1.1 200 OK\r\n\x01bad header\r\n", 200),
+            ("HTTP/1.1 999 x\r\n", 999),
+            ("HTTP/1.1 101 Switching\r\n", 101),
+        ] {
+            assert_eq!(verdict(text), Verdict::Status(code), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn cut_status_lines() {
+        let line = "HTTP/1.1 200 OK\r\n";
+        for end in 0..line.len() {
+            assert_eq!(verdict(&line[..end]), Verdict::More, "{end}");
+        }
+    }
+
+    #[test]
+    fn no_status_lines() {
+        for text in [
+            "SSH-2.0-OpenSSH_9.2\r\n",
+            "220 mail.example ESMTP\r\n",
+            "\x15\x03\x01\x00\x02\x02\x46",
+            "HTTP/2.0 200 OK\r\n",
+            "HTTP/1.1 20 OK\r\n",
+            "HTTP/1.1 2000 OK\r\n",
+            "HTTP/1.1 abc OK\r\n",
+            "HTTP/1.1\r\n",
+            "<html>",
+        ] {
+            let verdict = verdict(text);
+            assert!(
+                matches!(verdict, Verdict::Malformed(_)),
+                "{text:?}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn interim_answers_are_passed_over() {
+        let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 E\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n";
+        assert_eq!(verdict(text), Verdict::Status(200));
+        for end in 0..text.len() {
+            assert_eq!(verdict(&text[..end]), Verdict::More, "{end}");
+        }
+        let wanted = judge(text.as_bytes(), &check(100, 100));
+        assert_eq!(wanted, Verdict::Status(100));
+    }
+
+    proptest! {
+        #[test]
+        fn noise_is_judged(data in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = judge(&data, &check(200, 200));
+        }
+
+        #[test]
+        fn a_verdict_does_not_change_with_more(
+            head in "(HTTP/1\\.[01] [1-5][0-9]{2}|[HTP/1. 0-9]{0,20})",
+            tail in "[ -~\r\n]{0,60}",
+            cut: prop::sample::Index,
+        ) {
+            let text = format!("{head}{tail}\r\n");
+            let whole = judge(text.as_bytes(), &check(200, 200));
+            let part = judge(&text.as_bytes()[..cut.index(text.len())], &check(200, 200));
+            match part {
+                Verdict::More => {}
+                Verdict::Status(_) => prop_assert_eq!(part, whole),
+                Verdict::Malformed(_) => {
+                    prop_assert!(matches!(whole, Verdict::Malformed(_)));
+                }
+            }
+        }
+    }
+}

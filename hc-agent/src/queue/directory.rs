@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Names in the queue's directory, and what an earlier run has left there.
+
+use std::path::Path;
+use std::{fs, io};
+
+use tracing::error;
+
+use super::format::{self, Kind, QueueFile};
+
+/// Name of the snapshot.
+pub const SNAPSHOT: &str = "snapshot";
+/// Name of the directory of files that were set aside.
+pub const REJECTED: &str = "rejected";
+/// Files with this prefix are not finished.
+pub const TEMPORARY_PREFIX: &str = ".tmp-";
+
+/// Name of a delta: sorts by boot, then by sequence.
+pub fn delta_name(boot: u64, first_sequence: u64) -> String {
+    format!("{boot:016x}-{first_sequence:016x}.delta")
+}
+
+pub(super) fn parse_delta_name(name: &str) -> Option<(u64, u64)> {
+    let (boot, first) = name.strip_suffix(".delta")?.split_once('-')?;
+    let number = |text| u64::from_str_radix(text, 16).ok();
+    let parsed = (number(boot)?, number(first)?);
+    (delta_name(parsed.0, parsed.1) == name).then_some(parsed)
+}
+
+/// Boot and first sequence of the deltas that wait, in their order.
+pub(super) fn list_deltas(directory: &Path) -> io::Result<Vec<(u64, u64)>> {
+    let mut deltas = Vec::new();
+    for entry in fs::read_dir(directory)? {
+        deltas.extend(entry?.file_name().to_str().and_then(parse_delta_name));
+    }
+    deltas.sort_unstable();
+    Ok(deltas)
+}
+
+/// Read the snapshot in a queue directory.
+pub fn read_snapshot(
+    directory: &Path,
+) -> io::Result<Result<QueueFile, format::FormatError>> {
+    let data = fs::read(directory.join(SNAPSHOT))?;
+    Ok(format::decode(&data).and_then(|file| match file.kind {
+        Kind::Snapshot => Ok(file),
+        Kind::Delta => Err(format::FormatError::Kind(Kind::Delta as u16)),
+    }))
+}
+
+/// The snapshot of an earlier run. A broken one is set aside: unknown states are
+/// better than wrong ones.
+pub(super) fn restore_snapshot(directory: &Path) -> Option<QueueFile> {
+    match read_snapshot(directory) {
+        Ok(Ok(file)) => Some(file),
+        Ok(Err(error)) => {
+            error!(%error, "snapshot cannot be used, set aside: starting from unknown");
+            let rejected = directory.join(REJECTED);
+            // Always the same name, so that a crash loop fills no disk.
+            let _ = fs::create_dir(&rejected);
+            if let Err(error) =
+                fs::rename(directory.join(SNAPSHOT), rejected.join(SNAPSHOT))
+            {
+                error!(%error, "cannot set the snapshot aside");
+            }
+            let _ = fs::write(rejected.join("snapshot.reason"), format!("{error}\n"));
+            None
+        }
+        Err(error) => {
+            if error.kind() != io::ErrorKind::NotFound {
+                error!(%error, "cannot read the snapshot: starting from unknown");
+            }
+            None
+        }
+    }
+}

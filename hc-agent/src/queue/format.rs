@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One file of the queue: a header of 64 bytes and records of 32, little endian.
+
+use crate::key::Key;
+use crate::state::State;
+
+/// First bytes of every file.
+pub const MAGIC: [u8; 4] = *b"OXPQ";
+/// Version of the format.
+pub const VERSION: u16 = 1;
+/// Length of the header in bytes.
+pub const HEADER_SIZE: usize = 64;
+/// Length of a record in bytes.
+pub const RECORD_SIZE: usize = 32;
+/// Flag of a record: a probe of this boot agrees with the state.
+pub const FLAG_VERIFIED: u8 = 1;
+
+pub(super) const AT_MAGIC: usize = 0;
+pub(super) const AT_VERSION: usize = 4;
+pub(super) const AT_KIND: usize = 6;
+pub(super) const AT_BOOT: usize = 8;
+pub(super) const AT_FIRST: usize = 16;
+pub(super) const AT_LAST: usize = 24;
+pub(super) const AT_COUNT: usize = 32;
+pub(super) const AT_RECORD_SIZE: usize = 36;
+pub(super) const AT_LENGTH: usize = 40;
+pub(super) const AT_CRC: usize = 48;
+pub(super) const AT_RESERVED: usize = 52;
+
+pub(super) const IN_KEY: usize = 0;
+pub(super) const IN_SEQUENCE: usize = 8;
+pub(super) const IN_TIME: usize = 16;
+pub(super) const IN_STATE: usize = 24;
+pub(super) const IN_REASON: usize = 25;
+pub(super) const IN_FLAGS: usize = 26;
+pub(super) const IN_PAD0: usize = 27;
+pub(super) const IN_DETAIL: usize = 28;
+pub(super) const IN_PAD1: usize = 30;
+
+/// What a file holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u16)]
+pub enum Kind {
+    /// States that have changed.
+    Delta = 1,
+    /// The last state of every check.
+    Snapshot = 2,
+}
+
+/// Why a check has its state. A file may hold numbers that this version does not name.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Reason(pub u8);
+
+impl Reason {
+    /// A success, or no result yet.
+    pub const NONE: Self = Self(0);
+    /// The target refused the connection.
+    pub const REFUSED: Self = Self(1);
+    /// No answer in time.
+    pub const TIMEOUT: Self = Self(2);
+    /// No way to the target.
+    pub const UNREACHABLE: Self = Self(3);
+    /// The target closed or reset the connection before its answer was whole.
+    pub const CLOSED: Self = Self(4);
+    /// A status code that is not expected.
+    pub const BAD_STATUS: Self = Self(5);
+    /// An answer that is no HTTP.
+    pub const MALFORMED: Self = Self(6);
+    /// The node itself was at fault.
+    pub const LOCAL_ERROR: Self = Self(7);
+
+    /// For logs and tables.
+    pub fn name(self) -> &'static str {
+        const NAMES: [&str; 8] = [
+            "none",
+            "refused",
+            "timeout",
+            "unreachable",
+            "closed",
+            "bad_status",
+            "malformed",
+            "local_error",
+        ];
+        NAMES.get(usize::from(self.0)).copied().unwrap_or("other")
+    }
+}
+
+/// The state of one check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// The check.
+    pub key: Key,
+    /// Number of the record in its boot, from 1; 0 if this boot never reported it.
+    pub sequence: u64,
+    /// Nanoseconds since 1970 (`CLOCK_REALTIME`) of the verdict, 0 without one.
+    pub time_ns: u64,
+    /// The verdict.
+    pub state: State,
+    /// Its reason.
+    pub reason: Reason,
+    /// Whether a probe of this boot agrees with the state.
+    pub verified: bool,
+    /// HTTP status, 0 if there was none.
+    pub detail: u16,
+}
+
+/// A decoded file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueFile {
+    /// What it holds.
+    pub kind: Kind,
+    /// The process that wrote it.
+    pub boot: u64,
+    /// Delta: sequence of the first record; snapshot: 0.
+    pub first_sequence: u64,
+    /// Delta: sequence of the last record; snapshot: the last one it contains.
+    pub last_sequence: u64,
+    /// Its records.
+    pub records: Vec<Record>,
+}
+
+/// Why a file cannot be used; the names are those of `error_reasons` in the contract.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// Shorter than it says.
+    #[error("torn: {0} of {1} bytes")]
+    Torn(usize, u64),
+    /// Not a file of the queue.
+    #[error("magic: {0:02x?}")]
+    Magic([u8; 4]),
+    /// A version that this program does not know.
+    #[error("version: {0}")]
+    Version(u16),
+    /// Longer than it says, or sizes that disagree.
+    #[error("length: {count} records of {size} bytes in {length} bytes, {found} found")]
+    Length {
+        /// Records that the header counts.
+        count: u32,
+        /// Bytes of a record, by the header.
+        size: u32,
+        /// Bytes of payload, by the header.
+        length: u64,
+        /// Bytes of payload in the file.
+        found: usize,
+    },
+    /// The checksum does not match.
+    #[error("crc: {written:08x} written, {found:08x} found")]
+    Crc {
+        /// In the header.
+        written: u32,
+        /// Of the content.
+        found: u32,
+    },
+    /// A key of zero or an unknown state.
+    #[error("record: key {0:016x}, state {1}")]
+    Record(u64, u8),
+    /// A reserved byte, pad or flag is set.
+    #[error("reserved: a byte that must be zero is not")]
+    Reserved,
+    /// Sequences that do not fit the kind.
+    #[error("sequence: {first} to {last}, {count} records")]
+    Sequence {
+        /// First sequence of the header.
+        first: u64,
+        /// Last sequence of the header.
+        last: u64,
+        /// Records in the file.
+        count: usize,
+    },
+    /// An unknown kind, or not the kind that was asked for.
+    #[error("kind: {0}")]
+    Kind(u16),
+}
+
+impl FormatError {
+    /// The word for it in the contract.
+    pub fn reason(&self) -> &'static str {
+        match self {
+            Self::Torn(..) => "torn",
+            Self::Magic(_) => "magic",
+            Self::Version(_) => "version",
+            Self::Length { .. } => "length",
+            Self::Crc { .. } => "crc",
+            Self::Record(..) => "record",
+            Self::Reserved => "reserved",
+            Self::Sequence { .. } => "sequence",
+            Self::Kind(_) => "kind",
+        }
+    }
+}
+
+/// CRC-32C over the header with its checksum as zero, then the payload.
+fn checksum(data: &[u8]) -> u32 {
+    let crc = crc32c::crc32c(&data[..AT_CRC]);
+    let crc = crc32c::crc32c_append(crc, &[0; 4]);
+    crc32c::crc32c_append(crc, &data[AT_RESERVED..])
+}
+
+fn put<const N: usize>(data: &mut [u8], at: usize, bytes: [u8; N]) {
+    data[at..at + N].copy_from_slice(&bytes);
+}
+
+fn get<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
+    let mut bytes = [0; N];
+    bytes.copy_from_slice(&data[at..at + N]);
+    bytes
+}
+
+/// Write a whole file.
+///
+/// # Panics
+///
+/// With 2^32 records or more; checks are limited far below.
+pub fn encode(
+    kind: Kind,
+    boot: u64,
+    first: u64,
+    last: u64,
+    records: &[Record],
+) -> Vec<u8> {
+    let length = records.len() * RECORD_SIZE;
+    let count = u32::try_from(records.len()).expect("fewer than 2^32 records");
+    let mut data = vec![0; HEADER_SIZE + length];
+    put(&mut data, AT_MAGIC, MAGIC);
+    put(&mut data, AT_VERSION, VERSION.to_le_bytes());
+    put(&mut data, AT_KIND, (kind as u16).to_le_bytes());
+    put(&mut data, AT_BOOT, boot.to_le_bytes());
+    put(&mut data, AT_FIRST, first.to_le_bytes());
+    put(&mut data, AT_LAST, last.to_le_bytes());
+    put(&mut data, AT_COUNT, count.to_le_bytes());
+    let size = 32_u32; // RECORD_SIZE
+    put(&mut data, AT_RECORD_SIZE, size.to_le_bytes());
+    put(&mut data, AT_LENGTH, (length as u64).to_le_bytes());
+    for (record, out) in records
+        .iter()
+        .zip(data[HEADER_SIZE..].chunks_exact_mut(RECORD_SIZE))
+    {
+        put(out, IN_KEY, record.key.get().to_le_bytes());
+        put(out, IN_SEQUENCE, record.sequence.to_le_bytes());
+        put(out, IN_TIME, record.time_ns.to_le_bytes());
+        out[IN_STATE] = record.state as u8;
+        out[IN_REASON] = record.reason.0;
+        out[IN_FLAGS] = if record.verified { FLAG_VERIFIED } else { 0 };
+        put(out, IN_DETAIL, record.detail.to_le_bytes());
+    }
+    let crc = checksum(&data);
+    put(&mut data, AT_CRC, crc.to_le_bytes());
+    data
+}
+
+/// Read a whole file, refusing everything that a correct writer never seals.
+pub fn decode(data: &[u8]) -> Result<QueueFile, FormatError> {
+    check_envelope(data)?;
+    let mut records = Vec::with_capacity(data.len() / RECORD_SIZE);
+    for raw in data[HEADER_SIZE..].chunks_exact(RECORD_SIZE) {
+        records.push(decode_record(raw)?);
+    }
+    let (header, _) = data.split_at(HEADER_SIZE);
+    if header[AT_RESERVED..].iter().any(|b| *b != 0) {
+        return Err(FormatError::Reserved);
+    }
+    let first = u64::from_le_bytes(get(data, AT_FIRST));
+    let last = u64::from_le_bytes(get(data, AT_LAST));
+    let (kind, fits) = match u16::from_le_bytes(get(data, AT_KIND)) {
+        1 => {
+            let expected = (first..=last).take(records.len());
+            let span = last.checked_sub(first);
+            let fits = first > 0
+                && span
+                    .is_some_and(|span| span == (records.len() as u64).wrapping_sub(1))
+                && records.iter().map(|r| r.sequence).eq(expected);
+            (Kind::Delta, fits)
+        }
+        2 => {
+            let fits = first == 0 && records.iter().all(|r| r.sequence <= last);
+            (Kind::Snapshot, fits)
+        }
+        other => return Err(FormatError::Kind(other)),
+    };
+    if !fits {
+        let count = records.len();
+        return Err(FormatError::Sequence { first, last, count });
+    }
+    Ok(QueueFile {
+        kind,
+        boot: u64::from_le_bytes(get(data, AT_BOOT)),
+        first_sequence: first,
+        last_sequence: last,
+        records,
+    })
+}
+
+/// Check magic, version, lengths and checksum, in this order.
+fn check_envelope(data: &[u8]) -> Result<(), FormatError> {
+    if data.len() < HEADER_SIZE {
+        return Err(FormatError::Torn(data.len(), HEADER_SIZE as u64));
+    }
+    let magic = get(data, AT_MAGIC);
+    if magic != MAGIC {
+        return Err(FormatError::Magic(magic));
+    }
+    let version = u16::from_le_bytes(get(data, AT_VERSION));
+    if version != VERSION {
+        return Err(FormatError::Version(version));
+    }
+    let count = u32::from_le_bytes(get(data, AT_COUNT));
+    let size = u32::from_le_bytes(get(data, AT_RECORD_SIZE));
+    let length = u64::from_le_bytes(get(data, AT_LENGTH));
+    let found = data.len() - HEADER_SIZE;
+    let disagrees =
+        size as usize != RECORD_SIZE || length != u64::from(count) * RECORD_SIZE as u64;
+    if disagrees || found as u64 > length {
+        return Err(FormatError::Length {
+            count,
+            size,
+            length,
+            found,
+        });
+    }
+    if (found as u64) < length {
+        return Err(FormatError::Torn(data.len(), HEADER_SIZE as u64 + length));
+    }
+    let written = u32::from_le_bytes(get(data, AT_CRC));
+    let found = checksum(data);
+    if written != found {
+        return Err(FormatError::Crc { written, found });
+    }
+    Ok(())
+}
+
+fn decode_record(raw: &[u8]) -> Result<Record, FormatError> {
+    let number = u64::from_le_bytes(get(raw, IN_KEY));
+    let state = raw[IN_STATE];
+    let (Some(key), Some(state)) = (Key::new(number), State::from_number(state)) else {
+        return Err(FormatError::Record(number, state));
+    };
+    let pads = [raw[IN_PAD0], raw[IN_PAD1], raw[IN_PAD1 + 1]];
+    if raw[IN_FLAGS] & !FLAG_VERIFIED != 0 || pads != [0; 3] {
+        return Err(FormatError::Reserved);
+    }
+    Ok(Record {
+        key,
+        sequence: u64::from_le_bytes(get(raw, IN_SEQUENCE)),
+        time_ns: u64::from_le_bytes(get(raw, IN_TIME)),
+        state,
+        reason: Reason(raw[IN_REASON]),
+        verified: raw[IN_FLAGS] & FLAG_VERIFIED != 0,
+        detail: u16::from_le_bytes(get(raw, IN_DETAIL)),
+    })
+}

@@ -1,0 +1,353 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The directory of the queue, as its only writer sees it.
+//!
+//! Files appear whole: each is written under a temporary name and renamed. What
+//! could not be written stays in memory, the last state of each check only, so
+//! nothing grows with the time that a disk is full or the handler is dead.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::time::Instant;
+use tracing::{error, info, warn};
+
+use super::directory::{
+    SNAPSHOT, TEMPORARY_PREFIX, delta_name, list_deltas, restore_snapshot,
+};
+use super::format::{self, Kind, QueueFile, Reason, Record};
+use crate::key::Key;
+use crate::metrics::Metrics;
+use crate::state::State;
+
+/// Deltas that may wait for the handler; beyond, only the snapshot is written.
+pub const MAX_PENDING: usize = 1024;
+/// Changes of this time go into one delta.
+const BATCH: Duration = Duration::from_millis(10);
+/// Time between two snapshots, and between two tries after a failure.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Why the queue cannot be used at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// Another checker writes there.
+    #[error("{0}: another health checker uses this queue")]
+    InUse(PathBuf),
+    /// The directory is not there and can't be made, or can't be read.
+    #[error("{0}: {1}")]
+    Io(PathBuf, io::Error),
+}
+
+struct Entry {
+    record: Record,
+    dirty: bool,
+}
+
+/// The queue.
+pub struct Spool {
+    directory: PathBuf,
+    /// Held for its lock, as long as this process writes here.
+    _lock: File,
+    boot: u64,
+    last_sequence: u64,
+    entries: HashMap<Key, Entry>,
+    /// Keys whose last state no file holds yet, in the order of their verdicts.
+    dirty: Vec<Key>,
+    delta_at: Option<Instant>,
+    snapshot_at: Option<Instant>,
+    last_snapshot: Option<Instant>,
+    /// Upper bound of the deltas that wait.
+    pending: usize,
+    metrics: Metrics,
+}
+
+impl Spool {
+    /// Take the directory, restore what an earlier run has left there, and write the
+    /// first snapshot of this one.
+    pub fn open(directory: &Path, metrics: Metrics) -> Result<Self, SpoolError> {
+        let failed = |e| SpoolError::Io(directory.to_owned(), e);
+        fs::create_dir_all(directory).map_err(failed)?;
+        let lock = File::open(directory).map_err(failed)?;
+        match lock.try_lock() {
+            Ok(()) => {}
+            Err(fs::TryLockError::WouldBlock) => {
+                return Err(SpoolError::InUse(directory.to_owned()));
+            }
+            Err(fs::TryLockError::Error(e)) => return Err(failed(e)),
+        }
+        let deltas = list_deltas(directory).map_err(failed)?;
+        let old = restore_snapshot(directory);
+        let newest = deltas
+            .iter()
+            .map(|(boot, _)| *boot)
+            .chain(old.as_ref().map(|file| file.boot))
+            .max();
+        let mut spool = Self {
+            directory: directory.to_owned(),
+            _lock: lock,
+            boot: realtime_ns().max(newest.map_or(0, |boot| boot.saturating_add(1))),
+            last_sequence: 0,
+            entries: HashMap::new(),
+            dirty: Vec::new(),
+            delta_at: None,
+            snapshot_at: None,
+            last_snapshot: None,
+            pending: deltas.len(),
+            metrics,
+        };
+        if let Some(old) = old {
+            spool.restore(&old, &deltas);
+        }
+        spool.write_snapshot(Instant::now());
+        Ok(spool)
+    }
+
+    fn restore(&mut self, old: &QueueFile, deltas: &[(u64, u64)]) {
+        let mut records = old.records.clone();
+        for (boot, first) in deltas {
+            if *boot != old.boot || *first <= old.last_sequence {
+                continue;
+            }
+            let path = self.directory.join(delta_name(*boot, *first));
+            // The handler removes files while we look; the broken ones are its task.
+            if let Ok(Ok(delta)) = fs::read(path).map(|data| format::decode(&data)) {
+                records.extend(delta.records);
+            }
+        }
+        for record in records {
+            let record = Record {
+                sequence: 0,
+                verified: false,
+                ..record
+            };
+            let dirty = false;
+            self.entries.insert(record.key, Entry { record, dirty });
+        }
+        info!(checks = self.entries.len(), "states restored");
+    }
+
+    /// Identifies this run; grows with each.
+    pub fn boot(&self) -> u64 {
+        self.boot
+    }
+
+    /// The state that the queue holds for a check.
+    pub fn state(&self, key: Key) -> Option<State> {
+        self.entries.get(&key).map(|entry| entry.record.state)
+    }
+
+    /// Know a check, unknown until its first verdict.
+    pub fn add(&mut self, key: Key, now: Instant) {
+        let record = Record {
+            key,
+            sequence: 0,
+            time_ns: 0,
+            state: State::Unknown,
+            reason: Reason::NONE,
+            verified: false,
+            detail: 0,
+        };
+        let dirty = false;
+        self.entries
+            .entry(key)
+            .or_insert_with(|| Entry { record, dirty });
+        self.want_snapshot(now);
+    }
+
+    /// Forget all checks but some.
+    pub fn retain(&mut self, now: Instant, keep: impl Fn(Key) -> bool) {
+        let before = self.entries.len();
+        self.entries.retain(|key, _| keep(*key));
+        if self.entries.len() != before {
+            self.dirty.retain(|key| keep(*key));
+            self.want_snapshot(now);
+        }
+    }
+
+    /// Report a verdict, of now. An older one that waits is replaced.
+    pub fn report(
+        &mut self,
+        key: Key,
+        state: State,
+        reason: Reason,
+        detail: u16,
+        now: Instant,
+    ) {
+        let Some(entry) = self.entries.get_mut(&key) else {
+            return;
+        };
+        entry.record = Record {
+            key,
+            sequence: entry.record.sequence,
+            time_ns: realtime_ns(),
+            state,
+            reason,
+            verified: true,
+            detail,
+        };
+        if !entry.dirty {
+            entry.dirty = true;
+            self.dirty.push(key);
+        }
+        self.delta_at.get_or_insert(now + BATCH);
+        self.want_snapshot(now);
+    }
+
+    /// When [`Self::flush`] is to be called.
+    pub fn deadline(&self) -> Option<Instant> {
+        [self.delta_at, self.snapshot_at]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    /// Write what is due.
+    pub fn flush(&mut self, now: Instant) {
+        if self.delta_at.is_some_and(|at| at <= now) {
+            self.write_delta(now);
+        }
+        if self.snapshot_at.is_some_and(|at| at <= now) {
+            // A snapshot takes what waits with it; that is for when deltas fail.
+            self.write_delta(now);
+            self.write_snapshot(now);
+        }
+    }
+
+    /// Write everything at once. Returns whether it is written.
+    pub fn close(mut self) -> bool {
+        let now = Instant::now();
+        self.write_delta(now);
+        self.write_snapshot(now)
+    }
+
+    fn want_snapshot(&mut self, now: Instant) {
+        let earliest = self.last_snapshot.map_or(now, |last| last + PAUSE);
+        self.snapshot_at.get_or_insert(earliest.max(now + BATCH));
+    }
+
+    fn write_delta(&mut self, now: Instant) {
+        self.delta_at = None;
+        if self.dirty.is_empty() {
+            return;
+        }
+        if self.pending >= MAX_PENDING {
+            match list_deltas(&self.directory) {
+                Ok(deltas) => self.pending = deltas.len(),
+                Err(error) => error!(%error, "cannot read the queue"),
+            }
+        }
+        self.metrics.pending(self.pending);
+        if self.pending >= MAX_PENDING {
+            warn!(
+                deltas = self.pending,
+                "nobody reads the queue: only the snapshot is written"
+            );
+            self.delta_at = Some(now + PAUSE);
+            return;
+        }
+        let first = self.last_sequence + 1;
+        let records: Vec<_> = self.numbered().collect();
+        let last = self.last_sequence + records.len() as u64;
+        let data = format::encode(Kind::Delta, self.boot, first, last, &records);
+        match self.write(&delta_name(self.boot, first), &data) {
+            Ok(()) => {
+                self.pending += 1;
+                self.metrics.delta_written(records.len());
+                self.commit();
+            }
+            Err(error) => {
+                self.metrics.write_failed();
+                error!(%error, changes = records.len(), "cannot write changes, kept");
+                self.delta_at = Some(now + PAUSE);
+            }
+        }
+    }
+
+    fn write_snapshot(&mut self, now: Instant) -> bool {
+        self.snapshot_at = None;
+        self.last_snapshot = Some(now);
+        let numbered: HashMap<_, _> = self
+            .numbered()
+            .map(|record| (record.key, record.sequence))
+            .collect();
+        let records: Vec<_> = self
+            .entries
+            .values()
+            .map(|entry| Record {
+                sequence: *numbered
+                    .get(&entry.record.key)
+                    .unwrap_or(&entry.record.sequence),
+                ..entry.record
+            })
+            .collect();
+        let last = self.last_sequence + numbered.len() as u64;
+        let data = format::encode(Kind::Snapshot, self.boot, 0, last, &records);
+        match self.write(SNAPSHOT, &data) {
+            Ok(()) => {
+                self.metrics.snapshot_written();
+                self.commit();
+                self.delta_at = None;
+                true
+            }
+            Err(error) => {
+                self.metrics.write_failed();
+                error!(%error, "cannot write the snapshot");
+                self.snapshot_at = Some(now + PAUSE);
+                false
+            }
+        }
+    }
+
+    /// The waiting changes with the sequences that they get once they are written.
+    fn numbered(&self) -> impl Iterator<Item = Record> {
+        let entries = self.dirty.iter().filter_map(|key| self.entries.get(key));
+        entries
+            .zip(self.last_sequence + 1..)
+            .map(|(entry, sequence)| Record {
+                sequence,
+                ..entry.record
+            })
+    }
+
+    /// The waiting changes are in a file now.
+    fn commit(&mut self) {
+        for key in self.dirty.drain(..) {
+            if let Some(entry) = self.entries.get_mut(&key) {
+                self.last_sequence += 1;
+                entry.record.sequence = self.last_sequence;
+                entry.dirty = false;
+            }
+        }
+    }
+
+    /// Write a file under a temporary name, then give it its own.
+    ///
+    /// Not synced: the queue may live in memory (probing rebuilds it), and a power cut
+    /// leaves at worst a torn file, which readers set aside.
+    fn write(&self, name: &str, data: &[u8]) -> io::Result<()> {
+        // One name for all is enough, and leaves nothing behind when we are killed.
+        let temporary = self.directory.join(format!("{TEMPORARY_PREFIX}writer"));
+        let result = File::create(&temporary)
+            .and_then(|mut file| file.write_all(data))
+            .and_then(|()| fs::rename(&temporary, self.directory.join(name)));
+        if result.is_err() {
+            // Gives a full disk its space back.
+            let _ = fs::remove_file(&temporary);
+        }
+        result
+    }
+}
+
+/// Nanoseconds since 1970, by `CLOCK_REALTIME`.
+fn realtime_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+#[cfg(test)]
+#[path = "spool_tests.rs"]
+mod tests;

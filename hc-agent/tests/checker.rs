@@ -1,0 +1,493 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The program as it runs on a node: checks file in, result queue out, killed, stopped
+//! and starved in between.
+
+mod common;
+
+use std::fs;
+use std::io::Write;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{FINE, Habit, Server};
+use octavia_xdp_hc::key::Key;
+use octavia_xdp_hc::queue::directory::{delta_name, read_snapshot};
+use octavia_xdp_hc::queue::format::{Kind, QueueFile, Reason, Record, decode, encode};
+use octavia_xdp_hc::state::State;
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_octavia-xdp-hc");
+/// Far more than anything here takes.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn pause(time: Duration) {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "a test waits for another process"
+    )]
+    std::thread::sleep(time);
+}
+
+fn now() -> Instant {
+    #[expect(clippy::disallowed_methods, reason = "real time is what is measured")]
+    Instant::now()
+}
+
+struct Node {
+    folder: TempDir,
+    /// The queue as this process sees it.
+    queue: PathBuf,
+    child: Option<Child>,
+}
+
+impl Node {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let queue = folder.path().join("queue");
+        fs::create_dir(&queue).unwrap();
+        let child = None;
+        Self {
+            folder,
+            queue,
+            child,
+        }
+    }
+
+    fn checks_file(&self) -> PathBuf {
+        self.folder.path().join("checks.json")
+    }
+
+    fn write(&self, checks: &[Value]) {
+        let text = json!({"version": 1, "checks": checks}).to_string();
+        let temporary = self.folder.path().join(".tmp-checks");
+        fs::write(&temporary, text).unwrap();
+        fs::rename(temporary, self.checks_file()).unwrap();
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    fn launch(&mut self, program: &mut Command) {
+        let log = fs::File::options()
+            .create(true)
+            .append(true)
+            .open(self.folder.path().join("log"))
+            .unwrap();
+        let child = program
+            .args(["run", "--checks"])
+            .arg(self.checks_file())
+            .arg("--queue")
+            .arg(self.folder.path().join("queue"))
+            .stderr(log)
+            .stdin(Stdio::null())
+            .spawn()
+            .unwrap();
+        self.child = Some(child);
+    }
+
+    fn start(&mut self) {
+        self.launch(&mut Command::new(PROGRAM));
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.child.as_ref().unwrap().id();
+        let pid = Pid::from_raw(id.try_into().unwrap()).unwrap();
+        kill_process(pid, signal).unwrap();
+    }
+
+    fn kill(&mut self) {
+        let mut child = self.child.take().unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    fn terminate(&mut self) {
+        self.signal(Signal::TERM);
+        let status = self.child.take().unwrap().wait().unwrap();
+        assert!(status.success(), "{status}: {}", self.log());
+    }
+
+    fn snapshot(&self) -> Option<QueueFile> {
+        read_snapshot(&self.queue).ok()?.ok()
+    }
+
+    fn record(&self, key: &str) -> Option<Record> {
+        let key: Key = key.parse().unwrap();
+        let records = self.snapshot()?.records;
+        records.into_iter().find(|record| record.key == key)
+    }
+
+    fn state(&self, key: &str) -> Option<(State, bool)> {
+        self.record(key).map(|r| (r.state, r.verified))
+    }
+
+    fn deltas(&self) -> Vec<QueueFile> {
+        let mut names: Vec<_> = fs::read_dir(&self.queue)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.extension().is_some_and(|e| e == "delta"))
+            .collect();
+        names.sort();
+        names
+            .iter()
+            .map(|path| decode(&fs::read(path).unwrap()).unwrap())
+            .collect()
+    }
+
+    fn wait(&self, what: &str, done: impl Fn() -> bool) {
+        let end = now() + PATIENCE;
+        while !done() {
+            assert!(now() < end, "no {what}\n{}", self.log());
+            pause(Duration::from_millis(10));
+        }
+    }
+
+    fn wait_state(&self, key: &str, state: State) {
+        self.wait(&format!("{state:?} of {key}"), || {
+            self.state(key) == Some((state, true))
+        });
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        if self.child.is_some() {
+            self.kill();
+        }
+    }
+}
+
+const A: &str = "000000000000000a";
+const B: &str = "000000000000000b";
+
+fn tcp(key: &str, target: SocketAddr, fall: u8) -> Value {
+    json!({
+        "key": key, "type": "tcp", "address": target.ip().to_string(),
+        "port": target.port(), "delay": 1, "timeout": 1, "rise": 1, "fall": fall,
+    })
+}
+
+fn http(key: &str, target: SocketAddr) -> Value {
+    let mut check = tcp(key, target, 2);
+    check["type"] = json!("http");
+    check["http"] = json!({
+        "method": "GET", "path": "/", "version": "1.0", "host": null,
+        "expected_codes": [[200, 299]],
+    });
+    check
+}
+
+#[test]
+fn a_killed_listener_goes_down_after_fall_failures_and_comes_back() {
+    let mut node = Node::new();
+    let server = Server::start(Habit::Silent);
+    let target = server.address;
+    node.write(&[tcp(A, target, 3)]);
+    node.start();
+    node.wait_state(A, State::Up);
+    assert_eq!(node.deltas().len(), 1);
+
+    let killed = now();
+    drop(server);
+    node.wait_state(A, State::Down);
+    assert!(
+        now() - killed > Duration::from_millis(1900),
+        "too early for three"
+    );
+    assert_eq!(node.record(A).unwrap().reason, Reason::REFUSED);
+
+    let _server = Server::at(target, Habit::Silent);
+    node.wait_state(A, State::Up);
+    node.terminate();
+    let sequences: Vec<_> = node.deltas().iter().map(|d| d.first_sequence).collect();
+    assert_eq!(sequences, [1, 2, 3], "changes only");
+    assert_eq!(node.snapshot().unwrap().last_sequence, 3);
+    assert!(node.log().contains("connection refused"));
+}
+
+#[test]
+fn http_reasons_reach_the_queue() {
+    let mut node = Node::new();
+    let busy = Server::start(Habit::Say("HTTP/1.1 503 Busy\r\n\r\n"));
+    let fine = Server::start(FINE);
+    node.write(&[http(A, busy.address), http(B, fine.address)]);
+    node.start();
+    node.wait_state(A, State::Down);
+    node.wait_state(B, State::Up);
+    let record = node.record(A).unwrap();
+    assert_eq!((record.reason, record.detail), (Reason::BAD_STATUS, 503));
+    assert_eq!(node.record(B).unwrap().detail, 200);
+}
+
+#[test]
+fn states_survive_a_kill_and_a_restart() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    let target = server.address;
+    node.write(&[http(A, target)]);
+    node.start();
+    node.wait_state(A, State::Up);
+    let boot = node.snapshot().unwrap().boot;
+    node.kill();
+
+    // Nobody listens any more: the state stays until `fall` failures of the new run.
+    drop(server);
+    node.start();
+    node.wait("snapshot", || {
+        node.snapshot().is_some_and(|s| s.boot > boot)
+    });
+    assert_eq!(node.state(A), Some((State::Up, false)));
+    node.wait_state(A, State::Down);
+    node.terminate();
+
+    // The other way round, and a restart that changes nothing is told once.
+    let boot = node.snapshot().unwrap().boot;
+    node.start();
+    node.wait("verdict", || {
+        node.snapshot().is_some_and(|s| s.boot > boot)
+            && node.state(A) == Some((State::Down, true))
+    });
+    let _server = Server::at(target, FINE);
+    node.wait_state(A, State::Up);
+    let last = node.deltas().into_iter().filter(|d| d.boot > boot);
+    let states: Vec<_> = last.flat_map(|d| d.records).map(|r| r.state).collect();
+    assert_eq!(states, [State::Down, State::Up]);
+}
+
+#[test]
+fn kills_at_any_time_leave_whole_files_only() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    let checks: Vec<_> = (1..400)
+        .map(|i| tcp(&format!("{i:016x}"), server.address, 1))
+        .collect();
+    node.write(&checks);
+    for round in 0..12 {
+        node.start();
+        pause(Duration::from_millis(20 + 50 * round));
+        node.kill();
+        node.deltas();
+        if node.queue.join("snapshot").exists() {
+            read_snapshot(&node.queue).unwrap().unwrap();
+        }
+    }
+    node.start();
+    node.wait("verified states", || {
+        node.snapshot().is_some_and(|snapshot| {
+            snapshot.records.len() == checks.len()
+                && snapshot
+                    .records
+                    .iter()
+                    .all(|r| r.state == State::Up && r.verified)
+        })
+    });
+}
+
+#[test]
+fn a_torn_snapshot_is_set_aside() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    let record = Record {
+        key: A.parse().unwrap(),
+        sequence: 1,
+        time_ns: 1,
+        state: State::Down,
+        reason: Reason::REFUSED,
+        verified: true,
+        detail: 0,
+    };
+    let data = encode(Kind::Snapshot, 1, 0, 1, &[record]);
+    fs::write(node.queue.join("snapshot"), &data[..70]).unwrap();
+    node.write(&[http(A, server.address)]);
+    node.start();
+    node.wait_state(A, State::Up);
+    assert!(node.queue.join("rejected/snapshot.reason").exists());
+    assert!(
+        node.log().contains("starting from unknown"),
+        "{}",
+        node.log()
+    );
+}
+
+#[test]
+fn a_reload_touches_what_differs_only() {
+    let mut node = Node::new();
+    let kept = Server::start(FINE);
+    let other = Server::start(Habit::Silent);
+    let mut slow = http(A, kept.address);
+    slow["delay"] = json!(3600);
+    node.write(&[slow.clone()]);
+    node.start();
+    node.wait_state(A, State::Up);
+
+    node.write(&[slow.clone(), tcp(B, other.address, 2)]);
+    node.wait_state(B, State::Up);
+    assert_eq!(
+        kept.connections.load(std::sync::atomic::Ordering::Relaxed),
+        1
+    );
+
+    // A bad file changes nothing, and the log says which field is bad.
+    let mut bad = tcp(B, other.address, 2);
+    bad["port"] = json!(0);
+    node.write(&[bad]);
+    node.wait("refusal", || node.log().contains("checks[0].port"));
+    assert_eq!(node.snapshot().unwrap().records.len(), 2);
+
+    node.write(&[slow]);
+    node.wait("removal", || node.state(B).is_none());
+    assert_eq!(node.state(A), Some((State::Up, true)));
+}
+
+#[test]
+fn no_checks_file_yet_keeps_the_states() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    node.write(&[http(A, server.address)]);
+    node.start();
+    node.wait_state(A, State::Up);
+    node.terminate();
+
+    fs::remove_file(node.checks_file()).unwrap();
+    node.start();
+    node.wait("warning", || node.log().contains("no checks file"));
+    node.terminate();
+    assert_eq!(node.state(A), Some((State::Up, false)));
+}
+
+#[test]
+fn sighup_reads_the_file_again() {
+    let mut node = Node::new();
+    fs::write(node.checks_file(), "{").unwrap();
+    node.start();
+    let refusals = || node.log().matches("checks file refused").count();
+    node.wait("refusal", || refusals() == 1);
+    node.signal(Signal::HUP);
+    node.wait("second refusal", || refusals() == 2);
+}
+
+#[test]
+fn a_stopped_process_blames_nobody() {
+    let mut node = Node::new();
+    // Answers well within the timeout, but not if most of it is gone.
+    let late = Habit::SayLate("HTTP/1.0 200 OK\r\n\r\n", Duration::from_millis(300));
+    let server = Server::start(late);
+    let checks: Vec<_> = (1..50)
+        .map(|i| {
+            let mut check = http(&format!("{i:016x}"), server.address);
+            check["fall"] = json!(1);
+            check
+        })
+        .collect();
+    node.write(&checks);
+    node.start();
+    let all_up = || {
+        node.snapshot().is_some_and(|s| {
+            s.records.len() == checks.len()
+                && s.records.iter().all(|r| r.state == State::Up)
+        })
+    };
+    node.wait("states", all_up);
+    for _ in 0..3 {
+        node.signal(Signal::STOP);
+        pause(Duration::from_millis(2200));
+        node.signal(Signal::CONT);
+        pause(Duration::from_millis(1500));
+    }
+    let downs = node
+        .deltas()
+        .iter()
+        .flat_map(|d| d.records.clone())
+        .any(|r| r.state == State::Down);
+    assert!(!downs, "{}", node.log());
+}
+
+#[test]
+fn a_full_queue_loses_nothing() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    node.write(&[http(A, server.address)]);
+    // The small file system is seen by the program alone, and goes with it.
+    let script = "mount -t tmpfs -o size=16k tmpfs \"$0\" && exec \"$@\"";
+    let allowed = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script])
+        .arg(&node.queue)
+        .arg("true")
+        .stderr(Stdio::null())
+        .status();
+    if !allowed.is_ok_and(|status| status.success()) {
+        let _ = writeln!(std::io::stderr(), "skipped: mounting is not allowed");
+        return;
+    }
+    let mut program = Command::new("unshare");
+    program
+        .args(["--mount", "sh", "-c", script])
+        .arg(&node.queue)
+        .arg(PROGRAM);
+    node.launch(&mut program);
+    let id = node.child.as_ref().unwrap().id();
+    let outside = node.queue.strip_prefix("/").unwrap();
+    node.queue = Path::new("/proc")
+        .join(id.to_string())
+        .join("root")
+        .join(outside);
+    node.wait_state(A, State::Up);
+
+    let filler = node.queue.join("filler");
+    let mut file = fs::File::create(&filler).unwrap();
+    while file.write(&[0; 512]).is_ok_and(|n| n > 0) {}
+    drop(server);
+    node.wait("alarm", || node.log().contains("cannot write"));
+    assert_eq!(node.deltas().len(), 1, "nothing short was renamed");
+    assert_eq!(node.state(A), Some((State::Up, true)));
+
+    drop(file);
+    fs::remove_file(filler).unwrap();
+    node.wait_state(A, State::Down);
+    let deltas = node.deltas();
+    assert_eq!(deltas.len(), 2);
+    let last = &deltas[1];
+    assert_eq!(last.first_sequence, 2);
+    assert!(node.queue.join(delta_name(last.boot, 2)).exists());
+}
+
+#[test]
+fn status_and_check_config() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    node.write(&[http(A, server.address)]);
+    node.start();
+    node.wait_state(A, State::Up);
+    let run = |arguments: &[&str]| {
+        let output = Command::new(PROGRAM).args(arguments).output().unwrap();
+        let text = [output.stdout, output.stderr].concat();
+        (output.status.success(), String::from_utf8(text).unwrap())
+    };
+    let (queue, checks) = (node.queue.to_str().unwrap(), node.checks_file());
+    let checks = checks.to_str().unwrap();
+    let (fine, text) = run(&["status", "--queue", queue, "--checks", checks]);
+    assert!(fine && text.contains(A) && text.contains("up"), "{text}");
+    assert!(text.contains(&server.address.to_string()), "{text}");
+
+    let (fine, text) = run(&["check-config", checks]);
+    assert!(fine && text.contains("1 checks"), "{text}");
+    fs::write(checks, r#"{"version": 1, "checks": 7}"#).unwrap();
+    let (fine, text) = run(&["check-config", checks]);
+    assert!(!fine && text.contains("checks"), "{text}");
+
+    let port = server.address.port().to_string();
+    let (fine, text) = run(&["probe", "http", "127.0.0.1", &port]);
+    assert!(fine && text.contains("status   200"), "{text}");
+    let (fine, text) = run(&[
+        "probe",
+        "tcp",
+        "127.0.0.1",
+        &common::nobody().port().to_string(),
+    ]);
+    assert!(!fine && text.contains("refused"), "{text}");
+}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lab's command line: python -m lab up | down | status | exec."""
+
+import argparse
+import os
+import sys
+
+from lab import cloud
+from lab import deployment
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.control import octavia
+
+
+def main():
+    """Run a command; a LabError is shown without a traceback."""
+    arguments = _parser().parse_args()
+    try:
+        return arguments.command(paths.Lab(arguments.name), arguments)
+    except paths.LabError as error:
+        print(f'lab: {error}', file=sys.stderr)
+    except KeyboardInterrupt:
+        print('lab: interrupted', file=sys.stderr)
+    return 1
+
+
+def _up(lab, arguments):
+    deployment.up(lab, arguments.control_only, arguments.provider)
+    print(f'\nLab {lab.name} is up. A command on the control host, as '
+          f'tenant {cloud.TENANT}:\n'
+          f'  {sys.executable} -m lab exec --name {lab.name} '
+          f'{paths.CONTROL} -- openstack loadbalancer list')
+
+
+def _down(lab, arguments):
+    deployment.down(lab)
+
+
+def _status(lab, arguments):
+    hosts = namespaces.hosts(lab)
+    if not hosts:
+        print(f'Lab {lab.name} is down.')
+        return 1
+    addresses = lab.state.section('addresses')
+    for host in hosts:
+        print(host, *(f'{name}={address}' for name, address
+                      in addresses.get(host, {}).items()))
+    dead = False
+    for process in processes.all_of(lab):
+        dead = dead or not process.alive
+        print(f'  {process.name}: {process.host or "outside"}, process '
+              f'{process.pid}, {"alive" if process.alive else "DEAD"}, '
+              f'log {process.log}')
+    return 1 if dead else 0
+
+
+def _exec(lab, arguments):
+    if not namespaces.exists(lab, arguments.host):
+        raise paths.LabError(
+            f'lab {lab.name} has no host {arguments.host}; it has '
+            f'{", ".join(namespaces.hosts(lab)) or "none"}')
+    environment = {}
+    if arguments.host == paths.CONTROL:
+        environment = cloud.environment(lab, arguments.user)
+    processes.become(lab, arguments.host, arguments.argv,
+                     {**os.environ, **environment})
+
+
+def _parser():
+    parser = argparse.ArgumentParser(prog='python -m lab',
+                                     description=__doc__)
+    commands = parser.add_subparsers(required=True, metavar='COMMAND')
+
+    def add(name, command, description):
+        one = commands.add_parser(name, help=description,
+                                  description=description)
+        one.add_argument('--name', default='demo', help='the lab (demo)')
+        one.set_defaults(command=command)
+        return one
+
+    one = add('up', _up, 'start a lab afresh')
+    one.add_argument('--control-only', action='store_true',
+                     help='no routers, LB nodes, members and client')
+    one.add_argument('--provider', default=octavia.XDP,
+                     choices=sorted(octavia.DESCRIPTIONS))
+    add('down', _down, 'stop a lab and leave nothing but its logs')
+    add('status', _status, 'list hosts and processes')
+    one = add('exec', _exec, 'run a command on a host')
+    one.add_argument('--user', default=cloud.TENANT,
+                     choices=(cloud.TENANT, cloud.ADMIN),
+                     help='whose OS_* variables it gets on the control host')
+    one.add_argument('host', metavar='HOST')
+    one.add_argument('argv', nargs='+', metavar='COMMAND')
+    return parser
+
+
+if __name__ == '__main__':
+    sys.exit(main())

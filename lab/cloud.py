@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cloud's operator sets up once, and how its users reach it."""
+
+import json
+import shlex
+
+import openstack as sdk
+
+from lab import paths
+from lab import processes
+from lab.control import keystone
+from lab.control import neutron
+from lab.control import octavia
+from lab.control import secret
+
+ADMIN = 'admin'
+TENANT = 'demo'
+ENDPOINTS = {
+    # type → (name, URL)
+    'network': ('neutron', neutron.URL),
+    'load-balancer': ('octavia', octavia.URL),
+}
+NETWORKS = {
+    # name → (CIDR, gateway or None); the subnet is <name>-v4
+    'vips': (str(paths.VIP_NETWORK), None),
+    'members': (str(paths.MEMBER_NETWORK), paths.MEMBER_GATEWAY),
+}
+
+
+def content():
+    """Everything that set_up() enters into the cloud's databases."""
+    return keystone.URL, ENDPOINTS, NETWORKS
+
+
+def environment(lab, user=TENANT):
+    """The OS_* variables of a user; his project has the user's name."""
+    return {
+        'OS_AUTH_TYPE': 'password',
+        'OS_AUTH_URL': keystone.URL,
+        'OS_IDENTITY_API_VERSION': '3',
+        'OS_REGION_NAME': keystone.REGION,
+        'OS_USERNAME': user,
+        'OS_PASSWORD': secret.password(lab, user),
+        'OS_USER_DOMAIN_NAME': 'Default',
+        'OS_PROJECT_NAME': user,
+        'OS_PROJECT_DOMAIN_NAME': 'Default',
+    }
+
+
+def write_openrc(lab):
+    """Write openrc (the tenant) and openrc-admin below the lab's directory.
+
+    They are of use inside the control host's namespace.
+    """
+    for name, user in (('openrc', TENANT), ('openrc-admin', ADMIN)):
+        path = lab.directory / name
+        path.touch(mode=0o600)
+        path.write_text(''.join(
+            f'export {key}={shlex.quote(value)}\n'
+            for key, value in environment(lab, user).items()))
+
+
+def connect(lab, user=TENANT):
+    """An openstacksdk connection.
+
+    Use it within lab.namespaces.inside(lab, lab.paths.CONTROL).
+    """
+    return sdk.connect(
+        load_yaml_config=False, load_envvars=False,
+        region_name=keystone.REGION, auth_type='password', auth={
+            'auth_url': keystone.URL,
+            'username': user,
+            'password': secret.password(lab, user),
+            'user_domain_name': 'Default',
+            'project_name': user,
+            'project_domain_name': 'Default',
+        })
+
+
+def openstack(lab, *arguments, user=TENANT, timeout=120):
+    """Run the `openstack` command on the control host.
+
+    Returns the parsed JSON of a command that prints any, else None.
+    """
+    printing = arguments[-1] == 'list' or set(arguments) & {
+        'list', 'show', 'create'}
+    output = processes.run(
+        lab, paths.CONTROL,
+        ['openstack', *arguments, *(('-f', 'json') if printing else ())],
+        env=environment(lab, user), timeout=timeout).stdout
+    return json.loads(output) if output.strip() else None
+
+
+def set_up(lab):
+    """Enter services, users, roles and networks into an empty cloud."""
+    identity = connect(lab, ADMIN).identity
+    _create_services(lab, identity)
+    _create_users(lab, identity)
+    # A connection keeps the service catalogue that it was made with.
+    admin = connect(lab, ADMIN)
+    for name, (cidr, gateway) in NETWORKS.items():
+        network = admin.network.create_network(name=name, is_shared=True)
+        admin.network.create_subnet(
+            name=f'{name}-v4', network_id=network.id, ip_version=4,
+            cidr=cidr, gateway_ip=gateway, is_dhcp_enabled=False)
+
+
+def _create_services(lab, identity):
+    for kind, (name, url) in ENDPOINTS.items():
+        service = identity.create_service(type=kind, name=name)
+        for interface in ('public', 'internal'):
+            identity.create_endpoint(
+                service_id=service.id, interface=interface, url=url,
+                region_id=keystone.REGION)
+    project = identity.create_project(name='service', domain_id='default')
+    for name in ('neutron', 'octavia'):
+        user = _create_user(lab, identity, name, project)
+        _grant(identity, user, project, 'admin', 'service')
+
+
+def _create_users(lab, identity):
+    for suffix in ('admin', 'member', 'observer'):
+        identity.create_role(name=f'load-balancer_{suffix}')
+    tenant = identity.create_project(name=TENANT, domain_id='default')
+    _grant(identity, _create_user(lab, identity, TENANT, tenant), tenant,
+           'member', 'load-balancer_member')
+    _grant(identity, identity.find_user(ADMIN),
+           identity.find_project(ADMIN), 'load-balancer_admin')
+
+
+def _create_user(lab, identity, name, project):
+    return identity.create_user(
+        name=name, password=secret.password(lab, name),
+        domain_id='default', default_project_id=project.id)
+
+
+def _grant(identity, user, project, *roles):
+    for role in roles:
+        identity.assign_project_role_to_user(
+            project, user, identity.find_role(role))

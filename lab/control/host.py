@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The control host as a whole."""
+
+from lab import cloud
+from lab import namespaces
+from lab import parallel
+from lab import paths
+from lab import progress
+from lab.control import keystone
+from lab.control import mariadb
+from lab.control import neutron
+from lab.control import octavia
+from lab.control import rabbitmq
+from lab.control import secret
+from lab.control import template
+
+
+def up(lab, provider=octavia.XDP, provider_options=None):
+    """Start the control host; its network comes with it.
+
+    `provider_options` go into the provider's configuration file.
+    """
+    with progress.step('making the control host and its network'):
+        _make_network(lab)
+        secret.generate(lab)
+        restored = template.restore(lab)
+        _configure(lab, provider, provider_options)
+    parallel.together(
+        lambda: _step('RabbitMQ', rabbitmq.start, lab),
+        lambda: _start_databases(lab, restored))
+    parallel.together(
+        lambda: _step('Keystone', keystone.start, lab),
+        lambda: _step('Neutron', neutron.start, lab),
+        lambda: _step('Octavia API', octavia.start_api, lab))
+    if not restored:
+        _fill(lab)
+    _step('Octavia driver-agent', octavia.start_driver_agent, lab)
+    octavia.start_housekeeping(lab)
+    cloud.write_openrc(lab)
+
+
+def _make_network(lab):
+    namespaces.create(lab, paths.CONTROL)
+    namespaces.bridge(lab, paths.CONTROL, namespaces.MANAGEMENT_BRIDGE)
+    prefix = paths.MANAGEMENT_NETWORK.prefixlen
+    namespaces.address(lab, paths.CONTROL, namespaces.MANAGEMENT_BRIDGE,
+                       f'{paths.CONTROL_ADDRESS}/{prefix}')
+    lab.state.put('addresses', paths.CONTROL,
+                  {'management': paths.CONTROL_ADDRESS})
+
+
+def _configure(lab, provider, provider_options):
+    keystone.configure(lab)
+    neutron.configure(lab)
+    octavia.configure(lab, provider)
+    octavia.configure_provider(lab, provider_options)
+
+
+def _start_databases(lab, restored):
+    if restored:
+        _step('MariaDB', mariadb.start, lab)
+        return
+    with progress.step('making empty databases'):
+        mariadb.initialise(lab)
+        mariadb.start(lab)
+        mariadb.create_databases(lab)
+        keystone.make_keys(lab)
+    parallel.together(*(
+        lambda service=service: _step(
+            f"{service.__name__.rpartition('.')[2]}'s tables",
+            service.migrate, lab)
+        for service in (keystone, neutron, octavia)))
+
+
+def _fill(lab):
+    with progress.step('making users, services and networks'):
+        with namespaces.inside(lab, paths.CONTROL):
+            cloud.set_up(lab)
+    with progress.step('keeping the databases for the next time'):
+        mariadb.stop(lab)
+        template.save(lab)
+        mariadb.start(lab)
+
+
+def _step(title, function, lab):
+    with progress.step(title):
+        function(lab)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Octavia: API, driver-agent and housekeeping, but no amphora worker."""
+
+from lab import paths
+from lab import processes
+from lab.control import ini
+from lab.control import keystone
+from lab.control import mariadb
+from lab.control import rabbitmq
+from lab.control import server
+
+API = 'octavia-api'
+DRIVER_AGENT = 'octavia-driver-agent'
+HOUSEKEEPING = 'octavia-housekeeping'
+PORT = 9876
+URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
+XDP = 'xdp'
+DESCRIPTIONS = {
+    XDP: 'Layer-4 load balancing in XDP',
+    'noop_driver': 'Does nothing',
+}
+
+
+def configure(lab, provider=XDP):
+    """Write octavia.conf with one provider enabled."""
+    directory = lab.host_directory(paths.CONTROL) / 'octavia'
+    directory.mkdir(exist_ok=True)
+    user = keystone.user_options(lab, 'octavia')
+    sockets = {f'{kind}_socket_path': lab.run_directory / f'{kind}.sock'
+               for kind in ('status', 'stats', 'get')}
+    ini.write(_configuration(lab), {
+        'DEFAULT': {'use_stderr': True, 'transport_url': 'fake://'},
+        'api_settings': {
+            'auth_strategy': 'keystone',
+            'enabled_provider_drivers':
+                f'{provider}:{DESCRIPTIONS[provider]}',
+            'default_provider_driver': provider,
+        },
+        'driver_agent': {
+            **sockets,
+            'enabled_provider_agents': XDP if provider == XDP else '',
+            'provider_agent_shutdown_timeout': 10,
+        },
+        'database': {'connection': mariadb.url(lab, 'octavia')},
+        'keystone_authtoken': keystone.token_options(lab, 'octavia'),
+        'service_auth': user,
+        'neutron': user,
+        'controller_worker': {
+            'network_driver': 'allowed_address_pairs_driver',
+            'compute_driver': 'compute_noop_driver',
+        },
+        'house_keeping': {
+            'cleanup_interval': 10,
+            'load_balancer_expiry_age': 60,
+        },
+        'oslo_concurrency': {'lock_path': directory},
+    })
+
+
+def provider_configuration(lab):
+    """The path of the provider's configuration on the control host."""
+    return lab.host_directory(paths.CONTROL) / 'octavia-xdp.conf'
+
+
+def configure_provider(lab, options=None):
+    """Write the provider's configuration file.
+
+    `options` is a dictionary, section → option → value, that adds to what
+    the lab sets or overrides it.
+    """
+    database = lab.host_directory(paths.CONTROL) / 'octavia-xdp.sqlite'
+    ini.write(provider_configuration(lab), {
+        'DEFAULT': {
+            'transport_url': rabbitmq.url(lab),
+            'use_stderr': True,
+            'debug': True,
+        },
+        'database': {'connection': f'sqlite:///{database}'},
+        'vip': {'allowed_networks': paths.VIP_NETWORK},
+    }, options or {})
+
+
+def migrate(lab):
+    """Make the tables."""
+    processes.run(lab, paths.CONTROL, [
+        _program('octavia-db-manage'), '--config-file', _configuration(lab),
+        'upgrade', 'head'])
+
+
+def start_api(lab):
+    """Start the API server."""
+    server.start(lab, API, 'octavia', PORT, env=_environment(lab))
+
+
+def start_driver_agent(lab):
+    """Start the driver-agent, which runs the provider's controller."""
+    sockets = [lab.run_directory / f'{kind}.sock'
+               for kind in ('status', 'stats', 'get')]
+    _start(lab, DRIVER_AGENT,
+           ready=lambda: all(path.exists() for path in sockets))
+
+
+def start_housekeeping(lab):
+    """Start the purge of deleted rows; nobody waits for it."""
+    _start(lab, HOUSEKEEPING)
+
+
+def _start(lab, name, ready=None):
+    processes.start(
+        lab, paths.CONTROL, name,
+        [_program(name), '--config-file', _configuration(lab)],
+        env=_environment(lab), ready=ready, timeout=120)
+
+
+def _environment(lab):
+    return {'OCTAVIA_CONF': _configuration(lab),
+            'OCTAVIA_XDP_CONF': provider_configuration(lab)}
+
+
+def _program(name):
+    return paths.VENV / 'bin' / name
+
+
+def _configuration(lab):
+    return lab.host_directory(paths.CONTROL) / 'octavia' / 'octavia.conf'

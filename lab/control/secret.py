@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Passwords of a lab, kept in its state."""
+
+import secrets
+
+SECTION = 'credentials'
+NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia')
+
+
+def generate(lab):
+    """Make a password for every user of the lab."""
+    for name in NAMES:
+        lab.state.put(SECTION, name, secrets.token_urlsafe(18))
+
+
+def password(lab, name):
+    """The password of a user."""
+    return lab.state.section(SECTION)[name]
+
+
+def all_of(lab):
+    """User name → password."""
+    return lab.state.section(SECTION)
+
+
+def restore(lab, passwords):
+    """Take over the passwords that a template's databases hold."""
+    for name, value in passwords.items():
+        lab.state.put(SECTION, name, value)

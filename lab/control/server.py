@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One gunicorn for each API server."""
+
+import urllib.error
+import urllib.request
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+
+WORKER_FAILED = '[ERROR] Worker (pid'
+
+
+def start(lab, name, maker, port, env):
+    """Serve an application of lab.control.wsgi; wait until it answers."""
+    address = f'{paths.CONTROL_ADDRESS}:{port}'
+    log = lab.logs / f'{name}.log'
+    before = log.stat().st_size if log.exists() else 0
+    processes.start(
+        lab, paths.CONTROL, name,
+        [paths.VENV / 'bin' / 'gunicorn', '--name', name, '--workers', 1,
+         '--threads', 8, '--timeout', 120, '--bind', address,
+         '--no-control-socket', '--worker-tmp-dir', lab.run_directory,
+         f'lab.control.wsgi:{maker}()'],
+        env=env, cwd=paths.CHECKOUT, timeout=120,
+        ready=lambda: (_answers(lab, f'http://{address}/')
+                       or _fail_if_worker_failed(name, log, before)))
+
+
+def _fail_if_worker_failed(name, log, offset):
+    # gunicorn starts a worker that fails again and again.
+    with open(log, errors='replace') as file:
+        file.seek(offset)
+        text = file.read()
+    if WORKER_FAILED in text:
+        raise paths.LabError(f'{name} does not start; from {log}:\n'
+                             f'{text.partition(WORKER_FAILED)[0][-4000:]}')
+
+
+def _answers(lab, url):
+    with namespaces.inside(lab, paths.CONTROL):
+        try:
+            urllib.request.urlopen(url, timeout=30).close()
+        except urllib.error.HTTPError:
+            return True
+        except OSError:
+            return False
+    return True

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A copy of finished databases, so that only a first start makes them.
+
+The template is named after a hash of what the databases' content depends
+on: the locked versions, the script that fills them, the service URLs.
+"""
+
+import fcntl
+import hashlib
+import json
+import shutil
+
+from lab import cloud
+from lab import paths
+from lab.control import mariadb
+from lab.control import secret
+
+DIRECTORY = paths.BUILD / 'lab-template'
+MAKERS = ('constraints.txt', 'lab/cloud.py', 'lab/control/mariadb.py')
+KEYS = ('fernet-keys', 'credential-keys')
+
+
+def restore(lab):
+    """Take the databases and passwords of the template, if there is one."""
+    template = _path()
+    if not template.is_dir():
+        return False
+    secret.restore(lab, json.loads((template / 'secrets.json').read_text()))
+    shutil.copytree(template / 'mariadb', mariadb.data_directory(lab))
+    for name in KEYS:
+        shutil.copytree(template / name, _keystone(lab) / name)
+    return True
+
+
+def save(lab):
+    """Make the template of a lab whose database server is stopped."""
+    DIRECTORY.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with open(DIRECTORY / 'lock', 'w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for old in DIRECTORY.iterdir():
+            if old.is_dir():
+                shutil.rmtree(old)
+        new = DIRECTORY / 'new'
+        shutil.copytree(mariadb.data_directory(lab), new / 'mariadb')
+        for name in KEYS:
+            shutil.copytree(_keystone(lab) / name, new / name)
+        (new / 'secrets.json').write_text(json.dumps(secret.all_of(lab)))
+        new.rename(_path())
+
+
+def _path():
+    content = hashlib.sha256()
+    for name in MAKERS:
+        content.update((paths.CHECKOUT / name).read_bytes())
+    content.update(repr(cloud.content()).encode())
+    return DIRECTORY / content.hexdigest()[:16]
+
+
+def _keystone(lab):
+    return lab.host_directory(paths.CONTROL) / 'keystone'

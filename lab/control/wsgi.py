@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makers of the WSGI applications that gunicorn serves.
+
+All of them read sys.argv, which holds gunicorn's own arguments.
+"""
+
+import os
+import sys
+
+
+def keystone():
+    """Keystone's application."""
+    sys.argv = ['keystone-api']
+    from keystone.wsgi import api
+    return api.application
+
+
+def neutron():
+    """Neutron's application."""
+    sys.argv = ['neutron-api']
+    from neutron.wsgi import api
+    return api.application
+
+
+def octavia():
+    """Octavia's application."""
+    sys.argv = ['octavia-api', '--config-file', os.environ['OCTAVIA_CONF']]
+    from octavia.wsgi import api
+    return api.application

@@ -1,0 +1,309 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demonstration: a tenant's load balancer, from CLI to packets.
+
+    python -m lab.demo [--keep]
+
+Every step prints what it does and what it saw, and goes into
+build/demo.json. The exit status is 0 only if every step held.
+"""
+
+import argparse
+import contextlib
+import json
+import shlex
+import signal
+import sys
+import time
+
+from lab import cloud
+from lab import deployment
+from lab import fabric
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab import progress
+from lab.fabric import capture
+from lab.fabric import client
+from lab.fabric import members
+from lab.fabric import router
+
+REPORT = paths.BUILD / 'demo.json'
+BALANCER = 'web'
+LISTENER = 'web-http'
+POOL = 'web-servers'
+DELAY, FALL, RISE = 2, 2, 2
+STATUS_TIMEOUT = 120
+
+
+class StepFailed(Exception):
+    """A step did not hold; the text says what was seen instead."""
+
+
+class Demo:
+    """The steps, in order; each returns a line of detail."""
+
+    def __init__(self, lab, keep):
+        self.lab = lab
+        self.keep = keep
+        self.steps = []
+        self.vip = None
+
+    def step(self, name, function):
+        """Run one step and note it.
+
+        :raises StepFailed: it did not hold.
+        """
+        progress.say(f'== {name}')
+        started = time.monotonic()
+        entry = {'name': name, 'ok': False, 'seconds': 0.0, 'detail': ''}
+        self.steps.append(entry)
+        try:
+            entry['detail'] = function() or ''
+            entry['ok'] = True
+        except (StepFailed, paths.LabError) as error:
+            entry['detail'] = str(error)
+            raise StepFailed(f'{name}: {error}') from error
+        except BaseException as error:
+            entry['detail'] = repr(error)
+            raise
+        finally:
+            entry['seconds'] = round(time.monotonic() - started, 1)
+            progress.say(f'   {"ok" if entry["ok"] else "FAILED"} '
+                         f'({entry["seconds"]} s) {entry["detail"]}')
+            self.write()
+
+    def write(self):
+        """Write build/demo.json."""
+        REPORT.parent.mkdir(exist_ok=True)
+        REPORT.write_text(json.dumps({'steps': self.steps}, indent=2) + '\n')
+
+    def run(self):
+        """All steps.
+
+        :raises StepFailed: one did not hold.
+        """
+        self.step('bring up control host, fabric and LB nodes',
+                  lambda: deployment.up(self.lab))
+        self.step('the provider is there', self.provider)
+        self.step('create a load balancer', self.create)
+        self.step('members take the VIP on their loopback', self.add_vip)
+        self.step('wait for ACTIVE and ONLINE', self.wait_online)
+        self.step('1,000 requests', self.thousand_requests)
+        self.step('a member\'s server dies', self.kill_server)
+        self.step('the server comes back', self.restore_server)
+        self.step('an LB node is stopped', self.stop_node)
+        self.step('the LB node comes back', self.start_node)
+        if not self.keep:
+            self.step('delete the load balancer', self.delete)
+
+    # What the tenant types
+
+    def openstack(self, *arguments):
+        """Run the CLI as shown, and show what it says."""
+        print(f'           $ openstack {shlex.join(arguments)}', flush=True)
+        output = processes.run(
+            self.lab, paths.CONTROL, ['openstack', *arguments],
+            env=cloud.environment(self.lab), timeout=180).stdout.rstrip()
+        for line in output.splitlines():
+            print(f'             {line}', flush=True)
+        return output
+
+    def provider(self):
+        found = self.openstack('loadbalancer', 'provider', 'list')
+        _expect('xdp' in found, 'provider xdp is missing')
+
+    def create(self):
+        self.vip = self.openstack(
+            'loadbalancer', 'create', '--name', BALANCER, '--provider',
+            'xdp', '--vip-subnet-id', 'vips-v4', '--wait', '-f', 'value',
+            '-c', 'vip_address')
+        self.openstack(
+            'loadbalancer', 'listener', 'create', '--name', LISTENER,
+            '--protocol', 'TCP', '--protocol-port', '80', '--wait', '-f',
+            'value', '-c', 'provisioning_status', BALANCER)
+        self.openstack(
+            'loadbalancer', 'pool', 'create', '--name', POOL, '--listener',
+            LISTENER, '--protocol', 'TCP', '--lb-algorithm',
+            'SOURCE_IP_PORT', '--wait', '-f', 'value', '-c',
+            'provisioning_status')
+        self.openstack(
+            'loadbalancer', 'healthmonitor', 'create', '--name',
+            'web-monitor', '--type', 'HTTP', '--url-path', '/', '--delay',
+            str(DELAY), '--timeout', '1', '--max-retries', str(RISE),
+            '--max-retries-down', str(FALL), '--wait', '-f', 'value', '-c',
+            'provisioning_status', POOL)
+        for member in fabric.MEMBERS:
+            self.openstack(
+                'loadbalancer', 'member', 'create', '--name', member,
+                '--address', members.address(member), '--protocol-port',
+                '80', '--wait', '-f', 'value', '-c', 'provisioning_status',
+                POOL)
+        return f'VIP {self.vip}'
+
+    def add_vip(self):
+        members.add_vip(self.lab, self.vip, fabric.MEMBERS)
+
+    def wait_online(self):
+        with namespaces.inside(self.lab, paths.CONTROL):
+            balancer = _load_balancers(self.lab)
+            processes.wait_for(
+                'ACTIVE and ONLINE load balancer',
+                lambda: _status(balancer) == ('ACTIVE', 'ONLINE'),
+                STATUS_TIMEOUT, 0.5)
+        processes.wait_for(
+            'route through both LB nodes',
+            lambda: len(self.next_hops()) == len(fabric.NODES), 30)
+        self.openstack('loadbalancer', 'member', 'list', '-c', 'name', '-c',
+                       'address', '-c', 'provisioning_status', '-c',
+                       'operating_status', POOL)
+        return f'{self.vip}/32 via {", ".join(self.next_hops())}'
+
+    def next_hops(self):
+        return router.next_hops(self.lab, self.vip)
+
+    # Traffic
+
+    def requests(self, number):
+        """Requests by curl; all must be answered."""
+        before = {node: capture.packets_to(self.lab, node)
+                  for node in fabric.NODES}
+        answers = client.requests(self.lab, f'http://{self.vip}/', number)
+        through = {node: capture.packets_to(self.lab, node) - before[node]
+                   for node in fabric.NODES}
+        for member in fabric.MEMBERS:
+            count = answers.count[member]
+            print(f'             {member} answered {count:5} '
+                  f'{"#" * (count * 40 // number)}')
+        for node, packets in through.items():
+            print(f'             {node} forwarded {packets:6} packets',
+                  flush=True)
+        _expect(not answers.failures,
+                f'{len(answers.failures)} of {number} requests failed, '
+                f'first: {"".join(answers.failures[:1])}')
+        _expect(answers.total == number,
+                f'{answers.total} of {number} answers')
+        return answers, through
+
+    def thousand_requests(self):
+        answers, through = self.requests(1000)
+        _expect(set(answers.count) == set(fabric.MEMBERS),
+                f'only {sorted(answers.count)} answered')
+        _expect(all(packets > 500 for packets in through.values()),
+                f'not through both nodes: {through}')
+        return (f'all answered; {dict(sorted(answers.count.items()))}; '
+                f'packets by node {through}')
+
+    def kill_server(self):
+        victim = fabric.MEMBERS[2]
+        processes.kill(self.lab, members.http_name(victim), signal.SIGTERM)
+        limit = DELAY * FALL + 1
+        time.sleep(limit)
+        answers, _ = self.requests(200)
+        _expect(victim not in answers.count, f'{victim} still answers')
+        self.wait_member(victim, 'ERROR')
+        self.openstack('loadbalancer', 'member', 'list', '-c', 'name', '-c',
+                       'operating_status', POOL)
+        return (f'no request failed {limit} s later, {victim} is in ERROR')
+
+    def restore_server(self):
+        victim = fabric.MEMBERS[2]
+        processes.restart(self.lab, members.http_name(victim))
+        self.wait_member(victim, 'ONLINE')
+        answers, _ = self.requests(200)
+        _expect(victim in answers.count, f'{victim} gets nothing')
+        return f'{victim} is ONLINE and answers again'
+
+    def wait_member(self, name, operating):
+        with namespaces.inside(self.lab, paths.CONTROL):
+            sdk = cloud.connect(self.lab).load_balancer
+            pool = sdk.find_pool(POOL)
+            processes.wait_for(
+                f'operating status {operating} of {name}',
+                lambda: sdk.find_member(name, pool).operating_status
+                == operating, 60, 0.5)
+
+    def stop_node(self):
+        node = fabric.NODES[1]
+        with client.Load(self.lab, f'http://{self.vip}/', timeout=2,
+                         pause=0.01) as load:
+            time.sleep(1)
+            fabric.stop_node(self.lab, node)
+            time.sleep(2)
+        answers, through = self.requests(200)
+        _expect(through[node] == 0, f'{node} still gets packets')
+        _expect(len(load.answers.failures) == 0,
+                f'{len(load.answers.failures)} of {load.answers.total} '
+                'requests failed while it stopped')
+        return (f'{load.answers.total} requests while {node} stopped and '
+                f'{answers.total} after it, none failed')
+
+    def start_node(self):
+        fabric.start_node(self.lab, fabric.NODES[1])
+        processes.wait_for(
+            'route through both LB nodes',
+            lambda: len(self.next_hops()) == len(fabric.NODES), 60)
+        return f'{self.vip}/32 via {", ".join(self.next_hops())}'
+
+    def delete(self):
+        self.openstack('loadbalancer', 'delete', '--cascade', '--wait',
+                       BALANCER)
+        _expect(not self.next_hops(),
+                f'the route is still there: {self.next_hops()}')
+        return f'no route to {self.vip} any more'
+
+
+def _expect(held, seen):
+    if not held:
+        raise StepFailed(seen)
+
+
+def _load_balancers(lab):
+    return cloud.connect(lab).load_balancer
+
+
+def _status(sdk):
+    balancer = sdk.find_load_balancer(BALANCER)
+    return balancer.provisioning_status, balancer.operating_status
+
+
+def _terminated(*_):
+    raise KeyboardInterrupt
+
+
+def main():
+    parser = argparse.ArgumentParser(prog='python -m lab.demo',
+                                     description=__doc__)
+    parser.add_argument('--name', default='demo', help='the lab (demo)')
+    parser.add_argument('--keep', action='store_true',
+                        help='leave everything up afterwards')
+    arguments = parser.parse_args()
+    signal.signal(signal.SIGTERM, _terminated)
+    lab = paths.Lab(arguments.name)
+    demo = Demo(lab, arguments.keep)
+    status = 1
+    try:
+        demo.run()
+        status = 0
+    except StepFailed as error:
+        print(f'\nFAILED: {error}\nLogs: {lab.logs}', file=sys.stderr)
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+    except paths.LabError as error:
+        print(f'\nFAILED: {error}', file=sys.stderr)
+    if arguments.keep and status == 0:
+        print(f'\nThe lab is up. For the CLI:  . {lab.activate}\n'
+              'To end it:  make demo-down')
+        return status
+    with contextlib.suppress(paths.LabError):
+        deployment.down(lab)
+    left = namespaces.hosts(lab)
+    if left:
+        print(f'FAILED: namespaces are left: {left}', file=sys.stderr)
+        status = 1
+    if status == 0:
+        print(f'\nEvery step held. Report: {REPORT.relative_to(paths.CHECKOUT)}')
+    return status
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab from nothing, and back to nothing."""
+
+import ctypes
+import importlib.util
+import os
+import pathlib
+
+from lab import namespaces
+from lab import parallel
+from lab import paths
+from lab import processes
+from lab import progress
+from lab.control import host as control
+from lab.control import octavia
+
+MNT_DETACH = 2
+
+
+def up(lab, control_only=False, provider=octavia.XDP,
+       provider_options=None):
+    """Start a lab; what an earlier run of it left is removed first."""
+    if os.geteuid() != 0:
+        raise paths.LabError('network namespaces and BPF need root')
+    with lab.lock():
+        with progress.step(f'cleaning up lab {lab.name} ({lab.id})'):
+            _clean(lab)
+            lab.make_directories()
+        try:
+            control.up(lab, provider, provider_options)
+            if not control_only and importlib.util.find_spec('lab.fabric'):
+                from lab import fabric
+                fabric.up(lab)
+        except BaseException:
+            with progress.step('removing what was started'):
+                _clean(lab)
+            raise
+
+
+def down(lab):
+    """Stop everything of a lab; its logs stay."""
+    with lab.lock(), progress.step(f'stopping lab {lab.name} ({lab.id})'):
+        _clean(lab)
+
+
+def _clean(lab):
+    outside = [process for process in processes.all_of(lab)
+               if process.host is None]
+    for process in outside:
+        processes.stop(lab, process.name)
+    hosts = namespaces.hosts(lab)
+    if hosts:
+        parallel.together(*(
+            lambda host=host: namespaces.delete(lab, host)
+            for host in hosts))
+    _unmount_below(lab.directory, lab.run_directory)
+    lab.remove_directories()
+
+
+def _unmount_below(*directories):
+    libc = ctypes.CDLL(None, use_errno=True)
+    mounts = pathlib.Path('/proc/self/mountinfo').read_text().splitlines()
+    for line in reversed(mounts):
+        target = line.split()[4].encode().decode('unicode_escape')
+        if any(pathlib.Path(target).is_relative_to(directory)
+               for directory in directories):
+            if libc.umount2(target.encode(), MNT_DETACH) == -1:
+                raise paths.LabError(
+                    f'{target}: {os.strerror(ctypes.get_errno())}')

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fabric: a router, LB nodes, members and a client.
+
+    client ── router ══ lb1, lb2
+                 └───── member1 … member4
+"""
+
+from lab import namespaces
+from lab import parallel
+from lab import progress
+from lab.fabric import client
+from lab.fabric import links
+from lab.fabric import members
+from lab.fabric import nodes
+from lab.fabric import router
+
+NODES = ('lb1', 'lb2')
+MEMBERS = ('member1', 'member2', 'member3', 'member4')
+
+
+def up(lab, options=None):
+    """Start the fabric with everything that runs on the LB nodes.
+
+    `options` go into each node's octavia-xdp.conf.
+    """
+    make(lab)
+    with progress.step('starting the LB nodes'):
+        for node in NODES:
+            nodes.configure(lab, node, options)
+            nodes.configure_exabgp(lab, node)
+            nodes.start(lab, node)
+
+
+def make(lab):
+    """Make all hosts; nothing runs on the LB nodes yet."""
+    with progress.step('making the fabric'):
+        router.create(lab)
+        client.create(lab)
+        parallel.together(
+            *(lambda node=node: nodes.create(lab, node) for node in NODES),
+            *(lambda member=member: members.create(lab, member)
+              for member in MEMBERS))
+        router.start(lab, {node: nodes.address(node) for node in NODES})
+
+
+def down(lab):
+    """Remove the fabric's hosts with all that runs there."""
+    for host in (*NODES, *MEMBERS, client.CLIENT, links.ROUTER):
+        if namespaces.exists(lab, host):
+            namespaces.delete(lab, host)
+
+
+def stop_node(lab, node):
+    """Stop a node as an operator does; its routes go first."""
+    nodes.stop(lab, node)
+
+
+def start_node(lab, node):
+    """Start what stop_node() or kill_node() has ended."""
+    nodes.start(lab, node)
+
+
+def kill_node(lab, node):
+    """End a node as a power cut does: all at once, the link too."""
+    nodes.cut(lab, node)
+    nodes.kill(lab, node)
+
+
+def reboot_node(lab, node):
+    """Bring a node back after kill_node(), with nothing kept in memory."""
+    nodes.forget(lab, node)
+    nodes.mend(lab, node)
+    nodes.start(lab, node)

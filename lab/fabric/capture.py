@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures packets on an interface of a host.
+
+A native XDP program takes packets before a capture can see them and sends
+them past it. So what an LB node receives and sends is captured at the other
+end of its cable, on the router.
+"""
+
+import ctypes
+import dataclasses
+import ipaddress
+import select
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+from lab import namespaces
+from lab import paths
+from lab.fabric import links
+
+ETH_P_ALL = 3
+SO_ATTACH_FILTER = 26
+SNAPSHOT = 65535
+
+IPIP = 4
+
+
+@dataclasses.dataclass(frozen=True)
+class Packet:
+    """A captured packet.
+
+    `outgoing` is as seen from the host that is captured on, `data` begins
+    with the Ethernet header.
+    """
+
+    time: float
+    outgoing: bool
+    data: bytes
+
+    @property
+    def is_ipv4(self):
+        return self.data[12:14] == b'\x08\x00'
+
+    @property
+    def protocol(self):
+        """The number of the protocol within IPv4."""
+        return self.data[23]
+
+    @property
+    def source(self):
+        return str(ipaddress.ip_address(self.data[26:30]))
+
+    @property
+    def destination(self):
+        return str(ipaddress.ip_address(self.data[30:34]))
+
+    def inner(self):
+        """The packet within an IPIP packet, with this one's Ethernet."""
+        if not self.is_ipv4 or self.protocol != IPIP:
+            raise ValueError('no IPIP packet')
+        header = 14 + 4 * (self.data[14] & 15)
+        return dataclasses.replace(
+            self, data=self.data[:14] + self.data[header:])
+
+
+class Capture:
+    """Keeps the packets that pass during a `with` block.
+
+    :param expression: as tcpdump takes it; 'ip proto 4' for example.
+    """
+
+    def __init__(self, lab, host, interface, expression=''):
+        self.packets = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+        with namespaces.inside(lab, host):
+            # No protocol: nothing comes in before the filter is there.
+            self._socket = socket.socket(
+                socket.AF_PACKET, socket.SOCK_RAW, 0)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 24)
+        if expression:
+            self._filter(expression)
+        self._socket.bind((interface, ETH_P_ALL))
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception):
+        # What has passed by now is in the socket's queue.
+        self._end.set()
+        self._thread.join()
+        self._socket.close()
+
+    def _run(self):
+        poll = select.poll()
+        poll.register(self._socket, select.POLLIN)
+        while True:
+            ending = self._end.is_set()
+            while poll.poll(0 if ending else 50):
+                data, source = self._socket.recvfrom(SNAPSHOT)
+                self.packets.append(Packet(
+                    time.monotonic(), source[2] == socket.PACKET_OUTGOING,
+                    data))
+            if ending:
+                return
+
+    def _filter(self, expression):
+        done = subprocess.run(
+            ['tcpdump', '-y', 'EN10MB', '-s', str(SNAPSHOT), '-ddd',
+             expression], capture_output=True, text=True)
+        if done.returncode:
+            raise paths.LabError(f'{expression}: {done.stderr.strip()}')
+        _count, *lines = done.stdout.split('\n')
+        program = b''.join(struct.pack('HBBI', *map(int, line.split()))
+                           for line in lines if line)
+        buffer = ctypes.create_string_buffer(program)
+        self._socket.setsockopt(
+            socket.SOL_SOCKET, SO_ATTACH_FILTER,
+            struct.pack('HL', len(program) // 8, ctypes.addressof(buffer)))
+
+
+def at_node(lab, node, expression=''):
+    """Capture what an LB node exchanges with the router.
+
+    `outgoing` packets go to the node.
+    """
+    return Capture(lab, links.ROUTER, node, expression)
+
+
+def at_member(lab, member, expression=''):
+    """Capture what a member exchanges with the fabric.
+
+    `outgoing` packets go to the member.
+    """
+    return Capture(lab, links.ROUTER, member, expression)
+
+
+def packets_to(lab, node):
+    """How many packets the router has sent to an LB node."""
+    with namespaces.link(lab, links.ROUTER) as netlink:
+        link = netlink.get_links(links.index(netlink, node))[0]
+        return link.get_attr('IFLA_STATS64')['tx_packets']

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client: many connections, and who answered each."""
+
+import collections
+import concurrent.futures
+import dataclasses
+import socket
+import threading
+import time
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.fabric import links
+
+CLIENT = 'client'
+
+# Requests that one curl process makes, each on a connection of its own.
+_PER_PROCESS = 50
+_PROCESSES_AT_ONCE = 4
+
+
+@dataclasses.dataclass
+class Answers:
+    """Who answered how often, and what went wrong."""
+
+    count: collections.Counter = dataclasses.field(
+        default_factory=collections.Counter)
+    failures: list = dataclasses.field(default_factory=list)
+
+    def __add__(self, other):
+        return Answers(self.count + other.count,
+                       self.failures + other.failures)
+
+    @property
+    def total(self):
+        return sum(self.count.values()) + len(self.failures)
+
+
+def create(lab):
+    """Make the client behind the router."""
+    namespaces.create(lab, CLIENT)
+    links.open_paths(lab, CLIENT)
+    links.connect(lab, CLIENT, links.CLIENT_MTU)
+    prefix = paths.CLIENT_NETWORK.prefixlen
+    namespaces.address(lab, CLIENT, links.UPLINK,
+                       f'{paths.CLIENT_ADDRESS}/{prefix}')
+    namespaces.address(lab, links.ROUTER, CLIENT,
+                       f'{paths.CLIENT_GATEWAY}/{prefix}')
+    namespaces.route(lab, CLIENT, 'default', via=paths.CLIENT_GATEWAY)
+    # Thousands of short connections would use up the default range.
+    namespaces.sysctl(lab, CLIENT,
+                      net__ipv4__ip_local_port_range='1024 65535')
+    lab.state.put('addresses', CLIENT, {'uplink': paths.CLIENT_ADDRESS})
+
+
+def curl(lab, url, *options, timeout=10):
+    """The body of one answer; LabError if there is none."""
+    return processes.run(
+        lab, CLIENT, ['curl', '-sS', '-f', '-m', str(timeout), *options, url],
+        timeout=timeout + 5).stdout
+
+
+def requests(lab, url, number=1000, timeout=5):
+    """Make requests with curl, each on a connection of its own."""
+    portions = [min(_PER_PROCESS, number - start)
+                for start in range(0, number, _PER_PROCESS)]
+    with concurrent.futures.ThreadPoolExecutor(_PROCESSES_AT_ONCE) as pool:
+        done = pool.map(
+            lambda portion: _portion(lab, url, portion, timeout), portions)
+        return sum(done, Answers())
+
+
+class Load:
+    """Requests one after the other until the end of a `with` block.
+
+    `answers` tells afterwards who answered; `times` holds the start of each
+    failed request (time.monotonic()).
+    """
+
+    def __init__(self, lab, url, timeout=5, pause=0.0):
+        self.answers = Answers()
+        self.times = []
+        self._lab = lab
+        self._url = url
+        self._timeout = timeout
+        self._pause = pause
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_exception):
+        self._end.set()
+        self._thread.join()
+
+    def _run(self):
+        while not self._end.wait(self._pause):
+            started = time.monotonic()
+            new = _portion(self._lab, self._url, 1, self._timeout)
+            self.times += [started] * len(new.failures)
+            self.answers += new
+
+
+def udp(lab, address, port, number=100, timeout=2.0):
+    """Send datagrams, each from a port of its own; who answered each."""
+    answers = Answers()
+    for i in range(number):
+        with namespaces.inside(lab, CLIENT):
+            one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        with one:
+            one.settimeout(timeout)
+            one.connect((str(address), port))
+            try:
+                one.send(str(i).encode())
+                name, echo = one.recv(65535).decode().split(' ', 1)
+            except OSError as error:
+                answers.failures.append(repr(error))
+                continue
+            if echo == str(i):
+                answers.count[name] += 1
+            else:
+                answers.failures.append(f'sent {i}, got {echo}')
+    return answers
+
+
+def _portion(lab, url, number, timeout):
+    """One curl process; its URLs are fetched one after the other."""
+    # With this header curl ends each connection, as HTTP/1.1 wants it.
+    command = ['curl', '-sS', '-m', str(timeout), '-H', 'Connection: close',
+               '-w', '\\n%{http_code} %{exitcode} %{num_connects} '
+               '%{errormsg}\\n']
+    done = processes.run(lab, CLIENT, [*command, *[url] * number],
+                         timeout=number * (timeout + 1), check=False)
+    answers = Answers()
+    for body, result in _pairs(done.stdout):
+        status, code, connects, *text = result.split(' ', 3)
+        if code != '0' or status != '200':
+            answers.failures.append(f'{status} {code} {" ".join(text)}')
+        elif connects != '1':
+            answers.failures.append('no connection of its own')
+        else:
+            answers.count[body] += 1
+    lost = number - answers.total
+    answers.failures += [done.stderr[-200:] or 'no result'] * lost
+    return answers
+
+
+def _pairs(output):
+    """(body, result) from bodies of one line and results."""
+    body = ''
+    for line in output.splitlines():
+        fields = line.split(' ')
+        if len(fields) >= 3 and fields[0].isdigit() and len(fields[0]) == 3:
+            yield body, line
+            body = ''
+        elif line:
+            body = line

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cables of the fabric, fit for native XDP on a veth pair."""
+
+import pyroute2
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+
+ROUTER = 'router'
+UPLINK = 'eth0'
+DECAPSULATE = paths.CHECKOUT / 'datapath' / 'build' / 'octavia-xdp-member'
+
+CLIENT_MTU = 1500
+# Room for the outer header around a client's full packet.
+FABRIC_MTU = 1600
+
+
+def connect(lab, host, mtu):
+    """Cable a host's eth0 to the router's interface of the host's name.
+
+    Checksums must be in the packets: a veth pair otherwise leaves them out,
+    and a packet that has passed native XDP no longer tells.
+    """
+    namespaces.veth(lab, (host, UPLINK), (ROUTER, host))
+    for end, interface in ((host, UPLINK), (ROUTER, host)):
+        set_mtu(lab, end, interface, mtu)
+        processes.run(lab, end, ['ethtool', '-K', interface, 'tx', 'off',
+                                 'tso', 'off', 'gso', 'off'])
+
+
+def receive_at_once(lab, host, interface):
+    """Let this end of a cable receive what XDP at the other end sends back.
+
+    A veth device takes such packets only when it polls (NAPI). Switching on
+    GRO makes it poll, but Linux 6.18 still wakes it up only if it has an XDP
+    program itself: packets would wait until some other one comes along. The
+    members' program, which only takes tunnels to the interface's own
+    addresses, lets everything pass here.
+    """
+    processes.run(lab, host, [DECAPSULATE, 'attach', interface])
+
+
+def set_mtu(lab, host, interface, mtu):
+    """Set an interface's MTU."""
+    with namespaces.link(lab, host) as netlink:
+        netlink.link('set', index=index(netlink, interface), mtu=mtu)
+
+
+def set_state(lab, host, interface, state):
+    """Set an interface 'up' or 'down'."""
+    with namespaces.link(lab, host) as netlink:
+        netlink.link('set', index=index(netlink, interface), state=state)
+
+
+def default_route(lab, host, gateway):
+    """Send everything to the router in packets that fit the client's link."""
+    with namespaces.link(lab, host) as netlink:
+        netlink.route('replace', dst='default', gateway=gateway,
+                      metrics={'mtu': CLIENT_MTU})
+
+
+def open_paths(lab, host):
+    """Accept packets on any path: answers do not come back as they went."""
+    namespaces.sysctl(
+        lab, host, net__ipv4__conf__all__rp_filter=0,
+        net__ipv4__conf__default__rp_filter=0)
+
+
+def index(netlink, interface):
+    """The index of an interface, through a netlink connection."""
+    try:
+        return netlink.link_lookup(ifname=interface)[0]
+    except (IndexError, pyroute2.NetlinkError):
+        raise paths.LabError(f'no interface {interface}') from None

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members: unmodified nginx behind a decapsulating XDP program."""
+
+import ipaddress
+import json
+import sys
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.fabric import links
+from lab.fabric import router
+
+HTTP_PORTS = (80, 8080)
+UDP_PORT = 5353
+
+_NGINX = '''\
+daemon off;
+worker_processes 1;
+pid {directory}/nginx.pid;
+error_log stderr warn;
+events {{ worker_connections 4096; }}
+http {{
+    access_log {directory}/access.log;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    client_max_body_size 0;
+    default_type text/plain;
+    add_header Cache-Control no-store;
+    server {{
+        {listen}
+        root {directory}/files;
+        location = / {{ return 200 "{member}\\n"; }}
+    }}
+}}
+'''
+
+
+def number(member):
+    """1 of 'member1'."""
+    return int(member.removeprefix('member'))
+
+
+def address(member):
+    """The member's own address."""
+    return paths.member_address(number(member))
+
+
+def create(lab, member):
+    """Make the member; it answers on its own address afterwards."""
+    namespaces.create(lab, member)
+    links.open_paths(lab, member)
+    # The VIP on loopback must not be told to the neighbours.
+    namespaces.sysctl(lab, member, net__ipv4__conf__all__arp_ignore=1,
+                      net__ipv4__conf__all__arp_announce=2)
+    links.connect(lab, member, links.FABRIC_MTU)
+    namespaces.join_bridge(lab, links.ROUTER, router.MEMBERS, member)
+    own = address(member)
+    namespaces.address(lab, member, links.UPLINK,
+                       f'{own}/{paths.MEMBER_NETWORK.prefixlen}')
+    links.default_route(lab, member, paths.MEMBER_GATEWAY)
+    lab.state.put('addresses', member, {'uplink': own})
+    processes.run(lab, member, [links.DECAPSULATE, 'attach', links.UPLINK])
+    _start(lab, member)
+
+
+def add_vip(lab, vip, members):
+    """Let members take packets to a VIP."""
+    for member in members:
+        if str(vip) not in _vips(lab, member):
+            namespaces.address(lab, member, 'lo', f'{vip}/32')
+
+
+def remove_vip(lab, vip, members):
+    """Undo add_vip()."""
+    for member in members:
+        if str(vip) in _vips(lab, member):
+            with namespaces.link(lab, member) as netlink:
+                netlink.addr('del', index=1, address=str(vip), prefixlen=32)
+
+
+def http_name(member):
+    """The name under which the lab knows a member's nginx."""
+    return f'{member}-nginx'
+
+
+def udp_name(member):
+    """The name under which the lab knows a member's UDP server."""
+    return f'{member}-udp-echo'
+
+
+def files(lab, member):
+    """The directory whose files nginx serves."""
+    return lab.host_directory(member) / 'files'
+
+
+def _vips(lab, member):
+    done = processes.run(lab, member, ['ip', '-json', 'address', 'show',
+                                       'dev', 'lo'])
+    return {entry['local'] for interface in json.loads(done.stdout)
+            for entry in interface['addr_info']
+            if not ipaddress.ip_address(entry['local']).is_loopback}
+
+
+def _start(lab, member):
+    directory = lab.host_directory(member)
+    files(lab, member).mkdir()
+    configuration = directory / 'nginx.conf'
+    listen = ' '.join(f'listen 0.0.0.0:{port};' for port in HTTP_PORTS)
+    configuration.write_text(_NGINX.format(
+        directory=directory, member=member, listen=listen))
+    processes.start(
+        lab, member, http_name(member),
+        ['nginx', '-p', directory, '-c', configuration, '-e', 'stderr'],
+        ready=lambda: _answers(lab, member))
+    processes.start(
+        lab, member, udp_name(member),
+        [sys.executable, '-m', 'lab.fabric.udp_echo', str(UDP_PORT), member],
+        cwd=paths.CHECKOUT)
+
+
+def _answers(lab, member):
+    done = processes.run(
+        lab, member, ['curl', '-s', '-m', '2', f'http://{address(member)}/'],
+        check=False)
+    return done.stdout == f'{member}\n'

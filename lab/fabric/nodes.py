@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LB nodes: an uplink to the router, a management link, four processes."""
+
+import contextlib
+import shutil
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.control import ini
+from lab.control import rabbitmq
+from lab.fabric import links
+from lab.fabric import router
+from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import exabgp_config
+
+EXABGP = 'exabgp'
+AGENT = 'agent'
+RESULT_HANDLER = 'result-handler'
+HEALTH_CHECKER = 'hc'
+# In the order of their start.
+PROCESSES = (AGENT, RESULT_HANDLER, HEALTH_CHECKER, EXABGP)
+
+SERVICES_MAX = 64
+
+
+def number(node):
+    """1 of 'lb1'."""
+    return int(node.removeprefix('lb'))
+
+
+def name(node, process):
+    """The name under which the lab knows a node's process."""
+    return f'{node}-{process}'
+
+
+def address(node):
+    """The node's address on its uplink."""
+    return paths.uplink_addresses(number(node))[0]
+
+
+def run_directory(lab, node):
+    """Where the node's processes share files."""
+    return lab.run_directory / node
+
+
+def pin_directory(lab, node):
+    """Where the node's BPF maps and programs are pinned."""
+    return run_directory(lab, node) / 'bpf' / 'octavia-xdp'
+
+
+def configuration(lab, node):
+    """The configuration file of the node's agent and result handler."""
+    return lab.host_directory(node) / 'octavia-xdp.conf'
+
+
+def create(lab, node):
+    """Make the node and its links; nothing runs there yet."""
+    own, gateway = paths.uplink_addresses(number(node))
+    namespaces.create(lab, node)
+    links.open_paths(lab, node)
+    links.connect(lab, node, links.FABRIC_MTU)
+    namespaces.address(lab, node, links.UPLINK, f'{own}/30')
+    namespaces.address(lab, links.ROUTER, node, f'{gateway}/30')
+    links.receive_at_once(lab, links.ROUTER, node)
+    namespaces.route(lab, node, 'default', via=gateway)
+    addresses = {'uplink': own}
+    if namespaces.exists(lab, paths.CONTROL):
+        addresses['management'] = namespaces.join_management(lab, node)
+    lab.state.put('addresses', node, addresses)
+    _mount_bpf(lab, node)
+
+
+def configure(lab, node, options=None):
+    """Write the configuration files.
+
+    `options` is a dictionary, section → option → value, that adds to the
+    node's octavia-xdp.conf or overrides it.
+    """
+    ini.write(configuration(lab, node), {
+        'DEFAULT': {
+            'host': node,
+            'transport_url': rabbitmq.url(lab),
+            'use_stderr': True,
+            'debug': True,
+        },
+        'vip': {'allowed_networks': paths.VIP_NETWORK},
+        'agent': {
+            'run_directory': run_directory(lab, node),
+            'uplink': links.UPLINK,
+        },
+        'datapath': {
+            'library': paths.LIBRARY,
+            'pin_directory': pin_directory(lab, node),
+            'services_max': SERVICES_MAX,
+        },
+    }, options or {})
+
+
+def configure_exabgp(lab, node):
+    """Write exabgp.conf."""
+    own, gateway = paths.uplink_addresses(number(node))
+    _exabgp_configuration(lab, node).write_text(exabgp_config.render(
+        own,
+        [exabgp_config.Neighbour(
+            local_address=own, local_as=router.NODE_ASN,
+            peer_address=gateway, peer_as=router.ASN,
+            hold_time=router.HOLD_TIME)],
+        [str(_program('octavia-xdp-announcer')), '--file',
+         str(run_directory(lab, node) / announcements.FILE_NAME),
+         '--network', str(paths.VIP_NETWORK)]))
+
+
+def start(lab, node, *wanted):
+    """Start processes of a node, all unless told which."""
+    commands = {
+        AGENT: ([_program('octavia-xdp-agent'), '--config-file',
+                 configuration(lab, node)], {}),
+        RESULT_HANDLER: ([_program('octavia-xdp-result-handler'),
+                          '--config-file', configuration(lab, node)], {}),
+        HEALTH_CHECKER: ([paths.HEALTH_CHECKER / 'octavia-xdp-hc',
+                          '--checks',
+                          run_directory(lab, node) / 'checks.json',
+                          '--queue', run_directory(lab, node) / 'queue'], {}),
+        EXABGP: ([_program('exabgp'), _exabgp_configuration(lab, node)],
+                 {**exabgp_config.ENVIRONMENT, 'exabgp_daemon_user': 'root'}),
+    }
+    for process in wanted or PROCESSES:
+        argv, environment = commands[process]
+        processes.start(lab, node, name(node, process), argv, environment)
+
+
+def stop(lab, node, *wanted):
+    """End processes of a node orderly, all unless told which.
+
+    ExaBGP goes first: it tells the router, which uses other nodes at once.
+    """
+    for process in wanted or reversed(PROCESSES):
+        processes.stop(lab, name(node, process))
+
+
+def kill(lab, node, *wanted):
+    """KILL processes of a node, all unless told which."""
+    for process in wanted or PROCESSES:
+        if processes.alive(lab, name(node, process)):
+            processes.kill(lab, name(node, process))
+
+
+def restart(lab, node, *wanted):
+    """Start processes of a node again, all unless told which."""
+    for process in wanted or PROCESSES:
+        processes.restart(lab, name(node, process))
+
+
+def cut(lab, node):
+    """Take the uplink down, as a node that lost its power does."""
+    links.set_state(lab, node, links.UPLINK, 'down')
+
+
+def mend(lab, node):
+    """Bring the uplink up again after cut()."""
+    links.set_state(lab, node, links.UPLINK, 'up')
+    gateway = paths.uplink_addresses(number(node))[1]
+    # The kernel has dropped it along with the link.
+    namespaces.route(lab, node, 'default', via=gateway)
+
+
+def forget(lab, node):
+    """Drop all that a reboot would drop: pins, shared files."""
+    pins = pin_directory(lab, node)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(pins)
+    for entry in run_directory(lab, node).iterdir():
+        if entry.name == 'bpf':
+            continue
+        if entry.is_dir():
+            shutil.rmtree(entry)
+        else:
+            entry.unlink()
+
+
+def _mount_bpf(lab, node):
+    directory = run_directory(lab, node) / 'bpf'
+    directory.mkdir(parents=True)
+    processes.run(lab, None,
+                  ['mount', '-t', 'bpf', '-o', 'mode=0700', 'bpf', directory])
+
+
+def _exabgp_configuration(lab, node):
+    return lab.host_directory(node) / 'exabgp.conf'
+
+
+def _program(program):
+    return paths.VENV / 'bin' / program

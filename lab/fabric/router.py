@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The top-of-rack router: BIRD, and the kernel's equal-cost multipath."""
+
+import json
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.fabric import links
+
+BIRD = 'bird'
+ASN = 65000
+# LB nodes share a number: they are one service to the fabric.
+NODE_ASN = 65010
+HOLD_TIME = 9
+MEMBERS = 'members'
+
+_CONFIGURATION = '''\
+router id {router_id};
+protocol device {{ }}
+protocol kernel {{
+    merge paths on;
+    ipv4 {{ import none; export where source = RTS_BGP; }};
+}}
+filter vips {{
+    if net ~ [ {vips}{{32,32}} ] then accept;
+    reject;
+}}
+template bgp node {{
+    local as {asn};
+    passive yes;
+    hold time {hold_time};
+    direct;
+    check link yes;
+    # Take a node back as soon as it is there again.
+    error wait time 1, 2;
+    graceful restart off;
+    ipv4 {{ import filter vips; export none; }};
+}}
+'''
+
+_SESSION = '''\
+protocol bgp {node} from node {{
+    interface "{node}";
+    neighbor {address} as {node_asn};
+}}
+'''
+
+
+def create(lab):
+    """Make the router with its networks of members and of the client."""
+    namespaces.create(lab, links.ROUTER)
+    links.open_paths(lab, links.ROUTER)
+    namespaces.sysctl(
+        lab, links.ROUTER, net__ipv4__ip_forward=1,
+        net__ipv4__fib_multipath_hash_policy=1)
+    namespaces.bridge(lab, links.ROUTER, MEMBERS)
+    links.set_mtu(lab, links.ROUTER, MEMBERS, links.FABRIC_MTU)
+    namespaces.address(
+        lab, links.ROUTER, MEMBERS,
+        f'{paths.MEMBER_GATEWAY}/{paths.MEMBER_NETWORK.prefixlen}')
+
+
+def start(lab, nodes):
+    """Start BIRD; `nodes` holds the uplink address of each LB node."""
+    configuration = lab.host_directory(links.ROUTER) / 'bird.conf'
+    text = _CONFIGURATION.format(
+        router_id=paths.CLIENT_GATEWAY, vips=paths.VIP_NETWORK, asn=ASN,
+        hold_time=HOLD_TIME)
+    for node, address in nodes.items():
+        text += _SESSION.format(
+            node=node, address=address, node_asn=NODE_ASN)
+    configuration.write_text(text)
+    processes.start(
+        lab, links.ROUTER, BIRD,
+        ['bird', '-f', '-c', configuration, '-s', _socket(lab),
+         '-P', lab.run_directory / 'bird.pid'],
+        ready=lambda: birdc(lab, 'show', 'status', check=False))
+
+
+def birdc(lab, *command, check=True):
+    """What BIRD answers to a command; '' if it does not run."""
+    done = processes.run(
+        lab, links.ROUTER, ['birdc', '-r', '-s', _socket(lab), *command],
+        check=check)
+    return '' if done.returncode else done.stdout
+
+
+def sessions(lab):
+    """The LB nodes whose BGP session is established."""
+    return sorted(line.split()[0]
+                  for line in birdc(lab, 'show', 'protocols').splitlines()
+                  if ' BGP ' in line and 'Established' in line)
+
+
+def next_hops(lab, vip):
+    """The addresses that the kernel sends packets to a VIP to."""
+    done = processes.run(
+        lab, links.ROUTER, ['ip', '-json', 'route', 'show', f'{vip}/32'])
+    routes = json.loads(done.stdout or '[]')
+    hops = [hop for route in routes
+            for hop in route.get('nexthops', [route])]
+    return sorted(hop['gateway'] for hop in hops)
+
+
+def _socket(lab):
+    return lab.run_directory / 'bird.ctl'

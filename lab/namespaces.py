@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Network namespaces of a lab and what is in them.
+
+A host is a network namespace with the loopback interface up. Interfaces are
+named within their host, so names are short and may repeat between hosts.
+"""
+
+import contextlib
+import ctypes
+import ipaddress
+import os
+import pathlib
+import signal
+import socket
+import time
+
+import pyroute2
+from pyroute2 import netns
+
+from lab import paths
+from lab import processes
+
+MANAGEMENT_BRIDGE = 'mgmt'
+MANAGEMENT_INTERFACE = 'mgmt'
+NETNS = pathlib.Path('/run/netns')
+CLONE_NEWNET = 0x40000000
+
+
+def create(lab, host):
+    """Make the namespace of a host."""
+    netns.create(lab.namespace(host))
+    with link(lab, host) as route:
+        route.link('set', index=1, state='up')
+
+
+def delete(lab, host):
+    """Kill what runs in a host's namespace and remove the namespace."""
+    kill_all(lab, host)
+    netns.remove(lab.namespace(host))
+
+
+def exists(lab, host):
+    """Whether the host's namespace is there."""
+    return (NETNS / lab.namespace(host)).exists()
+
+
+def hosts(lab):
+    """The hosts of the lab that have a namespace now."""
+    if not NETNS.is_dir():
+        return []
+    return sorted(entry.name.removeprefix(lab.prefix)
+                  for entry in NETNS.iterdir()
+                  if entry.name.startswith(lab.prefix))
+
+
+@contextlib.contextmanager
+def link(lab, host):
+    """A pyroute2 netlink connection within a host's namespace."""
+    with pyroute2.NetNS(lab.namespace(host), flags=0) as route:
+        yield route
+
+
+@contextlib.contextmanager
+def inside(lab, host):
+    """Let this thread's new sockets be in a host's namespace.
+
+    Other threads stay where they are.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    with open('/proc/thread-self/ns/net') as outside:
+        with open(NETNS / lab.namespace(host)) as within:
+            _set_namespace(libc, within)
+        try:
+            yield
+        finally:
+            _set_namespace(libc, outside)
+
+
+def veth(lab, end, other_end):
+    """Join two hosts by a veth pair; an end is (host, interface name).
+
+    Both ends are brought up.
+    """
+    (host, name), (other_host, other_name) = end, other_end
+    with open(NETNS / lab.namespace(other_host)) as other:
+        with link(lab, host) as route:
+            route.link('add', ifname=name, kind='veth', peer={
+                'ifname': other_name, 'net_ns_fd': other.fileno()})
+    up(lab, host, name)
+    up(lab, other_host, other_name)
+
+
+def bridge(lab, host, name, ports=()):
+    """Make a bridge of a host's interfaces."""
+    with link(lab, host) as route:
+        route.link('add', ifname=name, kind='bridge')
+        index = _index(route, name)
+        route.link('set', index=index, state='up')
+        for port in ports:
+            route.link('set', index=_index(route, port), master=index)
+
+
+def join_bridge(lab, host, name, port):
+    """Add an interface to a bridge of the same host."""
+    with link(lab, host) as route:
+        route.link('set', index=_index(route, port),
+                   master=_index(route, name))
+
+
+def up(lab, host, interface):
+    """Bring an interface up."""
+    with link(lab, host) as route:
+        route.link('set', index=_index(route, interface), state='up')
+
+
+def address(lab, host, interface, cidr):
+    """Give an interface an address, as in '192.0.2.1/24'."""
+    parsed = ipaddress.ip_interface(cidr)
+    arguments = {'address': str(parsed.ip),
+                 'prefixlen': parsed.network.prefixlen}
+    if parsed.version == 6:
+        arguments['flags'] = 0x02  # IFA_F_NODAD: usable at once
+    with link(lab, host) as route:
+        route.addr('add', index=_index(route, interface), **arguments)
+
+
+def route(lab, host, destination, via=None, interface=None):
+    """Add a route; destination is a network or 'default'."""
+    arguments = {'dst': destination}
+    if destination == 'default' and via and ':' in via:
+        arguments['family'] = socket.AF_INET6
+    if via:
+        arguments['gateway'] = via
+    with link(lab, host) as netlink:
+        if interface:
+            arguments['oif'] = _index(netlink, interface)
+        netlink.route('add', **arguments)
+
+
+def sysctl(lab, host, **settings):
+    """Set sysctls of a host, as in net__ipv4__ip_forward=1.
+
+    Two underscores stand for a dot.
+    """
+    assignments = [f'{name.replace("__", ".")}={value}'
+                   for name, value in settings.items()]
+    processes.run(lab, host, ['sysctl', '-qw', *assignments])
+
+
+def join_management(lab, host):
+    """Connect a host to the management network; returns its address."""
+    ip = paths.management_address(host)
+    port = f'to-{host}'[:15]
+    veth(lab, (host, MANAGEMENT_INTERFACE), (paths.CONTROL, port))
+    join_bridge(lab, paths.CONTROL, MANAGEMENT_BRIDGE, port)
+    prefix = paths.MANAGEMENT_NETWORK.prefixlen
+    address(lab, host, MANAGEMENT_INTERFACE, f'{ip}/{prefix}')
+    lab.state.put('addresses', host, {'management': ip})
+    return ip
+
+
+def processes_in(lab, host):
+    """The ids of all processes that live in a host's namespace."""
+    try:
+        wanted = (NETNS / lab.namespace(host)).stat().st_ino
+    except FileNotFoundError:
+        return []
+    found = []
+    for entry in os.listdir('/proc'):
+        if not entry.isdigit():
+            continue
+        try:
+            inode = os.stat(f'/proc/{entry}/ns/net').st_ino
+        except OSError:  # It has ended, or is none of ours.
+            continue
+        if inode == wanted:
+            found.append(int(entry))
+    return found
+
+
+def kill_all(lab, host, timeout=10):
+    """KILL every process in a host's namespace and wait for their end."""
+    deadline = time.monotonic() + timeout
+    while True:
+        alive = [pid for pid in processes_in(lab, host)
+                 if processes.start_time(pid)]
+        if not alive:
+            return
+        if time.monotonic() > deadline:
+            raise paths.LabError(f'processes {alive} of host {host} do not '
+                                 'end')
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.02)
+
+
+def _set_namespace(libc, file):
+    if libc.setns(file.fileno(), CLONE_NEWNET) == -1:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def _index(route, interface):
+    found = route.link_lookup(ifname=interface)
+    if not found:
+        raise paths.LabError(f'no interface {interface}')
+    return found[0]

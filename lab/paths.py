@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names, directories and addresses of a lab.
+
+Everything that a lab makes carries the lab's identity, which is derived from
+the checkout's path and the lab's name: two labs never meet, and what an
+interrupted run left behind can be found without any record of it.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import ipaddress
+import os
+import pathlib
+import re
+import shutil
+
+from lab import state
+
+CHECKOUT = pathlib.Path(__file__).resolve().parent.parent
+BUILD = CHECKOUT / 'build'
+VENV = BUILD / 'venv'
+LIBRARY = CHECKOUT / 'datapath' / 'build' / 'liboctavia_xdp.so'
+HEALTH_CHECKER = CHECKOUT / 'hc-agent' / 'target' / 'release'
+
+CONTROL = 'control'
+
+MANAGEMENT_NETWORK = ipaddress.ip_network('192.0.2.0/24')
+VIP_NETWORK = ipaddress.ip_network('203.0.113.0/24')
+UPLINK_NETWORK = ipaddress.ip_network('198.18.1.0/24')
+MEMBER_NETWORK = ipaddress.ip_network('198.18.10.0/24')
+CLIENT_NETWORK = ipaddress.ip_network('198.18.20.0/24')
+
+CONTROL_ADDRESS = str(MANAGEMENT_NETWORK[1])
+MEMBER_GATEWAY = str(MEMBER_NETWORK[1])
+CLIENT_GATEWAY = str(CLIENT_NETWORK[1])
+CLIENT_ADDRESS = str(CLIENT_NETWORK[2])
+
+
+class LabError(Exception):
+    """The lab can't do what was asked; the text tells the user why."""
+
+
+def management_address(host):
+    """The management address of a host: lb1 has 192.0.2.11, and so on."""
+    if host == CONTROL:
+        return CONTROL_ADDRESS
+    return str(MANAGEMENT_NETWORK[10 + _number(host)])
+
+
+def uplink_addresses(node):
+    """(node's address, router's address) on LB node 1, 2, …'s uplink /30."""
+    base = 4 * node
+    return str(UPLINK_NETWORK[base + 2]), str(UPLINK_NETWORK[base + 1])
+
+
+def member_address(member):
+    """The address of member 1, 2, …"""
+    return str(MEMBER_NETWORK[10 + member])
+
+
+def _number(host):
+    match = re.search(r'\d+$', host)
+    if not match:
+        raise LabError(f'host name {host!r} does not end in a number')
+    return int(match.group())
+
+
+class Lab:
+    """One named lab of this checkout.
+
+    `directory` holds what is worth keeping to look at, `run_directory` holds
+    sockets (its path is short: a UNIX socket's path has at most 107 bytes),
+    `logs` a file for each process, `state` the record of what runs.
+    """
+
+    def __init__(self, name='demo'):
+        if not re.fullmatch(r'[a-z0-9][a-z0-9-]{0,31}', name):
+            raise LabError(f'{name!r} is no lab name: lower-case letters, '
+                           'digits and dashes, 32 characters at most')
+        self.name = name
+        identity = f'{CHECKOUT}:{name}'.encode()
+        self.id = hashlib.sha1(
+            identity, usedforsecurity=False).hexdigest()[:6]
+        self.prefix = f'oxp-{self.id}-'
+        self.directory = BUILD / 'lab' / name
+        self.run_directory = pathlib.Path('/run') / f'oxp-{self.id}'
+        self.logs = self.directory / 'logs'
+        self.state = state.State(self.directory / 'state.json')
+
+    def __repr__(self):
+        return f'<Lab {self.name} {self.id}>'
+
+    def namespace(self, host):
+        """The name of a host's network namespace."""
+        return f'{self.prefix}{host}'
+
+    def host_directory(self, host):
+        """The (existing) directory for one host's own files."""
+        directory = self.directory / host
+        directory.mkdir(parents=True, exist_ok=True)
+        return directory
+
+    def make_directories(self):
+        """Make the lab's directories, empty of what an older run left."""
+        self.remove_directories()
+        shutil.rmtree(self.logs, ignore_errors=True)
+        self.logs.mkdir(parents=True)
+        self.run_directory.mkdir(mode=0o755)
+
+    def remove_directories(self):
+        """Remove all files of the lab but its logs."""
+        shutil.rmtree(self.run_directory, ignore_errors=True)
+        if not self.directory.is_dir():
+            return
+        for entry in self.directory.iterdir():
+            if entry == self.logs:
+                continue
+            if entry.is_dir() and not entry.is_symlink():
+                shutil.rmtree(entry)
+            else:
+                entry.unlink()
+
+    @contextlib.contextmanager
+    def lock(self):
+        """Hold the lab for a change; refuse if another process holds it."""
+        path = self.directory.with_suffix('.lock')
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(path, 'a+') as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.seek(0)
+                raise LabError(
+                    f'lab {self.name} is being changed by process '
+                    f'{file.read().strip() or "?"}; wait for it to end')
+            file.truncate(0)
+            file.write(str(os.getpid()))
+            file.flush()
+            yield

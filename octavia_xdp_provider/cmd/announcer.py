@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-announcer: started by ExaBGP, tells it what to announce."""
+
+import argparse
+import ipaddress
+import logging
+import sys
+
+from octavia_xdp_provider.agent import announcer
+from octavia_xdp_provider.agent import keeper
+
+
+def main():
+    parser = argparse.ArgumentParser(
+        prog='octavia-xdp-announcer',
+        description='Tells ExaBGP what to announce. It is a "process" of '
+                    'ExaBGP and is of no use elsewhere.')
+    parser.add_argument(
+        '--file', required=True,
+        help='announcements.json in the run directory of the agent')
+    parser.add_argument(
+        '--network', required=True, action='append',
+        type=ipaddress.ip_network,
+        help='network (CIDR) inside which prefixes are announced; repeatable')
+    arguments = parser.parse_args()
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr,
+        format='octavia-xdp-announcer[%(process)d] %(levelname)s %(message)s')
+
+    def work():
+        announcer.Announcer(arguments.file, arguments.network,
+                            sys.stdin.fileno(), sys.stdout.fileno()).run()
+
+    keeper.keep(work)
+
+
+if __name__ == '__main__':
+    main()

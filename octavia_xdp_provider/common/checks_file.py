@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writer of the checks file: what the health checker of this node probes.
+
+The format is described by ``contracts/checks.schema.json``; see
+``doc/source/contributor/checks-file.rst``.
+"""
+
+import contextlib
+import dataclasses
+import hashlib
+import ipaddress
+import json
+import os
+import pathlib
+import tempfile
+import time
+from collections.abc import Iterable
+from collections.abc import Mapping
+from importlib import resources
+from typing import Any
+
+import jsonschema
+
+VERSION = 1
+
+# A temporary file that a killed writer left behind is removed by a later
+# write once it is this old, in seconds.
+_STALE_AFTER = 60
+
+SCHEMA: dict[str, Any] = json.loads(
+    resources.files('octavia_xdp_provider.common')
+    .joinpath('contracts', 'checks.schema.json')
+    .read_text(encoding='utf-8')
+)
+_VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+class ChecksFileError(ValueError):
+    """A document that the health checker would refuse."""
+
+
+@dataclasses.dataclass(frozen=True)
+class HttpOptions:
+    """What an HTTP check asks for and accepts."""
+
+    method: str = 'GET'
+    path: str = '/'
+    version: str = '1.0'
+    host: str | None = None
+    expected_codes: tuple[tuple[int, int], ...] = ((200, 200),)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            'method': self.method,
+            'path': self.path,
+            'version': self.version,
+            'host': self.host,
+            'expected_codes': [list(r) for r in self.expected_codes],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One target and how it is probed; delay and timeout in seconds."""
+
+    type: str
+    address: str
+    port: int
+    delay: int
+    timeout: int
+    rise: int = 3
+    fall: int = 3
+    http: HttpOptions | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the check as the file spells it, without its key."""
+        fields: dict[str, Any] = {
+            'type': self.type,
+            'address': str(ipaddress.ip_address(self.address)),
+            'port': self.port,
+            'delay': self.delay,
+            'timeout': self.timeout,
+            'rise': self.rise,
+            'fall': self.fall,
+        }
+        if self.http is not None:
+            fields['http'] = self.http.as_dict()
+        return fields
+
+    @property
+    def key(self) -> str:
+        """The key: equal for equal checks, whoever asks for them."""
+        return compute_key(self.as_dict())
+
+
+def compute_key(check: Mapping[str, Any]) -> str:
+    """Compute the key of a check as a document holds it."""
+    fields = {k: v for k, v in check.items() if k != 'key'}
+    text = json.dumps(
+        fields, sort_keys=True, separators=(',', ':'), ensure_ascii=True
+    )
+    digest = hashlib.sha256(text.encode('ascii')).hexdigest()[:16]
+    # Zero is no key. Nobody will ever see this happen.
+    return digest if int(digest, 16) else '0' * 15 + '1'
+
+
+def build_document(checks: Iterable[Check]) -> dict[str, Any]:
+    """Return the document for some checks; equal ones become one.
+
+    :raises ChecksFileError: if the health checker would refuse it.
+    """
+    by_key: dict[str, dict[str, Any]] = {}
+    for check in checks:
+        fields = check.as_dict()
+        key = compute_key(fields)
+        other = by_key.setdefault(key, {'key': key, **fields})
+        if other != {'key': key, **fields}:
+            raise ChecksFileError(f'key {key} stands for two checks')
+    document = {
+        'version': VERSION,
+        'checks': [by_key[key] for key in sorted(by_key)],
+    }
+    validate(document)
+    return document
+
+
+def validate(document: Any) -> None:
+    """Refuse a document that the health checker would refuse.
+
+    :raises ChecksFileError: naming the field.
+    """
+    error = jsonschema.exceptions.best_match(_VALIDATOR.iter_errors(document))
+    if error is not None:
+        raise ChecksFileError(
+            f'{_spell(error.absolute_path)}: {error.message}'
+        )
+    seen: dict[str, int] = {}
+    for i, check in enumerate(document['checks']):
+        where = f'checks[{i}]'
+        first = seen.setdefault(check['key'], i)
+        if first != i:
+            raise ChecksFileError(
+                f'{where}.key: {check["key"]} is also the key of '
+                f'checks[{first}]'
+            )
+        _check_address(where, check['address'])
+        if 'http' in check:
+            _check_codes(where, check['http']['expected_codes'])
+
+
+def write(
+    path: str | os.PathLike[str],
+    checks: Iterable[Check],
+    mode: int = 0o644,
+) -> bool:
+    """Write the whole file beside its place, then rename it.
+
+    A reader sees the old file or the new one, also after a power cut.
+
+    :returns: False if the file had this content already and was left alone.
+    :raises ChecksFileError: if the health checker would refuse it.
+    """
+    place = pathlib.Path(path)
+    document = build_document(checks)
+    data = (json.dumps(document, separators=(',', ':')) + '\n').encode()
+    with contextlib.suppress(OSError):
+        if place.read_bytes() == data:
+            return False
+    prefix = f'.tmp-{place.name}-'
+    _remove_stale(place.parent, prefix)
+    handle, temporary = tempfile.mkstemp(prefix=prefix, dir=place.parent)
+    try:
+        with os.fdopen(handle, 'wb') as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.rename(temporary, place)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True
+
+
+def _spell(path: Iterable[str | int]) -> str:
+    """Spell a path into the document: ``checks[3].http.path``."""
+    text = ''
+    for part in path:
+        if isinstance(part, int):
+            text += f'[{part}]'
+        else:
+            text += f'.{part}' if text else part
+    return text or 'document'
+
+
+def _check_address(where: str, address: str) -> None:
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError as e:
+        raise ChecksFileError(f'{where}.address: {e}') from None
+    if getattr(parsed, 'scope_id', None) is not None:
+        raise ChecksFileError(f'{where}.address: {address} has a scope')
+
+
+def _check_codes(where: str, ranges: list[list[int]]) -> None:
+    for i, (first, last) in enumerate(ranges):
+        if first > last:
+            raise ChecksFileError(
+                f'{where}.http.expected_codes[{i}]: {first} is above {last}'
+            )
+
+
+def _remove_stale(folder: pathlib.Path, prefix: str) -> None:
+    now = time.time()
+    for old in folder.glob(f'{prefix}*'):
+        with contextlib.suppress(OSError):
+            if now - old.stat().st_mtime > _STALE_AFTER:
+                old.unlink()

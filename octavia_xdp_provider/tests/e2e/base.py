@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the end-to-end tests share: a running lab, and its tenant.
+
+The lab is brought up once for all tests (tools/test does it) and named by
+the environment variable OCTAVIA_XDP_LAB. Every test makes a load balancer
+of its own, puts right what it broke, and deletes what it made.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import sqlite3
+import time
+import unittest
+import uuid
+
+from lab import cloud
+from lab import fabric
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.control import octavia as lab_octavia
+from lab.fabric import members
+from lab.fabric import nodes
+from lab.fabric import router
+from octavia_xdp_provider.agent import datapath
+
+VARIABLE = 'OCTAVIA_XDP_LAB'
+
+# Seconds within which every accepted call must end in ACTIVE or ERROR:
+# [controller] status_timeout, and time for slow machines.
+BOUND = 90
+
+# Health monitors of the tests, in seconds and counts.
+DELAY, TIMEOUT, RISE, FALL = 2, 1, 2, 2
+DOWN_LIMIT = DELAY * FALL + 1
+UP_LIMIT = DELAY * RISE + 1
+
+
+class LabTestCase(unittest.TestCase):
+    """A test against the running lab."""
+
+    def setUp(self):
+        super().setUp()
+        name = os.environ.get(VARIABLE)
+        if not name:
+            self.skipTest(f'{VARIABLE} does not name a running lab; '
+                          'tools/test e2e brings one up')
+        self.lab = paths.Lab(name)
+        inside = contextlib.ExitStack()
+        # Sockets of this thread are the control host's: the SDK works.
+        inside.enter_context(namespaces.inside(self.lab, paths.CONTROL))
+        self.addCleanup(inside.close)
+        self.sdk = cloud.connect(self.lab).load_balancer
+
+    # The tenant
+
+    def unique(self, what):
+        return f'{what}-{uuid.uuid4().hex[:8]}'
+
+    def wait(self, what, condition, timeout=BOUND, interval=0.1):
+        return processes.wait_for(what, condition, timeout, interval)
+
+    def wait_settled(self, balancer, timeout=BOUND):
+        """Wait until nothing of a load balancer is PENDING.
+
+        :returns: its provisioning status.
+        """
+        def settled():
+            tree = self.sdk.get(
+                f'/v2/lbaas/loadbalancers/{balancer.id}/status').json()
+            text = json.dumps(tree)
+            if 'PENDING' in text:
+                return None
+            return tree['statuses']['loadbalancer']['provisioning_status']
+        return self.wait(f'end of PENDING of {balancer.name}', settled,
+                         timeout)
+
+    def wait_active(self, balancer, timeout=BOUND):
+        self.assertEqual('ACTIVE', self.wait_settled(balancer, timeout))
+
+    def create_balancer(self, **more):
+        """A load balancer without anything below it, ACTIVE."""
+        balancer = self.sdk.create_load_balancer(
+            name=self.unique('lb'), provider='xdp',
+            vip_subnet_id=self.subnet('vips-v4'), **more)
+        self.addCleanup(self.delete_balancer, balancer)
+        self.wait_active(balancer)
+        return balancer
+
+    def subnet(self, name):
+        return cloud.connect(self.lab).network.find_subnet(name).id
+
+    def create_web(self, hosts=fabric.MEMBERS, port=80, protocol='TCP',
+                   monitor='HTTP', **monitor_options):
+        """A load balancer as most tests want it: all hosts answer.
+
+        :returns: (balancer, listener, pool, name → member).
+        """
+        balancer = self.create_balancer()
+        listener = self.sdk.create_listener(
+            name=self.unique('listener'), load_balancer_id=balancer.id,
+            protocol=protocol, protocol_port=port)
+        self.wait_active(balancer)
+        pool = self.sdk.create_pool(
+            name=self.unique('pool'), listener_id=listener.id,
+            protocol=protocol, lb_algorithm='SOURCE_IP_PORT')
+        self.wait_active(balancer)
+        if monitor:
+            self.sdk.create_health_monitor(**dict({
+                'name': self.unique('hm'), 'pool_id': pool.id,
+                'type': monitor, 'delay': DELAY, 'timeout': TIMEOUT,
+                'max_retries': RISE, 'max_retries_down': FALL},
+                **monitor_options))
+            self.wait_active(balancer)
+        made = {}
+        for host in hosts:
+            made[host] = self.create_member(pool, host, port)
+            self.wait_active(balancer)
+        members.add_vip(self.lab, balancer.vip_address, fabric.MEMBERS)
+        self.addCleanup(members.remove_vip, self.lab, balancer.vip_address,
+                        fabric.MEMBERS)
+        if hosts:
+            self.wait_routes(balancer)
+        if monitor:
+            self.wait('members ONLINE', lambda: all(
+                self.member(pool, member).operating_status == 'ONLINE'
+                for member in made.values()))
+            for node in fabric.NODES:
+                self.wait(f'{len(hosts)} members on {node}',
+                          lambda node=node: self.enabled(
+                              node, balancer, protocol, port) == len(hosts))
+        return balancer, listener, pool, made
+
+    def create_member(self, pool, host, port=80, **more):
+        return self.sdk.create_member(
+            pool, name=host, address=members.address(host),
+            protocol_port=port, **more)
+
+    def member(self, pool, member):
+        return self.sdk.get_member(member.id, pool)
+
+    def delete_balancer(self, balancer, cascade=True):
+        if self.sdk.find_load_balancer(balancer.id) is None:
+            return
+        self.wait_settled(balancer)
+        self.sdk.delete_load_balancer(balancer.id, cascade=cascade)
+        self.wait_gone(balancer)
+
+    def wait_gone(self, balancer, timeout=BOUND):
+        self.wait(f'end of {balancer.name}', lambda: (
+            self.sdk.find_load_balancer(balancer.id) is None), timeout)
+
+    # The fabric
+
+    def url(self, balancer, port=80):
+        return f'http://{balancer.vip_address}:{port}/'
+
+    def next_hops(self, balancer):
+        return router.next_hops(self.lab, balancer.vip_address)
+
+    def wait_routes(self, balancer, hosts=fabric.NODES, timeout=30):
+        """Wait until the router sends packets to just these nodes."""
+        wanted = sorted(map(nodes.address, hosts))
+        self.wait(f'routes through {hosts}',
+                  lambda: self.next_hops(balancer) == wanted, timeout, 0.05)
+
+    # The nodes
+
+    def datapath(self, node):
+        """The node's forwarding state, opened beside its processes."""
+        opened = datapath.Datapath(
+            str(nodes.pin_directory(self.lab, node)),
+            str(nodes.run_directory(self.lab, node) / 'datapath.lock'),
+            library=str(paths.LIBRARY))
+        self.addCleanup(opened.close)
+        return opened
+
+    def key(self, balancer, protocol='TCP', port=80):
+        return datapath.Key(balancer.vip_address, protocol, port)
+
+    def enabled(self, node, balancer, protocol='TCP', port=80):
+        """How many members take traffic on a node."""
+        with self.datapath(node) as opened:
+            service = opened.service(self.key(balancer, protocol, port))
+        return service.enabled if service else 0
+
+    def stored(self):
+        """Every document and generation in the controller's database."""
+        path = lab_octavia.provider_configuration(
+            self.lab).parent / 'octavia-xdp.sqlite'
+        with contextlib.closing(sqlite3.connect(
+                f'file:{path}?mode=ro', uri=True)) as connection:
+            return connection.execute(
+                'SELECT id, generation, document, deleted FROM '
+                'load_balancers ORDER BY id').fetchall()
+
+    def controller_pid(self):
+        """Process id of the controller below octavia-driver-agent."""
+        for pid in namespaces.processes_in(self.lab, paths.CONTROL):
+            with contextlib.suppress(OSError):
+                line = pathlib.Path(f'/proc/{pid}/cmdline').read_bytes()
+                if b'octavia_xdp_provider.cmd.controller' in line:
+                    return pid
+        return None
+
+    def started(self, node, process):
+        """Start a node's process again if it does not run."""
+        if not processes.alive(self.lab, nodes.name(node, process)):
+            nodes.start(self.lab, node, process)
+
+    def sleep(self, seconds):
+        time.sleep(seconds)

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Refusals: HTTP 501 or 400 with the option's name, and nothing changed."""
+
+from openstack import exceptions
+
+from lab import cloud
+from lab import fabric
+from lab import namespaces
+from lab import paths
+from lab import processes
+from octavia_xdp_provider.tests.e2e import base
+
+
+class TestBadInput(base.LabTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.balancer, self.listener, self.pool, self.made = self.create_web(
+            hosts=['member1'])
+
+    def state(self):
+        """Everything that a refused request must leave as it is."""
+        tree = self.sdk.get(
+            f'/v2/lbaas/loadbalancers/{self.balancer.id}/status').json()
+        balancers = sorted(one.id for one in self.sdk.load_balancers())
+        services = []
+        for node in fabric.NODES:
+            with self.datapath(node) as opened:
+                services.append([service.generation for service
+                                 in opened.services()])
+        return tree, balancers, self.stored(), services
+
+    def refused(self, option, function, *arguments, **more):
+        before = self.state()
+        error = self.assertRaises(exceptions.HttpException,
+                                  function, *arguments, **more)
+        self.assertIn(error.status_code, (400, 501), error)
+        self.assertIn(option, str(error.details))
+        self.assertEqual(before, self.state())
+        return error
+
+    def test_members(self):
+        for option, fields in (
+                ('address', {'address': '127.0.0.1'}),
+                ('address', {'address': '169.254.169.254'}),
+                ('address', {'address': '224.0.0.1'}),
+                ('address', {'address': '2001:db8::1'}),
+                ('monitor_address', {'monitor_address': '127.0.0.1'}),
+                ('protocol_port', {'protocol_port': 8080}),
+                ('weight', {'weight': 0}),
+                ('backup', {'backup': True}),
+                ('address', {'address': base.members.address('member1')})):
+            with self.subTest(option=option, **fields):
+                self.refused(option, self.sdk.create_member, self.pool,
+                             **dict({'address': '198.18.10.99',
+                                     'protocol_port': 80}, **fields))
+
+    def test_one_bad_member_refuses_the_batch(self):
+        before = self.state()
+        answer = self.sdk.put(
+            f'/v2/lbaas/pools/{self.pool.id}/members', json={'members': [
+                {'address': base.members.address('member2'),
+                 'protocol_port': 80},
+                {'address': '127.0.0.1', 'protocol_port': 80}]})
+        self.assertEqual(501, answer.status_code)
+        self.assertIn('address', answer.text)
+        self.assertEqual(before, self.state())
+
+    def test_pools(self):
+        for option, fields in (
+                ('lb_algorithm', {'lb_algorithm': 'ROUND_ROBIN'}),
+                ('lb_algorithm', {'lb_algorithm': 'LEAST_CONNECTIONS'}),
+                ('lb_algorithm', {'lb_algorithm': 'SOURCE_IP'}),
+                ('protocol', {'protocol': 'HTTP'}),
+                ('session_persistence', {
+                    'session_persistence': {'type': 'SOURCE_IP'}})):
+            with self.subTest(option=option, **fields):
+                self.refused(
+                    option, self.sdk.create_pool,
+                    **dict({'load_balancer_id': self.balancer.id,
+                            'protocol': 'TCP', 'name': 'bad',
+                            'lb_algorithm': 'SOURCE_IP_PORT'}, **fields))
+
+    def test_listeners(self):
+        for option, fields in (
+                ('protocol', {'protocol': 'HTTP'}),
+                ('protocol', {'protocol': 'SCTP'}),
+                ('connection_limit', {'connection_limit': 100}),
+                ('timeout_client_data', {'timeout_client_data': 1000}),
+                ('allowed_cidrs', {'allowed_cidrs': ['10.0.0.0/8']}),
+                ('protocol_port', {'default_pool_id': self.pool.id})):
+            with self.subTest(option=option, **fields):
+                self.refused(
+                    option, self.sdk.create_listener,
+                    **dict({'load_balancer_id': self.balancer.id,
+                            'name': 'bad', 'protocol': 'TCP',
+                            'protocol_port': 8081}, **fields))
+
+    def test_tls_listener(self):
+        error = self.refused(
+            'tls', self.sdk.create_listener,
+            load_balancer_id=self.balancer.id, name='bad',
+            protocol='TERMINATED_HTTPS', protocol_port=443,
+            default_tls_container_ref='http://192.0.2.1/v1/containers/x')
+        self.assertIn('tls', str(error.details).lower())
+
+    def test_l7_policy(self):
+        self.refused('l7policy', self.sdk.create_l7_policy,
+                     listener_id=self.listener.id, action='REJECT')
+
+    def test_health_monitors(self):
+        pool = self.sdk.create_pool(
+            load_balancer_id=self.balancer.id, protocol='TCP', name='p',
+            lb_algorithm='SOURCE_IP_PORT')
+        self.wait_active(self.balancer)
+        for option, fields in (('type', {'type': 'PING'}),
+                               ('type', {'type': 'TLS-HELLO'})):
+            with self.subTest(option=option, **fields):
+                self.refused(option, self.sdk.create_health_monitor,
+                             pool_id=pool.id, delay=2, timeout=1,
+                             max_retries=2, **fields)
+
+    def test_load_balancers(self):
+        with namespaces.inside(self.lab, paths.CONTROL):
+            other = cloud.connect(self.lab).network.find_subnet('members-v4')
+        self.refused('vip_address', self.sdk.create_load_balancer,
+                     name='bad', provider='xdp', vip_subnet_id=other.id)
+        self.refused(
+            'additional_vips', self.sdk.create_load_balancer, name='bad',
+            provider='xdp', vip_subnet_id=self.subnet('vips-v4'),
+            additional_vips=[{'subnet_id': other.id}])
+
+    def test_updates(self):
+        member = self.made['member1']
+        self.refused('weight', self.sdk.update_member, member, self.pool,
+                     weight=0)
+        self.refused('lb_algorithm', self.sdk.update_pool, self.pool.id,
+                     lb_algorithm='ROUND_ROBIN')
+        self.refused('connection_limit', self.sdk.update_listener,
+                     self.listener.id, connection_limit=5)
+
+    def test_the_command_line_shows_the_reason(self):
+        done = processes.run(
+            self.lab, paths.CONTROL,
+            ['openstack', 'loadbalancer', 'pool', 'create', '--loadbalancer',
+             self.balancer.id, '--protocol', 'TCP', '--lb-algorithm',
+             'ROUND_ROBIN'], env=cloud.environment(self.lab), check=False)
+        self.assertNotEqual(0, done.returncode)
+        for word in ('lb_algorithm', 'ROUND_ROBIN', 'use SOURCE_IP_PORT'):
+            self.assertIn(word, done.stdout + done.stderr)

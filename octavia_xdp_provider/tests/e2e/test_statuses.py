@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each accepted call ends ACTIVE or ERROR, whatever fails in between."""
+
+import os
+import signal
+import threading
+
+from openstack import exceptions
+
+from lab import fabric
+from lab import processes
+from lab.control import rabbitmq
+from lab.fabric import client
+from lab.fabric import nodes
+from octavia_xdp_provider.tests.e2e import base
+
+
+class TestStatuses(base.LabTestCase):
+
+    def test_life_of_everything(self):
+        """Create, update and delete each object; each ends ACTIVE."""
+        balancer, listener, pool, made = self.create_web(
+            hosts=['member1', 'member2'])
+        self.sdk.update_load_balancer(balancer.id, name=self.unique('lb'))
+        self.wait_active(balancer)
+        self.sdk.update_listener(listener.id, name='renamed')
+        self.wait_active(balancer)
+        self.sdk.update_pool(pool.id, name='renamed')
+        self.wait_active(balancer)
+        self.sdk.update_member(made['member1'], pool, weight=5)
+        self.wait_active(balancer)
+        monitor = self.sdk.get_pool(pool.id).health_monitor_id
+        self.sdk.update_health_monitor(monitor, delay=base.DELAY + 1)
+        self.wait_active(balancer)
+        self.sdk.delete_member(made['member2'], pool)
+        self.wait_active(balancer)
+        self.sdk.delete_health_monitor(monitor)
+        self.wait_active(balancer)
+        self.assertIsNone(self.sdk.get_pool(pool.id).health_monitor_id)
+        self.sdk.delete_pool(pool.id)
+        self.wait_active(balancer)
+        self.wait_routes(balancer, ())
+        self.sdk.delete_listener(listener.id)
+        self.wait_active(balancer)
+        self.delete_balancer(balancer, cascade=False)
+
+    def test_batch_update_of_members(self):
+        balancer, _, pool, _ = self.create_web(
+            hosts=['member1', 'member2'])
+        batch = [{'address': base.members.address(host),
+                  'protocol_port': 80, 'name': host}
+                 for host in ('member2', 'member3')]
+        answer = self.sdk.put(f'/v2/lbaas/pools/{pool.id}/members',
+                              json={'members': batch})
+        self.assertEqual(202, answer.status_code)
+        self.wait_active(balancer)
+        self.assertEqual({'member2', 'member3'}, {
+            member.name for member in self.sdk.members(pool)})
+        for node in fabric.NODES:
+            self.wait(f'2 members on {node}', lambda node=node: (
+                self.enabled(node, balancer) == 2))
+        answers = client.requests(self.lab, self.url(balancer), 60)
+        self.assertEqual({'member2', 'member3'}, set(answers.count))
+
+    def test_whole_tree_at_once(self):
+        """A fully populated create."""
+        balancer = self.sdk.create_load_balancer(
+            name=self.unique('lb'), provider='xdp',
+            vip_subnet_id=self.subnet('vips-v4'), listeners=[{
+                'name': 'l', 'protocol': 'TCP', 'protocol_port': 80,
+                'default_pool': {
+                    'name': self.unique('p'), 'protocol': 'TCP',
+                    'lb_algorithm': 'SOURCE_IP_PORT',
+                    'healthmonitor': {'type': 'TCP', 'delay': 2,
+                                      'timeout': 1, 'max_retries': 1},
+                    'members': [{
+                        'address': base.members.address('member1'),
+                        'protocol_port': 80}]}}])
+        self.addCleanup(self.delete_balancer, balancer)
+        self.wait_active(balancer)
+        self.wait_routes(balancer)
+
+    def test_dead_agent(self):
+        """A node whose agent is dead holds nobody up for ever."""
+        balancer, _, pool, made = self.create_web()
+        self.addCleanup(self.started, 'lb2', nodes.AGENT)
+        nodes.kill(self.lab, 'lb2', nodes.AGENT)
+        self.sdk.update_member(made['member1'], pool, weight=9)
+        self.wait_active(balancer)
+        self.sdk.delete_member(made['member4'], pool)
+        self.wait_active(balancer)
+        self.assertEqual(4, self.enabled('lb2', balancer))
+        other = self.create_balancer()
+        self.delete_balancer(other)
+        self.started('lb2', nodes.AGENT)
+        self.wait('lb2 converged',
+                  lambda: self.enabled('lb2', balancer) == 3)
+        with self.datapath('lb1') as one, self.datapath('lb2') as two:
+            key = self.key(balancer)
+            self.assertEqual(one.table(key), two.table(key))
+
+    def test_deleted_while_a_node_was_away(self):
+        """A node that comes back late stops announcing what is gone."""
+        balancer, *_ = self.create_web()
+        self.addCleanup(self.started, 'lb2', nodes.AGENT)
+        nodes.kill(self.lab, 'lb2', nodes.AGENT)
+        self.sdk.delete_load_balancer(balancer.id, cascade=True)
+        self.wait_gone(balancer)
+        self.wait_routes(balancer, ['lb2'])
+        self.started('lb2', nodes.AGENT)
+        self.wait_routes(balancer, ())
+        with self.datapath('lb2') as opened:
+            self.wait('no service on lb2', lambda: (
+                opened.service(self.key(balancer)) is None))
+
+    def test_rabbitmq_restarts(self):
+        """What was accepted ends ACTIVE; what was refused changed nothing."""
+        balancer, _, pool, made = self.create_web()
+        processes.kill(self.lab, rabbitmq.NAME)
+        with client.Load(self.lab, self.url(balancer)) as load:
+            accepted = True
+            try:
+                # The broker is down now: accepted once it is back, or
+                # refused as a whole.
+                broker = threading.Thread(target=self.start_rabbitmq)
+                broker.start()
+                self.sdk.update_member(made['member1'], pool, weight=9)
+            except exceptions.SDKException:
+                accepted = False
+            broker.join()
+        self.assertEqual([], load.answers.failures)
+        self.wait_active(balancer)
+        self.sdk.update_member(made['member2'], pool, weight=5)
+        self.wait_active(balancer)
+        weight = self.member(pool, made['member1']).weight
+        self.assertEqual(9 if accepted else 1, weight)
+
+    def start_rabbitmq(self):
+        self.sleep(2)
+        processes.restart(self.lab, rabbitmq.NAME, ready=lambda: (
+            rabbitmq.started(self.lab)))
+
+    def test_no_controller(self):
+        """A refusal in bounded time, and nothing changed; then it works."""
+        balancer, _, pool, made = self.create_web(hosts=['member1'])
+        supervisor, controller = self.controller_processes()
+        os.kill(supervisor, signal.SIGSTOP)
+        self.addCleanup(os.kill, supervisor, signal.SIGCONT)
+        os.kill(controller, signal.SIGKILL)
+        stored = self.stored()
+        error = self.assertRaises(
+            exceptions.HttpException, self.sdk.update_member,
+            made['member1'], pool, weight=9)
+        self.assertIn('did not answer', str(error))
+        os.kill(supervisor, signal.SIGCONT)
+        self.wait('a new controller', lambda: (
+            self.controller_pid() not in (None, controller)))
+        self.wait_active(balancer)
+        # What the API had given up on is not carried out later.
+        self.assertEqual(stored, self.stored())
+        self.sdk.update_member(made['member1'], pool, weight=3)
+        self.wait_active(balancer)
+
+    def controller_processes(self):
+        controller = self.controller_pid()
+        with open(f'/proc/{controller}/status') as file:
+            parent = next(int(line.split()[1]) for line in file
+                          if line.startswith('PPid:'))
+        return parent, controller

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets of an unmodified client, from end to end and byte by byte."""
+
+import ipaddress
+
+from lab import fabric
+from lab import paths
+from lab.fabric import capture
+from lab.fabric import client
+from lab.fabric import members
+from lab.fabric import nodes
+from lab.fabric import router
+from octavia_xdp_provider.tests.e2e import base
+from octavia_xdp_provider.tests.unit import maglev_model
+
+CURL_PACKETS = 3  # SYN, ACK, request: the least that a request sends
+
+
+class TestTraffic(base.LabTestCase):
+
+    def test_thousand_requests(self):
+        balancer, *_ = self.create_web()
+        captures = {node: capture.at_node(self.lab, node, 'ip')
+                    for node in fabric.NODES}
+        with captures['lb1'], captures['lb2']:
+            answers = client.requests(self.lab, self.url(balancer), 1000)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(1000, sum(answers.count.values()))
+        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        for node, taken in captures.items():
+            self.check_node(node, balancer, taken.packets)
+
+    def check_node(self, node, balancer, packets):
+        """What one node received and sent."""
+        vip = balancer.vip_address
+        received = [packet for packet in packets if packet.outgoing
+                    and packet.destination == vip]
+        self.assertGreater(len(received), 100 * CURL_PACKETS)
+        sent = [packet for packet in packets if not packet.outgoing
+                and packet.protocol == capture.IPIP]
+        self.assertEqual(len(received), len(sent))
+        addresses = {members.address(member) for member in fabric.MEMBERS}
+        for packet in sent:
+            self.assertEqual(nodes.address(node), packet.source)
+            self.assertIn(packet.destination, addresses)
+        # What is inside is what came in, to the last byte.
+        self.assertEqual(sorted(packet.data[14:] for packet in received),
+                         sorted(packet.inner().data[14:] for packet in sent))
+        # Answers do not pass an LB node, in neither direction.
+        for packet in packets:
+            inner = (packet.inner() if packet.protocol == capture.IPIP
+                     else packet)
+            self.assertNotEqual(vip, inner.source)
+            self.assertNotEqual(vip, packet.source)
+
+    def test_packets_at_a_member(self):
+        balancer, *_ = self.create_web(hosts=['member1'])
+        with capture.at_member(self.lab, 'member1', 'ip') as taken:
+            answers = client.requests(self.lab, self.url(balancer), 50)
+        self.assertEqual([], answers.failures)
+        vip = balancer.vip_address
+        arrived = [packet for packet in taken.packets if packet.outgoing
+                   and packet.protocol == capture.IPIP]
+        self.assertGreaterEqual(len(arrived), 50 * CURL_PACKETS)
+        self.assertEqual(set(map(nodes.address, fabric.NODES)),
+                         {packet.source for packet in arrived})
+        for packet in arrived:
+            self.assertEqual(members.address('member1'), packet.destination)
+            inner = packet.inner()
+            self.assertEqual((paths.CLIENT_ADDRESS, vip),
+                             (inner.source, inner.destination))
+            self.check_outer(packet)
+        answered = [packet for packet in taken.packets
+                    if not packet.outgoing and packet.source == vip]
+        self.assertGreaterEqual(len(answered), 50 * CURL_PACKETS)
+        self.assertEqual({paths.CLIENT_ADDRESS},
+                         {packet.destination for packet in answered})
+
+    def check_outer(self, packet):
+        """The outer header of RFC 2003, as the first router leaves it."""
+        outer = packet.data[14:34]
+        inner = packet.data[34:]
+        self.assertEqual(0x45, outer[0])
+        self.assertEqual(inner[1], outer[1])
+        self.assertEqual(20 + int.from_bytes(inner[2:4], 'big'),
+                         int.from_bytes(outer[2:4], 'big'))
+        self.assertEqual(inner[6] & 0x40, outer[6])
+        self.assertEqual(63, outer[8])
+        words = sum(int.from_bytes(outer[i:i + 2], 'big')
+                    for i in range(0, 20, 2))
+        self.assertEqual(0xffff, (words & 0xffff) + (words >> 16))
+
+    def test_udp(self):
+        balancer, *_ = self.create_web(
+            port=members.UDP_PORT, protocol='UDP', monitor=None)
+        answers = client.udp(self.lab, balancer.vip_address,
+                             members.UDP_PORT, 200)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+
+    def test_large_transfers(self):
+        """Full-size packets both ways."""
+        balancer, *_ = self.create_web()
+        content = bytes(range(256)) * 4096
+        for member in fabric.MEMBERS:
+            (members.files(self.lab, member) / 'large').write_bytes(content)
+        for _ in range(8):
+            body = client.curl(
+                self.lab, self.url(balancer) + 'large', '-w',
+                '%{size_download}', '-o', '/dev/null')
+            self.assertEqual(str(len(content)), body)
+        # Answered with 405 by nginx, after it has taken the whole body.
+        upload = self.lab.directory / 'upload'
+        upload.write_bytes(content)
+        body = client.curl(
+            self.lab, self.url(balancer), '--data-binary', f'@{upload}',
+            '-w', '%{size_upload}', '-o', '/dev/null')
+        self.assertEqual(str(len(content)), body)
+
+    def test_both_nodes_and_the_model_agree(self):
+        balancer, _, pool, made = self.create_web(hosts=fabric.MEMBERS[:2])
+        weights = {'member1': 1, 'member2': 7}
+        for host, weight in weights.items():
+            self.sdk.update_member(made[host], pool, weight=weight)
+            self.wait_active(balancer)
+        self.assert_tables(balancer, weights)
+        made['member3'] = self.create_member(pool, 'member3', weight=3)
+        self.wait_active(balancer)
+        weights['member3'] = 3
+        for node in fabric.NODES:
+            self.wait(f'3 members on {node}',
+                      lambda node=node: self.enabled(node, balancer) == 3)
+        self.assert_tables(balancer, weights)
+        # The same members in another order of events: the same table.
+        self.sdk.delete_member(made['member1'], pool)
+        self.wait_active(balancer)
+        del weights['member1']
+        self.assert_tables(balancer, weights)
+
+    def assert_tables(self, balancer, weights):
+        model = maglev_model.populate(
+            {str(ipaddress.ip_address(members.address(host))): weight
+             for host, weight in weights.items()}, 13313)
+        for node in fabric.NODES:
+            with self.datapath(node) as opened:
+                self.assertEqual(model, opened.table(self.key(balancer)),
+                                 node)
+                self.assertIsNone(opened.verify())
+
+    def test_other_traffic_passes_untouched(self):
+        """Packets to the node itself, and to a VIP's other port."""
+        balancer, *_ = self.create_web()
+        answers = client.requests(self.lab, self.url(balancer, 8080), 1,
+                                  timeout=1)
+        self.assertEqual(1, len(answers.failures))
+        # BGP comes in through the same interface and program.
+        self.assertEqual(sorted(fabric.NODES), router.sessions(self.lab))
