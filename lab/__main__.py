@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import signal
 import sys
 
 from lab import cloud
@@ -16,6 +17,8 @@ from lab.control import octavia
 def main():
     """Run a command; a LabError is shown without a traceback."""
     arguments = _parser().parse_args()
+    # A TERM ends "up" as an interrupt does: what it started goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return arguments.command(paths.Lab(arguments.name), arguments)
     except paths.LabError as error:

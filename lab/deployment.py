@@ -44,10 +44,9 @@ def down(lab):
 
 
 def _clean(lab):
-    outside = [process for process in processes.all_of(lab)
-               if process.host is None]
-    for process in outside:
-        processes.stop(lab, process.name)
+    for process in processes.all_of(lab):
+        if process.host is None:
+            processes.stop(lab, process.name)
     hosts = namespaces.hosts(lab)
     if hosts:
         parallel.together(*(
@@ -62,8 +61,9 @@ def _unmount_below(*directories):
     mounts = pathlib.Path('/proc/self/mountinfo').read_text().splitlines()
     for line in reversed(mounts):
         target = line.split()[4].encode().decode('unicode_escape')
-        if any(pathlib.Path(target).is_relative_to(directory)
-               for directory in directories):
-            if libc.umount2(target.encode(), MNT_DETACH) == -1:
-                raise paths.LabError(
-                    f'{target}: {os.strerror(ctypes.get_errno())}')
+        if not any(pathlib.Path(target).is_relative_to(directory)
+                   for directory in directories):
+            continue
+        if libc.umount2(os.fsencode(target), MNT_DETACH) == -1:
+            raise paths.LabError(
+                f'{target}: {os.strerror(ctypes.get_errno())}')

@@ -15,7 +15,6 @@ import socket
 import time
 
 import pyroute2
-from pyroute2 import netns
 
 from lab import paths
 from lab import processes
@@ -28,7 +27,7 @@ CLONE_NEWNET = 0x40000000
 
 def create(lab, host):
     """Make the namespace of a host."""
-    netns.create(lab.namespace(host))
+    processes.run(lab, None, ['ip', 'netns', 'add', lab.namespace(host)])
     with link(lab, host) as route:
         route.link('set', index=1, state='up')
 
@@ -36,7 +35,7 @@ def create(lab, host):
 def delete(lab, host):
     """Kill what runs in a host's namespace and remove the namespace."""
     kill_all(lab, host)
-    netns.remove(lab.namespace(host))
+    processes.run(lab, None, ['ip', 'netns', 'delete', lab.namespace(host)])
 
 
 def exists(lab, host):
@@ -56,7 +55,10 @@ def hosts(lab):
 @contextlib.contextmanager
 def link(lab, host):
     """A pyroute2 netlink connection within a host's namespace."""
-    with pyroute2.NetNS(lab.namespace(host), flags=0) as route:
+    # Not pyroute2.NetNS, which forks: a child would outlive our death.
+    with inside(lab, host):
+        route = pyroute2.IPRoute()
+    with route:
         yield route
 
 
@@ -82,10 +84,10 @@ def veth(lab, end, other_end):
     Both ends are brought up.
     """
     (host, name), (other_host, other_name) = end, other_end
-    with open(NETNS / lab.namespace(other_host)) as other:
-        with link(lab, host) as route:
-            route.link('add', ifname=name, kind='veth', peer={
-                'ifname': other_name, 'net_ns_fd': other.fileno()})
+    with (open(NETNS / lab.namespace(other_host)) as other,
+          link(lab, host) as route):
+        route.link('add', ifname=name, kind='veth', peer={
+            'ifname': other_name, 'net_ns_fd': other.fileno()})
     up(lab, host, name)
     up(lab, other_host, other_name)
 

@@ -133,7 +133,8 @@ class Lab:
                 file.seek(0)
                 raise LabError(
                     f'lab {self.name} is being changed by process '
-                    f'{file.read().strip() or "?"}; wait for it to end')
+                    f'{file.read().strip() or "?"}; wait for it to end'
+                ) from None
             file.truncate(0)
             file.write(str(os.getpid()))
             file.flush()

@@ -6,6 +6,7 @@ and a record in the lab's state, so that a later command can stop it. A
 record holds the start time too: a recycled process id is never signalled.
 """
 
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -142,7 +143,8 @@ def run(lab, host, argv, env=None, cwd=None, timeout=120, check=True,
             timeout=timeout, input=input, text=True, capture_output=True)
     except subprocess.TimeoutExpired:
         raise paths.LabError(
-            f'{" ".join(argv)} did not end within {timeout} s')
+            f'{" ".join(argv)} did not end within {timeout} s'
+        ) from None
     if check and done.returncode:
         said = (done.stderr.strip() or done.stdout.strip())[-4000:]
         raise paths.LabError(
@@ -198,17 +200,11 @@ def _end(process, timeout):
     try:
         wait_for('end', lambda: not process.alive, timeout, 0.02)
     except paths.LabError:
-        _kill_session(process.pid)
+        # A process of ours leads its own process group.
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signals.SIGKILL)
         wait_for(f'end of {process.name} after SIGKILL',
                  lambda: not process.alive, 10, 0.02)
-
-
-def _kill_session(pid):
-    try:
-        # A process of ours leads its own process group.
-        os.killpg(pid, signals.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _wait_ready(process, ready, timeout):
@@ -219,7 +215,8 @@ def _wait_ready(process, ready, timeout):
         wait_for(f'answer from {process.name}', ready_or_dead, timeout)
     except paths.LabError as error:
         raise paths.LabError(
-            f'{error}; the end of {process.log}:\n{process.log_tail()}')
+            f'{error}; the end of {process.log}:\n{process.log_tail()}'
+        ) from None
     if not process.alive:
         raise paths.LabError(f'{process.name} ended at once; the end of '
                              f'{process.log}:\n{process.log_tail()}')

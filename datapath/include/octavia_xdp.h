@@ -1,4 +1,4 @@
-/* SPDX-License-Identifier: Apache-2.0 */
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
 /*
  * The library's whole interface. The Python binding parses this very text
  * (the library carries it as the string oxp_api_header), so it stays in the

@@ -96,6 +96,7 @@ void compute_slots(struct service_block *block);
 void switch_tables(struct oxp_node *node, uint32_t index);
 
 /* services.c */
+extern const uint8_t v4_mapped[12]; /* ::ffff:0:0/96 */
 int key_to_v4(const struct oxp_key *key, struct key_v4 *out, char *error);
 /* Index or -ENOENT. */
 int find_index(struct oxp_node *node, const struct key_v4 *key);

@@ -198,12 +198,11 @@ int oxp_set_uplink(struct oxp_node *node, const uint8_t *own_mac,
 		   const struct oxp_address *outer_source, uint32_t mtu,
 		   char *error)
 {
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
 	uint64_t own = 0, gateway = 0;
 	uint32_t source;
 	int status;
 
-	if (memcmp(outer_source->bytes, mapped, sizeof(mapped)))
+	if (memcmp(outer_source->bytes, v4_mapped, sizeof(v4_mapped)))
 		return failure(error, -EAFNOSUPPORT,
 			       "the outer source must be an IPv4 address");
 	if (mtu < 68 || mtu > 65535)

@@ -149,12 +149,13 @@ static int map_all(struct oxp_node *node, char *error)
 int open_pins(struct oxp_node *node, char *error)
 {
 	char *path = pin_path(node, "maps", NULL);
-	bool exists = path && access(path, F_OK) == 0;
-	int status;
+	int status = -ENOMEM;
 
+	if (path)
+		status = access(path, F_OK) ? -errno : 0;
 	free(path);
-	if (!exists)
-		return failure(error, -ENOENT, "nothing is pinned in %s",
+	if (status)
+		return failure(error, status, "no datapath is pinned in %s",
 			       node->pin_directory);
 	for (int i = 0; i < MAPS; i++) {
 		path = pin_path(node, "maps", map_names[i]);

@@ -18,7 +18,7 @@
 
 #include "internal.h"
 
-static const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
+const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 
 int key_to_v4(const struct oxp_key *key, struct key_v4 *out, char *error)
 {

@@ -149,12 +149,15 @@ int oxp_service_pick(struct oxp_node *node, const struct oxp_key *key,
 		     const struct oxp_address *client, uint16_t client_port,
 		     struct oxp_address *member, char *error)
 {
-	int index = lock_service(node, key, error), status = 0;
 	const struct service_block *block;
 	__be32 source, destination;
+	int index, status = 0;
 	uint16_t chosen;
 	uint32_t hash;
 
+	if (memcmp(client->bytes, v4_mapped, sizeof(v4_mapped)))
+		return failure(error, -EAFNOSUPPORT, "clients must be IPv4");
+	index = lock_service(node, key, error);
 	if (index < 0)
 		return index;
 	memcpy(&source, client->bytes + 12, sizeof(source));

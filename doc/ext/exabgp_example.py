@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """``.. exabgp-example::`` shows the configuration that we render."""
 
+import pathlib
+
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
@@ -12,6 +14,8 @@ COMMAND = ['/usr/local/bin/octavia-xdp-announcer',
 ROUTER = exabgp_config.Neighbour(
     local_address='198.51.100.11', local_as=65010,
     peer_address='198.51.100.1', peer_as=65000)
+UNIT = (pathlib.Path(__file__).resolve().parents[2] / 'deploy' / 'systemd'
+        / 'octavia-xdp-exabgp.service')
 
 
 class ExaBgpExample(Directive):
@@ -21,8 +25,13 @@ class ExaBgpExample(Directive):
 
     def run(self):
         if self.arguments == ['environment']:
-            text = ''.join(f'{key}={value}\n' for key, value in sorted(
-                exabgp_config.ENVIRONMENT.items()))
+            lines = [f'{key}={value}' for key, value in sorted(
+                exabgp_config.ENVIRONMENT.items())]
+            unit = UNIT.read_text().splitlines()
+            for line in lines:
+                if f'Environment={line}' not in unit:
+                    raise self.error(f'{UNIT.name} does not set {line}')
+            text = '\n'.join(lines)
         else:
             text = exabgp_config.render(ROUTER.local_address, [ROUTER],
                                         COMMAND)

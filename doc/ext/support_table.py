@@ -41,6 +41,12 @@ def _answers(check):
         yield instead if value == '?' else f'{why}; {instead}'
 
 
+def _word(rule):
+    if isinstance(rule, support.Refuse):
+        return 'refused'
+    return 'in part' if rule.check else 'done'
+
+
 def _note(rule):
     if isinstance(rule, support.Refuse):
         defaults = [str(value) for value in rule.unless
@@ -55,6 +61,14 @@ def _note(rule):
 
 def _sentence(text):
     return f'{text[0].upper()}{text[1:]}.'
+
+
+def _literals(names):
+    """The names, one below the other."""
+    block = nodes.line_block()
+    block += [nodes.line('', '', nodes.literal(text=name))
+              for name in names]
+    return block
 
 
 class _Table(Directive):
@@ -73,9 +87,9 @@ class _Table(Directive):
     def _row(cells):
         row = nodes.row()
         for cell in cells:
-            content = cell if isinstance(cell, nodes.Node) else nodes.Text(
-                cell)
-            row += nodes.entry('', nodes.paragraph('', '', content))
+            if not isinstance(cell, nodes.Node):
+                cell = nodes.paragraph(text=cell)
+            row += nodes.entry('', cell)
         return row
 
 
@@ -85,17 +99,14 @@ class SupportTable(_Table):
     required_arguments = 1
 
     def run(self):
-        rows = []
+        # Options of which the same is to be said share a row.
+        names = {}
         for name, rule in support.SUPPORT[self.arguments[0]].items():
-            if name in IDENTITY or name in CHILDREN:
-                continue
-            if isinstance(rule, support.Refuse):
-                word = 'refused'
-            else:
-                word = 'in part' if rule.check else 'done'
-            rows.append((nodes.literal(text=name), word, _note(rule)))
-        return self.table(('Option', 'Support', 'Why, and what instead'),
-                          (30, 10, 60), rows)
+            if name not in IDENTITY and name not in CHILDREN:
+                names.setdefault((_word(rule), _note(rule)), []).append(name)
+        return self.table(
+            ('Options', 'Support', 'Why, and what instead'), (30, 10, 60),
+            [(_literals(some), *said) for said, some in names.items()])
 
 
 class FlavorKeys(_Table):
@@ -104,7 +115,7 @@ class FlavorKeys(_Table):
     def run(self):
         return self.table(
             ('Key', 'Meaning'), (30, 70),
-            [(nodes.literal(text=key), text)
+            [(_literals([key]), text)
              for key, text in support.FLAVOR.items()])
 
 

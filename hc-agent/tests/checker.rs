@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The program as it runs on a node: checks file in, result queue out, killed, stopped
 //! and starved in between.
+#![allow(clippy::unwrap_used, reason = "a test")]
 
 mod common;
 

@@ -25,16 +25,10 @@ def up(lab, provider=octavia.XDP, provider_options=None):
         secret.generate(lab)
         restored = template.restore(lab)
         _configure(lab, provider, provider_options)
-    parallel.together(
-        lambda: _step('RabbitMQ', rabbitmq.start, lab),
-        lambda: _start_databases(lab, restored))
-    parallel.together(
-        lambda: _step('Keystone', keystone.start, lab),
-        lambda: _step('Neutron', neutron.start, lab),
-        lambda: _step('Octavia API', octavia.start_api, lab))
+    parallel.together(lambda: _start_controller(lab),
+                      lambda: _start_apis(lab, restored))
     if not restored:
         _fill(lab)
-    _step('Octavia driver-agent', octavia.start_driver_agent, lab)
     octavia.start_housekeeping(lab)
     cloud.write_openrc(lab)
 
@@ -56,6 +50,19 @@ def _configure(lab, provider, provider_options):
     octavia.configure_provider(lab, provider_options)
 
 
+def _start_controller(lab):
+    _step('RabbitMQ', rabbitmq.start, lab)
+    _step('Octavia driver-agent', octavia.start_driver_agent, lab)
+
+
+def _start_apis(lab, restored):
+    _start_databases(lab, restored)
+    parallel.together(
+        lambda: _step('Keystone', keystone.start, lab),
+        lambda: _step('Neutron', neutron.start, lab),
+        lambda: _step('Octavia API', octavia.start_api, lab))
+
+
 def _start_databases(lab, restored):
     if restored:
         _step('MariaDB', mariadb.start, lab)
@@ -73,9 +80,9 @@ def _start_databases(lab, restored):
 
 
 def _fill(lab):
-    with progress.step('making users, services and networks'):
-        with namespaces.inside(lab, paths.CONTROL):
-            cloud.set_up(lab)
+    with (progress.step('making users, services and networks'),
+          namespaces.inside(lab, paths.CONTROL)):
+        cloud.set_up(lab)
     with progress.step('keeping the databases for the next time'):
         mariadb.stop(lab)
         template.save(lab)

@@ -15,6 +15,8 @@ HOUSEKEEPING = 'octavia-housekeeping'
 PORT = 9876
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
 XDP = 'xdp'
+# What providers and octavia-driver-agent talk through.
+SOCKETS = ('status', 'stats', 'get')
 DESCRIPTIONS = {
     XDP: 'Layer-4 load balancing in XDP',
     'noop_driver': 'Does nothing',
@@ -26,8 +28,8 @@ def configure(lab, provider=XDP):
     directory = lab.host_directory(paths.CONTROL) / 'octavia'
     directory.mkdir(exist_ok=True)
     user = keystone.user_options(lab, 'octavia')
-    sockets = {f'{kind}_socket_path': lab.run_directory / f'{kind}.sock'
-               for kind in ('status', 'stats', 'get')}
+    sockets = {f'{kind}_socket_path': _socket(lab, kind)
+               for kind in SOCKETS}
     ini.write(_configuration(lab), {
         'DEFAULT': {'use_stderr': True, 'transport_url': 'fake://'},
         'api_settings': {
@@ -74,9 +76,12 @@ def configure_provider(lab, options=None):
             'transport_url': rabbitmq.url(lab),
             'use_stderr': True,
             'debug': True,
+            'host': paths.CONTROL,
         },
         'database': {'connection': f'sqlite:///{database}'},
         'vip': {'allowed_networks': paths.VIP_NETWORK},
+        'controller': {f'{kind}_socket': _socket(lab, kind)
+                       for kind in SOCKETS},
     }, options or {})
 
 
@@ -94,8 +99,10 @@ def start_api(lab):
 
 def start_driver_agent(lab):
     """Start the driver-agent, which runs the provider's controller."""
-    sockets = [lab.run_directory / f'{kind}.sock'
-               for kind in ('status', 'stats', 'get')]
+    processes.run(lab, paths.CONTROL, [
+        _program('octavia-xdp-manage'), 'database', 'upgrade'],
+        env=_environment(lab))
+    sockets = [_socket(lab, kind) for kind in SOCKETS]
     _start(lab, DRIVER_AGENT,
            ready=lambda: all(path.exists() for path in sockets))
 
@@ -115,6 +122,10 @@ def _start(lab, name, ready=None):
 def _environment(lab):
     return {'OCTAVIA_CONF': _configuration(lab),
             'OCTAVIA_XDP_CONF': provider_configuration(lab)}
+
+
+def _socket(lab, kind):
+    return lab.run_directory / f'{kind}.sock'
 
 
 def _program(name):

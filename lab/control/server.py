@@ -23,11 +23,11 @@ def start(lab, name, maker, port, env):
          '--no-control-socket', '--worker-tmp-dir', lab.run_directory,
          f'lab.control.wsgi:{maker}()'],
         env=env, cwd=paths.CHECKOUT, timeout=120,
-        ready=lambda: (_answers(lab, f'http://{address}/')
-                       or _fail_if_worker_failed(name, log, before)))
+        ready=lambda: _answers(lab, f'http://{address}/') or (
+            _check_worker(name, log, before)))
 
 
-def _fail_if_worker_failed(name, log, offset):
+def _check_worker(name, log, offset):
     # gunicorn starts a worker that fails again and again.
     with open(log, errors='replace') as file:
         file.seek(offset)

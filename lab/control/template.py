@@ -37,15 +37,18 @@ def save(lab):
     DIRECTORY.mkdir(parents=True, exist_ok=True, mode=0o700)
     with open(DIRECTORY / 'lock', 'w') as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        for old in DIRECTORY.iterdir():
-            if old.is_dir():
-                shutil.rmtree(old)
+        target = _path()
+        for other in DIRECTORY.iterdir():
+            if other.is_dir() and other != target:
+                shutil.rmtree(other)
+        if target.is_dir():
+            return
         new = DIRECTORY / 'new'
         shutil.copytree(mariadb.data_directory(lab), new / 'mariadb')
         for name in KEYS:
             shutil.copytree(_keystone(lab) / name, new / name)
         (new / 'secrets.json').write_text(json.dumps(secret.all_of(lab)))
-        new.rename(_path())
+        new.rename(target)
 
 
 def _path():

@@ -56,7 +56,7 @@ def stop_node(lab, node):
 
 
 def start_node(lab, node):
-    """Start what stop_node() or kill_node() has ended."""
+    """Start what stop_node() has ended."""
     nodes.start(lab, node)
 
 

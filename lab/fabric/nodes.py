@@ -118,7 +118,7 @@ def start(lab, node, *wanted):
                  configuration(lab, node)], {}),
         RESULT_HANDLER: ([_program('octavia-xdp-result-handler'),
                           '--config-file', configuration(lab, node)], {}),
-        HEALTH_CHECKER: ([paths.HEALTH_CHECKER / 'octavia-xdp-hc',
+        HEALTH_CHECKER: ([paths.HEALTH_CHECKER / 'octavia-xdp-hc', 'run',
                           '--checks',
                           run_directory(lab, node) / 'checks.json',
                           '--queue', run_directory(lab, node) / 'queue'], {}),

@@ -89,6 +89,7 @@ class Announcer:
                     f'another announcer serves {self._file}') from None
             # What a predecessor reported may not be true any more.
             self._status_file.unlink(missing_ok=True)
+            self._status = None
             inotify.add_watch(directory, _WATCHED)
             try:
                 self._serve(inotify)
@@ -258,6 +259,11 @@ class Announcer:
             frozenset(self._accepted.keys() - self._failed.keys()),
             self._neighbours, self._failed,
             self._exabgp_error or self._file_error).encode()
-        if data != self._status:
+        if data == self._status:
+            return
+        try:
             announcements.replace(self._status_file, data)
+        except OSError as error:
+            LOG.error('cannot report: %s', error)
+        else:
             self._status = data

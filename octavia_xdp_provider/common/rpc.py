@@ -17,8 +17,13 @@ time-out as time to live), so that a request which the API has given up on
 is not carried out minutes later.
 """
 
+import importlib
+
 import oslo_messaging
 
+# Named in every target: the default is whatever the process has made of it,
+# and octavia-api makes it "octavia".
+EXCHANGE = 'octavia-xdp'
 CONTROLLER_TOPIC = 'octavia-xdp-controller'
 NODE_TOPIC = 'octavia-xdp-agent'
 
@@ -26,6 +31,11 @@ GATEWAY_NAMESPACE = 'gateway'
 NODES_NAMESPACE = 'nodes'
 BELL_NAMESPACE = 'bell'
 VERSION = '1.0'
+
+# oslo.messaging registers these groups on the global ConfigOpts only, and
+# then looks for them on the one that it was given: module → group.
+_STRAY_GROUPS = {'oslo_messaging._metrics.client': 'oslo_messaging_metrics',
+                 'oslo_messaging._tracing.client': 'oslo_messaging_tracing'}
 
 TRANSPORT_ERRORS = (oslo_messaging.MessagingException, OSError)
 
@@ -35,14 +45,20 @@ def transport(conf):
 
     :raises oslo_messaging.InvalidTransportURL: it cannot be used.
     """
+    for module, group in _STRAY_GROUPS.items():
+        try:
+            options = getattr(importlib.import_module(module), group)
+        except (ImportError, AttributeError):
+            continue  # a release without them
+        conf.register_opts(options, group=group)
     return oslo_messaging.get_rpc_transport(conf)
 
 
-def _client(rpc_transport, topic, namespace, **target):
+def _client(rpc_transport, topic, namespace):
     return oslo_messaging.get_rpc_client(
         rpc_transport,
-        oslo_messaging.Target(topic=topic, namespace=namespace,
-                              version=VERSION, **target))
+        oslo_messaging.Target(exchange=EXCHANGE, topic=topic,
+                              namespace=namespace, version=VERSION))
 
 
 class GatewayClient:
@@ -88,5 +104,6 @@ class BellClient:
 def server(rpc_transport, topic, host, endpoints):
     """An RPC server with threads, not yet started."""
     return oslo_messaging.get_rpc_server(
-        rpc_transport, oslo_messaging.Target(topic=topic, server=host),
+        rpc_transport,
+        oslo_messaging.Target(exchange=EXCHANGE, topic=topic, server=host),
         endpoints, executor='threading')

@@ -135,9 +135,8 @@ class Keeper:
         if not self._committed(balancer):
             return False
         removed = [item[:2] for item in balancer.removed]
-        message = status.message(operating, lib.ACTIVE, removed)
-        self._octavia.set_statuses(message)
-        self._octavia.set_statuses(message)
+        self._send_twice(balancer,
+                         status.message(operating, lib.ACTIVE, removed))
         self._store.told(balancer.id, balancer.generation)
         self._sent[balancer.id] = operating
         self._resynced[balancer.id] = time.monotonic()
@@ -153,13 +152,20 @@ class Keeper:
             {**operating, **{item[:2]: lib.ERROR
                              for item in balancer.removed},
              ('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
-        self._octavia.set_statuses(message)
-        self._octavia.set_statuses(message)
+        self._send_twice(balancer, message)
         self._store.told(balancer.id, balancer.generation, failed=True)
         LOG.error('Load balancer %s: no live node has confirmed generation '
                   '%s within %s s; it is in ERROR until one does.',
                   balancer.id, balancer.generation,
                   self._conf.controller.status_timeout)
+
+    def _send_twice(self, balancer, message):
+        self._octavia.set_statuses(message)
+        # A newer generation will be told anyway, and must not look ACTIVE
+        # before it is.
+        latest = self._store.load_balancer(balancer.id)
+        if latest and latest.generation == balancer.generation:
+            self._octavia.set_statuses(message)
 
     def _committed(self, balancer):
         """Whether Octavia holds every object of the document.
@@ -193,8 +199,7 @@ class Keeper:
               and balancer.failed_generation < balancer.generation):
             message = status.message(
                 {('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
-            self._octavia.set_statuses(message)
-            self._octavia.set_statuses(message)
+            self._send_twice(balancer, message)
             self._store.told(balancer.id, balancer.generation, failed=True)
             LOG.error('Load balancer %s: nodes %s have not removed it '
                       'within %s s.', balancer.id,

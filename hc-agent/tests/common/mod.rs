@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Servers that misbehave on purpose, on the loopback device.
+#![allow(clippy::unwrap_used, reason = "a test")]
 #![allow(dead_code, reason = "each test binary uses its own part")]
 #![allow(
     clippy::disallowed_methods,

@@ -14,6 +14,7 @@ import sqlite3
 import time
 import unittest
 import uuid
+import warnings
 
 from lab import cloud
 from lab import fabric
@@ -25,6 +26,9 @@ from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
 from octavia_xdp_provider.agent import datapath
+
+# The SDK announces its next major version with every call.
+warnings.filterwarnings('ignore', module='openstack')
 
 VARIABLE = 'OCTAVIA_XDP_LAB'
 
@@ -69,7 +73,7 @@ class LabTestCase(unittest.TestCase):
         """
         def settled():
             tree = self.sdk.get(
-                f'/v2/lbaas/loadbalancers/{balancer.id}/status').json()
+                f'/lbaas/loadbalancers/{balancer.id}/status').json()
             text = json.dumps(tree)
             if 'PENDING' in text:
                 return None

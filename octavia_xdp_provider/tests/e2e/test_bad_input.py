@@ -21,7 +21,7 @@ class TestBadInput(base.LabTestCase):
     def state(self):
         """Everything that a refused request must leave as it is."""
         tree = self.sdk.get(
-            f'/v2/lbaas/loadbalancers/{self.balancer.id}/status').json()
+            f'/lbaas/loadbalancers/{self.balancer.id}/status').json()
         balancers = sorted(one.id for one in self.sdk.load_balancers())
         services = []
         for node in fabric.NODES:
@@ -58,7 +58,7 @@ class TestBadInput(base.LabTestCase):
     def test_one_bad_member_refuses_the_batch(self):
         before = self.state()
         answer = self.sdk.put(
-            f'/v2/lbaas/pools/{self.pool.id}/members', json={'members': [
+            f'/lbaas/pools/{self.pool.id}/members', json={'members': [
                 {'address': base.members.address('member2'),
                  'protocol_port': 80},
                 {'address': '127.0.0.1', 'protocol_port': 80}]})

@@ -50,7 +50,7 @@ class TestStatuses(base.LabTestCase):
         batch = [{'address': base.members.address(host),
                   'protocol_port': 80, 'name': host}
                  for host in ('member2', 'member3')]
-        answer = self.sdk.put(f'/v2/lbaas/pools/{pool.id}/members',
+        answer = self.sdk.put(f'/lbaas/pools/{pool.id}/members',
                               json={'members': batch})
         self.assertEqual(202, answer.status_code)
         self.wait_active(balancer)

@@ -11,13 +11,15 @@ class StoreTestCase(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        directory = self.create_tempfiles([('x', '')])[0].rpartition('/')[0]
-        self.conf = self.load(
-            f'[database]\nconnection = sqlite:///{directory}/db.sqlite\n'
-            '[controller]\nstatus_timeout = 60\nconfirm_timeout = 90\n')
+        self.conf = self.load(f'[database]\nconnection = {self.database()}\n')
         manager = schema.context_manager(self.conf)
         schema.upgrade(manager)
         self.store = queries.Store(manager)
+
+    def database(self):
+        """URL of an empty database."""
+        directory = self.create_tempfiles([('x', '')])[0].rpartition('/')[0]
+        return f'sqlite:///{directory}/db.sqlite'
 
 
 class FakeOctavia:
