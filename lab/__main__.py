@@ -12,6 +12,7 @@ from lab import namespaces
 from lab import paths
 from lab import processes
 from lab.control import octavia
+from lab.control import services
 
 
 def main():
@@ -29,11 +30,15 @@ def main():
 
 
 def _up(lab, arguments):
+    if arguments.services_only:
+        deployment.up_services(lab)
+        return
     deployment.up(lab, arguments.control_only, arguments.provider)
     print(f'\nLab {lab.name} is up. A command on the control host, as '
           f'tenant {cloud.TENANT}:\n'
           f'  {sys.executable} -m lab exec --name {lab.name} '
-          f'{paths.CONTROL} -- openstack loadbalancer list')
+          f'{paths.CONTROL} -- openstack loadbalancer list\n'
+          f'For a shell:  . {cloud.activate_file(lab)}')
 
 
 def _down(lab, arguments):
@@ -65,7 +70,8 @@ def _exec(lab, arguments):
             f'{", ".join(namespaces.hosts(lab)) or "none"}')
     environment = {}
     if arguments.host == paths.CONTROL:
-        environment = cloud.environment(lab, arguments.user)
+        environment = {**cloud.environment(lab, arguments.user),
+                       **services.environment(lab)}
     processes.become(lab, arguments.host, arguments.argv,
                      {**os.environ, **environment})
 
@@ -85,6 +91,8 @@ def _parser():
     one = add('up', _up, 'start a lab afresh')
     one.add_argument('--control-only', action='store_true',
                      help='no routers, LB nodes, members and client')
+    one.add_argument('--services-only', action='store_true',
+                     help='RabbitMQ and MariaDB only')
     one.add_argument('--provider', default=octavia.XDP,
                      choices=sorted(octavia.DESCRIPTIONS))
     add('down', _down, 'stop a lab and leave nothing but its logs')

@@ -47,11 +47,36 @@ def environment(lab, user=TENANT):
     }
 
 
+_ACTIVATE = """\
+# Source this: the lab's commands, from a shell outside its namespaces.
+#   openstack …     the CLI as tenant {tenant}
+#   on HOST …       any command on a host: control, router, lb1, member1, …
+openstack() {{
+    ( . {openrc}; nsenter --net=/run/netns/{control} -- {cli} "$@" )
+}}
+on() {{
+    local host=$1
+    shift
+    nsenter --net="/run/netns/{prefix}$host" -- "$@"
+}}
+"""
+
+
+def activate_file(lab):
+    """The file to source for the CLI."""
+    return lab.directory / 'activate'
+
+
 def write_openrc(lab):
     """Write openrc (the tenant) and openrc-admin below the lab's directory.
 
-    They are of use inside the control host's namespace.
+    They are of use inside the control host's namespace; ``activate`` makes
+    the CLI work outside.
     """
+    activate_file(lab).write_text(_ACTIVATE.format(
+        tenant=TENANT, openrc=shlex.quote(str(lab.directory / 'openrc')),
+        control=lab.namespace(paths.CONTROL), prefix=lab.prefix,
+        cli=shlex.quote(str(paths.VENV / 'bin' / 'openstack'))))
     for name, user in (('openrc', TENANT), ('openrc-admin', ADMIN)):
         path = lab.directory / name
         path.touch(mode=0o600)

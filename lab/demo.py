@@ -291,7 +291,7 @@ def main():
     except paths.LabError as error:
         print(f'\nFAILED: {error}', file=sys.stderr)
     if arguments.keep and status == 0:
-        print(f'\nThe lab is up. For the CLI:  . {lab.activate}\n'
+        print(f'\nThe lab is up. For the CLI:  . {cloud.activate_file(lab)}\n'
               'To end it:  make demo-down')
         return status
     with contextlib.suppress(paths.LabError):
@@ -301,7 +301,8 @@ def main():
         print(f'FAILED: namespaces are left: {left}', file=sys.stderr)
         status = 1
     if status == 0:
-        print(f'\nEvery step held. Report: {REPORT.relative_to(paths.CHECKOUT)}')
+        print('\nEvery step held. Report: '
+              f'{REPORT.relative_to(paths.CHECKOUT)}')
     return status
 
 

@@ -2,10 +2,10 @@
 """A lab from nothing, and back to nothing."""
 
 import ctypes
-import importlib.util
 import os
 import pathlib
 
+from lab import fabric
 from lab import namespaces
 from lab import parallel
 from lab import paths
@@ -13,6 +13,7 @@ from lab import processes
 from lab import progress
 from lab.control import host as control
 from lab.control import octavia
+from lab.control import services
 
 MNT_DETACH = 2
 
@@ -20,6 +21,20 @@ MNT_DETACH = 2
 def up(lab, control_only=False, provider=octavia.XDP,
        provider_options=None):
     """Start a lab; what an earlier run of it left is removed first."""
+
+    def start():
+        control.up(lab, provider, provider_options)
+        if not control_only:
+            fabric.up(lab)
+    _afresh(lab, start)
+
+
+def up_services(lab):
+    """Start a lab with broker and database server only."""
+    _afresh(lab, lambda: services.up(lab))
+
+
+def _afresh(lab, start):
     if os.geteuid() != 0:
         raise paths.LabError('network namespaces and BPF need root')
     with lab.lock():
@@ -27,10 +42,7 @@ def up(lab, control_only=False, provider=octavia.XDP,
             _clean(lab)
             lab.make_directories()
         try:
-            control.up(lab, provider, provider_options)
-            if not control_only and importlib.util.find_spec('lab.fabric'):
-                from lab import fabric
-                fabric.up(lab)
+            start()
         except BaseException:
             with progress.step('removing what was started'):
                 _clean(lab)

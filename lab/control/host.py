@@ -21,7 +21,7 @@ def up(lab, provider=octavia.XDP, provider_options=None):
     `provider_options` go into the provider's configuration file.
     """
     with progress.step('making the control host and its network'):
-        _make_network(lab)
+        make_network(lab)
         secret.generate(lab)
         restored = template.restore(lab)
         _configure(lab, provider, provider_options)
@@ -33,7 +33,8 @@ def up(lab, provider=octavia.XDP, provider_options=None):
     cloud.write_openrc(lab)
 
 
-def _make_network(lab):
+def make_network(lab):
+    """Make the control host with the management network."""
     namespaces.create(lab, paths.CONTROL)
     namespaces.bridge(lab, paths.CONTROL, namespaces.MANAGEMENT_BRIDGE)
     prefix = paths.MANAGEMENT_NETWORK.prefixlen
@@ -51,21 +52,21 @@ def _configure(lab, provider, provider_options):
 
 
 def _start_controller(lab):
-    _step('RabbitMQ', rabbitmq.start, lab)
-    _step('Octavia driver-agent', octavia.start_driver_agent, lab)
+    step('RabbitMQ', rabbitmq.start, lab)
+    step('Octavia driver-agent', octavia.start_driver_agent, lab)
 
 
 def _start_apis(lab, restored):
     _start_databases(lab, restored)
     parallel.together(
-        lambda: _step('Keystone', keystone.start, lab),
-        lambda: _step('Neutron', neutron.start, lab),
-        lambda: _step('Octavia API', octavia.start_api, lab))
+        lambda: step('Keystone', keystone.start, lab),
+        lambda: step('Neutron', neutron.start, lab),
+        lambda: step('Octavia API', octavia.start_api, lab))
 
 
 def _start_databases(lab, restored):
     if restored:
-        _step('MariaDB', mariadb.start, lab)
+        step('MariaDB', mariadb.start, lab)
         return
     with progress.step('making empty databases'):
         mariadb.initialise(lab)
@@ -73,7 +74,7 @@ def _start_databases(lab, restored):
         mariadb.create_databases(lab)
         keystone.make_keys(lab)
     parallel.together(*(
-        lambda service=service: _step(
+        lambda service=service: step(
             f"{service.__name__.rpartition('.')[2]}'s tables",
             service.migrate, lab)
         for service in (keystone, neutron, octavia)))
@@ -89,6 +90,7 @@ def _fill(lab):
         mariadb.start(lab)
 
 
-def _step(title, function, lab):
+def step(title, function, lab):
+    """Run a function of the lab as a step of the timeline."""
     with progress.step(title):
         function(lab)

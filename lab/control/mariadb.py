@@ -36,17 +36,25 @@ def initialise(lab):
 
 def create_databases(lab):
     """Make the databases and the user that owns them."""
+    _execute(lab, *(f'CREATE DATABASE {database} CHARACTER SET utf8mb4 '
+                    'COLLATE utf8mb4_general_ci' for database in DATABASES))
+    create_user(lab, DATABASES)
+
+
+def create_user(lab, databases):
+    """Make the user; he owns the databases of these names or patterns."""
     password = secret.password(lab, 'database')
-    statements = [f"CREATE USER 'lab'@'{ADDRESS}' IDENTIFIED BY "
-                  f"'{password}';"]
-    for database in DATABASES:
-        statements.append(f'CREATE DATABASE {database} CHARACTER SET '
-                          'utf8mb4 COLLATE utf8mb4_general_ci;')
-        statements.append(f"GRANT ALL ON {database}.* TO 'lab'@'{ADDRESS}';")
+    _execute(lab,
+             f"CREATE USER 'lab'@'{ADDRESS}' IDENTIFIED BY '{password}'",
+             *(f"GRANT ALL ON `{database}`.* TO 'lab'@'{ADDRESS}'"
+               for database in databases))
+
+
+def _execute(lab, *statements):
     processes.run(
         lab, paths.CONTROL,
         ['mariadb', '--no-defaults', f'--socket={_socket(lab)}'],
-        input='\n'.join(statements))
+        input=''.join(f'{statement};\n' for statement in statements))
 
 
 def start(lab):

@@ -7,13 +7,13 @@ an Erlang machine of their own; without them the broker is up within seconds.
 
 from lab import paths
 from lab import processes
+from lab.control import mariadb
 from lab.control import secret
 
 NAME = 'rabbitmq'
 PORT = 5672
 USER = 'lab'
 SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
-STARTED = 'Server startup complete'
 
 
 def url(lab):
@@ -49,8 +49,9 @@ def start(lab):
         'RABBITMQ_ENABLED_PLUGINS_FILE': plugins,
         # The script becomes the Erlang machine instead of its parent.
         'RUNNING_UNDER_SYSTEMD': 'true',
-    }, ready=lambda: _started(lab))
+    }, ready=lambda: listening(lab))
 
 
-def _started(lab):
-    return STARTED in (lab.logs / f'{NAME}.log').read_text(errors='replace')
+def listening(lab):
+    """Whether the broker takes connections, its very last step."""
+    return mariadb.listening(lab, paths.CONTROL_ADDRESS, PORT)

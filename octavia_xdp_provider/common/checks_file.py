@@ -5,18 +5,18 @@ The format is described by ``contracts/checks.schema.json``; see
 ``doc/source/contributor/checks-file.rst``.
 """
 
+from collections.abc import Iterable
+from collections.abc import Mapping
 import contextlib
 import dataclasses
 import hashlib
+from importlib import resources
 import ipaddress
 import json
 import os
 import pathlib
 import tempfile
 import time
-from collections.abc import Iterable
-from collections.abc import Mapping
-from importlib import resources
 from typing import Any
 
 import jsonschema

@@ -7,17 +7,17 @@ file holds no offset and no size. See ``doc/source/contributor/
 result-queue.rst`` for the hand-off between the two sides.
 """
 
+from collections.abc import Iterable
+from collections.abc import Sequence
 import contextlib
 import dataclasses
 import enum
+from importlib import resources
 import json
 import os
 import pathlib
 import re
 import struct
-from collections.abc import Iterable
-from collections.abc import Sequence
-from importlib import resources
 from typing import Any
 from typing import NamedTuple
 

@@ -45,7 +45,7 @@ class LoadBalancer(Base):
     failed_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     removed = sa.Column(Document, nullable=False, default='[]')
     deleted = sa.Column(sa.Boolean, nullable=False, default=False)
-    changed_at = sa.Column(sa.Float(53), nullable=False)
+    changed_at = sa.Column(sa.Double(), nullable=False)
 
 
 class Pool(Base):
@@ -68,7 +68,7 @@ class Node(Base):
 
     __tablename__ = 'nodes'
     host = sa.Column(sa.String(255), primary_key=True)
-    last_seen = sa.Column(sa.Float(53), nullable=False)
+    last_seen = sa.Column(sa.Double(), nullable=False)
     in_service = sa.Column(sa.Boolean, nullable=False, default=True)
     state = sa.Column(Document, nullable=False, default='{}')
 

@@ -32,8 +32,9 @@ class TestBadInput(base.LabTestCase):
 
     def refused(self, option, function, *arguments, **more):
         before = self.state()
-        error = self.assertRaises(exceptions.HttpException,
-                                  function, *arguments, **more)
+        with self.assertRaises(exceptions.HttpException) as caught:
+            function(*arguments, **more)
+        error = caught.exception
         self.assertIn(error.status_code, (400, 501), error)
         self.assertIn(option, str(error.details))
         self.assertEqual(before, self.state())

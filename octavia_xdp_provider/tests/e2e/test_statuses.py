@@ -138,7 +138,7 @@ class TestStatuses(base.LabTestCase):
     def start_rabbitmq(self):
         self.sleep(2)
         processes.restart(self.lab, rabbitmq.NAME, ready=lambda: (
-            rabbitmq.started(self.lab)))
+            rabbitmq.listening(self.lab)))
 
     def test_no_controller(self):
         """A refusal in bounded time, and nothing changed; then it works."""
@@ -148,10 +148,9 @@ class TestStatuses(base.LabTestCase):
         self.addCleanup(os.kill, supervisor, signal.SIGCONT)
         os.kill(controller, signal.SIGKILL)
         stored = self.stored()
-        error = self.assertRaises(
-            exceptions.HttpException, self.sdk.update_member,
-            made['member1'], pool, weight=9)
-        self.assertIn('did not answer', str(error))
+        with self.assertRaises(exceptions.HttpException) as caught:
+            self.sdk.update_member(made['member1'], pool, weight=9)
+        self.assertIn('did not answer', str(caught.exception.details))
         os.kill(supervisor, signal.SIGCONT)
         self.wait('a new controller', lambda: (
             self.controller_pid() not in (None, controller)))

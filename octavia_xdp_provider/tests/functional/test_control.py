@@ -12,10 +12,12 @@ import time
 from unittest import mock
 import uuid
 
+import fixtures
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import octavia
 from octavia_xdp_provider.controller import service
@@ -91,10 +93,9 @@ class TestControl(base.TestCase):
                                   lambda conf: self.octavia)
         patch.start()
         self.addCleanup(patch.stop)
-        patch = mock.patch.object(
-            gateway.options, 'load', lambda: self.configure(self.text))
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.useFixture(fixtures.EnvironmentVariable(
+            options.CONFIG_ENVIRONMENT_VARIABLE,
+            self.conf.default_config_files[0]))
         patch = mock.patch.object(gateway.Gateway, '_instance', None)
         patch.start()
         self.addCleanup(patch.stop)

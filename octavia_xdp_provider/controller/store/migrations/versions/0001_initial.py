@@ -27,7 +27,7 @@ def upgrade():
         sa.Column('failed_generation', sa.BigInteger, nullable=False),
         sa.Column('removed', DOCUMENT, nullable=False),
         sa.Column('deleted', sa.Boolean, nullable=False),
-        sa.Column('changed_at', sa.Float(53), nullable=False))
+        sa.Column('changed_at', sa.Double(), nullable=False))
     op.create_table(
         'pools',
         sa.Column('id', sa.String(36), primary_key=True),
@@ -37,7 +37,7 @@ def upgrade():
     op.create_table(
         'nodes',
         sa.Column('host', sa.String(255), primary_key=True),
-        sa.Column('last_seen', sa.Float(53), nullable=False),
+        sa.Column('last_seen', sa.Double(), nullable=False),
         sa.Column('in_service', sa.Boolean, nullable=False),
         sa.Column('state', DOCUMENT, nullable=False))
     op.create_table(
