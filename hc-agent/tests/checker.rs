@@ -8,160 +8,18 @@ mod common;
 use std::fs;
 use std::io::Write;
 use std::net::SocketAddr;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
+use common::node::{Node, PROGRAM, now, pause};
 use common::{FINE, Habit, Server};
-use octavia_xdp_hc::key::Key;
 use octavia_xdp_hc::queue::directory::{delta_name, read_snapshot};
-use octavia_xdp_hc::queue::format::{Kind, QueueFile, Reason, Record, decode, encode};
+use octavia_xdp_hc::queue::format::{Kind, Reason, Record, encode};
 use octavia_xdp_hc::state::State;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::{Value, json};
-use tempfile::TempDir;
-
-const PROGRAM: &str = env!("CARGO_BIN_EXE_octavia-xdp-hc");
-/// Far more than anything here takes.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn pause(time: Duration) {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "a test waits for another process"
-    )]
-    std::thread::sleep(time);
-}
-
-fn now() -> Instant {
-    #[expect(clippy::disallowed_methods, reason = "real time is what is measured")]
-    Instant::now()
-}
-
-struct Node {
-    folder: TempDir,
-    /// The queue as this process sees it.
-    queue: PathBuf,
-    child: Option<Child>,
-}
-
-impl Node {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let queue = folder.path().join("queue");
-        fs::create_dir(&queue).unwrap();
-        let child = None;
-        Self {
-            folder,
-            queue,
-            child,
-        }
-    }
-
-    fn checks_file(&self) -> PathBuf {
-        self.folder.path().join("checks.json")
-    }
-
-    fn write(&self, checks: &[Value]) {
-        let text = json!({"version": 1, "checks": checks}).to_string();
-        let temporary = self.folder.path().join(".tmp-checks");
-        fs::write(&temporary, text).unwrap();
-        fs::rename(temporary, self.checks_file()).unwrap();
-    }
-
-    fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
-    }
-
-    fn launch(&mut self, program: &mut Command) {
-        let log = fs::File::options()
-            .create(true)
-            .append(true)
-            .open(self.folder.path().join("log"))
-            .unwrap();
-        let child = program
-            .args(["run", "--checks"])
-            .arg(self.checks_file())
-            .arg("--queue")
-            .arg(self.folder.path().join("queue"))
-            .stderr(log)
-            .stdin(Stdio::null())
-            .spawn()
-            .unwrap();
-        self.child = Some(child);
-    }
-
-    fn start(&mut self) {
-        self.launch(&mut Command::new(PROGRAM));
-    }
-
-    fn signal(&self, signal: Signal) {
-        let id = self.child.as_ref().unwrap().id();
-        let pid = Pid::from_raw(id.try_into().unwrap()).unwrap();
-        kill_process(pid, signal).unwrap();
-    }
-
-    fn kill(&mut self) {
-        let mut child = self.child.take().unwrap();
-        child.kill().unwrap();
-        child.wait().unwrap();
-    }
-
-    fn terminate(&mut self) {
-        self.signal(Signal::TERM);
-        let status = self.child.take().unwrap().wait().unwrap();
-        assert!(status.success(), "{status}: {}", self.log());
-    }
-
-    fn snapshot(&self) -> Option<QueueFile> {
-        read_snapshot(&self.queue).ok()?.ok()
-    }
-
-    fn record(&self, key: &str) -> Option<Record> {
-        let key: Key = key.parse().unwrap();
-        let records = self.snapshot()?.records;
-        records.into_iter().find(|record| record.key == key)
-    }
-
-    fn state(&self, key: &str) -> Option<(State, bool)> {
-        self.record(key).map(|r| (r.state, r.verified))
-    }
-
-    fn deltas(&self) -> Vec<QueueFile> {
-        let mut names: Vec<_> = fs::read_dir(&self.queue)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|e| e == "delta"))
-            .collect();
-        names.sort();
-        names
-            .iter()
-            .map(|path| decode(&fs::read(path).unwrap()).unwrap())
-            .collect()
-    }
-
-    fn wait(&self, what: &str, done: impl Fn() -> bool) {
-        let end = now() + PATIENCE;
-        while !done() {
-            assert!(now() < end, "no {what}\n{}", self.log());
-            pause(Duration::from_millis(10));
-        }
-    }
-
-    fn wait_state(&self, key: &str, state: State) {
-        self.wait(&format!("{state:?} of {key}"), || {
-            self.state(key) == Some((state, true))
-        });
-    }
-}
-
-impl Drop for Node {
-    fn drop(&mut self) {
-        if self.child.is_some() {
-            self.kill();
-        }
-    }
-}
 
 const A: &str = "000000000000000a";
 const B: &str = "000000000000000b";
@@ -328,10 +186,7 @@ fn a_reload_touches_what_differs_only() {
 
     node.write(&[slow.clone(), tcp(B, other.address, 2)]);
     node.wait_state(B, State::Up);
-    assert_eq!(
-        kept.connections.load(std::sync::atomic::Ordering::Relaxed),
-        1
-    );
+    assert_eq!(kept.connections.load(Ordering::Relaxed), 1);
 
     // A bad file changes nothing, and the log says which field is bad.
     let mut bad = tcp(B, other.address, 2);

@@ -8,14 +8,13 @@ belong in a directory on a tmpfs: a node that was rebooted must announce
 nothing before its datapath is loaded.
 """
 
-import contextlib
 import dataclasses
 import fcntl
 import ipaddress
 import json
-import os
 import pathlib
-import tempfile
+
+from octavia_xdp_provider.common import files
 
 VERSION = 1
 
@@ -113,12 +112,7 @@ class Announcements:
         """
         checked = {self.check(prefix): _next_hop(hop)
                    for prefix, hop in wanted.items()}
-        data = encode(checked)
-        with contextlib.suppress(FileNotFoundError):
-            if self._path.read_bytes() == data:
-                return False
-        replace(self._path, data)
-        return True
+        return files.replace(self._path, encode(checked))
 
     def wanted(self):
         """What the file asks for; nothing if there is no usable file."""
@@ -168,24 +162,6 @@ def decode(data):
                 for entry in document['announcements']}
     except (KeyError, TypeError, ValueError) as error:
         raise AnnouncementError(f'not announcements: {error!r}') from error
-
-
-def replace(path, data, mode=0o644):
-    """Replace a file as a whole; a reader sees the old one or the new one."""
-    path = pathlib.Path(path)
-    handle, temporary = tempfile.mkstemp(
-        prefix=f'.{path.name}-', dir=path.parent)
-    try:
-        with os.fdopen(handle, 'wb') as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
 
 
 def _next_hop(hop):

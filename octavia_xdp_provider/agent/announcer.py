@@ -26,6 +26,7 @@ import inotify_simple
 
 from octavia_xdp_provider.agent import announcements
 from octavia_xdp_provider.agent import exabgp_api
+from octavia_xdp_provider.common import files
 
 LOG = logging.getLogger(__name__)
 
@@ -262,7 +263,7 @@ class Announcer:
         if data == self._status:
             return
         try:
-            announcements.replace(self._status_file, data)
+            files.replace(self._status_file, data)
         except OSError as error:
             LOG.error('cannot report: %s', error)
         else:

@@ -20,6 +20,7 @@ from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import uplink
+from octavia_xdp_provider.common import files
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 
@@ -69,6 +70,7 @@ class Agent:
         self._outcome = None
         self._uplink_state = None
         self._reported_members = None
+        self._complained = False
         transport = rpc.transport(conf)
         self._controller = rpc.NodesClient(transport)
         self._server = rpc.server(transport, rpc.NODE_TOPIC, conf.host,
@@ -147,7 +149,7 @@ class Agent:
             return None
 
     def _save_wanted(self, wanted):
-        announcements.replace(self._files.wanted, json.dumps(
+        files.replace(self._files.wanted, json.dumps(
             {'as_of': wanted.as_of,
              'load_balancers': wanted.load_balancers}).encode(), mode=0o600)
 
@@ -224,11 +226,18 @@ class Agent:
                 load_balancers[key] = (generation, answer['documents'][key])
             else:
                 load_balancers[key] = known[key]
+        as_of = answer['as_of']
+        if self._wanted is not None and as_of < self._wanted.as_of:
+            # An empty or older database: it may add and change, but what
+            # it does not know is not taken as removed.
+            self._complain_of_older_database(as_of)
+            load_balancers = {**known, **load_balancers}
+            as_of = self._wanted.as_of
         if self._wanted and load_balancers == known:
             # The same dictionary tells that nothing is to be done.
-            self._wanted = reconcile.Wanted(answer['as_of'], known)
+            self._wanted = reconcile.Wanted(as_of, known)
             return
-        wanted = reconcile.Wanted(answer['as_of'], load_balancers)
+        wanted = reconcile.Wanted(as_of, load_balancers)
         self._save_wanted(wanted)
         self._wanted = wanted
         self._work.set()
@@ -236,6 +245,16 @@ class Agent:
             self._done.wait_for(
                 lambda: self._stop.is_set() or self._made_true(wanted),
                 timeout=10.0)
+
+    def _complain_of_older_database(self, as_of):
+        if not self._complained:
+            LOG.error(
+                'The controller\'s database is older (%s) than what it told '
+                'before (%s). Nothing is removed from this node until it has '
+                'caught up; to accept it as it is, stop the agent, delete '
+                '%s and start it.', as_of, self._wanted.as_of,
+                self._files.wanted)
+        self._complained = True
 
     def _made_true(self, wanted):
         return (self._outcome is not None and wanted is not None

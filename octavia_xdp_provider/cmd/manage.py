@@ -119,7 +119,8 @@ def _parser():
     node = topic('node', 'LB nodes')
     action(node, 'list', node_list, node_list.__doc__, listing=True)
     action(node, 'disable', _node_service(False),
-           'Take a node out of service: its VIPs move to other nodes.',
+           'Take a node out of service: its VIPs move to other nodes in '
+           'service, and stay while there are too few of those.',
            host=True)
     action(node, 'enable', _node_service(True),
            'Put a node back into service.', host=True)

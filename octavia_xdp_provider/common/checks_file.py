@@ -7,25 +7,19 @@ The format is described by ``contracts/checks.schema.json``; see
 
 from collections.abc import Iterable
 from collections.abc import Mapping
-import contextlib
 import dataclasses
 import hashlib
 from importlib import resources
 import ipaddress
 import json
 import os
-import pathlib
-import tempfile
-import time
 from typing import Any
 
 import jsonschema
 
-VERSION = 1
+from octavia_xdp_provider.common import files
 
-# A temporary file that a killed writer left behind is removed by a later
-# write once it is this old, in seconds.
-_STALE_AFTER = 60
+VERSION = 1
 
 SCHEMA: dict[str, Any] = json.loads(
     resources.files('octavia_xdp_provider.common')
@@ -160,32 +154,9 @@ def write(
     :returns: False if the file had this content already and was left alone.
     :raises ChecksFileError: if the health checker would refuse it.
     """
-    place = pathlib.Path(path)
     document = build_document(checks)
     data = (json.dumps(document, separators=(',', ':')) + '\n').encode()
-    with contextlib.suppress(OSError):
-        if place.read_bytes() == data:
-            return False
-    prefix = f'.tmp-{place.name}-'
-    _remove_stale(place.parent, prefix)
-    handle, temporary = tempfile.mkstemp(prefix=prefix, dir=place.parent)
-    try:
-        with os.fdopen(handle, 'wb') as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(temporary, place)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
-    folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-    return True
+    return files.replace(path, data, mode)
 
 
 def _spell(path: Iterable[str | int]) -> str:
@@ -214,11 +185,3 @@ def _check_codes(where: str, ranges: list[list[int]]) -> None:
             raise ChecksFileError(
                 f'{where}.http.expected_codes[{i}]: {first} is above {last}'
             )
-
-
-def _remove_stale(folder: pathlib.Path, prefix: str) -> None:
-    now = time.time()
-    for old in folder.glob(f'{prefix}*'):
-        with contextlib.suppress(OSError):
-            if now - old.stat().st_mtime > _STALE_AFTER:
-                old.unlink()

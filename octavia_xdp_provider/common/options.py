@@ -167,8 +167,9 @@ def list_options():
     """Entry point of ``oslo.config.opts``, for the generated sample."""
     options = [(group, copy.deepcopy(opts))
                for group, opts in GROUPS.items()]
-    options.append(('database', copy.deepcopy(db_options.database_opts)))
-    return options
+    database = copy.deepcopy(db_options.database_opts)
+    cfg.set_defaults(database, connection=DEFAULT_DATABASE)
+    return options + [('database', database)]
 
 
 def networks(conf, group, name):

@@ -8,6 +8,7 @@ starts it again whenever it ends, until octavia-driver-agent stops.
 """
 
 import ctypes
+import os
 import signal
 import subprocess
 import sys
@@ -28,13 +29,20 @@ PR_SET_PDEATHSIG = 1
 
 
 def _die_with_parent():
-    """The controller must not outlive its supervisor: a second one would
-    be started beside it."""
+    """End this process when its parent does, however that dies.
+
+    Neither the controller may outlive its supervisor nor the supervisor
+    octavia-driver-agent: a second one would be started beside it.
+    """
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def xdp_provider_agent(exit_event):
     """Entry point of ``octavia.driver_agent.provider_agents``."""
+    parent = os.getppid()
+    _die_with_parent()
+    if os.getppid() != parent:
+        return
     delay = RESTART_DELAY
     while not exit_event.is_set():
         started = time.monotonic()

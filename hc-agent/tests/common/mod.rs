@@ -7,6 +7,8 @@
     reason = "threads of tests may sleep and block"
 )]
 
+pub(crate) mod node;
+
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files by which processes hand state to each other."""
+
+import contextlib
+import os
+import pathlib
+import tempfile
+import time
+
+# Seconds after which a temporary file is the leftover of a killed writer.
+_STALE_AFTER = 60
+
+
+def replace(path, data, mode=0o644):
+    """Replace a file as a whole.
+
+    A reader sees the old content or the new one, also after a power cut.
+
+    :param data: bytes.
+    :returns: False if the file had this content already and was left alone.
+    """
+    path = pathlib.Path(path)
+    with contextlib.suppress(OSError):
+        if path.read_bytes() == data:
+            return False
+    prefix = f'.tmp-{path.name}-'
+    _remove_stale(path.parent, prefix)
+    handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
+    try:
+        with os.fdopen(handle, 'wb') as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+    return True
+
+
+def _remove_stale(folder, prefix):
+    now = time.time()
+    for old in folder.glob(f'{prefix}*'):
+        with contextlib.suppress(OSError):
+            if now - old.stat().st_mtime > _STALE_AFTER:
+                old.unlink()
