@@ -47,6 +47,7 @@ def configure(lab, provider=XDP):
         'keystone_authtoken': keystone.token_options(lab, 'octavia'),
         'service_auth': user,
         'neutron': user,
+        'certificates': {'cert_manager': 'noop_cert_manager'},
         'controller_worker': {
             'network_driver': 'allowed_address_pairs_driver',
             'compute_driver': 'compute_noop_driver',

@@ -11,6 +11,7 @@ import ipaddress
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import spec
 
 
@@ -39,26 +40,6 @@ class Plan:
     monitored: dict
 
 
-def expected_codes(text):
-    """``"200"``, ``"200,202"``, ``"200-204"`` or a mixture as ranges.
-
-    :raises Refused: it is none of these.
-    """
-    ranges = []
-    for part in str(text).split(','):
-        first, _, last = part.strip().partition('-')
-        try:
-            low, high = int(first), int(last or first)
-        except ValueError:
-            low, high = 1, 0
-        if not 100 <= low <= high <= 599:
-            raise errors.Refused(
-                'expected_codes', f'{text!r} is not a code, a list or a '
-                'range of HTTP status codes', 'use for example 200,202-204')
-        ranges.append((low, high))
-    return tuple(ranges)
-
-
 def check(monitor, member):
     """The check of a member that its pool's health monitor asks for."""
     http = None
@@ -67,7 +48,8 @@ def check(monitor, member):
             method=monitor['http_method'], path=monitor['url_path'],
             version=f'{float(monitor["http_version"]):.1f}',
             host=monitor['domain_name'],
-            expected_codes=expected_codes(monitor['expected_codes']))
+            expected_codes=expected_codes.parse(
+                monitor['expected_codes']))
     return checks_file.Check(
         type=monitor['type'].lower(),
         address=member['monitor_address'] or member['address'],
@@ -92,6 +74,7 @@ def plan(document, limits):
     """What a load balancer needs on this node.
 
     :raises Refused: the node must not do it.
+    :raises ValueError: a field cannot be read.
     """
     vip = document['vip_address']
     address = ipaddress.ip_address(vip)

@@ -10,6 +10,7 @@ import dataclasses
 import ipaddress
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import translate
 
 L4_ONLY = ('this provider forwards packets and does not terminate '
@@ -102,6 +103,24 @@ def http_version(value, limits):
     if value is None or float(value) in (1.0, 1.1):
         return None
     return f'the value {value} is not supported', 'use 1.0 or 1.1'
+
+
+def seconds(value, limits):
+    """A probe needs time, and time between two of it."""
+    if value is None or value >= 1:
+        return None
+    return f'the value {value} is not supported', 'use at least 1 second'
+
+
+def codes(value, limits):
+    if value is None:
+        return None
+    try:
+        expected_codes.parse(value)
+    except ValueError:
+        return (f'the value {value!r} is not a code, a list or a range of '
+                'HTTP status codes', 'use for example 200,202-204')
+    return None
 
 
 def flavor(value, limits):
@@ -217,9 +236,10 @@ SUPPORT = {
     'healthmonitor': {
         'healthmonitor_id': Done(), 'pool_id': Done(), 'project_id': Done(),
         'name': Done(), 'admin_state_up': Done(),
-        'type': Done(one_of('TCP', 'HTTP')), 'delay': Done(),
-        'timeout': Done(), 'max_retries': Done(), 'max_retries_down': Done(),
-        'http_method': Done(), 'url_path': Done(), 'expected_codes': Done(),
+        'type': Done(one_of('TCP', 'HTTP')), 'delay': Done(seconds),
+        'timeout': Done(seconds), 'max_retries': Done(),
+        'max_retries_down': Done(), 'http_method': Done(),
+        'url_path': Done(), 'expected_codes': Done(codes),
         'http_version': Done(http_version), 'domain_name': Done(),
     },
 }
@@ -232,14 +252,18 @@ def check(kind, provider_object, limits):
     :param provider_object: data model object or dictionary of Octavia.
     :raises Refused: names the first option that cannot be done.
     """
-    for name, value in translate.attributes(provider_object).items():
-        rule = SUPPORT[kind].get(name)
-        if rule is None:
-            if value in Refuse.unless:
-                continue
+    given = translate.attributes(provider_object)
+    for name, value in given.items():
+        if name not in SUPPORT[kind] and value not in Refuse.unless:
             raise errors.Refused(
                 name, f'this provider does not know it for a {kind}',
                 'leave it out')
+    # In the table's order: what a user gives comes before what Octavia
+    # derives from it.
+    for name, rule in SUPPORT[kind].items():
+        if name not in given:
+            continue
+        value = given[name]
         if isinstance(rule, Refuse):
             if value not in rule.unless:
                 raise errors.Refused(name, rule.why, rule.instead)

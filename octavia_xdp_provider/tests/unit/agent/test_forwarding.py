@@ -85,18 +85,3 @@ class TestPlan(base.TestCase):
             self.document.update(change)
             error = self.assertRaises(errors.Refused, self.plan)
             self.assertEqual(option, error.option)
-
-
-class TestExpectedCodes(base.TestCase):
-
-    def test_all_forms(self):
-        for text, ranges in (('200', ((200, 200),)),
-                             ('200,202', ((200, 200), (202, 202))),
-                             ('200-204', ((200, 204),)),
-                             ('200, 301-302', ((200, 200), (301, 302)))):
-            self.assertEqual(ranges, forwarding.expected_codes(text))
-
-    def test_nonsense_is_refused(self):
-        for text in ('', 'abc', '204-200', '99', '200;201', '600'):
-            self.assertRaises(errors.Refused, forwarding.expected_codes,
-                              text)
