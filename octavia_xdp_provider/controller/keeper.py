@@ -9,9 +9,11 @@ started again it finds the same thing to do.
 Octavia calls the driver inside an open transaction. A status that comes
 before its commit finds no row of a new object, or is overwritten when the
 transaction ends. So (1) a generation is told only when Octavia's committed
-tree holds every object of it, and (2) statuses are sent twice: the first
-sending waits in the database for the row of the load balancer, which the
-open transaction has locked, the second one comes after its commit.
+tree holds every object of it, and (2) before the provisioning statuses goes
+a message with the load balancer's operating status alone: it waits in the
+database for the row that the open transaction has locked. Octavia accepts
+no further change until the load balancer is ACTIVE again, which a message
+sets last, so that no status of a generation meets the next one.
 """
 
 import threading
@@ -135,8 +137,7 @@ class Keeper:
         if not self._committed(balancer):
             return False
         removed = [item[:2] for item in balancer.removed]
-        self._send_twice(balancer,
-                         status.message(operating, lib.ACTIVE, removed))
+        self._send(balancer, status.message(operating, lib.ACTIVE, removed))
         self._store.told(balancer.id, balancer.generation)
         self._sent[balancer.id] = operating
         self._resynced[balancer.id] = time.monotonic()
@@ -152,20 +153,23 @@ class Keeper:
             {**operating, **{item[:2]: lib.ERROR
                              for item in balancer.removed},
              ('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
-        self._send_twice(balancer, message)
+        self._send(balancer, message)
         self._store.told(balancer.id, balancer.generation, failed=True)
         LOG.error('Load balancer %s: no live node has confirmed generation '
                   '%s within %s s; it is in ERROR until one does.',
                   balancer.id, balancer.generation,
                   self._conf.controller.status_timeout)
 
-    def _send_twice(self, balancer, message):
+    def _send(self, balancer, message):
+        """Set provisioning statuses once Octavia's transaction has ended."""
+        self._octavia.set_statuses(status.message(
+            {('loadbalancer', balancer.id): lib.OFFLINE
+             if balancer.deleted else self._operating(balancer)}))
         self._octavia.set_statuses(message)
-        # A newer generation will be told anyway, and must not look ACTIVE
-        # before it is.
-        latest = self._store.load_balancer(balancer.id)
-        if latest and latest.generation == balancer.generation:
-            self._octavia.set_statuses(message)
+
+    def _operating(self, balancer):
+        sent = self._sent.get(balancer.id, {})
+        return sent.get(('loadbalancer', balancer.id), lib.OFFLINE)
 
     def _committed(self, balancer):
         """Whether Octavia holds every object of the document.
@@ -194,12 +198,12 @@ class Keeper:
             removed = {item[:2] for item in balancer.removed}
             removed |= spec.objects(balancer.document)
             message = status.message({}, removed=sorted(removed))
-            self._octavia.set_statuses(message)
+            self._send(balancer, message)
         elif (self._age(balancer) > self._conf.controller.status_timeout
               and balancer.failed_generation < balancer.generation):
             message = status.message(
                 {('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
-            self._send_twice(balancer, message)
+            self._send(balancer, message)
             self._store.told(balancer.id, balancer.generation, failed=True)
             LOG.error('Load balancer %s: nodes %s have not removed it '
                       'within %s s.', balancer.id,

@@ -66,11 +66,14 @@ class TestKeeper(store_base.StoreTestCase):
             self.assertEqual('ACTIVE', self.provisioning(key))
             self.assertEqual('ONLINE', self.octavia.operating(key))
 
-    def test_statuses_of_a_generation_are_sent_twice(self):
+    def test_octavias_transaction_is_waited_for_first(self):
         self.report('a', 'b')
         self.keeper.step()
-        self.assertEqual(2, len(self.octavia.messages))
-        self.assertEqual(*self.octavia.messages)
+        first, second = self.octavia.messages
+        self.assertEqual({'loadbalancers': [
+            {'id': 'lb', 'operating_status': 'OFFLINE'}]}, first)
+        self.assertEqual('ACTIVE', second['loadbalancers'][0][
+            'provisioning_status'])
 
     def test_not_before_octavia_has_committed(self):
         del self.octavia.documents['lb']
