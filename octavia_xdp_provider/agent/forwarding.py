@@ -29,6 +29,7 @@ class Plan:
     """What one load balancer needs on a node.
 
     ``services``: datapath.Key → tuple of datapath.Member.
+    ``listeners``: listener id → datapath.Key.
     ``checks``: list of checks_file.Check.
     ``monitored``: member id → (datapath.Key, address), of the members whose
     health is checked.
@@ -36,6 +37,7 @@ class Plan:
 
     vip: str
     services: dict
+    listeners: dict
     checks: list
     monitored: dict
 
@@ -82,21 +84,22 @@ def plan(document, limits):
         raise errors.Refused(
             'vip_address', f'{vip} is outside [vip] allowed_networks of '
             'this node', 'configure all nodes and the API alike')
-    result = Plan(vip, {}, [], {})
+    result = Plan(vip, {}, {}, [], {})
     if not document['admin_state_up']:
         return result
-    for listener in document['listeners'].values():
+    for listener_id, listener in document['listeners'].items():
         if not listener['admin_state_up']:
             continue
+        key = datapath.Key(vip, listener['protocol'],
+                           listener['protocol_port'])
         for pool in spec.pools_of(document, listener):
             if pool['admin_state_up']:
-                _plan_service(result, listener, pool, limits)
+                _plan_service(result, key, pool, limits)
+                result.listeners[listener_id] = key
     return result
 
 
-def _plan_service(result, listener, pool, limits):
-    key = datapath.Key(result.vip, listener['protocol'],
-                       listener['protocol_port'])
+def _plan_service(result, key, pool, limits):
     monitor = pool['healthmonitor']
     members = []
     for member_id, member in pool['members'].items():

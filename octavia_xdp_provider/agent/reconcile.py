@@ -187,6 +187,21 @@ class Reconciler:
                 mine[member_id] = _state(states[key].get(address))
         return result
 
+    def counters(self, outcome):
+        """What each listener has taken since its service was created.
+
+        :returns: load balancer id → {listener id: {"bytes", "flows"}}.
+        """
+        by_key = {service.key: service.counters
+                  for service in self._datapath.services()}
+        return {
+            load_balancer_id: {
+                listener_id: {'bytes': by_key[key].bytes,
+                              'flows': by_key[key].flows}
+                for listener_id, key in plan.listeners.items()
+                if key in by_key}
+            for load_balancer_id, plan in outcome.plans.items()}
+
     def _members(self, key):
         try:
             return self._datapath.members(key)

@@ -273,6 +273,7 @@ class Agent:
             'as_of': as_of,
             'synced': outcome.synced,
             'members': self._reconciler.members(outcome),
+            'counters': self._reconciler.counters(outcome),
             'state': self._state()})
 
     def _state(self):

@@ -89,6 +89,10 @@ controller_opts = [
                help='Seconds between two comparisons of every load balancer '
                     'with Octavia and repeated statuses, which heal '
                     'whatever was lost in between.'),
+    cfg.IntOpt('statistics_interval',
+               default=10, min=1,
+               help='Seconds between two tellings of listener statistics to '
+                    'Octavia.'),
     cfg.StrOpt('status_socket',
                default='/var/run/octavia/status.sock',
                help='Unix socket of octavia-driver-agent for statuses.'),

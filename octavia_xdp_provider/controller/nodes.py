@@ -67,8 +67,9 @@ class NodesEndpoint:
 
         :param report: ``{"as_of": n, "synced": {id: {"generation": n,
             "error": text or None}}, "members": {id: {member id: "up" |
-            "down" | "unknown"}}, "state": {…}}``; ``as_of`` of the fetch
-            that the report is based on, ``state`` is the node's word about
+            "down" | "unknown"}}, "counters": {id: {listener id: {"bytes":
+            n, "flows": n}}}, "state": {…}}``; ``as_of`` of the fetch that
+            the report is based on, ``state`` is the node's word about
             itself for the operator.
         """
         if self._store.seen(host, report['state']):
@@ -76,6 +77,7 @@ class NodesEndpoint:
             self._node_appeared()
         touched = self._store.report(host, report['as_of'], report['synced'])
         touched |= self._health.update(host, report['members'])
+        self._store.count(host, report['counters'])
         for load_balancer_id, synced in report['synced'].items():
             if synced['error'] and load_balancer_id in touched:
                 LOG.error('Node %s cannot do load balancer %s: %s', host,

@@ -59,3 +59,21 @@ class Octavia:
         except exceptions.UpdateStatusError as error:
             raise OctaviaUnavailable(
                 f'octavia-driver-agent: {error.fault_string}') from error
+
+    def set_statistics(self, statistics):
+        """Set listener statistics.
+
+        :param statistics: listener id → (bytes in, connections). The
+            members answer clients directly and no connection is tracked,
+            so that what goes out and what is open now is not known: 0.
+        :raises OctaviaUnavailable: they were not set.
+        """
+        try:
+            self._library.update_listener_statistics({'listeners': [
+                {'id': key, 'active_connections': 0, 'bytes_in': bytes_in,
+                 'bytes_out': 0, 'request_errors': 0,
+                 'total_connections': connections}
+                for key, (bytes_in, connections) in statistics.items()]})
+        except exceptions.UpdateStatisticsError as error:
+            raise OctaviaUnavailable(
+                f'octavia-driver-agent: {error.fault_string}') from error

@@ -11,6 +11,7 @@ from octavia_xdp_provider.controller import keeper
 from octavia_xdp_provider.controller import nodes
 from octavia_xdp_provider.controller import octavia
 from octavia_xdp_provider.controller import placement
+from octavia_xdp_provider.controller import statistics
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 
@@ -28,8 +29,9 @@ class Controller:
         self._health = nodes.Health()
         transport = rpc.transport(conf)
         self._bell = rpc.BellClient(transport)
-        self._keeper = keeper.Keeper(conf, self._store, self._health,
-                                     octavia.Octavia(conf))
+        way = octavia.Octavia(conf)
+        self._keeper = keeper.Keeper(conf, self._store, self._health, way)
+        self._statistics = statistics.Statistics(self._store, way)
         self._place_now = threading.Event()
         self._stop = threading.Event()
         self._server = rpc.server(
@@ -46,9 +48,13 @@ class Controller:
 
     def run(self):
         """Serve until ``stop`` is called."""
-        keeping = threading.Thread(target=self._keeper.run,
-                                   args=(self._stop,), name='keeper')
-        keeping.start()
+        threads = [
+            threading.Thread(target=self._keeper.run, args=(self._stop,),
+                             name='keeper'),
+            threading.Thread(target=self._tell_statistics,
+                             name='statistics')]
+        for thread in threads:
+            thread.start()
         self._server.start()
         LOG.info('Controller %s serves.', self._conf.host)
         while not self._stop.is_set():
@@ -60,8 +66,18 @@ class Controller:
             self._place_now.wait(1.0)
         self._server.stop()
         self._server.wait()
-        keeping.join()
+        for thread in threads:
+            thread.join()
         LOG.info('Controller %s has stopped.', self._conf.host)
+
+    def _tell_statistics(self):
+        interval = self._conf.controller.statistics_interval
+        while not self._stop.wait(interval):
+            try:
+                self._statistics.tell()
+            except Exception:
+                LOG.exception('Listener statistics could not be told and '
+                              'are tried again.')
 
     def _changed(self, load_balancer_id):
         """The wanted state changed: place it, and ring its nodes."""

@@ -88,3 +88,23 @@ class Placement(Base):
     synced_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     error = sa.Column(sa.Text, nullable=True)
     removed_generation = sa.Column(sa.BigInteger, nullable=True)
+
+
+class ListenerCounter(Base):
+    """What a node counted for a listener, made into what never falls.
+
+    ``last_*``: as the node told them last; they start again from 0 when
+    its service is made anew. ``total_*``: all that the node ever counted.
+    """
+
+    __tablename__ = 'listener_counters'
+    listener_id = sa.Column(sa.String(36), primary_key=True)
+    host = sa.Column(sa.String(255), primary_key=True)
+    load_balancer_id = sa.Column(
+        sa.String(36),
+        sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
+        nullable=False, index=True)
+    last_bytes = sa.Column(sa.BigInteger, nullable=False, default=0)
+    last_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
+    total_bytes = sa.Column(sa.BigInteger, nullable=False, default=0)
+    total_flows = sa.Column(sa.BigInteger, nullable=False, default=0)

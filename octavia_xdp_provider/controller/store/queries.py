@@ -154,6 +154,10 @@ class Store:
             removed = json.loads(row.removed)
             removed += [[kind, key, generation]
                         for kind, key in sorted(gone)]
+            session.query(models.ListenerCounter).filter(
+                models.ListenerCounter.listener_id.in_(
+                    [key for kind, key in gone if kind == 'listener'])
+            ).delete()
             row.removed = json.dumps(removed)
             self._set_document(session, row, after, generation)
             return generation
@@ -218,8 +222,9 @@ class Store:
         with self._write() as session:
             row = session.get(models.LoadBalancer, load_balancer_id)
             if row is not None and row.deleted:
-                session.query(models.Pool).filter_by(
-                    load_balancer_id=load_balancer_id).delete()
+                for child in (models.Pool, models.ListenerCounter):
+                    session.query(child).filter_by(
+                        load_balancer_id=load_balancer_id).delete()
                 session.delete(row)
 
     # Reading
@@ -303,6 +308,43 @@ class Store:
                         row.synced_generation, row.error = state
                         touched.add(row.load_balancer_id)
         return touched
+
+    def count(self, host, counters):
+        """Add what a node has counted since its last report.
+
+        :param counters: load balancer id → {listener id: {"bytes": n,
+            "flows": n}}, as read on the node.
+        """
+        with self._write() as session:
+            known = {row.listener_id: row for row in session.query(
+                models.ListenerCounter).filter_by(host=host)}
+            held = {key for key, in session.query(models.LoadBalancer.id)}
+            for load_balancer_id in counters.keys() & held:
+                for key, now in counters[load_balancer_id].items():
+                    row = known.get(key)
+                    if row is None:
+                        row = models.ListenerCounter(
+                            listener_id=key, host=host, last_bytes=0,
+                            last_flows=0, total_bytes=0, total_flows=0,
+                            load_balancer_id=load_balancer_id)
+                        session.add(row)
+                    for name in ('bytes', 'flows'):
+                        last = getattr(row, f'last_{name}')
+                        grown = now[name] - (
+                            last if now[name] >= last else 0)
+                        setattr(row, f'last_{name}', now[name])
+                        setattr(row, f'total_{name}',
+                                getattr(row, f'total_{name}') + grown)
+
+    def statistics(self):
+        """Listener id → (bytes, flows), summed over all nodes."""
+        sums = {}
+        with self._read() as session:
+            for row in session.query(models.ListenerCounter):
+                before = sums.get(row.listener_id, (0, 0))
+                sums[row.listener_id] = (before[0] + row.total_bytes,
+                                         before[1] + row.total_flows)
+        return sums
 
     def place(self, load_balancer_id, add=(), remove=()):
         """Put a load balancer on nodes and take it from others."""

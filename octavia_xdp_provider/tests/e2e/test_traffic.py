@@ -53,6 +53,22 @@ class TestTraffic(base.LabTestCase):
             self.assertNotEqual(vip, inner.source)
             self.assertNotEqual(vip, packet.source)
 
+    def test_statistics(self):
+        balancer, listener, *_ = self.create_web()
+        with capture.at_node(self.lab, 'lb1', 'tcp') as one, \
+                capture.at_node(self.lab, 'lb2', 'tcp') as two:
+            client.requests(self.lab, self.url(balancer), 100)
+        sizes = [int.from_bytes(packet.data[16:18], 'big')
+                 for packet in one.packets + two.packets
+                 if packet.destination == balancer.vip_address]
+
+        def statistics():
+            found = self.sdk.get(
+                f'/lbaas/listeners/{listener.id}/stats').json()['stats']
+            return found['bytes_in'], found['total_connections']
+        self.wait('statistics of both nodes',
+                  lambda: statistics() == (sum(sizes), 100), 40, 0.5)
+
     def test_packets_at_a_member(self):
         balancer, *_ = self.create_web(hosts=['member1'])
         with capture.at_member(self.lab, 'member1', 'ip') as taken:

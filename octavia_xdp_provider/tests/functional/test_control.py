@@ -162,7 +162,7 @@ class TestControl(base.TestCase):
                 'as_of': answer['as_of'], 'synced': {
                     key: {'generation': generation, 'error': None}
                     for key, generation in answer['generations'].items()},
-                'members': {}, 'state': {}})
+                'members': {}, 'counters': {}, 'state': {}})
             return answer
         return work, rung
 

@@ -29,7 +29,8 @@ class FakeDatapath:
         return [datapath.Service(
             key, 0, 13313, len(members),
             sum(state.healthy and state.admin_up for state in members), 1,
-            None) for key, members in sorted(self.held.items())]
+            datapath.Counters(3, 1500, 1))
+            for key, members in sorted(self.held.items())]
 
     def members(self, key):
         return self.held[key]
@@ -222,3 +223,8 @@ class TestReconciler(base.TestCase):
         self.datapath.tell(KEY, False)
         self.assertEqual({'lb': {'m1': 'down', 'm2': 'down'}},
                          self.reconciler.members(outcome))
+
+    def test_counters(self):
+        outcome = self.run_pass(self.document)
+        self.assertEqual({'lb': {'listener': {'bytes': 1500, 'flows': 1}}},
+                         self.reconciler.counters(outcome))

@@ -33,6 +33,7 @@ class FakeOctavia:
         self.documents = {}
         self.statuses = {}
         self.messages = []
+        self.statistics = {}
         self.available = True
 
     def document(self, load_balancer_id):
@@ -50,6 +51,10 @@ class FakeOctavia:
                 if (plural == 'loadbalancers'
                         and entry.get('provisioning_status') == 'DELETED'):
                     self.documents.pop(entry['id'], None)
+
+    def set_statistics(self, statistics):
+        self._check()
+        self.statistics.update(statistics)
 
     def _check(self):
         if not self.available:

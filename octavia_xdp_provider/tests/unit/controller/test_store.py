@@ -136,6 +136,37 @@ class TestStore(store_base.StoreTestCase):
         self.store.seen('a', {})
         self.assertFalse(self.store.nodes()[0].in_service)
 
+    def count(self, host, bytes_in, flows, balancer='lb'):
+        self.store.count(host, {balancer: {'listener': {
+            'bytes': bytes_in, 'flows': flows}}})
+        return self.store.statistics().get('listener')
+
+    def test_counters_are_summed_over_nodes(self):
+        self.store.create(base.document())
+        self.assertEqual((100, 1), self.count('a', 100, 1))
+        self.assertEqual((150, 3), self.count('b', 50, 2))
+        self.assertEqual((270, 4), self.count('a', 220, 2))
+        self.assertEqual((270, 4), self.count('a', 220, 2))
+
+    def test_counters_that_start_again_do_not_fall(self):
+        self.store.create(base.document())
+        self.count('a', 100, 5)
+        self.assertEqual((107, 6), self.count('a', 7, 1))
+        self.assertEqual((109, 7), self.count('a', 9, 2))
+
+    def test_counters_of_what_is_gone(self):
+        self.assertIsNone(self.count('a', 1, 1, 'unknown'))
+        self.store.create(base.document())
+        self.count('a', 1, 1)
+        self.store.change('lb', lambda document: spec.apply(document, {
+            'object': 'listener', 'action': 'delete',
+            'object_id': 'listener'}))
+        self.assertEqual({}, self.store.statistics())
+        self.count('a', 1, 1)
+        self.store.delete('lb')
+        self.store.forget('lb')
+        self.assertEqual({}, self.store.statistics())
+
 
 class TestSchema(store_base.StoreTestCase):
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load balancers, nodes and placements."""
+"""Load balancers, nodes, placements and counters."""
 
 from alembic import op
 import sqlalchemy as sa
@@ -47,3 +47,14 @@ def upgrade():
         sa.Column('synced_generation', sa.BigInteger, nullable=False),
         sa.Column('error', sa.Text, nullable=True),
         sa.Column('removed_generation', sa.BigInteger, nullable=True))
+    op.create_table(
+        'listener_counters',
+        sa.Column('listener_id', sa.String(36), primary_key=True),
+        sa.Column('host', sa.String(255), primary_key=True),
+        sa.Column('load_balancer_id', sa.String(36),
+                  sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
+                  nullable=False, index=True),
+        sa.Column('last_bytes', sa.BigInteger, nullable=False),
+        sa.Column('last_flows', sa.BigInteger, nullable=False),
+        sa.Column('total_bytes', sa.BigInteger, nullable=False),
+        sa.Column('total_flows', sa.BigInteger, nullable=False))
