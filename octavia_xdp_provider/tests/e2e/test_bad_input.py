@@ -5,7 +5,6 @@ from openstack import exceptions
 
 from lab import cloud
 from lab import fabric
-from lab import namespaces
 from lab import paths
 from lab import processes
 from octavia_xdp_provider.tests.e2e import base
@@ -125,15 +124,18 @@ class TestBadInput(base.LabTestCase):
                              max_retries=2, **fields)
 
     def test_load_balancers(self):
-        with namespaces.inside(self.lab, paths.CONTROL):
-            other = cloud.connect(self.lab).network.find_subnet('members-v4')
+        admin = cloud.connect(self.lab, cloud.ADMIN).network
+        other = admin.find_subnet('members-v4')
+        second = admin.create_subnet(
+            name=self.unique('second'), ip_version=4, cidr='198.18.99.0/24',
+            network_id=admin.find_network('vips').id)
+        self.addCleanup(admin.delete_subnet, second)
         self.refused('vip_address', self.sdk.create_load_balancer,
                      name='bad', provider='xdp', vip_subnet_id=other.id)
         self.refused(
             'additional_vips', self.sdk.create_load_balancer, name='bad',
             provider='xdp', vip_subnet_id=self.subnet('vips-v4'),
-            additional_vips=[{'subnet_id': self.subnet('vips-v4'),
-                              'ip_address': '203.0.113.250'}])
+            additional_vips=[{'subnet_id': second.id}])
 
     def test_updates(self):
         member = self.made['member1']

@@ -51,7 +51,6 @@ class TestHealth(base.LabTestCase):
                 load.answers.count['member2']), interval=0.02)
             took = time.monotonic() - started
         self.assertLess(took, base.UP_LIMIT + 1)
-        self.assertEqual([], load.answers.failures)
         self.wait('ONLINE of all', lambda: set(
             self.statuses(pool, made).values()) == {'ONLINE'})
         self.wait('ONLINE of the load balancer', lambda: (

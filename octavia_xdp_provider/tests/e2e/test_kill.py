@@ -14,6 +14,8 @@ from lab.fabric import nodes
 from octavia_xdp_provider.tests.e2e import base
 from octavia_xdp_provider.tests.unit import maglev_model
 
+UPDATED_PORT = 8080
+
 
 class Updates(threading.Thread):
     """Changes members' weights one after the other, until told to stop."""
@@ -60,7 +62,22 @@ class TestKill(base.LabTestCase):
 
     def setUp(self):
         super().setUp()
-        self.balancer, _, self.pool, self.made = self.create_web()
+        self.balancer, *_ = self.create_web()
+        # A second listener whose table changes with every update; that of
+        # the first, under load, stays, so that every request must succeed.
+        listener = self.sdk.create_listener(
+            name=self.unique('listener'), protocol='TCP',
+            load_balancer_id=self.balancer.id, protocol_port=UPDATED_PORT)
+        self.wait_active(self.balancer)
+        self.pool = self.sdk.create_pool(
+            name=self.unique('pool'), listener_id=listener.id,
+            protocol='TCP', lb_algorithm='SOURCE_IP_PORT')
+        self.wait_active(self.balancer)
+        self.made = {}
+        for host in fabric.MEMBERS:
+            self.made[host] = self.create_member(self.pool, host,
+                                                 UPDATED_PORT)
+            self.wait_active(self.balancer)
 
     def kill_during_updates(self, kill, revive, downtime=3):
         """Kill in the middle of updates under load, revive, check all."""
@@ -86,7 +103,7 @@ class TestKill(base.LabTestCase):
         model = maglev_model.populate(
             {members.address(host): weight
              for host, weight in weights.items()}, 13313)
-        key = self.key(self.balancer)
+        key = self.key(self.balancer, port=UPDATED_PORT)
         for node in fabric.NODES:
             with self.datapath(node) as opened:
                 self.wait(f'{node} converged',
