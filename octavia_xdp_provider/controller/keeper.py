@@ -109,6 +109,10 @@ class Keeper:
     def _keep(self, balancer, verdict):
         if balancer.deleted:
             return self._finish_deletion(balancer, verdict)
+        if verdict.hosts and not self._health.heard(verdict.hosts):
+            # Just started: members are not OFFLINE, only not heard of. The
+            # nodes will report, or count as dead.
+            return True
         operating = status.operating_statuses(
             balancer.document,
             self._health.of(balancer.id, verdict.hosts),

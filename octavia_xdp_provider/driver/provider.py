@@ -33,8 +33,19 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         gateway.Gateway.get().change(
             dict(more, object=kind, action=action, object_id=object_id))
 
-    # Load balancer. create_vip_port is left to the base class, whose
-    # NotImplementedError makes Octavia allocate and free the Neutron port.
+    # Load balancer
+
+    def create_vip_port(self, loadbalancer_id, project_id, vip_dictionary,
+                        additional_vip_dicts=None):
+        """Leave the Neutron port to Octavia, which allocates and frees it.
+
+        It does not free the port of a load balancer that the driver then
+        refuses, so what can be refused is refused here, before there is a
+        port. An address that Neutron is still to choose is not known yet.
+        """
+        self._check('loadbalancer', dict(
+            vip_dictionary, additional_vips=additional_vip_dicts or []))
+        raise exceptions.NotImplementedError()
 
     def loadbalancer_create(self, loadbalancer):
         self._check('loadbalancer', loadbalancer)

@@ -66,6 +66,8 @@ def algorithm(value, limits):
 
 def vip(value, limits):
     """Only VIPs inside the operator's networks may be announced."""
+    if value is None:
+        return None
     address = ipaddress.ip_address(value)
     if address.version != 4:
         return 'IPv6 VIPs are not supported', 'use an IPv4 VIP subnet'

@@ -132,6 +132,14 @@ class TestBadInput(base.LabTestCase):
         self.addCleanup(admin.delete_subnet, second)
         self.refused('vip_address', self.sdk.create_load_balancer,
                      name='bad', provider='xdp', vip_subnet_id=other.id)
+        # Octavia has asked Neutron for an address by then, and keeps the
+        # port; where the address is given there is none.
+        for port in admin.ports(network_id=other.network_id):
+            admin.delete_port(port)
+        self.refused('vip_address', self.sdk.create_load_balancer,
+                     name='bad', provider='xdp', vip_subnet_id=other.id,
+                     vip_address='198.18.10.200')
+        self.assertEqual([], list(admin.ports(network_id=other.network_id)))
         self.refused(
             'additional_vips', self.sdk.create_load_balancer, name='bad',
             provider='xdp', vip_subnet_id=self.subnet('vips-v4'),

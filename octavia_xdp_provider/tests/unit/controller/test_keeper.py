@@ -154,6 +154,18 @@ class TestKeeper(store_base.StoreTestCase):
         self.keeper.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
+    def test_a_new_controller_does_not_take_members_down(self):
+        self.report('a', 'b')
+        self.keeper.step()
+        self.restart()
+        sent = len(self.octavia.messages)
+        self.assertTrue(self.keeper.step())
+        self.assertEqual(sent, len(self.octavia.messages))
+        self.report('b')
+        self.keeper.step()
+        self.assertEqual('ONLINE', self.octavia.operating('m1'))
+        self.assertNotIn('OFFLINE', str(self.octavia.messages[sent:]))
+
     def test_octavia_restarts(self):
         self.report('a', 'b')
         self.octavia.available = False

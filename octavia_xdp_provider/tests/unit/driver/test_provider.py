@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver tells the controller for each of Octavia's calls."""
+
+from unittest import mock
+
+from octavia_lib.api.drivers import data_models
+from octavia_lib.api.drivers import exceptions
+
+from octavia_xdp_provider.driver import gateway
+from octavia_xdp_provider.driver import provider
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.driver import test_support
+
+
+class TestProvider(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.gateway = mock.Mock(limits=test_support.LIMITS)
+        patch = mock.patch.object(gateway.Gateway, 'get',
+                                  return_value=self.gateway)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.driver = provider.XdpProviderDriver()
+
+    def told(self):
+        return self.gateway.change.call_args.args[0]
+
+    def vip_port(self, additional=None, **vip):
+        self.driver.create_vip_port(
+            'lb', 'p', dict({'vip_subnet_id': 's'}, **vip), additional)
+
+    def test_octavia_makes_the_vip_port(self):
+        for vip in ({}, {'vip_address': None},
+                    {'vip_address': '203.0.113.9', 'vip_sg_ids': []}):
+            self.assertRaises(exceptions.NotImplementedError,
+                              self.vip_port, **vip)
+
+    def test_no_port_is_made_for_what_is_refused(self):
+        for option, vip in (
+                ('vip_address', {'vip_address': '192.0.2.1'}),
+                ('vip_qos_policy_id', {'vip_qos_policy_id': 'q'}),
+                ('vip_sg_ids', {'vip_sg_ids': ['s']}),
+                ('additional_vips', {'additional': [{'subnet_id': 's'}]})):
+            error = self.assertRaises(exceptions.UnsupportedOptionError,
+                                      self.vip_port, **vip)
+            self.assertIn(option, error.user_fault_string)
+
+    def test_what_is_refused_is_not_told(self):
+        self.assertRaises(
+            exceptions.UnsupportedOptionError, self.driver.member_create,
+            data_models.Member(member_id='m', address='127.0.0.1'))
+        self.assertRaises(
+            exceptions.UnsupportedOptionError,
+            self.driver.member_batch_update, 'pool', [
+                data_models.Member(member_id='a', address='198.18.10.11'),
+                data_models.Member(member_id='b', address='127.0.0.1')])
+        for method in (self.driver.l7policy_create,
+                       self.driver.l7rule_create):
+            self.assertRaises(exceptions.UnsupportedOptionError, method,
+                              mock.Mock())
+        self.gateway.change.assert_not_called()
+
+    def test_update_tells_the_changed_fields_only(self):
+        self.driver.member_update(
+            data_models.Member(member_id='m', pool_id='pool', weight=1),
+            data_models.Member(member_id='m', weight=2))
+        self.assertEqual(
+            {'object': 'member', 'action': 'update', 'object_id': 'm',
+             'pool_id': 'pool', 'fields': {'weight': 2}}, self.told())
+
+    def test_batch_update(self):
+        self.driver.member_batch_update('pool', [
+            data_models.Member(member_id='a', address='198.18.10.11')])
+        self.assertEqual(
+            {'object': 'member', 'action': 'replace', 'object_id': None,
+             'pool_id': 'pool',
+             'members': {'a': {'address': '198.18.10.11'}}}, self.told())
+
+    def test_listener_brings_its_pool_along(self):
+        self.driver.listener_create(data_models.Listener(
+            listener_id='l', loadbalancer_id='lb', protocol='TCP',
+            protocol_port=80, default_pool=data_models.Pool(
+                pool_id='p', protocol='TCP',
+                lb_algorithm='SOURCE_IP_PORT')))
+        self.assertEqual('p', self.told()['fields']['default_pool_id'])
+        self.assertEqual({'p'}, set(self.told()['pools']))
+
+    def test_parents_come_from_the_old_object(self):
+        self.driver.listener_update(
+            data_models.Listener(listener_id='l', loadbalancer_id='lb'),
+            data_models.Listener(listener_id='l', name='new'))
+        self.assertEqual('lb', self.told()['load_balancer_id'])
+        self.driver.health_monitor_update(
+            data_models.HealthMonitor(healthmonitor_id='h', pool_id='p'),
+            data_models.HealthMonitor(healthmonitor_id='h', delay=3))
+        self.assertEqual('p', self.told()['pool_id'])
+
+    def test_flavors(self):
+        self.assertIn('replicas',
+                      self.driver.get_supported_flavor_metadata())
+        self.driver.validate_flavor({'replicas': 3})
+        error = self.assertRaises(exceptions.UnsupportedOptionError,
+                                  self.driver.validate_flavor, {'x': 1})
+        self.assertIn("'x'", error.user_fault_string)
