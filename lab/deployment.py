@@ -52,6 +52,7 @@ def _afresh(lab, start):
 def down(lab):
     """Stop everything of a lab; its logs stay."""
     with lab.lock(), progress.step(f'stopping lab {lab.name} ({lab.id})'):
+        processes.stop_all(lab)
         _clean(lab)
 
 

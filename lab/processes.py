@@ -100,6 +100,21 @@ def stop(lab, name, timeout=10):
     lab.state.remove(SECTION, name)
 
 
+def stop_all(lab, timeout=15):
+    """TERM all processes at once, newest first, and wait for their end.
+
+    What has not ended by then is left to namespaces.delete().
+    """
+    running = [process for process in reversed(all_of(lab))
+               if process.alive]
+    for process in running:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, signals.SIGTERM)
+    with contextlib.suppress(paths.LabError):
+        wait_for('end', lambda: not any(
+            process.alive for process in running), timeout, 0.05)
+
+
 def kill(lab, name, signal=signals.SIGKILL):
     """Send a signal to a process; after SIGKILL wait until it is gone."""
     process = _known(lab, name)
