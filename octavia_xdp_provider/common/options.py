@@ -191,35 +191,51 @@ def networks(conf, group, name):
     return result
 
 
-def load(argv=(), config_files=None, prog='octavia-xdp'):
-    """A ``ConfigOpts`` of the provider's own, read and checked.
+def default_config_files():
+    """The file that OCTAVIA_XDP_CONF names, or the usual one if it exists."""
+    named = os.environ.get(CONFIG_ENVIRONMENT_VARIABLE)
+    if named:
+        return [named]
+    if os.path.exists(DEFAULT_CONFIG_FILE):
+        return [DEFAULT_CONFIG_FILE]
+    return []
 
-    :param argv: command line arguments without the program's name.
-    :param config_files: files to read. Default: the file that the
-        environment variable OCTAVIA_XDP_CONF names, or
-        /etc/octavia-xdp/octavia-xdp.conf where that exists.
-    :raises ConfigurationError: a value cannot be used.
-    """
+
+def new():
+    """A ``ConfigOpts`` of the provider's own, with all options, not read."""
     conf = cfg.ConfigOpts()
     for group, opts in GROUPS.items():
         conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
     conf.register_opts(db_options.database_opts, group='database')
     conf.set_default('connection', DEFAULT_DATABASE, group='database')
     logging.register_options(conf)
-    if config_files is None:
-        named = os.environ.get(CONFIG_ENVIRONMENT_VARIABLE)
-        if named:
-            config_files = [named]
-        elif os.path.exists(DEFAULT_CONFIG_FILE):
-            config_files = [DEFAULT_CONFIG_FILE]
-        else:
-            config_files = []
-    conf(list(argv), project='octavia-xdp', prog=prog,
-         default_config_files=config_files, default_config_dirs=[])
+    return conf
+
+
+def check(conf):
+    """Refuse values that cannot be used.
+
+    :raises ConfigurationError: names the option.
+    """
     networks(conf, 'vip', 'allowed_networks')
     networks(conf, 'members', 'denied_networks')
     if conf.controller.confirm_timeout <= conf.driver.request_timeout:
         raise ConfigurationError(
             '[controller] confirm_timeout must be larger than [driver] '
             'request_timeout, or a request still under way could be undone')
+
+
+def load(argv=(), config_files=None, prog='octavia-xdp'):
+    """A ``ConfigOpts`` of the provider's own, read and checked.
+
+    :param argv: command line arguments without the program's name.
+    :param config_files: files to read. Default: default_config_files().
+    :raises ConfigurationError: a value cannot be used.
+    """
+    conf = new()
+    if config_files is None:
+        config_files = default_config_files()
+    conf(list(argv), project='octavia-xdp', prog=prog,
+         default_config_files=config_files, default_config_dirs=[])
+    check(conf)
     return conf

@@ -7,6 +7,7 @@ from alembic import command
 from alembic import config as alembic_config
 from alembic import migration
 from alembic import script
+from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
 import sqlalchemy as sa
 
@@ -21,8 +22,6 @@ def context_manager(conf):
     options = dict(conf.database)
     url = sa.engine.make_url(options['connection'])
     if url.get_backend_name() == 'sqlite':
-        if url.database:
-            os.makedirs(os.path.dirname(url.database), exist_ok=True)
         options['sqlite_fk'] = True
     manager.configure(**options)
     return manager
@@ -49,6 +48,8 @@ def _versions(engine):
 def upgrade(manager):
     """Bring the database to the newest version. Returns (before, after)."""
     engine = manager.writer.get_engine()
+    if engine.name == 'sqlite' and engine.url.database:
+        os.makedirs(os.path.dirname(engine.url.database), exist_ok=True)
     before, head = _versions(engine)
     command.upgrade(_alembic(engine), 'head')
     return before, head
@@ -59,7 +60,12 @@ def check(manager):
 
     :raises SchemaError: says which command mends it.
     """
-    current, head = _versions(manager.writer.get_engine())
+    try:
+        current, head = _versions(manager.writer.get_engine())
+    except db_exception.DBError as error:
+        raise SchemaError(f'The database cannot be reached: {error}. Is it '
+                          'there, and was "octavia-xdp-manage database '
+                          'upgrade" run?') from error
     if current != head:
         raise SchemaError(
             f'The database is at version {current}, this code needs {head}: '

@@ -2,11 +2,14 @@
 """Packets of an unmodified client, from end to end and byte by byte."""
 
 import ipaddress
+import json
 
 from lab import fabric
 from lab import paths
+from lab import processes
 from lab.fabric import capture
 from lab.fabric import client
+from lab.fabric import links
 from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
@@ -52,6 +55,13 @@ class TestTraffic(base.LabTestCase):
                      else packet)
             self.assertNotEqual(vip, inner.source)
             self.assertNotEqual(vip, packet.source)
+
+    def test_program_is_in_driver_mode(self):
+        for node in fabric.NODES:
+            shown = processes.run(self.lab, node, [
+                'ip', '-json', 'link', 'show', links.UPLINK]).stdout
+            # 1 is XDP_ATTACHED_DRV of linux/if_link.h.
+            self.assertEqual(1, json.loads(shown)[0]['xdp']['mode'])
 
     def test_statistics(self):
         balancer, listener, *_ = self.create_web()

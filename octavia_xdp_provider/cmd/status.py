@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-status upgrade check: is this host ready for this release?"""
+
+import sys
+
+from oslo_upgradecheck import upgradecheck
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.controller.store import schema
+
+
+class Checks(upgradecheck.UpgradeCommands):
+    """Checks of the control host, in the order in which to mend them."""
+
+    def __init__(self, conf):
+        self._conf = conf
+
+    def _configuration(self):
+        try:
+            options.check(self._conf)
+        except options.ConfigurationError as error:
+            return upgradecheck.Result(upgradecheck.Code.FAILURE, str(error))
+        if not self._conf.vip.allowed_networks:
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                '[vip] allowed_networks is empty: every load balancer is '
+                'refused.')
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+
+    def _database(self):
+        try:
+            schema.check(schema.context_manager(self._conf))
+        except schema.SchemaError as error:
+            return upgradecheck.Result(upgradecheck.Code.FAILURE, str(error))
+        return upgradecheck.Result(upgradecheck.Code.SUCCESS)
+
+    _upgrade_checks = (('Configuration', _configuration),
+                       ('Database', _database))
+
+
+def main():
+    conf = options.new()
+    return upgradecheck.main(
+        conf, project='octavia-xdp', upgrade_command=Checks(conf),
+        default_config_files=options.default_config_files())
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from oslo_upgradecheck import upgradecheck
+
+from octavia_xdp_provider.cmd import status
+from octavia_xdp_provider.tests.unit.controller import base
+
+
+class TestChecks(base.StoreTestCase):
+
+    def codes(self, text=''):
+        conf = self.load(f'[database]\nconnection = {self.url}\n{text}')
+        checks = status.Checks(conf)
+        return [check(checks).code for _, check in checks._upgrade_checks]
+
+    def setUp(self):
+        super().setUp()
+        self.url = self.conf.database.connection
+
+    def test_ready(self):
+        self.assertEqual([upgradecheck.Code.SUCCESS] * 2, self.codes(
+            '[vip]\nallowed_networks = 203.0.113.0/24\n'))
+
+    def test_no_vip_network(self):
+        self.assertEqual(upgradecheck.Code.WARNING, self.codes()[0])
+
+    def test_database_not_upgraded(self):
+        for self.url in ('sqlite://', 'sqlite:////nowhere/at/all.sqlite'):
+            self.assertEqual(upgradecheck.Code.FAILURE, self.codes()[1])
