@@ -29,6 +29,8 @@ QUESTIONS = {
     'member_address': ['2001:db8::1', '127.0.0.1'],
     'weight': [0],
     'http_version': [2.0],
+    'seconds': [0],
+    'codes': ['99'],
     'flavor': [{'unknown': 1}],
 }
 
