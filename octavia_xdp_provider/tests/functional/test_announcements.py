@@ -16,6 +16,7 @@ from lab import paths
 from lab import processes
 from octavia_xdp_provider.agent import announcements
 from octavia_xdp_provider.agent import exabgp_config
+from octavia_xdp_provider.common import files
 
 NODE = 'lb1'
 ROUTER = 'router'
@@ -95,14 +96,14 @@ class TestAnnouncements(base.BaseTestCase):
         good = file.read_bytes()
 
         for bad in (good[:-20], b'', b'{"version": 2}'):
-            announcements.replace(file, bad)
+            files.replace(file, bad)
             self._wait('error', lambda: self.wanted.status().error)
             self.assertEqual({FIRST: NODE_ADDRESS}, self._routes())
             self._kill_announcer()
             self._wait('error after a restart', lambda: (
                 self.wanted.status() and self.wanted.status().error))
             self.assertEqual({FIRST: NODE_ADDRESS}, self._routes())
-            announcements.replace(file, good)
+            files.replace(file, good)
             self._wait_status({FIRST})
 
     def test_killed_announcer_withdraws_afterwards(self):
