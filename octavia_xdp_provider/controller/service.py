@@ -34,6 +34,7 @@ class Controller:
         self._statistics = statistics.Statistics(self._store, way)
         self._place_now = threading.Event()
         self._stop = threading.Event()
+        self.serving = threading.Event()
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
             [gateway.GatewayEndpoint(self._store, self._changed),
@@ -56,6 +57,7 @@ class Controller:
         for thread in threads:
             thread.start()
         self._server.start()
+        self.serving.set()
         LOG.info('Controller %s serves.', self._conf.host)
         while not self._stop.is_set():
             self._place_now.clear()

@@ -85,7 +85,7 @@ class LabTestCase(unittest.TestCase):
         self.assertEqual('ACTIVE', self.wait_settled(balancer, timeout))
 
     def create_balancer(self, **more):
-        """A load balancer without anything below it, ACTIVE."""
+        """A load balancer, ACTIVE; nothing is below it by default."""
         balancer = self.sdk.create_load_balancer(
             name=self.unique('lb'), provider='xdp',
             vip_subnet_id=self.subnet('vips-v4'), **more)
@@ -102,26 +102,22 @@ class LabTestCase(unittest.TestCase):
 
         :returns: (balancer, listener, pool, name → member).
         """
-        balancer = self.create_balancer()
-        listener = self.sdk.create_listener(
-            name=self.unique('listener'), load_balancer_id=balancer.id,
-            protocol=protocol, protocol_port=port)
-        self.wait_active(balancer)
-        pool = self.sdk.create_pool(
-            name=self.unique('pool'), listener_id=listener.id,
-            protocol=protocol, lb_algorithm='SOURCE_IP_PORT')
-        self.wait_active(balancer)
+        pool = {'name': self.unique('pool'), 'protocol': protocol,
+                'lb_algorithm': 'SOURCE_IP_PORT',
+                'members': [{'name': host, 'protocol_port': port,
+                             'address': members.address(host)}
+                            for host in hosts]}
         if monitor:
-            self.sdk.create_health_monitor(**dict({
-                'name': self.unique('hm'), 'pool_id': pool.id,
-                'type': monitor, 'delay': DELAY, 'timeout': TIMEOUT,
-                'max_retries': RISE, 'max_retries_down': FALL},
-                **monitor_options))
-            self.wait_active(balancer)
-        made = {}
-        for host in hosts:
-            made[host] = self.create_member(pool, host, port)
-            self.wait_active(balancer)
+            pool['healthmonitor'] = dict({
+                'name': self.unique('hm'), 'type': monitor, 'delay': DELAY,
+                'timeout': TIMEOUT, 'max_retries': RISE,
+                'max_retries_down': FALL}, **monitor_options)
+        balancer = self.create_balancer(listeners=[{
+            'name': self.unique('listener'), 'protocol': protocol,
+            'protocol_port': port, 'default_pool': pool}])
+        listener, = self.sdk.listeners(load_balancer_id=balancer.id)
+        pool, = self.sdk.pools(loadbalancer_id=balancer.id)
+        made = {member.name: member for member in self.sdk.members(pool)}
         members.add_vip(self.lab, balancer.vip_address, fabric.MEMBERS)
         self.addCleanup(members.remove_vip, self.lab, balancer.vip_address,
                         fabric.MEMBERS)

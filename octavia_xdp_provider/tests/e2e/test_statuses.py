@@ -19,8 +19,24 @@ class TestStatuses(base.LabTestCase):
 
     def test_life_of_everything(self):
         """Create, update and delete each object; each ends ACTIVE."""
-        balancer, listener, pool, made = self.create_web(
-            hosts=['member1', 'member2'])
+        balancer = self.create_balancer()
+        listener = self.sdk.create_listener(
+            name=self.unique('listener'), load_balancer_id=balancer.id,
+            protocol='TCP', protocol_port=80)
+        self.wait_active(balancer)
+        pool = self.sdk.create_pool(
+            name=self.unique('pool'), listener_id=listener.id,
+            protocol='TCP', lb_algorithm='SOURCE_IP_PORT')
+        self.wait_active(balancer)
+        self.sdk.create_health_monitor(
+            name=self.unique('hm'), pool_id=pool.id, type='HTTP',
+            delay=base.DELAY, timeout=base.TIMEOUT, max_retries=base.RISE)
+        self.wait_active(balancer)
+        made = {}
+        for host in ('member1', 'member2'):
+            made[host] = self.create_member(pool, host)
+            self.wait_active(balancer)
+        self.wait_routes(balancer)
         self.sdk.update_load_balancer(balancer.id, name=self.unique('lb'))
         self.wait_active(balancer)
         self.sdk.update_listener(listener.id, name='renamed')
@@ -61,24 +77,6 @@ class TestStatuses(base.LabTestCase):
                 self.enabled(node, balancer) == 2))
         answers = client.requests(self.lab, self.url(balancer), 60)
         self.assertEqual({'member2', 'member3'}, set(answers.count))
-
-    def test_whole_tree_at_once(self):
-        """A fully populated create."""
-        balancer = self.sdk.create_load_balancer(
-            name=self.unique('lb'), provider='xdp',
-            vip_subnet_id=self.subnet('vips-v4'), listeners=[{
-                'name': 'l', 'protocol': 'TCP', 'protocol_port': 80,
-                'default_pool': {
-                    'name': self.unique('p'), 'protocol': 'TCP',
-                    'lb_algorithm': 'SOURCE_IP_PORT',
-                    'healthmonitor': {'type': 'TCP', 'delay': 2,
-                                      'timeout': 1, 'max_retries': 1},
-                    'members': [{
-                        'address': base.members.address('member1'),
-                        'protocol_port': 80}]}}])
-        self.addCleanup(self.delete_balancer, balancer)
-        self.wait_active(balancer)
-        self.wait_routes(balancer)
 
     def test_dead_agent(self):
         """A node whose agent is dead holds nobody up for ever."""

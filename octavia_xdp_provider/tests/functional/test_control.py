@@ -110,6 +110,7 @@ class TestControl(base.TestCase):
         self.controller = service.Controller(self.conf)
         self.thread = threading.Thread(target=self.controller.run)
         self.thread.start()
+        self.assertTrue(self.controller.serving.wait(30))
         self.store = self.controller._store
 
     def stop_controller(self):
