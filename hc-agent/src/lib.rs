@@ -18,3 +18,4 @@ pub mod raw;
 pub mod schedule;
 pub mod state;
 pub mod watch;
+pub mod wheel;
