@@ -183,6 +183,7 @@ class QueueFile:
     first_sequence: int
     last_sequence: int
     columns: Columns
+    stretch_percent: int = 0
 
     @functools.cached_property
     def records(self) -> Sequence[Record]:
@@ -230,7 +231,9 @@ def _check_envelope(data: bytes) -> dict[str, Any]:
 
 def _check_meaning(header: dict[str, Any], columns: Columns) -> None:
     """Refuse what a correct writer would never have sealed."""
-    if any(header['reserved']):
+    if any(header['reserved']) or (
+        header['stretch_percent'] and header['kind'] == Kind.DELTA
+    ):
         raise QueueFileError('reserved', 'header')
     first, last = header['first_sequence'], header['last_sequence']
     sequences = columns.sequences
@@ -299,6 +302,7 @@ def decode(data: bytes) -> QueueFile:
         first_sequence=header['first_sequence'],
         last_sequence=header['last_sequence'],
         columns=columns,
+        stretch_percent=header['stretch_percent'],
     )
 
 
@@ -319,6 +323,7 @@ def encode(
     first_sequence: int,
     last_sequence: int,
     records: Iterable[Record],
+    stretch_percent: int = 0,
 ) -> bytes:
     """Encode a file; the health checker is the only writer in production."""
     parts = []
@@ -338,6 +343,7 @@ def encode(
         'record_size': _RECORD.size,
         'payload_length': len(payload),
         'crc32c': 0,
+        'stretch_percent': stretch_percent,
         'reserved': b'',
     }
     blank = _HEADER.pack(*(values[name] for name in _HEADER_NAMES)) + payload
