@@ -69,10 +69,18 @@ impl Reason {
     pub const MALFORMED: Self = Self(6);
     /// The node itself was at fault.
     pub const LOCAL_ERROR: Self = Self(7);
+    /// A TLS alert; the detail is its number.
+    pub const TLS_ALERT: Self = Self(8);
+    /// No TLS, or none that we understand.
+    pub const TLS_ERROR: Self = Self(9);
+    /// An ICMP message said that the port or the protocol is unreachable.
+    pub const ICMP_UNREACHABLE: Self = Self(10);
+    /// SCTP ABORT; the detail is the code of its first cause.
+    pub const SCTP_ABORT: Self = Self(11);
 
     /// For logs and tables.
     pub fn name(self) -> &'static str {
-        const NAMES: [&str; 8] = [
+        const NAMES: [&str; 12] = [
             "none",
             "refused",
             "timeout",
@@ -81,6 +89,10 @@ impl Reason {
             "bad_status",
             "malformed",
             "local_error",
+            "tls_alert",
+            "tls_error",
+            "icmp_unreachable",
+            "sctp_abort",
         ];
         NAMES.get(usize::from(self.0)).copied().unwrap_or("other")
     }
@@ -101,7 +113,7 @@ pub struct Record {
     pub reason: Reason,
     /// Whether a probe of this boot agrees with the state.
     pub verified: bool,
-    /// HTTP status, 0 if there was none.
+    /// HTTP status, number of a TLS alert or cause of an SCTP ABORT, else 0.
     pub detail: u16,
 }
 
