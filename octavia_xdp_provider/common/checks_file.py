@@ -13,6 +13,7 @@ from importlib import resources
 import ipaddress
 import json
 import os
+import re
 from typing import Any
 
 import jsonschema
@@ -27,6 +28,9 @@ SCHEMA: dict[str, Any] = json.loads(
     .read_text(encoding='utf-8')
 )
 _VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+_SERVER_NAME: str = SCHEMA['$defs']['tls']['properties']['server_name'][
+    'pattern'
+]
 
 
 class ChecksFileError(ValueError):
@@ -54,31 +58,59 @@ class HttpOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class TlsOptions:
+    """What the ClientHello of an HTTPS or TLS-HELLO check says."""
+
+    server_name: str | None = None
+
+    @classmethod
+    def for_host(cls, host: str | None) -> 'TlsOptions':
+        """Return options with a host as the name, if it can be one.
+
+        An address cannot, nor what only a Host header may hold.
+        """
+        fits = host is not None and len(host) <= 253
+        if fits and re.fullmatch(_SERVER_NAME, host):
+            return cls(host)
+        return cls()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {'server_name': self.server_name}
+
+
+@dataclasses.dataclass(frozen=True)
 class Check:
-    """One target and how it is probed; delay and timeout in seconds."""
+    """One target and how it is probed; delay and timeout in seconds.
+
+    A ping has no port: whichever is given, equal pings are one.
+    """
 
     type: str
     address: str
-    port: int
+    port: int | None
     delay: int
     timeout: int
     rise: int = 3
     fall: int = 3
     http: HttpOptions | None = None
+    tls: TlsOptions | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the check as the file spells it, without its key."""
         fields: dict[str, Any] = {
             'type': self.type,
             'address': str(ipaddress.ip_address(self.address)),
-            'port': self.port,
             'delay': self.delay,
             'timeout': self.timeout,
             'rise': self.rise,
             'fall': self.fall,
         }
+        if self.type != 'ping':
+            fields['port'] = self.port
         if self.http is not None:
             fields['http'] = self.http.as_dict()
+        if self.tls is not None:
+            fields['tls'] = self.tls.as_dict()
         return fields
 
     @property

@@ -27,6 +27,8 @@ TCP = checks_file.Check(
     timeout=3,
 )
 HTTP = dataclasses.replace(TCP, type='http', http=checks_file.HttpOptions())
+PING = dataclasses.replace(TCP, type='ping')
+HTTPS = dataclasses.replace(HTTP, type='https', tls=checks_file.TlsOptions())
 
 
 class TestVectors(base.BaseTestCase):
@@ -81,6 +83,10 @@ class TestDocument(base.BaseTestCase):
     def test_every_field_counts_for_the_key(self):
         others = [
             HTTP,
+            HTTPS,
+            dataclasses.replace(
+                HTTPS, tls=checks_file.TlsOptions('www.example.org')
+            ),
             dataclasses.replace(TCP, address='198.18.10.11'),
             dataclasses.replace(TCP, port=81),
             dataclasses.replace(TCP, delay=6),
@@ -89,7 +95,53 @@ class TestDocument(base.BaseTestCase):
             dataclasses.replace(TCP, fall=4),
         ]
 
-        self.assertEqual(8, len({TCP.key, *(c.key for c in others)}))
+        self.assertEqual(10, len({TCP.key, *(c.key for c in others)}))
+
+    def test_the_keys_of_the_first_types_stay_as_they_are(self):
+        self.assertEqual('0543fb63ae1031fe', TCP.key)
+        self.assertEqual('803abcc1b61b54b8', HTTP.key)
+
+    def test_a_ping_has_no_port(self):
+        other = dataclasses.replace(PING, port=None)
+
+        self.assertEqual(PING.key, other.key)
+        self.assertNotIn('port', PING.as_dict())
+
+    def test_every_type_passes(self):
+        hello = checks_file.TlsOptions.for_host('www.example.org')
+        document = checks_file.build_document([
+            TCP, HTTP, PING, HTTPS,
+            dataclasses.replace(TCP, type='tls-hello', tls=hello),
+            dataclasses.replace(TCP, type='udp-connect'),
+            dataclasses.replace(TCP, type='sctp'),
+        ])
+
+        self.assertEqual(7, len(document['checks']))
+
+    def test_options_of_another_type_are_refused(self):
+        for check in (
+            dataclasses.replace(TCP, http=checks_file.HttpOptions()),
+            dataclasses.replace(TCP, tls=checks_file.TlsOptions()),
+            dataclasses.replace(HTTPS, tls=None),
+            dataclasses.replace(TCP, port=None),
+        ):
+            self.assertRaises(
+                checks_file.ChecksFileError,
+                checks_file.build_document,
+                [check],
+            )
+
+    def test_the_server_name_of_a_host(self):
+        for host, name in (
+            ('www.example.org', 'www.example.org'),
+            (None, None),
+            ('198.18.0.1', None),
+            ('-a.example', None),
+            ('a.example.', None),
+            ('a.' * 126 + 'bc', None),
+        ):
+            options = checks_file.TlsOptions.for_host(host)
+            self.assertEqual(name, options.server_name)
 
     def test_the_key_is_never_zero(self):
         with mock.patch('hashlib.sha256') as sha256:
