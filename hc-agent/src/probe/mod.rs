@@ -5,7 +5,6 @@ mod failure;
 mod hello;
 mod http;
 mod ping;
-pub mod privilege;
 mod progress;
 mod sctp;
 mod shared;
