@@ -12,8 +12,10 @@ const LISTS: usize = 1 << BITS;
 /// Levels; together they reach 2^36 ticks ahead, two years of milliseconds. Deadlines
 /// beyond go round in the last level until they come into reach.
 const LEVELS: usize = 6;
+/// The same, as a number of bits is one.
+const LEVEL_BITS: u32 = 6;
 /// Farthest distance that has a list of its own.
-const REACH: u64 = 1 << (BITS * LEVELS as u32);
+const REACH: u64 = 1 << (BITS * LEVEL_BITS);
 /// The list of those that are due.
 const DUE: usize = LISTS * LEVELS;
 /// No number.
@@ -123,6 +125,18 @@ impl Wheel {
         Some((number, self.nodes[number as usize].deadline))
     }
 
+    /// The deadline of a number, if it has one.
+    pub fn deadline(&self, number: u32) -> Option<u64> {
+        let node = self.nodes.get(number as usize)?;
+        (node.list != NONE).then_some(node.deadline)
+    }
+
+    /// The deadline of the next that [`Self::pop`] takes.
+    pub fn first_due(&self) -> Option<u64> {
+        let first = self.nodes.get(self.lists[DUE].first as usize)?;
+        Some(first.deadline)
+    }
+
     /// When to advance next: never later than the earliest deadline.
     pub fn next_tick(&self) -> Option<u64> {
         if self.lists[DUE].first != NONE {
@@ -135,23 +149,25 @@ impl Wheel {
     /// what it holds may be due as early as what lies below.
     fn next_list(&self) -> Option<(u64, usize, usize)> {
         let mut best: Option<(u64, usize, usize)> = None;
-        for level in 0..LEVELS {
-            let occupied = self.occupied[level];
+        for (level, (occupied, shift)) in self
+            .occupied
+            .into_iter()
+            .zip((0..).step_by(BITS as usize))
+            .enumerate()
+        {
             if occupied == 0 {
                 continue;
             }
-            let shift = BITS * u32::try_from(level).unwrap_or(0);
             let position = self.now >> shift;
-            let current = (position % LISTS as u64) as u32;
+            let current = list(position);
             // The current list of a level above the first was spilled when time came
             // to it; whatever it holds is one round ahead.
             let from = if level == 0 { current } else { current + 1 };
             let ahead = occupied.rotate_right(from % 64).trailing_zeros();
             let steps = u64::from(ahead) + u64::from(from - current);
             let tick = (position + steps) << shift;
-            let list = ((position + steps) % LISTS as u64) as usize;
             if best.is_none_or(|(earliest, ..)| tick <= earliest) {
-                best = Some((tick, level, list));
+                best = Some((tick, level, list(position + steps) as usize));
             }
         }
         best
@@ -176,16 +192,9 @@ impl Wheel {
             return DUE;
         }
         let deadline = deadline.min(self.now + REACH - 1);
-        let differing = 63 - (deadline ^ self.now).leading_zeros();
-        let level = (differing / BITS) as usize;
-        if level >= LEVELS {
-            // Across the border of the last level: its list one round ahead, or the
-            // one before if that is the current one.
-            let position = deadline >> (BITS * (LEVELS as u32 - 1));
-            return (LEVELS - 1) * LISTS + (position % LISTS as u64) as usize;
-        }
-        let position = deadline >> (BITS * u32::try_from(level).unwrap_or(0));
-        level * LISTS + (position % LISTS as u64) as usize
+        // Across the border of the last level: its list one round ahead.
+        let level = ((deadline ^ self.now).ilog2() / BITS).min(LEVEL_BITS - 1);
+        level as usize * LISTS + list(deadline >> (BITS * level)) as usize
     }
 
     fn link(&mut self, number: u32) {
@@ -225,6 +234,12 @@ impl Wheel {
             self.occupied[place / LISTS] &= !(1 << (place % LISTS));
         }
     }
+}
+
+/// The list of a level that a position of it belongs to.
+#[expect(clippy::cast_possible_truncation, reason = "six bits")]
+const fn list(position: u64) -> u32 {
+    (position % LISTS as u64) as u32
 }
 
 #[cfg(test)]
