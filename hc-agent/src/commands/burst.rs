@@ -5,9 +5,9 @@ use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::{TimeVal, TimeValLike};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
@@ -29,13 +29,13 @@ pub struct Arguments {
     source: SourceArguments,
 }
 
-/// Processor time of all threads of this process.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(
-        u64::try_from(time.tv_sec).unwrap_or(0),
-        u32::try_from(time.tv_nsec).unwrap_or(0),
-    )
+/// Processor time of all threads of this process, in seconds: user and system.
+fn cpu_time() -> Result<(f64, f64), Failed> {
+    let usage = getrusage(UsageWho::RUSAGE_SELF)
+        .map_err(|e| Failed::because("processor time", e))?;
+    #[expect(clippy::cast_precision_loss, reason = "a burst takes no centuries")]
+    let seconds = |time: TimeVal| time.num_microseconds() as f64 / 1e6;
+    Ok((seconds(usage.user_time()), seconds(usage.system_time())))
 }
 
 /// Probe every check once, as fast as the probes at a time permit.
@@ -51,10 +51,10 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
         let (shard, _) = &shards[schedule::thread(check.key, shards.len())];
         shard.core().put(check, 0, || None, 0);
     }
-    let (start, cpu) = (Instant::now(), cpu_time());
+    let (start, cpu) = (Instant::now(), cpu_time()?);
     threads.start()?;
     threads.join();
-    let (wall, cpu) = (start.elapsed(), cpu_time().saturating_sub(cpu));
+    let (wall, end) = (start.elapsed(), cpu_time()?);
 
     let (mut failures, mut results) = (0, Map::new());
     for (shard, _) in &shards {
@@ -72,17 +72,14 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
         "checks": all,
         "threads": shards.len(),
         "wall_s": wall.as_secs_f64(),
-        "cpu_s": cpu.as_secs_f64(),
+        "user_s": end.0 - cpu.0,
+        "system_s": end.1 - cpu.1,
         "failures": failures,
         "results": results,
-        "peak_rss_kb": peak_rss_kb(),
+        "max_rss_kb": peak_rss_kb(),
     });
     let _ = writeln!(stdout(), "{line}");
-    Ok(if failures == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Most memory that this process ever had, in kilobytes.
