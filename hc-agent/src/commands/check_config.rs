@@ -53,7 +53,9 @@ fn summary(checks: &[Check]) -> String {
     } else {
         format!(" ({})", counts.join(", "))
     };
-    let rate: f64 = checks.iter().map(|c| 1.0 / c.delay.as_secs_f64()).sum();
+    let rate = checks
+        .iter()
+        .fold(0.0, |sum, check| sum + 1.0 / check.delay.as_secs_f64());
     format!("{} checks{counts}, {rate:.1} probes a second", checks.len())
 }
 

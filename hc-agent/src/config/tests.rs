@@ -24,7 +24,8 @@ fn valid_documents_are_taken() {
         for (check, wanted) in checks.iter().zip(wanted) {
             assert_eq!(check.key.to_string(), wanted["key"]);
             assert_eq!(check.target.ip().to_string(), wanted["address"]);
-            assert_eq!(check.target.port(), wanted["port"]);
+            let port = wanted["port"].as_u64().unwrap_or_default();
+            assert_eq!(u64::from(check.target.port()), port);
             assert_eq!(check.delay.as_secs(), wanted["delay"]);
             assert_eq!(check.timeout.as_secs(), wanted["timeout"]);
             assert_eq!(check.rise, wanted["rise"]);
@@ -86,4 +87,35 @@ fn requests() {
     }
     let text = request(Version::Http10, Some("a.example"), "198.18.0.1:81");
     assert!(text.contains("\r\nHost: a.example\r\n"));
+}
+
+#[test]
+fn options_of_tls() {
+    let tls = |kind: &str, name: &str| {
+        let http = r#""http": {"method": "GET", "path": "/", "version": "1.1",
+            "host": null, "expected_codes": [[200, 200]]},"#;
+        let http = if kind == "https" { http } else { "" };
+        let text = format!(
+            r#"{{"version": 1, "checks": [{{"key": "0000000000000001",
+            "type": "{kind}", "address": "198.18.0.1", "port": 443, "delay": 1,
+            "timeout": 1, "rise": 1, "fall": 1, {http}
+            "tls": {{"server_name": {name}}}}}]}}"#
+        );
+        parse(text.as_bytes()).unwrap().remove(0).kind
+    };
+    let Kind::Https(check) = tls("https", "\"www.example.org\"") else {
+        panic!("no HTTPS check");
+    };
+    assert_eq!(check.server_name.to_str(), "www.example.org");
+    // 443 is the usual port of HTTPS.
+    let request = String::from_utf8(check.http.request.into_vec()).unwrap();
+    assert!(request.contains("\r\nHost: 198.18.0.1\r\n"), "{request}");
+    let Kind::Https(check) = tls("https", "null") else {
+        panic!("no HTTPS check");
+    };
+    assert_eq!(check.server_name.to_str(), "198.18.0.1");
+    let Kind::TlsHello(check) = tls("tls-hello", "\"a_b.example\"") else {
+        panic!("no TLS-HELLO check");
+    };
+    assert_eq!(check.server_name.as_deref(), Some("a_b.example"));
 }

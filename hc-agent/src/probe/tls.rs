@@ -24,8 +24,6 @@ use crate::config::HttpsCheck;
 
 /// Bytes that are read from a server before it is told off, certificates included.
 const MAX_READ: usize = 256 << 10;
-/// Plain text that is taken from rustls at a time, in bytes.
-const PIECE: usize = 512;
 
 static CONFIG: LazyLock<Arc<ClientConfig>> = LazyLock::new(|| Arc::new(config()));
 
@@ -93,7 +91,7 @@ pub(super) async fn talk(
             broken(&e)
         })?;
         if state.plaintext_bytes_to_read() > 0 {
-            let mut reader = tls.reader().take(answer.room().min(PIECE as u64));
+            let mut reader = tls.reader().take(answer.room());
             reader
                 .read_to_end(&mut answer.data)
                 .or_else(pending)
