@@ -6,12 +6,16 @@
 
 mod kind;
 
-use std::collections::HashMap;
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
+use std::io::{BufReader, Read};
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::compose::{Condition, Group};
 pub use crate::config::kind::{HttpCheck, HttpsCheck, Kind, Request, TlsHelloCheck};
@@ -72,38 +76,49 @@ impl ConfigError {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
     /// What is probed.
-    pub checks: Vec<Check>,
+    pub checks: Vec<Arc<Check>>,
     /// Conjunctions of checks.
     pub conditions: Vec<Condition>,
     /// Checks and conditions that are guarded together.
     pub groups: Vec<Group>,
 }
 
-/// Read the checks of a checks file.
-pub fn load(path: &Path) -> Result<Vec<Check>, ConfigError> {
-    load_all(path).map(|wanted| wanted.checks)
+impl Wanted {
+    /// The checks alone.
+    fn into_checks(self) -> Vec<Check> {
+        self.checks.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
 }
 
-/// Read a checks file.
+/// Read the checks of a checks file.
+pub fn load(path: &Path) -> Result<Vec<Check>, ConfigError> {
+    load_all(path).map(Wanted::into_checks)
+}
+
+/// Read a checks file, without ever holding its text: that of many checks is longer
+/// than all that is kept of them.
 pub fn load_all(path: &Path) -> Result<Wanted, ConfigError> {
-    let mut text = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_FILE {
+    let file = File::open(path)?;
+    if file.metadata()?.len() > MAX_FILE {
         return Err(ConfigError::TooLong);
     }
-    parse_all(&text)
+    let reader = BufReader::with_capacity(1 << 16, file.take(MAX_FILE));
+    read(serde_json::Deserializer::from_reader(reader))
 }
 
 /// Read the checks in the text of a checks file.
 pub fn parse(text: &[u8]) -> Result<Vec<Check>, ConfigError> {
-    parse_all(text).map(|wanted| wanted.checks)
+    parse_all(text).map(Wanted::into_checks)
 }
 
 /// Read the text of a checks file.
 pub fn parse_all(text: &[u8]) -> Result<Wanted, ConfigError> {
-    let mut reader = serde_json::Deserializer::from_slice(text);
+    read(serde_json::Deserializer::from_slice(text))
+}
+
+fn read<'de, R: serde_json::de::Read<'de>>(
+    mut reader: serde_json::Deserializer<R>,
+) -> Result<Wanted, ConfigError> {
     let Object(file): Object<raw::File> = serde_path_to_error::deserialize(&mut reader)
         .map_err(|e| ConfigError::Field {
         path: e.path().to_string(),
@@ -113,24 +128,65 @@ pub fn parse_all(text: &[u8]) -> Result<Wanted, ConfigError> {
         path: "document".to_owned(),
         error: e.to_string(),
     })?;
-
-    let mut places = HashMap::with_capacity(file.checks.len());
-    let mut checks = Vec::with_capacity(file.checks.len());
-    for (place, Object(check)) in file.checks.into_iter().enumerate() {
-        if let Some(other) = places.insert(check.key, place) {
-            return Err(ConfigError::Field {
-                path: format!("checks[{place}].key"),
-                error: format!("{} is also the key of checks[{other}]", check.key),
-            });
-        }
-        checks.push(build(place, check)?);
-    }
+    let checks = file.checks.0?;
+    refuse_equal_keys(&checks)?;
     let (conditions, groups) = together::build(&checks, file.conditions, file.groups)?;
     Ok(Wanted {
         checks,
         conditions,
         groups,
     })
+}
+
+fn refuse_equal_keys(checks: &[Arc<Check>]) -> Result<(), ConfigError> {
+    let keys = checks.iter().map(|check| check.key);
+    let mut places: Vec<_> = keys.zip(0usize..).collect();
+    places.sort_unstable();
+    let equal = places.windows(2).filter(|two| two[0].0 == two[1].0);
+    match equal.min_by_key(|two| two[1].1) {
+        None => Ok(()),
+        Some(two) => Err(ConfigError::Field {
+            path: format!("checks[{}].key", two[1].1),
+            error: format!("{} is also the key of checks[{}]", two[1].0, two[0].1),
+        }),
+    }
+}
+
+/// The checks of a file, each made as it is read.
+pub(crate) struct Checks(Result<Vec<Arc<Check>>, ConfigError>);
+
+impl<'de> Deserialize<'de> for Checks {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct List;
+
+        impl<'de> Visitor<'de> for List {
+            type Value = Checks;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Checks, A::Error> {
+                let mut checks = Vec::new();
+                let mut refused = None;
+                for place in 0.. {
+                    let Some(Object(check)) = all.next_element()? else {
+                        break;
+                    };
+                    // After an error for errors of the document alone.
+                    if refused.is_none() {
+                        match build(place, check) {
+                            Ok(check) => checks.push(Arc::new(check)),
+                            Err(error) => refused = Some(error),
+                        }
+                    }
+                }
+                Ok(Checks(refused.map_or(Ok(checks), Err)))
+            }
+        }
+
+        from.deserialize_seq(List)
+    }
 }
 
 fn build(place: usize, check: raw::Check) -> Result<Check, ConfigError> {

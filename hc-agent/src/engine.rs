@@ -26,6 +26,8 @@ use crate::tally::Delays;
 const SLOTS_AT_ONCE: usize = 256;
 /// Lines that are logged before anything else gets its turn.
 const LINES_AT_ONCE: usize = 64;
+/// Lines that wait to be logged; more would take memory that probes need.
+const MAX_LINES: usize = 4096;
 /// Time between two lines that say the same trouble.
 const QUIET: Duration = Duration::from_secs(10);
 
@@ -50,6 +52,8 @@ pub struct Engine {
     reload: u32,
     /// Changes that are not logged yet: the queue comes first.
     lines: VecDeque<Event>,
+    /// Changes that are not logged at all.
+    unsaid: u64,
     late: Delays,
     window_at: Instant,
     quiet_until: Option<Instant>,
@@ -78,6 +82,7 @@ impl Engine {
             summary: table::Shared::default(),
             reload: 0,
             lines: VecDeque::new(),
+            unsaid: 0,
             late: Delays::default(),
             window_at: Instant::now() + load::WINDOW,
             quiet_until: None,
@@ -99,12 +104,7 @@ impl Engine {
             if now >= self.window_at {
                 self.window(now);
             }
-            for _ in 0..LINES_AT_ONCE {
-                let Some(event) = self.lines.pop_front() else {
-                    break;
-                };
-                say(&event);
-            }
+            self.say_some();
             let wake = match self.spool.deadline() {
                 _ if !self.lines.is_empty() => now,
                 Some(at) => at.min(self.window_at),
@@ -120,7 +120,9 @@ impl Engine {
             }
         }
         self.take_events();
-        self.lines.drain(..).for_each(|event| say(&event));
+        while !self.lines.is_empty() {
+            self.say_some();
+        }
         self.spool.close()
     }
 
@@ -137,11 +139,37 @@ impl Engine {
                 self.composer.observe(key, verdict, &mut self.outputs);
                 if event.from != event.to {
                     self.metrics.changed(event.to);
-                    self.lines.push_back(event);
+                    self.to_say(event);
                 }
             }
         }
         self.put_out();
+    }
+
+    /// Log a change later, if there is room for it.
+    fn to_say(&mut self, event: Event) {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        if self.lines.len() < MAX_LINES {
+            self.lines.push_back(event);
+        } else {
+            self.unsaid += 1;
+        }
+    }
+
+    /// Log some changes.
+    fn say_some(&mut self) {
+        for _ in 0..LINES_AT_ONCE {
+            let Some(event) = self.lines.pop_front() else {
+                break;
+            };
+            say(&event);
+        }
+        if self.lines.is_empty() && self.unsaid > 0 {
+            warn!(changes = self.unsaid, "too many changes at once to log all");
+            self.unsaid = 0;
+        }
     }
 
     fn put_out(&mut self) {
@@ -305,9 +333,10 @@ impl Engine {
         let mut keys: Vec<Key> = wanted.checks.iter().map(|check| check.key).collect();
         keys.extend(wanted.conditions.iter().map(|condition| condition.key));
         let (mut added, mut restored, mut removed) = (0, 0, 0);
-        let mut shares: Vec<Vec<_>> = self.shards.iter().map(|_| Vec::new()).collect();
+        let threads = self.shards.len();
+        let mut shares: Vec<Vec<_>> = vec![Vec::new(); threads];
         for check in wanted.checks {
-            shares[schedule::thread(check.key, self.shards.len())].push(check);
+            shares[schedule::thread(check.key, threads)].push(check);
         }
         for (shard, checks) in self.shards.iter().zip(shares) {
             let mut checks = checks.into_iter().peekable();

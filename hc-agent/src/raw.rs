@@ -10,6 +10,7 @@ use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::config::Request;
+use crate::config::Checks;
 use crate::key::Key;
 use crate::together::{RawCondition, RawGroup};
 
@@ -50,7 +51,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 pub(crate) struct File {
     #[serde(rename = "version", deserialize_with = "version")]
     pub(crate) _version: (),
-    pub(crate) checks: Vec<Object<Check>>,
+    pub(crate) checks: Checks,
     #[serde(default)]
     pub(crate) conditions: Vec<Object<RawCondition>>,
     #[serde(default)]

@@ -324,7 +324,7 @@ impl Core {
     /// Take a check, or keep it if it is the same. Returns whether it is new.
     pub(crate) fn put(
         &mut self,
-        check: Check,
+        check: Arc<Check>,
         reload: u32,
         state: impl FnOnce() -> Option<State>,
         tick: u64,
@@ -332,7 +332,7 @@ impl Core {
         let key = check.key;
         if let Some(number) = self.index.get(&key).copied() {
             if let Some(slot) = &mut self.slots[number as usize]
-                && *slot.check == check
+                && slot.check == check
             {
                 slot.reload = reload;
                 return false;

@@ -10,9 +10,6 @@ use crate::queue::format::Reason;
 use crate::schedule;
 use crate::state::{Machine, State};
 
-/// Results that are remembered for people to see.
-pub const HISTORY: u32 = 8;
-
 /// One check at work.
 pub struct Slot {
     /// What is probed.
@@ -43,13 +40,13 @@ pub struct Slot {
 
 impl Slot {
     /// A check with the state that an earlier run has left.
-    pub fn new(check: Check, state: Option<State>, reload: u32) -> Self {
+    pub fn new(check: Arc<Check>, state: Option<State>, reload: u32) -> Self {
         let machine = match state {
             Some(state) if state != State::Unknown => Machine::restored(state),
             _ => Machine::new(),
         };
         Self {
-            check: Arc::new(check),
+            check,
             machine,
             running: false,
             overdue: false,

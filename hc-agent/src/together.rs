@@ -2,6 +2,7 @@
 //! Conditions and groups in the checks file.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde::de::{Deserializer, Error};
@@ -40,7 +41,7 @@ pub(crate) struct RawGroup {
 
 /// Hold conditions and groups against the checks of their file.
 pub(crate) fn build(
-    checks: &[Check],
+    checks: &[Arc<Check>],
     conditions: Vec<Object<RawCondition>>,
     groups: Vec<Object<RawGroup>>,
 ) -> Result<(Vec<Condition>, Vec<Group>), ConfigError> {

@@ -234,7 +234,7 @@ pub fn encode(
     last: u64,
     records: &[Record],
 ) -> Vec<u8> {
-    encode_stretched(kind, boot, first, last, 0, records)
+    encode_stretched(kind, boot, first, last, 0, records.iter().copied())
 }
 
 /// Write a whole file that says how long intervals are.
@@ -248,7 +248,7 @@ pub fn encode_stretched(
     first: u64,
     last: u64,
     stretch_percent: u16,
-    records: &[Record],
+    records: impl ExactSizeIterator<Item = Record>,
 ) -> Vec<u8> {
     let length = records.len() * RECORD_SIZE;
     let count = u32::try_from(records.len()).expect("fewer than 2^32 records");
@@ -265,7 +265,6 @@ pub fn encode_stretched(
     put(&mut data, AT_LENGTH, (length as u64).to_le_bytes());
     put(&mut data, AT_STRETCH, stretch_percent.to_le_bytes());
     for (record, out) in records
-        .iter()
         .zip(data[HEADER_SIZE..].chunks_exact_mut(RECORD_SIZE))
     {
         put(out, IN_KEY, record.key.get().to_le_bytes());

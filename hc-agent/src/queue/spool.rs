@@ -5,6 +5,7 @@
 //! could not be written stays in memory, the last state of each check only, so
 //! nothing grows with the time that a disk is full or the handler is dead.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -319,21 +320,26 @@ impl Spool {
     fn write_snapshot(&mut self, now: Instant) -> bool {
         self.snapshot_at = None;
         self.last_snapshot = Some(now);
-        let mut records: Vec<_> = self.entries.iter().map(|e| e.record).collect();
-        let mut last = self.last_sequence;
-        for record in self.numbered() {
-            if let Some(at) = self.find(record.key) {
-                records[at].sequence = record.sequence;
+        let numbered: HashMap<_, _> = self
+            .numbered()
+            .map(|record| (record.key, record.sequence))
+            .collect();
+        let last = self.last_sequence + numbered.len() as u64;
+        let records = self.entries.iter().map(|entry| {
+            let mut record = entry.record;
+            if entry.dirty {
+                let sequence = numbered.get(&record.key);
+                record.sequence = sequence.copied().unwrap_or(record.sequence);
             }
-            last = record.sequence;
-        }
+            record
+        });
         let data = format::encode_stretched(
             Kind::Snapshot,
             self.boot,
             0,
             last,
             self.stretch_percent,
-            &records,
+            records,
         );
         match self.write(SNAPSHOT, &data) {
             Ok(()) => {

@@ -84,7 +84,7 @@ fn seal(file: &QueueFile) -> Vec<u8> {
         file.first_sequence,
         file.last_sequence,
         file.stretch_percent,
-        &file.records,
+        file.records.iter().copied(),
     )
 }
 
