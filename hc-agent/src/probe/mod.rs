@@ -12,6 +12,7 @@ mod source;
 mod tcp;
 mod tls;
 mod udp;
+pub mod untrusted;
 
 use std::time::Duration;
 
