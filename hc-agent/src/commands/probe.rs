@@ -35,7 +35,7 @@ enum Probe {
     Http(Http),
     /// The same inside TLS; certificates are not verified
     Https(Https),
-    /// Connect, send a ClientHello, wait for a ServerHello
+    /// Connect, begin to talk TLS, wait for the hello of the server
     TlsHello(TlsHello),
     /// Send a datagram; an ICMP error is a failure, silence is none
     UdpConnect(Target),

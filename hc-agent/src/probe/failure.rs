@@ -92,7 +92,8 @@ impl Failure {
     pub(super) fn of_datagram(error: io::Error) -> Self {
         match error.raw_os_error().map(Errno::from_raw_os_error) {
             Some(Errno::CONNREFUSED) => Self::IcmpUnreachable("port"),
-            Some(Errno::NOPROTOOPT) => Self::IcmpUnreachable("protocol"),
+            // ICMPv6 calls it a parameter problem.
+            Some(Errno::NOPROTOOPT | Errno::PROTO) => Self::IcmpUnreachable("protocol"),
             _ => Self::of(error, Stage::Answer),
         }
     }

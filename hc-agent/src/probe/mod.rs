@@ -2,6 +2,7 @@
 //! One probe: what it does and what comes of it.
 
 mod failure;
+mod filter;
 mod hello;
 mod http;
 mod ping;

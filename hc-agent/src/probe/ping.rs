@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::shared::{Answer, Field, Incoming};
+use super::filter::Field;
+use super::shared::{Answer, Incoming, low};
 use super::{Failure, Progress, Source, Stage};
 
 const REPLY_V4: u8 = 0;
@@ -88,7 +89,7 @@ fn checksum(data: &[u8]) -> u16 {
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !(sum as u16)
+    !low(sum)
 }
 
 /// Whose reply it is, if it is one; `id` is ours where the kernel does not compare it.

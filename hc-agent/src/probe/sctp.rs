@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use tokio::time::timeout;
 
-use super::shared::{Answer, Field, Incoming};
+use super::filter::Field;
+use super::shared::{Answer, Incoming, low};
 use super::{Failure, Progress, Source, Stage};
 
 /// Its number in the IP header.
@@ -43,14 +44,14 @@ pub(super) async fn ask(
 ) -> Result<(), Failure> {
     progress.stage = Stage::Answer;
     let number = |count: u32| {
-        let local = FIRST_PORT | (count & u32::from(!FIRST_PORT)) as u16;
+        let local = FIRST_PORT | low(count) & !FIRST_PORT;
         u32::from(target.port()) << 16 | u32::from(local)
     };
     let shared = source.sctp(target.is_ipv4());
     let ticket = shared
         .expect(source, target.ip(), number)
         .map_err(Failure::Local)?;
-    let local = (ticket.id.1 & 0xffff) as u16;
+    let local = low(ticket.id.1);
     let packet = init(local, target.port(), ticket.tag);
     loop {
         ticket.send(source, &packet).map_err(Failure::of_datagram)?;
@@ -108,8 +109,8 @@ fn abort(from: u16, to: u16, tag: u32) -> [u8; HEADER + CHUNK] {
 /// Whose answer it is, if it is one.
 pub(super) fn reply(packet: &[u8], from: std::net::IpAddr) -> Option<Incoming> {
     let chunk = packet.get(HEADER..)?;
-    let [kind, flags, high, low] = *chunk.first_chunk::<CHUNK>()?;
-    let length = usize::from(u16::from_be_bytes([high, low]));
+    let [kind, flags, a, b] = *chunk.first_chunk::<CHUNK>()?;
+    let length = usize::from(u16::from_be_bytes([a, b]));
     let chunk = chunk.get(..length).filter(|chunk| chunk.len() >= CHUNK)?;
     if !is_whole(packet) {
         return None;
@@ -122,7 +123,7 @@ pub(super) fn reply(packet: &[u8], from: std::net::IpAddr) -> Option<Incoming> {
             (Some(tag), Answer::InitAck(theirs))
         }
         ABORT => {
-            let cause = word(CHUNK).map_or(0, |word| (word >> 16) as u16);
+            let cause = word(CHUNK).map_or(0, |word| low(word >> 16));
             // A side without a port for us can only give back the tag of INIT, zero.
             let reflected = flags & REFLECTED != 0 && tag == 0;
             ((!reflected).then_some(tag), Answer::Abort(cause))

@@ -16,10 +16,11 @@ use nix::libc;
 use nix::sys::socket::{
     ControlMessageOwned, MsgFlags, SockaddrStorage, recvfrom, recvmsg,
 };
-use socket2::{Domain, SockFilter, Socket, Type};
+use socket2::{Domain, Socket, Type};
 use tokio::io::Interest;
 use tokio::net::UdpSocket;
 
+use super::filter::filter;
 use super::udp::hear_icmp;
 use super::{Source, ping, sctp};
 
@@ -158,7 +159,7 @@ impl Shared {
 
     /// The identifier of our echo requests on a raw socket.
     pub(super) fn ping_id(&self) -> u16 {
-        (self.random(u32::MAX) & 0xffff) as u16
+        low(self.random(u32::MAX))
     }
 
     fn random(&self, number: u32) -> u32 {
@@ -310,7 +311,6 @@ fn read(shared: &Arc<Shared>, opened: &Opened) -> io::Result<Weak<()>> {
     let alive_too = Arc::downgrade(&alive);
     let (shared, opened) = (Arc::downgrade(shared), opened.clone());
     tokio::spawn(async move {
-        let _alive = alive;
         let interest = Interest::READABLE | Interest::ERROR;
         while let Ok(ready) = socket.ready(interest).await {
             let Some(shared) = shared.upgrade() else {
@@ -333,6 +333,7 @@ fn read(shared: &Arc<Shared>, opened: &Opened) -> io::Result<Weak<()>> {
             drop(shared);
             tokio::task::yield_now().await;
         }
+        drop(alive);
     });
     Ok(alive_too)
 }
@@ -377,6 +378,12 @@ impl Drop for Ticket {
     }
 }
 
+/// The lower half.
+pub(super) fn low(number: u32) -> u16 {
+    let [_, _, high, low] = number.to_be_bytes();
+    u16::from_be_bytes([high, low])
+}
+
 fn address(from: &SockaddrStorage) -> Option<IpAddr> {
     let v4 = from.as_sockaddr_in().map(|a| a.ip().into());
     v4.or_else(|| from.as_sockaddr_in6().map(|a| a.ip().into()))
@@ -386,28 +393,4 @@ fn address(from: &SockaddrStorage) -> Option<IpAddr> {
 fn after_ip_header(packet: &[u8]) -> Option<&[u8]> {
     let length = usize::from(packet.first()? & 0xf) * 4;
     packet.get(length..)
-}
-
-/// Numbers that a filter compares: where, after the IP header, and with what.
-pub(super) type Field<const N: usize> = (u32, [u32; N]);
-
-/// Keep from us what is for others: one of two values of a byte, and a number of 16
-/// bits in a range. (Classic BPF; offsets behind the IP header that only IPv4 shows.)
-fn filter(ipv4: bool, byte: Field<2>, half: Field<2>) -> [SockFilter; 9] {
-    let header = if ipv4 {
-        SockFilter::new(0xb1, 0, 0, 0) // ldxb 4*([0]&0xf)
-    } else {
-        SockFilter::new(0x01, 0, 0, 0) // ldx #0
-    };
-    [
-        header,
-        SockFilter::new(0x50, 0, 0, byte.0), // ldb [x + …]
-        SockFilter::new(0x15, 1, 0, byte.1[0]), // jeq
-        SockFilter::new(0x15, 0, 4, byte.1[1]), // jeq, else drop
-        SockFilter::new(0x48, 0, 0, half.0), // ldh [x + …]
-        SockFilter::new(0x35, 0, 2, half.1[0]), // jge, else drop
-        SockFilter::new(0x25, 1, 0, half.1[1]), // jgt: drop
-        SockFilter::new(0x06, 0, 0, u32::MAX), // ret: take
-        SockFilter::new(0x06, 0, 0, 0),      // ret: drop
-    ]
 }

@@ -47,10 +47,11 @@ impl Source {
         }
     }
 
-    /// Open the shared sockets now, as it may not be allowed later. What cannot be
-    /// opened is an error only of the probes that need it.
+    /// Open the shared sockets now. What cannot be opened is an error only of the
+    /// probes that need it.
     ///
-    /// Call it before [`privilege::drop_net_raw`](super::privilege::drop_net_raw).
+    /// Call it before capabilities are given up, and before threads get tables of
+    /// descriptors of their own: a socket is known by its number there.
     pub fn open(&self) {
         let sockets = self.sockets.ping.iter().chain(&self.sockets.sctp);
         for shared in sockets {
