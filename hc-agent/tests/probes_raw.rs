@@ -3,6 +3,7 @@
 //! of their own, so that they see nothing of this node and it sees nothing of them;
 //! without root they are skipped.
 #![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
 #![allow(
     clippy::disallowed_methods,
     reason = "threads of tests may sleep and block"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exact semantics: what a server does and how it is checked give the result.
 #![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
 
 mod tricky;
 
@@ -123,6 +124,13 @@ fn table() -> Vec<Row> {
             plain(Then::Drip(b"HTTP/1.0 200 OK\r\n", SLOW)),
             [UP, SILENT, NO_TLS, NO_TLS],
         ),
+    ]
+}
+
+/// Servers that send records of TLS as they like.
+fn records_table() -> Vec<Row> {
+    let say = |bytes| plain(Then::Say(bytes));
+    vec![
         (
             "TLS alert handshake_failure",
             say(b"\x15\x03\x03\x00\x02\x02\x28"),
@@ -289,6 +297,7 @@ impl IsOk for Reason {
 #[tokio::test]
 async fn over_ipv4() {
     verify("127.0.0.1:0", table()).await;
+    verify("127.0.0.1:0", records_table()).await;
 }
 
 #[tokio::test]
@@ -303,5 +312,6 @@ async fn over_ipv6() {
         return;
     }
     verify("[::1]:0", table()).await;
+    verify("[::1]:0", records_table()).await;
     verify("[::1]:0", tls_table()).await;
 }

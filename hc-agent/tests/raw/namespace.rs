@@ -48,7 +48,7 @@ fn run(line: &str) {
     assert!(status.success(), "{line}: {status}");
 }
 
-/// A machine at the other end of a wire: 198.18.0.2 and 2001:db8::2; here is .1.
+/// A machine at the other end of a wire: `198.18.0.2` and `2001:db8::2`; here is `.1`.
 pub(crate) struct Peer(Child);
 
 impl Peer {
