@@ -2,7 +2,7 @@
 """Measure the health checker and what takes in its results.
 
 Every prober in one run and in turn, in a network namespace of our own; see
-bench/README.rst.
+bench/hc/README.rst.
 """
 
 import argparse

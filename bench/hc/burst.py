@@ -41,6 +41,7 @@ def _summary(results, count):
         name: {
             'wall_s': _both(runs, 'wall_s'),
             'cpu_s': _both(runs, 'cpu_s'),
+            'process_cpu_s': _both(runs, 'process_cpu_s'),
             'cpu_us_per_probe': {
                 how: 1e6 * value / count
                 for how, value in _both(runs, 'cpu_s').items()},

@@ -5,6 +5,7 @@ import contextlib
 import ipaddress
 import json
 import pathlib
+import resource
 import subprocess
 
 PORT = 8080
@@ -54,11 +55,21 @@ class Programs:
         return _run([self.checker, 'burst', '--checks', path])
 
 
+def _processor_time():
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
 def _run(words):
-    done = subprocess.run([str(word) for word in words], check=True,
-                          timeout=PATIENCE, capture_output=True, text=True)
+    before = _processor_time()
+    done = subprocess.run([str(word) for word in words], timeout=PATIENCE,
+                          capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f'{words[0]}: {done.stderr}')
     found = json.loads(done.stdout)
     found['cpu_s'] = found['user_s'] + found['system_s']
+    # With start and end of the process, and the reading of a checks file.
+    found['process_cpu_s'] = _processor_time() - before
     return found
 
 
@@ -73,6 +84,8 @@ def write_checks(path, kind, count, delay=5, timeout=None):
             'rise': 2, 'fall': 3}
         if kind in ('http', 'https'):
             check['http'] = _HTTP
+        if kind == 'https':
+            check['tls'] = {'server_name': None}
         checks.append(check)
     temporary = path.with_name('.tmp-' + path.name)
     temporary.write_text(json.dumps({'version': 1, 'checks': checks}))

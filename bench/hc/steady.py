@@ -58,7 +58,7 @@ def _watch(child, queue, kind, count, delay, seconds):
         time.sleep(0.05)
     then, cpu, metrics = at_start
     now, cpu_now, metrics_now = time.monotonic(), _cpu(child.pid), _scrape()
-    memory = _status(child.pid, 'VmHWM')
+    peak, resident = _status(child.pid, 'VmHWM'), _status(child.pid, 'VmRSS')
     time.sleep(2)
     downs += _drain(directory)
     snapshot = directory.snapshot()
@@ -70,7 +70,7 @@ def _watch(child, queue, kind, count, delay, seconds):
         'cpu_us_per_probe':
             1e6 * (cpu_now - cpu) / (now - then) / (count / delay),
         'false_downs': downs, 'not_up_at_the_end': count - up,
-        'rss_mb': memory / 1024,
+        'rss_mb': peak / 1024, 'rss_at_the_end_mb': resident / 1024,
         'stretch_percent': snapshot.stretch_percent,
         **_lateness(metrics, metrics_now)}
     print(f'  steady {kind}: {found}', file=sys.stderr)
