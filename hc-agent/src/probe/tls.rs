@@ -14,7 +14,8 @@ use rustls::client::danger::{
 use rustls::crypto::ring;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{
-    CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, SignatureScheme,
+    CipherSuite, ClientConfig, ClientConnection, DigitallySignedStruct, ProtocolVersion,
+    SignatureScheme,
 };
 use tokio::net::TcpStream;
 
@@ -126,18 +127,14 @@ fn broken(error: &rustls::Error) -> Failure {
 
 /// For a person: what both sides agreed on.
 fn agreed(tls: &ClientConnection) -> String {
-    let version = tls
-        .protocol_version()
-        .and_then(|v| v.as_str().map(str::to_owned));
+    let version = match tls.protocol_version() {
+        Some(ProtocolVersion::TLSv1_3) => "TLS 1.3",
+        _ => "TLS 1.2",
+    };
     let suite = tls.negotiated_cipher_suite().map(|suite| suite.suite());
-    let certificates = tls.peer_certificates().map_or(0, <[_]>::len);
-    format!(
-        "{}, {}, {certificates} certificates, not verified",
-        version.unwrap_or_default(),
-        suite
-            .and_then(|s| s.as_str().map(str::to_owned))
-            .unwrap_or_default(),
-    )
+    let suite = suite.as_ref().and_then(CipherSuite::as_str);
+    let suite = suite.unwrap_or("unknown suite");
+    format!("{version}, {suite}, certificates not verified")
 }
 
 /// A stream for calls that do not wait.
