@@ -166,7 +166,10 @@ impl<'de> Deserialize<'de> for Checks {
                 f.write_str("an array")
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut all: A) -> Result<Checks, A::Error> {
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut all: A,
+            ) -> Result<Checks, A::Error> {
                 let mut checks = Vec::new();
                 let mut refused = None;
                 for place in 0.. {
@@ -211,18 +214,18 @@ fn build(place: usize, check: raw::Check) -> Result<Check, ConfigError> {
         raw::Kind::Http => {
             let http = fields.need("http", check.http)?;
             let (request, codes) = http.parts();
-            Kind::Http(HttpCheck::with(target, &request, codes))
+            Kind::Http(Box::new(HttpCheck::with(target, &request, codes)))
         }
         raw::Kind::Https => {
             let http = fields.need("http", check.http)?;
             let tls = fields.need("tls", check.tls)?;
             let (request, codes) = http.parts();
             let name = tls.server_name.as_deref();
-            Kind::Https(HttpsCheck::new(target, &request, codes, name))
+            Kind::Https(Box::new(HttpsCheck::new(target, &request, codes, name)))
         }
         raw::Kind::TlsHello => {
             let tls = fields.need("tls", check.tls)?;
-            Kind::TlsHello(TlsHelloCheck::new(tls.server_name.as_deref()))
+            Kind::TlsHello(Box::new(TlsHelloCheck::new(tls.server_name.as_deref())))
         }
         raw::Kind::UdpConnect => Kind::UdpConnect,
         raw::Kind::Sctp => Kind::Sctp,

@@ -305,7 +305,7 @@ impl Engine {
         let kept = self
             .shards
             .iter()
-            .map(|s| s.core().index.len())
+            .map(|s| s.core().checks())
             .sum::<usize>();
         let wanted = match result {
             Ok(wanted) => wanted,
@@ -340,7 +340,7 @@ impl Engine {
         }
         for (shard, checks) in self.shards.iter().zip(shares) {
             let mut checks = checks.into_iter().peekable();
-            shard.core().set_all(all);
+            shard.core().begin_reload(all);
             while checks.peek().is_some() {
                 let tick = shard.tick(Instant::now());
                 let mut core = shard.core();
@@ -359,6 +359,7 @@ impl Engine {
                 let range = first..first + 16 * SLOTS_AT_ONCE;
                 removed += shard.core().sweep(range, self.reload);
             }
+            shard.core().end_reload();
         }
         keys.sort_unstable();
         self.spool.set_keys(&keys, now);

@@ -89,7 +89,8 @@ pub struct Core {
     settings: Settings,
     pub(crate) slots: Vec<Option<Slot>>,
     free: Vec<u32>,
-    pub(crate) index: HashMap<Key, u32>,
+    /// Slots by key, while a reload needs them.
+    index: HashMap<Key, u32>,
     wheel: Wheel,
     in_flight: usize,
     /// Probes at a time now: fewer than the settings say after descriptors ran out.
@@ -316,9 +317,22 @@ impl Drop for DiesLoudly<'_> {
 }
 
 impl Core {
-    /// Spread herds as wide as all checks of the node need.
-    pub(crate) fn set_all(&mut self, all: usize) {
+    /// Prepare for a reload. Herds are spread as wide as all checks of the node need.
+    pub(crate) fn begin_reload(&mut self, all: usize) {
         self.all = all;
+        let slots = self.slots.iter().zip(0..);
+        let taken = slots.filter_map(|(slot, at)| Some((slot.as_ref()?.check.key, at)));
+        self.index = taken.collect();
+    }
+
+    /// Give back what only a reload needs.
+    pub(crate) fn end_reload(&mut self) {
+        self.index = HashMap::new();
+    }
+
+    /// Number of checks.
+    pub(crate) fn checks(&self) -> usize {
+        self.counts.iter().sum()
     }
 
     /// Take a check, or keep it if it is the same. Returns whether it is new.

@@ -166,7 +166,7 @@ impl Probe {
                 let target = http.target.address();
                 let codes = http.expected_codes.clone();
                 let check = HttpCheck::with(target, &http.request(), codes);
-                (target, Kind::Http(check))
+                (target, Kind::Http(Box::new(check)))
             }
             Self::Https(Https { http, server_name }) => {
                 let target = http.target.address();
@@ -174,11 +174,11 @@ impl Probe {
                 let host = http.host.as_deref().filter(|host| is_server_name(host));
                 let name = server_name.as_deref().or(host);
                 let check = HttpsCheck::new(target, &http.request(), codes, name);
-                (target, Kind::Https(check))
+                (target, Kind::Https(Box::new(check)))
             }
             Self::TlsHello(hello) => {
                 let check = TlsHelloCheck::new(hello.server_name.as_deref());
-                (hello.target.address(), Kind::TlsHello(check))
+                (hello.target.address(), Kind::TlsHello(Box::new(check)))
             }
         }
     }

@@ -10,16 +10,17 @@ use super::{CodeRange, Method, Version};
 /// What a probe does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
+    // Details are boxed: most checks have none, and there may be very many.
     /// ICMP or `ICMPv6` echo.
     Ping,
     /// Connect.
     Tcp,
     /// Connect, send a request, judge the status line.
-    Http(HttpCheck),
+    Http(Box<HttpCheck>),
     /// The same inside TLS.
-    Https(HttpsCheck),
+    Https(Box<HttpsCheck>),
     /// Connect, send a `ClientHello`, wait for a `ServerHello`.
-    TlsHello(TlsHelloCheck),
+    TlsHello(Box<TlsHelloCheck>),
     /// Send a datagram; only an ICMP error is a failure.
     UdpConnect,
     /// Send INIT, wait for INIT ACK.
