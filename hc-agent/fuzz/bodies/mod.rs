@@ -60,7 +60,7 @@ pub fn queue_file(data: &[u8]) {
         file.first_sequence,
         file.last_sequence,
         file.stretch_percent,
-        &file.records,
+        file.records.iter().copied(),
     );
     assert_eq!(again, data);
 }
