@@ -168,6 +168,55 @@ class TestDocument(base.BaseTestCase):
         self.assertIn('checks[0].delay', str(error))
 
 
+class TestTogether(base.BaseTestCase):
+    OTHER = dataclasses.replace(TCP, port=81)
+
+    def test_equal_conditions_become_one(self):
+        keys = frozenset([TCP.key, self.OTHER.key])
+        one = checks_file.Condition(keys)
+        document = checks_file.build_document(
+            [TCP, self.OTHER],
+            [one, checks_file.Condition(frozenset(sorted(keys)))],
+            [checks_file.Group('pool', frozenset([one.key]), 50)],
+        )
+
+        self.assertEqual(
+            [{'key': one.key, 'checks': sorted(keys)}], document['conditions']
+        )
+        self.assertEqual(
+            [{'name': 'pool', 'checks': [one.key], 'panic_percent': 50}],
+            document['groups'],
+        )
+
+    def test_without_them_the_document_is_as_before(self):
+        document = checks_file.build_document([TCP])
+
+        self.assertEqual({'version', 'checks'}, set(document))
+
+    def test_what_they_name_must_be_there(self):
+        missing = frozenset([self.OTHER.key])
+        self.assertRaises(
+            checks_file.ChecksFileError,
+            checks_file.build_document,
+            [TCP],
+            [checks_file.Condition(missing)],
+        )
+        self.assertRaises(
+            checks_file.ChecksFileError,
+            checks_file.build_document,
+            [TCP],
+            groups=[checks_file.Group('pool', missing, 50)],
+        )
+
+    def test_keys_of_vectors(self):
+        for vector in VECTORS['valid']:
+            for condition in vector['document'].get('conditions', ()):
+                self.assertEqual(
+                    condition['key'],
+                    checks_file.Condition(frozenset(condition['checks'])).key,
+                )
+
+
 class TestWrite(base.BaseTestCase):
     def setUp(self):
         super().setUp()
