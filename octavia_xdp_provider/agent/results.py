@@ -14,6 +14,7 @@ knows nothing about.
 """
 
 import dataclasses
+import gc
 import threading
 import time
 
@@ -189,6 +190,8 @@ class ResultHandler:
         """Serve until ``stop`` is called."""
         if self._address:
             result_metrics.serve(self.metrics, self._address)
+        # What was imported stays; no collection need look at it again.
+        gc.freeze()
         with INotify() as inotify:
             rescan = True
             due = 0.0
