@@ -17,7 +17,7 @@ use super::{Failed, SourceArguments};
 use crate::engine::{Command, Engine};
 use crate::metrics::{self, Metrics};
 use crate::queue::spool::Spool;
-use crate::{privileges, table, watch};
+use crate::{memory, privileges, table, watch};
 
 /// Settings of the checker.
 #[derive(Debug, clap::Args)]
@@ -78,6 +78,7 @@ fn log(arguments: &Arguments) -> WorkerGuard {
 
 /// Run until SIGTERM or SIGINT.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
+    memory::fix_threshold();
     let _guard = log(arguments);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
