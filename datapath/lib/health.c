@@ -116,13 +116,44 @@ static uint32_t spread(const struct oxp_node *node,
 	return touches;
 }
 
+/* Tables are computed and switched in portions of this many, so that the
+ * first do not wait for the last. */
+#define PORTION 64
+
+/* Services whose tables are to be computed. */
+struct portion {
+	struct oxp_node *node;
+	uint32_t count;
+	uint32_t service[PORTION];
+};
+
+static void compute(void *argument, uint32_t piece)
+{
+	struct portion *portion = argument;
+
+	compute_slots(scratch_block(portion->node, portion->service[piece]));
+}
+
+static uint32_t finish(struct portion *portion)
+{
+	uint32_t count = portion->count;
+
+	for_each(count, compute, portion);
+	for (uint32_t i = 0; i < count; i++)
+		switch_tables(portion->node, portion->service[i]);
+	portion->count = 0;
+	return count;
+}
+
 /*
- * Applies one service's results. Where they do not change who takes traffic,
- * flags are written in place: packets do not read them.
+ * Takes one service's results in. Where they do not change who takes traffic,
+ * flags are written in place: packets do not read them. Otherwise the scratch
+ * block gets the members, and its slots are to be computed.
  */
-static int apply(struct oxp_node *node, const struct touch *touches,
+static int apply(struct portion *portion, const struct touch *touches,
 		 uint32_t count, char *error)
 {
+	struct oxp_node *node = portion->node;
 	uint32_t index = touches->service;
 	struct service_block *live = live_block(node, index);
 	struct service_block *next = scratch_block(node, index);
@@ -161,17 +192,36 @@ static int apply(struct oxp_node *node, const struct touch *touches,
 	       live->members * sizeof(*live->member));
 	for (uint32_t i = 0; i < live->members; i++)
 		next->member[i].flags = flags[i];
-	compute_slots(next);
-	switch_tables(node, index);
-	return 1;
+	portion->service[portion->count++] = index;
+	return 0;
+}
+
+static int apply_touches(struct oxp_node *node, const struct touch *touch,
+			 uint32_t touches, char *error)
+{
+	struct portion portion = {.node = node};
+	int switched = 0, status = 0;
+	uint32_t end;
+
+	for (uint32_t start = 0; start < touches && !status; start = end) {
+		end = start + 1;
+		while (end < touches &&
+		       touch[end].service == touch[start].service)
+			end++;
+		status = apply(&portion, &touch[start], end - start, error);
+		if (portion.count == PORTION)
+			switched += finish(&portion);
+	}
+	switched += finish(&portion);
+	return status ? status : switched;
 }
 
 static int apply_all(struct oxp_node *node, const struct oxp_result *results,
 		     uint32_t count, char *error)
 {
-	uint32_t touches, end;
 	struct touch *touch;
-	int switched = 0, status = 0;
+	uint32_t touches;
+	int status;
 
 	if (derive_checks(node))
 		return failure(error, -ENOMEM, "cannot index the checks");
@@ -181,18 +231,9 @@ static int apply_all(struct oxp_node *node, const struct oxp_result *results,
 		return failure(error, -ENOMEM, "cannot apply results");
 	spread(node, results, count, touch);
 	qsort(touch, touches, sizeof(*touch), by_service);
-	for (uint32_t start = 0; start < touches; start = end) {
-		end = start + 1;
-		while (end < touches &&
-		       touch[end].service == touch[start].service)
-			end++;
-		status = apply(node, &touch[start], end - start, error);
-		if (status < 0)
-			break;
-		switched += status;
-	}
+	status = apply_touches(node, touch, touches, error);
 	free(touch);
-	return status < 0 ? status : switched;
+	return status;
 }
 
 int oxp_health_apply(struct oxp_node *node, const struct oxp_result *results,

@@ -95,6 +95,11 @@ int free_scratch(struct oxp_node *node, uint32_t index, char *error);
 void compute_slots(struct service_block *block);
 void switch_tables(struct oxp_node *node, uint32_t index);
 
+/* workers.c: calls function(argument, 0 … count - 1), in several threads if
+ * that is worth it, and returns after the last. */
+void for_each(uint32_t count, void (*function)(void *argument, uint32_t piece),
+	      void *argument);
+
 /* services.c */
 extern const uint8_t v4_mapped[12]; /* ::ffff:0:0/96 */
 int key_to_v4(const struct oxp_key *key, struct key_v4 *out, char *error);

@@ -4,16 +4,25 @@
 //! A file is taken whole or refused whole. `checks.schema.json` describes it and
 //! `checks-vectors.json` holds examples that both languages test.
 
-use std::collections::HashMap;
+mod kind;
+
+use std::fmt;
 use std::fs::File;
-use std::io::Read;
-use std::net::{IpAddr, SocketAddr};
+use std::io::{BufReader, Read};
+use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde::de::{Deserializer, SeqAccess, Visitor};
+
+use crate::compose::{Condition, Group};
+pub use crate::config::kind::{HttpCheck, HttpsCheck, Kind, Request, TlsHelloCheck};
 use crate::key::Key;
 use crate::raw::{self, Object};
-pub use crate::raw::{CodeRange, Method, Version, is_host, is_path};
+pub use crate::raw::{CodeRange, Method, Version, is_host, is_path, is_server_name};
+use crate::together;
 
 /// A file above this size, in bytes, is refused: more than a million checks.
 const MAX_FILE: u64 = 256 << 20;
@@ -23,7 +32,7 @@ const MAX_FILE: u64 = 256 << 20;
 pub struct Check {
     /// Its name.
     pub key: Key,
-    /// Where probes go.
+    /// Where probes go. The port of a ping is 0.
     pub target: SocketAddr,
     /// Time between the starts of two probes.
     pub delay: Duration,
@@ -35,93 +44,6 @@ pub struct Check {
     pub fall: u8,
     /// What a probe does.
     pub kind: Kind,
-}
-
-/// What a probe does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Connect.
-    Tcp,
-    /// Connect, send a request, judge the status line.
-    Http(HttpCheck),
-}
-
-impl Kind {
-    /// The name in the checks file.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Http(_) => "http",
-        }
-    }
-}
-
-/// The request of an HTTP check and what it accepts.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpCheck {
-    /// The whole request, as sent.
-    pub request: Box<[u8]>,
-    /// Accepted status codes.
-    pub expected: Box<[CodeRange]>,
-}
-
-impl HttpCheck {
-    /// Write the request once; every probe of the check sends it.
-    ///
-    /// `path` and `host` must have passed [`is_path`] and [`is_host`].
-    pub fn new(
-        target: SocketAddr,
-        method: Method,
-        path: &str,
-        version: Version,
-        host: Option<&str>,
-        expected: Vec<CodeRange>,
-    ) -> Self {
-        use std::fmt::Write;
-
-        let number = match version {
-            Version::Http10 => "1.0",
-            Version::Http11 => "1.1",
-        };
-        let mut text = format!("{} {path} HTTP/{number}\r\n", method.as_str());
-        let host = match (host, version) {
-            (Some(host), _) => Some(host.to_owned()),
-            (None, Version::Http11) => Some(authority(target)),
-            (None, Version::Http10) => None,
-        };
-        if let Some(host) = host {
-            let _ = write!(text, "Host: {host}\r\n");
-        }
-        text.push_str(concat!(
-            "User-Agent: octavia-xdp-hc/",
-            env!("CARGO_PKG_VERSION"),
-            "\r\nAccept: */*\r\nConnection: close\r\n",
-        ));
-        if method.wants_length() {
-            text.push_str("Content-Length: 0\r\n");
-        }
-        text.push_str("\r\n");
-        Self {
-            request: text.into_bytes().into(),
-            expected: expected.into(),
-        }
-    }
-
-    /// Whether a status code is a success.
-    pub fn expects(&self, code: u16) -> bool {
-        self.expected
-            .iter()
-            .any(|range| (range.first..=range.last).contains(&code))
-    }
-}
-
-/// The address as a Host header spells it: the port only if it is not HTTP's.
-fn authority(target: SocketAddr) -> String {
-    match (target.ip(), target.port()) {
-        (IpAddr::V4(ip), 80) => ip.to_string(),
-        (IpAddr::V6(ip), 80) => format!("[{ip}]"),
-        _ => target.to_string(),
-    }
 }
 
 /// Why a checks file is refused.
@@ -150,21 +72,53 @@ impl ConfigError {
     }
 }
 
-/// Read a checks file.
+/// All that a checks file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Wanted {
+    /// What is probed.
+    pub checks: Vec<Arc<Check>>,
+    /// Conjunctions of checks.
+    pub conditions: Vec<Condition>,
+    /// Checks and conditions that are guarded together.
+    pub groups: Vec<Group>,
+}
+
+impl Wanted {
+    /// The checks alone.
+    fn into_checks(self) -> Vec<Check> {
+        self.checks.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+}
+
+/// Read the checks of a checks file.
 pub fn load(path: &Path) -> Result<Vec<Check>, ConfigError> {
-    let mut text = Vec::new();
-    File::open(path)?
-        .take(MAX_FILE + 1)
-        .read_to_end(&mut text)?;
-    if text.len() as u64 > MAX_FILE {
+    load_all(path).map(Wanted::into_checks)
+}
+
+/// Read a checks file, without ever holding its text: that of many checks is longer
+/// than all that is kept of them.
+pub fn load_all(path: &Path) -> Result<Wanted, ConfigError> {
+    let file = File::open(path)?;
+    if file.metadata()?.len() > MAX_FILE {
         return Err(ConfigError::TooLong);
     }
-    parse(&text)
+    let reader = BufReader::with_capacity(1 << 16, file.take(MAX_FILE));
+    read(serde_json::Deserializer::from_reader(reader))
+}
+
+/// Read the checks in the text of a checks file.
+pub fn parse(text: &[u8]) -> Result<Vec<Check>, ConfigError> {
+    parse_all(text).map(Wanted::into_checks)
 }
 
 /// Read the text of a checks file.
-pub fn parse(text: &[u8]) -> Result<Vec<Check>, ConfigError> {
-    let mut reader = serde_json::Deserializer::from_slice(text);
+pub fn parse_all(text: &[u8]) -> Result<Wanted, ConfigError> {
+    read(serde_json::Deserializer::from_slice(text))
+}
+
+fn read<'de, R: serde_json::de::Read<'de>>(
+    mut reader: serde_json::Deserializer<R>,
+) -> Result<Wanted, ConfigError> {
     let Object(file): Object<raw::File> = serde_path_to_error::deserialize(&mut reader)
         .map_err(|e| ConfigError::Field {
         path: e.path().to_string(),
@@ -174,45 +128,107 @@ pub fn parse(text: &[u8]) -> Result<Vec<Check>, ConfigError> {
         path: "document".to_owned(),
         error: e.to_string(),
     })?;
+    let checks = file.checks.0?;
+    refuse_equal_keys(&checks)?;
+    let (conditions, groups) = together::build(&checks, file.conditions, file.groups)?;
+    Ok(Wanted {
+        checks,
+        conditions,
+        groups,
+    })
+}
 
-    let mut places = HashMap::with_capacity(file.checks.len());
-    let mut checks = Vec::with_capacity(file.checks.len());
-    for (place, Object(check)) in file.checks.into_iter().enumerate() {
-        if let Some(other) = places.insert(check.key, place) {
-            return Err(ConfigError::Field {
-                path: format!("checks[{place}].key"),
-                error: format!("{} is also the key of checks[{other}]", check.key),
-            });
-        }
-        checks.push(build(place, check)?);
+fn refuse_equal_keys(checks: &[Arc<Check>]) -> Result<(), ConfigError> {
+    let keys = checks.iter().map(|check| check.key);
+    let mut places: Vec<_> = keys.zip(0usize..).collect();
+    places.sort_unstable();
+    let equal = places.windows(2).filter(|two| two[0].0 == two[1].0);
+    match equal.min_by_key(|two| two[1].1) {
+        None => Ok(()),
+        Some(two) => Err(ConfigError::Field {
+            path: format!("checks[{}].key", two[1].1),
+            error: format!("{} is also the key of checks[{}]", two[1].0, two[0].1),
+        }),
     }
-    Ok(checks)
+}
+
+/// The checks of a file, each made as it is read.
+pub(crate) struct Checks(Result<Vec<Arc<Check>>, ConfigError>);
+
+impl<'de> Deserialize<'de> for Checks {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct List;
+
+        impl<'de> Visitor<'de> for List {
+            type Value = Checks;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an array")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(
+                self,
+                mut all: A,
+            ) -> Result<Checks, A::Error> {
+                let mut checks = Vec::new();
+                let mut refused = None;
+                for place in 0.. {
+                    let Some(Object(check)) = all.next_element()? else {
+                        break;
+                    };
+                    // After an error for errors of the document alone.
+                    if refused.is_none() {
+                        match build(place, check) {
+                            Ok(check) => checks.push(Arc::new(check)),
+                            Err(error) => refused = Some(error),
+                        }
+                    }
+                }
+                Ok(Checks(refused.map_or(Ok(checks), Err)))
+            }
+        }
+
+        from.deserialize_seq(List)
+    }
 }
 
 fn build(place: usize, check: raw::Check) -> Result<Check, ConfigError> {
-    let target = SocketAddr::new(check.address, check.port.get());
-    let kind = match (check.kind, check.http) {
-        (raw::Kind::Tcp, None) => Kind::Tcp,
-        (raw::Kind::Http, Some(http)) => Kind::Http(HttpCheck::new(
-            target,
-            http.method,
-            &http.path,
-            http.version,
-            http.host.as_deref(),
-            http.expected_codes,
-        )),
-        (raw::Kind::Tcp, Some(_)) => {
-            return Err(ConfigError::Field {
-                path: format!("checks[{place}].http"),
-                error: "not for a check of type tcp".to_owned(),
-            });
+    let fields = Fields {
+        place,
+        kind: check.kind,
+    };
+    let speaks_http = matches!(check.kind, raw::Kind::Http | raw::Kind::Https);
+    let speaks_tls = matches!(check.kind, raw::Kind::Https | raw::Kind::TlsHello);
+    fields.refuse("http", !speaks_http && check.http.is_some())?;
+    fields.refuse("tls", !speaks_tls && check.tls.is_some())?;
+    let port = if check.kind == raw::Kind::Ping {
+        fields.refuse("port", check.port.is_some())?;
+        0
+    } else {
+        fields.need("port", check.port)?.get()
+    };
+    let target = SocketAddr::new(check.address, port);
+    let kind = match check.kind {
+        raw::Kind::Ping => Kind::Ping,
+        raw::Kind::Tcp => Kind::Tcp,
+        raw::Kind::Http => {
+            let http = fields.need("http", check.http)?;
+            let (request, codes) = http.parts();
+            Kind::Http(Box::new(HttpCheck::with(target, &request, codes)))
         }
-        (raw::Kind::Http, None) => {
-            return Err(ConfigError::Field {
-                path: format!("checks[{place}].http"),
-                error: "missing for a check of type http".to_owned(),
-            });
+        raw::Kind::Https => {
+            let http = fields.need("http", check.http)?;
+            let tls = fields.need("tls", check.tls)?;
+            let (request, codes) = http.parts();
+            let name = tls.server_name.as_deref();
+            Kind::Https(Box::new(HttpsCheck::new(target, &request, codes, name)))
         }
+        raw::Kind::TlsHello => {
+            let tls = fields.need("tls", check.tls)?;
+            Kind::TlsHello(Box::new(TlsHelloCheck::new(tls.server_name.as_deref())))
+        }
+        raw::Kind::UdpConnect => Kind::UdpConnect,
+        raw::Kind::Sctp => Kind::Sctp,
     };
     Ok(Check {
         key: check.key,
@@ -225,92 +241,31 @@ fn build(place: usize, check: raw::Check) -> Result<Check, ConfigError> {
     })
 }
 
-#[cfg(test)]
-mod tests {
-    use serde_json::Value;
+/// Fields that some types of checks need and the others must not have.
+struct Fields {
+    place: usize,
+    kind: raw::Kind,
+}
 
-    use super::*;
-
-    const VECTORS: &str =
-        include_str!("../../octavia_xdp_provider/common/contracts/checks-vectors.json");
-
-    fn vectors(list: &str) -> Vec<Value> {
-        let mut all: Value = serde_json::from_str(VECTORS).unwrap();
-        serde_json::from_value(all[list].take()).unwrap()
-    }
-
-    #[test]
-    fn valid_documents_are_taken() {
-        for vector in vectors("valid") {
-            let text = vector["document"].to_string();
-            let checks = parse(text.as_bytes())
-                .unwrap_or_else(|e| panic!("{}: {e}", vector["name"]));
-            let wanted = vector["document"]["checks"].as_array().unwrap();
-            assert_eq!(checks.len(), wanted.len());
-            for (check, wanted) in checks.iter().zip(wanted) {
-                assert_eq!(check.key.to_string(), wanted["key"]);
-                assert_eq!(check.target.ip().to_string(), wanted["address"]);
-                assert_eq!(check.target.port(), wanted["port"]);
-                assert_eq!(check.delay.as_secs(), wanted["delay"]);
-                assert_eq!(check.timeout.as_secs(), wanted["timeout"]);
-                assert_eq!(check.rise, wanted["rise"]);
-                assert_eq!(check.fall, wanted["fall"]);
-                assert_eq!(check.kind.name(), wanted["type"]);
-            }
+impl Fields {
+    fn error(&self, name: &str, how: &str) -> ConfigError {
+        ConfigError::Field {
+            path: format!("checks[{}].{name}", self.place),
+            error: format!("{how} for a check of type {}", self.kind.name()),
         }
     }
 
-    #[test]
-    fn invalid_documents_are_refused_by_name() {
-        for vector in vectors("invalid") {
-            let text = vector["document"].to_string();
-            let Err(error) = parse(text.as_bytes()) else {
-                panic!("{} was taken", vector["name"]);
-            };
-            let error = error.to_string();
-            for part in vector["error"].as_array().unwrap() {
-                let part = part.as_str().unwrap();
-                assert!(error.contains(part), "{}: {error}", vector["name"]);
-            }
-        }
+    fn need<T>(&self, name: &str, value: Option<T>) -> Result<T, ConfigError> {
+        value.ok_or_else(|| self.error(name, "missing"))
     }
 
-    #[test]
-    fn what_is_no_document() {
-        for text in ["", "{", "{\"version\":1,\"checks\":[]} x", "\u{0}"] {
-            assert!(parse(text.as_bytes()).is_err(), "{text}");
+    fn refuse(&self, name: &str, present: bool) -> Result<(), ConfigError> {
+        if present {
+            return Err(self.error(name, "not"));
         }
-        let twice = br#"{"version": 1, "checks": [], "checks": []}"#;
-        assert!(parse(twice).is_err());
-    }
-
-    fn request(version: Version, host: Option<&str>, target: &str) -> String {
-        let http = HttpCheck::new(
-            target.parse().unwrap(),
-            Method::Get,
-            "/h",
-            version,
-            host,
-            vec![],
-        );
-        String::from_utf8(http.request.into_vec()).unwrap()
-    }
-
-    #[test]
-    fn requests() {
-        let text = request(Version::Http10, None, "198.18.0.1:80");
-        assert!(text.starts_with("GET /h HTTP/1.0\r\nUser-Agent: octavia-xdp-hc/"));
-        assert!(text.ends_with("\r\n\r\n"));
-        for (target, host) in [
-            ("198.18.0.1:80", "198.18.0.1"),
-            ("198.18.0.1:8080", "198.18.0.1:8080"),
-            ("[2001:db8::1]:80", "[2001:db8::1]"),
-            ("[2001:db8::1]:81", "[2001:db8::1]:81"),
-        ] {
-            let text = request(Version::Http11, None, target);
-            assert!(text.contains(&format!("\r\nHost: {host}\r\n")), "{text}");
-        }
-        let text = request(Version::Http10, Some("a.example"), "198.18.0.1:81");
-        assert!(text.contains("\r\nHost: a.example\r\n"));
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,360 +1,396 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The loop: start probes when they are due, judge their outcomes, report changes.
+//! The main thread: hands checks to the threads that probe them, and their results to
+//! the queue. Nothing here delays a probe.
 
-use std::collections::HashMap;
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, sleep_until};
 use tracing::{error, info, warn};
 
-use crate::config::{Check, ConfigError};
+use crate::compose::{Composer, Output, Verdict};
+use crate::config::{ConfigError, Wanted};
 use crate::key::Key;
-use crate::lateness::{Lateness, explains};
+use crate::load::{self, Load, Sample, Turn};
 use crate::metrics::Metrics;
-use crate::probe::{self, Failure, Outcome, Source};
 use crate::queue::spool::Spool;
-use crate::schedule::{self, Schedule};
-use crate::state::{Change, Machine, State};
+use crate::schedule::{self, NO_STRETCH};
+use crate::shard::{Event, Shard, Void};
+use crate::state::State;
+use crate::table::{self, Summary};
+use crate::tally::Delays;
 
-/// Probes that are started before sockets get their turn.
-const STARTS_AT_ONCE: usize = 128;
-/// Outcomes that are taken before anything else gets its turn.
-const OUTCOMES_AT_ONCE: usize = 256;
-/// A probe that is later than this is put off: with it are probably all others.
-const FAR_TOO_LATE: Duration = Duration::from_secs(1);
-/// Time until a probe that counts for nothing is repeated.
-const VOID_RETRY: Duration = Duration::from_millis(200);
+/// Slots that a reload touches before the thread they belong to gets its turn.
+const SLOTS_AT_ONCE: usize = 256;
+/// Lines that are logged before anything else gets its turn.
+const LINES_AT_ONCE: usize = 64;
+/// Lines that wait to be logged; more would take memory that probes need.
+const MAX_LINES: usize = 4096;
 /// Time between two lines that say the same trouble.
 const QUIET: Duration = Duration::from_secs(10);
 
-/// What the loop is told.
+/// What the engine is told.
 pub enum Command {
     /// A checks file was read.
-    Checks(Result<Vec<Check>, ConfigError>),
+    Checks(Result<Wanted, ConfigError>),
     /// Write everything and end.
     Stop,
 }
 
-struct Slot {
-    check: Arc<Check>,
-    machine: Machine,
-    running: bool,
-    /// The next probe became due while the last one was running.
-    overdue: bool,
-    /// It was put off already and must not be again.
-    put_off: bool,
-}
-
-struct Report {
-    check: Arc<Check>,
-    outcome: Outcome,
-    /// Own lateness while the probe ran.
-    late: Duration,
-}
-
-/// Settings of the loop.
-pub struct Settings {
-    /// Where probes come from.
-    pub source: Source,
-    /// Probes at a time.
-    pub max_in_flight: usize,
-}
-
-/// The loop and all that it knows.
+/// The main thread and all that it knows.
 pub struct Engine {
-    settings: Settings,
-    source: Arc<Source>,
-    origin: Instant,
-    slots: HashMap<Key, Slot>,
-    schedule: Schedule,
-    probes: JoinSet<Report>,
+    shards: Vec<Arc<Shard>>,
+    news: Arc<Notify>,
     spool: Spool,
-    lateness: Lateness,
+    composer: Composer,
+    outputs: Vec<Output>,
+    load: Load,
     metrics: Metrics,
-    counts: [usize; 3],
+    summary: table::Shared,
+    reload: u32,
+    /// Changes that are not logged yet: the queue comes first.
+    lines: VecDeque<Event>,
+    /// Changes that are not logged at all.
+    unsaid: u64,
+    late: Delays,
+    window_at: Instant,
     quiet_until: Option<Instant>,
+    busy: Vec<Duration>,
+    runtimes: Vec<tokio::runtime::Handle>,
 }
 
 impl Engine {
-    /// An engine without checks.
+    /// An engine without checks. All shards ring `news`; each has a runtime.
     pub fn new(
-        settings: Settings,
+        shards: Vec<(Arc<Shard>, tokio::runtime::Handle)>,
+        news: Arc<Notify>,
         spool: Spool,
-        lateness: Lateness,
         metrics: Metrics,
     ) -> Self {
+        let (shards, runtimes): (Vec<_>, Vec<_>) = shards.into_iter().unzip();
         Self {
-            source: Arc::new(settings.source.clone()),
-            settings,
-            origin: Instant::now(),
-            slots: HashMap::new(),
-            schedule: Schedule::default(),
-            probes: JoinSet::new(),
+            busy: vec![Duration::ZERO; shards.len()],
+            shards,
+            news,
             spool,
-            lateness,
+            composer: Composer::default(),
+            outputs: Vec::new(),
+            load: Load::new(),
             metrics,
-            counts: [0; 3],
+            summary: table::Shared::default(),
+            reload: 0,
+            lines: VecDeque::new(),
+            unsaid: 0,
+            late: Delays::default(),
+            window_at: Instant::now() + load::WINDOW,
             quiet_until: None,
+            runtimes,
         }
+    }
+
+    /// What the table of checks says above it.
+    pub fn summary(&self) -> table::Shared {
+        Arc::clone(&self.summary)
     }
 
     /// Run until told to stop. Returns whether the last snapshot is written.
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) -> bool {
         loop {
+            self.take_events();
             let now = Instant::now();
-            self.start_due(now);
             self.spool.flush(now);
-            self.metrics.in_flight(self.probes.len());
-            self.metrics.late(self.lateness.total(now));
-
-            let room = self.probes.len() < self.settings.max_in_flight;
-            let wake = [
-                if room { self.schedule.earliest() } else { None },
-                self.spool.deadline(),
-            ];
-            let wake = wake.into_iter().flatten().min();
+            if now >= self.window_at {
+                self.window(now);
+            }
+            self.say_some();
+            let wake = match self.spool.deadline() {
+                _ if !self.lines.is_empty() => now,
+                Some(at) => at.min(self.window_at),
+                None => self.window_at,
+            };
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(Command::Checks(result)) => self.reload(result),
                     Some(Command::Stop) | None => break,
                 },
-                Some(done) = self.probes.join_next() => {
-                    self.finish(done);
-                    for _ in 1..OUTCOMES_AT_ONCE {
-                        let Some(done) = self.probes.try_join_next() else { break };
-                        self.finish(done);
-                    }
-                }
-                () = until(wake) => {}
+                () = self.news.notified() => {}
+                () = sleep_until(wake) => {}
             }
+        }
+        self.take_events();
+        while !self.lines.is_empty() {
+            self.say_some();
         }
         self.spool.close()
     }
 
-    /// Start probes that are due, as many as may run.
-    fn start_due(&mut self, now: Instant) {
-        for _ in 0..STARTS_AT_ONCE {
-            if self.probes.len() >= self.settings.max_in_flight {
-                break;
+    fn take_events(&mut self) {
+        for number in 0..self.shards.len() {
+            for event in self.shards[number].take_events() {
+                let verdict = Verdict {
+                    state: event.to,
+                    verified: true,
+                    reason: event.outcome.reason(),
+                    detail: event.outcome.status,
+                };
+                let key = event.check.key;
+                self.composer.observe(key, verdict, &mut self.outputs);
+                if event.from != event.to {
+                    self.metrics.changed(event.to);
+                    self.to_say(event);
+                }
             }
-            let Some((key, due)) = self.schedule.pop_due(now) else {
+        }
+        self.put_out();
+    }
+
+    /// Log a change later, if there is room for it.
+    fn to_say(&mut self, event: Event) {
+        if !tracing::enabled!(tracing::Level::INFO) {
+            return;
+        }
+        if self.lines.len() < MAX_LINES {
+            self.lines.push_back(event);
+        } else {
+            self.unsaid += 1;
+        }
+    }
+
+    /// Log some changes.
+    fn say_some(&mut self) {
+        for _ in 0..LINES_AT_ONCE {
+            let Some(event) = self.lines.pop_front() else {
                 break;
             };
-            self.start(key, due, now);
+            say(&event);
+        }
+        if self.lines.is_empty() && self.unsaid > 0 {
+            warn!(changes = self.unsaid, "too many changes at once to log all");
+            self.unsaid = 0;
         }
     }
 
-    fn start(&mut self, key: Key, due: Instant, now: Instant) {
-        let Some(slot) = self.slots.get_mut(&key) else {
-            return;
-        };
-        if slot.running {
-            slot.overdue = true;
-            return;
-        }
-        let late = now - due;
-        self.metrics.started(late);
-        if late > FAR_TOO_LATE && !slot.put_off {
-            slot.put_off = true;
-            self.metrics.skipped();
-            let at = schedule::first(key, slot.check.delay, now);
-            self.schedule.arm(key, at);
-            return;
-        }
-        slot.put_off = false;
-        slot.running = true;
-        let next = schedule::next(key, slot.check.delay, self.origin, now);
-        self.schedule.arm(key, next);
-
-        let check = Arc::clone(&slot.check);
-        let source = Arc::clone(&self.source);
-        let lateness = self.lateness.clone();
-        self.probes.spawn(async move {
-            let before = lateness.total(Instant::now());
-            let outcome = probe::run(&check, &source).await;
-            let late = lateness.total(Instant::now()).saturating_sub(before);
-            Report {
-                check,
-                outcome,
-                late,
-            }
-        });
-    }
-
-    fn finish(&mut self, done: Result<Report, tokio::task::JoinError>) {
-        let report = match done {
-            Ok(report) => report,
-            Err(error) => {
-                // A check whose probe died is never started again by itself; better
-                // to end and be restarted with all states kept.
-                error!(%error, "a probe died");
-                std::panic::resume_unwind(error.into_panic());
-            }
-        };
+    fn put_out(&mut self) {
         let now = Instant::now();
-        let key = report.check.key;
-        let Some(slot) = self.slots.get_mut(&key) else {
-            return;
-        };
-        if !Arc::ptr_eq(&slot.check, &report.check) {
-            return;
-        }
-        slot.running = false;
-        let overdue = std::mem::take(&mut slot.overdue);
-        self.metrics.probed(slot.check.kind.name(), &report.outcome);
-        if let Some(why) = void(&report) {
-            let delay = slot.check.delay;
-            self.metrics.voided(why);
-            self.say_void(&report, now);
-            self.schedule.arm(key, now + VOID_RETRY.min(delay));
-            return;
-        }
-        if overdue {
-            self.schedule.arm(key, now);
-        }
-        self.observe(key, &report.outcome, now);
-    }
-
-    fn observe(&mut self, key: Key, outcome: &Outcome, now: Instant) {
-        let Some(slot) = self.slots.get_mut(&key) else {
-            return;
-        };
-        let before = slot.machine.state();
-        let (rise, fall) = (slot.check.rise, slot.check.fall);
-        let change = slot.machine.observe(outcome.result.is_ok(), rise, fall);
-        if change == Change::Nothing {
-            return;
-        }
-        let state = slot.machine.state();
-        let reason = outcome.reason();
-        self.spool.report(key, state, reason, outcome.status, now);
-        if change == Change::Changed {
-            self.counts[before as usize] -= 1;
-            self.counts[state as usize] += 1;
-            self.metrics.changed(state);
-            let text = outcome.result.as_ref().err().map(ToString::to_string);
-            info!(
-                check = %key,
-                kind = slot.check.kind.name(),
-                target = %slot.check.target,
-                from = before.name(),
-                to = state.name(),
-                reason = reason.name(),
-                status = outcome.status,
-                took_ms = u64::try_from(outcome.took.as_millis()).unwrap_or(u64::MAX),
-                "{}",
-                text.as_deref().unwrap_or("probe succeeded"),
-            );
-            self.show_counts();
+        for output in self.outputs.drain(..) {
+            match output {
+                Output::Report(key, verdict) => self.spool.report(key, verdict, now),
+                Output::Panic {
+                    group,
+                    on: true,
+                    down,
+                    keys,
+                } => warn!(
+                    group = &*group,
+                    down, keys, "panic: too many are down at once, none is reported down"
+                ),
+                Output::Panic {
+                    group, down, keys, ..
+                } => info!(group = &*group, down, keys, "panic is over"),
+            }
         }
     }
 
-    fn say_void(&mut self, report: &Report, now: Instant) {
+    /// Take numbers of the last second, and see whether this node keeps up.
+    fn window(&mut self, now: Instant) {
+        self.window_at = now + load::WINDOW;
+        let mut sample = Sample::default();
+        let mut counts = [0; 3];
+        let (mut in_flight, mut late) = (0, Duration::ZERO);
+        let mut recent = Delays::default();
+        let mut wanted = 0;
+        for number in 0..self.shards.len() {
+            let shard = &self.shards[number];
+            let news = shard.take_news(now);
+            late = late.max(shard.lateness(now));
+            let standing = news.tally.least_late.unwrap_or(news.waiting);
+            let standing = Duration::from_micros(standing.max(news.waiting).into());
+            sample.standing = sample.standing.max(standing);
+            sample.started += news.tally.started;
+            wanted += news.wanted;
+            let busy = self.runtimes[number]
+                .metrics()
+                .worker_total_busy_duration(0);
+            let before = std::mem::replace(&mut self.busy[number], busy);
+            let busy = schedule::milliseconds(busy.saturating_sub(before));
+            let full = (news.tally.most_in_flight * 1000 / news.room.max(1)) as u64;
+            sample.used = sample.used.max(busy).max(full);
+            in_flight += news.in_flight;
+            for (sum, count) in counts.iter_mut().zip(news.counts) {
+                *sum += count;
+            }
+            recent.add(&news.tally.late);
+            self.metrics.take(&news.tally);
+            if let Some(void) = news.void {
+                self.say_void(&void, now);
+            }
+        }
+        sample.wanted = wanted / 1_000_000;
+        self.late.add(&recent);
+        self.metrics.in_flight(in_flight);
+        self.metrics.late(late);
+        self.metrics.recently(&recent, sample.used);
+        for state in [State::Unknown, State::Up, State::Down] {
+            self.metrics.checks(state, counts[state as usize]);
+        }
+        self.metrics
+            .groups(self.composer.panics(), self.composer.withheld());
+        self.stretch(sample, now);
+        *table::lock(&self.summary) = Summary {
+            boot: format!("{:016x}", self.spool.boot()),
+            changes: self.spool.last_sequence(),
+            checks: counts.iter().sum(),
+            unknown: counts[0],
+            up: counts[1],
+            down: counts[2],
+            conditions: self.composer.conditions(),
+            panics: self.composer.panics(),
+            withheld: self.composer.withheld(),
+            in_flight,
+            started: sample.started,
+            used_permille: sample.used,
+            stretch_percent: self.load.stretch() / 10,
+            late_p50_ms: recent.quantile(500).as_secs_f64() * 1e3,
+            late_p99_ms: recent.quantile(990).as_secs_f64() * 1e3,
+            late_max_ms: recent.most().as_secs_f64() * 1e3,
+            total_late_p99_ms: self.late.quantile(990).as_secs_f64() * 1e3,
+            own_late_s: late.as_secs_f64(),
+        };
+    }
+
+    fn stretch(&mut self, sample: Sample, now: Instant) {
+        let turn = self.load.observe(sample);
+        if turn == Turn::Same {
+            return;
+        }
+        let stretch = self.load.stretch();
+        for shard in &self.shards {
+            shard.stretch(stretch);
+        }
+        let percent = stretch / (NO_STRETCH / 100);
+        self.metrics.stretched(stretch);
+        self.spool
+            .stretch(u16::try_from(percent).unwrap_or(u16::MAX), now);
+        let standing = schedule::milliseconds(sample.standing);
+        match turn {
+            Turn::Begin => warn!(
+                standing_ms = standing,
+                used_permille = sample.used,
+                percent,
+                "this node cannot keep up: all intervals are longer from now on"
+            ),
+            Turn::End => info!("this node keeps up again: intervals are as asked for"),
+            _ => tracing::debug!(percent, standing_ms = standing, "intervals changed"),
+        }
+    }
+
+    fn say_void(&mut self, void: &Void, now: Instant) {
         if self.quiet_until.is_some_and(|until| now < until) {
             return;
         }
         self.quiet_until = Some(now + QUIET);
-        let error = report.outcome.result.as_ref().err();
         warn!(
-            check = %report.check.key,
-            late_ms = u64::try_from(report.late.as_millis()).unwrap_or(u64::MAX),
+            check = %void.key,
+            late_ms = schedule::milliseconds(void.late),
             "this node is too slow or short of something; failures that it can explain \
              count for nothing: {}",
-            error.map(ToString::to_string).unwrap_or_default(),
+            void.text,
         );
     }
 
     /// Take a new set of checks, or none of it. Only what differs is touched.
-    fn reload(&mut self, result: Result<Vec<Check>, ConfigError>) {
-        let checks = match result {
-            Ok(checks) => checks,
+    fn reload(&mut self, result: Result<Wanted, ConfigError>) {
+        let kept = self
+            .shards
+            .iter()
+            .map(|s| s.core().checks())
+            .sum::<usize>();
+        let wanted = match result {
+            Ok(wanted) => wanted,
             Err(error) if error.is_missing() => {
                 self.metrics.reloaded("missing");
-                warn!(kept = self.slots.len(), "there is no checks file");
+                warn!(kept, "there is no checks file");
                 return;
             }
             Err(error) => {
                 self.metrics.reloaded("refused");
-                error!(%error, kept = self.slots.len(), "checks file refused");
+                error!(%error, kept, "checks file refused");
                 return;
             }
         };
+        // Results of checks that go must not come after they are forgotten.
+        self.take_events();
         let now = Instant::now();
-        let mut old = std::mem::take(&mut self.slots);
-        let (mut added, mut restored) = (0, 0);
-        for check in checks {
-            let key = check.key;
-            if let Some(slot) = old.remove(&key).filter(|slot| *slot.check == check) {
-                self.slots.insert(key, slot);
-                continue;
-            }
-            added += 1;
-            let machine = match self.spool.state(key) {
-                Some(state) if state != State::Unknown => {
-                    restored += 1;
-                    Machine::restored(state)
+        self.reload = self.reload.wrapping_add(1);
+        let known = |key| {
+            self.spool
+                .state(key)
+                .filter(|state| *state != State::Unknown)
+        };
+        let all = wanted.checks.len();
+        let mut keys: Vec<Key> = wanted.checks.iter().map(|check| check.key).collect();
+        keys.extend(wanted.conditions.iter().map(|condition| condition.key));
+        let (mut added, mut restored, mut removed) = (0, 0, 0);
+        let threads = self.shards.len();
+        let mut shares: Vec<Vec<_>> = vec![Vec::new(); threads];
+        for check in wanted.checks {
+            shares[schedule::thread(check.key, threads)].push(check);
+        }
+        for (shard, checks) in self.shards.iter().zip(shares) {
+            let mut checks = checks.into_iter().peekable();
+            shard.core().begin_reload(all);
+            while checks.peek().is_some() {
+                let tick = shard.tick(Instant::now());
+                let mut core = shard.core();
+                for check in checks.by_ref().take(SLOTS_AT_ONCE) {
+                    let state = known(check.key);
+                    if core.put(check, self.reload, || state, tick) {
+                        added += 1;
+                        restored += usize::from(state.is_some());
+                    }
                 }
-                _ => Machine::new(),
-            };
-            self.spool.add(key, now);
-            self.schedule
-                .arm(key, schedule::first(key, check.delay, now));
-            let slot = Slot {
-                check: Arc::new(check),
-                machine,
-                running: false,
-                overdue: false,
-                put_off: false,
-            };
-            self.slots.insert(key, slot);
+                drop(core);
+                shard.ring();
+            }
+            let slots = shard.core().slots.len();
+            for first in (0..slots).step_by(16 * SLOTS_AT_ONCE) {
+                let range = first..first + 16 * SLOTS_AT_ONCE;
+                removed += shard.core().sweep(range, self.reload);
+            }
+            shard.core().end_reload();
         }
-        for key in old.keys().filter(|key| !self.slots.contains_key(key)) {
-            self.schedule.disarm(*key);
-        }
-        let removed = old.len();
-        self.spool.retain(now, |key| self.slots.contains_key(&key));
+        keys.sort_unstable();
+        self.spool.set_keys(&keys, now);
+        let spool = &self.spool;
+        self.composer.replace(
+            wanted.conditions,
+            wanted.groups,
+            |key| spool.verdict(key),
+            &mut self.outputs,
+        );
+        self.put_out();
         self.metrics.reloaded("taken");
         if added > 0 || removed > 0 {
-            let checks = self.slots.len();
-            info!(checks, added, restored, removed, "checks file taken");
-        }
-        self.counts = [0; 3];
-        for slot in self.slots.values() {
-            self.counts[slot.machine.state() as usize] += 1;
-        }
-        self.show_counts();
-    }
-
-    fn show_counts(&self) {
-        for state in [State::Unknown, State::Up, State::Down] {
-            self.metrics.checks(state, self.counts[state as usize]);
+            info!(checks = all, added, restored, removed, "checks file taken");
         }
     }
 }
 
-/// Why an outcome tells nothing about its target, if so.
-fn void(report: &Report) -> Option<&'static str> {
-    let late = report.late.max(report.outcome.overrun);
-    match report.outcome.result {
-        Err(Failure::Local(_)) => Some("local_error"),
-        // A server may also close because we were too slow to ask.
-        Err(Failure::Timeout(_) | Failure::Closed(_))
-            if explains(late, report.check.timeout) =>
-        {
-            Some("late")
-        }
-        _ => None,
-    }
-}
-
-async fn until(at: Option<Instant>) {
-    match at {
-        // More is due already: let the probes that run have their turn first.
-        Some(at) if at <= Instant::now() => tokio::task::yield_now().await,
-        Some(at) => sleep_until(at).await,
-        None => std::future::pending().await,
-    }
+fn say(event: &Event) {
+    let outcome = &event.outcome;
+    let text = outcome.result.as_ref().err().map(ToString::to_string);
+    info!(
+        check = %event.check.key,
+        kind = event.check.kind.name(),
+        target = %event.check.target,
+        from = event.from.name(),
+        to = event.to.name(),
+        reason = outcome.reason().name(),
+        status = outcome.status,
+        took_ms = schedule::milliseconds(outcome.took),
+        "{}",
+        text.as_deref().unwrap_or("probe succeeded"),
+    );
 }

@@ -3,12 +3,15 @@
 //!
 //! A process that was stopped, starved or busy sees answers too late and would call
 //! healthy targets dead. A ticker measures how much later than wanted it wakes; a
-//! probe asks how much of that fell into its own time.
+//! probe asks how much of that fell into its own time. Time that the whole machine was
+//! suspended counts too, though the monotonic clock does not see it: what a target did
+//! meanwhile says nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use tokio::time::{Instant, sleep_until};
 
 /// Time between two ticks.
@@ -18,6 +21,8 @@ const SLACK: Duration = Duration::from_millis(5);
 
 struct Shared {
     base: Instant,
+    /// Time that the machine was suspended until then.
+    suspended: Duration,
     /// Sum of all lateness, in nanoseconds.
     total: AtomicU64,
     /// When the next tick should be, in nanoseconds since `base`.
@@ -33,6 +38,7 @@ impl Lateness {
     pub fn new() -> Self {
         Self(Arc::new(Shared {
             base: Instant::now(),
+            suspended: suspended(),
             total: AtomicU64::new(0),
             expected: AtomicU64::new(nanoseconds(TICK)),
         }))
@@ -69,7 +75,9 @@ impl Lateness {
 
     /// All lateness until now; the difference of two calls is what fell between.
     pub fn total(&self, now: Instant) -> Duration {
-        Duration::from_nanos(self.0.total.load(Ordering::Relaxed)) + self.running(now)
+        Duration::from_nanos(self.0.total.load(Ordering::Relaxed))
+            + self.running(now)
+            + away(suspended(), self.0.suspended)
     }
 }
 
@@ -82,6 +90,28 @@ impl Default for Lateness {
 /// Whether own lateness can explain that a probe with this timeout saw no answer.
 pub fn explains(late: Duration, timeout: Duration) -> bool {
     late > (timeout / 20).max(Duration::from_millis(50))
+}
+
+/// Time that the machine was suspended since it started: what `CLOCK_BOOTTIME` counts
+/// and `CLOCK_MONOTONIC` does not.
+fn suspended() -> Duration {
+    let read = |clock| {
+        let time = clock_gettime(clock);
+        Duration::new(
+            u64::try_from(time.tv_sec).unwrap_or(0),
+            u32::try_from(time.tv_nsec).unwrap_or(0),
+        )
+    };
+    // In this order: a pause between the two reads must not look like a suspension.
+    let all = read(ClockId::Boottime);
+    all.saturating_sub(read(ClockId::Monotonic))
+}
+
+/// What of it is new. The two clocks are not read at the same moment.
+fn away(now: Duration, before: Duration) -> Duration {
+    const GRAIN: Duration = Duration::from_millis(10);
+    let new = now.saturating_sub(before);
+    if new > GRAIN { new } else { Duration::ZERO }
 }
 
 fn nanoseconds(duration: Duration) -> u64 {
@@ -113,6 +143,14 @@ mod tests {
         tokio::spawn(lateness.clone().run());
         tokio::time::sleep(Duration::from_secs(600)).await;
         assert_eq!(lateness.total(Instant::now()), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_suspension_counts_and_noise_does_not() {
+        let second = Duration::from_secs(1);
+        assert_eq!(away(3 * second, second), 2 * second);
+        assert_eq!(away(second, 3 * second), Duration::ZERO);
+        assert_eq!(away(second + second / 500, second), Duration::ZERO);
     }
 
     #[test]

@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Counters of this process, and a responder that shows them to Prometheus.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{
+    EncodeLabelSet, EncodeMetric, MetricEncoder, NoLabelSet,
+};
+use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -18,8 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
-use crate::probe::Outcome;
 use crate::state::State;
+use crate::tally::{Delays, Tally};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ProbeLabels {
@@ -37,6 +39,46 @@ struct ResultLabel {
     result: &'static str,
 }
 
+/// A histogram that takes many numbers at once, from what threads have counted.
+#[derive(Clone, Debug, Default)]
+struct Lateness(Arc<Mutex<Delays>>);
+
+impl Lateness {
+    /// Upper bounds in milliseconds.
+    const BOUNDS: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 500, 1000, 5000];
+
+    fn add(&self, delays: &Delays) {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .add(delays);
+    }
+}
+
+impl EncodeMetric for Lateness {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
+        let delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut buckets = Vec::new();
+        let mut below = 0;
+        for bound in Self::BOUNDS {
+            let within = delays.within(Duration::from_millis(bound.into()));
+            buckets.push((f64::from(bound) / 1000.0, within - below));
+            below = within;
+        }
+        buckets.push((f64::MAX, delays.total() - below));
+        encoder.encode_histogram::<NoLabelSet>(
+            delays.sum().as_secs_f64(),
+            delays.total(),
+            &buckets,
+            None,
+        )
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
 /// All metrics. Clones share their values.
 #[derive(Clone)]
 pub struct Metrics {
@@ -46,7 +88,12 @@ pub struct Metrics {
     transitions: Family<StateLabel, Counter>,
     checks: Family<StateLabel, Gauge>,
     in_flight: Gauge,
-    start_lateness: Histogram,
+    start_lateness: Lateness,
+    recent_p99: Gauge<f64, AtomicU64>,
+    used: Gauge<f64, AtomicU64>,
+    stretch: Gauge<f64, AtomicU64>,
+    panics: Gauge,
+    withheld: Gauge,
     late: Counter<f64, AtomicU64>,
     skipped: Counter,
     reloads: Family<ResultLabel, Counter>,
@@ -60,7 +107,6 @@ pub struct Metrics {
 impl Metrics {
     /// Fresh counters.
     pub fn new() -> Self {
-        let lateness = [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0];
         let mut metrics = Self {
             registry: Arc::default(),
             probes: Family::default(),
@@ -68,7 +114,12 @@ impl Metrics {
             transitions: Family::default(),
             checks: Family::default(),
             in_flight: Gauge::default(),
-            start_lateness: Histogram::new(lateness),
+            start_lateness: Lateness::default(),
+            recent_p99: Gauge::default(),
+            used: Gauge::default(),
+            stretch: Gauge::default(),
+            panics: Gauge::default(),
+            withheld: Gauge::default(),
             late: Counter::default(),
             skipped: Counter::default(),
             reloads: Family::default(),
@@ -78,6 +129,7 @@ impl Metrics {
             write_failures: Counter::default(),
             pending: Gauge::default(),
         };
+        metrics.stretch.set(1.0);
         metrics.registry = Arc::new(metrics.register());
         metrics
     }
@@ -103,6 +155,32 @@ impl Metrics {
             "How much later than wanted probes start",
             Unit::Seconds,
             self.start_lateness.clone(),
+        );
+        r.register_with_unit(
+            "recent_start_lateness_p99",
+            "Lateness that 99 of 100 probes stayed below, in the last second",
+            Unit::Seconds,
+            self.recent_p99.clone(),
+        );
+        r.register(
+            "utilisation",
+            "Share of its time, or of its probes at a time, that the busiest thread used",
+            self.used.clone(),
+        );
+        r.register(
+            "stretch",
+            "Factor on all intervals; above 1 this node cannot keep up",
+            self.stretch.clone(),
+        );
+        r.register(
+            "groups_in_panic",
+            "Groups of which so many are down that none is reported down",
+            self.panics.clone(),
+        );
+        r.register(
+            "withheld_downs",
+            "Checks and conditions that are down and not reported so",
+            self.withheld.clone(),
         );
         r.register_with_unit(
             "late",
@@ -136,14 +214,39 @@ impl Metrics {
         all
     }
 
-    pub(crate) fn probed(&self, kind: &'static str, outcome: &Outcome) {
-        let result = outcome.reason().name();
-        let labels = ProbeLabels { kind, result };
-        self.probes.get_or_create(&labels).inc();
+    /// Add what a thread has counted.
+    pub(crate) fn take(&self, tally: &Tally) {
+        for (kind, reason, number) in &tally.probes {
+            let result = reason.name();
+            let labels = ProbeLabels { kind, result };
+            self.probes.get_or_create(&labels).inc_by(*number);
+        }
+        for (result, number) in
+            [("late", tally.void_late), ("local_error", tally.void_local)]
+        {
+            let label = ResultLabel { result };
+            self.voided.get_or_create(&label).inc_by(number);
+        }
+        self.skipped.inc_by(tally.put_off);
+        self.start_lateness.add(&tally.late);
     }
 
-    pub(crate) fn voided(&self, result: &'static str) {
-        self.voided.get_or_create(&ResultLabel { result }).inc();
+    /// Show the last second; use in thousandths.
+    pub(crate) fn recently(&self, late: &Delays, used: u64) {
+        self.recent_p99.set(late.quantile(990).as_secs_f64());
+        let used = u32::try_from(used).unwrap_or(u32::MAX);
+        self.used.set(f64::from(used) / 1000.0);
+    }
+
+    /// Show the factor on intervals, given in thousandths.
+    pub(crate) fn stretched(&self, stretch: u32) {
+        self.stretch.set(f64::from(stretch) / 1000.0);
+    }
+
+    pub(crate) fn groups(&self, panics: usize, withheld: usize) {
+        self.panics.set(i64::try_from(panics).unwrap_or(i64::MAX));
+        self.withheld
+            .set(i64::try_from(withheld).unwrap_or(i64::MAX));
     }
 
     pub(crate) fn changed(&self, to: State) {
@@ -161,14 +264,6 @@ impl Metrics {
     pub(crate) fn in_flight(&self, number: usize) {
         self.in_flight
             .set(i64::try_from(number).unwrap_or(i64::MAX));
-    }
-
-    pub(crate) fn started(&self, late: Duration) {
-        self.start_lateness.observe(late.as_secs_f64());
-    }
-
-    pub(crate) fn skipped(&self) {
-        self.skipped.inc();
     }
 
     pub(crate) fn late(&self, total: Duration) {

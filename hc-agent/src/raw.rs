@@ -9,13 +9,18 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 
+use crate::config::Request;
+use crate::config::Checks;
 use crate::key::Key;
+use crate::together::{RawCondition, RawGroup};
 
 const VERSION: u64 = 1;
 const MAX_SECONDS: u64 = 2_147_483_647;
 const MAX_THRESHOLD: u64 = 10;
 const MAX_PATH: usize = 2048;
 const MAX_HOST: usize = 255;
+const MAX_LABEL: usize = 63;
+const MAX_SERVER_NAME: usize = 253;
 const MAX_RANGES: usize = 900;
 
 /// A JSON object. Serde alone would take an array for a struct as well.
@@ -46,7 +51,11 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 pub(crate) struct File {
     #[serde(rename = "version", deserialize_with = "version")]
     pub(crate) _version: (),
-    pub(crate) checks: Vec<Object<Check>>,
+    pub(crate) checks: Checks,
+    #[serde(default)]
+    pub(crate) conditions: Vec<Object<RawCondition>>,
+    #[serde(default)]
+    pub(crate) groups: Vec<Object<RawGroup>>,
 }
 
 #[derive(Deserialize)]
@@ -58,7 +67,8 @@ pub(crate) struct Check {
     pub(crate) kind: Kind,
     #[serde(deserialize_with = "address")]
     pub(crate) address: IpAddr,
-    pub(crate) port: NonZeroU16,
+    #[serde(default, deserialize_with = "some")]
+    pub(crate) port: Option<NonZeroU16>,
     #[serde(deserialize_with = "seconds")]
     pub(crate) delay: u64,
     #[serde(deserialize_with = "seconds")]
@@ -69,13 +79,41 @@ pub(crate) struct Check {
     pub(crate) fall: u8,
     #[serde(default, deserialize_with = "present")]
     pub(crate) http: Option<Http>,
+    #[serde(default, deserialize_with = "present")]
+    pub(crate) tls: Option<Tls>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Kind {
+    Ping,
+    Tcp,
+    Http,
+    Https,
+    TlsHello,
+    UdpConnect,
+    Sctp,
+}
+
+impl Kind {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Ping => "ping",
+            Self::Tcp => "tcp",
+            Self::Http => "http",
+            Self::Https => "https",
+            Self::TlsHello => "tls-hello",
+            Self::UdpConnect => "udp-connect",
+            Self::Sctp => "sctp",
+        }
+    }
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Kind {
-    Tcp,
-    Http,
+#[serde(deny_unknown_fields)]
+pub(crate) struct Tls {
+    #[serde(deserialize_with = "server_name")]
+    pub(crate) server_name: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -89,6 +127,19 @@ pub(crate) struct Http {
     pub(crate) host: Option<String>,
     #[serde(deserialize_with = "codes")]
     pub(crate) expected_codes: Vec<CodeRange>,
+}
+
+impl Http {
+    /// What is sent, and what is accepted.
+    pub(crate) fn parts(&self) -> (Request<'_>, Vec<CodeRange>) {
+        let request = Request {
+            method: self.method,
+            path: &self.path,
+            version: self.version,
+            host: self.host.as_deref(),
+        };
+        (request, self.expected_codes.clone())
+    }
 }
 
 /// Methods that Octavia knows.
@@ -182,6 +233,23 @@ pub fn is_host(text: &str) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_'))
 }
 
+/// Whether a text can stand in a `ClientHello` as the name of the server (RFC 6066,
+/// section 3): labels of letters, digits, hyphens and underscores, and no address.
+pub fn is_server_name(text: &str) -> bool {
+    let is_label = |label: &str| {
+        (1..=MAX_LABEL).contains(&label.len())
+            && !label.starts_with('-')
+            && !label.ends_with('-')
+            && label
+                .bytes()
+                .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+    };
+    let last = text.rsplit('.').next().unwrap_or_default();
+    text.len() <= MAX_SERVER_NAME
+        && text.split('.').all(is_label)
+        && !last.bytes().all(|b| b.is_ascii_digit())
+}
+
 fn number<'de, D: Deserializer<'de>>(from: D, max: u64) -> Result<u64, D::Error> {
     let number = u64::deserialize(from)?;
     if (1..=max).contains(&number) {
@@ -221,8 +289,20 @@ fn threshold<'de, D: Deserializer<'de>>(from: D) -> Result<u8, D::Error> {
     u8::try_from(number).map_err(Error::custom)
 }
 
-fn present<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Http>, D::Error> {
-    Object::deserialize(from).map(|http| Some(http.0))
+/// A field that may be missing, but not null.
+fn some<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+{
+    T::deserialize(from).map(Some)
+}
+
+/// The same for an object.
+fn present<'de, D: Deserializer<'de>, T>(from: D) -> Result<Option<T>, D::Error>
+where
+    T: Deserialize<'de>,
+{
+    Object::deserialize(from).map(|object| Some(object.0))
 }
 
 fn path<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
@@ -244,6 +324,16 @@ fn host<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> 
             &"null or a host name",
         )),
         host => Ok(host),
+    }
+}
+
+fn server_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    match Option::<String>::deserialize(from)? {
+        Some(text) if !is_server_name(&text) => Err(Error::invalid_value(
+            Unexpected::Str(&text),
+            &"null or a host name",
+        )),
+        name => Ok(name),
     }
 }
 

@@ -83,6 +83,11 @@ impl Machine {
         self.verified
     }
 
+    /// Whether it is up and the last result says so too.
+    pub const fn is_steadily_up(&self) -> bool {
+        matches!(self.state, State::Up) && self.against == 0
+    }
+
     /// Take one result.
     ///
     /// - unknown: up with the first success, down after `fall` failures in a row;

@@ -32,7 +32,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 async fn load(path: &Path, commands: &mpsc::Sender<Command>) -> bool {
     let path = path.to_owned();
     // Parsing a large file takes long enough to be late for probes.
-    let Ok(result) = tokio::task::spawn_blocking(move || config::load(&path)).await
+    let Ok(result) = tokio::task::spawn_blocking(move || config::load_all(&path)).await
     else {
         return false;
     };

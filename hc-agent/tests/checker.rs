@@ -338,7 +338,7 @@ fn status_and_check_config() {
 
     let port = server.address.port().to_string();
     let (fine, text) = run(&["probe", "http", "127.0.0.1", &port]);
-    assert!(fine && text.contains("status   200"), "{text}");
+    assert!(fine && text.contains("status 200"), "{text}");
     let (fine, text) = run(&[
         "probe",
         "tcp",

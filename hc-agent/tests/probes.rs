@@ -86,10 +86,7 @@ async fn a_target_that_never_answers() {
 #[tokio::test]
 async fn a_source_address_is_used() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let source = Source {
-        address: Some("127.0.0.9".parse().unwrap()),
-        interface: None,
-    };
+    let source = Source::new(Some("127.0.0.9".parse().unwrap()), None);
     // A request brings the connection to the listener; a bare connect need not.
     let check = http(listener.local_addr().unwrap());
     tokio::spawn(async move { run(&check, &source).await });
@@ -101,10 +98,7 @@ async fn a_source_address_is_used() {
 #[tokio::test]
 async fn a_source_address_of_nobody_is_our_fault() {
     let server = Server::start(FINE);
-    let source = Source {
-        address: Some("198.51.100.1".parse().unwrap()),
-        interface: None,
-    };
+    let source = Source::new(Some("198.51.100.1".parse().unwrap()), None);
     let outcome = run(&check(server.address, Kind::Tcp), &source).await;
     assert_eq!(outcome.reason(), Reason::LOCAL_ERROR);
 }

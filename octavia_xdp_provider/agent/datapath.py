@@ -308,6 +308,12 @@ class Datapath:
         out, count = self._array('oxp_services', 'struct oxp_service')
         return [self._service(out[index]) for index in range(count)]
 
+    def generations(self) -> dict[int, int]:
+        """Generation of each service's table, by the service's index."""
+        out, count = self._array('oxp_services', 'struct oxp_service',
+                                 guess=1024)
+        return {one.index: one.generation for one in out[0:count]}
+
     def service(self, key: Key) -> Service | None:
         out = self._ffi.new('struct oxp_service *')
         try:
@@ -326,6 +332,22 @@ class Datapath:
             _text(one.address), one.weight, one.check, bool(one.admin_up),
             bool(one.healthy), bool(one.known), _counters(one.counters))
             for one in out[0:count]]
+
+    def known_checks(self) -> set[int]:
+        """Checks whose result some table already knows."""
+        services, count = self._array('oxp_services', 'struct oxp_service')
+        known = set()
+        for service in services[0:count]:
+            try:
+                out, members = self._array(
+                    'oxp_service_members', 'struct oxp_member_state',
+                    self._ffi.addressof(service.key))
+            except DatapathError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                continue
+            known.update(one.check for one in out[0:members] if one.known)
+        return known
 
     def _generation(self, key: Key) -> int:
         out = self._ffi.new('struct oxp_service *')

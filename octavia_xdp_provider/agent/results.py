@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The result handler: from the health checker's queue into the tables.
 
-Level-triggered: whatever wakes it, it reads the snapshot where it must and
-all pending deltas, and applies the last known result of every check. A
-table that already says so does not switch.
+What wakes it does not matter: it looks at the directory and takes in all
+deltas that wait. Only the checks that they name are applied, so that a wake
+costs what has changed and not what is known. Everything known is compared
+with the tables when a snapshot was loaded, when services have changed, and
+after a failure.
 
 A *restored* result (not verified by a probe since the health checker was
 started) is the health checker's memory, which may be a little older than
@@ -11,8 +13,10 @@ what the table already knows; it is used only for members that the table
 knows nothing about.
 """
 
-import collections
+import dataclasses
+import gc
 import threading
+import time
 
 from inotify_simple import flags
 from inotify_simple import INotify
@@ -21,68 +25,101 @@ from oslo_log import log as logging
 from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import files as node_files
+from octavia_xdp_provider.agent import result_metrics
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import result_directory
 from octavia_xdp_provider.common import result_queue
 
 LOG = logging.getLogger(__name__)
 
-# Milliseconds between two looks at the queue when inotify says nothing: a
-# lost event costs at most this, and new members of a check that is known
-# already get its result.
-RESCAN = 1000
+# Seconds between two looks at everything: a lost event costs at most this,
+# and new members of a check that is known get its result.
+RESCAN = 1.0
+# Seconds after which a new snapshot is read even if nothing is missing: it
+# alone tells which checks are gone.
+PRUNE = 10.0
+# A look at everything; the rest of the events tell of files.
+_LOST = flags.Q_OVERFLOW | flags.IGNORED | flags.UNMOUNT
+
+
+@dataclasses.dataclass
+class Batch:
+    """What one look at the queue has found."""
+
+    paths: list = dataclasses.field(default_factory=list)
+    changed: dict = dataclasses.field(default_factory=dict)
+    times: list = dataclasses.field(default_factory=list)
+    whole: bool = False  # compare everything known with the tables
 
 
 class Results:
     """The last known result of each check, from snapshot and deltas."""
 
-    def __init__(self, queue):
+    def __init__(self, queue, metrics=None, clock=time.monotonic):
         self._queue = queue
+        self._metrics = metrics or result_metrics.Metrics()
+        self._clock = clock
         self._position = (0, 0)  # boot, last sequence applied
-        self._snapshot_stamp = None
-        self.last = {}           # key → Record
-        self.rejected = collections.Counter()  # reason → files
+        self._missing = (0, 0)   # a snapshot up to here is needed, or None
+        self._stamp = None       # of the snapshot that was looked at last
+        self._loaded = 0.0
+        self.last = {}           # key → verdict
 
-    def update(self):
+    def update(self, rescan=True):
         """Take in what is new.
 
-        :returns: paths of the deltas taken in, to remove once applied.
+        :param rescan: whether to look at the snapshot without need.
+        :returns: a Batch, whose paths are to be removed once it is applied.
         """
-        taken = []
-        for path in self._queue.foreign():
+        batch = Batch()
+        paths, foreign = self._queue.scan()
+        for path in foreign:
             self._reject(path, 'foreign', 'not a file of the queue')
-        need_snapshot = self._position == (0, 0)
-        pending = []
-        for path in self._queue.pending():
+        deltas = self._read(paths, batch)
+        if self._missing is not None or rescan:
+            self._look_at_snapshot(batch, rescan, bool(deltas))
+        for delta in deltas:
+            self._take(delta, batch)
+        return batch
+
+    def _read(self, paths, batch):
+        """Decode deltas and note what is missing before each."""
+        deltas = []
+        boot, sequence = self._position
+        for path in paths:
             try:
-                pending.append((path, self._queue.read(path)))
+                delta = self._queue.read(path)
             except FileNotFoundError:
                 continue
             except result_queue.QueueFileError as error:
                 self._reject(path, error.reason, str(error))
-                need_snapshot = True
-        for _, delta in pending:
-            if not self._follows(delta):
-                need_snapshot = True
-        if need_snapshot:
-            self._load_snapshot()
-        for path, delta in pending:
-            if (delta.boot, delta.last_sequence) > self._position:
-                self._take(delta)
-            taken.append(path)
-        return taken
+                self._need(self._position)
+                continue
+            self._metrics.file('delta')
+            batch.paths.append(path)
+            if (delta.boot, delta.last_sequence) <= (boot, sequence):
+                continue
+            if delta.boot != boot or delta.first_sequence > sequence + 1:
+                self._need((delta.boot, delta.first_sequence - 1))
+            boot, sequence = delta.boot, delta.last_sequence
+            deltas.append(delta)
+        return deltas
 
-    def _follows(self, delta):
-        boot, sequence = self._position
-        if delta.boot == boot:
-            return delta.first_sequence <= sequence + 1
-        return delta.boot < boot
+    def _need(self, position):
+        self._missing = max(self._missing or (0, 0), position)
 
-    def _take(self, delta):
-        for record in delta.records:
-            if (delta.boot, record.sequence) > self._position:
-                self.last[record.key] = record
-        self._position = (delta.boot, delta.last_sequence)
+    def _look_at_snapshot(self, batch, rescan, busy):
+        mark = self._queue.snapshot_mark()
+        if mark is None or mark[0] == self._stamp:
+            return
+        stamp, position = mark
+        ahead = position > self._position and not busy
+        due = rescan and self._clock() >= self._loaded + PRUNE
+        if self._missing is not None or ahead or due:
+            self._stamp = stamp
+            self._load_snapshot(batch)
 
-    def _load_snapshot(self):
+    def _load_snapshot(self, batch):
         try:
             snapshot = self._queue.snapshot()
         except result_queue.QueueFileError as error:
@@ -90,28 +127,41 @@ class Results:
             return
         if snapshot is None:
             return
+        self._metrics.file('snapshot')
+        self._loaded = self._clock()
         position = (snapshot.boot, snapshot.last_sequence)
         if position < self._position:
             return
-        self.last = {record.key: record for record in snapshot.records}
+        if self._missing is not None and position >= self._missing:
+            self._missing = None
+        columns = snapshot.columns
+        last = dict(zip(columns.keys, columns.verdicts, strict=True))
+        batch.whole |= last != self.last
+        self.last = last
         self._position = position
 
-    def prune(self):
-        """Forget checks that the health checker has dropped.
-
-        Only a snapshot can tell; it is read again when it was replaced.
-        """
-        try:
-            stat = self._queue.snapshot_path.stat()
-        except FileNotFoundError:
+    def _take(self, delta, batch):
+        boot, sequence = self._position
+        if (delta.boot, delta.last_sequence) <= (boot, sequence):
             return
-        stamp = (stat.st_ino, stat.st_mtime_ns)
-        if stamp != self._snapshot_stamp:
-            self._snapshot_stamp = stamp
-            self._load_snapshot()
+        skip = 0
+        if delta.boot == boot:
+            skip = max(0, sequence + 1 - delta.first_sequence)
+        keys = delta.columns.keys[skip:]
+        verdicts = delta.columns.verdicts[skip:]
+        before = map(self.last.get, keys)
+        batch.times.extend(
+            moment for old, new, moment
+            in zip(before, verdicts, delta.columns.times[skip:], strict=True)
+            if old is None
+            or result_queue.state_of(old) != result_queue.state_of(new))
+        pairs = dict(zip(keys, verdicts, strict=True))
+        self.last.update(pairs)
+        batch.changed.update(pairs)
+        self._position = (delta.boot, delta.last_sequence)
 
     def _reject(self, path, reason, text):
-        self.rejected[reason] += 1
+        self._metrics.rejected(reason)
         self._queue.reject(path, text)
         LOG.error('Queue file %s set aside: %s', path.name, text)
 
@@ -122,10 +172,15 @@ class ResultHandler:
     def __init__(self, conf):
         self._files = node_files.NodeFiles(conf)
         self._files.make()
-        self._queue = result_queue.QueueDirectory(self._files.queue)
-        self._results = Results(self._queue)
+        self._queue = result_directory.QueueDirectory(self._files.queue)
+        self.metrics = result_metrics.Metrics()
+        self._address = options.listening_address(
+            conf, 'agent', 'result_handler_metrics')
+        self._results = Results(self._queue, self.metrics)
         self._stop = threading.Event()
         self._datapath = None
+        self._generations = None
+        self._whole = True  # something known may not be in the tables
 
     def stop(self):
         """Ask ``run`` to return."""
@@ -133,36 +188,71 @@ class ResultHandler:
 
     def run(self):
         """Serve until ``stop`` is called."""
+        if self._address:
+            result_metrics.serve(self.metrics, self._address)
+        # What was imported stays; no collection need look at it again.
+        gc.freeze()
         with INotify() as inotify:
-            inotify.add_watch(self._files.queue,
-                              flags.MOVED_TO | flags.CLOSE_WRITE)
+            rescan = True
+            due = 0.0
             while not self._stop.is_set():
                 try:
-                    self.step()
+                    if rescan:
+                        due = time.monotonic() + RESCAN
+                        # Also where the directory is another one now.
+                        self._files.make()
+                        inotify.add_watch(self._files.queue, flags.MOVED_TO)
+                    self.step(rescan)
                 except Exception:
                     LOG.exception('The results could not be applied and are '
                                   'tried again.')
+                    self.metrics.failed()
                     self._close()
                     self._stop.wait(1.0)
-                inotify.read(timeout=RESCAN)
+                    due = 0.0
+                rescan = self._wait(inotify, due)
+
+    def _wait(self, inotify, due):
+        """Sleep until a file came or it is time to look at everything."""
+        rest = max(0.0, due - time.monotonic())
+        lost = False
+        for event in inotify.read(timeout=1000 * rest):
+            lost |= bool(event.mask & _LOST)
+        if lost:
+            self.metrics.lost()
+        return lost or time.monotonic() >= due
 
     def _close(self):
         if self._datapath is not None:
             self._datapath.close()
         self._datapath = None
+        self._whole = True
 
-    def step(self):
-        """Apply everything that is there; deltas go once they are in."""
-        taken = self._results.update()
-        if not taken:
-            self._results.prune()
+    def step(self, rescan=True):
+        """Apply what is new; deltas go once they are in.
+
+        :param rescan: whether to look at services and snapshot as well.
+        """
+        batch = self._results.update(rescan)
+        # Until it is done: a failure must not lose what was taken in.
+        whole, self._whole = self._whole or batch.whole, True
         if self._open():
-            switched = self._datapath.apply_health(self._wanted())
-            if switched:
-                LOG.info('Health results switched %s tables.', switched)
-                bell.ring(self._files.bell)
-        for path in taken:
+            whole |= rescan and self._services_changed()
+            self._apply(batch, whole)
+            self._whole = False
+        for path in batch.paths:
             self._queue.remove(path)
+
+    def _apply(self, batch, whole):
+        wanted = self._wanted(self._results.last if whole else batch.changed)
+        if not wanted:
+            return
+        switched = self._datapath.apply_health(wanted)
+        self.metrics.applied(len(batch.changed), switched, whole)
+        if switched:
+            self.metrics.took(batch.times, time.time_ns())
+            LOG.info('Health results switched %s tables.', switched)
+            bell.ring(self._files.bell)
 
     def _open(self):
         """The agent creates the datapath; until then there is nothing."""
@@ -172,25 +262,26 @@ class ResultHandler:
             except datapath.DatapathError as error:
                 LOG.debug('No datapath yet: %s', error)
                 return False
+            self._generations = None
         return True
 
-    def _wanted(self):
-        """(check, up) of every result that may be applied."""
-        known = None
-        wanted = []
-        for record in self._results.last.values():
-            if record.state == result_queue.State.UNKNOWN:
-                continue
-            if not record.verified:
-                if known is None:
-                    known = self._known_checks()
-                if record.key in known:
-                    continue
-            wanted.append((record.key,
-                           record.state == result_queue.State.UP))
-        return wanted
+    def _services_changed(self):
+        generations = self._datapath.generations()
+        changed = generations != self._generations
+        self._generations = generations
+        return changed
 
-    def _known_checks(self):
-        return {member.check for service in self._datapath.services()
-                for member in self._datapath.members(service.key)
-                if member.known}
+    def _wanted(self, verdicts):
+        """(check, up) of every verdict that may be applied."""
+        # There are few different verdicts, however many checks there are.
+        up, restored = {}, set()
+        for verdict in set(verdicts.values()):
+            state = result_queue.state_of(verdict)
+            if state != result_queue.State.UNKNOWN:
+                up[verdict] = state == result_queue.State.UP
+                if not result_queue.is_verified(verdict):
+                    restored.add(verdict)
+        known = self._datapath.known_checks() if restored else ()
+        return [(key, up[verdict]) for key, verdict in verdicts.items()
+                if verdict in up
+                and not (verdict in restored and key in known)]

@@ -13,6 +13,7 @@ from importlib import resources
 import ipaddress
 import json
 import os
+import re
 from typing import Any
 
 import jsonschema
@@ -27,6 +28,9 @@ SCHEMA: dict[str, Any] = json.loads(
     .read_text(encoding='utf-8')
 )
 _VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+_SERVER_NAME: str = SCHEMA['$defs']['tls']['properties']['server_name'][
+    'pattern'
+]
 
 
 class ChecksFileError(ValueError):
@@ -54,31 +58,59 @@ class HttpOptions:
 
 
 @dataclasses.dataclass(frozen=True)
+class TlsOptions:
+    """What the ClientHello of an HTTPS or TLS-HELLO check says."""
+
+    server_name: str | None = None
+
+    @classmethod
+    def for_host(cls, host: str | None) -> 'TlsOptions':
+        """Return options with a host as the name, if it can be one.
+
+        An address cannot, nor what only a Host header may hold.
+        """
+        fits = host is not None and len(host) <= 253
+        if fits and re.fullmatch(_SERVER_NAME, host):
+            return cls(host)
+        return cls()
+
+    def as_dict(self) -> dict[str, Any]:
+        return {'server_name': self.server_name}
+
+
+@dataclasses.dataclass(frozen=True)
 class Check:
-    """One target and how it is probed; delay and timeout in seconds."""
+    """One target and how it is probed; delay and timeout in seconds.
+
+    A ping has no port: whichever is given, equal pings are one.
+    """
 
     type: str
     address: str
-    port: int
+    port: int | None
     delay: int
     timeout: int
     rise: int = 3
     fall: int = 3
     http: HttpOptions | None = None
+    tls: TlsOptions | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the check as the file spells it, without its key."""
         fields: dict[str, Any] = {
             'type': self.type,
             'address': str(ipaddress.ip_address(self.address)),
-            'port': self.port,
             'delay': self.delay,
             'timeout': self.timeout,
             'rise': self.rise,
             'fall': self.fall,
         }
+        if self.type != 'ping':
+            fields['port'] = self.port
         if self.http is not None:
             fields['http'] = self.http.as_dict()
+        if self.tls is not None:
+            fields['tls'] = self.tls.as_dict()
         return fields
 
     @property
@@ -87,8 +119,48 @@ class Check:
         return compute_key(self.as_dict())
 
 
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """The conjunction of checks, known by their keys.
+
+    One check alone needs none: its own key serves.
+    """
+
+    checks: frozenset[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the condition as the file spells it, without its key."""
+        return {'checks': sorted(self.checks)}
+
+    @property
+    def key(self) -> str:
+        """The key: equal for equal conditions, whoever asks for them."""
+        return compute_key(self.as_dict())
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Keys of checks and conditions that are guarded together.
+
+    While less than ``panic_percent`` of them are not down, the health
+    checker reports none down that was not before.
+    """
+
+    name: str
+    keys: frozenset[str]
+    panic_percent: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the group as the file spells it."""
+        return {
+            'name': self.name,
+            'checks': sorted(self.keys),
+            'panic_percent': self.panic_percent,
+        }
+
+
 def compute_key(check: Mapping[str, Any]) -> str:
-    """Compute the key of a check as a document holds it."""
+    """Compute the key of a check or condition as a document holds it."""
     fields = {k: v for k, v in check.items() if k != 'key'}
     text = json.dumps(
         fields, sort_keys=True, separators=(',', ':'), ensure_ascii=True
@@ -98,7 +170,11 @@ def compute_key(check: Mapping[str, Any]) -> str:
     return digest if int(digest, 16) else '0' * 15 + '1'
 
 
-def build_document(checks: Iterable[Check]) -> dict[str, Any]:
+def build_document(
+    checks: Iterable[Check],
+    conditions: Iterable[Condition] = (),
+    groups: Iterable[Group] = (),
+) -> dict[str, Any]:
     """Return the document for some checks; equal ones become one.
 
     :raises ChecksFileError: if the health checker would refuse it.
@@ -114,6 +190,14 @@ def build_document(checks: Iterable[Check]) -> dict[str, Any]:
         'version': VERSION,
         'checks': [by_key[key] for key in sorted(by_key)],
     }
+    joined = {condition.key: condition.as_dict() for condition in conditions}
+    if joined:
+        document['conditions'] = [
+            {'key': key, **joined[key]} for key in sorted(joined)
+        ]
+    guarded = sorted(groups, key=lambda group: group.name)
+    if guarded:
+        document['groups'] = [group.as_dict() for group in guarded]
     validate(document)
     return document
 
@@ -140,12 +224,45 @@ def validate(document: Any) -> None:
         _check_address(where, check['address'])
         if 'http' in check:
             _check_codes(where, check['http']['expected_codes'])
+    _check_together(document, set(seen))
+
+
+def _check_together(document: dict[str, Any], known: set[str]) -> None:
+    conditions = document.get('conditions', ())
+    for i, condition in enumerate(conditions):
+        _check_keys(f'conditions[{i}].checks', condition['checks'], known)
+    for i, condition in enumerate(conditions):
+        if condition['key'] in known:
+            raise ChecksFileError(
+                f'conditions[{i}].key: {condition["key"]} is also the key '
+                'of something else'
+            )
+        known.add(condition['key'])
+    names = set()
+    for i, group in enumerate(document.get('groups', ())):
+        _check_keys(f'groups[{i}].checks', group['checks'], known)
+        if group['name'] in names:
+            raise ChecksFileError(
+                f'groups[{i}].name: {group["name"]} is also the name of '
+                'another group'
+            )
+        names.add(group['name'])
+
+
+def _check_keys(where: str, keys: list[str], known: set[str]) -> None:
+    for i, key in enumerate(keys):
+        if key not in known:
+            raise ChecksFileError(
+                f'{where}[{i}]: {key} is not the key of a check'
+            )
 
 
 def write(
     path: str | os.PathLike[str],
     checks: Iterable[Check],
     mode: int = 0o644,
+    conditions: Iterable[Condition] = (),
+    groups: Iterable[Group] = (),
 ) -> bool:
     """Write the whole file beside its place, then rename it.
 
@@ -154,7 +271,7 @@ def write(
     :returns: False if the file had this content already and was left alone.
     :raises ChecksFileError: if the health checker would refuse it.
     """
-    document = build_document(checks)
+    document = build_document(checks, conditions, groups)
     data = (json.dumps(document, separators=(',', ':')) + '\n').encode()
     return files.replace(path, data, mode)
 

@@ -123,6 +123,10 @@ agent_opts = [
                help='Seconds between two full comparisons with the '
                     'controller. A change is fetched at once; this heals '
                     'what was lost.'),
+    cfg.StrOpt('result_handler_metrics',
+               help='Address and port, as 127.0.0.1:9106, where the result '
+                    'handler answers GET /metrics for Prometheus. Default: '
+                    'nothing listens.'),
     cfg.FloatOpt('withdraw_grace',
                  default=0.5, min=0.0, max=60.0,
                  help='Seconds between the withdrawal of a VIP and the '
@@ -191,6 +195,27 @@ def networks(conf, group, name):
     return result
 
 
+def listening_address(conf, group, name):
+    """The option, as ADDR:PORT, taken apart; None where it is not set.
+
+    :raises ConfigurationError: it is something else.
+    """
+    text = conf[group][name]
+    if not text:
+        return None
+    host, _colon, port = text.rpartition(':')
+    bracketed = host.startswith('[') and host.endswith(']')
+    try:
+        address = ipaddress.ip_address(host[1:-1] if bracketed else host)
+    except ValueError as error:
+        raise ConfigurationError(f'[{group}] {name}: {error}') from error
+    if (bracketed != (address.version == 6)
+            or not port.isdecimal() or not 0 < int(port) < 65536):
+        raise ConfigurationError(
+            f'[{group}] {name}: {text!r} is no address and port')
+    return str(address), int(port)
+
+
 def default_config_files():
     """The file that OCTAVIA_XDP_CONF names, or the usual one if it exists."""
     named = os.environ.get(CONFIG_ENVIRONMENT_VARIABLE)
@@ -219,6 +244,7 @@ def check(conf):
     """
     networks(conf, 'vip', 'allowed_networks')
     networks(conf, 'members', 'denied_networks')
+    listening_address(conf, 'agent', 'result_handler_metrics')
     if conf.controller.confirm_timeout <= conf.driver.request_timeout:
         raise ConfigurationError(
             '[controller] confirm_timeout must be larger than [driver] '

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reader of the result queue: what the health checker tells the node.
+"""Files of the result queue: what the health checker tells the node.
 
 The format has one definition, ``contracts/result-queue.json``. The layouts
 used here are built from that document when this module is imported, so this
@@ -7,17 +7,16 @@ file holds no offset and no size. See ``doc/source/contributor/
 result-queue.rst`` for the hand-off between the two sides.
 """
 
+import array
 from collections.abc import Iterable
 from collections.abc import Sequence
-import contextlib
 import dataclasses
 import enum
+import functools
 from importlib import resources
 import json
-import os
-import pathlib
-import re
 import struct
+import sys
 from typing import Any
 from typing import NamedTuple
 
@@ -60,14 +59,11 @@ _CRC_OFFSET = next(
 )
 _CRC_SIZE = 4
 
+HEADER_SIZE = _HEADER.size
 MAGIC: bytes = CONTRACT['constants']['magic'].encode('ascii')
 VERSION: int = CONTRACT['constants']['version']
 FLAG_VERIFIED: int = CONTRACT['constants']['flag_verified']
 MAX_PENDING_DELTAS: int = CONTRACT['constants']['max_pending_deltas']
-SNAPSHOT_NAME: str = CONTRACT['names']['snapshot']
-REJECTED_NAME: str = CONTRACT['names']['rejected']
-TEMPORARY_PREFIX: str = CONTRACT['names']['temporary_prefix']
-_DELTA_NAME = re.compile(CONTRACT['names']['delta_pattern'])
 
 Kind = enum.IntEnum(
     'Kind', {k.upper(): v for k, v in CONTRACT['kinds'].items()}
@@ -79,13 +75,45 @@ Reason = enum.IntEnum(
     'Reason', {k.upper(): v for k, v in CONTRACT['reasons'].items()}
 )
 
-# Where the wanted values stand in a record, as found in the contract.
-_AT = {name: _RECORD_NAMES.index(name) for name in _RECORD_NAMES}
-_KEY, _SEQUENCE, _TIME = _AT['key'], _AT['sequence'], _AT['time_ns']
-_STATE, _REASON, _FLAGS = _AT['state'], _AT['reason'], _AT['flags']
-_DETAIL = _AT['detail']
-_PADS = tuple(i for n, i in _AT.items() if n.startswith('pad'))
+# A record is read as words of 8 bytes: some fields fill one, the others share
+# one, the *verdict*. Files of many thousands of records are thus taken apart
+# column by column, without an object for each record.
+_WORD = 8
+_WORDS, _REST = divmod(_RECORD.size, _WORD)
+
+
+def _places() -> tuple[dict[str, int], dict[str, tuple[int, int]], int]:
+    """Return words of fields that fill one, shift and mask of the others."""
+    words = {}
+    parts = {}
+    shared = set()
+    for field in CONTRACT['record']['fields']:
+        word, byte = divmod(field['offset'], _WORD)
+        if field['size'] == _WORD and not byte:
+            words[field['name']] = word
+        else:
+            shared.add(word)
+            parts[field['name']] = (8 * byte, (1 << 8 * field['size']) - 1)
+    if _REST or len(shared) != 1:
+        raise ValueError('records are not made of words')
+    return words, parts, shared.pop()
+
+
+_COLUMNS, _PARTS, _VERDICT = _places()
+_STATE_SHIFT, _STATE_MASK = _PARTS['state']
+_FLAGS_SHIFT, _FLAGS_MASK = _PARTS['flags']
+_PADS = tuple(part for name, part in _PARTS.items() if name.startswith('pad'))
 _STATES = frozenset(State)
+
+
+def state_of(verdict: int) -> int:
+    """The state in a verdict, the shared word of a record."""
+    return verdict >> _STATE_SHIFT & _STATE_MASK
+
+
+def is_verified(verdict: int) -> bool:
+    """Whether a probe of its boot agrees with the state in a verdict."""
+    return bool(verdict >> _FLAGS_SHIFT & FLAG_VERIFIED)
 
 
 class QueueFileError(Exception):
@@ -122,6 +150,30 @@ class Record(NamedTuple):
         return f'{self.key:016x}'
 
 
+class Columns(NamedTuple):
+    """The records of a file, column by column."""
+
+    keys: array.array
+    sequences: array.array
+    times: array.array
+    verdicts: array.array
+
+    def record(self, index: int) -> Record:
+        """Return one record."""
+        verdict = self.verdicts[index]
+        return Record(
+            self.keys[index],
+            self.sequences[index],
+            self.times[index],
+            *(
+                verdict >> shift & mask
+                for shift, mask in (
+                    _PARTS[name] for name in Record._fields[3:]
+                )
+            ),
+        )
+
+
 @dataclasses.dataclass(frozen=True)
 class QueueFile:
     """One decoded file."""
@@ -130,7 +182,13 @@ class QueueFile:
     boot: int
     first_sequence: int
     last_sequence: int
-    records: Sequence[Record]
+    columns: Columns
+    stretch_percent: int = 0
+
+    @functools.cached_property
+    def records(self) -> Sequence[Record]:
+        """The same, with an object for each record."""
+        return [self.columns.record(i) for i in range(len(self.columns.keys))]
 
 
 def _checksum(data: bytes) -> int:
@@ -171,26 +229,63 @@ def _check_envelope(data: bytes) -> dict[str, Any]:
     return header
 
 
-def _check_meaning(header: dict[str, Any], records: list[Record]) -> None:
+def _check_meaning(header: dict[str, Any], columns: Columns) -> None:
     """Refuse what a correct writer would never have sealed."""
-    if any(header['reserved']):
+    if any(header['reserved']) or (
+        header['stretch_percent'] and header['kind'] == Kind.DELTA
+    ):
         raise QueueFileError('reserved', 'header')
     first, last = header['first_sequence'], header['last_sequence']
+    sequences = columns.sequences
     if header['kind'] == Kind.DELTA:
         if (
-            not records
+            not sequences
             or first == 0
-            or last - first + 1 != len(records)
-            or any(r.sequence != first + i for i, r in enumerate(records))
+            or last - first + 1 != len(sequences)
+            or sequences.tolist() != list(range(first, last + 1))
         ):
             raise QueueFileError(
-                'sequence', f'{first} to {last}, {len(records)} records'
+                'sequence', f'{first} to {last}, {len(sequences)} records'
             )
     elif header['kind'] == Kind.SNAPSHOT:
-        if first != 0 or any(r.sequence > last for r in records):
+        if first != 0 or max(sequences, default=0) > last:
             raise QueueFileError('sequence', f'{first} to {last}')
     else:
         raise QueueFileError('kind', str(header['kind']))
+
+
+def _check_verdict(key: int, verdict: int) -> None:
+    if key == 0 or state_of(verdict) not in _STATES:
+        raise QueueFileError(
+            'record', f'key {key:016x}, state {state_of(verdict)}'
+        )
+    if verdict >> _FLAGS_SHIFT & _FLAGS_MASK & ~FLAG_VERIFIED or any(
+        verdict >> shift & mask for shift, mask in _PADS
+    ):
+        raise QueueFileError('reserved', f'key {key:016x}')
+
+
+def _columns(data: bytes) -> Columns:
+    words = array.array('Q', data[_HEADER.size :])
+    if sys.byteorder == 'big':
+        words.byteswap()
+    columns = Columns(
+        words[_COLUMNS['key'] :: _WORDS],
+        words[_COLUMNS['sequence'] :: _WORDS],
+        words[_COLUMNS['time_ns'] :: _WORDS],
+        words[_VERDICT::_WORDS],
+    )
+    try:
+        # There are few different ones.
+        for verdict in set(columns.verdicts):
+            _check_verdict(1, verdict)
+        if 0 in columns.keys:
+            raise QueueFileError('record')
+    except QueueFileError:
+        for key, verdict in zip(columns.keys, columns.verdicts, strict=True):
+            _check_verdict(key, verdict)
+        raise
+    return columns
 
 
 def decode(data: bytes) -> QueueFile:
@@ -199,33 +294,27 @@ def decode(data: bytes) -> QueueFile:
     :raises QueueFileError: if anything about it is wrong.
     """
     header = _check_envelope(data)
-    records = []
-    for raw in _RECORD.iter_unpack(memoryview(data)[_HEADER.size :]):
-        if raw[_KEY] == 0 or raw[_STATE] not in _STATES:
-            raise QueueFileError(
-                'record', f'key {raw[_KEY]:016x}, state {raw[_STATE]}'
-            )
-        if raw[_FLAGS] & ~FLAG_VERIFIED or any(raw[pad] for pad in _PADS):
-            raise QueueFileError('reserved', f'key {raw[_KEY]:016x}')
-        records.append(
-            Record(
-                raw[_KEY],
-                raw[_SEQUENCE],
-                raw[_TIME],
-                raw[_STATE],
-                raw[_REASON],
-                raw[_FLAGS],
-                raw[_DETAIL],
-            )
-        )
-    _check_meaning(header, records)
+    columns = _columns(data)
+    _check_meaning(header, columns)
     return QueueFile(
         kind=header['kind'],
         boot=header['boot'],
         first_sequence=header['first_sequence'],
         last_sequence=header['last_sequence'],
-        records=records,
+        columns=columns,
+        stretch_percent=header['stretch_percent'],
     )
+
+
+def position(data: bytes) -> tuple[int, int]:
+    """Return boot and last sequence by the header alone, unchecked.
+
+    Zeroes where there is no whole header.
+    """
+    if len(data) < HEADER_SIZE:
+        return 0, 0
+    header = dict(zip(_HEADER_NAMES, _HEADER.unpack_from(data), strict=True))
+    return header['boot'], header['last_sequence']
 
 
 def encode(
@@ -234,6 +323,7 @@ def encode(
     first_sequence: int,
     last_sequence: int,
     records: Iterable[Record],
+    stretch_percent: int = 0,
 ) -> bytes:
     """Encode a file; the health checker is the only writer in production."""
     parts = []
@@ -253,6 +343,7 @@ def encode(
         'record_size': _RECORD.size,
         'payload_length': len(payload),
         'crc32c': 0,
+        'stretch_percent': stretch_percent,
         'reserved': b'',
     }
     blank = _HEADER.pack(*(values[name] for name in _HEADER_NAMES)) + payload
@@ -260,117 +351,8 @@ def encode(
     return _HEADER.pack(*(values[name] for name in _HEADER_NAMES)) + payload
 
 
-class QueueDirectory:
-    """The directory through which the files travel."""
-
-    def __init__(
-        self, path: str | os.PathLike[str], keep_rejected: int = 100
-    ) -> None:
-        self.path = pathlib.Path(path)
-        self._keep_rejected = keep_rejected
-
-    @property
-    def snapshot_path(self) -> pathlib.Path:
-        """Where the snapshot is, if there is one."""
-        return self.path / SNAPSHOT_NAME
-
-    def pending(self) -> list[pathlib.Path]:
-        """Return the deltas that wait, in the order to apply them."""
-        return sorted(p for p in self._entries() if _is_delta(p))
-
-    def foreign(self) -> list[pathlib.Path]:
-        """Return files that are none of the queue's, for `reject`."""
-        return sorted(
-            p
-            for p in self._entries()
-            if p.name not in (SNAPSHOT_NAME, REJECTED_NAME)
-            and not p.name.startswith(TEMPORARY_PREFIX)
-            and not _is_delta(p)
-        )
-
-    def read(self, path: pathlib.Path) -> QueueFile:
-        """Decode one delta and hold it against its name.
-
-        :raises QueueFileError: if it can't be used.
-        :raises FileNotFoundError: if somebody else has removed it.
-        """
-        found = decode(path.read_bytes())
-        if found.kind != Kind.DELTA:
-            raise QueueFileError('kind', f'kind {found.kind} as a delta')
-        if path.name != delta_name(found.boot, found.first_sequence):
-            raise QueueFileError('name', path.name)
-        return found
-
-    def snapshot(self) -> QueueFile | None:
-        """Decode the snapshot; None if there is none.
-
-        :raises QueueFileError: if it can't be used.
-        """
-        try:
-            data = self.snapshot_path.read_bytes()
-        except FileNotFoundError:
-            return None
-        found = decode(data)
-        if found.kind != Kind.SNAPSHOT:
-            raise QueueFileError('kind', f'kind {found.kind} as a snapshot')
-        return found
-
-    def remove(self, path: pathlib.Path) -> None:
-        """Remove a delta that has been applied."""
-        path.unlink(missing_ok=True)
-
-    def reject(self, path: pathlib.Path, reason: str) -> pathlib.Path | None:
-        """Set a file aside with the reason in a text file beside it.
-
-        Only the newest files are kept. Returns the new place, or None if
-        the file had gone.
-        """
-        rejected = self.path / REJECTED_NAME
-        rejected.mkdir(mode=0o750, exist_ok=True)
-        place = _free_name(rejected, path.name)
-        try:
-            os.rename(path, place)
-        except FileNotFoundError:
-            return None
-        # From now on the file is out of the way; the rest is for people.
-        with contextlib.suppress(OSError):
-            os.utime(place)
-            place.with_name(place.name + '.reason').write_text(
-                reason + '\n', encoding='utf-8'
-            )
-            self._prune(rejected)
-        return place
-
-    def _entries(self) -> list[pathlib.Path]:
-        try:
-            return list(self.path.iterdir())
-        except FileNotFoundError:
-            return []
-
-    def _prune(self, rejected: pathlib.Path) -> None:
-        files = [p for p in rejected.iterdir() if p.suffix != '.reason']
-        files.sort(key=lambda p: (p.stat().st_mtime_ns, p.name))
-        for old in files[: max(0, len(files) - self._keep_rejected)]:
-            if not old.is_dir():
-                old.unlink(missing_ok=True)
-            old.with_name(old.name + '.reason').unlink(missing_ok=True)
-
-
 def delta_name(boot: int, first_sequence: int) -> str:
     """Return the name of a delta; names sort in the order of writing."""
     return CONTRACT['names']['delta'].format(
         boot=boot, first_sequence=first_sequence
     )
-
-
-def _is_delta(path: pathlib.Path) -> bool:
-    return _DELTA_NAME.fullmatch(path.name) is not None
-
-
-def _free_name(folder: pathlib.Path, name: str) -> pathlib.Path:
-    place = folder / name
-    number = 0
-    while os.path.lexists(place):
-        number += 1
-        place = folder / f'{name}.{number}'
-    return place

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::Failed;
-use crate::config::{self, Kind};
+use crate::config::{self, Check, Kind};
+use crate::probe::Source;
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
@@ -15,21 +16,97 @@ pub struct Arguments {
     file: PathBuf,
 }
 
+impl Arguments {
+    /// Check this file.
+    pub fn new(file: PathBuf) -> Self {
+        Self { file }
+    }
+}
+
 /// Read the file as `run` would.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let checks = config::load(&arguments.file)
         .map_err(|e| Failed::because(arguments.file.display(), e))?;
-    let http = checks
-        .iter()
-        .filter(|c| matches!(c.kind, Kind::Http(_)))
-        .count();
-    let rate: f64 = checks.iter().map(|c| 1.0 / c.delay.as_secs_f64()).sum();
-    let _ = writeln!(
-        stdout(),
-        "{}: {} checks ({} tcp, {http} http), {rate:.1} probes a second",
-        arguments.file.display(),
-        checks.len(),
-        checks.len() - http,
-    );
+    let mut out = stdout().lock();
+    let _ = writeln!(out, "{}: {}", arguments.file.display(), summary(&checks));
+    for trouble in troubles(&checks, &Source::default()) {
+        let _ = writeln!(out, "warning: {trouble}");
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// As `3 checks (2 tcp, 1 http), 0.6 probes a second`.
+fn summary(checks: &[Check]) -> String {
+    let counts: Vec<String> = Kind::NAMES
+        .iter()
+        .map(|name| {
+            (
+                checks.iter().filter(|c| c.kind.name() == *name).count(),
+                name,
+            )
+        })
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, name)| format!("{count} {name}"))
+        .collect();
+    let counts = if counts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", counts.join(", "))
+    };
+    let rate = checks
+        .iter()
+        .fold(0.0, |sum, check| sum + 1.0 / check.delay.as_secs_f64());
+    format!("{} checks{counts}, {rate:.1} probes a second", checks.len())
+}
+
+/// What this process, here and now, could not do; another may be allowed to.
+fn troubles(checks: &[Check], source: &Source) -> Vec<String> {
+    let mut troubles = Vec::new();
+    for ipv4 in [true, false] {
+        let family = if ipv4 { "IPv4" } else { "IPv6" };
+        let count = |wanted: &Kind| {
+            let all = checks.iter();
+            all.filter(|c| c.target.is_ipv4() == ipv4 && c.kind == *wanted)
+                .count()
+        };
+        let pings = count(&Kind::Ping);
+        if pings > 0
+            && let Some(error) = source.ping_error(ipv4)
+        {
+            troubles.push(format!(
+                "{pings} ping checks over {family}: {error}; the checker needs \
+                 CAP_NET_RAW, or its group in net.ipv4.ping_group_range"
+            ));
+        }
+        let associations = count(&Kind::Sctp);
+        if associations > 0
+            && let Some(error) = source.sctp_error(ipv4)
+        {
+            troubles.push(format!(
+                "{associations} sctp checks over {family}: {error}; the checker needs \
+                 CAP_NET_RAW"
+            ));
+        }
+    }
+    troubles
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_summary_names_the_types_that_are_there() {
+        assert_eq!(summary(&[]), "0 checks, 0.0 probes a second");
+        let text = br#"{"version": 1, "checks": [
+            {"key": "0000000000000001", "type": "ping", "address": "198.18.0.1",
+             "delay": 2, "timeout": 1, "rise": 1, "fall": 1},
+            {"key": "0000000000000002", "type": "sctp", "address": "198.18.0.1",
+             "port": 9, "delay": 2, "timeout": 1, "rise": 1, "fall": 1}]}"#;
+        let checks = config::parse(text).unwrap();
+        let text = "2 checks (1 ping, 1 sctp), 1.0 probes a second";
+        assert_eq!(summary(&checks), text);
+        // Whatever this process may do, it may say it.
+        assert!(troubles(&checks, &Source::default()).len() <= 2);
+    }
 }

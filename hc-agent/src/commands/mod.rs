@@ -1,20 +1,40 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The commands of the program, a file each.
 
+pub mod burst;
 pub mod check_config;
 pub mod probe;
 pub mod run;
 pub mod status;
+pub mod threads;
+
+use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
 /// Health checker of an octavia-xdp-provider node.
 #[derive(Debug, Parser)]
-#[command(name = "octavia-xdp-hc", version)]
+#[command(
+    name = "octavia-xdp-hc",
+    version,
+    arg_required_else_help = true,
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true
+)]
 pub struct Cli {
-    /// What to do.
+    /// The same as the command check-config
+    #[arg(long, value_name = "FILE", required = true)]
+    check_config: Option<PathBuf>,
     #[command(subcommand)]
-    pub command: Command,
+    command: Option<Command>,
+}
+
+impl Cli {
+    /// What to do; `None` cannot happen.
+    pub fn command(self) -> Option<Command> {
+        let file = self.check_config.map(check_config::Arguments::new);
+        self.command.or(file.map(Command::CheckConfig))
+    }
 }
 
 /// What to do.
@@ -26,8 +46,10 @@ pub enum Command {
     CheckConfig(check_config::Arguments),
     /// Probe one target once and explain the result
     Probe(probe::Arguments),
-    /// Show the states in the snapshot of a result queue
+    /// Show the checks, live or as the snapshot of a result queue has them
     Status(status::Arguments),
+    /// Probe every check of a checks file once and print the figures as JSON
+    Burst(burst::Arguments),
 }
 
 /// Why a command failed: one line for a person.
@@ -57,10 +79,7 @@ pub struct SourceArguments {
 
 impl SourceArguments {
     pub(crate) fn source(&self) -> crate::probe::Source {
-        crate::probe::Source {
-            address: self.source_address,
-            interface: self.interface.clone(),
-        }
+        crate::probe::Source::new(self.source_address, self.interface.clone())
     }
 }
 
@@ -68,8 +87,22 @@ impl SourceArguments {
 mod tests {
     use clap::CommandFactory;
 
+    use super::*;
+
     #[test]
     fn the_command_line_is_consistent() {
-        super::Cli::command().debug_assert();
+        <Cli as CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn two_spellings_of_check_config() {
+        for words in [
+            ["octavia-xdp-hc", "check-config", "file"],
+            ["octavia-xdp-hc", "--check-config", "file"],
+        ] {
+            let command = Cli::try_parse_from(words).unwrap().command();
+            assert!(matches!(command, Some(Command::CheckConfig(_))));
+        }
+        assert!(Cli::try_parse_from(["octavia-xdp-hc"]).is_err());
     }
 }

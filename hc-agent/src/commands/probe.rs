@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `probe`
 
-use std::io::{Write, stdout};
+use std::io::{self, Write, stdout};
 use std::net::{IpAddr, SocketAddr};
 use std::process::ExitCode;
 use std::time::Duration;
 
 use super::{Failed, SourceArguments};
 use crate::config::{
-    Check, CodeRange, HttpCheck, Kind, Method, Version, is_host, is_path,
+    Check, CodeRange, HttpCheck, HttpsCheck, Kind, Method, Request, TlsHelloCheck,
+    Version, is_host, is_path, is_server_name,
 };
 use crate::key::Key;
-use crate::probe;
+use crate::probe::{self, Failure, Outcome, Step};
+
+/// For a person without permission.
+const NEEDS: &str = "needs CAP_NET_RAW, as root has it; a ping alone also works with the \
+                     group in net.ipv4.ping_group_range";
 
 /// What is probed.
 #[derive(Debug, clap::Args)]
@@ -22,24 +27,64 @@ pub struct Arguments {
 
 #[derive(Debug, clap::Subcommand)]
 enum Probe {
+    /// Send an ICMP echo request, wait for the reply
+    Ping(Host),
     /// Connect
     Tcp(Target),
     /// Connect, send a request, judge the status line
     Http(Http),
+    /// The same inside TLS; certificates are not verified
+    Https(Https),
+    /// Connect, begin to talk TLS, wait for the hello of the server
+    TlsHello(TlsHello),
+    /// Send a datagram; an ICMP error is a failure, silence is none
+    UdpConnect(Target),
+    /// Send INIT, wait for INIT ACK
+    Sctp(Target),
 }
 
 #[derive(Debug, clap::Args)]
-struct Target {
+struct Host {
     /// Address of the target
     address: IpAddr,
-    /// Port of the target
-    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
-    port: u16,
     /// Seconds after which the probe has failed
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
     #[command(flatten)]
     source: SourceArguments,
+}
+
+#[derive(Debug, clap::Args)]
+struct Target {
+    #[command(flatten)]
+    host: Host,
+    /// Port of the target
+    #[arg(value_parser = clap::value_parser!(u16).range(1..))]
+    port: u16,
+}
+
+impl Target {
+    fn address(&self) -> SocketAddr {
+        SocketAddr::new(self.host.address, self.port)
+    }
+}
+
+#[derive(Debug, clap::Args)]
+struct TlsHello {
+    #[command(flatten)]
+    target: Target,
+    /// Name for SNI; none is sent without it
+    #[arg(long, value_parser = server_name)]
+    server_name: Option<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct Https {
+    #[command(flatten)]
+    http: Http,
+    /// Name for SNI; the host without it, if that is a name
+    #[arg(long, value_parser = server_name)]
+    server_name: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -68,6 +113,22 @@ fn path(text: &str) -> Result<String, &'static str> {
     text.ok_or("a slash and printable ASCII without spaces")
 }
 
+impl Http {
+    fn request(&self) -> Request<'_> {
+        Request {
+            method: self.method,
+            path: &self.path,
+            version: self.version,
+            host: self.host.as_deref(),
+        }
+    }
+}
+
+fn server_name(text: &str) -> Result<String, &'static str> {
+    let text = is_server_name(text).then(|| text.to_owned());
+    text.ok_or("not a name for SNI")
+}
+
 fn host(text: &str) -> Result<String, &'static str> {
     let text = is_host(text).then(|| text.to_owned());
     text.ok_or("not a host name")
@@ -82,61 +143,89 @@ fn codes(text: &str) -> Result<CodeRange, String> {
     CodeRange::try_from((number(first)?, number(last)?))
 }
 
-impl Arguments {
-    fn check(&self) -> (Check, probe::Source) {
-        let (target, http) = match &self.kind {
-            Probe::Tcp(target) => (target, None),
-            Probe::Http(http) => (&http.target, Some(http)),
-        };
-        let address = SocketAddr::new(target.address, target.port);
-        let kind = http.map_or(Kind::Tcp, |http| {
-            Kind::Http(HttpCheck::new(
-                address,
-                http.method,
-                &http.path,
-                http.version,
-                http.host.as_deref(),
-                http.expected_codes.clone(),
-            ))
-        });
-        let check = Check {
-            key: const { Key::new(1).expect("1 is not 0") },
-            target: address,
-            delay: Duration::from_secs(1),
-            timeout: Duration::from_secs(target.timeout.into()),
-            rise: 1,
-            fall: 1,
-            kind,
-        };
-        (check, target.source.source())
+impl Probe {
+    fn host(&self) -> &Host {
+        match self {
+            Self::Ping(host) => host,
+            Self::Tcp(target) | Self::UdpConnect(target) | Self::Sctp(target) => {
+                &target.host
+            }
+            Self::Http(http) => &http.target.host,
+            Self::Https(https) => &https.http.target.host,
+            Self::TlsHello(hello) => &hello.target.host,
+        }
+    }
+
+    fn kind(&self) -> (SocketAddr, Kind) {
+        match self {
+            Self::Ping(host) => (SocketAddr::new(host.address, 0), Kind::Ping),
+            Self::Tcp(target) => (target.address(), Kind::Tcp),
+            Self::UdpConnect(target) => (target.address(), Kind::UdpConnect),
+            Self::Sctp(target) => (target.address(), Kind::Sctp),
+            Self::Http(http) => {
+                let target = http.target.address();
+                let codes = http.expected_codes.clone();
+                let check = HttpCheck::with(target, &http.request(), codes);
+                (target, Kind::Http(Box::new(check)))
+            }
+            Self::Https(Https { http, server_name }) => {
+                let target = http.target.address();
+                let codes = http.expected_codes.clone();
+                let host = http.host.as_deref().filter(|host| is_server_name(host));
+                let name = server_name.as_deref().or(host);
+                let check = HttpsCheck::new(target, &http.request(), codes, name);
+                (target, Kind::Https(Box::new(check)))
+            }
+            Self::TlsHello(hello) => {
+                let check = TlsHelloCheck::new(hello.server_name.as_deref());
+                (hello.target.address(), Kind::TlsHello(Box::new(check)))
+            }
+        }
     }
 }
 
 /// Probe and explain. The exit status tells success from failure.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
-    let (check, source) = arguments.check();
+    let host = arguments.kind.host();
+    let (target, kind) = arguments.kind.kind();
+    let check = Check {
+        key: const { Key::new(1).expect("1 is not 0") },
+        target,
+        delay: Duration::from_secs(1),
+        timeout: Duration::from_secs(host.timeout.into()),
+        rise: 1,
+        fall: 1,
+        kind,
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .map_err(|e| Failed::because("cannot start", e))?;
-    let outcome = runtime.block_on(probe::run(&check, &source));
+    let source = host.source.source();
+    let (outcome, steps) = runtime.block_on(probe::explain(&check, &source));
+    Ok(tell(&check, &outcome, &steps))
+}
 
+fn tell(check: &Check, outcome: &Outcome, steps: &[Step]) -> ExitCode {
     let mut out = stdout().lock();
-    let _ = writeln!(out, "target   {} {}", check.kind.name(), check.target);
-    if let Kind::Http(http) = &check.kind {
-        let request = String::from_utf8_lossy(&http.request);
-        for line in request.lines().take_while(|line| !line.is_empty()) {
-            let _ = writeln!(out, "sent     {line}");
-        }
-        if outcome.status != 0 {
-            let _ = writeln!(out, "status   {}", outcome.status);
-        }
+    let name = check.kind.name();
+    let _ = match check.target.port() {
+        0 => writeln!(out, "target   {name} {}", check.target.ip()),
+        _ => writeln!(out, "target   {name} {}", check.target),
+    };
+    let request = match &check.kind {
+        Kind::Http(http) => Some(&http.request),
+        Kind::Https(https) => Some(&https.http.request),
+        _ => None,
+    };
+    let request = String::from_utf8_lossy(request.map_or(&[], |r| r));
+    for line in request.lines().take_while(|line| !line.is_empty()) {
+        let _ = writeln!(out, "request  {line}");
     }
-    let _ = writeln!(
-        out,
-        "took     {:.1} ms",
-        outcome.took.as_secs_f64() * 1000.0
-    );
+    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
+    for step in steps {
+        let _ = writeln!(out, "{:>9.3} ms  {}", milliseconds(step.at), step.text);
+    }
     let (word, code) = match &outcome.result {
         Ok(()) => ("success".to_owned(), ExitCode::SUCCESS),
         Err(failure) => {
@@ -144,8 +233,13 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
             (format!("failure ({reason}): {failure}"), ExitCode::FAILURE)
         }
     };
-    let _ = writeln!(out, "result   {word}");
-    Ok(code)
+    let _ = writeln!(out, "{:>9.3} ms  {word}", milliseconds(outcome.took));
+    if let Err(Failure::Local(error)) = &outcome.result
+        && error.kind() == io::ErrorKind::PermissionDenied
+    {
+        let _ = writeln!(out, "{NEEDS}");
+    }
+    code
 }
 
 #[cfg(test)]

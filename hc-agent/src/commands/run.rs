@@ -4,23 +4,20 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
-use tracing::{info, warn};
+use tokio::sync::{Notify, mpsc};
+use tracing::info;
 use tracing_appender::non_blocking::WorkerGuard;
 
+use super::threads::{ProbeArguments, Threads};
 use super::{Failed, SourceArguments};
-use crate::engine::{Command, Engine, Settings};
-use crate::lateness::Lateness;
+use crate::engine::{Command, Engine};
 use crate::metrics::{self, Metrics};
 use crate::queue::spool::Spool;
-use crate::watch;
-
-/// Descriptors that are not for probes.
-const OTHER_DESCRIPTORS: u64 = 64;
+use crate::{memory, privileges, table, watch};
 
 /// Settings of the checker.
 #[derive(Debug, clap::Args)]
@@ -34,20 +31,25 @@ pub struct Arguments {
     /// Answer GET /metrics here, as 127.0.0.1:9105; without it nothing listens
     #[arg(long, env = "OCTAVIA_XDP_HC_METRICS")]
     metrics: Option<SocketAddr>,
-    /// Probes at a time, at most; fewer if the limit of open files is lower
-    #[arg(
-        long,
-        env = "OCTAVIA_XDP_HC_MAX_IN_FLIGHT",
-        default_value_t = 16384,
-        value_parser = clap::value_parser!(u32).range(1..)
-    )]
-    max_in_flight: u32,
+    /// UNIX socket at which `status` finds the live table, outside the queue
+    #[arg(long, env = "OCTAVIA_XDP_HC_SOCKET")]
+    socket: Option<PathBuf>,
     /// How log lines look
     #[arg(long, env = "OCTAVIA_XDP_HC_LOG_FORMAT", default_value = "text")]
     log_format: LogFormat,
     /// Lowest level that is logged
     #[arg(long, env = "OCTAVIA_XDP_HC_LOG_LEVEL", default_value = "info")]
     log_level: tracing::Level,
+    /// Milliseconds between two probes of a check that is not steadily up, at most its
+    /// delay; without it the delay always, as in Octavia
+    #[arg(
+        long,
+        env = "OCTAVIA_XDP_HC_FAST_INTERVAL",
+        value_parser = clap::value_parser!(u64).range(100..)
+    )]
+    fast_interval: Option<u64>,
+    #[command(flatten)]
+    probes: ProbeArguments,
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -74,39 +76,39 @@ fn log(arguments: &Arguments) -> WorkerGuard {
     guard
 }
 
-/// Allow as many descriptors as we may, and say how many probes fit.
-fn room_for_probes(wanted: u32) -> usize {
-    let limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit {
-        current: limit.maximum,
-        maximum: limit.maximum,
-    };
-    let current = match setrlimit(Resource::Nofile, raised) {
-        Ok(()) => limit.maximum,
-        Err(_) => limit.current,
-    };
-    let most = current.map_or(u64::MAX, |n| n.saturating_sub(OTHER_DESCRIPTORS).max(1));
-    if most < u64::from(wanted) {
-        warn!(
-            wanted,
-            most, "the limit of open files bounds the probes at a time"
-        );
-    }
-    usize::try_from(most.min(wanted.into())).unwrap_or(usize::MAX)
-}
-
 /// Run until SIGTERM or SIGINT.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
+    memory::fix_threshold();
     let _guard = log(arguments);
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .max_blocking_threads(2)
         .build()
         .map_err(|e| Failed::because("cannot start", e))?;
-    runtime.block_on(serve(arguments))
+    let news = Arc::new(Notify::new());
+    let mut threads = {
+        let _inside = runtime.enter();
+        Threads::new(
+            &arguments.probes,
+            &arguments.source,
+            arguments.fast_interval,
+            false,
+            &news,
+        )?
+    };
+    // Threads inherit what is left.
+    privileges::reduce();
+    threads.start()?;
+    let result = runtime.block_on(serve(arguments, &threads, news));
+    threads.stop();
+    result
 }
 
-async fn serve(arguments: &Arguments) -> Result<ExitCode, Failed> {
+async fn serve(
+    arguments: &Arguments,
+    threads: &Threads,
+    news: Arc<Notify>,
+) -> Result<ExitCode, Failed> {
     let failed = |what: &'static str| move |e: std::io::Error| Failed::because(what, e);
     let mut terminate = signal(SignalKind::terminate()).map_err(failed("signals"))?;
     let mut interrupt = signal(SignalKind::interrupt()).map_err(failed("signals"))?;
@@ -123,8 +125,6 @@ async fn serve(arguments: &Arguments) -> Result<ExitCode, Failed> {
         .map_err(|e| Failed(e.to_string()))?;
     info!(boot = %format_args!("{:016x}", spool.boot()), "started");
 
-    let lateness = Lateness::new();
-    tokio::spawn(lateness.clone().run());
     let (commands, inbox) = mpsc::channel(4);
     let (again, asked) = mpsc::channel(1);
     tokio::spawn(watch::run(
@@ -146,14 +146,14 @@ async fn serve(arguments: &Arguments) -> Result<ExitCode, Failed> {
         let _ = commands.send(Command::Stop).await;
     });
 
-    let settings = Settings {
-        source: arguments.source.source(),
-        max_in_flight: room_for_probes(arguments.max_in_flight),
-    };
-    let written = Engine::new(settings, spool, lateness, metrics)
-        .run(inbox)
-        .await;
-    if written {
+    let engine = Engine::new(threads.shards(), news, spool, metrics);
+    if let Some(path) = &arguments.socket {
+        let listener =
+            table::listen(path).map_err(|e| Failed::because(path.display(), e))?;
+        let shards = threads.shards().into_iter().map(|(shard, _)| shard);
+        tokio::spawn(table::serve(listener, shards.collect(), engine.summary()));
+    }
+    if engine.run(inbox).await {
         info!("stopped");
         Ok(ExitCode::SUCCESS)
     } else {

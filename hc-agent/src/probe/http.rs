@@ -4,7 +4,7 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Failure, Stage};
+use super::{Failure, Progress, Stage};
 use crate::config::HttpCheck;
 
 /// Bytes that are read before a server is told off, interim answers included.
@@ -29,45 +29,83 @@ enum Verdict {
 pub(super) async fn talk(
     mut stream: TcpStream,
     check: &HttpCheck,
-    stage: &mut Stage,
-    status: &mut u16,
+    progress: &mut Progress,
 ) -> Result<(), Failure> {
-    *stage = Stage::Send;
+    progress.stage = Stage::Send;
     stream
         .write_all(&check.request)
         .await
         .map_err(|e| Failure::of(e, Stage::Send))?;
-    *stage = Stage::Receive;
+    progress.stage = Stage::Receive;
+    progress.note(|| sent(check));
     // Wait first: a probe that waits needs no buffer.
     stream
         .readable()
         .await
         .map_err(|e| Failure::of(e, Stage::Receive))?;
-    let mut data = Vec::with_capacity(FIRST_READ);
+    let mut answer = Answer::default();
     loop {
-        let room = MAX_READ - data.len();
+        let room = answer.room();
         let read = (&mut stream)
-            .take(room as u64)
-            .read_buf(&mut data)
+            .take(room)
+            .read_buf(&mut answer.data)
             .await
             .map_err(|e| Failure::of(e, Stage::Receive))?;
         if read == 0 {
             return Err(Failure::Closed(Stage::Receive));
         }
-        match judge(&data, check) {
+        if let Some(result) = answer.look(check, progress) {
+            return result;
+        }
+    }
+}
+
+/// For a person: the request line.
+pub(super) fn sent(check: &HttpCheck) -> String {
+    let line = check.request.split(|b| *b == b'\r').next();
+    format!("sent {}", String::from_utf8_lossy(line.unwrap_or_default()))
+}
+
+/// An answer as far as it has come.
+pub(super) struct Answer {
+    /// Append here what comes, not more than there is room.
+    pub(super) data: Vec<u8>,
+}
+
+impl Default for Answer {
+    fn default() -> Self {
+        let data = Vec::with_capacity(FIRST_READ);
+        Self { data }
+    }
+}
+
+impl Answer {
+    /// Bytes that may still come.
+    pub(super) fn room(&self) -> u64 {
+        (MAX_READ - self.data.len()) as u64
+    }
+
+    /// The result, once it is certain.
+    pub(super) fn look(
+        &self,
+        check: &HttpCheck,
+        progress: &mut Progress,
+    ) -> Option<Result<(), Failure>> {
+        match judge(&self.data, check) {
             Verdict::Status(code) => {
-                *status = code;
-                return if check.expects(code) {
+                progress.detail = code;
+                progress.note(|| format!("status {code}"));
+                Some(if check.expects(code) {
                     Ok(())
                 } else {
                     Err(Failure::BadStatus(code))
-                };
+                })
             }
-            Verdict::Malformed(what) => return Err(Failure::Malformed(what)),
-            Verdict::More if data.len() >= MAX_READ => {
-                return Err(Failure::Malformed("no status line in 8192 bytes"));
+            Verdict::Malformed(what) => Some(Err(Failure::Malformed(what))),
+            Verdict::More if self.room() == 0 => {
+                Some(Err(Failure::Malformed("no status line in 8192 bytes")))
             }
-            Verdict::More => {}
+            Verdict::More => None,
         }
     }
 }

@@ -25,7 +25,8 @@ pub(super) const AT_COUNT: usize = 32;
 pub(super) const AT_RECORD_SIZE: usize = 36;
 pub(super) const AT_LENGTH: usize = 40;
 pub(super) const AT_CRC: usize = 48;
-pub(super) const AT_RESERVED: usize = 52;
+pub(super) const AT_STRETCH: usize = 52;
+pub(super) const AT_RESERVED: usize = 54;
 
 pub(super) const IN_KEY: usize = 0;
 pub(super) const IN_SEQUENCE: usize = 8;
@@ -68,10 +69,18 @@ impl Reason {
     pub const MALFORMED: Self = Self(6);
     /// The node itself was at fault.
     pub const LOCAL_ERROR: Self = Self(7);
+    /// A TLS alert; the detail is its number.
+    pub const TLS_ALERT: Self = Self(8);
+    /// No TLS, or none that we understand.
+    pub const TLS_ERROR: Self = Self(9);
+    /// An ICMP message said that the port or the protocol is unreachable.
+    pub const ICMP_UNREACHABLE: Self = Self(10);
+    /// SCTP ABORT; the detail is the code of its first cause.
+    pub const SCTP_ABORT: Self = Self(11);
 
     /// For logs and tables.
     pub fn name(self) -> &'static str {
-        const NAMES: [&str; 8] = [
+        const NAMES: [&str; 12] = [
             "none",
             "refused",
             "timeout",
@@ -80,6 +89,10 @@ impl Reason {
             "bad_status",
             "malformed",
             "local_error",
+            "tls_alert",
+            "tls_error",
+            "icmp_unreachable",
+            "sctp_abort",
         ];
         NAMES.get(usize::from(self.0)).copied().unwrap_or("other")
     }
@@ -100,7 +113,7 @@ pub struct Record {
     pub reason: Reason,
     /// Whether a probe of this boot agrees with the state.
     pub verified: bool,
-    /// HTTP status, 0 if there was none.
+    /// HTTP status, number of a TLS alert or cause of an SCTP ABORT, else 0.
     pub detail: u16,
 }
 
@@ -115,6 +128,9 @@ pub struct QueueFile {
     pub first_sequence: u64,
     /// Delta: sequence of the last record; snapshot: the last one it contains.
     pub last_sequence: u64,
+    /// Snapshot: how long intervals are, in percent of what the checks ask for; 0
+    /// says nothing. Delta: 0.
+    pub stretch_percent: u16,
     /// Its records.
     pub records: Vec<Record>,
 }
@@ -193,7 +209,7 @@ impl FormatError {
 fn checksum(data: &[u8]) -> u32 {
     let crc = crc32c::crc32c(&data[..AT_CRC]);
     let crc = crc32c::crc32c_append(crc, &[0; 4]);
-    crc32c::crc32c_append(crc, &data[AT_RESERVED..])
+    crc32c::crc32c_append(crc, &data[AT_CRC + 4..])
 }
 
 fn put<const N: usize>(data: &mut [u8], at: usize, bytes: [u8; N]) {
@@ -218,6 +234,22 @@ pub fn encode(
     last: u64,
     records: &[Record],
 ) -> Vec<u8> {
+    encode_stretched(kind, boot, first, last, 0, records.iter().copied())
+}
+
+/// Write a whole file that says how long intervals are.
+///
+/// # Panics
+///
+/// With 2^32 records or more; checks are limited far below.
+pub fn encode_stretched(
+    kind: Kind,
+    boot: u64,
+    first: u64,
+    last: u64,
+    stretch_percent: u16,
+    records: impl ExactSizeIterator<Item = Record>,
+) -> Vec<u8> {
     let length = records.len() * RECORD_SIZE;
     let count = u32::try_from(records.len()).expect("fewer than 2^32 records");
     let mut data = vec![0; HEADER_SIZE + length];
@@ -231,8 +263,8 @@ pub fn encode(
     let size = 32_u32; // RECORD_SIZE
     put(&mut data, AT_RECORD_SIZE, size.to_le_bytes());
     put(&mut data, AT_LENGTH, (length as u64).to_le_bytes());
+    put(&mut data, AT_STRETCH, stretch_percent.to_le_bytes());
     for (record, out) in records
-        .iter()
         .zip(data[HEADER_SIZE..].chunks_exact_mut(RECORD_SIZE))
     {
         put(out, IN_KEY, record.key.get().to_le_bytes());
@@ -261,8 +293,12 @@ pub fn decode(data: &[u8]) -> Result<QueueFile, FormatError> {
     }
     let first = u64::from_le_bytes(get(data, AT_FIRST));
     let last = u64::from_le_bytes(get(data, AT_LAST));
+    let stretch_percent = u16::from_le_bytes(get(data, AT_STRETCH));
     let (kind, fits) = match u16::from_le_bytes(get(data, AT_KIND)) {
         1 => {
+            if stretch_percent != 0 {
+                return Err(FormatError::Reserved);
+            }
             let expected = (first..=last).take(records.len());
             let span = last.checked_sub(first);
             let fits = first > 0
@@ -286,6 +322,7 @@ pub fn decode(data: &[u8]) -> Result<QueueFile, FormatError> {
         boot: u64::from_le_bytes(get(data, AT_BOOT)),
         first_sequence: first,
         last_sequence: last,
+        stretch_percent,
         records,
     })
 }

@@ -18,6 +18,7 @@ use super::directory::{
     SNAPSHOT, TEMPORARY_PREFIX, delta_name, list_deltas, restore_snapshot,
 };
 use super::format::{self, Kind, QueueFile, Reason, Record};
+use crate::compose::Verdict;
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::state::State;
@@ -45,6 +46,23 @@ struct Entry {
     dirty: bool,
 }
 
+impl Entry {
+    const fn unknown(key: Key) -> Self {
+        Self {
+            record: Record {
+                key,
+                sequence: 0,
+                time_ns: 0,
+                state: State::Unknown,
+                reason: Reason::NONE,
+                verified: false,
+                detail: 0,
+            },
+            dirty: false,
+        }
+    }
+}
+
 /// The queue.
 pub struct Spool {
     directory: PathBuf,
@@ -52,7 +70,8 @@ pub struct Spool {
     _lock: File,
     boot: u64,
     last_sequence: u64,
-    entries: HashMap<Key, Entry>,
+    /// Sorted by key.
+    entries: Vec<Entry>,
     /// Keys whose last state no file holds yet, in the order of their verdicts.
     dirty: Vec<Key>,
     delta_at: Option<Instant>,
@@ -60,6 +79,7 @@ pub struct Spool {
     last_snapshot: Option<Instant>,
     /// Upper bound of the deltas that wait.
     pending: usize,
+    stretch_percent: u16,
     metrics: Metrics,
 }
 
@@ -89,12 +109,13 @@ impl Spool {
             _lock: lock,
             boot: realtime_ns().max(newest.map_or(0, |boot| boot.saturating_add(1))),
             last_sequence: 0,
-            entries: HashMap::new(),
+            entries: Vec::new(),
             dirty: Vec::new(),
             delta_at: None,
             snapshot_at: None,
             last_snapshot: None,
             pending: deltas.len(),
+            stretch_percent: 100,
             metrics,
         };
         if let Some(old) = old {
@@ -116,6 +137,8 @@ impl Spool {
                 records.extend(delta.records);
             }
         }
+        // The order is kept among equal keys: the last one counts.
+        records.sort_by_key(|record| record.key);
         for record in records {
             let record = Record {
                 sequence: 0,
@@ -123,7 +146,10 @@ impl Spool {
                 ..record
             };
             let dirty = false;
-            self.entries.insert(record.key, Entry { record, dirty });
+            match self.entries.last_mut() {
+                Some(last) if last.record.key == record.key => last.record = record,
+                _ => self.entries.push(Entry { record, dirty }),
+            }
         }
         info!(checks = self.entries.len(), "states restored");
     }
@@ -133,60 +159,86 @@ impl Spool {
         self.boot
     }
 
-    /// The state that the queue holds for a check.
-    pub fn state(&self, key: Key) -> Option<State> {
-        self.entries.get(&key).map(|entry| entry.record.state)
+    /// Changes that were reported in this run.
+    pub fn last_sequence(&self) -> u64 {
+        self.last_sequence
     }
 
-    /// Know a check, unknown until its first verdict.
-    pub fn add(&mut self, key: Key, now: Instant) {
-        let record = Record {
-            key,
-            sequence: 0,
-            time_ns: 0,
-            state: State::Unknown,
-            reason: Reason::NONE,
-            verified: false,
-            detail: 0,
-        };
-        let dirty = false;
+    fn find(&self, key: Key) -> Option<usize> {
         self.entries
-            .entry(key)
-            .or_insert_with(|| Entry { record, dirty });
-        self.want_snapshot(now);
+            .binary_search_by_key(&key, |e| e.record.key)
+            .ok()
     }
 
-    /// Forget all checks but some.
-    pub fn retain(&mut self, now: Instant, keep: impl Fn(Key) -> bool) {
-        let before = self.entries.len();
-        self.entries.retain(|key, _| keep(*key));
-        if self.entries.len() != before {
-            self.dirty.retain(|key| keep(*key));
-            self.want_snapshot(now);
+    /// The state that the queue holds for a key.
+    pub fn state(&self, key: Key) -> Option<State> {
+        self.find(key).map(|at| self.entries[at].record.state)
+    }
+
+    /// What the queue holds for a key.
+    pub fn verdict(&self, key: Key) -> Verdict {
+        let Some(at) = self.find(key) else {
+            return Verdict::UNKNOWN;
+        };
+        let record = self.entries[at].record;
+        Verdict {
+            state: record.state,
+            verified: record.verified,
+            reason: record.reason,
+            detail: record.detail,
         }
     }
 
-    /// Report a verdict, of now. An older one that waits is replaced.
-    pub fn report(
-        &mut self,
-        key: Key,
-        state: State,
-        reason: Reason,
-        detail: u16,
-        now: Instant,
-    ) {
-        let Some(entry) = self.entries.get_mut(&key) else {
+    /// Know these keys (sorted, each once) and no others. New ones are unknown until
+    /// their first verdict.
+    pub fn set_keys(&mut self, keys: &[Key], now: Instant) {
+        let same = self.entries.len() == keys.len()
+            && self
+                .entries
+                .iter()
+                .map(|e| e.record.key)
+                .eq(keys.iter().copied());
+        if same {
+            return;
+        }
+        let mut entries = Vec::with_capacity(keys.len());
+        let mut old = std::mem::take(&mut self.entries).into_iter().peekable();
+        for key in keys {
+            while old.next_if(|entry| entry.record.key < *key).is_some() {}
+            let known = old.next_if(|entry| entry.record.key == *key);
+            entries.push(known.unwrap_or_else(|| Entry::unknown(*key)));
+        }
+        self.entries = entries;
+        self.dirty.retain(|key| keys.binary_search(key).is_ok());
+        self.want_snapshot(now);
+    }
+
+    /// Say in the snapshot how long intervals are.
+    pub fn stretch(&mut self, percent: u16, now: Instant) {
+        self.stretch_percent = percent;
+        self.want_snapshot(now);
+    }
+
+    /// Report a verdict, of now. An older one that waits is replaced. One that no probe
+    /// of this run has confirmed is no news: it goes into the snapshot alone.
+    pub fn report(&mut self, key: Key, verdict: Verdict, now: Instant) {
+        let Some(at) = self.find(key) else {
             return;
         };
+        let entry = &mut self.entries[at];
         entry.record = Record {
             key,
             sequence: entry.record.sequence,
             time_ns: realtime_ns(),
-            state,
-            reason,
-            verified: true,
-            detail,
+            state: verdict.state,
+            reason: verdict.reason,
+            verified: verdict.verified,
+            detail: verdict.detail,
         };
+        if !verdict.verified {
+            self.want_snapshot(now);
+            return;
+        }
         if !entry.dirty {
             entry.dirty = true;
             self.dirty.push(key);
@@ -272,18 +324,23 @@ impl Spool {
             .numbered()
             .map(|record| (record.key, record.sequence))
             .collect();
-        let records: Vec<_> = self
-            .entries
-            .values()
-            .map(|entry| Record {
-                sequence: *numbered
-                    .get(&entry.record.key)
-                    .unwrap_or(&entry.record.sequence),
-                ..entry.record
-            })
-            .collect();
         let last = self.last_sequence + numbered.len() as u64;
-        let data = format::encode(Kind::Snapshot, self.boot, 0, last, &records);
+        let records = self.entries.iter().map(|entry| {
+            let mut record = entry.record;
+            if entry.dirty {
+                let sequence = numbered.get(&record.key);
+                record.sequence = sequence.copied().unwrap_or(record.sequence);
+            }
+            record
+        });
+        let data = format::encode_stretched(
+            Kind::Snapshot,
+            self.boot,
+            0,
+            last,
+            self.stretch_percent,
+            records,
+        );
         match self.write(SNAPSHOT, &data) {
             Ok(()) => {
                 self.metrics.snapshot_written();
@@ -302,22 +359,22 @@ impl Spool {
 
     /// The waiting changes with the sequences that they get once they are written.
     fn numbered(&self) -> impl Iterator<Item = Record> {
-        let entries = self.dirty.iter().filter_map(|key| self.entries.get(key));
+        let entries = self.dirty.iter().filter_map(|key| self.find(*key));
         entries
             .zip(self.last_sequence + 1..)
-            .map(|(entry, sequence)| Record {
+            .map(|(at, sequence)| Record {
                 sequence,
-                ..entry.record
+                ..self.entries[at].record
             })
     }
 
     /// The waiting changes are in a file now.
     fn commit(&mut self) {
-        for key in self.dirty.drain(..) {
-            if let Some(entry) = self.entries.get_mut(&key) {
+        for key in std::mem::take(&mut self.dirty) {
+            if let Some(at) = self.find(key) {
                 self.last_sequence += 1;
-                entry.record.sequence = self.last_sequence;
-                entry.dirty = false;
+                self.entries[at].record.sequence = self.last_sequence;
+                self.entries[at].dirty = false;
             }
         }
     }

@@ -47,13 +47,26 @@ impl Bench {
     }
 }
 
+fn verdict(state: State, reason: Reason, detail: u16) -> Verdict {
+    Verdict {
+        state,
+        verified: true,
+        reason,
+        detail,
+    }
+}
+
 fn up(spool: &mut Spool, number: u64, now: Instant) {
-    spool.add(key(number), now);
-    spool.report(key(number), State::Up, Reason::NONE, 200, now);
+    let mut keys: Vec<_> = spool.entries.iter().map(|e| e.record.key).collect();
+    keys.push(key(number));
+    keys.sort_unstable();
+    keys.dedup();
+    spool.set_keys(&keys, now);
+    spool.report(key(number), verdict(State::Up, Reason::NONE, 200), now);
 }
 
 fn down(spool: &mut Spool, number: u64, now: Instant) {
-    spool.report(key(number), State::Down, Reason::REFUSED, 0, now);
+    spool.report(key(number), verdict(State::Down, Reason::REFUSED, 0), now);
 }
 
 /// Let everything become due.
@@ -190,7 +203,7 @@ fn checks_that_go_leave_the_snapshot() {
     let now = Instant::now();
     up(&mut spool, 1, now);
     up(&mut spool, 2, now);
-    spool.retain(now, |k| k == key(2));
+    spool.set_keys(&[key(2)], now);
     down(&mut spool, 1, now);
     spool.flush(later(now));
 
@@ -251,4 +264,23 @@ fn what_cannot_be_written_stays() {
     spool.flush(retry);
     assert_eq!(bench.deltas()[0].first_sequence, 1, "no number was lost");
     assert_eq!(bench.state(1), Some((State::Up, true)));
+}
+
+#[test]
+fn unsure_states_and_the_stretch_are_in_the_snapshot_alone() {
+    let bench = Bench::new();
+    let mut spool = bench.open();
+    let now = Instant::now();
+    assert_eq!(bench.snapshot().stretch_percent, 100);
+    spool.set_keys(&[key(1)], now);
+    let unsure = Verdict {
+        verified: false,
+        ..verdict(State::Up, Reason::NONE, 0)
+    };
+    spool.report(key(1), unsure, now);
+    spool.stretch(250, now);
+    spool.flush(later(now));
+    assert!(bench.deltas().is_empty());
+    assert_eq!(bench.state(1), Some((State::Up, false)));
+    assert_eq!(bench.snapshot().stretch_percent, 250);
 }

@@ -32,6 +32,8 @@ struct Decoded {
     boot: u64,
     first_sequence: u64,
     last_sequence: u64,
+    #[serde(default)]
+    stretch_percent: u16,
     records: Vec<DecodedRecord>,
 }
 
@@ -57,6 +59,7 @@ impl Decoded {
             boot: self.boot,
             first_sequence: self.first_sequence,
             last_sequence: self.last_sequence,
+            stretch_percent: self.stretch_percent,
             records: self
                 .records
                 .iter()
@@ -75,12 +78,13 @@ impl Decoded {
 }
 
 fn seal(file: &QueueFile) -> Vec<u8> {
-    encode(
+    encode_stretched(
         file.kind,
         file.boot,
         file.first_sequence,
         file.last_sequence,
-        &file.records,
+        file.stretch_percent,
+        file.records.iter().copied(),
     )
 }
 
@@ -112,6 +116,7 @@ fn layout() {
             ("record_size", AT_RECORD_SIZE, 4),
             ("payload_length", AT_LENGTH, 8),
             ("crc32c", AT_CRC, 4),
+            ("stretch_percent", AT_STRETCH, 2),
             ("reserved", AT_RESERVED, HEADER_SIZE - AT_RESERVED),
         ],
     );
@@ -212,6 +217,7 @@ prop_compose! {
         snapshot: bool,
         boot: u64,
         first in 1..u64::MAX / 2,
+        stretch_percent: u16,
         mut records in prop::collection::vec(any_record(), 1..20),
     ) -> QueueFile {
         for (record, sequence) in records.iter_mut().zip(first..) {
@@ -222,6 +228,7 @@ prop_compose! {
             boot,
             first_sequence: if snapshot { 0 } else { first },
             last_sequence: first + records.len() as u64 - 1,
+            stretch_percent: if snapshot { stretch_percent } else { 0 },
             records,
         }
     }

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The result handler on a real directory of real queue files."""
 
+import errno
 import os
-import types
+import threading
+import time
+import urllib.request
 
 from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import result_metrics
 from octavia_xdp_provider.agent import results
 from octavia_xdp_provider.common import result_queue
 from octavia_xdp_provider.tests.unit import base
@@ -24,24 +28,29 @@ class FakeDatapath:
 
     def __init__(self):
         self.applied = []
+        self.state = {}
         self.known = set()
+        self.services = {0: 1}
+        self.failure = None
 
-    def services(self):
-        return [types.SimpleNamespace(key='service')]
+    def generations(self):
+        return dict(self.services)
 
-    def members(self, key):
-        return [datapath.MemberState('198.18.10.11', 1, check, True, True,
-                                     True, None) for check in self.known]
+    def known_checks(self):
+        return self.known
 
     def apply_health(self, wanted):
+        if self.failure is not None:
+            raise self.failure
         self.applied.append(dict(wanted))
+        self.state.update(wanted)
         return 1
 
     def close(self):
         pass
 
 
-class TestResultHandler(base.TestCase):
+class Base(base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -54,18 +63,23 @@ class TestResultHandler(base.TestCase):
     def restart(self):
         self.handler = results.ResultHandler(self.load(
             f'[agent]\nrun_directory = {self.directory}\n'))
-        self.handler._datapath = self.datapath
+        self.handler._files.open_datapath = lambda: self.datapath
+
+        self.now = 1000.0
+        self.handler._results._clock = lambda: self.now
 
     def write(self, name, data):
         with open(f'{self.queue}/{name}', 'wb') as file:
             file.write(data)
 
-    def delta(self, first, *records, boot=BOOT):
+    def delta(self, first, *records, boot=BOOT, name=None):
         records = [item._replace(sequence=first + index)
                    for index, item in enumerate(records)]
-        self.write(result_queue.delta_name(boot, first), result_queue.encode(
+        name = name or result_queue.delta_name(boot, first)
+        self.write(name, result_queue.encode(
             result_queue.Kind.DELTA, boot, first, first + len(records) - 1,
             records))
+        return f'{self.queue}/{name}'
 
     def snapshot(self, last, *records, boot=BOOT):
         # As the health checker does: replaced, not rewritten.
@@ -75,14 +89,20 @@ class TestResultHandler(base.TestCase):
                 result_queue.Kind.SNAPSHOT, boot, 0, last, records))
         os.rename(temporary, f'{self.queue}/snapshot')
 
-    def step(self):
-        """What the datapath was given by one step."""
-        self.handler.step()
-        return self.datapath.applied[-1]
+    def step(self, rescan=True):
+        """What the datapath has been given so far."""
+        self.handler.step(rescan)
+        return self.datapath.state
+
+    def value(self, name, **labels):
+        return self.handler.metrics.value(name, **labels)
 
     def pending(self):
         return [name for name in os.listdir(self.queue)
                 if name.endswith('.delta')]
+
+
+class TestResultHandler(Base):
 
     def test_deltas_in_order(self):
         self.delta(1, record(5, UP), record(6, UP))
@@ -114,7 +134,8 @@ class TestResultHandler(base.TestCase):
         self.assertEqual(2, len(rejected))
         with open(f'{self.queue}/rejected/{rejected[1]}') as file:
             self.assertIn('torn', file.read())
-        self.assertEqual(1, self.handler._results.rejected['torn'])
+        self.assertEqual(1, self.value('rejected_files_total',
+                                       reason='torn'))
 
     def test_foreign_file_is_set_aside(self):
         self.write('README', b'hello')
@@ -141,7 +162,8 @@ class TestResultHandler(base.TestCase):
         self.step()
         self.snapshot(0, record(5, DOWN), boot=BOOT + 1)
         self.delta(1, record(7, UP), boot=BOOT + 1)
-        self.assertEqual({5: False, 7: True}, self.step())
+        self.step()
+        self.assertEqual({5: False, 7: True}, self.datapath.applied[-1])
 
     def test_a_delta_of_an_older_boot_changes_nothing(self):
         self.snapshot(0, record(5, DOWN), boot=BOOT + 1)
@@ -151,10 +173,15 @@ class TestResultHandler(base.TestCase):
         self.assertEqual([], self.pending())
 
     def test_dropped_checks_are_forgotten(self):
+        self.snapshot(0)
         self.delta(1, record(5, UP), record(6, UP))
         self.step()
         self.snapshot(2, record(5, UP, 1))
-        self.assertEqual({5: True}, self.step())
+        self.step()
+        self.assertEqual({5, 6}, set(self.handler._results.last))
+        self.now += results.PRUNE
+        self.step()
+        self.assertEqual({5}, set(self.handler._results.last))
 
     def test_unknown_is_not_applied(self):
         self.delta(1, record(5, result_queue.State.UNKNOWN))
@@ -162,9 +189,180 @@ class TestResultHandler(base.TestCase):
 
     def test_files_stay_until_they_are_applied(self):
         self.delta(1, record(5, UP))
-        self.handler._datapath = None
         self.handler._open = lambda: (_ for _ in ()).throw(OSError('gone'))
         self.assertRaises(OSError, self.handler.step)
         self.assertEqual(1, len(self.pending()))
         self.restart()
         self.assertEqual({5: True}, self.step())
+
+    def test_a_wake_applies_what_changed_only(self):
+        self.snapshot(3, *(record(key, UP, key) for key in (1, 2, 3)))
+        self.step()
+        self.delta(4, record(2, DOWN))
+        self.step(rescan=False)
+        self.delta(5, record(3, DOWN))
+        self.step()
+        self.assertEqual([{1: True, 2: True, 3: True}, {2: False},
+                          {3: False}], self.datapath.applied)
+
+    def test_nothing_new_is_nothing_done(self):
+        self.delta(1, record(5, UP))
+        self.step()
+        self.step()
+        self.step(rescan=False)
+        self.assertEqual(1, len(self.datapath.applied))
+
+    def test_several_deltas_are_one_batch(self):
+        self.snapshot(1, record(5, UP, 1))
+        self.step()
+        for first in range(2, 12):
+            self.delta(first, record(first + 10, UP))
+        self.delta(12, record(5, DOWN))
+        self.step(rescan=False)
+        self.assertEqual(2, len(self.datapath.applied))
+        self.assertIs(False, self.datapath.state[5])
+        self.assertEqual(1, self.value('files_total', kind='snapshot'))
+
+    def test_changed_services_get_everything(self):
+        self.delta(1, record(5, UP), record(6, DOWN))
+        self.step()
+        self.datapath.services[1] = 7
+        self.step(rescan=False)
+        self.assertEqual(1, len(self.datapath.applied))
+        self.step()
+        self.assertEqual({5: True, 6: False}, self.datapath.applied[1])
+
+    def test_a_failure_is_followed_by_everything(self):
+        self.delta(1, record(5, UP))
+        self.step()
+        self.delta(2, record(6, UP))
+        self.datapath.failure = datapath.DatapathError(errno.ESTALE, 'gone')
+        self.assertRaises(datapath.DatapathError, self.step)
+        self.assertEqual(1, len(self.pending()))
+        self.datapath.failure = None
+        self.step(rescan=False)
+        self.assertEqual({5: True, 6: True}, self.datapath.applied[-1])
+        self.assertEqual([], self.pending())
+
+    def test_a_late_snapshot_fills_the_gap(self):
+        self.delta(1, record(5, UP))
+        self.step()
+        self.snapshot(1, record(5, UP, 1))
+        self.delta(4, record(7, UP))
+        self.step(rescan=False)
+        self.assertEqual({5: True, 7: True}, self.datapath.state)
+        self.snapshot(4, record(5, DOWN, 2), record(6, UP, 3),
+                      record(7, UP, 4))
+        self.step(rescan=False)
+        self.assertEqual({5: False, 6: True, 7: True}, self.datapath.state)
+
+    def test_a_snapshot_is_read_once(self):
+        self.snapshot(1, record(5, UP, 1))
+        for _ in range(3):
+            self.step()
+        self.assertEqual(1, self.value('files_total', kind='snapshot'))
+
+    def test_an_unreadable_snapshot_is_set_aside(self):
+        self.snapshot(1, record(5, UP, 1))
+        with open(f'{self.queue}/snapshot', 'r+b') as file:
+            file.truncate(40)
+        self.delta(2, record(6, UP))
+        self.assertEqual({6: True}, self.step())
+        self.assertEqual(1, self.value('rejected_files_total',
+                                       reason='torn'))
+        self.snapshot(2, record(5, UP, 1), record(6, UP, 2))
+        self.assertEqual({5: True, 6: True}, self.step())
+
+    def test_latency_of_what_changed(self):
+        def timed(key, state, age):
+            return record(key, state)._replace(
+                time_ns=time.time_ns() - int(age * 1e9))
+
+        self.delta(1, timed(5, UP, 0.07), timed(6, UP, 20))
+        self.step()
+        self.delta(3, timed(5, UP, 0.07))
+        self.step()
+        name = 'latency_seconds_bucket'
+        self.assertEqual(0, self.value(name, le='0.05'))
+        self.assertEqual(1, self.value(name, le='0.1'))
+        self.assertEqual(1, self.value(name, le='10.0'))
+        self.assertEqual(2, self.value(name, le='+Inf'))
+        self.assertEqual(2, self.value('latency_seconds_count'))
+
+
+class TestRun(Base):
+    """The loop around it."""
+
+    def setUp(self):
+        super().setUp()
+        self.thread = threading.Thread(target=self.handler.run)
+        self.addCleanup(self.end)
+        self.thread.start()
+
+    def end(self):
+        self.handler.stop()
+        self.thread.join()
+
+    def wait_for(self, state):
+        end = time.monotonic() + 10
+        while self.datapath.state != state:
+            self.assertLess(time.monotonic(), end, self.datapath.state)
+            time.sleep(0.005)
+
+    def renamed(self, first, *records):
+        path = self.delta(first, *records, name='.tmp-writer')
+        os.rename(path, f'{self.queue}/{result_queue.delta_name(BOOT, first)}')
+
+    def test_a_rename_wakes_it(self):
+        self.renamed(1, record(5, UP))
+        self.wait_for({5: True})
+        self.renamed(2, record(5, DOWN))
+        self.wait_for({5: False})
+        self.assertEqual([], self.pending())
+
+    def test_a_file_without_an_event_is_found(self):
+        self.delta(1, record(5, UP))
+        self.wait_for({5: True})
+
+    def test_a_new_directory_is_watched(self):
+        os.rename(self.queue, self.queue + '-old')
+        self.renamed_when_made(record(5, UP))
+        self.wait_for({5: True})
+
+    def renamed_when_made(self, *records):
+        end = time.monotonic() + 10
+        while not os.path.isdir(self.queue):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.renamed(1, *records)
+
+    def test_a_failure_is_tried_again(self):
+        self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
+        self.renamed(1, record(5, UP))
+        end = time.monotonic() + 10
+        while not self.value('failures_total'):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.datapath.failure = None
+        self.wait_for({5: True})
+
+
+class TestMetrics(base.TestCase):
+
+    def test_they_are_served(self):
+        metrics = result_metrics.Metrics()
+        metrics.applied(3, 1, True)
+        metrics.took([0], 30_000_000)
+        server, thread = result_metrics.serve(metrics, ('127.0.0.1', 0))
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url = f'http://127.0.0.1:{server.server_port}/metrics'
+        with urllib.request.urlopen(url) as answer:
+            text = answer.read().decode()
+        prefix = 'octavia_xdp_result_handler_'
+        self.assertIn(f'{prefix}results_total 3.0\n', text)
+        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.03"}} 1.0\n',
+                      text)
+        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.02"}} 0.0\n',
+                      text)

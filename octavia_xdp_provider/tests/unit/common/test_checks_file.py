@@ -27,6 +27,8 @@ TCP = checks_file.Check(
     timeout=3,
 )
 HTTP = dataclasses.replace(TCP, type='http', http=checks_file.HttpOptions())
+PING = dataclasses.replace(TCP, type='ping')
+HTTPS = dataclasses.replace(HTTP, type='https', tls=checks_file.TlsOptions())
 
 
 class TestVectors(base.BaseTestCase):
@@ -81,6 +83,10 @@ class TestDocument(base.BaseTestCase):
     def test_every_field_counts_for_the_key(self):
         others = [
             HTTP,
+            HTTPS,
+            dataclasses.replace(
+                HTTPS, tls=checks_file.TlsOptions('www.example.org')
+            ),
             dataclasses.replace(TCP, address='198.18.10.11'),
             dataclasses.replace(TCP, port=81),
             dataclasses.replace(TCP, delay=6),
@@ -89,7 +95,53 @@ class TestDocument(base.BaseTestCase):
             dataclasses.replace(TCP, fall=4),
         ]
 
-        self.assertEqual(8, len({TCP.key, *(c.key for c in others)}))
+        self.assertEqual(10, len({TCP.key, *(c.key for c in others)}))
+
+    def test_the_keys_of_the_first_types_stay_as_they_are(self):
+        self.assertEqual('0543fb63ae1031fe', TCP.key)
+        self.assertEqual('803abcc1b61b54b8', HTTP.key)
+
+    def test_a_ping_has_no_port(self):
+        other = dataclasses.replace(PING, port=None)
+
+        self.assertEqual(PING.key, other.key)
+        self.assertNotIn('port', PING.as_dict())
+
+    def test_every_type_passes(self):
+        hello = checks_file.TlsOptions.for_host('www.example.org')
+        document = checks_file.build_document([
+            TCP, HTTP, PING, HTTPS,
+            dataclasses.replace(TCP, type='tls-hello', tls=hello),
+            dataclasses.replace(TCP, type='udp-connect'),
+            dataclasses.replace(TCP, type='sctp'),
+        ])
+
+        self.assertEqual(7, len(document['checks']))
+
+    def test_options_of_another_type_are_refused(self):
+        for check in (
+            dataclasses.replace(TCP, http=checks_file.HttpOptions()),
+            dataclasses.replace(TCP, tls=checks_file.TlsOptions()),
+            dataclasses.replace(HTTPS, tls=None),
+            dataclasses.replace(TCP, port=None),
+        ):
+            self.assertRaises(
+                checks_file.ChecksFileError,
+                checks_file.build_document,
+                [check],
+            )
+
+    def test_the_server_name_of_a_host(self):
+        for host, name in (
+            ('www.example.org', 'www.example.org'),
+            (None, None),
+            ('198.18.0.1', None),
+            ('-a.example', None),
+            ('a.example.', None),
+            ('a.' * 126 + 'bc', None),
+        ):
+            options = checks_file.TlsOptions.for_host(host)
+            self.assertEqual(name, options.server_name)
 
     def test_the_key_is_never_zero(self):
         with mock.patch('hashlib.sha256') as sha256:
@@ -114,6 +166,55 @@ class TestDocument(base.BaseTestCase):
         )
 
         self.assertIn('checks[0].delay', str(error))
+
+
+class TestTogether(base.BaseTestCase):
+    OTHER = dataclasses.replace(TCP, port=81)
+
+    def test_equal_conditions_become_one(self):
+        keys = frozenset([TCP.key, self.OTHER.key])
+        one = checks_file.Condition(keys)
+        document = checks_file.build_document(
+            [TCP, self.OTHER],
+            [one, checks_file.Condition(frozenset(sorted(keys)))],
+            [checks_file.Group('pool', frozenset([one.key]), 50)],
+        )
+
+        self.assertEqual(
+            [{'key': one.key, 'checks': sorted(keys)}], document['conditions']
+        )
+        self.assertEqual(
+            [{'name': 'pool', 'checks': [one.key], 'panic_percent': 50}],
+            document['groups'],
+        )
+
+    def test_without_them_the_document_is_as_before(self):
+        document = checks_file.build_document([TCP])
+
+        self.assertEqual({'version', 'checks'}, set(document))
+
+    def test_what_they_name_must_be_there(self):
+        missing = frozenset([self.OTHER.key])
+        self.assertRaises(
+            checks_file.ChecksFileError,
+            checks_file.build_document,
+            [TCP],
+            [checks_file.Condition(missing)],
+        )
+        self.assertRaises(
+            checks_file.ChecksFileError,
+            checks_file.build_document,
+            [TCP],
+            groups=[checks_file.Group('pool', missing, 50)],
+        )
+
+    def test_keys_of_vectors(self):
+        for vector in VECTORS['valid']:
+            for condition in vector['document'].get('conditions', ()):
+                self.assertEqual(
+                    condition['key'],
+                    checks_file.Condition(frozenset(condition['checks'])).key,
+                )
 
 
 class TestWrite(base.BaseTestCase):

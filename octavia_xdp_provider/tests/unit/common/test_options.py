@@ -27,6 +27,19 @@ class TestOptions(base.TestCase):
             '[driver]\nrequest_timeout = 90\n')
         self.assertIn('confirm_timeout', str(error))
 
+    def test_listening_addresses(self):
+        for text, wanted in (('127.0.0.1:9106', ('127.0.0.1', 9106)),
+                             ('[::1]:80', ('::1', 80)), ('', None)):
+            conf = self.load(f'[agent]\nresult_handler_metrics = {text}\n')
+            self.assertEqual(wanted, options.listening_address(
+                conf, 'agent', 'result_handler_metrics'))
+        for text in ('9106', ':9106', '127.0.0.1', '127.0.0.1:0',
+                     '::1:80', '[127.0.0.1]:80', '127.0.0.1:65536', 'a:1'):
+            error = self.assertRaises(
+                options.ConfigurationError, self.load,
+                f'[agent]\nresult_handler_metrics = {text}\n')
+            self.assertIn('result_handler_metrics', str(error))
+
     def test_two_configurations_are_independent(self):
         one = self.load('[DEFAULT]\nhost = a\n')
         two = self.load('[DEFAULT]\nhost = b\n')

@@ -6,6 +6,7 @@ import pathlib
 import google_crc32c
 from oslotest import base
 
+from octavia_xdp_provider.common import result_directory
 from octavia_xdp_provider.common import result_queue as rq
 
 VECTORS = rq.CONTRACT['vectors']
@@ -80,7 +81,9 @@ class TestDirectory(base.BaseTestCase):
         anchor = pathlib.Path(self.create_tempfiles([('x', '')])[0])
         self.path = anchor.parent / 'queue'
         self.path.mkdir()
-        self.queue = rq.QueueDirectory(self.path, keep_rejected=3)
+        self.queue = result_directory.QueueDirectory(
+            self.path, keep_rejected=3
+        )
 
     def put(self, boot, first, count=1, name=None):
         data = rq.encode(
@@ -100,7 +103,7 @@ class TestDirectory(base.BaseTestCase):
         self.queue.snapshot_path.write_bytes(data)
 
     def test_no_directory_is_an_empty_one(self):
-        queue = rq.QueueDirectory(self.path / 'nowhere')
+        queue = result_directory.QueueDirectory(self.path / 'nowhere')
 
         self.assertEqual([], queue.pending())
         self.assertEqual([], queue.foreign())
@@ -158,7 +161,7 @@ class TestDirectory(base.BaseTestCase):
         self.put(2, 1)
         self.put_snapshot()
         (self.path / '.tmp-0000').touch()
-        (self.path / rq.REJECTED_NAME).mkdir()
+        (self.path / result_directory.REJECTED_NAME).mkdir()
         strange = self.path / 'core'
         strange.touch()
         capital = self.put(2, 1, name=rq.delta_name(0xA, 1).upper())

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+# Benchmarks; included by the Makefile at the top, which has PYTHON and setup.
+BENCH_HC := build/bench/hc
+BENCH_CC ?= clang-19
+BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
+	-Wvla -std=gnu11 -D_GNU_SOURCE
+BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
+BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
+
+.PHONY: bench-hc lint-bench-hc
+
+# make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
+bench-hc: setup $(BENCH_HC_PROGRAMS)
+	@$(MAKE) -s -C datapath
+	@cd hc-agent && cargo build --release --locked --quiet
+	@exec $(PYTHON) -m bench.hc $(ARGUMENTS)
+
+$(BENCH_HC):
+	@mkdir -p $@
+
+$(BENCH_HC)/%: bench/hc/%.c | $(BENCH_HC)
+	@$(BENCH_CC) $(BENCH_CFLAGS) $< -o $@
+
+$(BENCH_HC)/go-%: bench/hc/go/%/main.go bench/hc/go/go.mod | $(BENCH_HC)
+	@cd bench/hc/go && GOTOOLCHAIN=local $(BENCH_GO) build -o ../../../$@ ./$*
+
+lint-bench-hc:
+	@clang-format-19 --style=file:datapath/.clang-format --dry-run -Werror \
+		bench/hc/*.c
+	@test -z "$$(cd bench/hc/go && $(dir $(BENCH_GO))gofmt -l .)"
+	@cd bench/hc/go && GOTOOLCHAIN=local $(BENCH_GO) vet ./...

@@ -1,0 +1,3 @@
+module octavia-xdp-provider.example/bench/hc
+
+go 1.26

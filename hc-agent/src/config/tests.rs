@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The checks file against the vectors that both languages read.
+
+use serde_json::Value;
+
+use super::*;
+
+const VECTORS: &str =
+    include_str!("../../../octavia_xdp_provider/common/contracts/checks-vectors.json");
+
+fn vectors(list: &str) -> Vec<Value> {
+    let mut all: Value = serde_json::from_str(VECTORS).unwrap();
+    serde_json::from_value(all[list].take()).unwrap()
+}
+
+#[test]
+fn valid_documents_are_taken() {
+    for vector in vectors("valid") {
+        let text = vector["document"].to_string();
+        let checks =
+            parse(text.as_bytes()).unwrap_or_else(|e| panic!("{}: {e}", vector["name"]));
+        let wanted = vector["document"]["checks"].as_array().unwrap();
+        assert_eq!(checks.len(), wanted.len());
+        for (check, wanted) in checks.iter().zip(wanted) {
+            assert_eq!(check.key.to_string(), wanted["key"]);
+            assert_eq!(check.target.ip().to_string(), wanted["address"]);
+            let port = wanted["port"].as_u64().unwrap_or_default();
+            assert_eq!(u64::from(check.target.port()), port);
+            assert_eq!(check.delay.as_secs(), wanted["delay"]);
+            assert_eq!(check.timeout.as_secs(), wanted["timeout"]);
+            assert_eq!(check.rise, wanted["rise"]);
+            assert_eq!(check.fall, wanted["fall"]);
+            assert_eq!(check.kind.name(), wanted["type"]);
+        }
+    }
+}
+
+#[test]
+fn invalid_documents_are_refused_by_name() {
+    for vector in vectors("invalid") {
+        let text = vector["document"].to_string();
+        let Err(error) = parse(text.as_bytes()) else {
+            panic!("{} was taken", vector["name"]);
+        };
+        let error = error.to_string();
+        for part in vector["error"].as_array().unwrap() {
+            let part = part.as_str().unwrap();
+            assert!(error.contains(part), "{}: {error}", vector["name"]);
+        }
+    }
+}
+
+#[test]
+fn what_is_no_document() {
+    for text in ["", "{", "{\"version\":1,\"checks\":[]} x", "\u{0}"] {
+        assert!(parse(text.as_bytes()).is_err(), "{text}");
+    }
+    let twice = br#"{"version": 1, "checks": [], "checks": []}"#;
+    assert!(parse(twice).is_err());
+}
+
+fn request(version: Version, host: Option<&str>, target: &str) -> String {
+    let http = HttpCheck::new(
+        target.parse().unwrap(),
+        Method::Get,
+        "/h",
+        version,
+        host,
+        vec![],
+    );
+    String::from_utf8(http.request.into_vec()).unwrap()
+}
+
+#[test]
+fn requests() {
+    let text = request(Version::Http10, None, "198.18.0.1:80");
+    assert!(text.starts_with("GET /h HTTP/1.0\r\nUser-Agent: octavia-xdp-hc/"));
+    assert!(text.ends_with("\r\n\r\n"));
+    for (target, host) in [
+        ("198.18.0.1:80", "198.18.0.1"),
+        ("198.18.0.1:8080", "198.18.0.1:8080"),
+        ("[2001:db8::1]:80", "[2001:db8::1]"),
+        ("[2001:db8::1]:81", "[2001:db8::1]:81"),
+    ] {
+        let text = request(Version::Http11, None, target);
+        assert!(text.contains(&format!("\r\nHost: {host}\r\n")), "{text}");
+    }
+    let text = request(Version::Http10, Some("a.example"), "198.18.0.1:81");
+    assert!(text.contains("\r\nHost: a.example\r\n"));
+}
+
+#[test]
+fn options_of_tls() {
+    let tls = |kind: &str, name: &str| {
+        let http = r#""http": {"method": "GET", "path": "/", "version": "1.1",
+            "host": null, "expected_codes": [[200, 200]]},"#;
+        let http = if kind == "https" { http } else { "" };
+        let text = format!(
+            r#"{{"version": 1, "checks": [{{"key": "0000000000000001",
+            "type": "{kind}", "address": "198.18.0.1", "port": 443, "delay": 1,
+            "timeout": 1, "rise": 1, "fall": 1, {http}
+            "tls": {{"server_name": {name}}}}}]}}"#
+        );
+        parse(text.as_bytes()).unwrap().remove(0).kind
+    };
+    let Kind::Https(check) = tls("https", "\"www.example.org\"") else {
+        panic!("no HTTPS check");
+    };
+    assert_eq!(check.server_name.to_str(), "www.example.org");
+    // 443 is the usual port of HTTPS.
+    let request = String::from_utf8(check.http.request.into_vec()).unwrap();
+    assert!(request.contains("\r\nHost: 198.18.0.1\r\n"), "{request}");
+    let Kind::Https(check) = tls("https", "null") else {
+        panic!("no HTTPS check");
+    };
+    assert_eq!(check.server_name.to_str(), "198.18.0.1");
+    let Kind::TlsHello(check) = tls("tls-hello", "\"a_b.example\"") else {
+        panic!("no TLS-HELLO check");
+    };
+    assert_eq!(check.server_name.as_deref(), Some("a_b.example"));
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Why a probe has failed.
+
+use std::io;
+
+use rustix::io::Errno;
+
+use super::Stage;
+use crate::queue::format::Reason;
+
+/// Why a probe has failed.
+#[derive(Debug, thiserror::Error)]
+pub enum Failure {
+    /// The target refused the connection.
+    #[error("connection refused")]
+    Refused,
+    /// No answer in time.
+    #[error("timeout while {0}")]
+    Timeout(Stage),
+    /// No way to the target.
+    #[error("unreachable: {0}")]
+    Unreachable(io::Error),
+    /// The target ended the connection before its answer was whole.
+    #[error("connection closed while {0}")]
+    Closed(Stage),
+    /// A status code that is not expected.
+    #[error("status {0} is not expected")]
+    BadStatus(u16),
+    /// An answer that is not what the protocol has it.
+    #[error("malformed answer: {0}")]
+    Malformed(&'static str),
+    /// This node is at fault: it tells nothing about the target.
+    #[error("error of this node: {0}")]
+    Local(io::Error),
+    /// The target sent a TLS alert.
+    #[error("TLS alert {0} ({name:?})", name = rustls::AlertDescription::from(*.0))]
+    TlsAlert(u8),
+    /// The target speaks no TLS, or none that we understand.
+    #[error("TLS: {0}")]
+    Tls(String),
+    /// The target has no such port, or does not know the protocol.
+    #[error("ICMP: {0} unreachable")]
+    IcmpUnreachable(&'static str),
+    /// The target refused the association, with the code of the first cause or 0.
+    #[error("SCTP ABORT, cause {0}")]
+    SctpAbort(u16),
+}
+
+impl Failure {
+    /// The number for it in the result queue.
+    pub fn reason(&self) -> Reason {
+        match self {
+            Self::Refused => Reason::REFUSED,
+            Self::Timeout(_) => Reason::TIMEOUT,
+            Self::Unreachable(_) => Reason::UNREACHABLE,
+            Self::Closed(_) => Reason::CLOSED,
+            Self::BadStatus(_) => Reason::BAD_STATUS,
+            Self::Malformed(_) => Reason::MALFORMED,
+            Self::Local(_) => Reason::LOCAL_ERROR,
+            Self::TlsAlert(_) => Reason::TLS_ALERT,
+            Self::Tls(_) => Reason::TLS_ERROR,
+            Self::IcmpUnreachable(_) => Reason::ICMP_UNREACHABLE,
+            Self::SctpAbort(_) => Reason::SCTP_ABORT,
+        }
+    }
+
+    /// What an error of a TCP socket means at a stage.
+    pub(super) fn of(error: io::Error, stage: Stage) -> Self {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::CONNREFUSED) => Self::Refused,
+            Some(Errno::TIMEDOUT) => Self::Timeout(stage),
+            Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => {
+                Self::Closed(stage)
+            }
+            Some(
+                Errno::MFILE
+                | Errno::NFILE
+                | Errno::NOBUFS
+                | Errno::NOMEM
+                | Errno::ADDRNOTAVAIL
+                | Errno::ADDRINUSE
+                | Errno::AFNOSUPPORT
+                | Errno::AGAIN
+                | Errno::NODEV
+                | Errno::PERM,
+            ) => Self::Local(error),
+            _ => Self::Unreachable(error),
+        }
+    }
+
+    /// What an error of a socket without connections means: ICMP says it.
+    pub(super) fn of_datagram(error: io::Error) -> Self {
+        match error.raw_os_error().map(Errno::from_raw_os_error) {
+            Some(Errno::CONNREFUSED) => Self::IcmpUnreachable("port"),
+            // ICMPv6 calls it a parameter problem.
+            Some(Errno::NOPROTOOPT | Errno::PROTO) => Self::IcmpUnreachable("protocol"),
+            _ => Self::of(error, Stage::Answer),
+        }
+    }
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How far a probe has come, and, for a person who asks, how it came there.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// How far a probe has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Stage {
+    /// Waiting for the connection.
+    #[default]
+    Connect,
+    /// Talking TLS.
+    Handshake,
+    /// Sending the request.
+    Send,
+    /// Waiting for the status line.
+    Receive,
+    /// Waiting for any answer.
+    Answer,
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Connect => "connecting",
+            Self::Handshake => "talking TLS",
+            Self::Send => "sending the request",
+            Self::Receive => "waiting for the status line",
+            Self::Answer => "waiting for an answer",
+        })
+    }
+}
+
+/// Something that happened in a probe.
+#[derive(Debug)]
+pub struct Step {
+    /// Time since the start of the probe.
+    pub at: Duration,
+    /// What happened.
+    pub text: String,
+}
+
+/// The way of one probe.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Where it is.
+    pub(super) stage: Stage,
+    /// HTTP status, TLS alert or SCTP cause, 0 without one.
+    pub(super) detail: u16,
+    pub(super) start: Instant,
+    /// Kept only if somebody reads it.
+    pub(super) steps: Option<Vec<Step>>,
+}
+
+impl Progress {
+    pub(super) fn new(explain: bool) -> Self {
+        Self {
+            stage: Stage::Connect,
+            detail: 0,
+            start: Instant::now(),
+            steps: explain.then(Vec::new),
+        }
+    }
+
+    /// Write down what happened, if somebody reads it.
+    pub(super) fn note(&mut self, text: impl FnOnce() -> String) {
+        if let Some(steps) = &mut self.steps {
+            steps.push(Step {
+                at: self.start.elapsed(),
+                text: text(),
+            });
+        }
+    }
+}

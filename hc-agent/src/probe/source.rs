@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where probes come from.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use socket2::Socket;
+
+use super::shared::{Protocol, Shared};
+
+/// Where probes come from; by default the kernel decides.
+///
+/// Holds the sockets that pings and SCTP probes share; clones share them, too.
+#[derive(Clone, Debug, Default)]
+pub struct Source {
+    address: Option<IpAddr>,
+    interface: Option<String>,
+    sockets: Arc<Sockets>,
+}
+
+#[derive(Debug)]
+struct Sockets {
+    ping: [Arc<Shared>; 2],
+    sctp: [Arc<Shared>; 2],
+}
+
+impl Default for Sockets {
+    fn default() -> Self {
+        let pair =
+            |protocol| [true, false].map(|ipv4| Arc::new(Shared::new(protocol, ipv4)));
+        Self {
+            ping: pair(Protocol::Ping),
+            sctp: pair(Protocol::Sctp),
+        }
+    }
+}
+
+impl Source {
+    /// Probes with this source address, for targets of its family, and by this
+    /// network device.
+    pub fn new(address: Option<IpAddr>, interface: Option<String>) -> Self {
+        Self {
+            address,
+            interface,
+            sockets: Arc::default(),
+        }
+    }
+
+    /// Open the shared sockets now. What cannot be opened is an error only of the
+    /// probes that need it.
+    ///
+    /// Call it before capabilities are given up, and before threads get tables of
+    /// descriptors of their own: a socket is known by its number there.
+    pub fn open(&self) {
+        let sockets = self.sockets.ping.iter().chain(&self.sockets.sctp);
+        for shared in sockets {
+            let _ = shared.socket(self);
+        }
+    }
+
+    /// Why pings are impossible here, if so.
+    pub fn ping_error(&self, ipv4: bool) -> Option<io::Error> {
+        self.ping(ipv4).socket(self).err()
+    }
+
+    /// Why SCTP probes are impossible here, if so.
+    pub fn sctp_error(&self, ipv4: bool) -> Option<io::Error> {
+        self.sctp(ipv4).socket(self).err()
+    }
+
+    pub(super) fn ping(&self, ipv4: bool) -> &Arc<Shared> {
+        &self.sockets.ping[usize::from(!ipv4)]
+    }
+
+    pub(super) fn sctp(&self, ipv4: bool) -> &Arc<Shared> {
+        &self.sockets.sctp[usize::from(!ipv4)]
+    }
+
+    /// Make a socket of this family come from here.
+    pub(super) fn bind(&self, socket: &Socket, ipv4: bool) -> io::Result<()> {
+        if let Some(interface) = &self.interface {
+            socket.bind_device(Some(interface.as_bytes()))?;
+        }
+        if let Some(address) = self.address
+            && address.is_ipv4() == ipv4
+        {
+            socket.bind(&SocketAddr::new(address, 0).into())?;
+        }
+        Ok(())
+    }
+}

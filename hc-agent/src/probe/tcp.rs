@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Connections that cost the kernel little.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use socket2::{Domain, Protocol, Socket, Type};
+use tokio::net::{TcpSocket, TcpStream};
+
+use super::{Failure, Progress, Source, Stage};
+
+/// Connect.
+pub(super) async fn connect(
+    target: SocketAddr,
+    source: &Source,
+    progress: &mut Progress,
+) -> Result<TcpStream, Failure> {
+    let socket = socket(target, source).map_err(Failure::Local)?;
+    let stream = TcpSocket::from_std_stream(socket.into())
+        .connect(target)
+        .await
+        .map_err(|e| Failure::of(e, Stage::Connect))?;
+    // A socket can connect to itself if nobody listens on a port of this node that
+    // the kernel also picks as the source.
+    if stream.local_addr().is_ok_and(|local| local == target) {
+        return Err(Failure::Refused);
+    }
+    progress.note(|| match stream.local_addr() {
+        Ok(local) => format!("connected from {local}"),
+        Err(_) => "connected".to_owned(),
+    });
+    Ok(stream)
+}
+
+fn socket(target: SocketAddr, source: &Source) -> io::Result<Socket> {
+    let kind = Type::STREAM.nonblocking().cloexec();
+    let socket = Socket::new(Domain::for_address(target), kind, Some(Protocol::TCP))?;
+    // Closing sends RST and leaves no TIME_WAIT behind.
+    socket.set_linger(Some(Duration::ZERO))?;
+    // The ACK of the handshake rides on the request, or on the RST.
+    socket.set_tcp_quickack(false)?;
+    source.bind(&socket, target.is_ipv4())?;
+    Ok(socket)
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! PING, UDP-CONNECT and SCTP. Tests that need raw sockets run in a network namespace
+//! of their own, so that they see nothing of this node and it sees nothing of them;
+//! without root they are skipped.
+#![allow(clippy::unwrap_used, reason = "a test")]
+#![allow(clippy::print_stderr, reason = "a test says what it skips")]
+#![allow(
+    clippy::disallowed_methods,
+    reason = "threads of tests may sleep and block"
+)]
+
+#[path = "raw/namespace.rs"]
+mod namespace;
+#[path = "raw/sctp.rs"]
+mod sctp;
+
+use std::net::{SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use namespace::{Peer, in_namespace, write};
+use octavia_xdp_hc::config::{Check, Kind};
+use octavia_xdp_hc::key::Key;
+use octavia_xdp_hc::probe::{Outcome, Source, run};
+use octavia_xdp_hc::queue::format::Reason;
+use sctp::{Habit, Responder};
+use tokio::task::JoinSet;
+
+const TIMEOUT: Duration = Duration::from_secs(1);
+/// The kernel gives up on a neighbour that does not answer after about three seconds.
+const LONG: Duration = Duration::from_secs(20);
+
+fn check(kind: Kind, target: SocketAddr, timeout: Duration) -> Check {
+    Check {
+        key: Key::new(1).unwrap(),
+        target,
+        delay: timeout,
+        timeout,
+        rise: 1,
+        fall: 1,
+        kind,
+    }
+}
+
+async fn probe(kind: Kind, target: &str, timeout: Duration) -> Outcome {
+    let target = target.parse().unwrap();
+    run(&check(kind, target, timeout), &Source::default()).await
+}
+
+fn loopbacks() -> Vec<&'static str> {
+    let mut all = vec!["127.0.0.1", "[::1]"];
+    if UdpSocket::bind("[::1]:0").is_err() {
+        eprintln!("skipped: no IPv6 here");
+        all.pop();
+    }
+    all
+}
+
+#[tokio::test]
+async fn udp_connect() {
+    for host in loopbacks() {
+        let silent = UdpSocket::bind(format!("{host}:0")).unwrap();
+        let target = silent.local_addr().unwrap();
+        let ask = check(Kind::UdpConnect, target, TIMEOUT);
+        let outcome = run(&ask, &Source::default()).await;
+        assert!(outcome.result.is_ok(), "{outcome:?}");
+        assert!(outcome.took >= TIMEOUT);
+        let mut some = [0; 16];
+        let (length, from) = silent.recv_from(&mut some).unwrap();
+        assert_eq!(length, 0, "it is empty");
+        drop(silent);
+
+        let outcome = run(&ask, &Source::default()).await;
+        assert_eq!(outcome.reason(), Reason::ICMP_UNREACHABLE, "{outcome:?}");
+        assert!(outcome.took < TIMEOUT);
+
+        let talker = UdpSocket::bind(format!("{host}:0")).unwrap();
+        let target = talker.local_addr().unwrap();
+        std::thread::spawn(move || {
+            let (_, from) = talker.recv_from(&mut [0; 16]).unwrap();
+            talker.send_to(b"hello", from).unwrap();
+        });
+        let ask = check(Kind::UdpConnect, target, LONG);
+        let outcome = run(&ask, &Source::default()).await;
+        assert!(outcome.result.is_ok(), "{outcome:?}");
+        assert!(outcome.took < LONG);
+        assert_ne!(from.port(), target.port());
+    }
+}
+
+#[tokio::test]
+async fn pings() {
+    if !in_namespace("pings") {
+        return;
+    }
+    // First by raw sockets, then by those that need no privilege.
+    for groups in ["1 0", "0 2147483647"] {
+        write("/proc/sys/net/ipv4/ping_group_range", groups);
+        for host in loopbacks() {
+            let outcome = probe(Kind::Ping, &format!("{host}:0"), LONG).await;
+            assert!(outcome.result.is_ok(), "{outcome:?}");
+        }
+        write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1");
+        let outcome = probe(Kind::Ping, "127.0.0.1:0", TIMEOUT).await;
+        assert_eq!(outcome.reason(), Reason::TIMEOUT, "{outcome:?}");
+        assert!((TIMEOUT..LONG).contains(&outcome.took));
+        write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "0");
+    }
+}
+
+#[tokio::test]
+async fn many_pings_at_once_are_told_apart() {
+    if !in_namespace("many_pings_at_once_are_told_apart") {
+        return;
+    }
+    for groups in ["1 0", "0 2147483647"] {
+        write("/proc/sys/net/ipv4/ping_group_range", groups);
+        let source = Source::default();
+        let mut probes = JoinSet::new();
+        for number in 0..2000_u32 {
+            let source = source.clone();
+            // Every fifth target does not exist: nothing of 192.0.2.0/24 is ours.
+            let network = if number % 5 == 0 {
+                "192.0.2"
+            } else {
+                "127.0.0"
+            };
+            let target = format!("{network}.{}:0", number % 200 + 1);
+            let ask = check(Kind::Ping, target.parse().unwrap(), 2 * TIMEOUT);
+            probes.spawn(async move {
+                let outcome = run(&ask, &source).await;
+                (network, outcome)
+            });
+        }
+        for (network, outcome) in probes.join_all().await {
+            let up = outcome.result.is_ok();
+            assert_eq!(up, network == "127.0.0", "{network}: {outcome:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_machine_beyond_a_wire() {
+    if !in_namespace("a_machine_beyond_a_wire") {
+        return;
+    }
+    let _peer = Peer::start();
+    for host in ["198.18.0.2", "[2001:db8::2]"] {
+        let outcome = probe(Kind::Ping, &format!("{host}:0"), LONG).await;
+        assert!(outcome.result.is_ok(), "{outcome:?}");
+        // Nobody holds that port of UDP, and it knows no SCTP or refuses it.
+        for kind in [Kind::UdpConnect, Kind::Sctp] {
+            let outcome = probe(kind, &format!("{host}:9"), LONG).await;
+            let reason = outcome.reason();
+            assert!(
+                matches!(reason, Reason::ICMP_UNREACHABLE | Reason::SCTP_ABORT),
+                "{outcome:?}"
+            );
+            assert!(outcome.took < LONG);
+        }
+    }
+}
+
+#[tokio::test]
+async fn no_machine_beyond_a_wire() {
+    if !in_namespace("no_machine_beyond_a_wire") {
+        return;
+    }
+    let _peer = Peer::start();
+    let mut probes = JoinSet::new();
+    for kind in [Kind::Ping, Kind::UdpConnect, Kind::Sctp] {
+        for host in ["198.18.0.9", "[2001:db8::9]"] {
+            let (kind, target) = (kind.clone(), format!("{host}:9"));
+            probes.spawn(async move { probe(kind, &target, LONG).await });
+        }
+    }
+    for outcome in probes.join_all().await {
+        // Even UDP-CONNECT sees it, well before it would call the silence success.
+        assert_eq!(outcome.reason(), Reason::UNREACHABLE, "{outcome:?}");
+        assert!(outcome.took < LONG);
+    }
+}
+
+#[tokio::test]
+async fn sctp() {
+    if !in_namespace("sctp") {
+        return;
+    }
+    let table = [
+        (Habit::Accept, Reason::NONE, 0),
+        (Habit::AcceptWithoutChecksum, Reason::NONE, 0),
+        (Habit::Abort(Some(4)), Reason::SCTP_ABORT, 4),
+        (Habit::Abort(None), Reason::SCTP_ABORT, 0),
+        (Habit::AbortReflected, Reason::SCTP_ABORT, 0),
+        (Habit::AcceptSecond, Reason::NONE, 0),
+        (Habit::Silent, Reason::TIMEOUT, 0),
+        (Habit::WrongTag, Reason::TIMEOUT, 0),
+        (Habit::WrongChecksum, Reason::TIMEOUT, 0),
+        (Habit::WrongPort, Reason::TIMEOUT, 0),
+        (Habit::Garbage, Reason::TIMEOUT, 0),
+    ];
+    for host in loopbacks() {
+        let mut probes = JoinSet::new();
+        for (port, (habit, reason, detail)) in (1000..).zip(table) {
+            let target: SocketAddr = format!("{host}:{port}").parse().unwrap();
+            let responder = Responder::start(target, habit);
+            probes.spawn(async move {
+                let ask = check(Kind::Sctp, target, 3 * TIMEOUT);
+                let outcome = run(&ask, &Source::default()).await;
+                let found = (outcome.reason(), outcome.status);
+                assert_eq!(found, (reason, detail), "{habit:?}: {outcome:?}");
+                // Whoever agreed to an association is told that it is over.
+                assert_eq!(responder.aborted(), outcome.result.is_ok(), "{habit:?}");
+            });
+        }
+        probes.join_all().await;
+    }
+}

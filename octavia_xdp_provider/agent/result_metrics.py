@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the result handler has done and how long it took, for Prometheus."""
+
+import bisect
+import itertools
+
+import prometheus_client
+from prometheus_client import core
+
+# Seconds from the probe's verdict to the switched table.
+BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_PREFIX = 'octavia_xdp_result_handler_'
+
+
+class Latency:
+    """A histogram that takes many values at once."""
+
+    def __init__(self):
+        self._counts = [0] * (len(BUCKETS) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds):
+        """Take a sorted list of values."""
+        start = 0
+        for index, bound in enumerate(BUCKETS):
+            end = bisect.bisect_right(seconds, bound, start)
+            self._counts[index] += end - start
+            start = end
+        self._counts[-1] += len(seconds) - start
+        self._sum += sum(seconds)
+
+    def collect(self):
+        """Called by Prometheus' registry."""
+        bounds = [str(bound) for bound in BUCKETS] + ['+Inf']
+        totals = itertools.accumulate(self._counts)
+        yield core.HistogramMetricFamily(
+            _PREFIX + 'latency_seconds',
+            'From the verdict of the health checker to the switched table',
+            buckets=list(zip(bounds, totals, strict=True)),
+            sum_value=self._sum)
+
+
+class Metrics:
+    """Counters and histogram, in a registry of their own."""
+
+    def __init__(self):
+        self.registry = prometheus_client.CollectorRegistry()
+        self._latency = Latency()
+        self.registry.register(self._latency)
+        self._files = self._counter('files', 'Queue files read', ['kind'])
+        self._rejected = self._counter(
+            'rejected_files', 'Queue files set aside', ['reason'])
+        self._results = self._counter('results', 'Changed results applied')
+        self._tables = self._counter('tables_switched', 'Tables switched')
+        self._whole = self._counter(
+            'comparisons', 'Comparisons of everything known with the tables')
+        self._failures = self._counter(
+            'failures', 'Attempts to apply results that failed')
+        self._lost = self._counter(
+            'lost_events', 'Times that the kernel had events no more')
+
+    def _counter(self, name, text, labels=()):
+        return prometheus_client.Counter(_PREFIX + name, text, labels,
+                                         registry=self.registry)
+
+    def file(self, kind):
+        """A file of the queue was read."""
+        self._files.labels(kind).inc()
+
+    def rejected(self, reason):
+        """A file was set aside."""
+        self._rejected.labels(reason).inc()
+
+    def applied(self, results, tables, whole):
+        """Results went into the tables, and so many of these switched."""
+        self._results.inc(results)
+        self._tables.inc(tables)
+        if whole:
+            self._whole.inc()
+
+    def took(self, times, now):
+        """Results of these times are in the tables now (nanoseconds)."""
+        self._latency.observe(sorted(
+            max(0, now - moment) / 1e9 for moment in times))
+
+    def failed(self):
+        """The datapath refused."""
+        self._failures.inc()
+
+    def lost(self):
+        """The kernel dropped events, or the directory went away."""
+        self._lost.inc()
+
+    def value(self, name, **labels):
+        """The value of a sample, 0 if there is none; for tests."""
+        return self.registry.get_sample_value(_PREFIX + name, labels) or 0
+
+
+def serve(metrics, address):
+    """Answer GET /metrics in a thread at (address, port)."""
+    host, port = address
+    return prometheus_client.start_http_server(
+        port, host, registry=metrics.registry)
