@@ -3,6 +3,7 @@
 #   make demo          a tenant's load balancer, from the CLI to packets
 #   make demo KEEP=1   the same, and leave it up; make demo-down ends it
 #   make test          everything that CI runs
+#   make bench-hc      the health checker against C and Go
 #   make lint | unit | functional | e2e     one part of it
 
 PYTHON := build/venv/bin/python
@@ -30,3 +31,5 @@ docs: setup
 clean:
 	@rm -rf build hc-agent/target
 	@$(MAKE) -s -C datapath clean
+
+include bench/bench.mk

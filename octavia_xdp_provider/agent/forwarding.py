@@ -44,21 +44,24 @@ class Plan:
 
 def check(monitor, member):
     """The check of a member that its pool's health monitor asks for."""
-    http = None
-    if monitor['type'] == 'HTTP':
+    kind = monitor['type']
+    http = tls = None
+    if kind in ('HTTP', 'HTTPS'):
         http = checks_file.HttpOptions(
             method=monitor['http_method'], path=monitor['url_path'],
             version=f'{float(monitor["http_version"]):.1f}',
             host=monitor['domain_name'],
             expected_codes=expected_codes.parse(
                 monitor['expected_codes']))
+    if kind in ('HTTPS', 'TLS-HELLO'):
+        tls = checks_file.TlsOptions.for_host(monitor['domain_name'])
     return checks_file.Check(
-        type=monitor['type'].lower(),
+        type=kind.lower(),
         address=member['monitor_address'] or member['address'],
         port=member['monitor_port'] or member['protocol_port'],
         delay=monitor['delay'], timeout=monitor['timeout'],
         rise=monitor['max_retries'], fall=monitor['max_retries_down'],
-        http=http)
+        http=http, tls=tls)
 
 
 def _refuse_address(name, text, limits):

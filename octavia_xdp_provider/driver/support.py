@@ -238,7 +238,9 @@ SUPPORT = {
     'healthmonitor': {
         'healthmonitor_id': Done(), 'pool_id': Done(), 'project_id': Done(),
         'name': Done(), 'admin_state_up': Done(),
-        'type': Done(one_of('TCP', 'HTTP')), 'delay': Done(seconds),
+        'type': Done(one_of('HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP',
+                            'TLS-HELLO', 'UDP-CONNECT')),
+        'delay': Done(seconds),
         'timeout': Done(seconds), 'max_retries': Done(),
         'max_retries_down': Done(), 'http_method': Done(),
         'url_path': Done(), 'expected_codes': Done(codes),

@@ -116,12 +116,14 @@ class TestBadInput(base.LabTestCase):
             loadbalancer_id=self.balancer.id, protocol='TCP', name='p',
             lb_algorithm='SOURCE_IP_PORT')
         self.wait_active(self.balancer)
-        for option, fields in (('type', {'type': 'PING'}),
-                               ('type', {'type': 'TLS-HELLO'})):
+        for option, fields in (
+                ('delay', {'delay': 0, 'timeout': 0}),
+                ('expected_codes', {'expected_codes': '99'})):
             with self.subTest(option=option, **fields):
-                self.refused(option, self.sdk.create_health_monitor,
-                             pool_id=pool.id, delay=2, timeout=1,
-                             max_retries=2, **fields)
+                self.refused(
+                    option, self.sdk.create_health_monitor,
+                    **dict({'pool_id': pool.id, 'type': 'HTTP', 'delay': 2,
+                            'timeout': 1, 'max_retries': 2}, **fields))
 
     def test_load_balancers(self):
         admin = cloud.connect(self.lab, cloud.ADMIN).network

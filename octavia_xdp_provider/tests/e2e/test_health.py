@@ -84,6 +84,33 @@ class TestHealth(base.LabTestCase):
         self.assertEqual([], answers.failures)
         self.assertEqual({'member4'}, set(answers.count))
 
+    def test_udp_connect_monitor(self):
+        """A closed port answers with ICMP; silence or an answer is up."""
+        balancer, _, pool, made = self.create_web(
+            hosts=['member1', 'member2'], port=members.UDP_PORT,
+            protocol='UDP', monitor='UDP-CONNECT')
+        server = members.udp_name('member1')
+        processes.kill(self.lab, server, signal.SIGTERM)
+        self.addCleanup(self.start_process, server)
+        self.wait('ERROR of member1', lambda: self.statuses(pool, made) == {
+            'member1': 'ERROR', 'member2': 'ONLINE'})
+        answers = client.udp(self.lab, balancer.vip_address,
+                             members.UDP_PORT, 30)
+        self.assertEqual({'member2': 30}, dict(answers.count))
+
+    def test_ping_monitor(self):
+        """A host that is up answers, whatever its server does."""
+        _, _, pool, made = self.create_web(
+            hosts=['member1', 'member2'], monitor='PING')
+        self.stop_server('member1')
+        self.sleep(base.DOWN_LIMIT)
+        self.assertEqual({'member1': 'ONLINE', 'member2': 'ONLINE'},
+                         self.statuses(pool, made))
+
+    def start_process(self, name):
+        if not processes.alive(self.lab, name):
+            processes.restart(self.lab, name)
+
     def test_without_a_monitor_members_are_used_at_once(self):
         balancer, _, pool, made = self.create_web(
             hosts=['member1'], monitor=None)

@@ -4,6 +4,7 @@ import ipaddress
 
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.tests.unit import base
 
@@ -71,6 +72,21 @@ class TestPlan(base.TestCase):
         found = {(check.address, check.port) for check in self.plan().checks}
         self.assertEqual({('198.18.10.99', 8080), ('198.18.10.12', 80)},
                          found)
+
+    def test_every_type_makes_a_check_that_the_checker_takes(self):
+        for kind in ('HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP', 'TLS-HELLO',
+                     'UDP-CONNECT'):
+            self.pool['healthmonitor'].update(type=kind,
+                                              domain_name='www.example.org',
+                                              http_version=1.1)
+            checks = self.plan().checks
+            document = checks_file.build_document(checks)
+            for check in document['checks']:
+                self.assertEqual(kind.lower(), check['type'])
+                self.assertEqual(kind in ('HTTP', 'HTTPS'), 'http' in check)
+                if kind in ('HTTPS', 'TLS-HELLO'):
+                    self.assertEqual('www.example.org',
+                                     check['tls']['server_name'])
 
     def test_what_a_node_must_refuse(self):
         for change, option in (

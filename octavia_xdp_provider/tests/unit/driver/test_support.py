@@ -56,7 +56,7 @@ REFUSED = {
     'member': {
         'backup': True, 'vnic_type': 'direct', 'weight': 0,
         'address': '127.0.0.1', 'monitor_address': '169.254.169.254'},
-    'healthmonitor': {'type': 'PING', 'http_version': 2.0, 'delay': 0,
+    'healthmonitor': {'type': 'MAGIC', 'http_version': 2.0, 'delay': 0,
                       'timeout': 0, 'expected_codes': '99'},
 }
 
