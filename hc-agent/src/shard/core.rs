@@ -353,3 +353,7 @@ fn void(outcome: &Outcome, late: Duration, check: &Check) -> Option<bool> {
         _ => None,
     }
 }
+
+#[cfg(test)]
+#[path = "core_tests.rs"]
+mod tests;
