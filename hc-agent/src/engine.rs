@@ -139,7 +139,7 @@ impl Engine {
                 self.composer.observe(key, verdict, &mut self.outputs);
                 if event.from != event.to {
                     self.metrics.changed(event.to);
-                    self.to_say(event);
+                    self.say_later(event);
                 }
             }
         }
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// Log a change later, if there is room for it.
-    fn to_say(&mut self, event: Event) {
+    fn say_later(&mut self, event: Event) {
         if !tracing::enabled!(tracing::Level::INFO) {
             return;
         }
@@ -302,11 +302,7 @@ impl Engine {
 
     /// Take a new set of checks, or none of it. Only what differs is touched.
     fn reload(&mut self, result: Result<Wanted, ConfigError>) {
-        let kept = self
-            .shards
-            .iter()
-            .map(|s| s.core().checks())
-            .sum::<usize>();
+        let kept = self.shards.iter().map(|s| s.core().checks()).sum::<usize>();
         let wanted = match result {
             Ok(wanted) => wanted,
             Err(error) if error.is_missing() => {

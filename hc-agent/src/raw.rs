@@ -9,8 +9,8 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
 use serde::{Deserialize, Serialize};
 
-use crate::config::Request;
 use crate::config::Checks;
+use crate::config::Request;
 use crate::key::Key;
 use crate::together::{RawCondition, RawGroup};
 

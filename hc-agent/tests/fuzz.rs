@@ -86,10 +86,8 @@ fn run(name: &str, seeds: &[Vec<u8>], body: impl Fn(&[u8])) {
     let seed = number("FUZZ_SEED", 1);
     let mut random = Random(seed);
     let try_it = |data: &[u8]| {
-        if catch_unwind(AssertUnwindSafe(|| body(data))).is_err() {
-            let hex: String = data.iter().map(|byte| format!("{byte:02x}")).collect();
-            panic!("{name}: FUZZ_SEED={seed} finds {hex}");
-        }
+        let result = catch_unwind(AssertUnwindSafe(|| body(data)));
+        assert!(result.is_ok(), "{name}: FUZZ_SEED={seed} finds {data:02x?}");
     };
     for data in seeds {
         try_it(data);

@@ -14,7 +14,7 @@ use std::time::Duration;
 use common::node::{Node, now, pause};
 use common::{FINE, Server};
 use octavia_xdp_hc::queue::directory::read_snapshot;
-use octavia_xdp_hc::queue::format::{QueueFile, Record, decode};
+use octavia_xdp_hc::queue::format::{Kind, QueueFile, Record, decode, encode};
 use octavia_xdp_hc::state::State;
 use rustix::process::Signal;
 use serde_json::{Value, json};
@@ -211,6 +211,33 @@ fn kills_of_both_sides() {
         }
         converge(&node, &mut reader, &servers);
     }
+}
+
+#[test]
+fn a_clock_that_goes_back() {
+    let (mut node, mut reader, mut servers) = start();
+    node.kill();
+    // As if the last run had been in a year to come.
+    let mut snapshot = node.snapshot().unwrap();
+    snapshot.boot += 365 * 86400 * 1_000_000_000;
+    let later = encode(
+        Kind::Snapshot,
+        snapshot.boot,
+        0,
+        snapshot.last_sequence,
+        &snapshot.records,
+    );
+    fs::write(node.queue.join("snapshot"), later).unwrap();
+    reader.look(&node, false);
+    let mut random = Random(7);
+    for _ in 0..8 {
+        servers.flip(&mut random);
+    }
+    node.start();
+    converge(&node, &mut reader, &servers);
+    node.wait("snapshot", || {
+        node.snapshot().is_some_and(|s| s.boot > snapshot.boot)
+    });
 }
 
 #[test]

@@ -205,7 +205,7 @@ fn conditions_and_panic_reach_the_queue() {
     };
     write(60);
     let mut program = Command::new(PROGRAM);
-    let file = node.checks_file();
+    let path = node.checks_file();
     node.launch(&mut program);
     node.wait_state(&key(9), State::Up);
     node.wait_state(&key(3), State::Up);
@@ -214,9 +214,9 @@ fn conditions_and_panic_reach_the_queue() {
     node.wait("panic", || node.log().contains("panic: too many are down"));
     assert_eq!(node.state(&key(9)), Some((State::Up, true)), "withheld");
 
-    let text = fs::read_to_string(&file).unwrap();
+    let text = fs::read_to_string(&path).unwrap();
     fs::write(
-        &file,
+        &path,
         text.replace("\"panic_percent\":60", "\"panic_percent\":50"),
     )
     .unwrap();

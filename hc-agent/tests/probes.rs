@@ -31,7 +31,7 @@ fn http(target: SocketAddr) -> Check {
     let (first, last) = (200, 299);
     let expected = vec![CodeRange { first, last }];
     let http = HttpCheck::new(target, Method::Get, "/", Version::Http11, None, expected);
-    check(target, Kind::Http(http))
+    check(target, Kind::Http(Box::new(http)))
 }
 
 async fn ask(habit: Habit) -> Outcome {

@@ -246,9 +246,14 @@ fn checks(target: SocketAddr) -> [Check; 4] {
     let name = Some("member.example");
     [
         Kind::Tcp,
-        Kind::Http(HttpCheck::with(target, &request, expected())),
-        Kind::Https(HttpsCheck::new(target, &request, expected(), name)),
-        Kind::TlsHello(TlsHelloCheck::new(name)),
+        Kind::Http(Box::new(HttpCheck::with(target, &request, expected()))),
+        Kind::Https(Box::new(HttpsCheck::new(
+            target,
+            &request,
+            expected(),
+            name,
+        ))),
+        Kind::TlsHello(Box::new(TlsHelloCheck::new(name))),
     ]
     .map(|kind| Check {
         key: Key::new(1).unwrap(),

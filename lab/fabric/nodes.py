@@ -121,7 +121,9 @@ def start(lab, node, *wanted):
         HEALTH_CHECKER: ([paths.HEALTH_CHECKER / 'octavia-xdp-hc', 'run',
                           '--checks',
                           run_directory(lab, node) / 'checks.json',
-                          '--queue', run_directory(lab, node) / 'queue'], {}),
+                          '--queue', run_directory(lab, node) / 'queue',
+                          '--socket', run_directory(lab, node) / 'hc.sock'],
+                         {}),
         EXABGP: ([_program('exabgp'), _exabgp_configuration(lab, node)],
                  {**exabgp_config.ENVIRONMENT, 'exabgp_daemon_user': 'root'}),
     }

@@ -102,3 +102,26 @@ async fn attempt(
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::key::Key;
+
+    #[test]
+    fn a_waiting_probe_is_small() {
+        let check = Check {
+            key: Key::new(1).unwrap(),
+            target: "127.0.0.1:1".parse().unwrap(),
+            delay: Duration::from_secs(1),
+            timeout: Duration::from_secs(1),
+            rise: 1,
+            fall: 1,
+            kind: Kind::Tcp,
+        };
+        let source = Source::default();
+        // Tens of thousands may wait at a time. The rarer types are boxed.
+        let size = size_of_val(&run(&check, &source));
+        assert!(size <= 1024, "{size} bytes");
+    }
+}

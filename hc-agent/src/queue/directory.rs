@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Names in the queue's directory, and what an earlier run has left there.
 
+use std::fs::File;
+use std::io::Write;
 use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
 use std::{fs, io};
 
 use tracing::error;
@@ -73,4 +76,29 @@ pub(super) fn restore_snapshot(directory: &Path) -> Option<QueueFile> {
             None
         }
     }
+}
+
+/// Nanoseconds since 1970, by `CLOCK_REALTIME`.
+pub(super) fn realtime_ns() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    })
+}
+
+/// Write a file under a temporary name, then give it its own.
+///
+/// Not synced: the queue may live in memory (probing rebuilds it), and a power cut
+/// leaves at worst a torn file, which readers set aside.
+pub(super) fn put(directory: &Path, name: &str, data: &[u8]) -> io::Result<()> {
+    // One name for all is enough, and leaves nothing behind when we are killed.
+    let temporary = directory.join(format!("{TEMPORARY_PREFIX}writer"));
+    let result = File::create(&temporary)
+        .and_then(|mut file| file.write_all(data))
+        .and_then(|()| fs::rename(&temporary, directory.join(name)));
+    if result.is_err() {
+        // Gives a full disk its space back.
+        let _ = fs::remove_file(&temporary);
+    }
+    result
 }

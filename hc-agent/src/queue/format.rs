@@ -264,9 +264,7 @@ pub fn encode_stretched(
     put(&mut data, AT_RECORD_SIZE, size.to_le_bytes());
     put(&mut data, AT_LENGTH, (length as u64).to_le_bytes());
     put(&mut data, AT_STRETCH, stretch_percent.to_le_bytes());
-    for (record, out) in records
-        .zip(data[HEADER_SIZE..].chunks_exact_mut(RECORD_SIZE))
-    {
+    for (record, out) in records.zip(data[HEADER_SIZE..].chunks_exact_mut(RECORD_SIZE)) {
         put(out, IN_KEY, record.key.get().to_le_bytes());
         put(out, IN_SEQUENCE, record.sequence.to_le_bytes());
         put(out, IN_TIME, record.time_ns.to_le_bytes());

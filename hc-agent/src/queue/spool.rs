@@ -7,15 +7,15 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::{error, info, warn};
 
 use super::directory::{
-    SNAPSHOT, TEMPORARY_PREFIX, delta_name, list_deltas, restore_snapshot,
+    SNAPSHOT, delta_name, list_deltas, put, realtime_ns, restore_snapshot,
 };
 use super::format::{self, Kind, QueueFile, Reason, Record};
 use crate::compose::Verdict;
@@ -303,7 +303,7 @@ impl Spool {
         let records: Vec<_> = self.numbered().collect();
         let last = self.last_sequence + records.len() as u64;
         let data = format::encode(Kind::Delta, self.boot, first, last, &records);
-        match self.write(&delta_name(self.boot, first), &data) {
+        match put(&self.directory, &delta_name(self.boot, first), &data) {
             Ok(()) => {
                 self.pending += 1;
                 self.metrics.delta_written(records.len());
@@ -341,7 +341,7 @@ impl Spool {
             self.stretch_percent,
             records,
         );
-        match self.write(SNAPSHOT, &data) {
+        match put(&self.directory, SNAPSHOT, &data) {
             Ok(()) => {
                 self.metrics.snapshot_written();
                 self.commit();
@@ -378,31 +378,6 @@ impl Spool {
             }
         }
     }
-
-    /// Write a file under a temporary name, then give it its own.
-    ///
-    /// Not synced: the queue may live in memory (probing rebuilds it), and a power cut
-    /// leaves at worst a torn file, which readers set aside.
-    fn write(&self, name: &str, data: &[u8]) -> io::Result<()> {
-        // One name for all is enough, and leaves nothing behind when we are killed.
-        let temporary = self.directory.join(format!("{TEMPORARY_PREFIX}writer"));
-        let result = File::create(&temporary)
-            .and_then(|mut file| file.write_all(data))
-            .and_then(|()| fs::rename(&temporary, self.directory.join(name)));
-        if result.is_err() {
-            // Gives a full disk its space back.
-            let _ = fs::remove_file(&temporary);
-        }
-        result
-    }
-}
-
-/// Nanoseconds since 1970, by `CLOCK_REALTIME`.
-fn realtime_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| {
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
-    })
 }
 
 #[cfg(test)]

@@ -146,6 +146,33 @@ class TestServices(PrivateState):
         self.assertEqual([None] * SLOTS, self.datapath.table(HTTP))
         self.assertIsNone(self.datapath.pick(HTTP, '198.51.100.1', 1024))
 
+    def test_what_the_result_handler_asks(self):
+        self.set(HTTP, [datapath.Member('10.1.0.1', check=1),
+                        datapath.Member('10.1.0.2', check=2)])
+        self.set(DNS, [datapath.Member('10.1.0.3', check=3)])
+        before = self.datapath.generations()
+        self.assertEqual(2, len(before))
+        self.assertEqual(set(), self.datapath.known_checks())
+        self.datapath.apply_health([(1, True), (3, False)])
+        self.assertEqual({1, 3}, self.datapath.known_checks())
+        after = self.datapath.generations()
+        changed = [index for index in before if before[index] != after[index]]
+        self.assertEqual([self.datapath.service(HTTP).index], changed)
+
+    def test_many_tables_at_once(self):
+        keys = [HTTP._replace(port=port) for port in range(1, 17)]
+        for number, key in enumerate(keys):
+            self.set(key, [
+                datapath.Member(f'10.1.{number}.{host}', check=host)
+                for host in (1, 2, 3)])
+        for up in (True, False, True):
+            switched = self.datapath.apply_health(
+                [(check, up) for check in (1, 2, 3)])
+            self.assertEqual(len(keys), switched)
+            self.assertIsNone(self.datapath.verify())
+            self.assertEqual({3 * up}, {
+                service.enabled for service in self.datapath.services()})
+
     def test_health(self):
         self.set(HTTP, [datapath.Member('10.1.0.1', check=1),
                         datapath.Member('10.1.0.2', check=2)])

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+
+use std::io;
+
+use super::*;
+use crate::config::Kind;
+
+const DELAY: u64 = 5000;
+
+fn key(number: u64) -> Key {
+    Key::new(number).unwrap()
+}
+
+fn check(number: u64) -> Arc<Check> {
+    Arc::new(Check {
+        key: key(number),
+        target: "198.18.0.1:80".parse().unwrap(),
+        delay: Duration::from_millis(DELAY),
+        timeout: Duration::from_secs(1),
+        rise: 2,
+        fall: 2,
+        kind: Kind::Tcp,
+    })
+}
+
+fn core(fast_interval: Option<u64>) -> Core {
+    Core::new(Settings {
+        max_in_flight: 100,
+        fast_interval,
+        once: false,
+    })
+}
+
+fn outcome(result: Result<(), Failure>) -> Outcome {
+    Outcome {
+        result,
+        status: 0,
+        took: Duration::ZERO,
+        overrun: Duration::ZERO,
+    }
+}
+
+/// Wait for the next deadline, probe, and let the probe end at once.
+fn turn(core: &mut Core, result: Result<(), Failure>, late: Duration) -> u64 {
+    loop {
+        let tick = core.wheel.next_tick().unwrap();
+        core.wheel.advance(tick);
+        if let Some((number, due)) = core.wheel.pop() {
+            assert_eq!(due, tick);
+            let check = core.start(number, due, tick).unwrap();
+            core.finish(number, check, outcome(result), late, tick);
+            return tick;
+        }
+    }
+}
+
+fn gaps(core: &mut Core, results: &str) -> Vec<u64> {
+    let mut last = None;
+    let mut gaps = Vec::new();
+    for sign in results.chars() {
+        let result = (sign == '+').then_some(()).ok_or(Failure::Refused);
+        let tick = turn(core, result, Duration::ZERO);
+        gaps.extend(last.replace(tick).map(|last| tick - last));
+    }
+    gaps
+}
+
+#[test]
+fn probes_keep_their_distance_whatever_comes() {
+    let mut core = core(None);
+    core.put(check(1), 1, || None, 0);
+    let gaps = gaps(&mut core, "+-+----++");
+    // The first probe comes early, to its place in the interval.
+    assert!(gaps[0] >= DELAY / 2 && gaps[0] <= DELAY * 3 / 2, "{gaps:?}");
+    assert!(gaps[1..].iter().all(|gap| *gap == DELAY), "{gaps:?}");
+}
+
+#[test]
+fn a_check_in_doubt_is_probed_faster_if_wanted() {
+    let mut core = core(Some(1000));
+    core.put(check(1), 1, || Some(State::Up), 0);
+    turn(&mut core, Ok(()), Duration::ZERO);
+    let gaps = gaps(&mut core, "++--+++++");
+    // up, first failure, down, one success, up again: whole intervals only when up.
+    assert_eq!(gaps[0], DELAY);
+    assert_eq!(gaps[1], DELAY);
+    assert!(
+        gaps[2..5].iter().all(|gap| (500..=1500).contains(gap)),
+        "{gaps:?}"
+    );
+    assert_eq!(*gaps.last().unwrap(), DELAY);
+}
+
+#[test]
+fn intervals_are_stretched_for_all() {
+    let mut core = core(None);
+    core.put(check(1), 1, || None, 0);
+    turn(&mut core, Ok(()), Duration::ZERO);
+    core.stretch = 3 * NO_STRETCH;
+    turn(&mut core, Ok(()), Duration::ZERO);
+    let gaps = gaps(&mut core, "++++");
+    assert!(gaps[1..].iter().all(|gap| *gap == 3 * DELAY), "{gaps:?}");
+}
+
+#[test]
+fn own_lateness_and_want_count_for_nothing() {
+    let mut core = core(None);
+    core.put(check(1), 1, || Some(State::Up), 0);
+    core.room = 40;
+    core.in_flight = 24;
+    for _ in 0..20 {
+        let stage = crate::probe::Stage::Connect;
+        turn(
+            &mut core,
+            Err(Failure::Timeout(stage)),
+            Duration::from_millis(400),
+        );
+        let want = io::Error::from_raw_os_error(Errno::MFILE.raw_os_error());
+        turn(&mut core, Err(Failure::Local(want)), Duration::ZERO);
+    }
+    assert!(core.events.is_empty());
+    assert_eq!((core.tally.void_late, core.tally.void_local), (20, 20));
+    assert_eq!(core.room, 21, "fewer at a time");
+    assert_eq!(core.counts, [0, 1, 0]);
+}
+
+#[test]
+fn far_too_late_is_put_off_once() {
+    let mut core = core(None);
+    core.begin_reload(1);
+    core.put(check(1), 1, || None, 0);
+    let late = 60_000;
+    core.wheel.advance(late);
+    let (number, due) = core.wheel.pop().unwrap();
+    assert!(core.start(number, due, late).is_none());
+    let again = 2 * late;
+    core.wheel.advance(again);
+    let (number, due) = core.wheel.pop().unwrap();
+    assert!(
+        core.start(number, due, again).is_some(),
+        "late, but at last"
+    );
+    assert_eq!(core.tally.put_off, 1);
+}
+
+#[test]
+fn a_result_of_a_check_that_has_gone_is_nobodys() {
+    let mut core = core(None);
+    core.put(check(1), 1, || None, 0);
+    core.wheel.advance(DELAY);
+    let (number, due) = core.wheel.pop().unwrap();
+    let old = core.start(number, due, due).unwrap();
+    assert_eq!(core.sweep(0..10, 2), 1);
+    core.put(check(2), 2, || None, DELAY);
+    core.finish(number, old, outcome(Ok(())), Duration::ZERO, DELAY);
+    assert!(core.events.is_empty());
+    assert_eq!((core.in_flight, core.checks()), (0, 1));
+    assert_eq!(core.counts, [1, 0, 0]);
+}
+
+/// Two days of 100 checks that fail now and then: neither too few probes nor too
+/// many, and states as the results have them.
+#[test]
+fn days_in_simulated_time() {
+    const END: u64 = 2 * 86_400_000;
+    let mut core = core(None);
+    core.begin_reload(100);
+    for number in 1..=100 {
+        core.put(check(number), 1, || None, 0);
+    }
+    let mut probes = 0u64;
+    while let Some(tick) = core.wheel.next_tick().filter(|tick| *tick <= END) {
+        core.wheel.advance(tick);
+        while let Some((number, due)) = core.wheel.pop() {
+            let check = core.start(number, due, tick).unwrap();
+            probes += 1;
+            // Every check fails for ten minutes of each hour, at its own time.
+            let minute = (tick / 60_000 + u64::from(number)) % 60;
+            let result = (minute >= 10).then_some(()).ok_or(Failure::Refused);
+            core.finish(number, check, outcome(result), Duration::ZERO, tick);
+        }
+    }
+    let wanted = 100 * END / DELAY;
+    assert!(probes.abs_diff(wanted) <= 200, "{probes} of {wanted}");
+    let downs = core
+        .events
+        .iter()
+        .filter(|e| e.to == State::Down && e.from == State::Up);
+    let downs = u64::try_from(downs.count()).unwrap();
+    assert!(downs.abs_diff(100 * 48) <= 200, "{downs}");
+}
