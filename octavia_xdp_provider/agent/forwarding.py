@@ -31,6 +31,7 @@ class Plan:
     ``services``: datapath.Key → tuple of datapath.Member.
     ``listeners``: listener id → datapath.Key.
     ``checks``: list of checks_file.Check.
+    ``pools``: pool id → keys of the checks of its members.
     ``monitored``: member id → (datapath.Key, address), of the members whose
     health is checked.
     """
@@ -39,6 +40,7 @@ class Plan:
     services: dict
     listeners: dict
     checks: list
+    pools: dict
     monitored: dict
 
 
@@ -87,7 +89,7 @@ def plan(document, limits):
         raise errors.Refused(
             'vip_address', f'{vip} is outside [vip] allowed_networks of '
             'this node', 'configure all nodes and the API alike')
-    result = Plan(vip, {}, {}, [], {})
+    result = Plan(vip, {}, {}, [], {}, {})
     if not document['admin_state_up']:
         return result
     for listener_id, listener in document['listeners'].items():
@@ -97,13 +99,17 @@ def plan(document, limits):
                            listener['protocol_port'])
         for pool in spec.pools_of(document, listener):
             if pool['admin_state_up']:
-                _plan_service(result, key, pool, limits)
+                keys = _plan_service(result, key, pool, limits)
                 result.listeners[listener_id] = key
+                if keys:
+                    result.pools[listener['default_pool_id']] = keys
     return result
 
 
 def _plan_service(result, key, pool, limits):
+    """Add a service to the plan. Returns the keys of its members' checks."""
     monitor = pool['healthmonitor']
+    keys = set()
     members = []
     for member_id, member in pool['members'].items():
         _refuse_address('address', member['address'], limits)
@@ -114,8 +120,10 @@ def _plan_service(result, key, pool, limits):
                                 limits)
             wanted = check(monitor, member)
             result.checks.append(wanted)
+            keys.add(wanted.key)
             result.monitored[member_id] = (key, member['address'])
             check_id = int(wanted.key, 16)
         members.append(datapath.Member(member['address'], member['weight'],
                                        check_id, member['admin_state_up']))
     result.services[key] = tuple(sorted(members))
+    return keys

@@ -58,6 +58,7 @@ class Reconciler:
         self._announce = announce
         self._limits = limits
         self._slots = conf.datapath.slots
+        self._panic_percent = conf.agent.health_panic_percent
         self._grace = conf.agent.withdraw_grace
 
     def reconcile(self, wanted, ready):
@@ -138,7 +139,7 @@ class Reconciler:
         It refuses a file as a whole, so that one load balancer with a bad
         check would freeze the checks of all: each is tried alone first.
         """
-        checks = []
+        checks, groups = [], []
         for load_balancer_id, plan in plans.items():
             try:
                 checks_file.build_document(plan.checks)
@@ -146,7 +147,12 @@ class Reconciler:
                 failed[load_balancer_id] = f'health monitor: {error}'
             else:
                 checks += plan.checks
-        if checks_file.write(self._files.checks, checks):
+                groups += [checks_file.Group(pool_id, frozenset(keys),
+                                             self._panic_percent)
+                           for pool_id, keys in plan.pools.items()]
+        if not self._panic_percent:
+            groups = []
+        if checks_file.write(self._files.checks, checks, groups=groups):
             LOG.info('Checks file written with %s checks.', len(checks))
 
     def announce(self, ready):

@@ -127,6 +127,12 @@ agent_opts = [
                help='Address and port, as 127.0.0.1:9106, where the result '
                     'handler answers GET /metrics for Prometheus. Default: '
                     'nothing listens.'),
+    cfg.IntOpt('health_panic_percent',
+               default=0, min=0, max=100,
+               help='While less than this percentage of a pool\'s members is '
+                    'not down, no further member of it goes down: the last '
+                    'set stays, because the fault is likelier to be the '
+                    'node\'s own network. 0: never.'),
     cfg.FloatOpt('withdraw_grace',
                  default=0.5, min=0.0, max=60.0,
                  help='Seconds between the withdrawal of a VIP and the '

@@ -74,11 +74,15 @@ class TestReconciler(base.TestCase):
             return changed
         self.announce.set = recorded
         limits = forwarding.Limits((NETWORK,), (), frozenset())
-        self.reconciler = reconcile.Reconciler(
-            self.conf, types.SimpleNamespace(
-                checks=f'{self.directory}/checks.json'),
-            self.datapath, self.announce, lambda: limits)
+        self.limits = limits
+        self.reconciler = self.make(self.conf)
         self.document = base.document()
+
+    def make(self, conf):
+        return reconcile.Reconciler(
+            conf, types.SimpleNamespace(
+                checks=f'{self.directory}/checks.json'),
+            self.datapath, self.announce, lambda: self.limits)
 
     def wanted(self, *documents):
         return reconcile.Wanted(7, {
@@ -175,6 +179,20 @@ class TestReconciler(base.TestCase):
                          {check['address'] for check in self.checks()})
         self.run_pass()
         self.assertEqual([], self.checks())
+
+    def test_panic_threshold(self):
+        self.run_pass(self.document)
+        with open(f'{self.directory}/checks.json') as file:
+            self.assertEqual([], json.load(file).get('groups', []))
+        self.reconciler = self.make(self.load(
+            '[agent]\nwithdraw_grace = 0\nhealth_panic_percent = 40\n'))
+        self.run_pass(self.document)
+        with open(f'{self.directory}/checks.json') as file:
+            document = json.load(file)
+        self.assertEqual([{
+            'name': 'pool', 'panic_percent': 40,
+            'checks': sorted(check['key'] for check in document['checks'])}],
+            document['groups'])
 
     def test_a_refused_load_balancer_does_not_stop_the_others(self):
         self.unmonitored()
