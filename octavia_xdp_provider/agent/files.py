@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files by which the processes of a node work together.
 
-All of them lie in ``[agent] run_directory``.
+All of them lie in ``[agent] run_directory``, with those of
+announcements.py.
 """
 
 import os
@@ -33,16 +34,6 @@ class NodeFiles:
     def queue(self):
         """Changed results (octavia-xdp-hc → result handler)."""
         return self.path('queue')
-
-    @property
-    def announcements(self):
-        """Prefixes to announce (agent → announcer below ExaBGP)."""
-        return self.path('announcements.json')
-
-    @property
-    def announced(self):
-        """Prefixes that ExaBGP has taken (announcer → agent)."""
-        return self.path('announced.json')
 
     @property
     def bell(self):
