@@ -88,7 +88,9 @@ class TestHealth(base.LabTestCase):
         """A closed port answers with ICMP; silence or an answer is up."""
         balancer, _, pool, made = self.create_web(
             hosts=['member1', 'member2'], port=members.UDP_PORT,
-            protocol='UDP', monitor='UDP-CONNECT')
+            protocol='UDP', monitor='UDP-CONNECT',
+            # The least that Octavia's API takes for this type.
+            delay=3)
         server = members.udp_name('member1')
         processes.kill(self.lab, server, signal.SIGTERM)
         self.addCleanup(self.start_process, server)

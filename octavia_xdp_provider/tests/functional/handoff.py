@@ -106,6 +106,13 @@ class Process:
     def signal(self, number):
         self._child.send_signal(number)
 
+    def stopped(self):
+        """Whether SIGSTOP has taken effect on every thread."""
+        tasks = pathlib.Path(f'/proc/{self._child.pid}/task')
+        return all(
+            (task / 'stat').read_text().rpartition(')')[2].split()[0] == 'T'
+            for task in tasks.iterdir())
+
     def kill(self):
         self._child.kill()
         self._child.wait()

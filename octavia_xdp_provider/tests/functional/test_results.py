@@ -82,14 +82,21 @@ class TestFiles(handoff.Handoff):
         return sorted(self.queue.glob('*.delta'))
 
     def gather(self, count):
-        """Let deltas pile up behind a handler that is stopped."""
+        """Let deltas pile up behind a handler that is stopped.
+
+        :returns: those that it cannot have read before.
+        """
         self.handler.signal(signal.SIGSTOP)
-        while len(self.pending()) < count:
-            before = len(self.pending())
+        self.wait_until(self.handler.stopped)
+        read = set(self.pending())
+        fresh = []
+        while len(fresh) < count:
+            before = len(fresh)
             self.flip(1)
-            self.wait_until(lambda before=before:
-                            len(self.pending()) > before)
-        return self.pending()
+            self.wait_until(lambda before=before: len(
+                set(self.pending()) - read) > before)
+            fresh = sorted(set(self.pending()) - read)
+        return fresh
 
     def go_on(self):
         self.handler.signal(signal.SIGCONT)
