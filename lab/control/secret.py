@@ -10,7 +10,7 @@ NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia')
 def generate(lab):
     """Make a password for every user of the lab."""
     for name in NAMES:
-        lab.state.put(SECTION, name, secrets.token_urlsafe(18))
+        lab.state.put(SECTION, name, secrets.token_hex(16))
 
 
 def password(lab, name):
