@@ -147,11 +147,10 @@ class Reconciler:
                 failed[load_balancer_id] = f'health monitor: {error}'
             else:
                 checks += plan.checks
-                groups += [checks_file.Group(pool_id, frozenset(keys),
-                                             self._panic_percent)
-                           for pool_id, keys in plan.pools.items()]
-        if not self._panic_percent:
-            groups = []
+                if self._panic_percent:
+                    groups += [checks_file.Group(pool_id, frozenset(keys),
+                                                 self._panic_percent)
+                               for pool_id, keys in plan.pools.items()]
         if checks_file.write(self._files.checks, checks, groups=groups):
             LOG.info('Checks file written with %s checks.', len(checks))
 
