@@ -5,17 +5,29 @@
  * The maps are the node's only forwarding state: whoever opens them can
  * recompute every table from them. A field changes here only together with
  * OXP_LAYOUT. Byte order is the host's but for __be types and addresses,
- * which are in network order.
+ * which are in network order. IPv4 addresses in 16 bytes are ::ffff:a.b.c.d.
  *
- * Names of the maps (pinned under these in <pin directory>/maps):
- *   config           ARRAY of 1, mmapable        struct node_config
- *   services_v4      HASH                        struct key_v4 -> __u32 index
- *   vips_v4          HASH                        __be32 -> __u32 services
- *   services         ARRAY[services_max], mmap.  struct service_entry
- *   tables           ARRAY[2 * services_max], mmap.  struct service_block
- *   service_counters PERCPU_ARRAY[services_max]  struct service_counters
- *   member_counters  PERCPU_ARRAY[members_max]   struct member_counters
- *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]  __u64 packets
+ * Names of the maps (pinned under these in <pin directory>/maps); "mmap." is
+ * written by the library with plain stores:
+ *   config           ARRAY of 1, mmap.            struct node_config
+ *   uplinks          ARRAY of 2, mmap.            struct uplink_set
+ *   devices          DEVMAP_HASH                  ifindex -> ifindex
+ *   lookup_v4        ARRAY of a power of 2, mmap. struct bucket_v4
+ *   lookup_v6        ARRAY of a power of 2, mmap. struct bucket_v6
+ *   vips             ARRAY[services_max], mmap.   struct vip_entry
+ *   services         ARRAY[services_max], mmap.   struct service_entry
+ *   tables           ARRAY[2 * services_max], mmap. struct service_block
+ *   ages             ARRAY[services_max], mmap.   __u8 per slot
+ *   flows            ARRAY of a power of 2, mmap. struct flow_set
+ *   fragments        LRU_HASH                     struct fragment_key -> struct
+ * fragment_owner allowed_v4       LPM_TRIE                     struct
+ * allowed_v4 -> __u32 1 allowed_v6       LPM_TRIE                     struct
+ * allowed_v6 -> __u32 1 sources          LRU_HASH                     struct
+ * source_key -> struct source_budget quic_servers     HASH struct quic_key ->
+ * __u32 member index icmp_budget      PERCPU_ARRAY of 1            struct
+ * icmp_budget service_counters PERCPU_ARRAY[services_max]   struct counters
+ *   member_counters  PERCPU_ARRAY[members_max]    struct counters
+ *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   __u64 packets
  */
 #ifndef OXP_LAYOUT_H
 #define OXP_LAYOUT_H
@@ -24,32 +36,129 @@
 
 #include "octavia_xdp.h" /* outcomes and limits */
 
-#define OXP_LAYOUT 1
+#define OXP_LAYOUT 2
 
-/* One for the node. The first line is written rarely and read per packet, the
- * second belongs to the library's transactions. */
+/* One for the node. The first line is written rarely and read per packet,
+ * the others belong to the library. */
 struct node_config {
-	__u32 layout;       /* OXP_LAYOUT; 0 once the state was destroyed */
-	__be32 source;      /* of outer headers; 0: not set */
-	__u64 own_mac;      /* first six bytes as on the wire, then zeroes */
-	__u64 gateway_mac;  /* likewise; 0: next hop not known */
-	__u32 mtu;          /* greatest IP packet on the uplink, bytes */
+	__u32 layout;         /* OXP_LAYOUT; 0 once the state was destroyed */
+	__u32 flags;          /* enum oxp_node_flag */
+	__be32 source_v4;     /* of outer headers; 0: not set */
+	__be32 entropy_v4;    /* bits that the flow's hash takes */
+	__be32 source_v6[4];  /* all zeroes: not set */
+	__be32 entropy_v6;    /* in the last word */
+	__u32 icmp_rate;      /* per second and CPU */
+	__u64 active_uplinks; /* parity: the set that packets read */
+	__u64 zero0[2];
+
 	__u32 services_max; /* sizes of the maps */
 	__u32 members_max;
 	__u32 slots_max;
-	__u64 zero0[3];
+	__u32 flows_max;
+	__u32 lookup_mask; /* buckets of each lookup table, less one */
+	__u32 zero1;
+	__u64 seed; /* random, of this node: of buckets and remembered flows */
+	__u64 zero2[4];
 
 	__u64 epoch;   /* grace periods that were waited for, from 1 on */
 	__u64 changes; /* grows before services or members come or go */
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
-	__u64 zero1[5];
+	__u64 uplinks_switched; /* epoch, as in struct service_entry */
+	__u64 ticked;           /* CLOCK_BOOTTIME, ms, of the last oxp_tick() */
+	__u64 zero3[3];
 };
 
-struct key_v4 {
-	__be32 address;
-	__be16 port;
-	__u8 protocol;
-	__u8 zero;
+/*
+ * The outermost header of what leaves, ready to be copied: 14, 18 or 22 bytes
+ * with the Ethertype of the outer packet at the end. One for IPv4, one for
+ * IPv6.
+ */
+struct uplink {
+	__u32 ifindex;
+	__u16 mtu;
+	__u8 link_length;
+	__u8 zero[9];
+	__u8 link[2][24];
+};
+
+/* By the top 6 bits of the entropy word; OXP_NO_UPLINK where the family has
+ * no way out. The set that is not active is scratch. */
+#define OXP_NO_UPLINK 255
+struct uplink_set {
+	__u8 choice[2][64]; /* IPv4, IPv6: index into uplink[] */
+	struct uplink uplink[OXP_UPLINKS_MAX];
+};
+
+/*
+ * From address, port and protocol to a service, and from an address alone
+ * (port and protocol 0) to a VIP: open hash tables whose buckets are cache
+ * lines. A key's home is bucket_of(); if its bucket is full it lies in one of
+ * the next OXP_PROBES - 1 buckets (cyclic), and `overflow` of every bucket
+ * from home to the one before its own counts it, so that a miss in a bucket
+ * with overflow 0 ends the search.
+ *
+ * A key is written after its value and cleared before the place is used
+ * again, with a grace period in between. The value of a service is its live
+ * block, 2 * index + parity: one store of it switches the whole service. The
+ * value of a VIP is its index in vips.
+ */
+#define OXP_WAYS 5
+#define OXP_PROBES 4
+
+struct bucket_v4 {
+	__u64 key[OXP_WAYS]; /* lookup_key_v4(); 0: free */
+	__u32 value[OXP_WAYS];
+	__u32 overflow;
+};
+
+struct bucket_v6 {
+	__u32 ports[OXP_WAYS]; /* lookup_ports(); 0: free; written last */
+	__u32 value[OXP_WAYS];
+	__u32 overflow;
+	__u32 zero;
+	__be32 address[OXP_WAYS][4];
+};
+
+/* Never 0. */
+static inline __u32 lookup_ports(__be16 port, __u8 protocol)
+{
+	return (__u32)port << 16 | (__u32)protocol << 8 | 1;
+}
+
+static inline __u64 lookup_key_v4(__be32 address, __be16 port, __u8 protocol)
+{
+	return (__u64)lookup_ports(port, protocol) << 32 | address;
+}
+
+static inline __u32 bucket_of_v4(__u64 key, __u64 seed)
+{
+	return ((key ^ seed) * 0xff51afd7ed558ccdULL) >> 32;
+}
+
+static inline __u32 bucket_of_v6(const __be32 *address, __u32 ports, __u64 seed)
+{
+	__u64 hash = seed ^ ((__u64)address[0] << 32 | address[1]);
+
+	hash *= 0xff51afd7ed558ccdULL;
+	hash ^= hash >> 32;
+	hash ^= (__u64)address[2] << 32 | address[3];
+	hash *= 0xc4ceb9fe1a85ec53ULL;
+	hash ^= hash >> 29;
+	hash ^= ports;
+	hash *= 0xff51afd7ed558ccdULL;
+	return hash >> 32;
+}
+
+/* One per VIP. Fragments without ports go to the service of their protocol
+ * that has the lowest port. */
+struct vip_entry {
+	__u32 services;           /* 0: free */
+	__be16 fragment_port_tcp; /* 0: no service of the protocol */
+	__be16 fragment_port_udp;
+	__be16 fragment_port_sctp;
+	__u16 zero;
+	__u8 address[16];
+	__u32 zero1;
 };
 
 enum entry_state {
@@ -58,98 +167,252 @@ enum entry_state {
 };
 
 /*
- * One per service. The parity of `active` says which of the service's two
- * blocks packets read: tables[2 * index + (active & 1)]. It only grows, also
- * when the entry changes its owner; a switch is one store of this word.
- * The other block is scratch.
+ * One per service; packets do not read it. `place` is where the lookup table
+ * holds the key: OXP_WAYS * bucket + way. Which of the service's two blocks,
+ * tables[2 * index] and tables[2 * index + 1], is live is said by the value
+ * there and nowhere else; the other block is scratch.
  */
 struct service_entry {
-	__u64 active;
 	__u64 switched; /* epoch of the last switch: while it is the current
 			 * one, packets may still read the scratch block */
-	__u8 vip[16];   /* IPv4 as ::ffff:a.b.c.d */
+	__u8 vip[16];
 	__be16 port;
 	__u8 protocol;
 	__u8 state; /* enum entry_state */
+	__u32 place;
+	__u32 vip_index;
 	__u32 zero[7];
 };
 
-enum member_flag {
-	MEMBER_ADMIN_UP = 1,
-	MEMBER_HEALTHY = 2, /* as last told, or as assumed */
-	MEMBER_KNOWN = 4,   /* the check has told */
+/* The outer header that a member gets; follows from the service's
+ * encapsulation and the member's family. */
+enum way {
+	WAY_IPIP_V4,
+	WAY_IPIP_V6, /* also SRv6 */
+	WAY_GUE_V4,
+	WAY_GUE_V6,
+	WAY_GRE_V4,
+	WAY_GRE_V6,
+	WAY_DSCP,
 };
 
-struct block_member {
-	__be32 address[4]; /* IPv4 as ::ffff:a.b.c.d */
-	__u64 check;       /* id of the health check, 0: none */
-	__u32 counter;     /* index into member_counters, kept while it stays */
-	__u16 weight;
-	__u8 flags; /* enum member_flag */
-	__u8 zero;
+enum member_flag {
+	MEMBER_PRESENT = 1, /* the place in member[] is in use */
+	MEMBER_ADMIN_UP = 2,
+	MEMBER_HEALTHY = 4, /* as last told, or as assumed */
+	MEMBER_KNOWN = 8,   /* the check has told */
+	MEMBER_BACKUP = 16,
+	/* Computed from the others, for packets: */
+	MEMBER_KEEPS_FLOWS = 32, /* admin up and healthy */
+	MEMBER_TAKES_FLOWS = 64, /* has slots */
 };
+
+/* One cache line; a packet reads outer, counter, mtu, way and flags. */
+struct block_member {
+	__be32 outer[4]; /* destination of the outer header, or rewritten */
+	__u32 counter;   /* index into member_counters, kept while it stays */
+	__u16 mtu;       /* of the outer packet; 0: the uplink's */
+	__u8 way;        /* enum way */
+	__u8 flags;      /* enum member_flag */
+	__be32 address[4];
+	__u64 check; /* id of the health check, 0: none */
+	__u16 weight;
+	__u16 zero[7];
+};
+
+/* Flags of a block beyond those of enum oxp_service_flag. */
+#define BLOCK_ALLOWED 256  /* allowed_v4 and allowed_v6 are to be asked */
+#define BLOCK_LEARNING 512 /* without a SYN unknown flows are old ones */
+
+#define SLOT_OPEN 0x8000
+#define SLOT_MEMBER 0x7fff
+#define SLOT_NOBODY 0x7fff
 
 /*
  * All that a packet needs to know of its service, and all configured members,
- * also those that are down. Packets read slots and the addresses of members
- * in slots; only flags may change in the block that is in use.
+ * also those that are down. A member keeps its index while it stays; a place
+ * that became free may be given away at once. Packets read slots, `before` of
+ * open slots, and members; only MEMBER_KNOWN and MEMBER_HEALTHY may change in
+ * the block that is in use, where no computed flag depends on it.
+ *
+ * slot[i] is the member that takes new flows. SLOT_OPEN in it: flows that
+ * began earlier may be with others. before[i] then has the member of every
+ * flow that is not remembered (never SLOT_OPEN; may equal the slot's own).
  */
 struct service_block {
-	__u64 generation; /* value of `active` that makes it the live one */
+	__u64 generation; /* grows with each switch, also over owners */
 	__u32 slots;      /* prime, at most slots_max */
-	__u32 members;    /* at most OXP_MEMBERS_MAX, in order of address */
-	__u32 enabled;    /* members with slots */
-	__u32 zero[11];
+	__u32 flags;      /* enum oxp_service_flag, BLOCK_* */
+	__u16 members;    /* places of member[] that may be in use */
+	__u16 enabled;    /* members with slots */
+	__u16 open;       /* open slots, 65535: or more */
+	__u16 idle_timeout;
+	__u8 encapsulation;
+	__u8 dscp;
+	__be16 sid_function;
+	__u8 source_length_v4; /* 1 to 32 */
+	__u8 source_length_v6; /* 1 to 128 */
+	__u16 learning;        /* seconds of BLOCK_LEARNING that are left */
+	__u32 allowed_count;
+	__u32 new_flow_rate; /* per second and source; 0: no limit */
+	__u32 new_flow_burst;
+	__u32 zero[5];
 	struct block_member member[OXP_MEMBERS_MAX];
-	__u16 slot[]; /* index into member[], or OXP_NO_MEMBER */
+	__u16 slot[]; /* `slots` of them, then `before` at before_offset() */
 };
+
+/* Where before[] begins, in elements of slot[]: a cache line of its own. The
+ * same for every service of the node. */
+#define BEFORE_OFFSET(slots_max) (((slots_max) + 31) & ~(__u64)31)
 
 /* Bytes of one element of `tables`: whole cache lines. */
 #define BLOCK_SIZE(slots_max)                                                  \
-	((sizeof(struct service_block) + sizeof(__u16) * (slots_max) + 63) &   \
-	 ~(__u64)63)
+	(sizeof(struct service_block) +                                        \
+	 2 * sizeof(__u16) * BEFORE_OFFSET(slots_max))
 
-struct service_counters {
-	__u64 packets;
-	__u64 bytes; /* of clients' IP packets */
-	__u64 flows; /* TCP segments with SYN and without ACK */
-	__u64 zero;
+/* Bytes of one element of `ages`. The byte of an open slot is set to 0 by
+ * each packet that goes to another member than the slot's own, and counted up
+ * by oxp_tick(), eight times in an idle timeout. */
+#define AGES_SIZE(slots_max) (((slots_max) + 63) & ~(__u64)63)
+
+/*
+ * Flows in open slots that are not where before[] says. A set is a cache
+ * line; an entry is one word, so that CPUs read and write it whole:
+ *   bits 63-24  tag: those bits of flow_tag()
+ *        23-10  time of the last refresh, in units of 2^30 ns of the coarse
+ *               monotonic clock
+ *         9     confirmed: the client has answered the member's SYN-ACK
+ *         8-0   index of the member
+ * 0 is free. The set is chosen by the tag's low bits below bit 24.
+ */
+#define OXP_FLOW_WAYS 8
+#define FLOW_TAG_MASK (~0xffffffULL)
+#define FLOW_TIME_SHIFT 10
+#define FLOW_TIME_MASK 0x3fff
+#define FLOW_CONFIRMED 0x200
+#define FLOW_MEMBER 0x1ff
+struct flow_set {
+	__u64 entry[OXP_FLOW_WAYS];
 };
 
-struct member_counters {
+struct fragment_key {
+	__be32 source[4];
+	__be32 destination[4];
+	__be32 id;
+	__u8 protocol;
+	__u8 zero[3];
+};
+
+struct fragment_owner {
+	__u32 service; /* index */
+	__u16 member;  /* index within the service */
+	__u16 zero;
+};
+
+/* `set` is the block that the networks belong to: 2 * index + parity. */
+struct allowed_v4 {
+	__u32 length; /* 32 and the length of the prefix */
+	__be32 set;
+	__be32 address;
+};
+
+struct allowed_v6 {
+	__u32 length;
+	__be32 set;
+	__be32 address[4];
+};
+
+struct source_key {
+	__be32 source[4]; /* IPv6: the first 64 bits */
+	__u32 service;
+};
+
+struct source_budget {
+	__u32 flows; /* that may be opened, times 1024 */
+	__u32 time;  /* of the last refill, ms of the coarse clock */
+};
+
+struct quic_key {
+	__u32 service; /* index */
+	__be32 server_id;
+};
+
+struct icmp_budget {
+	__u32 packets;
+	__u32 time; /* units of 2^30 ns of the coarse clock */
+};
+
+struct counters {
 	__u64 packets;
-	__u64 bytes;
+	__u64 bytes; /* of clients' IP packets */
+	__u64 flows; /* TCP SYN without ACK, SCTP INIT, QUIC Initial */
+	__u64 zero;
 };
 
 /*
  * Which slot a flow takes. Every node must come to the same answer, so the
- * seed is a constant. Two multiplications spread the 5-tuple over the upper
- * half of the product (xor-shift and multiply as in MurmurHash3's finalizer);
- * the hash is then scaled to the number of slots, which costs less than a
- * division. Addresses and ports are taken as they lie in the packet, read as
- * little-endian words.
+ * seed is a constant. Multiplications spread the 5-tuple over the product
+ * (xor-shift and multiply as in MurmurHash3's finalizer); the upper half is
+ * scaled to the number of slots, which costs less than a division, and the
+ * lower half is the entropy for outer headers and uplinks. Addresses and
+ * ports are taken as they lie in the packet, read as little-endian words.
+ * `ports` is source << 16 | destination.
  */
 #define FLOW_SEED 0x8e38cb5d3a1f6c27ULL
 
-static inline __u32 flow_hash(__be32 source, __be32 destination,
-			      __be16 source_port, __be16 destination_port,
-			      __u8 protocol)
+static inline __u64 flow_hash_end(__u64 hash, __u32 ports, __u8 protocol)
 {
-	__u64 hash = FLOW_SEED ^ ((__u64)source << 32 | destination);
-
 	hash *= 0xff51afd7ed558ccdULL;
 	hash ^= hash >> 32;
-	hash ^= (__u64)protocol << 32 | (__u32)source_port << 16 |
-		destination_port;
+	hash ^= (__u64)protocol << 32 | ports;
 	hash *= 0xc4ceb9fe1a85ec53ULL;
 	hash ^= hash >> 29;
 	hash *= 0xff51afd7ed558ccdULL;
-	return hash >> 32;
+	return hash;
 }
 
-static inline __u32 flow_slot(__u32 hash, __u32 slots)
+static inline __u64 flow_hash_v4(__be32 source, __be32 destination, __u32 ports,
+				 __u8 protocol)
 {
-	return (__u64)hash * slots >> 32;
+	return flow_hash_end(FLOW_SEED ^ ((__u64)source << 32 | destination),
+			     ports, protocol);
+}
+
+static inline __u64 flow_hash_v6(const __be32 *source,
+				 const __be32 *destination, __u32 ports,
+				 __u8 protocol)
+{
+	__u64 hash = FLOW_SEED ^ ((__u64)source[0] << 32 | source[1]);
+
+	hash *= 0xff51afd7ed558ccdULL;
+	hash ^= hash >> 32;
+	hash ^= (__u64)source[2] << 32 | source[3];
+	hash *= 0xc4ceb9fe1a85ec53ULL;
+	hash ^= hash >> 29;
+	hash ^= (__u64)destination[0] << 32 | destination[1];
+	hash *= 0xff51afd7ed558ccdULL;
+	hash ^= hash >> 32;
+	hash ^= (__u64)destination[2] << 32 | destination[3];
+	return flow_hash_end(hash, ports, protocol);
+}
+
+static inline __u32 flow_slot(__u64 hash, __u32 slots)
+{
+	return (hash >> 32) * slots >> 32;
+}
+
+static inline __u32 flow_entropy(__u64 hash)
+{
+	return hash;
+}
+
+/* The flow's name in `flows`: `hash` as above is the same for flows that a
+ * stranger made to collide, so the node's seed is mixed in before. */
+static inline __u64 flow_tag(__u64 seeded)
+{
+	seeded ^= seeded >> 32;
+	seeded *= 0xc4ceb9fe1a85ec53ULL;
+	return seeded ^ seeded >> 29;
 }
 
 #endif

@@ -26,28 +26,48 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 1
+#define OXP_API_VERSION 2
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_DEFAULT 13313 /* prime */
 #define OXP_SLOTS_LIMIT 1048573 /* greatest table that can be asked for */
 #define OXP_MEMBERS_MAX 256     /* per service */
 
-/* What happened to a packet. Only those from OXP_DROP_FRAGMENT on are counted
- * here: forwarded packets are counted by service and member, and a packet
- * that is not ours must cost nothing. */
+#define OXP_UPLINKS_MAX 8
+#define OXP_WEIGHT_MAX 256
+
+/*
+ * What happened to a packet. All but the first two are counted here:
+ * forwarded packets are counted by service and member, and a packet that is
+ * not ours must cost nothing. doc/source/contributor/forwarding.rst says when
+ * a packet meets which.
+ */
 enum oxp_outcome {
-	OXP_PASS = 0,          /* not ours, left untouched */
-	OXP_FORWARDED = 1,     /* encapsulated and sent to the gateway */
-	OXP_DROP_FRAGMENT = 2, /* fragment to a VIP */
-	OXP_DROP_MALFORMED =
-		3, /* to a VIP, headers cut short or inconsistent */
-	OXP_DROP_NO_MEMBER = 4,   /* nobody is up with a weight */
-	OXP_DROP_NO_NEXT_HOP = 5, /* gateway or outer source not known yet */
-	OXP_DROP_TOO_BIG = 6,     /* with the outer header beyond the MTU */
-	OXP_DROP_NO_ROOM = 7,     /* no headroom for the outer header */
-	OXP_DROP_INTERNAL = 8,    /* state that the library never writes */
-	OXP_OUTCOMES = 9
+	OXP_PASS = 0,      /* not ours, left untouched */
+	OXP_FORWARDED = 1, /* encapsulated and sent to the next hop */
+	/* answered by the node */
+	OXP_ECHO_REPLY = 2,   /* echo request to a VIP */
+	OXP_SENT_TOO_BIG = 3, /* dropped, and the client told the MTU */
+	/* remarks on packets that were forwarded or passed all the same */
+	OXP_FRAGMENT_GUESSED = 4, /* first fragment not seen: by addresses */
+	OXP_MEMORY_FULL = 5,      /* new flow not remembered: stays with the
+				   * member from before the change */
+	OXP_PASSED_TOO_BIG = 6,   /* fragmentation is left to the stack */
+	/* dropped */
+	OXP_DROP_MALFORMED = 7,    /* to a VIP, cut short or inconsistent */
+	OXP_DROP_MARTIAN = 8,      /* to a VIP from no possible source */
+	OXP_DROP_TUNNEL = 9,       /* to a VIP, encapsulated by somebody else */
+	OXP_DROP_FRAGMENT = 10,    /* later fragment and no service for it */
+	OXP_DROP_ICMP = 11,        /* error that quotes no flow of a service */
+	OXP_DROP_NOT_ALLOWED = 12, /* source outside of allowed_cidrs */
+	OXP_DROP_RATE = 13,        /* source opens flows too fast */
+	OXP_DROP_NO_MEMBER = 14,   /* nobody is up with a weight */
+	OXP_DROP_NO_NEXT_HOP =
+		15,             /* uplink, neighbour or outer source missing */
+	OXP_DROP_TOO_BIG = 16,  /* beyond the path's MTU, nobody was told */
+	OXP_DROP_NO_ROOM = 17,  /* no headroom for the outer header */
+	OXP_DROP_INTERNAL = 18, /* state that the library never writes */
+	OXP_OUTCOMES = 19
 };
 
 struct oxp_node; /* an opened datapath */
@@ -59,7 +79,7 @@ struct oxp_address {
 struct oxp_key {
 	struct oxp_address vip;
 	uint16_t port;
-	uint8_t protocol; /* 6 TCP, 17 UDP */
+	uint8_t protocol; /* 6 TCP, 17 UDP, 132 SCTP */
 	uint8_t zero;
 };
 
@@ -70,6 +90,8 @@ struct oxp_options {
 	uint32_t services_max; /* default 1024 */
 	uint32_t members_max;  /* of all services; default 16 * services_max */
 	uint32_t slots_max;    /* default OXP_SLOTS_DEFAULT */
+	uint32_t flows_max;    /* flows remembered while slots change owners;
+				* a power of two, default 1048576, 8 bytes each */
 	uint8_t create;        /* load and pin if nothing is there */
 };
 
@@ -78,6 +100,7 @@ struct oxp_info {
 	uint32_t services_max;
 	uint32_t members_max;
 	uint32_t slots_max;
+	uint32_t flows_max;
 	uint32_t services;  /* in use */
 	uint32_t members;   /* in use */
 	uint64_t map_bytes; /* size of the pinned tables */
@@ -101,29 +124,110 @@ int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error);
 /* -ENOENT if it was not attached. */
 int oxp_detach(struct oxp_node *node, uint32_t ifindex, char *error);
 
-/* Where encapsulated packets go. A gateway_mac of zeroes means that the next
- * hop is not known: packets to VIPs are dropped and counted. `mtu` is the
- * greatest IP packet that the uplink carries. */
-int oxp_set_uplink(struct oxp_node *node, const uint8_t *own_mac,
-		   const uint8_t *gateway_mac,
-		   const struct oxp_address *outer_source, uint32_t mtu,
-		   char *error);
+/* One way out of the node. Either gateway may be all zeroes: the next hop of
+ * that family is not known, and the uplink carries none of its packets. */
+struct oxp_uplink {
+	uint32_t ifindex; /* of the device below VLANs: what XDP runs on */
+	uint16_t mtu;     /* greatest IP packet, bytes */
+	uint8_t own_mac[6];
+	uint8_t gateway_mac_v4[6]; /* next hop of IPv4 outer packets */
+	uint8_t gateway_mac_v6[6]; /* next hop of IPv6 outer packets */
+	uint8_t vlans;             /* 0 to 2 tags, outermost first */
+	uint8_t zero;
+	uint16_t vlan[2]; /* priority, DEI and id, host order */
+};
+
+/* Replaces all uplinks at once; a packet sees the old ones or the new ones.
+ * A flow keeps its uplink while the usable uplinks stay the same. */
+int oxp_set_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
+		    uint32_t count, char *error);
+
+enum oxp_node_flag {
+	OXP_NODE_ECHO = 1, /* answer echo requests to VIPs */
+	OXP_NODE_CLAMP_MSS =
+		2, /* of clients' SYNs to what members' paths carry */
+	OXP_NODE_PASS_TOO_BIG = 4, /* IPv4 without DF beyond the MTU goes to the
+				    * stack in place of being dropped */
+	OXP_NODE_FIB = 8 /* ask the kernel's routes for each packet: slow, for
+			  * nodes where uplinks cannot say it */
+};
+
+struct oxp_node_settings {
+	/* Outer source addresses; zeroes: none, members of that family get
+	 * nothing. Of the low `entropy` bits the flow's hash takes the place,
+	 * so that receivers spread flows over their queues. */
+	struct oxp_address source_v4;
+	struct oxp_address source_v6;
+	uint8_t entropy_v4; /* 0 to 16 bits */
+	uint8_t entropy_v6; /* 0 to 32 bits */
+	uint16_t zero;
+	uint32_t flags;     /* enum oxp_node_flag */
+	uint32_t icmp_rate; /* packets per second and CPU that the node
+			     * answers itself; 0: none */
+};
+
+int oxp_set_node(struct oxp_node *node,
+		 const struct oxp_node_settings *settings, char *error);
+
+enum oxp_encapsulation {
+	OXP_IPIP = 0, /* RFC 2003, 2473, 4213: any family in any */
+	OXP_GUE =
+		1, /* variant 1 of draft-ietf-intarea-gue: UDP and the packet */
+	OXP_GRE = 2,  /* RFC 2784, no key, no checksum */
+	OXP_DSCP = 3, /* no outer header: destination and DSCP are rewritten;
+		       * members must be of the VIP's family */
+	OXP_SRV6 = 4  /* H.Encaps.Red of RFC 8986 with one SID: IPv6 members */
+};
+#define OXP_GUE_PORT 6080
+
+enum oxp_service_flag {
+	OXP_SERVICE_SOURCE = 1, /* a client's flows all go to one member */
+	OXP_SERVICE_QUIC = 2 /* UDP: by QUIC connection ID where it is ours */
+};
+
+struct oxp_network {
+	struct oxp_address address;
+	uint8_t length; /* prefix, of 128 or for IPv4 of 32 bits */
+};
+
+struct oxp_service_settings {
+	uint32_t slots; /* prime, at most slots_max; 0: OXP_SLOTS_DEFAULT */
+	uint32_t flags; /* enum oxp_service_flag */
+	uint8_t encapsulation;    /* enum oxp_encapsulation */
+	uint8_t dscp;             /* of OXP_DSCP: 1 to 63 */
+	uint16_t sid_function;    /* of OXP_SRV6: takes the place of the last 16
+				   * bits of the member's address; 0: none */
+	uint8_t source_length_v4; /* of OXP_SERVICE_SOURCE: what counts as one
+				   */
+	uint8_t source_length_v6; /* client; 0: 32 and 128 */
+	uint16_t idle_timeout;    /* seconds without a packet after which a flow
+				   * may move to another member; 0: 350 */
+	uint32_t new_flow_rate;   /* flows per second that one source may open
+				   * at the VIP's service; 0: no limit */
+	uint32_t new_flow_burst;  /* 0: as new_flow_rate */
+	const struct oxp_network *allowed; /* sources; NULL: everybody */
+	uint32_t allowed_count;
+};
 
 struct oxp_member {
 	struct oxp_address address; /* unique within a service */
 	uint64_t
 		check; /* id of the health check; 0: not monitored, always up */
-	uint16_t weight; /* 0 takes no traffic */
+	uint16_t weight; /* 0 to OXP_WEIGHT_MAX; 0: no new flows, others stay */
+	uint16_t mtu;    /* of the path, outer packet; 0: the uplink's */
 	uint8_t admin_up;
+	uint8_t backup; /* takes flows while no other member can */
 };
 
-/* Makes the service exist with exactly these members. `slots` is prime and at
- * most slots_max; 0 means OXP_SLOTS_DEFAULT. What is known about the health
- * of members that stay is kept. *changed tells whether anything was written;
- * may be NULL. */
+/* Makes the service exist with exactly these settings and members: packets
+ * see all of the old service or all of the new one. What is known about the
+ * health of members that stay is kept, and flows keep members that can take
+ * them. settings == NULL: all zeroes. *changed tells whether anything was
+ * written; may be NULL. */
 int oxp_service_set(struct oxp_node *node, const struct oxp_key *key,
-		    uint32_t slots, const struct oxp_member *members,
-		    uint32_t count, uint8_t *changed, char *error);
+		    const struct oxp_service_settings *settings,
+		    const struct oxp_member *members, uint32_t count,
+		    uint8_t *changed, char *error);
 /* Returns how many of the keys existed and are gone now. */
 int oxp_service_delete(struct oxp_node *node, const struct oxp_key *keys,
 		       uint32_t count, char *error);
@@ -133,7 +237,7 @@ int oxp_service_delete(struct oxp_node *node, const struct oxp_key *keys,
 struct oxp_counters {
 	uint64_t packets;
 	uint64_t bytes;
-	uint64_t flows; /* of services: TCP SYNs; of members: 0 */
+	uint64_t flows; /* TCP SYNs, SCTP INITs, QUIC Initials; 0 for UDP */
 };
 
 struct oxp_service {
@@ -141,8 +245,10 @@ struct oxp_service {
 	uint32_t index;
 	uint32_t slots;
 	uint32_t members;
-	uint32_t enabled;    /* members that take traffic */
+	uint32_t enabled;    /* members that take new flows */
+	uint32_t open_slots; /* changing owners: flows there are remembered */
 	uint64_t generation; /* grows with each switch */
+	struct oxp_service_settings settings; /* with allowed == NULL */
 	struct oxp_counters counters;
 };
 
@@ -150,9 +256,14 @@ struct oxp_member_state {
 	struct oxp_address address;
 	uint64_t check;
 	uint16_t weight;
+	uint16_t mtu;
 	uint8_t admin_up;
-	uint8_t healthy; /* takes traffic, if also admin_up and weight > 0 */
-	uint8_t known;   /* the health check has told its result */
+	uint8_t backup;
+	uint8_t healthy;         /* as told, or as assumed */
+	uint8_t known;           /* the health check has told its result */
+	uint8_t takes_flows;     /* new ones: it has slots */
+	uint16_t index;          /* within the service while it stays */
+	uint32_t quic_server_id; /* see oxp_quic_server_id() */
 	struct oxp_counters counters;
 };
 
@@ -166,12 +277,19 @@ int oxp_service(struct oxp_node *node, const struct oxp_key *key,
 int oxp_service_members(struct oxp_node *node, const struct oxp_key *key,
 			struct oxp_member_state *out, uint32_t capacity,
 			char *error);
-/* The lookup table: each slot's index into oxp_service_members(), or
- * OXP_NO_MEMBER in every slot. Returns the number of slots. */
+/* The networks of settings.allowed. Returns how many there are. */
+int oxp_service_allowed(struct oxp_node *node, const struct oxp_key *key,
+			struct oxp_network *out, uint32_t capacity,
+			char *error);
+/* The lookup table: each slot's position in oxp_service_members(), or
+ * OXP_NO_MEMBER in every slot. `before`, which may be NULL, gets where flows
+ * go that began before the last change; the same as `out` in slots that are
+ * not open. Returns the number of slots. */
 #define OXP_NO_MEMBER 65535
 int oxp_service_table(struct oxp_node *node, const struct oxp_key *key,
-		      uint16_t *out, uint32_t capacity, char *error);
-/* Which member a new packet of this flow goes to. -ENETUNREACH: none. */
+		      uint16_t *out, uint16_t *before, uint32_t capacity,
+		      char *error);
+/* Which member a new flow goes to. -ENETUNREACH: none. */
 int oxp_service_pick(struct oxp_node *node, const struct oxp_key *key,
 		     const struct oxp_address *client, uint16_t client_port,
 		     struct oxp_address *member, char *error);
@@ -186,6 +304,20 @@ struct oxp_result {
  * ignored. Returns the number of tables that switched. */
 int oxp_health_apply(struct oxp_node *node, const struct oxp_result *results,
 		     uint32_t count, char *error);
+
+/* Ages the slots that are open, and closes those where no packet has gone to
+ * another member than the slot's own for the service's idle timeout. To be
+ * called about once a second by one process of the node; called more often it
+ * does nothing, called late it only keeps slots open for longer. Returns the
+ * number of open slots. */
+int oxp_tick(struct oxp_node *node, char *error);
+
+/* The server ID of a member that QUIC servers put into their connection IDs
+ * (draft-ietf-quic-load-balancers, plaintext, 4 bytes, config rotation
+ * OXP_QUIC_CONFIG): the CRC-32C of the 16 bytes of its address, big endian. */
+#define OXP_QUIC_CONFIG 0
+#define OXP_QUIC_SERVER_ID_LENGTH 4
+uint32_t oxp_quic_server_id(const struct oxp_address *member);
 
 /* counts[i] is the number of packets with outcome i; `capacity` elements are
  * written at most. Returns OXP_OUTCOMES. */
