@@ -104,6 +104,8 @@ def problem(metadata):
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
+    if not isinstance(metadata, dict):
+        return f'{metadata!r} has no keys', 'use a JSON object'
     for key, given in metadata.items():
         if key not in KEYS:
             return f'key {key!r} is unknown', f'use {", ".join(sorted(KEYS))}'

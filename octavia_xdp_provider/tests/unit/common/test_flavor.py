@@ -65,6 +65,10 @@ class TestFlavor(base.TestCase):
             self.assertIn(f'key {key!r}', problem[0])
             self.assertTrue(problem[1])
 
+    def test_what_is_no_object(self):
+        for metadata in ([], ['quic'], 'quic', 5, None):
+            self.assertIn('no keys', flavor.problem(metadata)[0])
+
     def test_defaults(self):
         self.assertEqual(
             {'replicas': None, 'encapsulation': 'ipip', 'dscp': None,
