@@ -143,6 +143,12 @@ class TestFamilies(RulesTestCase):
                                      encapsulation=encapsulation),
                         (encapsulation, vip, member))
 
+    def test_families_are_told_apart(self):
+        """The same number is another address in each family."""
+        self.members(base.member('198.18.10.13'),
+                     base.member('::c612:a0d'))
+        self.accepted()
+
     def test_without_a_flavor_families_may_differ(self):
         self.assertEqual('accepted', self.outcome(VIP_V6, '198.18.10.13'))
 
