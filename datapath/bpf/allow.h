@@ -6,8 +6,7 @@
 
 #include "parse.h"
 
-static __always_inline bool is_allowed(const struct packet *packet,
-				       __u32 block)
+static __always_inline bool is_allowed(const struct packet *packet, __u32 block)
 {
 	if (packet->v6) {
 		struct allowed_v6 key = {

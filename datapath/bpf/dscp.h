@@ -63,8 +63,8 @@ static __always_inline void rewrite_v4(struct iphdr *ip, __be32 member,
 	ip->daddr = member;
 }
 
-static __always_inline void rewrite_v6(struct ipv6hdr *ip,
-				       const __be32 *member, __u8 dscp)
+static __always_inline void rewrite_v6(struct ipv6hdr *ip, const __be32 *member,
+				       __u8 dscp)
 {
 	__be16 *first = (__be16 *)ip;
 	__be32 *address = (__be32 *)&ip->daddr;

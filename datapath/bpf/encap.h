@@ -97,8 +97,7 @@ static __always_inline void push_v6(void *outer, __u64 head, __u32 way,
 	word[0] = bpf_htonl(6U << 28 | (__u32)head_tos(head) << 20 |
 			    (entropy & 0xfffff));
 	word[1] = bpf_htons(head_length(head) + shim_length(way)) |
-		  (__u32)outer_protocol(way, v6) << 16 |
-		  (__u32)OUTER_TTL << 24;
+		  (__u32)outer_protocol(way, v6) << 16 | (__u32)OUTER_TTL << 24;
 	word[2] = node->source_v6[0];
 	word[3] = node->source_v6[1];
 	word[4] = node->source_v6[2];

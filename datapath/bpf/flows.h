@@ -46,13 +46,34 @@ static __always_inline __u64 new_entry(const struct memory *memory,
 	       (member & FLOW_MEMBER);
 }
 
+/* A place that was checked already, as in member_of(). */
+static __always_inline __u64 *entry_at(struct flow_set *set, __u64 place)
+{
+	_Static_assert(OXP_FLOW_WAYS == 8, "mask of places");
+	asm volatile("%0 &= 7" : "+r"(place));
+	return &set->entry[place];
+}
+
 static __always_inline bool exchange(const struct memory *memory, __u32 place,
 				     __u64 was, __u64 is)
 {
 	if (place >= OXP_FLOW_WAYS)
 		return false;
-	return __sync_val_compare_and_swap(&memory->set->entry[place], was,
+	return __sync_val_compare_and_swap(entry_at(memory->set, place), was,
 					   is) == was;
+}
+
+/* The place of the flow's entry in its set, OXP_FLOW_WAYS if it has none. */
+__noinline __u32 find_place(__u32 number, __u64 name)
+{
+	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
+
+	if (set)
+		for (__u32 way = 0; way < OXP_FLOW_WAYS; way++)
+			if ((READ_ONCE(set->entry[way]) ^ name) <=
+			    ~FLOW_TAG_MASK)
+				return way;
+	return OXP_FLOW_WAYS;
 }
 
 /* Returns whether the flow has a set, which is always. */
@@ -68,15 +89,14 @@ static __always_inline bool recall(struct memory *memory, __u64 name,
 	memory->now = bpf_ktime_get_coarse_ns() >> TIME_UNIT_SHIFT;
 	memory->timeout = in_units(block->idle_timeout);
 	memory->seen = 0;
-	memory->place = OXP_FLOW_WAYS;
-	for (__u32 way = 0; way < OXP_FLOW_WAYS; way++) {
-		__u64 entry = READ_ONCE(memory->set->entry[way]);
-
-		if ((entry ^ name) > ~FLOW_TAG_MASK)
-			continue;
-		memory->seen = entry;
-		memory->place = way;
-		break;
+	memory->place = find_place(number, name);
+	if (memory->place < OXP_FLOW_WAYS) {
+		memory->seen = READ_ONCE(*entry_at(memory->set, memory->place));
+		/* it was another's meanwhile */
+		if ((memory->seen ^ name) > ~FLOW_TAG_MASK) {
+			memory->seen = 0;
+			memory->place = OXP_FLOW_WAYS;
+		}
 	}
 	return true;
 }
@@ -93,31 +113,64 @@ static __always_inline __u32 longest_timeout(const struct memory *memory)
 	return longest > memory->timeout ? longest : memory->timeout;
 }
 
+/* 1 if left < right. Without branches, whose combinations the verifier would
+ * all follow. */
+static __always_inline __u64 is_less(__u64 left, __u64 right)
+{
+	return (left - right) >> 63;
+}
+
+#define WORTH_FREE (FLOW_TIME_MASK + 1)
+
+/* How well an entry's place would do for another flow; 0: it may not be
+ * taken. */
+static __always_inline __u64 worth_of(__u64 entry, __u32 now, __u32 timeout)
+{
+	__u64 age = (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
+	__u64 free = ((entry - 1) & ~entry) >> 63; /* entry is 0 */
+	__u64 loose =
+		is_less(UNCONFIRMED_AGE, age) & ~(entry / FLOW_CONFIRMED) & 1;
+
+	free |= is_less(timeout, age);
+	return free * WORTH_FREE + loose * age;
+}
+
+/* The place that does best for another flow. */
+__noinline __u32 best_place(__u32 number, __u32 now, __u32 timeout)
+{
+	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
+	__u64 best = 0;
+
+	if (!set)
+		return 0;
+	for (__u32 way = 0; way < OXP_FLOW_WAYS; way++) {
+		__u64 worth =
+			worth_of(READ_ONCE(set->entry[way]), now, timeout);
+
+		worth = worth * OXP_FLOW_WAYS + way;
+		if (worth > best)
+			best = worth;
+	}
+	return best % OXP_FLOW_WAYS;
+}
+
 /* Remembers the flow in its own place, a free one, or one that may be taken.
  * Returns whether it could. */
 static __always_inline bool remember(const struct memory *memory, __u32 member)
 {
-	__u32 timeout, best = 0, place = OXP_FLOW_WAYS;
-	__u64 was = 0;
+	__u32 timeout, place;
+	__u64 was;
 
 	if (memory->place < OXP_FLOW_WAYS)
 		return exchange(memory, memory->place, memory->seen,
 				new_entry(memory, member));
 	timeout = longest_timeout(memory);
-	for (__u32 way = 0; way < OXP_FLOW_WAYS; way++) {
-		__u64 entry = READ_ONCE(memory->set->entry[way]);
-		__u32 worth = 0, age = age_of(memory, entry);
-
-		if (!entry || age > timeout)
-			worth = FLOW_TIME_MASK + 1;
-		else if (!(entry & FLOW_CONFIRMED) && age > UNCONFIRMED_AGE)
-			worth = age;
-		if (worth > best) {
-			best = worth;
-			place = way;
-			was = entry;
-		}
-	}
+	place = best_place(memory->name & flow_sets_mask, memory->now, timeout);
+	if (place >= OXP_FLOW_WAYS)
+		return false;
+	was = READ_ONCE(*entry_at(memory->set, place));
+	if (!worth_of(was, memory->now, timeout))
+		return false;
 	return exchange(memory, place, was, new_entry(memory, member));
 }
 
@@ -227,8 +280,7 @@ __noinline __u32 open_slot(const struct packet *packet, __u32 number,
 	if (!block)
 		return SLOT_NOBODY;
 	owners.now = READ_ONCE(block->slot[slot]) & SLOT_MEMBER;
-	owners.before = READ_ONCE(
-		block->slot[BEFORE_OFFSET(slots_max) + slot]);
+	owners.before = READ_ONCE(block->slot[BEFORE_OFFSET(slots_max) + slot]);
 	owners.before_flags = flags_of(block, owners.before);
 	taken = owner_of(packet, name, block, &owners);
 	if (taken == owners.now)

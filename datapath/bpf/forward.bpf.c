@@ -106,10 +106,11 @@ static __always_inline int select_special(struct xdp_md *ctx,
 					  struct parcel *parcel,
 					  const struct ports *ports)
 {
-	struct target target = {.block = parcel->block};
+	struct target target = {};
 	struct packet packet = {};
 	int outcome;
 
+	target.block = parcel->block;
 	fill(&packet, header, parcel, ports);
 	outcome = select_member(ctx, &packet, &target);
 	parcel->member = target.member;
@@ -154,12 +155,20 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 		parcel->entropy = flow_entropy(hash);
 		parcel->member = READ_ONCE(block->slot[slot]);
 		if (unlikely(parcel->member & SLOT_OPEN))
-			parcel->member = select_open(header, parcel, ports,
-						     slot);
+			parcel->member =
+				select_open(header, parcel, ports, slot);
 	}
 	if (unlikely(parcel->member >= OXP_MEMBERS_MAX))
 		return drop(OXP_DROP_NO_MEMBER);
-	return send(ctx, parcel, member_of(block, parcel->member), false);
+	return send(ctx, parcel, member_of(block, parcel->member));
+}
+
+static __always_inline int take_long_way(struct xdp_md *ctx, __u32 l3, bool v6)
+{
+	struct parcel parcel = {};
+	int action = forward_unusual(ctx, l3, v6, &parcel);
+
+	return action == GO_ON ? deliver(ctx, &parcel) : action;
 }
 
 /* No service has the packet: not ours, but for what looks like a tunnel. */
@@ -185,18 +194,18 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 	if (unlikely((parcel.head & HEAD_PLAIN_MASK) != HEAD_PLAIN)) {
 		if (ip->version != 4)
 			return XDP_PASS;
-		return forward_unusual_v4(ctx, l3);
+		return take_long_way(ctx, l3, false);
 	}
 	length = plain_l4(parcel.protocol);
 	if (unlikely(!length ||
 		     head_length(parcel.head) < sizeof(*ip) + length ||
 		     head_length(parcel.head) > bytes_from(ctx, ip) ||
 		     !read_ports(ip + 1, end, parcel.protocol, &ports)))
-		return forward_unusual_v4(ctx, l3);
+		return take_long_way(ctx, l3, false);
 	number = find_v4(ip->daddr, ports.destination, parcel.protocol);
 	if (number == NOT_FOUND) {
 		if (unlikely(is_gue(parcel.protocol, &ports)))
-			return forward_unusual_v4(ctx, l3);
+			return take_long_way(ctx, l3, false);
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v4(ip->saddr, ip->daddr)))
@@ -223,11 +232,11 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 	if (unlikely(!length || bpf_ntohs(ip->payload_len) < length ||
 		     bpf_ntohs(ip->payload_len) > bytes_from(ctx, ip + 1) ||
 		     !read_ports(ip + 1, end, parcel.protocol, &ports)))
-		return forward_unusual_v6(ctx, l3);
+		return take_long_way(ctx, l3, true);
 	number = find_v6(destination, ports.destination, parcel.protocol);
 	if (number == NOT_FOUND) {
 		if (unlikely(is_gue(parcel.protocol, &ports)))
-			return forward_unusual_v6(ctx, l3);
+			return take_long_way(ctx, l3, true);
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v6(source, destination)))

@@ -59,20 +59,9 @@ static __always_inline __be16 port_of_fragments(const struct vip_entry *vip,
 	}
 }
 
-static __always_inline int admit_fragment(const struct packet *packet,
-					  __u32 number)
-{
-	const struct service_block *block = find_block(number);
-
-	if (!block)
-		return OXP_DROP_INTERNAL;
-	return admit(packet, block, number);
-}
-
-/* Where the first fragment went, if that is known and still holds: returns
- * OXP_PASS if not. */
-static __always_inline int follow_first(struct packet *packet,
-					struct target *target)
+/* Where the first fragment went: returns whether that is known and still
+ * holds. */
+__noinline int follow_first(const struct packet *packet, struct target *target)
 {
 	const struct fragment_owner *owner;
 	const struct service_block *block;
@@ -80,51 +69,60 @@ static __always_inline int follow_first(struct packet *packet,
 	struct flow flow;
 	__s64 number;
 
+	if (!packet || !target)
+		return false;
 	fragment_key_of(packet, &key);
 	owner = bpf_map_lookup_elem(&fragments, &key);
 	if (!owner)
-		return OXP_PASS;
+		return false;
 	number = find_service(packet, owner->port, owner->protocol);
 	if (number == NOT_FOUND || number >> 1 != owner->service)
-		return OXP_PASS;
+		return false;
 	target->block = number;
 	target->member = owner->member;
 	block = find_block(target->block);
 	if (!block || !(flags_of(block, target->member) & MEMBER_KEEPS_FLOWS))
-		return OXP_PASS;
+		return false;
 	flow_of(packet, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
-	return admit(packet, block, target->block);
+	return true;
 }
 
-/* A later fragment to the VIP with the index `vip`. */
-__noinline int select_fragment(struct packet *packet, struct target *target,
-			       __u32 vip)
+/* The service that takes a VIP's fragments of this protocol. */
+__noinline __s64 fallback_service(const struct packet *packet, __u32 vip)
 {
 	const struct vip_entry *entry;
 	__be16 port;
+
+	if (!packet)
+		return NOT_FOUND;
+	entry = bpf_map_lookup_elem(&vips, &vip);
+	if (!entry)
+		return NOT_FOUND;
+	port = port_of_fragments(entry, packet->protocol);
+	return port ? find_service(packet, port, packet->protocol) : NOT_FOUND;
+}
+
+/* A later fragment to the VIP with the index `vip`. */
+static __always_inline int select_fragment(const struct packet *packet,
+					   struct target *target, __u32 vip)
+{
 	__s64 number;
 	int outcome;
 
-	if (!packet || !target)
-		return OXP_DROP_INTERNAL;
-	outcome = follow_first(packet, target);
-	if (outcome != OXP_PASS)
-		return outcome;
-	entry = bpf_map_lookup_elem(&vips, &vip);
-	if (!entry)
-		return OXP_DROP_INTERNAL;
-	port = port_of_fragments(entry, packet->protocol);
-	number = port ? find_service(packet, port, packet->protocol)
-		      : NOT_FOUND;
+	if (follow_first(packet, target))
+		return admit(packet, target->block);
+	number = fallback_service(packet, vip);
 	if (number == NOT_FOUND)
 		return OXP_DROP_FRAGMENT;
 	target->block = number;
-	outcome = admit_fragment(packet, target->block);
+	outcome = admit(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;
-	count(OXP_FRAGMENT_GUESSED);
-	return select_slot(packet, target);
+	outcome = select_slot(packet, target);
+	if (outcome == OXP_FORWARDED)
+		count(OXP_FRAGMENT_GUESSED);
+	return outcome;
 }
 
 #endif

@@ -64,8 +64,7 @@ static __always_inline bool turn_round(struct xdp_md *ctx,
 	return true;
 }
 
-static __always_inline int answer_echo(struct xdp_md *ctx,
-				       const struct packet *packet)
+__noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 {
 	const struct node_config *node;
 	struct ethhdr *ethernet;
@@ -73,7 +72,7 @@ static __always_inline int answer_echo(struct xdp_md *ctx,
 	__u8 *icmp;
 
 	node = bpf_map_lookup_elem(&config, &zero);
-	if (!node)
+	if (!packet || !node)
 		return drop(OXP_DROP_INTERNAL);
 	if (!(node->flags & OXP_NODE_ECHO) || !may_answer(node))
 		return XDP_PASS;
@@ -114,8 +113,8 @@ static __always_inline int parse_quote_v4(struct xdp_md *ctx,
 static __always_inline int parse_quote_v6(struct xdp_md *ctx,
 					  struct packet *quote)
 {
-	const struct ipv6hdr *ip = in_packet(ctx, quote, quote->l3,
-					     sizeof(*ip));
+	const struct ipv6hdr *ip =
+		in_packet(ctx, quote, quote->l3, sizeof(*ip));
 
 	if (!ip || ip->version != 6)
 		return -1;
@@ -157,24 +156,20 @@ static __always_inline bool same_address(const __be32 *left,
 	       left[2] == right[2] && left[3] == right[3];
 }
 
-__noinline int select_quoted(struct xdp_md *ctx, const struct packet *packet,
-			     struct target *target)
+/* Turns the ICMP error `packet` into the flow that it is about, and finds its
+ * service. */
+__noinline __s64 follow_quote(struct xdp_md *ctx, struct packet *packet)
 {
-	struct packet quote;
-	__s64 number;
+	__be32 vip[4];
 
-	if (!packet || !target)
-		return OXP_DROP_INTERNAL;
-	quote = *packet;
-	quote.l3 = packet->l4 + 8;
-	if (flow_of_quote(ctx, &quote) ||
-	    !same_address(quote.destination, packet->destination))
-		return OXP_DROP_ICMP;
-	number = find_service(&quote, quote.destination_port, quote.protocol);
-	if (number == NOT_FOUND)
-		return OXP_DROP_ICMP;
-	target->block = number;
-	return select_slot(&quote, target);
+	if (!packet)
+		return NOT_FOUND;
+	__builtin_memcpy(vip, packet->destination, sizeof(vip));
+	packet->l3 = packet->l4 + 8;
+	if (flow_of_quote(ctx, packet) ||
+	    !same_address(packet->destination, vip))
+		return NOT_FOUND;
+	return find_service(packet, packet->destination_port, packet->protocol);
 }
 
 #endif

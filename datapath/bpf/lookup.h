@@ -40,8 +40,7 @@ __noinline __s64 search_further_v4(__u64 key, __u32 number)
 	return NOT_FOUND;
 }
 
-static __always_inline __s64 find_v4(__be32 address, __be16 port,
-				     __u8 protocol)
+static __always_inline __s64 find_v4(__be32 address, __be16 port, __u8 protocol)
 {
 	__u64 key = lookup_key_v4(address, port, protocol);
 	__u32 number = bucket_of_v4(key, node_seed) & lookup_mask;

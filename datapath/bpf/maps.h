@@ -42,7 +42,8 @@ const volatile bool feature_fib = true;
 /* Words that the library or another CPU writes meanwhile are read and written
  * exactly once. */
 #define READ_ONCE(word) (*(const volatile __typeof__(word) *)&(word))
-#define WRITE_ONCE(word, value) (*(volatile __typeof__(word) *)&(word) = (value))
+#define WRITE_ONCE(word, value)                                                \
+	(*(volatile __typeof__(word) *)&(word) = (value))
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "headers are read and built as little-endian words"
@@ -64,7 +65,7 @@ member_of(const struct service_block *block, __u64 index)
 		__uint(map_flags, BPF_F_MMAPABLE);                             \
 		__uint(max_entries, entries);                                  \
 		__type(key, __u32);                                            \
-		__type(value, element);                                           \
+		__type(value, element);                                        \
 	} name SEC(".maps")
 
 /* Elements whose size depends on slots_max. */
@@ -82,16 +83,16 @@ member_of(const struct service_block *block, __u64 index)
 		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                       \
 		__uint(max_entries, entries);                                  \
 		__type(key, __u32);                                            \
-		__type(value, element);                                           \
+		__type(value, element);                                        \
 	} name SEC(".maps")
 
-#define HASH_TABLE(name, kind, flags_of_map, entries, key_of, element)                \
+#define HASH_TABLE(name, kind, flags_of_map, entries, key_of, element)         \
 	struct {                                                               \
 		__uint(type, kind);                                            \
-		__uint(map_flags, flags_of_map);                                      \
+		__uint(map_flags, flags_of_map);                               \
 		__uint(max_entries, entries);                                  \
-		__type(key, key_of);                                        \
-		__type(value, element);                                           \
+		__type(key, key_of);                                           \
+		__type(value, element);                                        \
 	} name SEC(".maps")
 
 MMAPPED_ARRAY(config, 1, struct node_config);

@@ -60,8 +60,8 @@ __noinline int clamp_mss(struct xdp_md *ctx, __u32 l4, __u32 end, __u32 mss)
 		tcp->check = corrected(tcp->check, bpf_htons(was) << 8,
 				       bpf_htons(mss) << 8);
 	} else {
-		tcp->check = corrected(tcp->check, bpf_htons(was),
-				       bpf_htons(mss));
+		tcp->check =
+			corrected(tcp->check, bpf_htons(was), bpf_htons(mss));
 	}
 	value[2] = mss >> 8;
 	value[3] = mss;

@@ -128,26 +128,28 @@ static __always_inline bool tcp_opens(const struct tcphdr *tcp)
 	return (((const __u8 *)tcp)[13] & 0x17) == 0x02;
 }
 
-/* The packet's IPv4 header, whose 20 bytes and version were checked. */
-static __always_inline int parse_v4(struct xdp_md *ctx, const struct iphdr *ip,
-				    struct packet *packet)
+/* The IPv4 header at packet->l3. */
+static __always_inline int parse_v4(struct xdp_md *ctx, struct packet *packet)
 {
-	__u32 header = (*(const __u8 *)ip & 15) * 4;
-	__u32 length = bpf_ntohs(ip->tot_len);
-	__be16 fragment = ip->frag_off;
+	const struct iphdr *ip = at(ctx, packet->l3, sizeof(*ip));
+	__u32 header, length;
 
+	if (!ip)
+		return -1;
+	header = (*(const __u8 *)ip & 15) * 4;
+	length = bpf_ntohs(ip->tot_len);
 	if (header < sizeof(*ip) || length < header ||
 	    length > frame_length(ctx) - packet->l3)
 		return -1;
 	packet->protocol = ip->protocol;
+	packet->fragment_protocol = ip->protocol;
 	packet->l4 = packet->l3 + header;
 	packet->end = packet->l3 + length;
-	if (fragment & bpf_htons(IP_FRAGMENT_OFFSET))
-		packet->kind = KIND_LATER;
-	else if (fragment & bpf_htons(IP_MORE_FRAGMENTS))
-		packet->kind = KIND_FIRST;
 	packet->id = ip->id;
-	packet->fragment_protocol = ip->protocol;
+	if (ip->frag_off & bpf_htons(IP_FRAGMENT_OFFSET))
+		packet->kind = KIND_LATER;
+	else if (ip->frag_off & bpf_htons(IP_MORE_FRAGMENTS))
+		packet->kind = KIND_FIRST;
 	return 0;
 }
 
@@ -189,8 +191,7 @@ static __always_inline bool is_extension(__u8 protocol)
 
 /* From packet->l4 to what follows the last extension header, or the one that
  * says that this is a later fragment. */
-__noinline int walk_extensions(struct xdp_md *ctx,
-				      struct packet *packet)
+__noinline int walk_extensions(struct xdp_md *ctx, struct packet *packet)
 {
 	if (!packet)
 		return -1;
@@ -206,15 +207,16 @@ __noinline int walk_extensions(struct xdp_md *ctx,
 	return is_extension(packet->protocol) ? -1 : 0;
 }
 
-/* The packet's IPv6 header, whose 40 bytes and version were checked. */
-static __always_inline int parse_v6(struct xdp_md *ctx,
-				    const struct ipv6hdr *ip,
-				    struct packet *packet)
+/* The IPv6 header at packet->l3, and those behind it. */
+static __always_inline int parse_v6(struct xdp_md *ctx, struct packet *packet)
 {
-	__u32 length = bpf_ntohs(ip->payload_len);
+	const struct ipv6hdr *ip = at(ctx, packet->l3, sizeof(*ip));
+	__u32 length;
 
-	if (!length ||
-	    length + sizeof(*ip) > frame_length(ctx) - packet->l3)
+	if (!ip)
+		return -1;
+	length = bpf_ntohs(ip->payload_len);
+	if (!length || length + sizeof(*ip) > frame_length(ctx) - packet->l3)
 		return -1;
 	packet->protocol = ip->nexthdr;
 	packet->l4 = packet->l3 + sizeof(*ip);
@@ -222,8 +224,7 @@ static __always_inline int parse_v6(struct xdp_md *ctx,
 	return walk_extensions(ctx, packet);
 }
 
-static __always_inline int parse_sctp(struct xdp_md *ctx,
-				      struct packet *packet)
+static __always_inline int parse_sctp(struct xdp_md *ctx, struct packet *packet)
 {
 	const __u8 *chunk = in_packet(ctx, packet, packet->l4 + 12, 1);
 

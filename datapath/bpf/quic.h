@@ -30,9 +30,8 @@ static __always_inline bool quic_opens(struct xdp_md *ctx,
 }
 
 /* The member whose server ID the packet carries, or -1. */
-static __always_inline int quic_member(struct xdp_md *ctx,
-				       const struct packet *packet,
-				       __u32 service)
+static __always_inline int
+quic_member(struct xdp_md *ctx, const struct packet *packet, __u32 service)
 {
 	struct quic_key key = {.service = service};
 	__u32 offset = packet->l4 + 8;

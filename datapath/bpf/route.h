@@ -11,41 +11,50 @@
 #define AF_INET6 10
 #endif
 
-/* Fills the uplink for the outer packet from `source` to `destination` of
- * `length` bytes. Returns a BPF_FIB_LKUP_RET_* or a negative errno;
+/* Passed to a function of its own by reference, so without holes. */
+struct question {
+	__be32 source[4]; /* of the outer packet; IPv4 in the last word */
+	__be32 destination[4];
+	__u32 length;
+	__u16 v6;
+	__u16 tos;
+};
+
+/* Fills the uplink. Returns a BPF_FIB_LKUP_RET_* or a negative errno;
  * BPF_FIB_LKUP_RET_FRAG_NEEDED fills only the MTU. */
-static __always_inline int find_route(struct xdp_md *ctx, struct uplink *uplink,
-				      const __be32 *source,
-				      const __be32 *destination, __u32 length,
-				      __u8 tos, bool v6)
+__noinline int find_route(struct xdp_md *ctx, const struct question *question,
+			  struct uplink *uplink)
 {
-	struct bpf_fib_lookup fib = {
-		.family = v6 ? AF_INET6 : AF_INET,
-		.ifindex = ctx->ingress_ifindex,
-		.tot_len = length,
-	};
-	__u8 *link = uplink->link[v6];
+	struct bpf_fib_lookup fib = {};
+	__u8 *link;
 	int status;
 
-	if (v6) {
-		fib.flowinfo = bpf_htonl((__u32)tos << 20);
+	if (!question || !uplink)
+		return -1;
+	fib.ifindex = ctx->ingress_ifindex;
+	fib.tot_len = question->length;
+	if (question->v6) {
+		fib.family = AF_INET6;
+		fib.flowinfo = bpf_htonl((__u32)question->tos << 20);
 		for (int i = 0; i < 4; i++) {
-			fib.ipv6_src[i] = source[i];
-			fib.ipv6_dst[i] = destination[i];
+			fib.ipv6_src[i] = question->source[i];
+			fib.ipv6_dst[i] = question->destination[i];
 		}
 	} else {
-		fib.tos = tos & 0xfc;
-		fib.ipv4_src = source[3];
-		fib.ipv4_dst = destination[3];
+		fib.family = AF_INET;
+		fib.tos = question->tos & 0xfc;
+		fib.ipv4_src = question->source[3];
+		fib.ipv4_dst = question->destination[3];
 	}
 	status = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
 	uplink->ifindex = fib.ifindex;
 	uplink->mtu = fib.mtu_result;
 	uplink->link_length = ETH_HLEN;
+	link = uplink->link[question->v6 != 0];
 	__builtin_memcpy(link, fib.dmac, ETH_ALEN);
 	__builtin_memcpy(link + ETH_ALEN, fib.smac, ETH_ALEN);
 	*(__be16 *)(link + 12) =
-		v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
+		question->v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
 	return status;
 }
 

@@ -17,9 +17,12 @@
 #include "quic.h"
 #include "rate.h"
 
+/* Passed to functions of its own by reference, so without holes. */
 struct target {
-	__u32 block;  /* of the service: 2 * index + parity */
-	__u32 member; /* index within the service */
+	__u64 name;  /* of the flow, if its slot is open */
+	__u32 block; /* of the service: 2 * index + parity */
+	__u32 slot;
+	__u32 member; /* index within the service, or as in the table */
 	__u32 entropy;
 };
 
@@ -84,22 +87,22 @@ static __always_inline void cut_source(struct flow *flow, bool v6,
 		int length = block->source_length_v6;
 
 		for (int i = 0; i < 4; i++)
-			flow->source[i] = leading_bits(flow->source[i],
-						       length - 32 * i);
+			flow->source[i] =
+				leading_bits(flow->source[i], length - 32 * i);
 	} else {
-		flow->source[3] = leading_bits(flow->source[3],
-					       block->source_length_v4);
+		flow->source[3] =
+			leading_bits(flow->source[3], block->source_length_v4);
 	}
 	flow->ports = 0;
 	flow->protocol = 0;
 }
 
-/* By the table. */
-__noinline int select_slot(const struct packet *packet, struct target *target)
+/* By the table; what it says is still to be settled. */
+__noinline int find_slot(const struct packet *packet, struct target *target)
 {
 	const struct service_block *block;
 	struct flow flow;
-	__u32 slot, chosen;
+	__u32 slot;
 	__u64 hash;
 
 	if (!packet || !target)
@@ -114,14 +117,27 @@ __noinline int select_slot(const struct packet *packet, struct target *target)
 	slot = flow_slot(hash, block->slots);
 	if (slot >= slots_max)
 		return OXP_DROP_INTERNAL;
-	chosen = READ_ONCE(block->slot[slot]);
-	if (chosen & SLOT_OPEN)
-		chosen = open_slot(packet, target->block, slot,
-				   name_of(hash_with(packet, &flow, node_seed),
-					   target->block));
+	target->slot = slot;
+	target->member = READ_ONCE(block->slot[slot]);
 	target->entropy = flow_entropy(hash);
-	target->member = chosen;
-	return chosen < OXP_MEMBERS_MAX ? OXP_FORWARDED : OXP_DROP_NO_MEMBER;
+	if (target->member & SLOT_OPEN)
+		target->name = name_of(hash_with(packet, &flow, node_seed),
+				       target->block);
+	return OXP_FORWARDED;
+}
+
+static __always_inline int select_slot(const struct packet *packet,
+				       struct target *target)
+{
+	int outcome = find_slot(packet, target);
+
+	if (outcome != OXP_FORWARDED)
+		return outcome;
+	if (target->member & SLOT_OPEN)
+		target->member = open_slot(packet, target->block, target->slot,
+					   target->name);
+	return target->member < OXP_MEMBERS_MAX ? OXP_FORWARDED
+						: OXP_DROP_NO_MEMBER;
 }
 
 /* By QUIC connection ID: whether it is ours. */
@@ -148,10 +164,12 @@ __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 }
 
 /* Who may have service, and how much of it. */
-static __always_inline int admit(const struct packet *packet,
-				 const struct service_block *block,
-				 __u32 number)
+__noinline int admit(const struct packet *packet, __u32 number)
 {
+	const struct service_block *block = find_block(number);
+
+	if (!packet || !block)
+		return OXP_DROP_INTERNAL;
 	if (block->flags & BLOCK_ALLOWED && !is_allowed(packet, number))
 		return OXP_DROP_NOT_ALLOWED;
 	if (block->new_flow_rate && packet->kind != KIND_LATER &&
@@ -162,22 +180,18 @@ static __always_inline int admit(const struct packet *packet,
 }
 
 /* The whole way, but for martians. */
-__noinline int select_member(struct xdp_md *ctx, struct packet *packet,
-			     struct target *target)
+static __always_inline int
+select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 {
-	const struct service_block *block;
+	const struct service_block *block = find_block(target->block);
 	int outcome;
 
-	if (!packet || !target)
-		return OXP_DROP_INTERNAL;
-	block = find_block(target->block);
 	if (!block)
 		return OXP_DROP_INTERNAL;
-	outcome = admit(packet, block, target->block);
+	outcome = admit(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;
-	if (block->flags & OXP_SERVICE_QUIC &&
-	    select_quic(ctx, packet, target))
+	if (block->flags & OXP_SERVICE_QUIC && select_quic(ctx, packet, target))
 		return OXP_FORWARDED;
 	return select_slot(packet, target);
 }

@@ -19,8 +19,7 @@ static __always_inline __be32 outer_source_v4(const struct node_config *node,
 	       (bpf_htonl(entropy) & node->entropy_v4);
 }
 
-static __always_inline bool has_source(const struct node_config *node,
-				       bool v6)
+static __always_inline bool has_source(const struct node_config *node, bool v6)
 {
 	if (!v6)
 		return node->source_v4;
@@ -45,17 +44,15 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u32 length,
 	return (void *)start + length;
 }
 
-static __always_inline int encapsulate(struct xdp_md *ctx,
-				       const struct parcel *parcel,
-				       const struct node_config *node,
-				       const struct block_member *member,
-				       __u32 way, const __u8 *link,
-				       __u32 link_length)
+static __always_inline int
+encapsulate(struct xdp_md *ctx, const struct parcel *parcel,
+	    const struct node_config *node, const struct block_member *member,
+	    __u32 way, const __u8 *link, __u32 link_length)
 {
 	void *outer, *end;
 
-	if (bpf_xdp_adjust_head(ctx, (int)(parcel->l3 - link_length -
-					   outer_length(way))))
+	if (bpf_xdp_adjust_head(
+		    ctx, (int)(parcel->l3 - link_length - outer_length(way))))
 		return OXP_DROP_NO_ROOM;
 	outer = push_link(ctx, link_length, link);
 	if (!outer)
@@ -113,8 +110,7 @@ static __always_inline int leave(struct xdp_md *ctx,
 	}
 	count_in(&service_counters, parcel->block >> 1, bytes,
 		 parcel->opens_flow);
-	count_in(&member_counters, member->counter, bytes,
-		 parcel->opens_flow);
+	count_in(&member_counters, member->counter, bytes, parcel->opens_flow);
 	return action;
 }
 
@@ -130,21 +126,26 @@ static __always_inline int refuse(struct xdp_md *ctx,
 	return too_big(ctx, parcel->l3, limit, what);
 }
 
-/* By the uplink, which is a map's or the caller's own. */
-static __always_inline int send_by(struct xdp_md *ctx,
-				   const struct parcel *parcel,
-				   const struct node_config *node,
-				   const struct block_member *member,
-				   const struct uplink *uplink, bool outer_v6)
+static __always_inline __u32 path_mtu(const struct block_member *member,
+				      const struct uplink *uplink)
 {
-	__u32 way = member->way, mtu = uplink->mtu, header = outer_length(way);
+	return member->mtu && member->mtu < uplink->mtu ? member->mtu
+							: uplink->mtu;
+}
+
+/* By the uplink. The usual way has no part for DSCP. */
+static __always_inline int
+send_by(struct xdp_md *ctx, const struct parcel *parcel,
+	const struct node_config *node, const struct block_member *member,
+	const struct uplink *uplink, bool outer_v6, const bool usual)
+{
+	__u32 way = member->way, header = outer_length(way);
+	__u32 mtu = path_mtu(member, uplink);
 	__u32 link_length = uplink->link_length;
 	const __u8 *link = uplink->link[outer_v6];
 	__u32 ifindex = uplink->ifindex;
 	int outcome;
 
-	if (member->mtu && member->mtu < mtu)
-		mtu = member->mtu;
 	/* also what the frame carries behind the packet goes out again */
 	if (unlikely(frame_length(ctx) - parcel->l3 + header > mtu))
 		return refuse(ctx, parcel, mtu > header ? mtu - header : 0);
@@ -155,10 +156,8 @@ static __always_inline int send_by(struct xdp_md *ctx,
 			  mtu - header - (parcel->v6 ? 60 : 40));
 	if (link_length > LINK_MAX)
 		return drop(OXP_DROP_INTERNAL);
-	if (unlikely(way == WAY_DSCP)) {
-		struct parcel copy = *parcel;
-
-		if (rewrite(ctx, &copy))
+	if (!usual && way == WAY_DSCP) {
+		if (rewrite(ctx, parcel))
 			return drop(OXP_DROP_INTERNAL);
 		outcome = replace_link(ctx, parcel, link, link_length);
 	} else {
@@ -170,89 +169,128 @@ static __always_inline int send_by(struct xdp_md *ctx,
 	return leave(ctx, parcel, member, ifindex);
 }
 
-/* By the kernel's routes. */
-static __always_inline int send_by_route(struct xdp_md *ctx,
-					 const struct parcel *parcel,
-					 const struct node_config *node,
-					 const struct block_member *member,
-					 bool outer_v6)
+static __always_inline void ask_for(struct question *question,
+				    const struct parcel *parcel,
+				    const struct node_config *node,
+				    const struct block_member *member,
+				    bool outer_v6)
 {
-	__u32 header = outer_length(member->way);
-	__u32 length = frame_length(ctx) - parcel->l3 + header;
-	struct uplink uplink = {};
-	__be32 source[4];
-	int status;
-
-	for (int i = 0; i < 4; i++)
-		source[i] = node->source_v6[i];
+	for (int i = 0; i < 4; i++) {
+		question->source[i] = node->source_v6[i];
+		question->destination[i] = member->outer[i];
+	}
 	if (outer_v6)
-		source[3] = (source[3] & ~node->entropy_v6) |
-			    (bpf_htonl(parcel->entropy) & node->entropy_v6);
+		question->source[3] =
+			(node->source_v6[3] & ~node->entropy_v6) |
+			(bpf_htonl(parcel->entropy) & node->entropy_v6);
 	else
-		source[3] = outer_source_v4(node, parcel->entropy);
-	status = find_route(ctx, &uplink, source, member->outer, length,
-			    head_tos(parcel->head), outer_v6);
-	if (status == BPF_FIB_LKUP_RET_FRAG_NEEDED)
-		return refuse(ctx, parcel,
-			      uplink.mtu > header ? uplink.mtu - header : 0);
-	if (status != BPF_FIB_LKUP_RET_SUCCESS)
-		return drop(OXP_DROP_NO_NEXT_HOP);
-	return send_by(ctx, parcel, node, member, &uplink, outer_v6);
+		question->source[3] = outer_source_v4(node, parcel->entropy);
+	question->v6 = outer_v6;
+	question->tos = head_tos(parcel->head);
 }
 
-static __always_inline int send(struct xdp_md *ctx,
-				const struct parcel *parcel,
-				const struct block_member *member,
-				const bool by_route);
+/* The uplink by the kernel's routes. Returns the outcome, OXP_DROP_TOO_BIG if
+ * only the MTU is known. */
+static __always_inline int route(struct xdp_md *ctx,
+				 const struct parcel *parcel,
+				 const struct node_config *node,
+				 const struct block_member *member,
+				 bool outer_v6, struct uplink *uplink)
+{
+	struct question question = {};
+
+	ask_for(&question, parcel, node, member, outer_v6);
+	question.length =
+		frame_length(ctx) - parcel->l3 + outer_length(member->way);
+	switch (find_route(ctx, &question, uplink)) {
+	case BPF_FIB_LKUP_RET_SUCCESS:
+	case BPF_FIB_LKUP_RET_FRAG_NEEDED: /* send_by() will find out */
+		return OXP_FORWARDED;
+	default:
+		return OXP_DROP_NO_NEXT_HOP;
+	}
+}
+
+static __always_inline const struct uplink *
+choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
+{
+	__u32 active = READ_ONCE(node->active_uplinks) & 1, choice;
+	const struct uplink_set *set;
+
+	set = bpf_map_lookup_elem(&uplinks, &active);
+	if (!set)
+		return NULL;
+	choice = set->choice[outer_v6][entropy >> 26];
+	if (unlikely(choice >= OXP_UPLINKS_MAX))
+		return NULL;
+	return &set->uplink[choice];
+}
+
+static __always_inline bool is_outer_v6_of(const struct parcel *parcel,
+					   __u32 way)
+{
+	return way == WAY_DSCP ? parcel->v6 : is_outer_v6(way);
+}
 
 /* Out of line, for all that is not the usual packet. */
 __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 {
+	const struct block_member *member;
 	const struct service_block *block;
+	const struct node_config *node;
+	const struct uplink *uplink;
+	struct uplink routed = {};
+	__u32 zero = 0;
+	bool outer_v6;
+	int outcome;
 
 	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
 		return drop(OXP_DROP_INTERNAL);
 	block = bpf_map_lookup_elem(&tables, &parcel->block);
-	if (!block)
+	node = bpf_map_lookup_elem(&config, &zero);
+	if (!block || !node)
 		return drop(OXP_DROP_INTERNAL);
-	return send(ctx, parcel, member_of(block, parcel->member), true);
+	member = member_of(block, parcel->member);
+	if (member->way > WAY_DSCP)
+		return drop(OXP_DROP_INTERNAL);
+	outer_v6 = is_outer_v6_of(parcel, member->way);
+	if (member->way != WAY_DSCP && !has_source(node, outer_v6))
+		return drop(OXP_DROP_NO_NEXT_HOP);
+	if (feature_fib && node->flags & OXP_NODE_FIB) {
+		outcome = route(ctx, parcel, node, member, outer_v6, &routed);
+		if (outcome != OXP_FORWARDED)
+			return drop(outcome);
+		uplink = &routed;
+	} else {
+		uplink = choose_uplink(node, parcel->entropy, outer_v6);
+		if (!uplink)
+			return drop(OXP_DROP_NO_NEXT_HOP);
+	}
+	return send_by(ctx, parcel, node, member, uplink, outer_v6, false);
 }
 
-static __always_inline int send(struct xdp_md *ctx,
-				const struct parcel *parcel,
-				const struct block_member *member,
-				const bool by_route)
+static __always_inline int send(struct xdp_md *ctx, const struct parcel *parcel,
+				const struct block_member *member)
 {
-	__u32 zero = 0, way = member->way, active, choice;
+	__u32 zero = 0, way = member->way;
 	const struct node_config *node;
-	const struct uplink_set *set;
+	const struct uplink *uplink;
 	bool outer_v6;
 
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
 		return drop(OXP_DROP_INTERNAL);
-	if (unlikely(way > WAY_DSCP))
-		return drop(OXP_DROP_INTERNAL);
-	outer_v6 = way == WAY_DSCP ? parcel->v6 : is_outer_v6(way);
-	if (unlikely(way != WAY_DSCP && !has_source(node, outer_v6)))
-		return drop(OXP_DROP_NO_NEXT_HOP);
-	if (feature_fib && unlikely(node->flags & OXP_NODE_FIB)) {
+	if (unlikely(way >= WAY_DSCP ||
+		     (feature_fib && node->flags & OXP_NODE_FIB))) {
 		struct parcel copy = *parcel;
 
-		if (by_route)
-			return send_by_route(ctx, parcel, node, member,
-					     outer_v6);
 		return deliver(ctx, &copy);
 	}
-	active = READ_ONCE(node->active_uplinks) & 1;
-	set = bpf_map_lookup_elem(&uplinks, &active);
-	if (!set)
-		return drop(OXP_DROP_INTERNAL);
-	choice = set->choice[outer_v6][parcel->entropy >> 26];
-	if (unlikely(choice >= OXP_UPLINKS_MAX))
+	outer_v6 = is_outer_v6(way);
+	uplink = choose_uplink(node, parcel->entropy, outer_v6);
+	if (unlikely(!has_source(node, outer_v6) || !uplink))
 		return drop(OXP_DROP_NO_NEXT_HOP);
-	return send_by(ctx, parcel, node, member, &set->uplink[choice],
-		       outer_v6);
+	return send_by(ctx, parcel, node, member, uplink, outer_v6, true);
 }
 
 #endif

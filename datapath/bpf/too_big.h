@@ -14,7 +14,7 @@
 #include "count.h"
 #include "parse.h"
 
-#define QUOTE_V4 520 /* makes 548 bytes: every host takes 576 */
+#define QUOTE_V4 520  /* makes 548 bytes: every host takes 576 */
 #define QUOTE_V6 1232 /* makes 1280, the least MTU of IPv6 */
 #define LIMIT_V4 576
 #define LIMIT_V6 1280
@@ -22,8 +22,7 @@
 #define ANSWER_TTL 64
 
 /* The sum of `length` bytes at `offset`, read up to a multiple of 4. */
-__noinline __u64 sum_of(struct xdp_md *ctx, __u32 offset,
-				    __u32 length)
+__noinline __u64 sum_of(struct xdp_md *ctx, __u32 offset, __u32 length)
 {
 	__u64 sum = 0;
 
@@ -42,8 +41,7 @@ __noinline __u64 sum_of(struct xdp_md *ctx, __u32 offset,
 
 /* Moves the link header to the front of what is there now; the frame has
  * grown by `room`. */
-static __always_inline bool move_link(struct xdp_md *ctx, __u32 l3,
-				      __u32 room)
+static __always_inline bool move_link(struct xdp_md *ctx, __u32 l3, __u32 room)
 {
 	__u16 *to = at(ctx, 0, LINK_MAX), *from = at(ctx, room, LINK_MAX);
 
@@ -72,8 +70,7 @@ static __always_inline bool cut_frame(struct xdp_md *ctx, __u32 length)
 	return !bpf_xdp_adjust_tail(ctx, (int)(length - frame_length(ctx)));
 }
 
-static __always_inline bool answer_v4(struct xdp_md *ctx, __u32 l3,
-				      __u32 limit)
+static __always_inline bool answer_v4(struct xdp_md *ctx, __u32 l3, __u32 limit)
 {
 	const struct iphdr *quoted;
 	__u32 quote, l4 = l3 + 20;
@@ -106,8 +103,7 @@ static __always_inline bool answer_v4(struct xdp_md *ctx, __u32 l3,
 	return cut_frame(ctx, l4 + 8 + quote);
 }
 
-static __always_inline bool answer_v6(struct xdp_md *ctx, __u32 l3,
-				      __u32 limit)
+static __always_inline bool answer_v6(struct xdp_md *ctx, __u32 l3, __u32 limit)
 {
 	const struct ipv6hdr *quoted;
 	__u32 quote, l4 = l3 + 40;
@@ -128,8 +124,8 @@ static __always_inline bool answer_v6(struct xdp_md *ctx, __u32 l3,
 	if (!word)
 		return false;
 	word[0] = bpf_htonl(6U << 28 | ANSWER_TOS << 20);
-	word[1] = bpf_htons(8 + quote) | IPPROTO_ICMPV6 << 16 |
-		  ANSWER_TTL << 24;
+	word[1] =
+		bpf_htons(8 + quote) | IPPROTO_ICMPV6 << 16 | ANSWER_TTL << 24;
 	for (int i = 0; i < 4; i++) {
 		word[2 + i] = word[12 + 6 + i]; /* from the VIP */
 		word[6 + i] = word[12 + 2 + i];

@@ -55,7 +55,7 @@ struct node_config {
 	__u32 members_max;
 	__u32 slots_max;
 	__u32 flows_max;
-	__u32 lookup_mask; /* buckets of each lookup table, less one */
+	__u32 lookup_mask;      /* buckets of each lookup table, less one */
 	__u32 idle_timeout_max; /* seconds, at least that of every service: when
 				 * remembered flows are outdated for all */
 	__u64 seed; /* random, of this node: of buckets and remembered flows */
