@@ -58,6 +58,10 @@ class Metrics:
             'failures', 'Attempts to apply results that failed')
         self._lost = self._counter(
             'lost_events', 'Times that the kernel had events no more')
+        self._open_slots = prometheus_client.Gauge(
+            'octavia_xdp_open_slots',
+            'Slots of all tables that change owners, in which flows are '
+            'remembered', registry=self.registry)
 
     def _counter(self, name, text, labels=()):
         return prometheus_client.Counter(_PREFIX + name, text, labels,
@@ -90,6 +94,10 @@ class Metrics:
     def lost(self):
         """The kernel dropped events, or the directory went away."""
         self._lost.inc()
+
+    def open_slots(self, count):
+        """So many slots are open after a tick."""
+        self._open_slots.set(count)
 
     def value(self, name, **labels):
         """The value of a sample, 0 if there is none; for tests."""

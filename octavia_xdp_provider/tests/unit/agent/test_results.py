@@ -32,6 +32,11 @@ class FakeDatapath:
         self.known = set()
         self.services = {0: 1}
         self.failure = None
+        self.ticks = 0
+
+    def tick(self):
+        self.ticks += 1
+        return 10 * self.ticks
 
     def generations(self):
         return dict(self.services)
@@ -103,6 +108,13 @@ class Base(base.TestCase):
 
 
 class TestResultHandler(Base):
+
+    def test_slots_age_with_each_look_at_everything(self):
+        for rescan, ticks in ((False, 0), (True, 1), (False, 1), (True, 2)):
+            self.step(rescan)
+            self.assertEqual(ticks, self.datapath.ticks)
+        self.assertEqual(20, self.handler.metrics.registry.get_sample_value(
+            'octavia_xdp_open_slots'))
 
     def test_deltas_in_order(self):
         self.delta(1, record(5, UP), record(6, UP))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The MTU of the path to each member, where the kernel knows a smaller one.
+
+Most nodes have no route with an MTU and have learnt none, and then nobody is
+asked. Elsewhere the kernel is asked once for each member until what it knows
+has changed.
+"""
+
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
+
+_MTU_MAX = 65535
+
+
+class PathMtu:
+    """What ``forwarding.plan`` asks.
+
+    :param kernel: kernel.Kernel of the calling thread.
+    :param fixed: for all members, in place of what the kernel knows; 0: not.
+    """
+
+    def __init__(self, kernel, fixed=0):
+        self._kernel = kernel
+        self._fixed = fixed
+        self._known = {}  # network → MTU
+        self._cache = {}
+
+    def refresh(self):
+        """Look whether the kernel knows other MTUs than before."""
+        if self._fixed:
+            return
+        known = self._kernel.route_mtus()
+        if known != self._known:
+            self._known = known
+            LOG.debug('MTUs of routes: %s.', known)
+            self._cache = {}
+
+    def of(self, address):
+        """Greatest outer packet to an address, bytes; 0: the uplink's."""
+        if self._fixed or not self._known:
+            return self._fixed
+        if address not in self._cache:
+            self._cache[address] = self._ask(address)
+        return self._cache[address]
+
+    def _ask(self, address):
+        try:
+            return min(self._kernel.path_mtu(address), _MTU_MAX)
+        except OSError as error:
+            # Packets go to the uplink's next hop all the same.
+            LOG.debug('No route to %s: %s', address, error)
+            return 0
