@@ -96,7 +96,7 @@ class TestHeader(base.BaseTestCase):
         self.assertEqual(list(wanted.allowed), [
             _network(out.allowed[i]) for i in range(out.allowed_count)])
         for everybody, count in ((None, 0), ((), 0)):
-            out, networks = self.library.settings(
+            out, _networks = self.library.settings(
                 wanted._replace(allowed=everybody))
             self.assertEqual(count, out.allowed_count)
             self.assertEqual(everybody is None,

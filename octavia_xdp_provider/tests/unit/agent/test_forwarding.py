@@ -38,7 +38,8 @@ class TestPlan(base.TestCase):
         plan = self.plan()
         self.assertEqual([KEY], list(plan.services))
         self.assertEqual(['198.18.10.11', '198.18.10.12'],
-                         [member.address for member in plan.services[KEY].members])
+                         [member.address for member
+                          in plan.services[KEY].members])
         checks = {check.address: check for check in plan.checks}
         for member in plan.services[KEY].members:
             self.assertEqual(int(checks[member.address].key, 16),
