@@ -23,6 +23,7 @@ from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import nodes
 from octavia_xdp_provider.controller import octavia as octavia_module
@@ -255,7 +256,7 @@ class Keeper:
                     'over what Octavia holds.', balancer.id,
                     '; '.join(differences))
         try:
-            spec.validate(theirs)
+            rules.validate(theirs)
         except errors.Refused as refused:
             LOG.error('Load balancer %s as Octavia holds it cannot be '
                       'done, the present state stays: %s', balancer.id,

@@ -49,9 +49,14 @@ class Placement:
     removed_generation: int | None
 
 
+def _document(row):
+    """The document, also if an older version of the controller wrote it."""
+    return spec.complete(json.loads(row.document))
+
+
 def _load_balancer(row):
     return LoadBalancer(
-        row.id, json.loads(row.document), row.generation,
+        row.id, _document(row), row.generation,
         row.told_generation, row.failed_generation,
         tuple(tuple(item) for item in json.loads(row.removed)),
         row.deleted, row.changed_at)
@@ -148,7 +153,7 @@ class Store:
                     f'load balancer {load_balancer_id}')
             if expected is not None and row.generation != expected:
                 return None
-            before = json.loads(row.document)
+            before = _document(row)
             after = function(before)
             gone = spec.objects(before) - spec.objects(after)
             removed = json.loads(row.removed)
@@ -272,7 +277,7 @@ class Store:
             for row in rows:
                 generations[row.id] = row.generation
                 if known.get(row.id) != row.generation:
-                    documents[row.id] = json.loads(row.document)
+                    documents[row.id] = _document(row)
         return {'as_of': as_of, 'generations': generations,
                 'documents': documents}
 
