@@ -154,6 +154,50 @@ class Datapath:
                    self.library.members(wanted), len(wanted), changed)
         return bool(changed[0])
 
+    def set_services(
+            self, wanted: typing.Mapping[Key, tuple[
+                Settings, typing.Sequence[Member]]],
+            ) -> tuple[set[Key], dict[Key, DatapathError]]:
+        """set_service() for many at once, which costs far less.
+
+        Each is set whole or not at all. Returns those that changed, and why
+        others were refused.
+        """
+        keys = list(wanted)
+        out = self._ffi.new('struct oxp_wanted[]', len(keys))
+        alive = []
+        for key, entry in zip(keys, out, strict=True):
+            settings, members = wanted[key]
+            entry.key = self.library.key(key)[0]
+            alive.append(self.library.settings(settings))
+            entry.settings = alive[-1][0]
+            entry.members = self.library.members(members)
+            alive.append(entry.members)
+            entry.count = len(members)
+        failure = None
+        try:
+            self._call('oxp_services_set', out, len(keys))
+        except DatapathError as error:
+            failure = error
+            if not any(entry.status for entry in out):
+                raise
+        changed, refused = set(), {}
+        for key, entry in zip(keys, out, strict=True):
+            if entry.changed:
+                changed.add(key)
+            if entry.status:
+                # The text is about the first.
+                refused[key] = failure if not refused else self._refusal(
+                    key, *wanted[key]) or DatapathError(-entry.status, '')
+        return changed, refused
+
+    def _refusal(self, key, settings, members):
+        try:
+            self.set_service(key, members, settings)
+        except DatapathError as error:
+            return error
+        return None
+
     def delete_services(self, keys: typing.Iterable[Key]) -> int:
         """Returns how many of them existed; many at once cost as one."""
         wanted = list(keys)
@@ -274,6 +318,31 @@ class Datapath:
         known = set(Outcome)
         return {Outcome(index): out[index] for index in range(count)
                 if index in known}
+
+    def run(self, frames: typing.Sequence[tuple[bytes, int]],
+            ) -> list[tuple[int, bytes]]:
+        """Run (frame, index of the interface that it came in on) in turn.
+
+        Nothing is sent, but packets are counted and flows remembered.
+        Returns (XDP action, frame as it left) of each.
+        """
+        size = self._api.OXP_FRAME_MAX
+        out = self._ffi.new('struct oxp_frame[]', len(frames))
+        alive = []
+        for (frame, ifindex), entry in zip(frames, out, strict=True):
+            data = self._ffi.from_buffer('uint8_t[]', frame)
+            left = self._ffi.new('uint8_t[]', size)
+            alive.append((data, left))
+            entry.data, entry.length = data, len(frame)
+            entry.out, entry.capacity = left, size
+            entry.ifindex = ifindex
+        count = self._call('oxp_run', out, len(frames))
+        if count < len(frames):
+            text = self._ffi.string(self._error).decode(errors='replace')
+            raise DatapathError(errno.EIO, text)
+        return [(entry.action,
+                 bytes(self._ffi.buffer(entry.out, entry.out_length)))
+                for entry in out]
 
     def verify(self) -> str | None:
         """What is wrong with the first broken table, or None."""

@@ -2,9 +2,11 @@
 """The MTU of the path to each member, where the kernel knows a smaller one.
 
 Most nodes have no route with an MTU and have learnt none, and then nobody is
-asked. Elsewhere the kernel is asked once for each member until what it knows
-has changed.
+asked. Elsewhere the kernel is asked for the members that such a route may
+lead to, once until what it knows has changed.
 """
+
+import ipaddress
 
 from oslo_log import log as logging
 
@@ -24,6 +26,7 @@ class PathMtu:
         self._kernel = kernel
         self._fixed = fixed
         self._known = {}  # network → MTU
+        self._networks = []  # those of more than one address
         self._cache = {}
 
     def refresh(self):
@@ -33,6 +36,8 @@ class PathMtu:
         known = self._kernel.route_mtus()
         if known != self._known:
             self._known = known
+            self._networks = [network for network in known
+                              if network.num_addresses > 1]
             LOG.debug('MTUs of routes: %s.', known)
             self._cache = {}
 
@@ -45,6 +50,10 @@ class PathMtu:
         return self._cache[address]
 
     def _ask(self, address):
+        parsed = ipaddress.ip_address(address)
+        if ipaddress.ip_network(parsed) not in self._known and not any(
+                parsed in network for network in self._networks):
+            return 0
         try:
             return min(self._kernel.path_mtu(address), _MTU_MAX)
         except OSError as error:

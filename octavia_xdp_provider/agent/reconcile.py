@@ -141,21 +141,20 @@ class Reconciler:
         time.sleep(self._grace)
 
     def _set_services(self, plans, failed):
+        wanted, owners = {}, {}
         for load_balancer_id, plan in plans.items():
             for key, service in plan.services.items():
-                settings = service.settings._replace(slots=self._slots)
-                try:
-                    if self._datapath.set_service(key, service.members,
-                                                  settings):
-                        LOG.info('Service %s %s:%s has %s members.',
-                                 key.protocol, key.address, key.port,
-                                 len(service.members))
-                except datapath.DatapathError as error:
-                    LOG.error('Service %s %s:%s: %s', key.protocol,
-                              key.address, key.port, error.text)
-                    failed[load_balancer_id] = (
-                        f'{key.protocol} {key.address}:{key.port}: '
-                        f'{error.text}')
+                wanted[key] = (service.settings._replace(slots=self._slots),
+                               service.members)
+                owners[key] = load_balancer_id
+        changed, refused = self._datapath.set_services(wanted)
+        for key in sorted(changed):
+            LOG.info('Service %s %s:%s has %s members.', key.protocol,
+                     key.address, key.port, len(wanted[key][1]))
+        for key, error in refused.items():
+            name = f'{key.protocol} {key.address}:{key.port}'
+            LOG.error('Service %s: %s', name, error.text)
+            failed[owners[key]] = f'{name}: {error.text}'
 
     def _write_checks(self, plans, failed):
         """Write all checks that the health checker takes.

@@ -43,6 +43,17 @@ class TestPathMtu(base.BaseTestCase):
         self.knows()
         self.assertEqual(0, self.paths.of(MEMBER))
 
+    def test_only_where_a_route_may_lead_to_is_asked(self):
+        self.kernel.route_mtus.return_value = {
+            ipaddress.ip_network(network): 1400 for network
+            in ('198.18.10.12/32', '2001:db8:10::/64')}
+        self.paths.refresh()
+        for address, mtu in ((MEMBER, 0), ('198.18.10.12', 1400),
+                             ('2001:db8:10::7', 1400),
+                             ('2001:db8:11::7', 0)):
+            self.assertEqual(mtu, self.paths.of(address))
+        self.assertEqual(2, self.kernel.path_mtu.call_count)
+
     def test_no_route(self):
         self.knows(mtu=1400)
         self.kernel.path_mtu.side_effect = OSError(101, 'unreachable')

@@ -26,7 +26,7 @@ class FakeDatapath:
 
     def __init__(self, events):
         self.held = {}
-        self.settings = {}
+        self.given = {}
         self.events = events
         self.full = False
 
@@ -40,20 +40,28 @@ class FakeDatapath:
     def members(self, key):
         return self.held[key]
 
-    def set_service(self, key, members, settings):
+    def set_services(self, wanted):
         if self.full:
-            raise datapath.DatapathError(28, 'no room for another service')
-        before = {state.address: state for state in self.held.get(key, [])}
-        self.held[key] = [before.get(member.address) or datapath.MemberState(
-            member.address, member.weight, member.check, member.admin_up,
-            not member.check, False, None) for member in members]
-        self.events.append(('set', key))
-        self.settings[key] = settings
-        return True
+            return set(), dict.fromkeys(wanted, datapath.DatapathError(
+                28, 'no room for another service'))
+        changed = set()
+        for key, (settings, members) in wanted.items():
+            before = {state.address: state
+                      for state in self.held.get(key, [])}
+            self.held[key] = [
+                before.get(member.address) or datapath.MemberState(
+                    member.address, member.weight, member.check,
+                    member.admin_up, not member.check, False, None)
+                for member in members]
+            if (settings, members) != self.given.get(key):
+                self.events.append(('set', key))
+                changed.add(key)
+            self.given[key] = settings, members
+        return changed, {}
 
     def delete_services(self, keys):
         for key in keys:
-            del self.held[key]
+            del self.held[key], self.given[key]
             self.events.append(('delete', key))
 
     def tell(self, key, healthy):
@@ -159,7 +167,7 @@ class TestReconciler(base.TestCase):
 
     def test_slots_are_the_nodes(self):
         self.run_pass(self.document)
-        self.assertEqual(13313, self.datapath.settings[KEY].slots)
+        self.assertEqual(13313, self.datapath.given[KEY][0].slots)
 
     def test_only_what_can_be_sent_on_is_newly_announced(self):
         self.unmonitored()
@@ -286,7 +294,7 @@ class TestReconciler(base.TestCase):
         self.unmonitored()
         self.run_pass(self.document)
         self.run_pass(self.document)
-        self.assertEqual([('set', KEY)], self.events)
+        self.assertEqual([], self.events)
 
     def test_members(self):
         outcome = self.run_pass(self.document)
