@@ -165,14 +165,14 @@ class Datapath:
         """
         keys = list(wanted)
         out = self._ffi.new('struct oxp_wanted[]', len(keys))
-        alive = []
+        alive = []  # what only pointers in `out` refer to
         for key, entry in zip(keys, out, strict=True):
-            settings, members = wanted[key]
+            settings, networks = self.library.settings(wanted[key][0])
+            members = self.library.members(wanted[key][1])
+            alive.append((settings, networks, members))
             entry.key = self.library.key(key)[0]
-            alive.append(self.library.settings(settings))
-            entry.settings = alive[-1][0]
-            entry.members = self.library.members(members)
-            alive.append(entry.members)
+            entry.settings = settings
+            entry.members = members
             entry.count = len(members)
         failure = None
         try:

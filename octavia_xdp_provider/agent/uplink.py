@@ -51,6 +51,12 @@ class State(typing.NamedTuple):
     def hop(self, version):
         return self.v4 if version == 4 else self.v6
 
+    @property
+    def answering(self):
+        """How many families have a next hop that answers."""
+        return sum(bool(hop.mac) and not hop.last_resort
+                   for hop in (self.v4, self.v6))
+
     def describe(self):
         """One line for the log."""
         if self.problem:

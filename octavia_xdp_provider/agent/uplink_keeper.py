@@ -113,10 +113,13 @@ class UplinkKeeper:
 
     def _apply(self, states):
         states = self._attach(states)
-        before = {state.describe() for state in self.states}
+        before = {state.name: state for state in self.states}
         for state in states:
-            if state.describe() not in before:
-                log = LOG.warning if state.problem else LOG.info
+            last = before.get(state.name)
+            if last is None or state.describe() != last.describe():
+                worse = state.problem or (
+                    last and state.answering < last.answering)
+                log = LOG.warning if worse else LOG.info
                 log('%s', state.describe())
         self.states = states
         node = self._node_settings(states)
