@@ -87,7 +87,7 @@ def configure(lab, node, options=None):
         'vip': {'allowed_networks': paths.VIP_NETWORK},
         'agent': {
             'run_directory': run_directory(lab, node),
-            'uplink': links.UPLINK,
+            'uplinks': links.UPLINK,
         },
         'datapath': {
             'library': paths.LIBRARY,
