@@ -170,7 +170,8 @@ __noinline int admit(const struct packet *packet, __u32 number)
 
 	if (!packet || !block)
 		return OXP_DROP_INTERNAL;
-	if (block->flags & BLOCK_ALLOWED && !is_allowed(packet, number))
+	if (block->flags & BLOCK_ALLOWED &&
+	    !is_allowed(packet, block->allowed_set))
 		return OXP_DROP_NOT_ALLOWED;
 	if (block->new_flow_rate && packet->kind != KIND_LATER &&
 	    (packet->opens_flow || packet->protocol == IPPROTO_UDP) &&
