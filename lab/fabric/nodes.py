@@ -90,7 +90,7 @@ def configure(lab, node, options=None):
         'vip': {'allowed_networks': f'{paths.VIP_NETWORK},{paths.VIP_NETWORK_V6}'},
         'agent': {
             'run_directory': run_directory(lab, node),
-            'uplink': links.UPLINK,
+            'uplinks': links.UPLINK,
         },
         'datapath': {
             'library': paths.LIBRARY,

@@ -54,4 +54,5 @@ class NodeFiles:
         return datapath.Datapath(
             options.pin_directory, self.path('datapath.lock'),
             create=create, services_max=options.services_max,
-            slots_max=options.slots, library=options.library)
+            slots_max=options.slots, flows_max=options.flows_max,
+            library=options.library)

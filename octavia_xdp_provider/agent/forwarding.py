@@ -7,8 +7,10 @@ reach the fabric, is checked here a second time.
 
 import dataclasses
 import ipaddress
+import typing
 
 from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
@@ -24,11 +26,24 @@ class Limits:
     own_addresses: frozenset
 
 
+class Service(typing.NamedTuple):
+    """What one listener needs of the datapath."""
+
+    settings: datapath.Settings
+    members: tuple
+
+    @property
+    def families(self):
+        """IP versions of the outer packets to its members."""
+        return frozenset(ipaddress.ip_address(member.address).version
+                         for member in self.members)
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What one load balancer needs on a node.
 
-    ``services``: datapath.Key → tuple of datapath.Member.
+    ``services``: datapath.Key → Service.
     ``listeners``: listener id → datapath.Key.
     ``checks``: list of checks_file.Check.
     ``pools``: pool id → keys of the checks of its members.
@@ -66,25 +81,38 @@ def check(monitor, member):
         http=http, tls=tls)
 
 
-def _refuse_address(name, text, limits):
+def _address(name, text):
+    """The address in its one spelling."""
     address = ipaddress.ip_address(text)
-    if text in limits.own_addresses:
+    if address.version == 6 and address.ipv4_mapped:
+        # It would be taken for the IPv4 address that it maps.
+        raise errors.Refused(name, f'{text} is an IPv4-mapped address',
+                             'use the IPv4 address')
+    return address
+
+
+def _member_address(name, text, limits):
+    address = _address(name, text)
+    if str(address) in limits.own_addresses:
         raise errors.Refused(name, f'{text} is an address of an LB node',
                              'use the address of a server')
     for network in limits.denied_networks:
         if address.version == network.version and address in network:
             raise errors.Refused(name, f'{text} lies in {network}, where no '
                                  'member may be', 'use another address')
+    return str(address)
 
 
-def plan(document, limits):
+def plan(document, limits, path_mtu=None):
     """What a load balancer needs on this node.
 
+    :param path_mtu: gives the greatest outer packet, in bytes, that reaches
+        an address, or 0 where the uplink alone says it.
     :raises Refused: the node must not do it.
     :raises ValueError: a field cannot be read.
     """
-    vip = document['vip_address']
-    address = ipaddress.ip_address(vip)
+    address = _address('vip_address', document['vip_address'])
+    vip = str(address)
     if not any(address in network for network in limits.vip_networks):
         raise errors.Refused(
             'vip_address', f'{vip} is outside [vip] allowed_networks of '
@@ -99,31 +127,35 @@ def plan(document, limits):
                            listener['protocol_port'])
         for pool in spec.pools_of(document, listener):
             if pool['admin_state_up']:
-                keys = _plan_service(result, key, pool, limits)
+                settings = service_settings.of(document, listener, pool)
+                keys = _plan_service(result, key, settings, pool, limits,
+                                     path_mtu or (lambda _address: 0))
                 result.listeners[listener_id] = key
                 if keys:
                     result.pools[listener['default_pool_id']] = keys
     return result
 
 
-def _plan_service(result, key, pool, limits):
+def _plan_service(result, key, settings, pool, limits, path_mtu):
     """Add a service to the plan. Returns the keys of its members' checks."""
     monitor = pool['healthmonitor']
     keys = set()
     members = []
     for member_id, member in pool['members'].items():
-        _refuse_address('address', member['address'], limits)
+        address = _member_address('address', member['address'], limits)
         check_id = 0
         if monitor and monitor['admin_state_up'] and member['admin_state_up']:
             if member['monitor_address']:
-                _refuse_address('monitor_address', member['monitor_address'],
+                _member_address('monitor_address', member['monitor_address'],
                                 limits)
             wanted = check(monitor, member)
             result.checks.append(wanted)
             keys.add(wanted.key)
-            result.monitored[member_id] = (key, member['address'])
+            result.monitored[member_id] = (key, address)
             check_id = int(wanted.key, 16)
-        members.append(datapath.Member(member['address'], member['weight'],
-                                       check_id, member['admin_state_up']))
-    result.services[key] = tuple(sorted(members))
+        members.append(datapath.Member(
+            address, member['weight'], check_id, member['admin_state_up'],
+            member.get('backup', False),
+            path_mtu(service_settings.outer_address(settings, address))))
+    result.services[key] = Service(settings, tuple(sorted(members)))
     return keys

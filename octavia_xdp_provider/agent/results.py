@@ -33,7 +33,8 @@ from octavia_xdp_provider.common import result_queue
 LOG = logging.getLogger(__name__)
 
 # Seconds between two looks at everything: a lost event costs at most this,
-# and new members of a check that is known get its result.
+# and new members of a check that is known get its result. Slots that change
+# owners age at the same time, which the datapath expects each second.
 RESCAN = 1.0
 # Seconds after which a new snapshot is read even if nothing is missing: it
 # alone tells which checks are gone.
@@ -242,6 +243,11 @@ class ResultHandler:
             self._whole = False
         for path in batch.paths:
             self._queue.remove(path)
+        if rescan and self._datapath is not None:
+            # Here and nowhere else on the node. Late is no harm: slots are
+            # then open, and flows remembered, for longer.
+            self.metrics.datapath(self._datapath.tick(),
+                                  self._datapath.outcomes())
 
     def _apply(self, batch, whole):
         wanted = self._wanted(self._results.last if whole else batch.changed)

@@ -173,7 +173,7 @@ class Handoff(test_datapath.PrivateState):
                 [datapath.Member(f'10.1.0.{number + 1}',
                                  check=self.check(number))
                  for number in range(first, first + MEMBERS)],
-                test_datapath.SLOTS)
+                datapath.Settings(slots=test_datapath.SLOTS))
 
     def write_checks(self):
         checks = [{
