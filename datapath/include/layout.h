@@ -19,13 +19,13 @@
  *   tables           ARRAY[2 * services_max], mmap. struct service_block
  *   ages             ARRAY[services_max], mmap.   __u8 per slot
  *   flows            ARRAY of a power of 2, mmap. struct flow_set
- *   fragments        LRU_HASH                     struct fragment_key -> struct
- * fragment_owner allowed_v4       LPM_TRIE                     struct
- * allowed_v4 -> __u32 1 allowed_v6       LPM_TRIE                     struct
- * allowed_v6 -> __u32 1 sources          LRU_HASH                     struct
- * source_key -> struct source_budget quic_servers     HASH struct quic_key ->
- * __u32 member index icmp_budget      PERCPU_ARRAY of 1            struct
- * icmp_budget service_counters PERCPU_ARRAY[services_max]   struct counters
+ *   fragments        LRU_HASH      struct fragment_key -> struct fragment_owner
+ *   allowed_v4       LPM_TRIE      struct allowed_v4 -> __u32 1
+ *   allowed_v6       LPM_TRIE      struct allowed_v6 -> __u32 1
+ *   sources          LRU_HASH      struct source_key -> struct source_budget
+ *   quic_servers     HASH          struct quic_key -> __u32 member index
+ *   icmp_budget      PERCPU_ARRAY of 1            struct icmp_budget
+ *   service_counters PERCPU_ARRAY[services_max]   struct counters
  *   member_counters  PERCPU_ARRAY[members_max]    struct counters
  *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   __u64 packets
  */
@@ -232,12 +232,16 @@ struct block_member {
  * All that a packet needs to know of its service, and all configured members,
  * also those that are down. A member keeps its index while it stays; a place
  * that became free may be given away at once. Packets read slots, `before` of
- * open slots, and members; only MEMBER_KNOWN and MEMBER_HEALTHY may change in
- * the block that is in use, where no computed flag depends on it.
+ * open slots, and members. In the block that is in use the library changes
+ * only single words of which a packet reads one: SLOT_OPEN is cleared when a
+ * slot has aged (read slot[i] once), BLOCK_LEARNING when its time is over, and
+ * MEMBER_KNOWN and MEMBER_HEALTHY where no computed flag depends on them.
  *
  * slot[i] is the member that takes new flows. SLOT_OPEN in it: flows that
  * began earlier may be with others. before[i] then has the member of every
  * flow that is not remembered (never SLOT_OPEN; may equal the slot's own).
+ * Either may be SLOT_NOBODY: an open slot of nobody has only old flows, of
+ * members that are drained.
  */
 struct service_block {
 	__u64 generation; /* grows with each switch, also over owners */
@@ -256,7 +260,8 @@ struct service_block {
 	__u32 allowed_count;
 	__u32 new_flow_rate; /* per second and source; 0: no limit */
 	__u32 new_flow_burst;
-	__u32 zero[5];
+	__u32 allowed_set; /* of BLOCK_ALLOWED, see struct allowed_v4 */
+	__u32 zero[4];
 	struct block_member member[OXP_MEMBERS_MAX];
 	__u16 slot[]; /* `slots` of them, then `before` at before_offset() */
 };
@@ -272,7 +277,9 @@ struct service_block {
 
 /* Bytes of one element of `ages`. The byte of an open slot is set to 0 by
  * each packet that goes to another member than the slot's own, and counted up
- * by oxp_tick(), eight times in an idle timeout. */
+ * by oxp_tick(), eight times in an idle timeout. At AGE_CLOSED eight whole
+ * intervals have passed without such a packet, and the slot is closed. */
+#define AGE_CLOSED 9
 #define AGES_SIZE(slots_max) (((slots_max) + 63) & ~(__u64)63)
 
 /*
@@ -309,7 +316,9 @@ struct fragment_owner {
 	__u16 zero;
 };
 
-/* `set` is the block that the networks belong to: 2 * index + parity. */
+/* `set` is the block's allowed_set as a big-endian number: 2 * index or 2 *
+ * index + 1, whichever the last change of the networks took. It is not the
+ * block's parity, so that a change of health need not copy the networks. */
 struct allowed_v4 {
 	__u32 length; /* 32 and the length of the prefix */
 	__be32 set;
