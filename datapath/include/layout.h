@@ -55,8 +55,9 @@ struct node_config {
 	__u32 members_max;
 	__u32 slots_max;
 	__u32 flows_max;
-	__u32 lookup_mask; /* buckets of each lookup table, less one */
-	__u32 zero1;
+	__u32 lookup_mask;      /* buckets of each lookup table, less one */
+	__u32 idle_timeout_max; /* seconds, at least that of every service: when
+				 * remembered flows are outdated for all */
 	__u64 seed; /* random, of this node: of buckets and remembered flows */
 	__u64 zero2[4];
 
@@ -302,6 +303,8 @@ struct flow_set {
 	__u64 entry[OXP_FLOW_WAYS];
 };
 
+/* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
+ * may name an extension header. */
 struct fragment_key {
 	__be32 source[4];
 	__be32 destination[4];
@@ -313,7 +316,9 @@ struct fragment_key {
 struct fragment_owner {
 	__u32 service; /* index */
 	__u16 member;  /* index within the service */
-	__u16 zero;
+	__be16 port;   /* of the service */
+	__u8 protocol;
+	__u8 zero[3];
 };
 
 /* `set` is the block's allowed_set as a big-endian number: 2 * index or 2 *
@@ -380,18 +385,18 @@ static inline __u64 flow_hash_end(__u64 hash, __u32 ports, __u8 protocol)
 	return hash;
 }
 
-static inline __u64 flow_hash_v4(__be32 source, __be32 destination, __u32 ports,
-				 __u8 protocol)
+static inline __u64 seeded_hash_v4(__be32 source, __be32 destination,
+				   __u32 ports, __u8 protocol, __u64 seed)
 {
-	return flow_hash_end(FLOW_SEED ^ ((__u64)source << 32 | destination),
-			     ports, protocol);
+	return flow_hash_end(seed ^ ((__u64)source << 32 | destination), ports,
+			     protocol);
 }
 
-static inline __u64 flow_hash_v6(const __be32 *source,
-				 const __be32 *destination, __u32 ports,
-				 __u8 protocol)
+static inline __u64 seeded_hash_v6(const __be32 *source,
+				   const __be32 *destination, __u32 ports,
+				   __u8 protocol, __u64 seed)
 {
-	__u64 hash = FLOW_SEED ^ ((__u64)source[0] << 32 | source[1]);
+	__u64 hash = seed ^ ((__u64)source[0] << 32 | source[1]);
 
 	hash *= 0xff51afd7ed558ccdULL;
 	hash ^= hash >> 32;
@@ -405,6 +410,19 @@ static inline __u64 flow_hash_v6(const __be32 *source,
 	return flow_hash_end(hash, ports, protocol);
 }
 
+static inline __u64 flow_hash_v4(__be32 source, __be32 destination, __u32 ports,
+				 __u8 protocol)
+{
+	return seeded_hash_v4(source, destination, ports, protocol, FLOW_SEED);
+}
+
+static inline __u64 flow_hash_v6(const __be32 *source,
+				 const __be32 *destination, __u32 ports,
+				 __u8 protocol)
+{
+	return seeded_hash_v6(source, destination, ports, protocol, FLOW_SEED);
+}
+
 static inline __u32 flow_slot(__u64 hash, __u32 slots)
 {
 	return (hash >> 32) * slots >> 32;
@@ -415,8 +433,11 @@ static inline __u32 flow_entropy(__u64 hash)
 	return hash;
 }
 
-/* The flow's name in `flows`: `hash` as above is the same for flows that a
- * stranger made to collide, so the node's seed is mixed in before. */
+/* The flow's name in `flows`: strangers can make flows collide in the hash
+ * above, so this one begins with the node's seed, and the index of the service
+ * times FLOW_SERVICE is mixed in. */
+#define FLOW_SERVICE 0x9e3779b97f4a7c15ULL
+
 static inline __u64 flow_tag(__u64 seeded)
 {
 	seeded ^= seeded >> 32;
