@@ -66,7 +66,8 @@ struct node_config {
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
 	__u64 uplinks_switched; /* epoch, as in struct service_entry */
 	__u64 ticked;           /* CLOCK_BOOTTIME, ms, of the last oxp_tick() */
-	__u64 zero3[3];
+	__u64 allowed_changes;  /* grows before the networks of sets change */
+	__u64 zero3[2];
 };
 
 /*

@@ -348,7 +348,8 @@ int oxp_outcomes(struct oxp_node *node, uint64_t *counts, uint32_t capacity,
 
 /* A frame for oxp_run(). */
 struct oxp_frame {
-	const uint8_t *data; /* from the Ethernet header on, at least 14 bytes */
+	const uint8_t
+		*data; /* from the Ethernet header on, at least 14 bytes */
 	uint32_t length;
 	uint32_t ifindex; /* where it came in; 0: the loopback device */
 	uint8_t *out;     /* gets the frame as it left, up to `capacity` bytes;
