@@ -126,7 +126,7 @@ class Bench:
             self.services.append(service)
         self.members[id(service)] = members
         if refresh:
-            self.refresh()
+            self.set_health(members)
 
     def set_health(self, members: list[state.Member]):
         """Tell the members' `healthy` to the node."""
@@ -141,6 +141,8 @@ class Bench:
 
     def refresh(self):
         """Read what only the tables know, and check all that is known."""
+        config = self.maps['config'].read(bytes(4))
+        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
         for service in self.services:
             self._read(service)
         self.model.set_services(self.services)

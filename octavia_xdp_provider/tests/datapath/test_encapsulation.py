@@ -298,8 +298,9 @@ class TestLink(cases.PacketCase):
                 uplinks=[cases.uplink(vlans=vlans)]))
             self.service()
             expected = l2.Ether(dst=cases.GATEWAY4_MAC, src=cases.NODE_MAC)
-            for tag in vlans:
-                expected /= l2.Dot1Q(prio=tag >> 13, vlan=tag & 0xfff)
+            kinds = [l2.Dot1Q] if len(vlans) == 1 else [l2.Dot1AD, l2.Dot1Q]
+            for kind, tag in zip(kinds, vlans, strict=True):
+                expected /= kind(prio=tag >> 13, vlan=tag & 0xfff)
             for tags in ((), (3,), (3, 4)):
                 self.forwarded(cases.link(*tags) / inner,
                                expected / outer / inner)

@@ -9,6 +9,7 @@ from octavia_xdp_provider.tests.datapath.model import state
 WAYS = 8
 TIME_MASK = 0x3fff
 UNIT_SHIFT = 30  # time is in units of 2^30 ns
+FLOW_SERVICE = 0x9e3779b97f4a7c15
 PROTECTED = 2  # units in which nothing gives way
 
 
@@ -26,9 +27,11 @@ class Memory:
         self.node = node
         self.sets: dict[int, list[Entry | None]] = {}
 
-    def name(self, value: int, service: state.Service) -> tuple[int, int]:
+    def name(self, flow: tuple, service: state.Service) -> tuple[int, int]:
         """(set, tag)"""
-        tag = select.flow_tag(value ^ self.node.seed ^ service.index)
+        seeded = select.flow_hash(*flow, seed=self.node.seed)
+        seeded ^= service.index * FLOW_SERVICE & select.MASK
+        tag = select.flow_tag(seeded)
         return (tag & 0xffffff) % self.node.flow_sets, tag >> 24
 
     def ways(self, where: int) -> list[Entry | None]:
@@ -62,8 +65,7 @@ def forget(memory: Memory, name):
             ways[index] = None
 
 
-def remember(memory: Memory, name, member: int, service: state.Service,
-             time: int) -> bool:
+def remember(memory: Memory, name, member: int, time: int) -> bool:
     where, tag = name
     ways = memory.ways(where)
     place = None
@@ -73,7 +75,8 @@ def remember(memory: Memory, name, member: int, service: state.Service,
             break
     if place is None:
         for index, entry in enumerate(ways):
-            if entry is None or _age(entry, time) > service.idle_timeout:
+            if entry is None or (
+                    _age(entry, time) > memory.node.idle_timeout_max):
                 place = index
                 break
     if place is None:
@@ -98,12 +101,12 @@ def _takes(service: state.Service, member: int) -> bool:
     return one is not None and one.takes_flows
 
 
-def choose(memory: Memory, service: state.Service, value: int, slot: int,
+def choose(memory: Memory, service: state.Service, flow: tuple, slot: int,
            protocol: int, opens: bool, time: int) -> tuple[int, bool]:
     """The member of an open slot, and whether the memory was full."""
     now, before = service.now[slot], service.before[slot]
     stays = before if _keeps(service, before) else now
-    name = memory.name(value, service)
+    name = memory.name(flow, service)
     entry = find(memory, name, service, time)
     if service.by_source:
         opens = False
@@ -120,13 +123,13 @@ def choose(memory: Memory, service: state.Service, value: int, slot: int,
         if before == now:
             forget(memory, name)
             return now, False
-        if remember(memory, name, now, service, time):
+        if remember(memory, name, now, time):
             return now, False
         return (before if _takes(service, before) else now), True
     if protocol == state.UDP or service.by_source:
         if not service.learning:
             return now, False
         if stays != now:
-            remember(memory, name, stays, service, time)
+            remember(memory, name, stays, time)
         return stays, False
     return stays, False

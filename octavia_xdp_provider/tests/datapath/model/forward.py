@@ -123,8 +123,9 @@ class Forwarder:
             return self._drop(packet.frame, Outcome.DROP_RATE)
         one = _Packet(packet, service, ingress, clock, packet.source, ports,
                       packet.protocol)
-        value = select.service_hash(service, packet.source, ports,
-                                    packet.protocol)
+        flow = select.flow_of(service, packet.source, ports,
+                              packet.protocol)
+        value = select.flow_hash(*flow)
         member, remarks = None, ()
         if service.quic:
             server = quic.find_server(packet.frame[at + 8:packet.end])
@@ -132,7 +133,7 @@ class Forwarder:
             if found is not None and service.members[found].keeps_flows:
                 member = found
         if member is None:
-            member, full = self._select(one, value, opens)
+            member, full = self._select(one, flow, value, opens)
             if full:
                 remarks = (Outcome.MEMORY_FULL,)
         if packet.first and member != state.NOBODY:
@@ -148,13 +149,13 @@ class Forwarder:
             return Outcome.DROP_NOT_ALLOWED
         return None
 
-    def _select(self, one: _Packet, value: int,
+    def _select(self, one: _Packet, flow: tuple, value: int,
                 opens: bool) -> tuple[int, bool]:
         service = one.service
         slot = select.flow_slot(value, len(service.now))
         if slot not in service.before:
             return service.now[slot], False
-        return flows.choose(self.memory, service, value, slot, one.protocol,
+        return flows.choose(self.memory, service, flow, slot, one.protocol,
                             opens, one.time >> flows.UNIT_SHIFT)
 
     def _later_fragment(self, packet, ingress, clock) -> Result:
@@ -176,8 +177,9 @@ class Forwarder:
             return self._drop(packet.frame, refused)
         one = _Packet(packet, service, ingress, clock, packet.source,
                       bytes(4), packet.protocol)
-        value = select.service_hash(service, packet.source, bytes(4),
-                                    packet.protocol)
+        flow = select.flow_of(service, packet.source, bytes(4),
+                              packet.protocol)
+        value = select.flow_hash(*flow)
         if found is None:
             remarks = (Outcome.FRAGMENT_GUESSED,)
             slot = select.flow_slot(value, len(service.now))
@@ -211,8 +213,9 @@ class Forwarder:
             return self._drop(frame, Outcome.DROP_MARTIAN)
         one = _Packet(packet, service, ingress, clock, client, ports,
                       protocol, error=True)
-        value = select.service_hash(service, client, ports, protocol)
-        member, _ = self._select(one, value, False)
+        flow = select.flow_of(service, client, ports, protocol)
+        value = select.flow_hash(*flow)
+        member, _ = self._select(one, flow, value, False)
         return self._send(one, member, value, False, ())
 
     def _send(self, one: _Packet, index: int, value: int, opens: bool,

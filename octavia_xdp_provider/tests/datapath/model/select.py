@@ -15,14 +15,14 @@ SECOND = 0xc4ceb9fe1a85ec53
 
 
 def flow_hash(source: bytes, destination: bytes, ports: bytes,
-              protocol: int) -> int:
+              protocol: int, seed: int = SEED) -> int:
     """`ports` are the four bytes as in the packet, source first."""
     if len(source) == 4:
         one, two = struct.unpack('<II', source + destination)
-        value = SEED ^ (one << 32 | two)
+        value = seed ^ (one << 32 | two)
     else:
         word = struct.unpack('<8I', source + destination)
-        value = SEED ^ (word[0] << 32 | word[1])
+        value = seed ^ (word[0] << 32 | word[1])
         value = value * FIRST & MASK
         value ^= value >> 32
         value ^= word[2] << 32 | word[3]
@@ -55,11 +55,11 @@ def flow_tag(seeded: int) -> int:
     return seeded ^ seeded >> 29
 
 
-def service_hash(service: state.Service, source: bytes, ports: bytes,
-                 protocol: int) -> int:
-    """The hash by which `service` selects."""
+def flow_of(service: state.Service, source: bytes, ports: bytes,
+            protocol: int) -> tuple[bytes, bytes, bytes, int]:
+    """What is one flow for `service`: arguments of flow_hash()."""
     if service.by_source:
         mask = service.source_mask
         source = bytes(a & b for a, b in zip(source, mask, strict=True))
-        return flow_hash(source, service.vip, bytes(4), 0)
-    return flow_hash(source, service.vip, ports, protocol)
+        return source, service.vip, bytes(4), 0
+    return source, service.vip, ports, protocol

@@ -76,8 +76,10 @@ class Uplink:
         gateway = self.gateway.get(family)
         if gateway is None:
             return None
-        tags = b''.join(b'\x81\x00' + tag.to_bytes(2, 'big')
-                        for tag in self.vlans)
+        # the outer one of two is a service tag, 802.1ad
+        types = ((), (b'\x81\x00',), (b'\x88\xa8', b'\x81\x00'))
+        tags = b''.join(kind + tag.to_bytes(2, 'big') for kind, tag in
+                        zip(types[len(self.vlans)], self.vlans, strict=True))
         ethertype = b'\x08\x00' if family == IPV4 else b'\x86\xdd'
         return gateway + self.own_mac + tags + ethertype
 
@@ -92,6 +94,7 @@ class Node:
     icmp_rate: int = 0
     seed: int = 0
     flow_sets: int = 1
+    idle_timeout_max: int = 65535  # when remembered flows are outdated
     uplinks: list[Uplink] = dataclasses.field(default_factory=list)
     # [family][top 6 bits of the entropy]: index into uplinks, or None
     choice: dict[int, list[int | None]] = dataclasses.field(
