@@ -7,12 +7,17 @@ reach the fabric, is checked here a second time.
 
 import dataclasses
 import ipaddress
+import typing
 
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import spec
+
+# Values of [agent] health_scope.
+POOL = 'pool'
+LOAD_BALANCER = 'load_balancer'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +36,9 @@ class Plan:
     ``services``: datapath.Key → tuple of datapath.Member.
     ``listeners``: listener id → datapath.Key.
     ``checks``: list of checks_file.Check.
-    ``pools``: pool id → keys of the checks of its members.
+    ``conditions``: list of checks_file.Condition, of members that several
+    checks decide.
+    ``pools``: pool id → keys of the checks or conditions of its members.
     ``monitored``: member id → (datapath.Key, address), of the members whose
     health is checked.
     """
@@ -40,8 +47,25 @@ class Plan:
     services: dict
     listeners: dict
     checks: list
+    conditions: list
     pools: dict
     monitored: dict
+
+
+class _Use(typing.NamedTuple):
+    """A pool and the service that it is used for."""
+
+    key: datapath.Key
+    pool_id: str
+    pool: dict
+
+
+def checks(monitor, member):
+    """All checks of a member that its pool's health monitor asks for.
+
+    The member is up if all of them are.
+    """
+    return [check(monitor, member)]
 
 
 def check(monitor, member):
@@ -77,9 +101,11 @@ def _refuse_address(name, text, limits):
                                  'member may be', 'use another address')
 
 
-def plan(document, limits):
+def plan(document, limits, scope=POOL):
     """What a load balancer needs on this node.
 
+    :param scope: which monitors decide the state of a member: that of its
+        POOL, or those of its LOAD_BALANCER whose pools hold its address.
     :raises Refused: the node must not do it.
     :raises ValueError: a field cannot be read.
     """
@@ -89,9 +115,10 @@ def plan(document, limits):
         raise errors.Refused(
             'vip_address', f'{vip} is outside [vip] allowed_networks of '
             'this node', 'configure all nodes and the API alike')
-    result = Plan(vip, {}, {}, [], {}, {})
+    result = Plan(vip, {}, {}, [], [], {}, {})
     if not document['admin_state_up']:
         return result
+    uses = []
     for listener_id, listener in document['listeners'].items():
         if not listener['admin_state_up']:
             continue
@@ -99,31 +126,70 @@ def plan(document, limits):
                            listener['protocol_port'])
         for pool in spec.pools_of(document, listener):
             if pool['admin_state_up']:
-                keys = _plan_service(result, key, pool, limits)
                 result.listeners[listener_id] = key
-                if keys:
-                    result.pools[listener['default_pool_id']] = keys
+                uses.append(_Use(key, listener['default_pool_id'], pool))
+    asked = _asked(uses, limits)
+    if scope == LOAD_BALANCER:
+        asked = _joined(uses, asked)
+    for use in uses:
+        _plan_service(result, use, asked, limits)
     return result
 
 
-def _plan_service(result, key, pool, limits):
-    """Add a service to the plan. Returns the keys of its members' checks."""
-    monitor = pool['healthmonitor']
-    keys = set()
-    members = []
-    for member_id, member in pool['members'].items():
-        _refuse_address('address', member['address'], limits)
-        check_id = 0
-        if monitor and monitor['admin_state_up'] and member['admin_state_up']:
+def _asked(uses, limits):
+    """(pool id, member id) → checks, of every member that is monitored."""
+    found = {}
+    for use in uses:
+        monitor = use.pool['healthmonitor']
+        if not (monitor and monitor['admin_state_up']):
+            continue
+        for member_id, member in use.pool['members'].items():
+            if not member['admin_state_up']:
+                continue
             if member['monitor_address']:
                 _refuse_address('monitor_address', member['monitor_address'],
                                 limits)
-            wanted = check(monitor, member)
-            result.checks.append(wanted)
-            keys.add(wanted.key)
-            result.monitored[member_id] = (key, member['address'])
-            check_id = int(wanted.key, 16)
+            found[use.pool_id, member_id] = checks(monitor, member)
+    return found
+
+
+def _joined(uses, asked):
+    """The same, each with the checks of all members of its address."""
+    addresses = {(use.pool_id, member_id): member['address']
+                 for use in uses
+                 for member_id, member in use.pool['members'].items()}
+    by_address = {}
+    for name, wanted in asked.items():
+        by_address.setdefault(addresses[name], []).extend(wanted)
+    return {name: by_address[addresses[name]] for name in asked}
+
+
+def _plan_service(result, use, asked, limits):
+    """Add a service and what decides the states of its members."""
+    keys = set()
+    members = []
+    for member_id, member in use.pool['members'].items():
+        _refuse_address('address', member['address'], limits)
+        check_id = 0
+        wanted = asked.get((use.pool_id, member_id))
+        if wanted:
+            name = _watch(result, wanted)
+            keys.add(name)
+            result.monitored[member_id] = (use.key, member['address'])
+            check_id = int(name, 16)
         members.append(datapath.Member(member['address'], member['weight'],
                                        check_id, member['admin_state_up']))
-    result.services[key] = tuple(sorted(members))
-    return keys
+    result.services[use.key] = tuple(sorted(members))
+    if keys:
+        result.pools[use.pool_id] = keys
+
+
+def _watch(result, wanted):
+    """The key whose state is the conjunction of these checks."""
+    result.checks.extend(wanted)
+    names = frozenset(one.key for one in wanted)
+    if len(names) == 1:
+        return next(iter(names))
+    condition = checks_file.Condition(names)
+    result.conditions.append(condition)
+    return condition.key

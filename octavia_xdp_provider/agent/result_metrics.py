@@ -58,6 +58,10 @@ class Metrics:
             'failures', 'Attempts to apply results that failed')
         self._lost = self._counter(
             'lost_events', 'Times that the kernel had events no more')
+        self._stretch = prometheus_client.Gauge(
+            _PREFIX + 'checker_stretch',
+            'Factor on all intervals of the health checker; above 1 it '
+            'cannot keep up, 0 before it has said', registry=self.registry)
 
     def _counter(self, name, text, labels=()):
         return prometheus_client.Counter(_PREFIX + name, text, labels,
@@ -90,6 +94,10 @@ class Metrics:
     def lost(self):
         """The kernel dropped events, or the directory went away."""
         self._lost.inc()
+
+    def stretched(self, percent):
+        """The health checker's intervals have this length."""
+        self._stretch.set(percent / 100)
 
     def value(self, name, **labels):
         """The value of a sample, 0 if there is none; for tests."""

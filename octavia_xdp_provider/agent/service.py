@@ -15,6 +15,7 @@ import pbr.version
 
 from octavia_xdp_provider.agent import announcements
 from octavia_xdp_provider.agent import bell
+from octavia_xdp_provider.agent import checker_status
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
@@ -285,6 +286,7 @@ class Agent:
             'version': pbr.version.VersionInfo(
                 'octavia-xdp-provider').release_string(),
             'uplink': uplink_state._asdict() if uplink_state else None,
+            'health_checker': checker_status.read(self._files.checker_socket),
             'services': info.services,
             'services_max': info.services_max,
             'announced': sorted(map(str, status.announced)) if status else [],

@@ -5,8 +5,10 @@ import errno
 import os
 import threading
 import time
+from unittest import mock
 import urllib.request
 
+from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import result_metrics
 from octavia_xdp_provider.agent import results
@@ -32,8 +34,10 @@ class FakeDatapath:
         self.known = set()
         self.services = {0: 1}
         self.failure = None
+        self.looks = 0
 
     def generations(self):
+        self.looks += 1
         return dict(self.services)
 
     def known_checks(self):
@@ -273,6 +277,15 @@ class TestResultHandler(Base):
         self.snapshot(2, record(5, UP, 1), record(6, UP, 2))
         self.assertEqual({5: True, 6: True}, self.step())
 
+    def test_the_stretch_of_the_checker_is_shown(self):
+        self.step()
+        self.assertEqual(0, self.value('checker_stretch'))
+        for percent in (100, 250):
+            self.write('snapshot', result_queue.encode(
+                result_queue.Kind.SNAPSHOT, BOOT, 0, 0, [], percent))
+            self.step()
+            self.assertEqual(percent / 100, self.value('checker_stretch'))
+
     def test_latency_of_what_changed(self):
         def timed(key, state, age):
             return record(key, state)._replace(
@@ -328,6 +341,22 @@ class TestRun(Base):
         os.rename(self.queue, self.queue + '-old')
         self.renamed_when_made(record(5, UP))
         self.wait_for({5: True})
+
+    def test_a_ring_compares_the_services_at_once(self):
+        self.delta(1, record(5, UP))
+        self.wait_for({5: True})
+        with mock.patch.object(results, 'RESCAN', 3600):
+            # From the next look on it sleeps for an hour.
+            end = time.monotonic() + 10
+            before = self.datapath.looks
+            while self.datapath.looks < before + 2:
+                self.assertLess(time.monotonic(), end)
+                bell.ring(self.handler._files.handler_bell)
+                time.sleep(0.005)
+            self.datapath.state.clear()
+            self.datapath.services[1] = 7
+            bell.ring(self.handler._files.handler_bell)
+            self.wait_for({5: True})
 
     def renamed_when_made(self, *records):
         end = time.monotonic() + 10
