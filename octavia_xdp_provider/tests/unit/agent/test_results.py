@@ -303,6 +303,71 @@ class TestResultHandler(Base):
         self.assertEqual(2, self.value('latency_seconds_count'))
 
 
+class Death(BaseException):
+    """As SIGKILL does, it leaves nothing that could still be done."""
+
+
+class TestDeath(Base):
+    """Killed at every step between the queue and the tables."""
+
+    def die_at(self, step):
+        """Let the handler die at a step; False if there are fewer."""
+        rest = iter(range(step, 0, -1))
+
+        def mortal(function):
+            def call(*arguments, **more):
+                if next(rest) == 1:
+                    raise Death
+                return function(*arguments, **more)
+            return call
+        queue = self.handler._queue
+        with mock.patch.multiple(
+                queue, scan=mortal(queue.scan), read=mortal(queue.read),
+                snapshot=mortal(queue.snapshot),
+                reject=mortal(queue.reject), remove=mortal(queue.remove)), \
+            mock.patch.object(self.datapath, 'apply_health',
+                              mortal(self.datapath.apply_health)):
+            try:
+                self.step()
+            except Death:
+                return True
+            return False
+
+    def test_death_at_every_step(self):
+        deaths = 0
+        for step in range(1, 100):
+            self.datapath.state.clear()
+            self.datapath.applied.clear()
+            self.restart()
+            first = 1 + 10 * step
+            self.snapshot(first, record(5, UP, first - 1),
+                          record(6, UP, first))
+            self.delta(first + 1, record(6, DOWN))
+            torn = self.delta(first + 2, record(7, DOWN), record(8, UP))
+            with open(torn, 'r+b') as file:
+                file.truncate(95)
+            self.delta(first + 4, record(7, UP))
+            died = self.die_at(step)
+            deaths += died
+            self.restart()
+            self.step()
+            # The gap of the torn file is filled by the next snapshot.
+            self.snapshot(first + 4, record(5, UP, first - 1),
+                          record(6, DOWN, first + 1),
+                          record(7, UP, first + 4),
+                          record(8, UP, first + 3))
+            self.step()
+            self.assertEqual({5: True, 6: False, 7: True, 8: True},
+                             self.datapath.state)
+            self.assertEqual([], self.pending())
+            self.assertFalse(any(one.get(5) is False or one.get(7) is False
+                                 for one in self.datapath.applied))
+            if not died:
+                break
+        self.assertGreater(deaths, 8)
+        self.assertFalse(died)
+
+
 class TestRun(Base):
     """The loop around it."""
 
