@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* allowed_cidrs: the networks belong to the block that the packet reads, so
+/* allowed_cidrs: the block that the packet reads names its set of networks, so
  * that they change together with all else. */
 #ifndef OXP_ALLOW_H
 #define OXP_ALLOW_H

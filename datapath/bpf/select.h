@@ -29,11 +29,6 @@ struct target {
 /* What makes a service more than a hash and a table. */
 #define BLOCK_SPECIAL (OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED)
 
-static __always_inline const struct service_block *find_block(__u32 number)
-{
-	return bpf_map_lookup_elem(&tables, &number);
-}
-
 /* What of a packet decides on its slot. */
 struct flow {
 	__be32 source[4];
@@ -56,17 +51,6 @@ static __always_inline __u64 hash_with(const struct packet *packet,
 static __always_inline __u64 name_of(__u64 seeded_hash, __u32 block)
 {
 	return flow_tag(seeded_hash ^ (block >> 1) * FLOW_SERVICE);
-}
-
-static __always_inline void flow_of(const struct packet *packet,
-				    struct flow *flow)
-{
-	__builtin_memcpy(flow->source, packet->source, sizeof(flow->source));
-	flow->ports = 0;
-	flow->protocol = packet->protocol;
-	if (packet->kind != KIND_LATER)
-		flow->ports = (__u32)packet->source_port << 16 |
-			      packet->destination_port;
 }
 
 /* `length` leading bits of one word of an address, 0 and less: none. */
@@ -97,6 +81,20 @@ static __always_inline void cut_source(struct flow *flow, bool v6,
 	flow->protocol = 0;
 }
 
+static __always_inline void flow_of(const struct packet *packet,
+				    const struct service_block *block,
+				    struct flow *flow)
+{
+	__builtin_memcpy(flow->source, packet->source, sizeof(flow->source));
+	flow->ports = 0;
+	flow->protocol = packet->protocol;
+	if (packet->kind != KIND_LATER)
+		flow->ports = (__u32)packet->source_port << 16 |
+			      packet->destination_port;
+	if (block->flags & OXP_SERVICE_SOURCE)
+		cut_source(flow, packet->v6, block);
+}
+
 /* By the table; what it says is still to be settled. */
 __noinline int find_slot(const struct packet *packet, struct target *target)
 {
@@ -110,9 +108,7 @@ __noinline int find_slot(const struct packet *packet, struct target *target)
 	block = find_block(target->block);
 	if (!block)
 		return OXP_DROP_INTERNAL;
-	flow_of(packet, &flow);
-	if (block->flags & OXP_SERVICE_SOURCE)
-		cut_source(&flow, packet->v6, block);
+	flow_of(packet, block, &flow);
 	hash = hash_with(packet, &flow, FLOW_SEED);
 	slot = flow_slot(hash, block->slots);
 	if (slot >= slots_max)
@@ -157,7 +153,7 @@ __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 	block = find_block(target->block);
 	if (!block || !(flags_of(block, member) & MEMBER_KEEPS_FLOWS))
 		return false;
-	flow_of(packet, &flow);
+	flow_of(packet, block, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
 	target->member = member;
 	return true;
