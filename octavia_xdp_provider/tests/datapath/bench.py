@@ -42,12 +42,18 @@ class OutcomeDifference(Difference):
     """They disagree about the counters of a batch; which packet is open."""
 
 
+def takers(members: list[state.Member]) -> list[state.Member]:
+    """Who may take new flows: a weight so small that no slot falls to it
+    does not change that.
+    """
+    able = [one for one in members if one.keeps_flows and one.weight]
+    return [one for one in able if not one.backup] or able
+
+
 def wanted_table(members: list[state.Member],
                  slots: int) -> list[bytes | None]:
-    """Who takes new flows: by Maglev, from what was configured alone."""
-    able = [one for one in members if one.keeps_flows and one.weight]
-    primary = [one for one in able if not one.backup]
-    weights = {text(one.address): one.weight for one in primary or able}
+    """The member of each slot: by Maglev, from what was configured alone."""
+    weights = {text(one.address): one.weight for one in takers(members)}
     return [None if name is None else packed(name)
             for name in maglev_model.populate(weights, slots)]
 
@@ -124,6 +130,12 @@ class Bench:
         if service not in self.services:
             service.index = self.datapath.service(service).index
             self.services.append(service)
+        old = {one.address: one for one in self.members.get(id(service), ())}
+        for one in members:
+            if one.address in old:  # it stays, with its counters
+                was = old[one.address]
+                one.packets, one.bytes, one.flows = (
+                    was.packets, was.bytes, was.flows)
         self.members[id(service)] = members
         if refresh:
             self.set_health(members)
@@ -175,8 +187,9 @@ class Bench:
                 for one in service.now]
         if table != mine:
             raise Difference(f'{service.port}: not the table of the members')
+        able = takers(self.members[id(service)])
         for one in wanted.values():
-            one.takes_flows = one.address in table
+            one.takes_flows = one in able
 
     def reset(self, node: state.Node):
         """No services, nothing remembered, other settings."""

@@ -60,7 +60,7 @@ class ModelBench(bench.Bench):
                        for one in table]
         service.before = {}
         for one in members:
-            one.takes_flows = one.address in table
+            one.takes_flows = one in bench.takers(members)
 
     def run(self, frames):
         self.ran += len(frames)

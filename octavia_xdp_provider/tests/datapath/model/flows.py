@@ -10,6 +10,7 @@ WAYS = 8
 TIME_MASK = 0x3fff
 UNIT_SHIFT = 30  # time is in units of 2^30 ns
 FLOW_SERVICE = 0x9e3779b97f4a7c15
+AGE_MAX = 16000  # times wrap soon after
 PROTECTED = 2  # units in which nothing gives way
 
 
@@ -38,6 +39,10 @@ class Memory:
         return self.sets.setdefault(where, [None] * WAYS)
 
 
+def _timeout(seconds: int) -> int:
+    return min(seconds, AGE_MAX)
+
+
 def _age(entry: Entry, time: int) -> int:
     return (time - entry.time) & TIME_MASK
 
@@ -48,7 +53,7 @@ def find(memory: Memory, name, service: state.Service,
     where, tag = name
     for entry in memory.ways(where):
         if entry is not None and entry.tag == tag:
-            if _age(entry, time) > service.idle_timeout:
+            if _age(entry, time) > _timeout(service.idle_timeout):
                 return None
             member = service.members.get(entry.member)
             if member is None or not member.keeps_flows:
@@ -73,16 +78,17 @@ def remember(memory: Memory, name, member: int, time: int) -> bool:
         if entry is not None and entry.tag == tag:
             place = index
             break
+    # Of places that are as good as each other the last one.
     if place is None:
         for index, entry in enumerate(ways):
             if entry is None or (
-                    _age(entry, time) > memory.node.idle_timeout_max):
+                    _age(entry, time) >
+                    _timeout(memory.node.idle_timeout_max)):
                 place = index
-                break
     if place is None:
-        oldest = PROTECTED
+        oldest = PROTECTED + 1
         for index, entry in enumerate(ways):
-            if not entry.confirmed and _age(entry, time) > oldest:
+            if not entry.confirmed and _age(entry, time) >= oldest:
                 oldest = _age(entry, time)
                 place = index
     if place is None:
