@@ -26,6 +26,8 @@ _GROUPS = (rtnl.RTMGRP_LINK | rtnl.RTMGRP_NEIGH
            | rtnl.RTMGRP_IPV4_ROUTE | rtnl.RTMGRP_IPV6_ROUTE)
 # linux/rtnetlink.h: as answer to a dump, what was learnt about destinations.
 _RTM_F_CLONED = 0x200
+# Of events, before what they mean is looked at.
+_READS_MAX = 64
 _NEIGHBOUR_USABLE = (
     ndmsg.NUD_REACHABLE | ndmsg.NUD_STALE | ndmsg.NUD_DELAY
     | ndmsg.NUD_PROBE | ndmsg.NUD_PERMANENT | ndmsg.NUD_NOARP)
@@ -193,8 +195,10 @@ class Events:
 
     def _drain(self, matters):
         found = False
-        while any(descriptor != self._wake
-                  for descriptor, _event in self._poll.poll(0)):
+        for _ in range(_READS_MAX):
+            if not any(descriptor != self._wake
+                       for descriptor, _event in self._poll.poll(0)):
+                break
             try:
                 for message in self._netlink.get():
                     found = found or matters(message)
