@@ -65,14 +65,11 @@ static int find_filter(const struct interface *interface,
 	int status = bpf_tc_query(&hook, &options);
 	bool foreign = false;
 
-	/* EINVAL: there is no clsact qdisc */
-	if (status == -ENOENT)
-		installed->clsact = true;
+	/* EINVAL: there is nothing of that priority */
 	if (status == -ENOENT || status == -EINVAL)
 		return 0;
 	if (status)
 		return complain_status(status, "%s: tc", interface->name);
-	installed->clsact = true;
 	*out = open_ours(options.prog_id, in ? MEMBER_IN : MEMBER_OUT,
 			 &foreign);
 	if (foreign)
@@ -128,13 +125,15 @@ static void add_record(struct installed *installed, int program, __u32 *id)
 int find_installed(const struct interface *interface,
 		   struct installed *installed)
 {
+	int clsact = has_clsact(interface->index);
 	__u32 id = 0;
 
 	memset(installed, 0, sizeof(*installed));
 	installed->xdp = installed->in = installed->out = -1;
-	if (find_xdp(interface, installed) ||
-	    find_filter(interface, installed, true) ||
-	    find_filter(interface, installed, false)) {
+	installed->clsact = clsact > 0;
+	if (clsact < 0 || find_xdp(interface, installed) ||
+	    (clsact && (find_filter(interface, installed, true) ||
+			find_filter(interface, installed, false)))) {
 		close_installed(installed);
 		return -1;
 	}
@@ -142,6 +141,8 @@ int find_installed(const struct interface *interface,
 	add_record(installed, installed->xdp, &id);
 	add_record(installed, installed->in, &id);
 	add_record(installed, installed->out, &id);
+	if (!installed->have_record && installed->clsact)
+		installed->record.undo.clsact = noted_clsact(interface);
 	return 0;
 }
 
@@ -191,12 +192,19 @@ int attach_out(const struct interface *interface,
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = interface->index,
 		    .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
-	int status = bpf_tc_hook_create(&hook);
+	int status;
 
-	if (status && status != -EEXIST)
-		return complain_status(status, "%s: clsact qdisc",
-				       interface->name);
-	return attach_filter(interface, false, installed->out >= 0, program);
+	if (!installed->clsact) {
+		if (note_clsact(interface))
+			return -1;
+		status = bpf_tc_hook_create(&hook);
+		if (status)
+			return complain_status(status, "%s: clsact qdisc",
+					       interface->name);
+	}
+	if (attach_filter(interface, false, installed->out >= 0, program))
+		return -1;
+	return forget_clsact();
 }
 
 static int attach_xdp(const struct interface *interface,

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /* octavia-xdp-member: sets a member up, checks it, takes it back. */
-#include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 #include "tool.h"
-
-#define LOCK "/run/octavia-xdp-member.lock"
 
 int usage(void)
 {
@@ -41,18 +35,6 @@ int usage(void)
 	return 2;
 }
 
-/* One at a time on a host. The lock ends with the process. */
-static int lock(void)
-{
-	int handle = open(LOCK, O_CREAT | O_RDWR | O_CLOEXEC, 0600);
-
-	if (handle < 0 || flock(handle, LOCK_EX)) {
-		complain_status(-errno, "%s", LOCK);
-		return -1;
-	}
-	return handle;
-}
-
 int main(int count, char **words)
 {
 	static const struct {
@@ -82,7 +64,7 @@ int main(int count, char **words)
 				 arguments.command);
 			return 2;
 		}
-		if (commands[i].locks && lock() < 0)
+		if (commands[i].locks && lock())
 			return 1;
 		return commands[i].run(&arguments);
 	}

@@ -201,3 +201,42 @@ int count_filters(unsigned int ifindex)
 	}
 	return count;
 }
+
+struct qdisc_search {
+	unsigned int ifindex;
+	bool found;
+};
+
+static int look_at_qdisc(const struct nlmsghdr *message, void *data)
+{
+	const struct tcmsg *header = mnl_nlmsg_get_payload(message);
+	struct qdisc_search *search = data;
+	const struct nlattr *attribute;
+
+	if (header->tcm_ifindex != (int)search->ifindex)
+		return MNL_CB_OK;
+	mnl_attr_for_each (attribute, message, sizeof(*header))
+		if (mnl_attr_get_type(attribute) == TCA_KIND &&
+		    !strcmp(mnl_attr_get_str(attribute), "clsact"))
+			search->found = true;
+	return MNL_CB_OK;
+}
+
+int has_clsact(unsigned int ifindex)
+{
+	struct qdisc_search search = {.ifindex = ifindex};
+	char buffer[REQUEST_MAX] = {};
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+	struct tcmsg *header;
+	int status;
+
+	message->nlmsg_type = RTM_GETQDISC;
+	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
+	header->tcm_family = AF_UNSPEC;
+	header->tcm_ifindex = ifindex;
+	status = ask(message, look_at_qdisc, &search);
+	if (status)
+		return complain_status(status, "tc qdiscs");
+	return search.found;
+}

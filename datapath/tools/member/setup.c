@@ -126,17 +126,9 @@ static int apply(const struct interface *interface, struct installed *installed,
 				.settings = *settings};
 	struct member *object;
 	int out, status = -1;
-	int filters = 0;
 
-	/* An empty qdisc is as good as none, and may be an interrupted
-	 * setup's. */
-	if (!installed->have_record && installed->clsact) {
-		filters = count_filters(interface->index);
-		if (filters < 0)
-			return -1;
-	}
-	if (!installed->have_record)
-		record.undo.clsact = filters == 0;
+	if (!installed->clsact)
+		record.undo.clsact = 1;
 	if (note_sysctls(interface, settings, &record.undo))
 		return -1;
 	object = load_programs(settings, &record.undo,

@@ -71,6 +71,13 @@ int read_sysctl(const char *interface, const char *name, int *out);
 int write_sysctl(const char *interface, enum sysctl which, int value);
 const char *sysctl_name(enum sysctl which);
 
+/* lock.c */
+int lock(void);
+/* A qdisc of ours whose first program is not there yet. */
+int note_clsact(const struct interface *interface);
+bool noted_clsact(const struct interface *interface);
+int forget_clsact(void);
+
 /* netlink.c */
 #define ADDRESSES_MAX 1024
 struct host_address {
@@ -86,6 +93,8 @@ int add_vip_address(const struct member_address *address);
 int delete_vip_address(const struct member_address *address);
 /* Filters of the interface's clsact qdisc, in both directions; -1: failed. */
 int count_filters(unsigned int ifindex);
+/* 1, 0; -1: failed */
+int has_clsact(unsigned int ifindex);
 
 /* settings.c */
 /* Sorts, checks, fills in what follows from the interface. */
