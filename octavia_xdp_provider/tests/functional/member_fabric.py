@@ -21,10 +21,10 @@ import threading
 import unittest
 import uuid
 
+from scapy import packet as scapy_packet
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
-from scapy import packet as scapy_packet
 
 DATAPATH = pathlib.Path(__file__).parents[3] / 'datapath'
 TOOL = DATAPATH / 'build/octavia-xdp-member'
