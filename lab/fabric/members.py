@@ -67,25 +67,20 @@ def create(lab, member):
     links.default_route(lab, member, paths.MEMBER_GATEWAY,
                         paths.MEMBER_GATEWAY_V6)
     lab.state.put('addresses', member, {'uplink': own})
-    processes.run(lab, member, [links.DECAPSULATE, 'attach', links.UPLINK])
+    _set_up(lab, member, set())
     _start(lab, member)
 
 
 def add_vip(lab, vip, members):
     """Let members take packets to a VIP."""
     for member in members:
-        if str(vip) not in _vips(lab, member):
-            namespaces.address(lab, member, 'lo', str(vip))
+        _set_up(lab, member, _vips(lab, member) | {str(vip)})
 
 
 def remove_vip(lab, vip, members):
     """Undo add_vip()."""
     for member in members:
-        if str(vip) in _vips(lab, member):
-            with namespaces.link(lab, member) as netlink:
-                prefix = ipaddress.ip_address(vip).max_prefixlen
-                netlink.addr('del', index=1, address=str(vip),
-                             prefixlen=prefix)
+        _set_up(lab, member, _vips(lab, member) - {str(vip)})
 
 
 def http_name(member):
@@ -101,6 +96,13 @@ def udp_name(member):
 def files(lab, member):
     """The directory whose files nginx serves."""
     return lab.host_directory(member) / 'files'
+
+
+def _set_up(lab, member, vips):
+    words = [links.DECAPSULATE, 'setup', '--node', str(paths.UPLINK_NETWORK)]
+    for vip in sorted(vips):
+        words += ['--vip', vip]
+    processes.run(lab, member, [*words, links.UPLINK])
 
 
 def _vips(lab, member):
