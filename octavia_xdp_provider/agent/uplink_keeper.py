@@ -90,7 +90,11 @@ class UplinkKeeper:
     def _run(self, delay):
         while not self._stop.is_set():
             # All events until now are one look.
-            self._events.wait(delay, self._uplinks.concerns)
+            try:
+                self._events.wait(delay, self._uplinks.concerns)
+            except Exception:
+                LOG.exception('An event could not be read.')
+                self._stop.wait(RETRY)
             if not self._stop.is_set():
                 delay = self._look()
 
