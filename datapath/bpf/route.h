@@ -70,7 +70,7 @@ __noinline int find_route(struct xdp_md *ctx, const struct parcel *parcel,
 
 	if (!parcel || !uplink || parcel->member >= OXP_MEMBERS_MAX)
 		return -1;
-	block = bpf_map_lookup_elem(&tables, &parcel->block);
+	block = find_block(parcel->block);
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!block || !node)
 		return -1;

@@ -192,7 +192,7 @@ __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 
 	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
 		return drop(OXP_DROP_INTERNAL);
-	block = bpf_map_lookup_elem(&tables, &parcel->block);
+	block = find_block(parcel->block);
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!block || !node)
 		return drop(OXP_DROP_INTERNAL);

@@ -85,6 +85,11 @@ void copy_description(struct service_block *to,
 {
 	const size_t skip = offsetof(struct service_block, slots);
 
+	/* Packets may still have the index of a member that is gone: nothing
+	 * must be left in its place. First, so that it holds after a death. */
+	if (to->members > from->members)
+		memset(&to->member[from->members], 0,
+		       (to->members - from->members) * sizeof(to->member[0]));
 	memcpy((char *)to + skip, (const char *)from + skip,
 	       offsetof(struct service_block, member) - skip +
 		       from->members * sizeof(from->member[0]));

@@ -40,6 +40,16 @@ class NodeFiles:
         """Unix datagram socket: a table has switched (handler → agent)."""
         return self.path('agent.bell')
 
+    @property
+    def handler_bell(self):
+        """Unix datagram socket: services have changed (agent → handler)."""
+        return self.path('handler.bell')
+
+    @property
+    def checker_socket(self):
+        """Where octavia-xdp-hc shows its live table."""
+        return self.path('hc.sock')
+
     def make(self):
         """Create the directories."""
         os.makedirs(self.queue, mode=0o755, exist_ok=True)
