@@ -269,17 +269,28 @@ class Bench:
         remembers."""
         self.maps['fragments'].clear()
         self.model.fragments = forward.fragments.Fragments()
-        memory = self.model.memory
-        memory.sets.clear()
-        for where in range(self.node.flow_sets):
-            raw = self.maps['flows'].read(struct.pack('=I', where))
-            words = struct.unpack('=8Q', raw)
-            if any(words):
-                memory.sets[where] = [
-                    flows.Entry(word >> 24, word >> 10 & 0x3fff,
-                                bool(word & 0x200), word & 0x1ff)
-                    if word else None for word in words]
+        self.model.memory.sets = {
+            where: self.remembered(where)
+            for where in range(self.node.flow_sets)}
         self.reset_counters()
+
+    def remembered(self, where: int) -> list[flows.Entry | None]:
+        """One set of the program's memory of flows."""
+        raw = self.maps['flows'].read(struct.pack('=I', where))
+        return [flows.Entry(word >> 24, word >> 10 & flows.TIME_MASK,
+                            bool(word & 0x200), word & 0x1ff)
+                if word else None for word in struct.unpack('=8Q', raw)]
+
+    def compare_memory(self):
+        for where in range(self.node.flow_sets):
+            mine = self.model.memory.ways(where)
+            theirs = self.remembered(where)
+            # places are the program's business, but for what gives way
+            if ({str(one) for one in mine} != {str(one) for one in theirs}):
+                raise Difference('\n'.join((
+                    f'remembered flows, set {where}: model, program',
+                    *(f'{one}  {two}' for one, two in
+                      zip(mine, theirs, strict=True)))))
 
     def reset_counters(self):
         """The model's counters go on from the program's."""
