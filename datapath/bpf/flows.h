@@ -134,7 +134,7 @@ static __always_inline __u64 worth_of(__u64 entry, __u32 now, __u32 timeout)
 	return free * WORTH_FREE + loose * age;
 }
 
-/* The place that does best for another flow. */
+/* The place that does best for another flow, the first of equals. */
 __noinline __u32 best_place(__u32 number, __u32 now, __u32 timeout)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
@@ -146,11 +146,11 @@ __noinline __u32 best_place(__u32 number, __u32 now, __u32 timeout)
 		__u64 worth =
 			worth_of(READ_ONCE(set->entry[way]), now, timeout);
 
-		worth = worth * OXP_FLOW_WAYS + way;
+		worth = worth * OXP_FLOW_WAYS + (OXP_FLOW_WAYS - 1 - way);
 		if (worth > best)
 			best = worth;
 	}
-	return best % OXP_FLOW_WAYS;
+	return OXP_FLOW_WAYS - 1 - best % OXP_FLOW_WAYS;
 }
 
 /* Remembers the flow in its own place, a free one, or one that may be taken.
