@@ -99,7 +99,7 @@ def remember(memory: Memory, name, member: int, time: int) -> bool:
         best = (False, 0)
         for index, entry in enumerate(ways):
             worth = _worth(entry, time, timeout)
-            if worth != (False, 0) and worth >= best:
+            if worth > best:
                 place, best = index, worth
     if place is None:
         return False
@@ -127,8 +127,8 @@ def choose(memory: Memory, service: state.Service, flow: tuple, slot: int,
     if service.by_source:
         opens = False
     if entry is not None and not opens:
-        if not entry.confirmed or _age(entry, time) > 1:
-            entry.confirmed = True
+        entry.confirmed = True
+        if _age(entry, time) > 1:
             entry.time = time & TIME_MASK
         return entry.member, False
     if opens:
