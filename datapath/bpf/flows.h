@@ -177,11 +177,13 @@ static __always_inline bool remember(const struct memory *memory, __u32 member)
  * to: the line is shared with other CPUs. */
 static __always_inline void keep(const struct memory *memory)
 {
-	if (memory->seen & FLOW_CONFIRMED && age_of(memory, memory->seen) <= 1)
-		return;
-	exchange(memory, memory->place, memory->seen,
-		 new_entry(memory, memory->seen & FLOW_MEMBER) |
-			 FLOW_CONFIRMED);
+	__u64 entry = memory->seen;
+
+	if (age_of(memory, entry) > 1)
+		entry = new_entry(memory, entry & FLOW_MEMBER);
+	entry |= FLOW_CONFIRMED;
+	if (entry != memory->seen)
+		exchange(memory, memory->place, memory->seen, entry);
 }
 
 static __always_inline __u8 flags_of(const struct service_block *block,
