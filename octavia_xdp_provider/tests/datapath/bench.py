@@ -287,7 +287,8 @@ class Bench:
             theirs = self.remembered(where)
             if mine != theirs:
                 raise Difference('\n'.join((
-                    f'remembered flows, set {where}: model, program',
+                    f'remembered flows, set {where}, time '
+                    f'{clock() // UNIT & flows.TIME_MASK}: model, program',
                     *(f'{one}  {two}' for one, two in
                       zip(mine, theirs, strict=True)))))
 

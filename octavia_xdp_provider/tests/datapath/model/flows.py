@@ -134,10 +134,10 @@ def choose(memory: Memory, service: state.Service, flow: tuple, slot: int,
     if opens:
         if entry is not None and _takes(service, entry.member):
             return entry.member, False
-        if now == state.NOBODY:
-            return now, False
         if before == now:
             forget(memory, name)
+            return now, False
+        if now == state.NOBODY:
             return now, False
         if remember(memory, name, now, time):
             return now, False
