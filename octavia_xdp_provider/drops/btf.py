@@ -37,11 +37,11 @@ class Btf:
             raise BtfError('not BTF: it does not start with its magic number')
         self._order = order
         try:
-            (length, types, types_length, strings,
-             self._strings_length) = struct.unpack_from(f'{order}5I', data, 4)
+            length, types, types_length, strings = struct.unpack_from(
+                f'{order}4I', data, 4)
             self._strings = length + strings
             self._index(length + types, length + types + types_length)
-        except struct.error:
+        except (struct.error, ValueError):
             raise BtfError('BTF ends in the middle') from None
 
     @classmethod
@@ -50,15 +50,15 @@ class Btf:
             return cls(file.read())
 
     def _index(self, position, end):
-        """Where each type is, and those with members by kind and name."""
+        """Where each type is, and where those are that can be asked for."""
         read = struct.Struct(f'{self._order}2I').unpack_from
         self._positions = [0]  # type 0 is void
         self._named = {}
         while position < end:
             name, info = read(self._data, position)
             kind = info >> 24 & 0x1f
-            if kind in (STRUCT, UNION, ENUM, ENUM64):
-                self._named.setdefault((kind, name), len(self._positions))
+            if name and kind in (STRUCT, ENUM, ENUM64):
+                self._named.setdefault((kind, self._name(name)), position)
             self._positions.append(position)
             always, each = _FOLLOWING.get(kind, (0, 0))
             position += 12 + always + each * (info & 0xffff)
@@ -70,18 +70,8 @@ class Btf:
 
     def _find(self, name, *kinds):
         """Position of the type, or None."""
-        text = b'\0' + name.encode() + b'\0'
-        start = self._strings - 1
-        end = self._strings + self._strings_length
-        # Each string is there once. It starts after the end of another.
-        found = self._data.find(text, start + 1, end)
-        if found < 0:
-            return None
-        for kind in kinds:
-            number = self._named.get((kind, found - start))
-            if number is not None:
-                return self._positions[number]
-        return None
+        return next((self._named[kind, name] for kind in kinds
+                     if (kind, name) in self._named), None)
 
     def enum(self, name):
         """{value: name} of an enumeration.
