@@ -8,6 +8,7 @@ import time
 from octavia_xdp_provider.drops import rows
 
 HEAD = ('PER SECOND', 'TOTAL', 'SOURCE', 'VIP', 'REASON', 'WHERE', 'PACKETS')
+LOWEST = 3  # lines of a table: head, worst row, how many more
 NUMBERS = 2  # columns on the left that are aligned to the right
 CLEAR = '\x1b[H\x1b[2J'
 MISSED = 'not listed: too many kinds of drops at once'
@@ -44,7 +45,7 @@ def details(row):
 
 
 def table(lost, seconds, height=None):
-    """Lines, at most `height` of them if that is given.
+    """Lines, at most `height` (or LOWEST) of them if that is given.
 
     :param seconds: length of the time that Lost.packets are of.
     """
@@ -53,8 +54,8 @@ def table(lost, seconds, height=None):
          one.row.vip or '-', one.row.reason, one.row.where or '-',
          details(one.row)) for one in lost]
     hidden = 0
-    if height is not None and len(lines) > max(height, 2):
-        hidden = len(lines) - max(height, 2) + 1
+    if height is not None and len(lines) > max(height, LOWEST):
+        hidden = len(lines) - max(height, LOWEST) + 1
         del lines[-hidden:]
     widths = [max(len(line[column]) for line in lines)
               for column in range(len(HEAD) - 1)]
@@ -91,17 +92,16 @@ class People:
         lines = [f'{time.strftime("%H:%M:%S")}  '
                  f'{amount(now, "packet")} lost in {seconds:.1f} s, '
                  f'{sum(one.total for one in lost)} since the start']
-        height = None
-        if self._live:
-            size = shutil.get_terminal_size()
-            height = size.lines - 4
-            lines[0] = CLEAR + lines[0]
+        size = shutil.get_terminal_size()
         if lost:
-            lines += table(lost, seconds, height)
-            if self._live:
-                lines[1:] = [line[:size.columns] for line in lines[1:]]
+            # Above and below: first line, missed, empty one, cursor.
+            lines += table(lost, seconds,
+                           size.lines - 4 if self._live else None)
         if missed:
             lines.append(f'{amount(missed, "packet")} {MISSED}')
+        if self._live:
+            lines = [line[:size.columns] for line in lines]
+            lines[0] = CLEAR + lines[0]
         self._print([*lines, ''])
 
     def end(self, why, seconds, total):
