@@ -96,7 +96,7 @@ def _fill(node):
             number = service * MEMBERS + member
             address = ipaddress.ip_address('10.0.0.0') + number + 1
             members.append(datapath.Member(str(address), check=number + 1))
-        node.set_service(key, members, SLOTS)
+        node.set_service(key, members, datapath.Settings(slots=SLOTS))
 
 
 def run(library, singles, bursts):

@@ -4,37 +4,32 @@
 #define OXP_COUNT_H
 
 #include "maps.h"
-#include "parse.h"
-#include "select.h"
 
-static __always_inline int drop(enum oxp_outcome outcome)
+static __always_inline void count(__u32 outcome)
 {
-	__u32 index = outcome;
-	__u64 *packets = bpf_map_lookup_elem(&outcomes, &index);
+	__u64 *packets = bpf_map_lookup_elem(&outcomes, &outcome);
 
 	if (packets)
 		++*packets;
+}
+
+/* Out of line: drops are many in the code and few in the traffic. */
+static __noinline int drop(__u32 outcome)
+{
+	count(outcome);
 	return XDP_DROP;
 }
 
-static __always_inline int forwarded(const struct packet *packet,
-				     const struct target *target)
+static __always_inline void count_in(void *map, __u32 index, __u32 bytes,
+				     __u32 opens_flow)
 {
-	struct service_counters *service;
-	struct member_counters *member;
+	struct counters *counters = bpf_map_lookup_elem(map, &index);
 
-	service = bpf_map_lookup_elem(&service_counters, &target->service);
-	if (service) {
-		service->packets++;
-		service->bytes += packet->length;
-		service->flows += packet->opens_flow;
+	if (counters) {
+		counters->packets++;
+		counters->bytes += bytes;
+		counters->flows += opens_flow;
 	}
-	member = bpf_map_lookup_elem(&member_counters, &target->counter);
-	if (member) {
-		member->packets++;
-		member->bytes += packet->length;
-	}
-	return XDP_TX;
 }
 
 #endif

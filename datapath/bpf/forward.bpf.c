@@ -1,39 +1,260 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* A packet's way through a load balancer node, on one page. */
-#include "count.h"
-#include "encap.h"
-#include "maps.h"
-#include "parse.h"
+/*
+ * A packet's way through a load balancer node. doc/source/contributor/
+ * forwarding.rst is its contract.
+ *
+ * This file is the short way, which nearly every packet takes: TCP and UDP
+ * without fragments, IPv4 options and IPv6 extension headers. All else leaves
+ * it for a function of its own. The program takes frames of one buffer: the
+ * kernel refuses to attach it to a device whose MTU needs several.
+ */
+#include "martian.h"
 #include "select.h"
+#include "send.h"
+#include "unusual.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* Version 4, ihl 5, neither offset nor more fragments. */
+#define HEAD_PLAIN_MASK (0xff3fULL << 48 | 0xff)
+#define HEAD_PLAIN 0x45
+
+/* What the short way knows of TCP and UDP. */
+struct ports {
+	__be16 source;
+	__be16 destination;
+	bool opens_flow;
+};
+
+/* Bytes that the header must have, 0: not the short way's. */
+static __always_inline __u32 plain_l4(__u8 protocol)
+{
+	if (likely(protocol == IPPROTO_TCP))
+		return sizeof(struct tcphdr);
+	return protocol == IPPROTO_UDP ? sizeof(struct udphdr) : 0;
+}
+
+/* Returns false if the header is not all in the frame. */
+static __always_inline bool read_ports(const void *l4, const void *end,
+				       __u8 protocol, struct ports *ports)
+{
+	const struct udphdr *udp = l4;
+
+	ports->opens_flow = false;
+	if (likely(protocol == IPPROTO_TCP)) {
+		if (unlikely(l4 + sizeof(struct tcphdr) > end))
+			return false;
+		ports->opens_flow = tcp_opens(l4);
+	} else if (unlikely(l4 + sizeof(*udp) > end)) {
+		return false;
+	}
+	ports->source = udp->source;
+	ports->destination = udp->dest;
+	return true;
+}
+
+static __always_inline bool is_special(const struct service_block *block)
+{
+	return (block->flags & BLOCK_SPECIAL) | block->new_flow_rate;
+}
+
+/* For the functions that take a packet; inlined, so that it is filled only
+ * where they are called. */
+static __always_inline void fill(struct packet *packet, const void *header,
+				 const struct parcel *parcel,
+				 const struct ports *ports)
+{
+	if (parcel->v6) {
+		const struct ipv6hdr *ip = header;
+
+		__builtin_memcpy(packet->source, &ip->saddr, 16);
+		__builtin_memcpy(packet->destination, &ip->daddr, 16);
+	} else {
+		const struct iphdr *ip = header;
+
+		from_v4(packet->source, ip->saddr);
+		from_v4(packet->destination, ip->daddr);
+	}
+	packet->l3 = parcel->l3;
+	packet->l4 = parcel->l4;
+	packet->end = parcel->l3 + head_length(parcel->head);
+	packet->source_port = ports->source;
+	packet->destination_port = ports->destination;
+	packet->protocol = parcel->protocol;
+	packet->v6 = parcel->v6;
+	packet->opens_flow = ports->opens_flow;
+}
+
+static __always_inline __u64 seeded_hash(const void *header,
+					 const struct parcel *parcel,
+					 const struct ports *ports, __u64 seed)
+{
+	__u32 both = (__u32)ports->source << 16 | ports->destination;
+	const struct ipv6hdr *v6 = header;
+	const struct iphdr *v4 = header;
+
+	if (parcel->v6)
+		return seeded_hash_v6((const __be32 *)&v6->saddr,
+				      (const __be32 *)&v6->daddr, both,
+				      parcel->protocol, seed);
+	return seeded_hash_v4(v4->saddr, v4->daddr, both, parcel->protocol,
+			      seed);
+}
+
+static __always_inline int select_special(struct xdp_md *ctx,
+					  const void *header,
+					  struct parcel *parcel,
+					  const struct ports *ports)
+{
+	struct target target = {};
+	struct packet packet = {};
+	int outcome;
+
+	target.block = parcel->block;
+	fill(&packet, header, parcel, ports);
+	outcome = select_member(ctx, &packet, &target);
+	parcel->member = target.member;
+	parcel->entropy = target.entropy;
+	parcel->opens_flow = packet.opens_flow;
+	return outcome;
+}
+
+static __always_inline __u32 select_open(const void *header,
+					 const struct parcel *parcel,
+					 const struct ports *ports, __u32 slot)
+{
+	struct packet packet = {};
+
+	fill(&packet, header, parcel, ports);
+	return open_slot(&packet, parcel->block, slot,
+			 name_of(seeded_hash(header, parcel, ports, node_seed),
+				 parcel->block));
+}
+
+/* The packet of a service, to its member. */
+static __always_inline int forward(struct xdp_md *ctx, const void *header,
+				   struct parcel *parcel,
+				   const struct ports *ports)
+{
+	const struct service_block *block = find_block(parcel->block);
+	__u64 hash = seeded_hash(header, parcel, ports, FLOW_SEED);
+	int outcome;
+	__u32 slot;
+
+	if (!block)
+		return drop(OXP_DROP_INTERNAL);
+	parcel->opens_flow = ports->opens_flow;
+	if (unlikely(is_special(block))) {
+		outcome = select_special(ctx, header, parcel, ports);
+		if (outcome != OXP_FORWARDED)
+			return drop(outcome);
+	} else {
+		slot = flow_slot(hash, block->slots);
+		if (slot >= slots_max)
+			return drop(OXP_DROP_INTERNAL);
+		parcel->entropy = flow_entropy(hash);
+		parcel->member = READ_ONCE(block->slot[slot]);
+		if (unlikely(parcel->member & SLOT_OPEN))
+			parcel->member =
+				select_open(header, parcel, ports, slot);
+	}
+	if (unlikely(parcel->member >= OXP_MEMBERS_MAX))
+		return drop(OXP_DROP_NO_MEMBER);
+	return send(ctx, parcel, member_of(block, parcel->member));
+}
+
+static __always_inline int take_long_way(struct xdp_md *ctx, __u32 l3, bool v6)
+{
+	struct parcel parcel = {};
+	int action = forward_unusual(ctx, l3, v6, &parcel);
+
+	return action == GO_ON ? deliver(ctx, &parcel) : action;
+}
+
+/* No service has the packet: not ours, but for what looks like a tunnel. */
+static __always_inline bool is_gue(__u8 protocol, const struct ports *ports)
+{
+	return protocol == IPPROTO_UDP &&
+	       ports->destination == bpf_htons(OXP_GUE_PORT);
+}
+
+static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
+{
+	const void *end = frame_end(ctx);
+	const struct iphdr *ip = frame_start(ctx) + l3;
+	struct parcel parcel = {.l3 = l3, .l4 = l3 + sizeof(*ip)};
+	struct ports ports;
+	__u32 length;
+	__s64 number;
+
+	if ((void *)(ip + 1) > end)
+		return XDP_PASS;
+	parcel.head = head_of_v4(ip);
+	parcel.protocol = ip->protocol;
+	if (unlikely((parcel.head & HEAD_PLAIN_MASK) != HEAD_PLAIN)) {
+		if (ip->version != 4)
+			return XDP_PASS;
+		return take_long_way(ctx, l3, false);
+	}
+	length = plain_l4(parcel.protocol);
+	if (unlikely(!length ||
+		     head_length(parcel.head) < sizeof(*ip) + length ||
+		     head_length(parcel.head) > bytes_from(ctx, ip) ||
+		     !read_ports(ip + 1, end, parcel.protocol, &ports)))
+		return take_long_way(ctx, l3, false);
+	number = find_v4(ip->daddr, ports.destination, parcel.protocol);
+	if (number == NOT_FOUND) {
+		if (unlikely(is_gue(parcel.protocol, &ports)))
+			return take_long_way(ctx, l3, false);
+		return XDP_PASS;
+	}
+	if (unlikely(is_martian_v4(ip->saddr, ip->daddr)))
+		return drop(OXP_DROP_MARTIAN);
+	parcel.block = number;
+	return forward(ctx, ip, &parcel, &ports);
+}
+
+static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
+{
+	const void *end = frame_end(ctx);
+	const struct ipv6hdr *ip = frame_start(ctx) + l3;
+	struct parcel parcel = {.l3 = l3, .l4 = l3 + sizeof(*ip), .v6 = 1};
+	const __be32 *source = (const __be32 *)&ip->saddr;
+	const __be32 *destination = (const __be32 *)&ip->daddr;
+	struct ports ports;
+	__u32 length;
+	__s64 number;
+
+	if ((void *)(ip + 1) > end || ip->version != 6)
+		return XDP_PASS;
+	parcel.protocol = ip->nexthdr;
+	length = plain_l4(parcel.protocol);
+	if (unlikely(!length || bpf_ntohs(ip->payload_len) < length ||
+		     bpf_ntohs(ip->payload_len) > bytes_from(ctx, ip + 1) ||
+		     !read_ports(ip + 1, end, parcel.protocol, &ports)))
+		return take_long_way(ctx, l3, true);
+	number = find_v6(destination, ports.destination, parcel.protocol);
+	if (number == NOT_FOUND) {
+		if (unlikely(is_gue(parcel.protocol, &ports)))
+			return take_long_way(ctx, l3, true);
+		return XDP_PASS;
+	}
+	if (unlikely(is_martian_v6(source, destination)))
+		return drop(OXP_DROP_MARTIAN);
+	parcel.head = head_of_v6(ip);
+	parcel.block = number;
+	return forward(ctx, ip, &parcel, &ports);
+}
 
 SEC("xdp")
 int oxp_forward(struct xdp_md *ctx)
 {
-	enum oxp_outcome outcome;
-	struct packet packet;
-	struct target target;
-	__u32 *service;
+	__u32 l3;
+	__be16 type = parse_link(ctx, &l3);
 
-	outcome = parse(ctx, &packet);
-	if (outcome == OXP_PASS)
-		return XDP_PASS;
-	/* Without ports the address decides whose packet it is: what is not
-	 * for a VIP is not ours to drop. */
-	if (outcome != OXP_FORWARDED)
-		return is_vip(packet.destination) ? drop(outcome) : XDP_PASS;
-
-	service = find_service(&packet);
-	if (!service)
-		return XDP_PASS;
-	target.service = *service;
-
-	outcome = select_member(&packet, &target);
-	if (outcome != OXP_FORWARDED)
-		return drop(outcome);
-	outcome = encapsulate(ctx, &packet, target.address);
-	if (outcome != OXP_FORWARDED)
-		return drop(outcome);
-	return forwarded(&packet, &target);
+	if (likely(type == bpf_htons(ETH_P_IP)))
+		return forward_v4(ctx, l3);
+	if (type == bpf_htons(ETH_P_IPV6))
+		return forward_v6(ctx, l3);
+	return XDP_PASS;
 }

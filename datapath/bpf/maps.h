@@ -1,74 +1,147 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The maps of layout.h. Sizes are set when the state is created. */
+/* The maps of layout.h, and what is known when the program is loaded. Sizes
+ * that matter are set by the library when the state is created. */
 #ifndef OXP_MAPS_H
 #define OXP_MAPS_H
 
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/in6.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/tcp.h>
+#include <linux/udp.h>
+#include <stdbool.h>
+#include <stddef.h>
 
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 #include "layout.h"
 
-/* Known when the program is loaded, so the verifier can bound slots. */
+/*
+ * Set by the library before it loads the program. The verifier takes them for
+ * constants: it bounds accesses with them and removes code that they make
+ * unreachable.
+ */
+/* Slots of the greatest table, as in node_config. */
 const volatile __u32 slots_max = OXP_SLOTS_DEFAULT;
+/* Elements of `flows`, less one. */
+const volatile __u32 flow_sets_mask;
+/* Elements of `lookup_v4` and of `lookup_v6`, less one. */
+const volatile __u32 lookup_mask;
+/* node_config.seed. */
+const volatile __u64 node_seed;
+/* Whether OXP_NODE_FIB is obeyed; false leaves route lookups out. */
+const volatile bool feature_fib = true;
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct node_config);
-} config SEC(".maps");
+#define likely(condition) __builtin_expect(!!(condition), 1)
+#define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct key_v4);
-	__type(value, __u32);
-} services_v4 SEC(".maps");
+/* Words that the library or another CPU writes meanwhile are read and written
+ * exactly once. */
+#define READ_ONCE(word) (*(const volatile __typeof__(word) *)&(word))
+#define WRITE_ONCE(word, value)                                                \
+	(*(volatile __typeof__(word) *)&(word) = (value))
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1);
-	__type(key, __be32);
-	__type(value, __u32);
-} vips_v4 SEC(".maps");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "headers are read and built as little-endian words"
+/* By value: older kernels take no key from a function's argument. */
+static __always_inline const struct service_block *find_block(__u32 number)
+{
+	return bpf_map_lookup_elem(&tables, &number);
+}
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct service_entry);
-} services SEC(".maps");
+/* The member with an index that was checked already: the verifier forgets
+ * bounds of values that it did not see in a register since. */
+static __always_inline const struct block_member *
+member_of(const struct service_block *block, __u64 index)
+{
+	_Static_assert(OXP_MEMBERS_MAX == 256, "mask of indices");
+	asm volatile("%0 &= 255" : "+r"(index));
+	return &block->member[index];
+}
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 2);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, BLOCK_SIZE(OXP_SLOTS_DEFAULT));
-} tables SEC(".maps");
+#endif
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct service_counters);
-} service_counters SEC(".maps");
+#define MMAPPED_ARRAY(name, entries, element)                                  \
+	struct {                                                               \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
+		__uint(map_flags, BPF_F_MMAPABLE);                             \
+		__uint(max_entries, entries);                                  \
+		__type(key, __u32);                                            \
+		__type(value, element);                                        \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct member_counters);
-} member_counters SEC(".maps");
+/* Elements whose size depends on slots_max. */
+#define MMAPPED_BLOCKS(name, entries, size)                                    \
+	struct {                                                               \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
+		__uint(map_flags, BPF_F_MMAPABLE);                             \
+		__uint(max_entries, entries);                                  \
+		__uint(key_size, sizeof(__u32));                               \
+		__uint(value_size, size);                                      \
+	} name SEC(".maps")
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, OXP_OUTCOMES);
-	__type(key, __u32);
-	__type(value, __u64);
-} outcomes SEC(".maps");
+#define PER_CPU_ARRAY(name, entries, element)                                  \
+	struct {                                                               \
+		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                       \
+		__uint(max_entries, entries);                                  \
+		__type(key, __u32);                                            \
+		__type(value, element);                                        \
+	} name SEC(".maps")
+
+#define HASH_TABLE(name, kind, flags_of_map, entries, key_of, element)         \
+	struct {                                                               \
+		__uint(type, kind);                                            \
+		__uint(map_flags, flags_of_map);                               \
+		__uint(max_entries, entries);                                  \
+		__type(key, key_of);                                           \
+		__type(value, element);                                        \
+	} name SEC(".maps")
+
+MMAPPED_ARRAY(config, 1, struct node_config);
+MMAPPED_ARRAY(uplinks, 2, struct uplink_set);
+MMAPPED_ARRAY(lookup_v4, 1, struct bucket_v4);
+MMAPPED_ARRAY(lookup_v6, 1, struct bucket_v6);
+MMAPPED_ARRAY(vips, 1, struct vip_entry);
+MMAPPED_ARRAY(services, 1, struct service_entry);
+MMAPPED_BLOCKS(tables, 2, BLOCK_SIZE(OXP_SLOTS_DEFAULT));
+MMAPPED_BLOCKS(ages, 1, AGES_SIZE(OXP_SLOTS_DEFAULT));
+MMAPPED_ARRAY(flows, 1, struct flow_set);
+
+PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
+PER_CPU_ARRAY(service_counters, 1, struct counters);
+PER_CPU_ARRAY(member_counters, 1, struct counters);
+PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, __u64);
+
+HASH_TABLE(devices, BPF_MAP_TYPE_DEVMAP_HASH, 0, 64, __u32, __u32);
+HASH_TABLE(fragments, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 32768,
+	   struct fragment_key, struct fragment_owner);
+HASH_TABLE(sources, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 65536,
+	   struct source_key, struct source_budget);
+HASH_TABLE(allowed_v4, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
+	   struct allowed_v4, __u32);
+HASH_TABLE(allowed_v6, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
+	   struct allowed_v6, __u32);
+HASH_TABLE(quic_servers, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384,
+	   struct quic_key, __u32);
+
+/* By value: older kernels take no key from a function's argument. */
+static __always_inline const struct service_block *find_block(__u32 number)
+{
+	return bpf_map_lookup_elem(&tables, &number);
+}
+
+/* The member with an index that was checked already: the verifier forgets
+ * bounds of values that it did not see in a register since. */
+static __always_inline const struct block_member *
+member_of(const struct service_block *block, __u64 index)
+{
+	_Static_assert(OXP_MEMBERS_MAX == 256, "mask of indices");
+	asm volatile("%0 &= 255" : "+r"(index));
+	return &block->member[index];
+}
 
 #endif

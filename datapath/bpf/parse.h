@@ -2,103 +2,298 @@
 /*
  * From a frame to what forwarding needs to know of it.
  *
- * Contract: every byte is checked against the end of the frame before it is
- * read. Nothing is decided here: parse() returns
- *   OXP_PASS       cannot be for a VIP
- *   OXP_FORWARDED  packet is filled, a service may exist for it
- *   OXP_DROP_*     what is wrong with it should its destination be a VIP;
- *                  only packet->destination is filled
+ * Contract of all parsing helpers: positions are offsets from the start of
+ * the frame. A helper checks every byte against the end of the frame, and of
+ * the IP packet once that is known, before it reads it; changes nothing in
+ * the frame; decides nothing. It returns 0 and has filled in what it names, or
+ * -1 if the packet is cut short or inconsistent.
  */
 #ifndef OXP_PARSE_H
 #define OXP_PARSE_H
 
-#include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ip.h>
-#include <linux/tcp.h>
-#include <linux/udp.h>
-
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-#include "octavia_xdp.h"
+#include "maps.h"
 
 #define IP_DONT_FRAGMENT 0x4000
 #define IP_MORE_FRAGMENTS 0x2000
 #define IP_FRAGMENT_OFFSET 0x1fff
 
+#define IPV6_MORE_FRAGMENTS 0x0001
+#define IPV6_FRAGMENT_OFFSET 0xfff8
+
+#define EXTENSIONS_MAX 6
+
+/* No frame is longer: XDP gives one page at most. */
+#define FRAME_MAX 0x4000
+
+/* Link header with two VLAN tags. */
+#define LINK_MAX 22
+
+enum packet_kind {
+	KIND_WHOLE,
+	KIND_FIRST,  /* fragment */
+	KIND_LATER,  /* fragment: no ports */
+	KIND_QUOTED, /* ICMP error: the flow is that of the packet it quotes */
+};
+
+/* What selection needs. Passed to functions of its own by reference, so
+ * without holes. IPv4 addresses are ::ffff:a.b.c.d. */
 struct packet {
-	__be32 source;
-	__be32 destination;
+	__be32 source[4];
+	__be32 destination[4];
+	__u32 l3;  /* offset of the IP header */
+	__u32 l4;  /* of what the IP packet carries */
+	__u32 end; /* of the byte behind the IP packet */
+	__be32 id; /* of fragments */
 	__be16 source_port;
 	__be16 destination_port;
 	__u8 protocol;
-	__u8 tos;
-	__u8 opens_flow;   /* TCP SYN without ACK */
-	__be16 id;         /* of the IP header */
-	__be16 fragment;   /* flags and offset of the IP header */
-	__u16 length;      /* of the IP packet, by its header */
-	__u32 room_needed; /* IP packet with what the frame adds behind it */
+	__u8 v6;
+	__u8 kind; /* enum packet_kind */
+	__u8 opens_flow;
+	__u8 fragment_protocol; /* as the fragment says: may be an extension */
+	__u8 zero[7];
 };
 
-static __always_inline enum oxp_outcome
-parse_l4(void *l4, void *end, __u32 length, struct packet *packet)
+/* Loads that the compiler must not narrow or keep in 32 bits, as the types in
+ * struct xdp_md would let it: they are pointers. */
+static __always_inline void *frame_start(struct xdp_md *ctx)
 {
-	if (packet->protocol == IPPROTO_TCP) {
-		struct tcphdr *tcp = l4;
+	void *start;
 
-		if (length < sizeof(*tcp) || (void *)(tcp + 1) > end)
-			return OXP_DROP_MALFORMED;
-		packet->source_port = tcp->source;
-		packet->destination_port = tcp->dest;
-		packet->opens_flow = tcp->syn && !tcp->ack;
-	} else {
-		struct udphdr *udp = l4;
-
-		if (length < sizeof(*udp) || (void *)(udp + 1) > end)
-			return OXP_DROP_MALFORMED;
-		packet->source_port = udp->source;
-		packet->destination_port = udp->dest;
-		packet->opens_flow = 0;
-	}
-	return OXP_FORWARDED;
+	asm volatile("%0 = *(u32 *)(%1 + %2)"
+		     : "=r"(start)
+		     : "r"(ctx), "i"(offsetof(struct xdp_md, data)));
+	return start;
 }
 
-static __always_inline enum oxp_outcome parse(struct xdp_md *ctx,
-					      struct packet *packet)
+static __always_inline void *frame_end(struct xdp_md *ctx)
 {
-	void *end = (void *)(long)ctx->data_end;
-	struct ethhdr *ethernet = (void *)(long)ctx->data;
-	struct iphdr *ip = (void *)(ethernet + 1);
+	void *end;
+
+	asm volatile("%0 = *(u32 *)(%1 + %2)"
+		     : "=r"(end)
+		     : "r"(ctx), "i"(offsetof(struct xdp_md, data_end)));
+	return end;
+}
+
+/* `size` bytes at `offset`, or NULL if they are not all in the frame. */
+static __always_inline void *at(struct xdp_md *ctx, __u64 offset, __u32 size)
+{
+	void *start = frame_start(ctx);
+
+	asm volatile("" : "+r"(offset));
+	if (offset > FRAME_MAX)
+		return NULL;
+	start += offset;
+	if (start + size > frame_end(ctx))
+		return NULL;
+	return start;
+}
+
+/* The same, which must also be in the IP packet. */
+static __always_inline void *in_packet(struct xdp_md *ctx,
+				       const struct packet *packet,
+				       __u32 offset, __u32 size)
+{
+	if (offset + size > packet->end)
+		return NULL;
+	return at(ctx, offset, size);
+}
+
+/* Bytes from `start`, a pointer into the frame, to its end. */
+static __always_inline __u32 bytes_from(struct xdp_md *ctx, const void *start)
+{
+	__u64 bytes = frame_end(ctx) - (void *)start;
+
+	asm volatile("" : "+r"(bytes));
+	return bytes;
+}
+
+static __always_inline __u32 frame_length(struct xdp_md *ctx)
+{
+	return bytes_from(ctx, frame_start(ctx));
+}
+
+static __always_inline void from_v4(__be32 *out, __be32 address)
+{
+	out[0] = 0;
+	out[1] = 0;
+	out[2] = bpf_htonl(0xffff);
+	out[3] = address;
+}
+
+/* SYN without ACK, RST and FIN. */
+static __always_inline bool tcp_opens(const struct tcphdr *tcp)
+{
+	return (((const __u8 *)tcp)[13] & 0x17) == 0x02;
+}
+
+/* The IPv4 header at packet->l3. */
+static __always_inline int parse_v4(struct xdp_md *ctx, struct packet *packet)
+{
+	const struct iphdr *ip = at(ctx, packet->l3, sizeof(*ip));
 	__u32 header, length;
 
-	if ((void *)(ip + 1) > end)
-		return OXP_PASS;
-	if (ethernet->h_proto != bpf_htons(ETH_P_IP) || ip->version != 4)
-		return OXP_PASS;
-	/* ICMP among others: the stack's business */
-	if (ip->protocol != IPPROTO_TCP && ip->protocol != IPPROTO_UDP)
-		return OXP_PASS;
-
-	packet->destination = ip->daddr;
-	packet->fragment = ip->frag_off;
-	if (ip->frag_off & bpf_htons(IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET))
-		return OXP_DROP_FRAGMENT;
-
-	packet->source = ip->saddr;
-	packet->protocol = ip->protocol;
-	packet->tos = ip->tos;
-	packet->id = ip->id;
-	packet->length = bpf_ntohs(ip->tot_len);
-	packet->room_needed = end - (void *)ip;
-
-	header = ip->ihl * 4;
-	length = packet->length;
+	if (!ip)
+		return -1;
+	header = (*(const __u8 *)ip & 15) * 4;
+	length = bpf_ntohs(ip->tot_len);
 	if (header < sizeof(*ip) || length < header ||
-	    length > packet->room_needed)
-		return OXP_DROP_MALFORMED;
-	return parse_l4((void *)ip + header, end, length - header, packet);
+	    length > frame_length(ctx) - packet->l3)
+		return -1;
+	packet->protocol = ip->protocol;
+	packet->fragment_protocol = ip->protocol;
+	packet->l4 = packet->l3 + header;
+	packet->end = packet->l3 + length;
+	packet->id = ip->id;
+	if (ip->frag_off & bpf_htons(IP_FRAGMENT_OFFSET))
+		packet->kind = KIND_LATER;
+	else if (ip->frag_off & bpf_htons(IP_MORE_FRAGMENTS))
+		packet->kind = KIND_FIRST;
+	return 0;
+}
+
+/* One IPv6 extension header of type packet->protocol at packet->l4, which
+ * moves behind it. */
+static __always_inline int parse_extension(struct xdp_md *ctx,
+					   struct packet *packet)
+{
+	const __u8 *header = in_packet(ctx, packet, packet->l4, 8);
+	__u32 length = 8;
+	__be16 fragment;
+
+	if (!header)
+		return -1;
+	if (packet->protocol == IPPROTO_FRAGMENT) {
+		if (packet->kind == KIND_FIRST)
+			return -1;
+		fragment = *(const __be16 *)(header + 2);
+		packet->id = *(const __be32 *)(header + 4);
+		packet->fragment_protocol = header[0];
+		if (fragment & bpf_htons(IPV6_FRAGMENT_OFFSET))
+			packet->kind = KIND_LATER;
+		else if (fragment & bpf_htons(IPV6_MORE_FRAGMENTS))
+			packet->kind = KIND_FIRST;
+	} else {
+		length += 8 * header[1];
+		/* the VIP would not be the packet's last stop */
+		if (packet->protocol == IPPROTO_ROUTING && header[3])
+			return -1;
+	}
+	packet->protocol = header[0];
+	packet->l4 += length;
+	return packet->l4 > packet->end ? -1 : 0;
+}
+
+static __always_inline bool has_ports(__u8 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP ||
+	       protocol == IPPROTO_SCTP;
+}
+
+static __always_inline bool is_extension(__u8 protocol)
+{
+	return protocol == IPPROTO_HOPOPTS || protocol == IPPROTO_ROUTING ||
+	       protocol == IPPROTO_DSTOPTS || protocol == IPPROTO_FRAGMENT;
+}
+
+/* From packet->l4 to what follows the last extension header, or the one that
+ * says that this is a later fragment. */
+__noinline int walk_extensions(struct xdp_md *ctx, struct packet *packet)
+{
+	if (!packet)
+		return -1;
+	for (int i = 0; i < EXTENSIONS_MAX; i++) {
+		if (packet->kind == KIND_LATER ||
+		    !is_extension(packet->protocol))
+			return 0;
+		if (parse_extension(ctx, packet))
+			return -1;
+	}
+	if (packet->kind == KIND_LATER)
+		return 0;
+	return is_extension(packet->protocol) ? -1 : 0;
+}
+
+/* The IPv6 header at packet->l3, and those behind it. */
+static __always_inline int parse_v6(struct xdp_md *ctx, struct packet *packet)
+{
+	const struct ipv6hdr *ip = at(ctx, packet->l3, sizeof(*ip));
+	__u32 length;
+
+	if (!ip)
+		return -1;
+	length = bpf_ntohs(ip->payload_len);
+	if (!length || length + sizeof(*ip) > frame_length(ctx) - packet->l3)
+		return -1;
+	packet->protocol = ip->nexthdr;
+	packet->l4 = packet->l3 + sizeof(*ip);
+	packet->end = packet->l4 + length;
+	return walk_extensions(ctx, packet);
+}
+
+static __always_inline int parse_sctp(struct xdp_md *ctx, struct packet *packet)
+{
+	const __u8 *chunk = in_packet(ctx, packet, packet->l4 + 12, 1);
+
+	packet->opens_flow = chunk && *chunk == 1; /* INIT */
+	return 0;
+}
+
+/* Ports, and whether the packet opens a flow, of TCP, UDP or SCTP. */
+static __always_inline int parse_l4(struct xdp_md *ctx, struct packet *packet)
+{
+	const struct udphdr *ports;
+	__u32 size = packet->protocol == IPPROTO_TCP   ? 20
+		     : packet->protocol == IPPROTO_UDP ? 8
+						       : 12;
+
+	if (packet->l4 + size > packet->end)
+		return -1;
+	ports = at(ctx, packet->l4, 8);
+	if (!ports)
+		return -1;
+	packet->source_port = ports->source;
+	packet->destination_port = ports->dest;
+	if (packet->protocol == IPPROTO_TCP) {
+		const struct tcphdr *tcp = at(ctx, packet->l4, sizeof(*tcp));
+
+		if (!tcp)
+			return -1;
+		packet->opens_flow = tcp_opens(tcp);
+	} else if (packet->protocol == IPPROTO_SCTP) {
+		return parse_sctp(ctx, packet);
+	}
+	return 0;
+}
+
+/*
+ * The link header with at most two VLAN tags. Returns the Ethertype behind it,
+ * 0 if the frame ends before, and sets *l3.
+ */
+static __always_inline __be16 parse_link(struct xdp_md *ctx, __u32 *l3)
+{
+	void *end = frame_end(ctx);
+	void *start = frame_start(ctx);
+	__be16 type;
+
+	*l3 = ETH_HLEN;
+	if (start + ETH_HLEN > end)
+		return 0;
+	type = *(__be16 *)(start + 12);
+	if (likely(type != bpf_htons(ETH_P_8021Q) &&
+		   type != bpf_htons(ETH_P_8021AD)))
+		return type;
+	*l3 = ETH_HLEN + 4;
+	if (start + ETH_HLEN + 4 > end)
+		return 0;
+	type = *(__be16 *)(start + 16);
+	if (type != bpf_htons(ETH_P_8021Q) && type != bpf_htons(ETH_P_8021AD))
+		return type;
+	*l3 = ETH_HLEN + 8;
+	if (start + ETH_HLEN + 8 > end)
+		return 0;
+	return *(__be16 *)(start + 20);
 }
 
 #endif

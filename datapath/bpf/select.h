@@ -1,69 +1,196 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From a packet to its service, and on to the member that takes its flow. */
+/*
+ * From a packet of a service to the member that takes its flow. The lookup
+ * table names the service's block, and everything after comes from there: the
+ * library does not touch a block until all packets are gone that may have read
+ * its number.
+ *
+ * select_* return OXP_FORWARDED and fill in the target, or why not.
+ */
 #ifndef OXP_SELECT_H
 #define OXP_SELECT_H
 
-#include "maps.h"
+#include "allow.h"
+#include "count.h"
+#include "flows.h"
 #include "parse.h"
+#include "quic.h"
+#include "rate.h"
 
+/* Passed to functions of its own by reference, so without holes. */
 struct target {
-	__u32 service; /* index */
-	__u32 counter; /* of the member */
-	__be32 address;
+	__u64 name;  /* of the flow, if its slot is open */
+	__u32 block; /* of the service: 2 * index + parity */
+	__u32 slot;
+	__u32 member; /* index within the service, or as in the table */
+	__u32 entropy;
 };
 
-static __always_inline int is_vip(__be32 address)
+/* What makes a service more than a hash and a table. */
+#define BLOCK_SPECIAL (OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED)
+
+/* What of a packet decides on its slot. */
+struct flow {
+	__be32 source[4];
+	__u32 ports;
+	__u8 protocol;
+};
+
+static __always_inline __u64 hash_with(const struct packet *packet,
+				       const struct flow *flow, __u64 seed)
 {
-	return bpf_map_lookup_elem(&vips_v4, &address) != NULL;
+	if (packet->v6)
+		return seeded_hash_v6(flow->source, packet->destination,
+				      flow->ports, flow->protocol, seed);
+	return seeded_hash_v4(flow->source[3], packet->destination[3],
+			      flow->ports, flow->protocol, seed);
 }
 
-static __always_inline __u32 *find_service(const struct packet *packet)
+/* The flow's name in `flows`, which no stranger can make collide, and which
+ * tells the services of one VIP apart also where ports do not count. */
+static __always_inline __u64 name_of(__u64 seeded_hash, __u32 block)
 {
-	struct key_v4 key = {
-		.address = packet->destination,
-		.port = packet->destination_port,
-		.protocol = packet->protocol,
-	};
-
-	return bpf_map_lookup_elem(&services_v4, &key);
+	return flow_tag(seeded_hash ^ (block >> 1) * FLOW_SERVICE);
 }
 
-/*
- * The word `active` is read once, and everything after comes from the block
- * that it names: the library does not touch that block until all packets
- * that may have read the word are gone.
- */
-static __always_inline enum oxp_outcome
-select_member(const struct packet *packet, struct target *target)
+/* `length` leading bits of one word of an address, 0 and less: none. */
+static __always_inline __be32 leading_bits(__be32 word, int length)
 {
-	const struct service_entry *entry;
-	const struct block_member *member;
+	if (length <= 0)
+		return 0;
+	if (length >= 32)
+		return word;
+	return word & bpf_htonl(~0U << (32 - length));
+}
+
+/* One client for all its flows. */
+static __always_inline void cut_source(struct flow *flow, bool v6,
+				       const struct service_block *block)
+{
+	if (v6) {
+		int length = block->source_length_v6;
+
+		for (int i = 0; i < 4; i++)
+			flow->source[i] =
+				leading_bits(flow->source[i], length - 32 * i);
+	} else {
+		flow->source[3] =
+			leading_bits(flow->source[3], block->source_length_v4);
+	}
+	flow->ports = 0;
+	flow->protocol = 0;
+}
+
+static __always_inline void flow_of(const struct packet *packet,
+				    const struct service_block *block,
+				    struct flow *flow)
+{
+	__builtin_memcpy(flow->source, packet->source, sizeof(flow->source));
+	flow->ports = 0;
+	flow->protocol = packet->protocol;
+	if (packet->kind != KIND_LATER)
+		flow->ports = (__u32)packet->source_port << 16 |
+			      packet->destination_port;
+	if (block->flags & OXP_SERVICE_SOURCE)
+		cut_source(flow, packet->v6, block);
+}
+
+/* By the table; what it says is still to be settled. */
+__noinline int find_slot(const struct packet *packet, struct target *target)
+{
 	const struct service_block *block;
-	__u32 hash, slot, chosen, number;
+	struct flow flow;
+	__u32 slot;
+	__u64 hash;
 
-	entry = bpf_map_lookup_elem(&services, &target->service);
-	if (!entry)
+	if (!packet || !target)
 		return OXP_DROP_INTERNAL;
-	number = 2 * target->service +
-		 (*(const volatile __u64 *)&entry->active & 1);
-	block = bpf_map_lookup_elem(&tables, &number);
+	block = find_block(target->block);
 	if (!block)
 		return OXP_DROP_INTERNAL;
-
-	hash = flow_hash(packet->source, packet->destination,
-			 packet->source_port, packet->destination_port,
-			 packet->protocol);
+	flow_of(packet, block, &flow);
+	hash = hash_with(packet, &flow, FLOW_SEED);
 	slot = flow_slot(hash, block->slots);
 	if (slot >= slots_max)
 		return OXP_DROP_INTERNAL;
-	chosen = block->slot[slot];
-	/* also OXP_NO_MEMBER, which fills the slots when nobody is up */
-	if (chosen >= OXP_MEMBERS_MAX)
-		return OXP_DROP_NO_MEMBER;
-	member = &block->member[chosen];
-	target->address = member->address[3];
-	target->counter = member->counter;
+	target->slot = slot;
+	target->member = READ_ONCE(block->slot[slot]);
+	target->entropy = flow_entropy(hash);
+	if (target->member & SLOT_OPEN)
+		target->name = name_of(hash_with(packet, &flow, node_seed),
+				       target->block);
 	return OXP_FORWARDED;
+}
+
+static __always_inline int select_slot(const struct packet *packet,
+				       struct target *target)
+{
+	int outcome = find_slot(packet, target);
+
+	if (outcome != OXP_FORWARDED)
+		return outcome;
+	if (target->member & SLOT_OPEN)
+		target->member = open_slot(packet, target->block, target->slot,
+					   target->name);
+	return target->member < OXP_MEMBERS_MAX ? OXP_FORWARDED
+						: OXP_DROP_NO_MEMBER;
+}
+
+/* By QUIC connection ID: whether it is ours. */
+__noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
+			   struct target *target)
+{
+	const struct service_block *block;
+	struct flow flow;
+	int member;
+
+	if (!packet || !target)
+		return false;
+	packet->opens_flow = quic_opens(ctx, packet);
+	member = quic_member(ctx, packet, target->block >> 1);
+	if (member < 0)
+		return false;
+	block = find_block(target->block);
+	if (!block || !(flags_of(block, member) & MEMBER_KEEPS_FLOWS))
+		return false;
+	flow_of(packet, block, &flow);
+	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
+	target->member = member;
+	return true;
+}
+
+/* Who may have service, and how much of it. */
+__noinline int admit(const struct packet *packet, __u32 number)
+{
+	const struct service_block *block = find_block(number);
+
+	if (!packet || !block)
+		return OXP_DROP_INTERNAL;
+	if (block->flags & BLOCK_ALLOWED &&
+	    !is_allowed(packet, block->allowed_set))
+		return OXP_DROP_NOT_ALLOWED;
+	if (block->new_flow_rate && packet->kind != KIND_LATER &&
+	    (packet->opens_flow || packet->protocol == IPPROTO_UDP) &&
+	    !may_open(packet, block, number >> 1))
+		return OXP_DROP_RATE;
+	return OXP_FORWARDED;
+}
+
+/* The whole way, but for martians. */
+static __always_inline int
+select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
+{
+	const struct service_block *block = find_block(target->block);
+	int outcome;
+
+	if (!block)
+		return OXP_DROP_INTERNAL;
+	outcome = admit(packet, target->block);
+	if (outcome != OXP_FORWARDED)
+		return outcome;
+	if (block->flags & OXP_SERVICE_QUIC && select_quic(ctx, packet, target))
+		return OXP_FORWARDED;
+	return select_slot(packet, target);
 }
 
 #endif

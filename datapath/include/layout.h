@@ -19,13 +19,13 @@
  *   tables           ARRAY[2 * services_max], mmap. struct service_block
  *   ages             ARRAY[services_max], mmap.   __u8 per slot
  *   flows            ARRAY of a power of 2, mmap. struct flow_set
- *   fragments        LRU_HASH                     struct fragment_key -> struct
- * fragment_owner allowed_v4       LPM_TRIE                     struct
- * allowed_v4 -> __u32 1 allowed_v6       LPM_TRIE                     struct
- * allowed_v6 -> __u32 1 sources          LRU_HASH                     struct
- * source_key -> struct source_budget quic_servers     HASH struct quic_key ->
- * __u32 member index icmp_budget      PERCPU_ARRAY of 1            struct
- * icmp_budget service_counters PERCPU_ARRAY[services_max]   struct counters
+ *   fragments        LRU_HASH      struct fragment_key -> struct fragment_owner
+ *   allowed_v4       LPM_TRIE      struct allowed_v4 -> __u32 1
+ *   allowed_v6       LPM_TRIE      struct allowed_v6 -> __u32 1
+ *   sources          LRU_HASH      struct source_key -> struct source_budget
+ *   quic_servers     HASH          struct quic_key -> __u32 member index
+ *   icmp_budget      PERCPU_ARRAY of 1            struct icmp_budget
+ *   service_counters PERCPU_ARRAY[services_max]   struct counters
  *   member_counters  PERCPU_ARRAY[members_max]    struct counters
  *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   __u64 packets
  */
@@ -55,8 +55,9 @@ struct node_config {
 	__u32 members_max;
 	__u32 slots_max;
 	__u32 flows_max;
-	__u32 lookup_mask; /* buckets of each lookup table, less one */
-	__u32 zero1;
+	__u32 lookup_mask;      /* buckets of each lookup table, less one */
+	__u32 idle_timeout_max; /* seconds, at least that of every service: when
+				 * remembered flows are outdated for all */
 	__u64 seed; /* random, of this node: of buckets and remembered flows */
 	__u64 zero2[4];
 
@@ -65,7 +66,8 @@ struct node_config {
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
 	__u64 uplinks_switched; /* epoch, as in struct service_entry */
 	__u64 ticked;           /* CLOCK_BOOTTIME, ms, of the last oxp_tick() */
-	__u64 zero3[3];
+	__u64 allowed_changes;  /* grows before the networks of sets change */
+	__u64 zero3[2];
 };
 
 /*
@@ -132,7 +134,10 @@ static inline __u64 lookup_key_v4(__be32 address, __be16 port, __u8 protocol)
 
 static inline __u32 bucket_of_v4(__u64 key, __u64 seed)
 {
-	return ((key ^ seed) * 0xff51afd7ed558ccdULL) >> 32;
+	/* twice, so that the ports, at the top, reach the bits that count */
+	key = (key ^ seed) * 0xff51afd7ed558ccdULL;
+	key ^= key >> 32;
+	return key * 0xc4ceb9fe1a85ec53ULL >> 32;
 }
 
 static inline __u32 bucket_of_v6(const __be32 *address, __u32 ports, __u64 seed)
@@ -232,12 +237,16 @@ struct block_member {
  * All that a packet needs to know of its service, and all configured members,
  * also those that are down. A member keeps its index while it stays; a place
  * that became free may be given away at once. Packets read slots, `before` of
- * open slots, and members; only MEMBER_KNOWN and MEMBER_HEALTHY may change in
- * the block that is in use, where no computed flag depends on it.
+ * open slots, and members. In the block that is in use the library changes
+ * only single words of which a packet reads one: SLOT_OPEN is cleared when a
+ * slot has aged (read slot[i] once), BLOCK_LEARNING when its time is over, and
+ * MEMBER_KNOWN and MEMBER_HEALTHY where no computed flag depends on them.
  *
  * slot[i] is the member that takes new flows. SLOT_OPEN in it: flows that
  * began earlier may be with others. before[i] then has the member of every
  * flow that is not remembered (never SLOT_OPEN; may equal the slot's own).
+ * Either may be SLOT_NOBODY: an open slot of nobody has only old flows, of
+ * members that are drained.
  */
 struct service_block {
 	__u64 generation; /* grows with each switch, also over owners */
@@ -256,7 +265,8 @@ struct service_block {
 	__u32 allowed_count;
 	__u32 new_flow_rate; /* per second and source; 0: no limit */
 	__u32 new_flow_burst;
-	__u32 zero[5];
+	__u32 allowed_set; /* of BLOCK_ALLOWED, see struct allowed_v4 */
+	__u32 zero[4];
 	struct block_member member[OXP_MEMBERS_MAX];
 	__u16 slot[]; /* `slots` of them, then `before` at before_offset() */
 };
@@ -272,7 +282,9 @@ struct service_block {
 
 /* Bytes of one element of `ages`. The byte of an open slot is set to 0 by
  * each packet that goes to another member than the slot's own, and counted up
- * by oxp_tick(), eight times in an idle timeout. */
+ * by oxp_tick(), eight times in an idle timeout. At AGE_CLOSED eight whole
+ * intervals have passed without such a packet, and the slot is closed. */
+#define AGE_CLOSED 9
 #define AGES_SIZE(slots_max) (((slots_max) + 63) & ~(__u64)63)
 
 /*
@@ -295,6 +307,8 @@ struct flow_set {
 	__u64 entry[OXP_FLOW_WAYS];
 };
 
+/* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
+ * may name an extension header. */
 struct fragment_key {
 	__be32 source[4];
 	__be32 destination[4];
@@ -306,10 +320,14 @@ struct fragment_key {
 struct fragment_owner {
 	__u32 service; /* index */
 	__u16 member;  /* index within the service */
-	__u16 zero;
+	__be16 port;   /* of the service */
+	__u8 protocol;
+	__u8 zero[3];
 };
 
-/* `set` is the block that the networks belong to: 2 * index + parity. */
+/* `set` is the block's allowed_set as a big-endian number: 2 * index or 2 *
+ * index + 1, whichever the last change of the networks took. It is not the
+ * block's parity, so that a change of health need not copy the networks. */
 struct allowed_v4 {
 	__u32 length; /* 32 and the length of the prefix */
 	__be32 set;
@@ -371,18 +389,18 @@ static inline __u64 flow_hash_end(__u64 hash, __u32 ports, __u8 protocol)
 	return hash;
 }
 
-static inline __u64 flow_hash_v4(__be32 source, __be32 destination, __u32 ports,
-				 __u8 protocol)
+static inline __u64 seeded_hash_v4(__be32 source, __be32 destination,
+				   __u32 ports, __u8 protocol, __u64 seed)
 {
-	return flow_hash_end(FLOW_SEED ^ ((__u64)source << 32 | destination),
-			     ports, protocol);
+	return flow_hash_end(seed ^ ((__u64)source << 32 | destination), ports,
+			     protocol);
 }
 
-static inline __u64 flow_hash_v6(const __be32 *source,
-				 const __be32 *destination, __u32 ports,
-				 __u8 protocol)
+static inline __u64 seeded_hash_v6(const __be32 *source,
+				   const __be32 *destination, __u32 ports,
+				   __u8 protocol, __u64 seed)
 {
-	__u64 hash = FLOW_SEED ^ ((__u64)source[0] << 32 | source[1]);
+	__u64 hash = seed ^ ((__u64)source[0] << 32 | source[1]);
 
 	hash *= 0xff51afd7ed558ccdULL;
 	hash ^= hash >> 32;
@@ -396,6 +414,19 @@ static inline __u64 flow_hash_v6(const __be32 *source,
 	return flow_hash_end(hash, ports, protocol);
 }
 
+static inline __u64 flow_hash_v4(__be32 source, __be32 destination, __u32 ports,
+				 __u8 protocol)
+{
+	return seeded_hash_v4(source, destination, ports, protocol, FLOW_SEED);
+}
+
+static inline __u64 flow_hash_v6(const __be32 *source,
+				 const __be32 *destination, __u32 ports,
+				 __u8 protocol)
+{
+	return seeded_hash_v6(source, destination, ports, protocol, FLOW_SEED);
+}
+
 static inline __u32 flow_slot(__u64 hash, __u32 slots)
 {
 	return (hash >> 32) * slots >> 32;
@@ -406,8 +437,11 @@ static inline __u32 flow_entropy(__u64 hash)
 	return hash;
 }
 
-/* The flow's name in `flows`: `hash` as above is the same for flows that a
- * stranger made to collide, so the node's seed is mixed in before. */
+/* The flow's name in `flows`: strangers can make flows collide in the hash
+ * above, so this one begins with the node's seed, and the index of the service
+ * times FLOW_SERVICE is mixed in. */
+#define FLOW_SERVICE 0x9e3779b97f4a7c15ULL
+
 static inline __u64 flow_tag(__u64 seeded)
 {
 	seeded ^= seeded >> 32;

@@ -132,7 +132,8 @@ struct oxp_uplink {
 	uint8_t own_mac[6];
 	uint8_t gateway_mac_v4[6]; /* next hop of IPv4 outer packets */
 	uint8_t gateway_mac_v6[6]; /* next hop of IPv6 outer packets */
-	uint8_t vlans;             /* 0 to 2 tags, outermost first */
+	uint8_t vlans;             /* 0 to 2 tags, outermost first: one is
+				    * 802.1Q, of two the first is 802.1ad */
 	uint8_t zero;
 	uint16_t vlan[2]; /* priority, DEI and id, host order */
 };
@@ -201,7 +202,8 @@ struct oxp_service_settings {
 				   */
 	uint8_t source_length_v6; /* client; 0: 32 and 128 */
 	uint16_t idle_timeout;    /* seconds without a packet after which a flow
-				   * may move to another member; 0: 350 */
+				   * may move to another member, 10 to 16000; 0:
+				   * 350 */
 	uint32_t new_flow_rate;   /* flows per second that one source may open
 				   * at the VIP's service; 0: no limit */
 	uint32_t new_flow_burst;  /* 0: as new_flow_rate */
@@ -222,12 +224,34 @@ struct oxp_member {
 /* Makes the service exist with exactly these settings and members: packets
  * see all of the old service or all of the new one. What is known about the
  * health of members that stay is kept, and flows keep members that can take
- * them. settings == NULL: all zeroes. *changed tells whether anything was
- * written; may be NULL. */
+ * them, unless the number of slots, OXP_SERVICE_SOURCE or its lengths change:
+ * flows then have other slots. settings == NULL: all zeroes. *changed tells
+ * whether anything was written; may be NULL. */
 int oxp_service_set(struct oxp_node *node, const struct oxp_key *key,
 		    const struct oxp_service_settings *settings,
 		    const struct oxp_member *members, uint32_t count,
 		    uint8_t *changed, char *error);
+
+/* One service of oxp_services_set(). */
+struct oxp_wanted {
+	struct oxp_key key;
+	const struct oxp_service_settings *settings; /* NULL: all zeroes */
+	const struct oxp_member *members;
+	uint32_t count;
+	/* out: */
+	int32_t status; /* 0 or the negative errno of this service */
+	uint8_t changed;
+	uint8_t zero[3];
+};
+
+/* oxp_service_set() for many services in one go: tables are computed in
+ * parallel, those with equal members once, and packets are waited for at most
+ * once. Each service is set whole or not at all; one that is refused does not
+ * keep the others from being set. Returns how many changed, or the status of
+ * the first that failed, and `error` is about that one. A key may be there
+ * only once. */
+int oxp_services_set(struct oxp_node *node, struct oxp_wanted *services,
+		     uint32_t count, char *error);
 /* Returns how many of the keys existed and are gone now. */
 int oxp_service_delete(struct oxp_node *node, const struct oxp_key *keys,
 		       uint32_t count, char *error);
@@ -323,6 +347,32 @@ uint32_t oxp_quic_server_id(const struct oxp_address *member);
  * written at most. Returns OXP_OUTCOMES. */
 int oxp_outcomes(struct oxp_node *node, uint64_t *counts, uint32_t capacity,
 		 char *error);
+
+/* A frame for oxp_run(). */
+struct oxp_frame {
+	const uint8_t
+		*data; /* from the Ethernet header on, at least 14 bytes */
+	uint32_t length;
+	uint32_t ifindex; /* where it came in; 0: the loopback device */
+	uint8_t *out;     /* gets the frame as it left, up to `capacity` bytes;
+			   * may be `data`, or NULL */
+	uint32_t capacity;
+	/* out: */
+	uint32_t out_length;
+	uint32_t action; /* enum xdp_action */
+	uint32_t zero;
+};
+#define OXP_FRAME_MAX 3520
+
+/* Runs frames in turn through the program that is attached, or, while none
+ * is, through the one that would be, by BPF_PROG_TEST_RUN: nothing is sent.
+ * The program does not know: such packets count in all counters, and flows
+ * and fragments are remembered. Interfaces are those of the caller's network
+ * namespace. Returns the number of frames that were run: `count`, or fewer
+ * and an error's text about the next one, or a negative errno if that is the
+ * first. */
+int oxp_run(struct oxp_node *node, struct oxp_frame *frames, uint32_t count,
+	    char *error);
 
 /* Computes every table again and compares it with the kernel's. Returns the
  * number of services that differ; `error` then describes the first. */

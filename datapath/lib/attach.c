@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attaching the program to interfaces. */
+#include <dirent.h>
 #include <errno.h>
 #include <linux/if_link.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -14,7 +16,18 @@
 #include "forward.skel.h"
 #include "internal.h"
 
-int load_program(struct oxp_node *node, struct forward **out, char *error)
+void configure_program(struct forward *object, const struct node_config *config,
+		       uint32_t flags)
+{
+	object->rodata->slots_max = config->slots_max;
+	object->rodata->lookup_mask = config->lookup_mask;
+	object->rodata->flow_sets_mask = config->flows_max / OXP_FLOW_WAYS - 1;
+	object->rodata->node_seed = config->seed;
+	object->rodata->feature_fib = !!(flags & OXP_NODE_FIB);
+}
+
+int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
+		 char *error)
 {
 	struct forward *object;
 	int status = 0;
@@ -28,7 +41,7 @@ int load_program(struct oxp_node *node, struct forward **out, char *error)
 		status = bpf_map__reuse_fd(
 			bpf_object__find_map_by_name(object->obj, map_names[i]),
 			node->map[i]);
-	object->rodata->slots_max = node->config->slots_max;
+	configure_program(object, node->config, flags);
 	if (!status)
 		status = forward__load(object);
 	if (status) {
@@ -67,6 +80,103 @@ static int open_link(const char *path, uint32_t ifindex)
 	if (status)
 		return status;
 	return unlink(path) ? -errno : -ENOENT;
+}
+
+/* Calls one(node, link, argument) with the pinned links of all interfaces
+ * that are still there, until it returns other than 0. */
+static int for_each_link(struct oxp_node *node,
+			 int (*one)(struct oxp_node *node, int link,
+				    uint32_t ifindex, void *argument),
+			 void *argument)
+{
+	char *folder = pin_path(node, "links", NULL);
+	DIR *directory = folder ? opendir(folder) : NULL;
+	struct dirent *entry;
+	int status = 0;
+
+	free(folder);
+	while (directory && !status && (entry = readdir(directory))) {
+		uint32_t ifindex = strtoul(entry->d_name, NULL, 10);
+		char *path = ifindex ? link_path(node, ifindex) : NULL;
+		int link = path ? open_link(path, ifindex) : -ENOENT;
+
+		free(path);
+		if (link < 0)
+			continue;
+		status = one(node, link, ifindex, argument);
+		close(link);
+	}
+	if (directory)
+		closedir(directory);
+	return status;
+}
+
+static int id_of_link(int link, uint32_t *id)
+{
+	struct bpf_link_info info = {};
+	__u32 length = sizeof(info);
+	int status = bpf_obj_get_info_by_fd(link, &info, &length);
+
+	*id = info.prog_id;
+	return status;
+}
+
+/* 1 ends the walk */
+static int take_id(struct oxp_node *node, int link, uint32_t ifindex, void *id)
+{
+	(void)node;
+	(void)ifindex;
+	return id_of_link(link, id) ? 0 : 1;
+}
+
+int attached_program(struct oxp_node *node, uint32_t *id)
+{
+	int program;
+
+	if (for_each_link(node, take_id, id) != 1)
+		return -ENOENT;
+	program = bpf_prog_get_fd_by_id(*id);
+	return program < 0 ? -errno : program;
+}
+
+struct replacement {
+	int program;
+	uint32_t before; /* id of the program that the first link had */
+	char *error;
+};
+
+static int replace_one(struct oxp_node *node, int link, uint32_t ifindex,
+		       void *argument)
+{
+	struct replacement *replacement = argument;
+	int status;
+
+	(void)node;
+	if (!replacement->before)
+		id_of_link(link, &replacement->before);
+	status = bpf_link_update(link, replacement->program, NULL);
+	return status ? failure(replacement->error, status,
+				"cannot replace the program of interface %u",
+				ifindex)
+		      : 0;
+}
+
+int replace_programs(struct oxp_node *node, int program, char *error)
+{
+	struct replacement replacement = {program, 0, error};
+	int status = for_each_link(node, replace_one, &replacement);
+	int before;
+
+	if (!status || !replacement.before)
+		return status;
+	before = bpf_prog_get_fd_by_id(replacement.before);
+	if (before >= 0) {
+		struct replacement back = {before, 0, NULL};
+
+		for_each_link(node, replace_one, &back);
+		close(before);
+	}
+	return status;
 }
 
 static int create_link(const struct oxp_node *node, const char *path,
@@ -111,7 +221,7 @@ int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error)
 	if (status)
 		return status;
 	path = link_path(node, ifindex);
-	status = path ? load_program(node, &object, error)
+	status = path ? load_program(node, node->config->flags, &object, error)
 		      : failure(error, -ENOMEM, "cannot attach");
 	if (!status) {
 		program = bpf_program__fd(object->progs.oxp_forward);

@@ -55,17 +55,17 @@ static int write_zeroes(int map, uint32_t index, uint32_t words)
 int zero_service_counters(struct oxp_node *node, uint32_t index)
 {
 	return write_zeroes(node->map[MAP_SERVICE_COUNTERS], index,
-			    WORDS(struct service_counters));
+			    WORDS(struct counters));
 }
 
 int read_service_counters(struct oxp_node *node, uint32_t index,
 			  struct oxp_counters *out)
 {
-	uint64_t sum[WORDS(struct service_counters)];
+	uint64_t sum[WORDS(struct counters)];
 	int status;
 
 	status = read_sums(node->map[MAP_SERVICE_COUNTERS], index,
-			   WORDS(struct service_counters), sum);
+			   WORDS(struct counters), sum);
 	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
 	return status;
 }
@@ -73,12 +73,52 @@ int read_service_counters(struct oxp_node *node, uint32_t index,
 int read_member_counters(struct oxp_node *node, uint32_t index,
 			 struct oxp_counters *out)
 {
-	uint64_t sum[WORDS(struct member_counters)];
+	uint64_t sum[WORDS(struct counters)];
 	int status;
 
 	status = read_sums(node->map[MAP_MEMBER_COUNTERS], index,
-			   WORDS(struct member_counters), sum);
-	*out = (struct oxp_counters){sum[0], sum[1], 0};
+			   WORDS(struct counters), sum);
+	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
+	return status;
+}
+
+/* So many at once: some are wanted of most batches, and per CPU they are big.
+ */
+#define BATCH 256
+
+int read_all_service_counters(struct oxp_node *node, uint32_t count,
+			      struct oxp_counters *out)
+{
+	int cpus = libbpf_num_possible_cpus(), status = 0;
+	size_t words = (size_t)(cpus < 0 ? 0 : cpus) * WORDS(struct counters);
+	uint64_t *values = calloc(BATCH * words + 1, sizeof(*values));
+	uint32_t keys[BATCH], next = 0, done = 0;
+
+	memset(out, 0, count * sizeof(*out));
+	if (cpus < 0 || !values) {
+		free(values);
+		return cpus < 0 ? cpus : -ENOMEM;
+	}
+	while (done < count && !status) {
+		uint32_t got = count - done < BATCH ? count - done : BATCH;
+
+		status = bpf_map_lookup_batch(node->map[MAP_SERVICE_COUNTERS],
+					      done ? &next : NULL, &next, keys,
+					      values, &got, NULL);
+		/* at the map's end */
+		if (status == -ENOENT && got)
+			status = 0;
+		for (uint32_t i = 0; i < got && !status; i++)
+			for (size_t j = 0; j < words; j += 4) {
+				const uint64_t *one = &values[i * words + j];
+
+				out[keys[i]].packets += one[0];
+				out[keys[i]].bytes += one[1];
+				out[keys[i]].flows += one[2];
+			}
+		done += got;
+	}
+	free(values);
 	return status;
 }
 
@@ -90,13 +130,14 @@ static void mark_counters(struct oxp_node *node,
 	for (uint32_t i = 0; i < block->members; i++) {
 		uint32_t counter = block->member[i].counter;
 
-		if (counter < node->config->members_max &&
+		if (block->member[i].flags & MEMBER_PRESENT &&
+		    counter < node->config->members_max &&
 		    state[counter] < since)
 			state[counter] = since;
 	}
 }
 
-static void derive_counters(struct oxp_node *node)
+void derive_counters(struct oxp_node *node)
 {
 	struct node_config *config = node->config;
 
@@ -111,7 +152,7 @@ static void derive_counters(struct oxp_node *node)
 			continue;
 		mark_counters(node, live_block(node, i), COUNTER_USED);
 		/* packets may still count for those that left just now */
-		if (entry->active > 1 && entry->switched == config->epoch)
+		if (entry->switched == config->epoch)
 			mark_counters(node, scratch_block(node, i),
 				      config->epoch);
 	}
@@ -152,7 +193,7 @@ int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
 				       node->config->members_max);
 	}
 	if (write_zeroes(node->map[MAP_MEMBER_COUNTERS], *index,
-			 WORDS(struct member_counters))) {
+			 WORDS(struct counters))) {
 		status = -errno;
 		release_counter(node, *index, 0);
 		return failure(error, status,

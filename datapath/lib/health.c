@@ -29,11 +29,13 @@ static uint32_t collect(struct oxp_node *node, struct check_reference *out)
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
 		for (uint32_t j = 0; j < block->members; j++) {
-			if (!block->member[j].check)
+			const struct block_member *member = &block->member[j];
+
+			if (!(member->flags & MEMBER_PRESENT) || !member->check)
 				continue;
 			if (out)
 				out[count] = (struct check_reference){
-					block->member[j].check, i, j};
+					member->check, i, j};
 			count++;
 		}
 	}
@@ -116,104 +118,96 @@ static uint32_t spread(const struct oxp_node *node,
 	return touches;
 }
 
-/* Tables are computed and switched in portions of this many, so that the
- * first do not wait for the last. */
-#define PORTION 64
-
-/* Services whose tables are to be computed. */
-struct portion {
+struct batch {
 	struct oxp_node *node;
+	struct rebuild_job *jobs;
 	uint32_t count;
-	uint32_t service[PORTION];
+	int switched;
 };
 
-static void compute(void *argument, uint32_t piece)
+static void finish(void *context, const struct rebuild_job *job)
 {
-	struct portion *portion = argument;
+	struct batch *batch = context;
 
-	compute_slots(scratch_block(portion->node, portion->service[piece]));
+	switch_tables(batch->node, job->index);
+	batch->switched++;
 }
 
-static uint32_t finish(struct portion *portion)
+static uint8_t told(uint8_t flags, bool up)
 {
-	uint32_t count = portion->count;
-
-	for_each(count, compute, portion);
-	for (uint32_t i = 0; i < count; i++)
-		switch_tables(portion->node, portion->service[i]);
-	portion->count = 0;
-	return count;
+	flags |= MEMBER_KNOWN | MEMBER_HEALTHY;
+	return up ? flags : flags & ~MEMBER_HEALTHY;
 }
 
 /*
- * Takes one service's results in. Where they do not change who takes traffic,
- * flags are written in place: packets do not read them. Otherwise the scratch
- * block gets the members, and its slots are to be computed.
+ * Takes one service's results in. Where they change nothing that packets
+ * read, flags are written in place. Otherwise the scratch block gets the
+ * members, and its slots are to be computed.
  */
-static int apply(struct portion *portion, const struct touch *touches,
+static int apply(struct batch *batch, const struct touch *touches,
 		 uint32_t count, char *error)
 {
-	struct oxp_node *node = portion->node;
-	uint32_t index = touches->service;
-	struct service_block *live = live_block(node, index);
-	struct service_block *next = scratch_block(node, index);
-	uint8_t flags[OXP_MEMBERS_MAX];
+	const uint8_t computed = MEMBER_KEEPS_FLOWS | MEMBER_TAKES_FLOWS;
+	struct oxp_node *node = batch->node;
+	uint32_t index = touches->service, enabled;
+	struct service_block *live = live_block(node, index), *next;
+	struct block_member members[OXP_MEMBERS_MAX];
 	bool switches = false;
 	int status;
 
-	for (uint32_t i = 0; i < live->members; i++)
-		flags[i] = live->member[i].flags;
+	memcpy(members, live->member, live->members * sizeof(*members));
 	for (uint32_t i = 0; i < count; i++) {
-		uint8_t *flag = &flags[touches[i].member];
+		struct block_member *member = &members[touches[i].member];
 
-		*flag |= MEMBER_KNOWN | MEMBER_HEALTHY;
-		if (!touches[i].up)
-			*flag &= ~MEMBER_HEALTHY;
+		member->flags = told(member->flags, touches[i].up);
 	}
-	for (uint32_t i = 0; i < live->members; i++) {
-		struct block_member member = live->member[i];
-
-		member.flags = flags[i];
-		switches |= takes_traffic(&member) !=
-			    takes_traffic(&live->member[i]);
-	}
+	enabled = compute_flags(members, live->members);
+	for (uint32_t i = 0; i < live->members; i++)
+		switches |=
+			(members[i].flags ^ live->member[i].flags) & computed;
 	if (!switches) {
 		for (uint32_t i = 0; i < live->members; i++)
-			live->member[i].flags = flags[i];
+			live->member[i].flags = members[i].flags;
 		return 0;
 	}
-
 	status = free_scratch(node, index, error);
 	if (status)
 		return status;
-	next->slots = live->slots;
-	next->members = live->members;
-	memcpy(next->member, live->member,
-	       live->members * sizeof(*live->member));
-	for (uint32_t i = 0; i < live->members; i++)
-		next->member[i].flags = flags[i];
-	portion->service[portion->count++] = index;
+	next = scratch_block(node, index);
+	copy_description(next, live);
+	memcpy(next->member, members, live->members * sizeof(*members));
+	next->enabled = enabled;
+	batch->jobs[batch->count++] = (struct rebuild_job){
+		.index = index,
+		.next = next,
+		.old = live,
+	};
 	return 0;
 }
 
 static int apply_touches(struct oxp_node *node, const struct touch *touch,
 			 uint32_t touches, char *error)
 {
-	struct portion portion = {.node = node};
-	int switched = 0, status = 0;
+	struct batch batch = {.node = node};
+	int status = 0, rebuilt;
 	uint32_t end;
 
+	batch.jobs = calloc((size_t)touches + 1, sizeof(*batch.jobs));
+	if (!batch.jobs)
+		return failure(error, -ENOMEM, "cannot apply results");
 	for (uint32_t start = 0; start < touches && !status; start = end) {
 		end = start + 1;
 		while (end < touches &&
 		       touch[end].service == touch[start].service)
 			end++;
-		status = apply(&portion, &touch[start], end - start, error);
-		if (portion.count == PORTION)
-			switched += finish(&portion);
+		status = apply(&batch, &touch[start], end - start, error);
 	}
-	switched += finish(&portion);
-	return status ? status : switched;
+	rebuilt = rebuild(node, batch.jobs, batch.count, finish, &batch);
+	free(batch.jobs);
+	if (status)
+		return status;
+	return rebuilt ? failure(error, rebuilt, "cannot compute the tables")
+		       : batch.switched;
 }
 
 static int apply_all(struct oxp_node *node, const struct oxp_result *results,

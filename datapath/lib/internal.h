@@ -13,10 +13,21 @@
 
 enum map {
 	MAP_CONFIG,
-	MAP_SERVICES_V4,
-	MAP_VIPS_V4,
+	MAP_UPLINKS,
+	MAP_DEVICES,
+	MAP_LOOKUP_V4,
+	MAP_LOOKUP_V6,
+	MAP_VIPS,
 	MAP_SERVICES,
 	MAP_TABLES,
+	MAP_AGES,
+	MAP_FLOWS,
+	MAP_FRAGMENTS,
+	MAP_ALLOWED_V4,
+	MAP_ALLOWED_V6,
+	MAP_SOURCES,
+	MAP_QUIC_SERVERS,
+	MAP_ICMP_BUDGET,
 	MAP_SERVICE_COUNTERS,
 	MAP_MEMBER_COUNTERS,
 	MAP_OUTCOMES,
@@ -32,17 +43,32 @@ struct check_reference {
 	uint32_t member;
 };
 
+/* One network of a set, as it is in the maps. */
+struct allowed {
+	uint32_t set;
+	struct oxp_network network;
+};
+
 struct oxp_node {
 	pthread_mutex_t mutex; /* threads; flock is for processes */
 	int lock_fd;
 	char *pin_directory;
 	int map[MAPS]; /* file descriptors */
+	struct {
+		void *memory;
+		size_t length;
+	} mapping[MAPS]; /* of those that are mapped */
 
-	/* the mmapable maps */
+	/* the mapped ones by their types */
 	struct node_config *config;
+	struct uplink_set *uplinks;
+	struct bucket_v4 *lookup_v4;
+	struct bucket_v6 *lookup_v6;
+	struct vip_entry *vips;
 	struct service_entry *entries;
 	char *blocks;
-	size_t entries_length, blocks_length, block_size;
+	uint8_t *ages;
+	size_t block_size, ages_size;
 
 	/* What follows is derived from the maps and good as long as
 	 * config->changes has the value at which it was derived. */
@@ -53,6 +79,16 @@ struct oxp_node {
 	uint64_t checks_changes;
 	struct check_reference *checks;
 	uint32_t checks_count;
+	/* The same for config->allowed_changes: all networks, sorted. */
+	uint64_t allowed_changes;
+	struct allowed *allowed;
+	uint32_t allowed_count, allowed_room;
+
+	/* run.c */
+	pthread_mutex_t run_mutex;
+	int run_program; /* -1: none */
+	uint32_t run_id; /* of the attached program that it is; 0: own */
+	uint32_t run_flags;
 };
 
 #define COUNTER_USED UINT64_MAX
@@ -68,7 +104,15 @@ void end_change(struct oxp_node *node);
 
 /* attach.c: loads the program over the pinned maps */
 struct forward;
-int load_program(struct oxp_node *node, struct forward **out, char *error);
+void configure_program(struct forward *object, const struct node_config *config,
+		       uint32_t flags);
+int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
+		 char *error);
+/* Replaces the program of all links; all or none. */
+int replace_programs(struct oxp_node *node, int program, char *error);
+/* A descriptor of the program that an interface has now, its id in *id;
+ * -ENOENT if there is none. */
+int attached_program(struct oxp_node *node, uint32_t *id);
 
 /* error.c */
 int failure(char *error, int status, const char *format, ...)
@@ -80,43 +124,171 @@ void forget_libbpf_messages(void);
 /* pins.c: paths below the pin directory; the result is to be freed */
 char *pin_path(const struct oxp_node *node, const char *folder,
 	       const char *name);
+void remove_folder(const struct oxp_node *node, const char *folder);
+int rename_folder(const struct oxp_node *node, const char *from,
+		  const char *to);
+void remove_pins(struct oxp_node *node);
 int open_pins(struct oxp_node *node, char *error);
+void unmap_all(struct oxp_node *node);
+
+/* create.c */
 int create_pins(struct oxp_node *node, const struct oxp_options *options,
 		char *error);
-void remove_pins(struct oxp_node *node);
+
+/* address.c */
+extern const uint8_t v4_mapped[12]; /* ::ffff:0:0/96 */
+bool is_v4(const void *address);
+bool is_zero(const void *address); /* ::, ::ffff:0.0.0.0 */
+/* Text of an address, "key" of a service, in a buffer of the thread. */
+const char *address_text(const void *address);
+const char *key_text(const void *vip, __be16 port, uint8_t protocol);
+
+/* lookup.c: `place` is OXP_WAYS * bucket + way, as in struct service_entry */
+struct lookup_key {
+	bool v6;
+	uint32_t ports;
+	__be32 address[4]; /* IPv4 in the last one */
+};
+struct lookup_key lookup_key(const void *vip, __be16 port, uint8_t protocol);
+/* -ENOENT */
+int64_t lookup_find(struct oxp_node *node, const struct lookup_key *key);
+/* -ENOSPC */
+int64_t lookup_insert(struct oxp_node *node, const struct lookup_key *key,
+		      uint32_t value);
+/* The place may be used again after a grace period. */
+void lookup_erase(struct oxp_node *node, const struct lookup_key *key,
+		  uint32_t place);
+bool lookup_holds(struct oxp_node *node, const struct lookup_key *key,
+		  uint32_t place);
+uint32_t *lookup_value(struct oxp_node *node, bool v6, uint32_t place);
+uint32_t lookup_places(const struct oxp_node *node);
+/* Removes all keys but those at places with a bit in `keep`, and corrects
+ * the overflow counts. */
+int lookup_mend(struct oxp_node *node, const uint64_t *keep[2]);
+/* Buckets whose overflow count is wrong; the number of keys in *keys. */
+int lookup_check(struct oxp_node *node, uint32_t *keys);
+
+/* vips.c */
+/* Finds or makes the entry of a service's VIP and counts the service in. */
+int enter_vip(struct oxp_node *node, uint32_t index, char *error);
+/* Counts all used entries but those with a bit in `gone` (may be NULL);
+ * removes the keys of VIPs without services. */
+int refresh_vips(struct oxp_node *node, const uint64_t *gone);
 
 /* tables.c */
 struct service_entry *entry_of(struct oxp_node *node, uint32_t index);
+struct lookup_key entry_key(const struct service_entry *entry);
+/* Index or -ENOENT. */
+int find_service(struct oxp_node *node, const struct lookup_key *key);
+struct service_block *block_of(struct oxp_node *node, uint32_t number);
+uint32_t live_number(struct oxp_node *node, uint32_t index);
 struct service_block *live_block(struct oxp_node *node, uint32_t index);
 struct service_block *scratch_block(struct oxp_node *node, uint32_t index);
-bool takes_traffic(const struct block_member *member);
+uint8_t *ages_of(struct oxp_node *node, uint32_t index);
+uint16_t *before_of(const struct oxp_node *node, struct service_block *block);
 /* Waits, if packets may still read the scratch block of the service. */
 int free_scratch(struct oxp_node *node, uint32_t index, char *error);
-void compute_slots(struct service_block *block);
 void switch_tables(struct oxp_node *node, uint32_t index);
+/* Everything but generation and slots. */
+void copy_description(struct service_block *to,
+		      const struct service_block *from);
+
+/* members.c */
+/* Sets the computed flags; returns how many take flows. */
+uint32_t compute_flags(struct block_member *members, uint32_t places);
+/* Indices of the present members in the order of their addresses. */
+uint32_t sorted_members(const struct service_block *block, uint16_t *out);
+/* Gives the members of `draft`, places 0 on, the places that they have in
+ * `old` or free ones, and what stays of their state. new_places[]: bits of
+ * those that were not there. */
+void place_members(struct service_block *draft, const struct service_block *old,
+		   uint64_t new_places[4]);
+
+/* rebuild.c: the tables of many services at once */
+struct rebuild_job {
+	uint32_t index; /* of the service */
+	struct service_block *next;
+	const struct service_block *old; /* NULL: it is new */
+	/* rebuild.c's own */
+	uint64_t hash;
+	uint32_t group;
+};
+/* Computes the next tables of all jobs, in an order of its own, and calls
+ * finished() for each job, in this thread. */
+int rebuild(struct oxp_node *node, struct rebuild_job *jobs, uint32_t count,
+	    void (*finished)(void *context, const struct rebuild_job *job),
+	    void *context);
+/* The owner of each slot of a block, by its members. */
+int compute_owners(const struct service_block *block, uint16_t *out);
+
+/* transition.c */
+struct slot_state {
+	uint16_t slot, before; /* as in struct service_block */
+};
+/* stays[SLOT_STAYS(m)]: member m of the old block is in the new one and keeps
+ * its flows; false for SLOT_NOBODY. */
+#define SLOT_STAYS(member) ((member) & 511)
+struct slot_state slot_transition(struct slot_state old, uint16_t owner,
+				  const bool *stays, bool unknown_at_before);
+/* Fills slots, `before`, open and learning of `next`. owner_of[] translates
+ * from what `table` has to indices of members. */
+void transition(struct oxp_node *node, uint32_t index,
+		struct service_block *next, const struct service_block *old,
+		const uint16_t *table, const uint16_t *owner_of);
 
 /* workers.c: calls function(argument, 0 … count - 1), in several threads if
  * that is worth it, and returns after the last. */
-void for_each(uint32_t count, void (*function)(void *argument, uint32_t piece),
-	      void *argument);
+void for_each(uint32_t count, uint32_t pieces_each,
+	      void (*function)(void *argument, uint32_t piece), void *argument);
 
-/* services.c */
-extern const uint8_t v4_mapped[12]; /* ::ffff:0:0/96 */
-int key_to_v4(const struct oxp_key *key, struct key_v4 *out, char *error);
-/* Index or -ENOENT. */
-int find_index(struct oxp_node *node, const struct key_v4 *key);
+/* settings.c: checks what a caller wants; members come in any order, from
+ * place 0 on, with the flags that it says */
+int parse_wanted(struct oxp_node *node, const struct oxp_wanted *wanted,
+		 struct service_block *draft, char *error);
+int check_key(const struct oxp_key *key, char *error);
+
+/* allowed.c */
+/* Sorted and masked, freed by the caller; NULL if there are none. */
+int parse_allowed(const struct oxp_service_settings *settings,
+		  struct oxp_network **out, uint32_t *count, char *error);
+/* The networks of a set; their number. */
+int read_allowed(struct oxp_node *node, uint32_t set,
+		 const struct allowed **out, char *error);
+int write_allowed(struct oxp_node *node, uint32_t set,
+		  const struct oxp_network *networks, uint32_t count,
+		  char *error);
+/* Removes all sets for which keep(node, set) is false. */
+int mend_allowed(struct oxp_node *node,
+		 bool (*keep)(struct oxp_node *node, uint32_t set),
+		 char *error);
+
+/* quic.c */
+int write_quic_servers(struct oxp_node *node, uint32_t index,
+		       const struct service_block *old,
+		       const struct service_block *next, char *error);
+bool quic_servers_differ(const struct service_block *old,
+			 const struct service_block *next);
+int mend_quic_servers(struct oxp_node *node, char *error);
+int check_quic_servers(const struct service_block *draft, char *error);
+/* Whether exactly the members' keys are there; total number in *count. */
+bool quic_servers_right(struct oxp_node *node, uint32_t index, uint32_t *count);
 
 /* mend.c */
 int mend(struct oxp_node *node, char *error);
-int count_vip(struct oxp_node *node, __be32 address, int difference);
 
 /* counters.c */
+/* Finds out who owns which, unless that is known: from the blocks of all used
+ * entries, so not while one is being made. */
+void derive_counters(struct oxp_node *node);
 int allocate_counter(struct oxp_node *node, uint32_t *index, char *error);
 /* `since`: epoch of the switch that took the member out; 0: nobody saw it */
 void release_counter(struct oxp_node *node, uint32_t index, uint64_t since);
 int zero_service_counters(struct oxp_node *node, uint32_t index);
 int read_service_counters(struct oxp_node *node, uint32_t index,
 			  struct oxp_counters *out);
+/* Those of services 0 … count - 1. */
+int read_all_service_counters(struct oxp_node *node, uint32_t count,
+			      struct oxp_counters *out);
 int read_member_counters(struct oxp_node *node, uint32_t index,
 			 struct oxp_counters *out);
 
@@ -124,10 +296,16 @@ int read_member_counters(struct oxp_node *node, uint32_t index,
 struct taker {
 	const uint8_t *name; /* 16 bytes */
 	uint16_t weight;     /* not 0 */
-	uint16_t value;      /* what goes into its slots */
+	uint16_t value;      /* what goes into its slots, not OXP_NO_MEMBER */
 };
+/* Where a member's permutation begins and how it goes on. */
+void maglev_hashes(const uint8_t *name, uint32_t slots, uint32_t *offset,
+		   uint32_t *skip);
 /* `takers` in the order of their names. */
 int maglev_fill(const struct taker *takers, uint32_t count, uint32_t slots,
 		uint16_t *out);
+
+/* tick.c */
+uint64_t boot_time(void); /* ms */
 
 #endif

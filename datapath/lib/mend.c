@@ -1,156 +1,125 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Mending what a process left that died while it created or deleted a
- * service. An entry counts as a service if it is used and its key leads to
- * it; everything else goes.
+ * Mending what a process left that died in a change. A service is an entry
+ * that is used and whose key lies in the lookup table where the entry says
+ * and leads to it. Everything else follows from these: other keys, VIPs,
+ * overflow counts, networks, QUIC servers, counters.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <bpf/bpf.h>
-
 #include "internal.h"
 
-static struct key_v4 entry_key(const struct service_entry *entry)
+static bool is_service(struct oxp_node *node, uint32_t index)
 {
-	struct key_v4 key = {.port = entry->port, .protocol = entry->protocol};
+	const struct service_entry *entry = entry_of(node, index);
+	struct lookup_key key = entry_key(entry);
 
-	memcpy(&key.address, entry->vip + 12, sizeof(key.address));
-	return key;
+	return entry->state == ENTRY_USED &&
+	       lookup_holds(node, &key, entry->place) &&
+	       *lookup_value(node, key.v6, entry->place) / 2 == index;
 }
 
-static bool leads_to_service(struct oxp_node *node, const struct key_v4 *key)
-{
-	struct key_v4 expected;
-	__u32 index;
+struct kept {
+	uint64_t *keys[2]; /* bits of places: IPv4, IPv6 */
+	uint64_t *gone;    /* bits of entries that are no services */
+};
 
-	if (bpf_map_lookup_elem(node->map[MAP_SERVICES_V4], key, &index) ||
-	    index >= node->config->services_max ||
-	    entry_of(node, index)->state != ENTRY_USED)
-		return false;
-	expected = entry_key(entry_of(node, index));
-	return !memcmp(&expected, key, sizeof(expected));
+static void set_bit(uint64_t *bits, uint32_t bit)
+{
+	bits[bit / 64] |= 1ULL << bit % 64;
 }
 
-/* All keys of a hash in one go: it is changed while walking otherwise. */
-static int read_keys(int map, size_t size, char **out)
-{
-	size_t count = 0, capacity = 0;
-	char *keys = NULL, *last = NULL;
-	char next[sizeof(struct key_v4)];
-
-	while (!bpf_map_get_next_key(map, last, next)) {
-		if (count == capacity) {
-			char *more;
-
-			capacity = capacity ? 2 * capacity : 256;
-			more = realloc(keys, capacity * size);
-			if (!more) {
-				free(keys);
-				return -ENOMEM;
-			}
-			keys = more;
-		}
-		last = keys + count++ * size;
-		memcpy(last, next, size);
-	}
-	*out = keys;
-	return count;
-}
-
-static int delete_stray_keys(struct oxp_node *node)
-{
-	int map = node->map[MAP_SERVICES_V4], count, deleted = 0;
-	char *keys;
-
-	count = read_keys(map, sizeof(struct key_v4), &keys);
-	if (count < 0)
-		return count;
-	for (int i = 0; i < count; i++) {
-		const struct key_v4 *key = (struct key_v4 *)keys + i;
-
-		if (!leads_to_service(node, key) &&
-		    !bpf_map_delete_elem(map, key))
-			deleted++;
-	}
-	free(keys);
-	return deleted;
-}
-
-static void free_lost_entries(struct oxp_node *node)
+static void keep_services(struct oxp_node *node, struct kept *kept)
 {
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		struct service_entry *entry = entry_of(node, i);
-		struct key_v4 key = entry_key(entry);
-		__u32 index;
+		const struct service_entry *entry = entry_of(node, i);
 
-		if (entry->state != ENTRY_USED)
-			continue;
-		if (bpf_map_lookup_elem(node->map[MAP_SERVICES_V4], &key,
-					&index) ||
-		    index != i)
-			entry->state = ENTRY_FREE;
+		if (is_service(node, i))
+			set_bit(kept->keys[!is_v4(entry->vip)], entry->place);
+		else
+			set_bit(kept->gone, i);
 	}
 }
 
-/* Counts how many services an address has; packets ask only if it is there. */
-int count_vip(struct oxp_node *node, __be32 address, int difference)
+/* A VIP's key is entered before the first service's and removed after the
+ * last one's. */
+static void keep_vips(struct oxp_node *node, struct kept *kept)
 {
-	int map = node->map[MAP_VIPS_V4];
-	__u32 services = 0;
+	for (uint32_t i = 0; i < node->config->services_max; i++) {
+		const struct service_entry *entry = entry_of(node, i);
+		struct lookup_key key = lookup_key(entry->vip, 0, 0);
+		int64_t place;
 
-	if (bpf_map_lookup_elem(map, &address, &services) && errno != ENOENT)
-		return -errno;
-	services += difference;
-	if (services)
-		return bpf_map_update_elem(map, &address, &services, BPF_ANY);
-	return bpf_map_delete_elem(map, &address);
+		if (kept->gone[i / 64] >> i % 64 & 1)
+			continue;
+		place = lookup_find(node, &key);
+		if (place >= 0)
+			set_bit(kept->keys[key.v6], place);
+	}
 }
 
-static int recount_vips(struct oxp_node *node)
+static void free_entries(struct oxp_node *node, const struct kept *kept)
 {
-	int map = node->map[MAP_VIPS_V4], count, status = 0;
-	__u32 services = 0;
-	char *keys;
+	for (uint32_t i = 0; i < node->config->services_max; i++)
+		if (kept->gone[i / 64] >> i % 64 & 1)
+			entry_of(node, i)->state = ENTRY_FREE;
+}
 
-	count = read_keys(map, sizeof(__be32), &keys);
-	if (count < 0)
-		return count;
-	for (int i = 0; i < count && !status; i++)
-		status = bpf_map_update_elem(map, keys + i * sizeof(__be32),
-					     &services, BPF_EXIST);
-	for (uint32_t i = 0; i < node->config->services_max && !status; i++)
-		if (entry_of(node, i)->state == ENTRY_USED)
-			status = count_vip(
-				node, entry_key(entry_of(node, i)).address, 1);
-	for (int i = 0; i < count && !status; i++)
-		if (!bpf_map_lookup_elem(map, keys + i * sizeof(__be32),
-					 &services) &&
-		    !services)
-			status = bpf_map_delete_elem(map,
-						     keys + i * sizeof(__be32));
-	free(keys);
+static bool is_live_set(struct oxp_node *node, uint32_t set)
+{
+	const struct service_block *block;
+
+	if (set / 2 >= node->config->services_max ||
+	    entry_of(node, set / 2)->state != ENTRY_USED)
+		return false;
+	block = live_block(node, set / 2);
+	return block->flags & BLOCK_ALLOWED && block->allowed_set == set;
+}
+
+static int mend_keys(struct oxp_node *node, struct kept *kept, char *error)
+{
+	int status;
+
+	keep_services(node, kept);
+	keep_vips(node, kept);
+	status = lookup_mend(node, (const uint64_t **)kept->keys);
+	if (!status)
+		status = refresh_vips(node, kept->gone);
+	if (status)
+		return failure(error, status, "cannot mend the lookup tables");
+	/* also for what the dead one deleted */
+	status = grace_period(node, error);
+	if (!status)
+		free_entries(node, kept);
 	return status;
 }
 
 int mend(struct oxp_node *node, char *error)
 {
+	uint32_t words = lookup_places(node) / 64 + 1;
+	struct kept kept = {};
 	int status;
 
 	begin_change(node, true);
 	node->counters_changes = 0; /* the dead one's are unknown to us */
-	status = delete_stray_keys(node);
-	if (status < 0)
-		return failure(error, status, "cannot mend the services");
-	/* also for what the dead one deleted */
-	status = grace_period(node, error);
-	if (status)
-		return status;
-	free_lost_entries(node);
-	status = recount_vips(node);
-	if (status)
-		return failure(error, status, "cannot mend the VIPs");
-	end_change(node);
-	return 0;
+	kept.keys[0] = calloc(words, sizeof(uint64_t));
+	kept.keys[1] = calloc(words, sizeof(uint64_t));
+	kept.gone =
+		calloc(node->config->services_max / 64 + 1, sizeof(uint64_t));
+	if (kept.keys[0] && kept.keys[1] && kept.gone)
+		status = mend_keys(node, &kept, error);
+	else
+		status = failure(error, -ENOMEM, "cannot mend");
+	if (!status)
+		status = mend_allowed(node, is_live_set, error);
+	if (!status)
+		status = mend_quic_servers(node, error);
+	if (!status)
+		end_change(node);
+	free(kept.keys[0]);
+	free(kept.keys[1]);
+	free(kept.gone);
+	return status;
 }

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -144,7 +143,9 @@ int oxp_open(const struct oxp_options *options, struct oxp_node **out,
 	if (!node)
 		return failure(error, -ENOMEM, "cannot open the node");
 	pthread_mutex_init(&node->mutex, NULL);
+	pthread_mutex_init(&node->run_mutex, NULL);
 	node->lock_fd = -1;
+	node->run_program = -1;
 	for (int i = 0; i < MAPS; i++)
 		node->map[i] = -1;
 	catch_libbpf_messages();
@@ -162,18 +163,17 @@ void oxp_close(struct oxp_node *node)
 {
 	if (!node)
 		return;
-	if (node->config)
-		munmap(node->config, sizeof(*node->config));
-	if (node->entries)
-		munmap(node->entries, node->entries_length);
-	if (node->blocks)
-		munmap(node->blocks, node->blocks_length);
+	unmap_all(node);
+	if (node->run_program >= 0)
+		close(node->run_program);
 	for (int i = 0; i < MAPS; i++)
 		if (node->map[i] >= 0)
 			close(node->map[i]);
 	if (node->lock_fd >= 0)
 		close(node->lock_fd);
 	pthread_mutex_destroy(&node->mutex);
+	pthread_mutex_destroy(&node->run_mutex);
+	free(node->allowed);
 	free(node->counter_free_since);
 	free(node->checks);
 	free(node->pin_directory);
@@ -189,36 +189,6 @@ int oxp_destroy(struct oxp_node *node, char *error)
 	remove_pins(node);
 	/* tells others that have the maps open */
 	__atomic_store_n(&node->config->layout, 0, __ATOMIC_RELEASE);
-	unlock_node(node);
-	return 0;
-}
-
-int oxp_set_uplink(struct oxp_node *node, const uint8_t *own_mac,
-		   const uint8_t *gateway_mac,
-		   const struct oxp_address *outer_source, uint32_t mtu,
-		   char *error)
-{
-	uint64_t own = 0, gateway = 0;
-	uint32_t source;
-	int status;
-
-	if (memcmp(outer_source->bytes, v4_mapped, sizeof(v4_mapped)))
-		return failure(error, -EAFNOSUPPORT,
-			       "the outer source must be an IPv4 address");
-	if (mtu < 68 || mtu > 65535)
-		return failure(error, -EINVAL, "an MTU of %u", mtu);
-	memcpy(&own, own_mac, 6);
-	memcpy(&gateway, gateway_mac, 6);
-	memcpy(&source, outer_source->bytes + 12, sizeof(source));
-
-	status = lock_node(node, error);
-	if (status)
-		return status;
-	__atomic_store_n(&node->config->mtu, mtu, __ATOMIC_RELEASE);
-	__atomic_store_n(&node->config->own_mac, own, __ATOMIC_RELEASE);
-	__atomic_store_n(&node->config->source, source, __ATOMIC_RELEASE);
-	/* last: from here on packets may leave */
-	__atomic_store_n(&node->config->gateway_mac, gateway, __ATOMIC_RELEASE);
 	unlock_node(node);
 	return 0;
 }

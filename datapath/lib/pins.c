@@ -7,27 +7,35 @@
  */
 #include <dirent.h>
 #include <errno.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "forward.skel.h"
 #include "internal.h"
 
 const char *const map_names[MAPS] = {
 	[MAP_CONFIG] = "config",
-	[MAP_SERVICES_V4] = "services_v4",
-	[MAP_VIPS_V4] = "vips_v4",
+	[MAP_UPLINKS] = "uplinks",
+	[MAP_DEVICES] = "devices",
+	[MAP_LOOKUP_V4] = "lookup_v4",
+	[MAP_LOOKUP_V6] = "lookup_v6",
+	[MAP_VIPS] = "vips",
 	[MAP_SERVICES] = "services",
 	[MAP_TABLES] = "tables",
+	[MAP_AGES] = "ages",
+	[MAP_FLOWS] = "flows",
+	[MAP_FRAGMENTS] = "fragments",
+	[MAP_ALLOWED_V4] = "allowed_v4",
+	[MAP_ALLOWED_V6] = "allowed_v6",
+	[MAP_SOURCES] = "sources",
+	[MAP_QUIC_SERVERS] = "quic_servers",
+	[MAP_ICMP_BUDGET] = "icmp_budget",
 	[MAP_SERVICE_COUNTERS] = "service_counters",
 	[MAP_MEMBER_COUNTERS] = "member_counters",
 	[MAP_OUTCOMES] = "outcomes",
@@ -44,7 +52,7 @@ char *pin_path(const struct oxp_node *node, const char *folder,
 	return path;
 }
 
-static void remove_folder(const struct oxp_node *node, const char *folder)
+void remove_folder(const struct oxp_node *node, const char *folder)
 {
 	char *path = pin_path(node, folder, NULL);
 	DIR *directory = path ? opendir(path) : NULL;
@@ -59,8 +67,7 @@ static void remove_folder(const struct oxp_node *node, const char *folder)
 	free(path);
 }
 
-static int rename_folder(const struct oxp_node *node, const char *from,
-			 const char *to)
+int rename_folder(const struct oxp_node *node, const char *from, const char *to)
 {
 	char *old = pin_path(node, from, NULL);
 	char *new = pin_path(node, to, NULL);
@@ -103,7 +110,10 @@ static int check_layout(struct oxp_node *node, char *error)
 		status = failure(error, status, "cannot read the config map");
 	else if (*value != OXP_LAYOUT)
 		status = failure(error, -EPROTO,
-				 "%s has map layout %u, this library needs %u",
+				 "%s has map layout %u, this library needs "
+				 "layout %u: use the version that made it, or "
+				 "remove the directory and set all up again "
+				 "(nothing is forwarded in between)",
 				 node->pin_directory, *value, OXP_LAYOUT);
 	else if (info.value_size != sizeof(struct node_config))
 		status = failure(error, -EPROTO,
@@ -113,37 +123,69 @@ static int check_layout(struct oxp_node *node, char *error)
 	return status;
 }
 
-static int map_memory(int map, size_t length, void *out, char *error)
+static int map_memory(struct oxp_node *node, enum map map, size_t length,
+		      void *out, char *error)
 {
-	void *memory;
+	void *memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    node->map[map], 0);
 
-	memory = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
 	if (memory == MAP_FAILED)
-		return failure(error, -errno, "cannot mmap %zu bytes of a map",
-			       length);
+		return failure(error, -errno,
+			       "cannot mmap %zu bytes of the map %s", length,
+			       map_names[map]);
+	node->mapping[map].memory = memory;
+	node->mapping[map].length = length;
 	*(void **)out = memory;
 	return 0;
 }
 
 static int map_all(struct oxp_node *node, char *error)
 {
-	struct node_config *config;
+	size_t services, buckets;
 	int status;
 
-	status = map_memory(node->map[MAP_CONFIG], sizeof(*config),
+	status = map_memory(node, MAP_CONFIG, sizeof(*node->config),
 			    &node->config, error);
 	if (status)
 		return status;
-	config = node->config;
-	node->block_size = BLOCK_SIZE(config->slots_max);
-	node->entries_length = config->services_max * sizeof(*node->entries);
-	node->blocks_length = 2 * config->services_max * node->block_size;
-	status = map_memory(node->map[MAP_SERVICES], node->entries_length,
-			    &node->entries, error);
-	if (status)
-		return status;
-	return map_memory(node->map[MAP_TABLES], node->blocks_length,
-			  &node->blocks, error);
+	services = node->config->services_max;
+	buckets = (size_t)node->config->lookup_mask + 1;
+	node->block_size = BLOCK_SIZE(node->config->slots_max);
+	node->ages_size = AGES_SIZE(node->config->slots_max);
+	status = map_memory(node, MAP_UPLINKS, 2 * sizeof(*node->uplinks),
+			    &node->uplinks, error);
+	if (!status)
+		status = map_memory(node, MAP_LOOKUP_V4,
+				    buckets * sizeof(*node->lookup_v4),
+				    &node->lookup_v4, error);
+	if (!status)
+		status = map_memory(node, MAP_LOOKUP_V6,
+				    buckets * sizeof(*node->lookup_v6),
+				    &node->lookup_v6, error);
+	if (!status)
+		status = map_memory(node, MAP_VIPS,
+				    services * sizeof(*node->vips), &node->vips,
+				    error);
+	if (!status)
+		status = map_memory(node, MAP_SERVICES,
+				    services * sizeof(*node->entries),
+				    &node->entries, error);
+	if (!status)
+		status = map_memory(node, MAP_TABLES,
+				    2 * services * node->block_size,
+				    &node->blocks, error);
+	if (!status)
+		status = map_memory(node, MAP_AGES, services * node->ages_size,
+				    &node->ages, error);
+	return status;
+}
+
+void unmap_all(struct oxp_node *node)
+{
+	for (int i = 0; i < MAPS; i++)
+		if (node->mapping[i].memory)
+			munmap(node->mapping[i].memory,
+			       node->mapping[i].length);
 }
 
 int open_pins(struct oxp_node *node, char *error)
@@ -180,139 +222,4 @@ int open_pins(struct oxp_node *node, char *error)
 		}
 	}
 	return map_all(node, error);
-}
-
-/* Creating */
-
-static int check_bpffs(const char *path, char *error)
-{
-	struct statfs info;
-
-	if (statfs(path, &info))
-		return failure(error, -errno, "cannot look at %s", path);
-	if ((unsigned long)info.f_type != BPF_FS_MAGIC)
-		return failure(error, -EINVAL, "%s is not on a BPF file system",
-			       path);
-	return 0;
-}
-
-static int make_pin_directory(const struct oxp_node *node, char *error)
-{
-	bool made = mkdir(node->pin_directory, 0700) == 0;
-	int status;
-
-	if (!made && errno != EEXIST)
-		return failure(error, -errno, "cannot create %s",
-			       node->pin_directory);
-	status = check_bpffs(node->pin_directory, error);
-	if (status && made)
-		rmdir(node->pin_directory);
-	return status;
-}
-
-static int sizes(const struct oxp_options *options, struct node_config *config,
-		 char *error)
-{
-	__u32 services = options->services_max ? options->services_max : 1024;
-	__u64 members = options->members_max ? options->members_max
-					     : 16 * (__u64)services;
-	__u32 slots =
-		options->slots_max ? options->slots_max : OXP_SLOTS_DEFAULT;
-
-	if (services > 1 << 20 || members > 1 << 28)
-		return failure(error, -EINVAL, "%u services, %llu members",
-			       services, members);
-	if (slots < 2 || slots > OXP_SLOTS_LIMIT)
-		return failure(error, -EINVAL, "tables of %u slots", slots);
-	*config = (struct node_config){
-		.layout = OXP_LAYOUT,
-		.services_max = services,
-		.members_max = members,
-		.slots_max = slots,
-		.epoch = 1,
-		.changes = 1,
-	};
-	return 0;
-}
-
-static int pin_maps(const struct oxp_node *node, struct forward *object)
-{
-	int status = 0;
-
-	for (int i = 0; i < MAPS && !status; i++) {
-		char *path = pin_path(node, "maps-new", map_names[i]);
-		struct bpf_map *map =
-			bpf_object__find_map_by_name(object->obj, map_names[i]);
-
-		status = path ? bpf_obj_pin(bpf_map__fd(map), path) : -ENOMEM;
-		free(path);
-	}
-	return status;
-}
-
-static int fill_new(const struct oxp_node *node, struct forward *object,
-		    const struct node_config *config, char *error)
-{
-	__u32 zero = 0;
-	int status;
-	char *path;
-
-	bpf_map__set_max_entries(object->maps.services_v4,
-				 config->services_max);
-	bpf_map__set_max_entries(object->maps.vips_v4, config->services_max);
-	bpf_map__set_max_entries(object->maps.services, config->services_max);
-	bpf_map__set_max_entries(object->maps.tables, 2 * config->services_max);
-	bpf_map__set_value_size(object->maps.tables,
-				BLOCK_SIZE(config->slots_max));
-	bpf_map__set_max_entries(object->maps.service_counters,
-				 config->services_max);
-	bpf_map__set_max_entries(object->maps.member_counters,
-				 config->members_max);
-	object->rodata->slots_max = config->slots_max;
-
-	status = forward__load(object);
-	if (status)
-		return failure(error, status, "cannot load the datapath (%s)",
-			       last_libbpf_message());
-	status = bpf_map_update_elem(bpf_map__fd(object->maps.config), &zero,
-				     config, BPF_ANY);
-	if (status)
-		return failure(error, status, "cannot write the config map");
-
-	remove_folder(node, "maps-new"); /* of one who died here */
-	path = pin_path(node, "maps-new", NULL);
-	status = path && mkdir(path, 0700) ? -errno : 0;
-	free(path);
-	if (!status)
-		status = pin_maps(node, object);
-	if (!status)
-		status = rename_folder(node, "maps-new", "maps");
-	if (status) {
-		remove_folder(node, "maps-new");
-		return failure(error, status, "cannot pin maps in %s",
-			       node->pin_directory);
-	}
-	return 0;
-}
-
-int create_pins(struct oxp_node *node, const struct oxp_options *options,
-		char *error)
-{
-	struct node_config config;
-	struct forward *object;
-	int status;
-
-	status = sizes(options, &config, error);
-	if (!status)
-		status = make_pin_directory(node, error);
-	if (status)
-		return status;
-	forget_libbpf_messages();
-	object = forward__open();
-	if (!object)
-		return failure(error, -errno, "cannot open the BPF object (%s)",
-			       last_libbpf_message());
-	status = fill_new(node, object, &config, error);
-	forward__destroy(object);
-	return status;
 }

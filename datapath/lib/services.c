@@ -1,180 +1,89 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Transactions on services.
+ * Setting services.
  *
- * Creation:  entry, block, switch, VIP, key: packets see it with the key.
- * Update:    the scratch block is written, then the switch.
- * Deletion:  key, VIP, wait for packets, entry.
- * A process that dies in an update leaves the live block as it was; one that
- * dies in a creation or deletion leaves config->dirty set, see mend.c.
+ * Creation:  entry, block, VIP, key: packets see it with the key.
+ * Update:    networks, QUIC servers, scratch block, then the switch.
+ * Before the first write that more than a switch has to follow, the node is
+ * marked dirty: whoever finds it so mends it (mend.c). A process that dies in
+ * an update that writes a block only leaves the live block as it was.
  */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include <arpa/inet.h>
-#include <bpf/bpf.h>
-#include <netinet/in.h>
-
 #include "internal.h"
 
-const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-int key_to_v4(const struct oxp_key *key, struct key_v4 *out, char *error)
-{
-	if (memcmp(key->vip.bytes, v4_mapped, sizeof(v4_mapped)))
-		return failure(error, -EAFNOSUPPORT, "VIPs must be IPv4");
-	if (key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP)
-		return failure(error, -EPROTONOSUPPORT, "protocol %u",
-			       key->protocol);
-	if (!key->port)
-		return failure(error, -EINVAL, "port 0");
-	*out = (struct key_v4){
-		.port = htons(key->port),
-		.protocol = key->protocol,
-	};
-	memcpy(&out->address, key->vip.bytes + 12, sizeof(out->address));
-	return 0;
-}
-
-int find_index(struct oxp_node *node, const struct key_v4 *key)
-{
-	__u32 index;
-
-	if (bpf_map_lookup_elem(node->map[MAP_SERVICES_V4], key, &index))
-		return -errno;
-	return index;
-}
-
-/* What a caller wants, in the form of a block's members. */
-struct wanted {
-	uint32_t slots;
+struct batch {
+	struct oxp_node *node;
+	struct oxp_wanted **wanted; /* of each job's service index */
+	struct rebuild_job *jobs;
 	uint32_t count;
-	struct block_member member[OXP_MEMBERS_MAX];
-	bool is_new[OXP_MEMBERS_MAX];
+	uint32_t changed;
+	bool dirty;  /* the node was marked */
+	bool broken; /* and has to be mended */
+	int status;
+	char *error;
 };
 
-static int by_address(const void *left, const void *right)
+static void refuse(struct batch *batch, struct oxp_wanted *wanted, int status,
+		   const char *text)
 {
-	const struct block_member *a = left, *b = right;
-
-	return memcmp(a->address, b->address, sizeof(a->address));
+	wanted->status = status;
+	if (batch->status)
+		return;
+	batch->status = status;
+	if (batch->error)
+		snprintf(batch->error, OXP_ERROR_LENGTH, "%.100s: %.400s",
+			 key_text(wanted->key.vip.bytes,
+				  htons(wanted->key.port),
+				  wanted->key.protocol),
+			 text);
 }
 
-static int check_wanted(struct oxp_node *node, uint32_t slots,
-			const struct oxp_member *members, uint32_t count,
-			struct wanted *wanted, char *error)
-{
-	uint32_t max = node->config->slots_max;
-
-	wanted->slots = slots ? slots : OXP_SLOTS_DEFAULT;
-	if (wanted->slots > max || !oxp_is_prime(wanted->slots))
-		return failure(
-			error, -EINVAL,
-			"a table of %u slots, wanted is a prime up to %u",
-			wanted->slots, max);
-	if (count > OXP_MEMBERS_MAX)
-		return failure(error, -E2BIG, "%u members, the limit is %d",
-			       count, OXP_MEMBERS_MAX);
-	wanted->count = count;
-	for (uint32_t i = 0; i < count; i++) {
-		struct block_member *member = &wanted->member[i];
-
-		if (memcmp(members[i].address.bytes, v4_mapped,
-			   sizeof(v4_mapped)))
-			return failure(error, -EAFNOSUPPORT,
-				       "members must be IPv4");
-		*member = (struct block_member){
-			.check = members[i].check,
-			.weight = members[i].weight,
-			.flags = members[i].admin_up ? MEMBER_ADMIN_UP : 0,
-		};
-		memcpy(member->address, members[i].address.bytes,
-		       sizeof(member->address));
-	}
-	qsort(wanted->member, count, sizeof(*wanted->member), by_address);
-	for (uint32_t i = 1; i < count; i++)
-		if (!by_address(&wanted->member[i - 1], &wanted->member[i]))
-			return failure(error, -EINVAL,
-				       "two members with one address");
-	return 0;
-}
-
-/* Health of a member that has (old) or has not (NULL) been there. */
-static uint8_t carried_health(const struct block_member *old, uint64_t check)
-{
-	if (!check)
-		return MEMBER_HEALTHY;
-	if (!old)
-		return 0; /* proves itself first */
-	if (old->check == check)
-		return old->flags & (MEMBER_HEALTHY | MEMBER_KNOWN);
-	/* keeps its traffic, or not, until the other check has told */
-	return old->flags & MEMBER_HEALTHY;
-}
-
-static void carry_over(struct wanted *wanted, const struct service_block *old)
-{
-	uint32_t i = 0, j = 0, members = old ? old->members : 0;
-
-	for (; i < wanted->count; i++) {
-		struct block_member *member = &wanted->member[i];
-		const struct block_member *before = NULL;
-
-		while (j < members && by_address(&old->member[j], member) < 0)
-			j++;
-		if (j < members && !by_address(&old->member[j], member))
-			before = &old->member[j];
-		member->flags |= carried_health(before, member->check);
-		if (before)
-			member->counter = before->counter;
-		wanted->is_new[i] = !before;
-	}
-}
-
-static bool is_same(const struct wanted *wanted,
+static bool is_same(const struct service_block *draft,
 		    const struct service_block *old)
 {
-	return old && old->slots == wanted->slots &&
-	       old->members == wanted->count &&
-	       !memcmp(old->member, wanted->member,
-		       wanted->count * sizeof(*wanted->member));
+	const size_t skip = offsetof(struct service_block, slots);
+
+	return old && old->members == draft->members &&
+	       !memcmp((const char *)old + skip, (const char *)draft + skip,
+		       offsetof(struct service_block, member) - skip +
+			       old->members * sizeof(old->member[0]));
 }
 
-static void release_new(struct oxp_node *node, const struct wanted *wanted,
-			uint32_t count)
+static bool is_new(const uint64_t new_places[4], uint32_t place)
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (wanted->is_new[i])
-			release_counter(node, wanted->member[i].counter, 0);
+	return new_places[place / 64] >> place % 64 & 1;
 }
 
-static int allocate_new(struct oxp_node *node, struct wanted *wanted,
-			char *error)
+static void release_new(struct oxp_node *node,
+			const struct service_block *draft,
+			const uint64_t new_places[4], uint32_t places)
 {
-	for (uint32_t i = 0; i < wanted->count; i++) {
+	for (uint32_t i = 0; i < places; i++)
+		if (is_new(new_places, i))
+			release_counter(node, draft->member[i].counter, 0);
+}
+
+static int allocate_new(struct oxp_node *node, struct service_block *draft,
+			const uint64_t new_places[4], char *error)
+{
+	for (uint32_t i = 0; i < draft->members; i++) {
 		int status;
 
-		if (!wanted->is_new[i])
+		if (!is_new(new_places, i))
 			continue;
-		status = allocate_counter(node, &wanted->member[i].counter,
+		status = allocate_counter(node, &draft->member[i].counter,
 					  error);
 		if (status) {
-			release_new(node, wanted, i);
+			release_new(node, draft, new_places, i);
 			return status;
 		}
 	}
 	return 0;
-}
-
-static void write_block(struct service_block *block,
-			const struct wanted *wanted)
-{
-	block->slots = wanted->slots;
-	block->members = wanted->count;
-	memcpy(block->member, wanted->member,
-	       wanted->count * sizeof(*wanted->member));
-	compute_slots(block);
 }
 
 static int free_entry(struct oxp_node *node, char *error)
@@ -193,194 +102,329 @@ static int free_entry(struct oxp_node *node, char *error)
 		       max);
 }
 
-static int publish(struct oxp_node *node, const struct key_v4 *key,
-		   uint32_t index, char *error)
+/* Decides which set the draft has; *write: it is to be filled. */
+static int choose_set(struct oxp_node *node, uint32_t index,
+		      const struct service_block *old,
+		      struct service_block *draft,
+		      const struct oxp_network *networks, bool *write,
+		      char *error)
 {
-	int status;
+	const struct allowed *there = NULL;
+	int count = 0;
 
-	status = count_vip(node, key->address, 1);
-	if (status)
-		return failure(error, status, "cannot enter the VIP");
-	status = bpf_map_update_elem(node->map[MAP_SERVICES_V4], key, &index,
-				     BPF_NOEXIST);
-	if (status) {
-		count_vip(node, key->address, -1);
-		return failure(error, status, "cannot enter the service");
+	draft->allowed_set = old ? old->allowed_set : 2 * index;
+	*write = false;
+	if (draft->allowed_count)
+		draft->flags |= BLOCK_ALLOWED;
+	if (old && old->flags & BLOCK_ALLOWED && draft->allowed_count) {
+		count = read_allowed(node, old->allowed_set, &there, error);
+		if (count < 0)
+			return count;
 	}
+	if (count != (int)draft->allowed_count)
+		*write = true;
+	for (int i = 0; i < count && !*write; i++)
+		*write = memcmp(&there[i].network, &networks[i],
+				sizeof(networks[i])) != 0;
+	if (*write && old)
+		draft->allowed_set ^= 1;
 	return 0;
 }
 
-static int create(struct oxp_node *node, const struct oxp_key *key,
-		  const struct key_v4 *v4, const struct wanted *wanted,
-		  char *error)
+static void make_entry(struct oxp_node *node, uint32_t index,
+		       const struct oxp_key *key)
 {
-	int index = free_entry(node, error), status;
-	struct service_entry *entry;
+	struct service_entry *entry = entry_of(node, index);
 
+	entry->switched = 0;
+	entry->port = htons(key->port);
+	entry->protocol = key->protocol;
+	entry->place = UINT32_MAX;
+	entry->vip_index = UINT32_MAX;
+	memcpy(entry->vip, key->vip.bytes, sizeof(entry->vip));
+	__atomic_store_n(&entry->state, ENTRY_USED, __ATOMIC_RELEASE);
+}
+
+/* A new service takes the first of its blocks: no packet has either. */
+static struct service_block *first_block(struct oxp_node *node, uint32_t index)
+{
+	struct service_block *first = block_of(node, 2 * index);
+	const struct service_block *second = block_of(node, 2 * index + 1);
+
+	if (first->generation < second->generation)
+		first->generation = second->generation;
+	first->generation++;
+	return first;
+}
+
+/* What is written before the table can be computed. */
+static int write_draft(struct batch *batch, struct oxp_wanted *wanted,
+		       uint32_t index, const struct service_block *old,
+		       const struct service_block *draft,
+		       const struct oxp_network *networks, bool write_set,
+		       char *error)
+{
+	struct oxp_node *node = batch->node;
+	bool quic = quic_servers_differ(old, draft);
+	bool dirty = !old || write_set || quic;
+	struct service_block *next;
+	int status = 0;
+
+	batch->dirty |= dirty;
+	begin_change(node, dirty);
+	if (node->config->idle_timeout_max < draft->idle_timeout)
+		node->config->idle_timeout_max = draft->idle_timeout;
+	if (!old)
+		make_entry(node, index, &wanted->key);
+	if (write_set)
+		status = write_allowed(node, draft->allowed_set, networks,
+				       draft->allowed_count, error);
+	if (!status && quic)
+		status = write_quic_servers(node, index, old, draft, error);
+	if (status) {
+		batch->broken = true;
+		return status;
+	}
+	next = old ? scratch_block(node, index) : first_block(node, index);
+	copy_description(next, draft);
+	batch->wanted[index] = wanted;
+	batch->jobs[batch->count++] = (struct rebuild_job){
+		.index = index,
+		.next = next,
+		.old = old,
+	};
+	return 0;
+}
+
+static int prepare(struct batch *batch, struct oxp_wanted *wanted,
+		   struct oxp_network *networks, struct service_block *draft,
+		   char *error)
+{
+	struct lookup_key key =
+		lookup_key(wanted->key.vip.bytes, htons(wanted->key.port),
+			   wanted->key.protocol);
+	struct oxp_node *node = batch->node;
+	int index = find_service(node, &key), status = 0;
+	const struct service_block *old =
+		index < 0 ? NULL : live_block(node, index);
+	uint64_t new_places[4];
+	bool write_set;
+
+	place_members(draft, old, new_places);
+	if (!old)
+		index = free_entry(node, error);
 	if (index < 0)
 		return index;
-	status = free_scratch(node, index, error);
-	if (!status && (status = zero_service_counters(node, index)))
-		failure(error, status, "cannot reset a service's counters");
+	status = choose_set(node, index, old, draft, networks, &write_set,
+			    error);
 	if (status)
 		return status;
-
-	entry = entry_of(node, index);
-	begin_change(node, true);
-	memcpy(entry->vip, key->vip.bytes, sizeof(entry->vip));
-	entry->port = v4->port;
-	entry->protocol = v4->protocol;
-	__atomic_store_n(&entry->state, ENTRY_USED, __ATOMIC_RELEASE);
-	write_block(scratch_block(node, index), wanted);
-	switch_tables(node, index);
-	status = publish(node, v4, index, error);
+	if (old) {
+		draft->flags |= old->flags & BLOCK_LEARNING;
+		draft->learning = old->learning;
+		draft->open = old->open;
+	}
+	if (is_same(draft, old))
+		return 0;
+	derive_counters(node);
+	if (old)
+		status = free_scratch(node, index, error);
+	else if ((status = zero_service_counters(node, index)))
+		failure(error, status, "cannot reset a service's counters");
+	if (!status)
+		status = allocate_new(node, draft, new_places, error);
 	if (status)
-		entry->state = ENTRY_FREE;
-	end_change(node);
+		return status;
+	status = write_draft(batch, wanted, index, old, draft, networks,
+			     write_set, error);
+	if (status)
+		release_new(node, draft, new_places, draft->members);
 	return status;
 }
 
-static int update(struct oxp_node *node, uint32_t index,
-		  const struct wanted *wanted, char *error)
+static int publish(struct oxp_node *node, uint32_t index, char *error)
 {
-	struct service_block *old = live_block(node, index);
-	uint32_t j = 0;
-	int status;
+	struct service_entry *entry = entry_of(node, index);
+	struct lookup_key key = entry_key(entry);
+	int status = enter_vip(node, index, error);
+	int64_t place;
 
-	status = free_scratch(node, index, error);
 	if (status)
 		return status;
-	begin_change(node, false);
-	write_block(scratch_block(node, index), wanted);
-	switch_tables(node, index);
-	/* both are sorted */
-	for (uint32_t i = 0; i < old->members; i++) {
-		while (j < wanted->count &&
-		       by_address(&wanted->member[j], &old->member[i]) < 0)
-			j++;
-		if (j == wanted->count ||
-		    by_address(&wanted->member[j], &old->member[i]))
-			release_counter(node, old->member[i].counter,
-					node->config->epoch);
-	}
+	place = lookup_insert(node, &key, 2 * index);
+	if (place < 0)
+		return failure(error, place,
+			       "the lookup table has no room near the service");
+	entry->place = place;
 	return 0;
 }
 
-static int set(struct oxp_node *node, const struct oxp_key *key,
-	       const struct key_v4 *v4, struct wanted *wanted, uint8_t *changed,
-	       char *error)
+/* Counters of members that are not in the next block. */
+static void release_old(struct oxp_node *node, const struct service_block *old,
+			const struct service_block *next)
 {
-	const struct service_block *old = NULL;
-	int index, status;
+	for (uint32_t i = 0; i < old->members; i++) {
+		const struct block_member *member = &old->member[i];
 
-	index = find_index(node, v4);
-	if (index < 0 && index != -ENOENT)
-		return failure(error, index, "cannot look for the service");
-	if (index >= 0)
-		old = live_block(node, index);
-	carry_over(wanted, old);
-	if (is_same(wanted, old))
-		return 0;
-	status = allocate_new(node, wanted, error);
+		if (member->flags & MEMBER_PRESENT &&
+		    (i >= next->members ||
+		     !(next->member[i].flags & MEMBER_PRESENT) ||
+		     next->member[i].counter != member->counter))
+			release_counter(node, member->counter,
+					node->config->epoch);
+	}
+}
+
+static void finish(void *context, const struct rebuild_job *job)
+{
+	struct batch *batch = context;
+	struct oxp_wanted *wanted = batch->wanted[job->index];
+	char text[OXP_ERROR_LENGTH];
+	int status = 0;
+
+	if (job->old) {
+		switch_tables(batch->node, job->index);
+		release_old(batch->node, job->old, job->next);
+	} else {
+		status = publish(batch->node, job->index, text);
+	}
+	if (status) {
+		/* mending takes it out, with what it has already */
+		entry_of(batch->node, job->index)->place = UINT32_MAX;
+		batch->broken = true;
+		refuse(batch, wanted, status, text);
+		return;
+	}
+	wanted->changed = 1;
+	batch->changed++;
+}
+
+struct ordered {
+	const struct oxp_key *key;
+	struct oxp_wanted *wanted;
+};
+
+static int by_key(const void *left, const void *right)
+{
+	const struct ordered *a = left, *b = right;
+
+	return memcmp(a->key, b->key, offsetof(struct oxp_key, zero));
+}
+
+/* Refuses all but one of equal keys. */
+static int refuse_twins(struct batch *batch, struct oxp_wanted *services,
+			uint32_t count)
+{
+	struct ordered *ordered = calloc(count, sizeof(*ordered));
+
+	if (!ordered)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		ordered[i] = (struct ordered){&services[i].key, &services[i]};
+	qsort(ordered, count, sizeof(*ordered), by_key);
+	for (uint32_t i = 1; i < count; i++)
+		if (!by_key(&ordered[i - 1], &ordered[i]))
+			refuse(batch, ordered[i].wanted, -EINVAL,
+			       "is there twice");
+	free(ordered);
+	return 0;
+}
+
+static void set_one(struct batch *batch, struct oxp_wanted *wanted)
+{
+	struct oxp_network *networks = NULL;
+	struct service_block draft;
+	char text[OXP_ERROR_LENGTH];
+	int status;
+
+	status = check_key(&wanted->key, text);
+	if (!status)
+		status = parse_wanted(batch->node, wanted, &draft, text);
+	if (!status)
+		status = parse_allowed(wanted->settings, &networks,
+				       &draft.allowed_count, text);
+	if (!status)
+		status = prepare(batch, wanted, networks, &draft, text);
 	if (status)
-		return status;
-	status = old ? update(node, index, wanted, error)
-		     : create(node, key, v4, wanted, error);
-	if (status)
-		release_new(node, wanted, wanted->count);
-	else if (changed)
-		*changed = 1;
+		refuse(batch, wanted, status, text);
+	free(networks);
+}
+
+static int set_all(struct batch *batch, struct oxp_wanted *services,
+		   uint32_t count)
+{
+	struct oxp_node *node = batch->node;
+	int status = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (!services[i].status)
+			set_one(batch, &services[i]);
+	if (rebuild(node, batch->jobs, batch->count, finish, batch)) {
+		batch->broken = true;
+		for (uint32_t i = 0; i < batch->count; i++)
+			refuse(batch, batch->wanted[batch->jobs[i].index],
+			       -ENOMEM, "cannot compute the tables");
+	}
+	if (batch->broken)
+		status = mend(node, batch->status ? NULL : batch->error);
+	else if (batch->dirty)
+		end_change(node);
 	return status;
+}
+
+static int set_services(struct oxp_node *node, struct oxp_wanted *services,
+			uint32_t count, uint32_t *changed, char *error)
+{
+	struct batch batch = {.node = node, .error = error};
+	int status;
+
+	for (uint32_t i = 0; i < count; i++) {
+		services[i].status = 0;
+		services[i].changed = 0;
+	}
+	batch.jobs = calloc((size_t)count + 1, sizeof(*batch.jobs));
+	batch.wanted =
+		calloc(node->config->services_max, sizeof(struct oxp_wanted *));
+	if (!batch.jobs || !batch.wanted ||
+	    (count > 1 && refuse_twins(&batch, services, count))) {
+		status = failure(error, -ENOMEM, "cannot set services");
+	} else {
+		status = lock_node(node, error);
+		if (!status) {
+			status = set_all(&batch, services, count);
+			unlock_node(node);
+		}
+	}
+	free(batch.jobs);
+	free(batch.wanted);
+	*changed = batch.changed;
+	return batch.status ? batch.status : status;
+}
+
+int oxp_services_set(struct oxp_node *node, struct oxp_wanted *services,
+		     uint32_t count, char *error)
+{
+	uint32_t changed;
+	int status = set_services(node, services, count, &changed, error);
+
+	return status ? status : (int)changed;
 }
 
 int oxp_service_set(struct oxp_node *node, const struct oxp_key *key,
-		    uint32_t slots, const struct oxp_member *members,
-		    uint32_t count, uint8_t *changed, char *error)
+		    const struct oxp_service_settings *settings,
+		    const struct oxp_member *members, uint32_t count,
+		    uint8_t *changed, char *error)
 {
-	struct wanted wanted;
-	struct key_v4 v4;
-	int status;
+	struct oxp_wanted wanted = {
+		.key = *key,
+		.settings = settings,
+		.members = members,
+		.count = count,
+	};
+	uint32_t switched;
+	int status = set_services(node, &wanted, 1, &switched, error);
 
 	if (changed)
-		*changed = 0;
-	status = key_to_v4(key, &v4, error);
-	if (!status)
-		status = check_wanted(node, slots, members, count, &wanted,
-				      error);
-	if (!status)
-		status = lock_node(node, error);
-	if (status)
-		return status;
-	status = set(node, key, &v4, &wanted, changed, error);
-	unlock_node(node);
-	return status;
-}
-
-static void forget(struct oxp_node *node, uint32_t index)
-{
-	const struct service_block *block = live_block(node, index);
-
-	/* packets are gone already; counters of another process's services
-	 * that we never looked at are found again when they are derived */
-	for (uint32_t i = 0; i < block->members; i++)
-		release_counter(node, block->member[i].counter, 0);
-	__atomic_store_n(&entry_of(node, index)->state, ENTRY_FREE,
-			 __ATOMIC_RELEASE);
-}
-
-static int delete(struct oxp_node *node, const struct key_v4 *keys,
-		  uint32_t count, uint32_t *indices, char *error)
-{
-	int deleted = 0, status = 0;
-
-	begin_change(node, true);
-	for (uint32_t i = 0; i < count && !status; i++) {
-		int index = find_index(node, &keys[i]);
-
-		if (index == -ENOENT)
-			continue;
-		if (index < 0) {
-			status = index;
-			break;
-		}
-		status = bpf_map_delete_elem(node->map[MAP_SERVICES_V4],
-					     &keys[i]);
-		if (!status) {
-			indices[deleted++] = index;
-			status = count_vip(node, keys[i].address, -1);
-		}
-	}
-	/* stays dirty after a failure: the next one mends */
-	if (status)
-		return failure(error, status, "cannot delete a service");
-	if (deleted)
-		status = grace_period(node, error);
-	if (status)
-		return status;
-	for (int i = 0; i < deleted; i++)
-		forget(node, indices[i]);
-	end_change(node);
-	return deleted;
-}
-
-int oxp_service_delete(struct oxp_node *node, const struct oxp_key *keys,
-		       uint32_t count, char *error)
-{
-	struct key_v4 *v4 = calloc(count + 1, sizeof(*v4));
-	uint32_t *indices = calloc(count + 1, sizeof(*indices));
-	int status = 0;
-
-	if (!v4 || !indices)
-		status = failure(error, -ENOMEM, "cannot delete services");
-	for (uint32_t i = 0; i < count && !status; i++)
-		status = key_to_v4(&keys[i], &v4[i], error);
-	if (!status)
-		status = lock_node(node, error);
-	if (!status) {
-		status = delete (node, v4, count, indices, error);
-		unlock_node(node);
-	}
-	free(v4);
-	free(indices);
+		*changed = wanted.changed;
 	return status;
 }

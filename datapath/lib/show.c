@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Reading the state back, and checking it. */
+/* Reading the state back. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -8,25 +8,42 @@
 
 #include "internal.h"
 
-static int describe(struct oxp_node *node, uint32_t index,
-		    struct oxp_service *out, char *error)
+static void describe(struct oxp_node *node, uint32_t index,
+		     struct oxp_service *out)
 {
 	const struct service_block *block = live_block(node, index);
 	const struct service_entry *entry = entry_of(node, index);
-	int status;
+	bool source = block->flags & OXP_SERVICE_SOURCE;
 
 	*out = (struct oxp_service){
 		.key.port = ntohs(entry->port),
 		.key.protocol = entry->protocol,
 		.index = index,
 		.slots = block->slots,
-		.members = block->members,
 		.enabled = block->enabled,
-		.generation = entry->active,
+		.open_slots = block->open,
+		.generation = block->generation,
+		.settings =
+			{
+				.slots = block->slots,
+				.flags = block->flags & (OXP_SERVICE_SOURCE |
+							 OXP_SERVICE_QUIC),
+				.encapsulation = block->encapsulation,
+				.dscp = block->dscp,
+				.sid_function = ntohs(block->sid_function),
+				.source_length_v4 =
+					source ? block->source_length_v4 : 0,
+				.source_length_v6 =
+					source ? block->source_length_v6 : 0,
+				.idle_timeout = block->idle_timeout,
+				.new_flow_rate = block->new_flow_rate,
+				.new_flow_burst = block->new_flow_burst,
+				.allowed_count = block->allowed_count,
+			},
 	};
 	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
-	status = read_service_counters(node, index, &out->counters);
-	return status ? failure(error, status, "cannot read counters") : 0;
+	for (uint32_t i = 0; i < block->members; i++)
+		out->members += !!(block->member[i].flags & MEMBER_PRESENT);
 }
 
 static int by_key(const void *left, const void *right)
@@ -41,26 +58,56 @@ static int by_key(const void *left, const void *right)
 	return (a->key.port > b->key.port) - (a->key.port < b->key.port);
 }
 
+/* Of so many services the counters are read one by one. */
+#define FEW 16
+
+static int read_counters(struct oxp_node *node, struct oxp_service *services,
+			 uint32_t count)
+{
+	struct oxp_counters *all;
+	uint32_t most = 0;
+	int status = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (services[i].index >= most)
+			most = services[i].index + 1;
+	if (count <= FEW) {
+		for (uint32_t i = 0; i < count && !status; i++)
+			status = read_service_counters(node, services[i].index,
+						       &services[i].counters);
+		return status;
+	}
+	all = calloc(most, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	status = read_all_service_counters(node, most, all);
+	for (uint32_t i = 0; i < count && !status; i++)
+		services[i].counters = all[services[i].index];
+	free(all);
+	return status;
+}
+
 int oxp_services(struct oxp_node *node, struct oxp_service *out,
 		 uint32_t capacity, char *error)
 {
-	uint32_t count = 0;
-	int status;
+	uint32_t count = 0, filled;
+	int status = lock_node(node, error);
 
-	status = lock_node(node, error);
 	if (status)
 		return status;
-	for (uint32_t i = 0; i < node->config->services_max && !status; i++) {
+	for (uint32_t i = 0; i < node->config->services_max; i++) {
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
 		if (count < capacity)
-			status = describe(node, i, &out[count], error);
+			describe(node, i, &out[count]);
 		count++;
 	}
+	filled = count < capacity ? count : capacity;
+	status = read_counters(node, out, filled);
 	unlock_node(node);
 	if (status)
-		return status;
-	qsort(out, count < capacity ? count : capacity, sizeof(*out), by_key);
+		return failure(error, status, "cannot read counters");
+	qsort(out, filled, sizeof(*out), by_key);
 	return count;
 }
 
@@ -68,18 +115,20 @@ int oxp_services(struct oxp_node *node, struct oxp_service *out,
 static int lock_service(struct oxp_node *node, const struct oxp_key *key,
 			char *error)
 {
-	struct key_v4 v4;
-	int status;
+	struct lookup_key lookup;
+	int status = check_key(key, error);
 
-	status = key_to_v4(key, &v4, error);
 	if (!status)
 		status = lock_node(node, error);
 	if (status)
 		return status;
-	status = find_index(node, &v4);
+	lookup = lookup_key(key->vip.bytes, htons(key->port), key->protocol);
+	status = find_service(node, &lookup);
 	if (status < 0) {
 		unlock_node(node);
-		return failure(error, status, "service");
+		return failure(error, status, "%s",
+			       key_text(key->vip.bytes, htons(key->port),
+					key->protocol));
 	}
 	return status;
 }
@@ -91,9 +140,28 @@ int oxp_service(struct oxp_node *node, const struct oxp_key *key,
 
 	if (index < 0)
 		return index;
-	status = describe(node, index, out, error);
+	describe(node, index, out);
+	status = read_counters(node, out, 1);
 	unlock_node(node);
-	return status;
+	return status ? failure(error, status, "cannot read counters") : 0;
+}
+
+static void describe_member(const struct block_member *member, uint16_t index,
+			    struct oxp_member_state *out)
+{
+	*out = (struct oxp_member_state){
+		.check = member->check,
+		.weight = member->weight,
+		.mtu = member->mtu,
+		.admin_up = !!(member->flags & MEMBER_ADMIN_UP),
+		.backup = !!(member->flags & MEMBER_BACKUP),
+		.healthy = !!(member->flags & MEMBER_HEALTHY),
+		.known = !!(member->flags & MEMBER_KNOWN),
+		.takes_flows = !!(member->flags & MEMBER_TAKES_FLOWS),
+		.index = index,
+	};
+	memcpy(&out->address, member->address, sizeof(out->address));
+	out->quic_server_id = oxp_quic_server_id(&out->address);
 }
 
 int oxp_service_members(struct oxp_node *node, const struct oxp_key *key,
@@ -101,25 +169,18 @@ int oxp_service_members(struct oxp_node *node, const struct oxp_key *key,
 			char *error)
 {
 	int index = lock_service(node, key, error), status = 0;
+	uint16_t sorted[OXP_MEMBERS_MAX];
 	const struct service_block *block;
 	uint32_t count;
 
 	if (index < 0)
 		return index;
 	block = live_block(node, index);
-	count = block->members;
+	count = sorted_members(block, sorted);
 	for (uint32_t i = 0; i < count && i < capacity && !status; i++) {
-		const struct block_member *member = &block->member[i];
+		const struct block_member *member = &block->member[sorted[i]];
 
-		out[i] = (struct oxp_member_state){
-			.check = member->check,
-			.weight = member->weight,
-			.admin_up = !!(member->flags & MEMBER_ADMIN_UP),
-			.healthy = !!(member->flags & MEMBER_HEALTHY),
-			.known = !!(member->flags & MEMBER_KNOWN),
-		};
-		memcpy(&out[i].address, member->address,
-		       sizeof(out[i].address));
+		describe_member(member, sorted[i], &out[i]);
 		status = read_member_counters(node, member->counter,
 					      &out[i].counters);
 	}
@@ -128,21 +189,89 @@ int oxp_service_members(struct oxp_node *node, const struct oxp_key *key,
 		      : (int)count;
 }
 
-int oxp_service_table(struct oxp_node *node, const struct oxp_key *key,
-		      uint16_t *out, uint32_t capacity, char *error)
+int oxp_service_allowed(struct oxp_node *node, const struct oxp_key *key,
+			struct oxp_network *out, uint32_t capacity, char *error)
 {
-	int index = lock_service(node, key, error);
+	int index = lock_service(node, key, error), count = 0;
 	const struct service_block *block;
-	uint32_t slots;
+	const struct allowed *networks = NULL;
 
 	if (index < 0)
 		return index;
 	block = live_block(node, index);
+	if (block->flags & BLOCK_ALLOWED)
+		count = read_allowed(node, block->allowed_set, &networks,
+				     error);
+	for (int i = 0; i < count && i < (int)capacity; i++)
+		out[i] = networks[i].network;
+	unlock_node(node);
+	return count;
+}
+
+int oxp_service_table(struct oxp_node *node, const struct oxp_key *key,
+		      uint16_t *out, uint16_t *before, uint32_t capacity,
+		      char *error)
+{
+	int index = lock_service(node, key, error);
+	uint16_t sorted[OXP_MEMBERS_MAX], position[512];
+	struct service_block *block;
+	uint32_t slots, count;
+
+	if (index < 0)
+		return index;
+	block = live_block(node, index);
+	count = sorted_members(block, sorted);
+	memset(position, 0xff, sizeof(position)); /* OXP_NO_MEMBER */
+	for (uint32_t i = 0; i < count; i++)
+		position[sorted[i]] = i;
 	slots = block->slots;
-	memcpy(out, block->slot,
-	       (slots < capacity ? slots : capacity) * sizeof(*out));
+	for (uint32_t i = 0; i < slots && i < capacity; i++) {
+		uint16_t slot = block->slot[i];
+		uint16_t old =
+			slot & SLOT_OPEN ? before_of(node, block)[i] : slot;
+
+		out[i] = position[SLOT_STAYS(slot)];
+		if (before)
+			before[i] = position[SLOT_STAYS(old)];
+	}
 	unlock_node(node);
 	return slots;
+}
+
+/* Cuts an address in network order to a prefix. */
+static void cut(void *address, uint32_t bytes, uint32_t length)
+{
+	uint8_t *byte = address;
+
+	for (uint32_t i = 0; i < bytes; i++) {
+		uint32_t keep = length > 8 * i ? length - 8 * i : 0;
+
+		if (keep < 8)
+			byte[i] &= 0xff00 >> keep;
+	}
+}
+
+static uint64_t flow_of(const struct service_block *block,
+			const struct oxp_key *key,
+			const struct oxp_address *client, uint16_t client_port)
+{
+	uint32_t ports = (uint32_t)htons(client_port) << 16 | htons(key->port);
+	bool source_only = block->flags & OXP_SERVICE_SOURCE;
+	uint8_t protocol = source_only ? 0 : key->protocol;
+	__be32 source[4], destination[4];
+
+	memcpy(source, client->bytes, sizeof(source));
+	memcpy(destination, key->vip.bytes, sizeof(destination));
+	if (source_only)
+		ports = 0;
+	if (is_v4(key->vip.bytes)) {
+		if (source_only)
+			cut(&source[3], 4, block->source_length_v4);
+		return flow_hash_v4(source[3], destination[3], ports, protocol);
+	}
+	if (source_only)
+		cut(source, 16, block->source_length_v6);
+	return flow_hash_v6(source, destination, ports, protocol);
 }
 
 int oxp_service_pick(struct oxp_node *node, const struct oxp_key *key,
@@ -150,30 +279,45 @@ int oxp_service_pick(struct oxp_node *node, const struct oxp_key *key,
 		     struct oxp_address *member, char *error)
 {
 	const struct service_block *block;
-	__be32 source, destination;
 	int index, status = 0;
 	uint16_t chosen;
-	uint32_t hash;
 
-	if (memcmp(client->bytes, v4_mapped, sizeof(v4_mapped)))
-		return failure(error, -EAFNOSUPPORT, "clients must be IPv4");
+	if (is_v4(client->bytes) != is_v4(key->vip.bytes))
+		return failure(error, -EAFNOSUPPORT,
+			       "client %s is not of the VIP's family",
+			       address_text(client->bytes));
 	index = lock_service(node, key, error);
 	if (index < 0)
 		return index;
-	memcpy(&source, client->bytes + 12, sizeof(source));
-	memcpy(&destination, key->vip.bytes + 12, sizeof(destination));
-	hash = flow_hash(source, destination, htons(client_port),
-			 htons(key->port), key->protocol);
 	block = live_block(node, index);
-	chosen = block->slot[flow_slot(hash, block->slots)];
+	chosen = block->slot[flow_slot(flow_of(block, key, client, client_port),
+				       block->slots)] &
+		 SLOT_MEMBER;
 	if (chosen < OXP_MEMBERS_MAX)
 		memcpy(member->bytes, block->member[chosen].address,
 		       sizeof(member->bytes));
 	else
-		status =
-			failure(error, -ENETUNREACH, "no member takes traffic");
+		status = failure(error, -ENETUNREACH,
+				 "no member takes new flows");
 	unlock_node(node);
 	return status;
+}
+
+/* What the kernel accounts for a map. */
+static uint64_t bytes_of_map(int map)
+{
+	char path[40], line[128];
+	uint64_t bytes = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", map);
+	file = fopen(path, "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (!strncmp(line, "memlock:", 8))
+			bytes = strtoull(line + 8, NULL, 10);
+	if (file)
+		fclose(file);
+	return bytes;
 }
 
 int oxp_info(struct oxp_node *node, struct oxp_info *info, char *error)
@@ -188,73 +332,21 @@ int oxp_info(struct oxp_node *node, struct oxp_info *info, char *error)
 		.services_max = config->services_max,
 		.members_max = config->members_max,
 		.slots_max = config->slots_max,
-		.map_bytes = node->blocks_length,
+		.flows_max = config->flows_max,
 	};
+	for (int i = 0; i < MAPS; i++)
+		info->map_bytes += bytes_of_map(node->map[i]);
 	for (uint32_t i = 0; i < config->services_max; i++) {
+		const struct service_block *block;
+
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
 		info->services++;
-		info->members += live_block(node, i)->members;
+		block = live_block(node, i);
+		for (uint32_t j = 0; j < block->members; j++)
+			info->members +=
+				!!(block->member[j].flags & MEMBER_PRESENT);
 	}
 	unlock_node(node);
 	return 0;
-}
-
-/* What is wrong with a service, or NULL. */
-static const char *find_fault(struct oxp_node *node, uint32_t index,
-			      struct service_block *again)
-{
-	const struct service_entry *entry = entry_of(node, index);
-	const struct service_block *block = live_block(node, index);
-	struct key_v4 key = {.port = entry->port, .protocol = entry->protocol};
-
-	memcpy(&key.address, entry->vip + 12, sizeof(key.address));
-	if (find_index(node, &key) != (int)index)
-		return "its key does not lead to it";
-	if (block->generation != entry->active)
-		return "its block has another generation";
-	if (block->slots > node->config->slots_max ||
-	    !oxp_is_prime(block->slots))
-		return "its table has an impossible size";
-	if (block->members > OXP_MEMBERS_MAX)
-		return "it has too many members";
-	again->slots = block->slots;
-	again->members = block->members;
-	memcpy(again->member, block->member,
-	       block->members * sizeof(*block->member));
-	compute_slots(again);
-	if (again->enabled != block->enabled ||
-	    memcmp(again->slot, block->slot,
-		   block->slots * sizeof(*block->slot)))
-		return "its table is not the one of its members";
-	return NULL;
-}
-
-int oxp_verify(struct oxp_node *node, char *error)
-{
-	struct service_block *again = calloc(1, node->block_size);
-	int faults = 0, status;
-
-	if (!again)
-		return failure(error, -ENOMEM, "cannot verify");
-	status = lock_node(node, error);
-	for (uint32_t i = 0; !status && i < node->config->services_max; i++) {
-		const struct service_entry *entry = entry_of(node, i);
-		char vip[INET6_ADDRSTRLEN];
-		const char *fault;
-
-		if (entry->state != ENTRY_USED)
-			continue;
-		fault = find_fault(node, i, again);
-		if (!fault || faults++ || !error)
-			continue;
-		inet_ntop(AF_INET, entry->vip + 12, vip, sizeof(vip));
-		snprintf(error, OXP_ERROR_LENGTH,
-			 "service %s port %u protocol %u: %s", vip,
-			 ntohs(entry->port), entry->protocol, fault);
-	}
-	if (!status)
-		unlock_node(node);
-	free(again);
-	return status ? status : faults;
 }

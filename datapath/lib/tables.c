@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * The two blocks of a service: packets read one, the library writes the
- * other, and one store makes them change places.
+ * other, and one store into the lookup table makes them change places.
  */
+#include <errno.h>
 #include <string.h>
 
 #include "internal.h"
@@ -12,29 +13,49 @@ struct service_entry *entry_of(struct oxp_node *node, uint32_t index)
 	return &node->entries[index];
 }
 
-static struct service_block *block_of(struct oxp_node *node, uint32_t index,
-				      uint64_t parity)
+struct lookup_key entry_key(const struct service_entry *entry)
 {
-	size_t number = 2 * (size_t)index + (parity & 1);
+	return lookup_key(entry->vip, entry->port, entry->protocol);
+}
 
+int find_service(struct oxp_node *node, const struct lookup_key *key)
+{
+	int64_t place = lookup_find(node, key);
+
+	return place < 0 ? (int)place
+			 : (int)(*lookup_value(node, key->v6, place) / 2);
+}
+
+struct service_block *block_of(struct oxp_node *node, uint32_t number)
+{
 	return (void *)(node->blocks + number * node->block_size);
+}
+
+uint32_t live_number(struct oxp_node *node, uint32_t index)
+{
+	const struct service_entry *entry = entry_of(node, index);
+
+	return *lookup_value(node, !is_v4(entry->vip), entry->place);
 }
 
 struct service_block *live_block(struct oxp_node *node, uint32_t index)
 {
-	return block_of(node, index, entry_of(node, index)->active);
+	return block_of(node, live_number(node, index));
 }
 
 struct service_block *scratch_block(struct oxp_node *node, uint32_t index)
 {
-	return block_of(node, index, entry_of(node, index)->active + 1);
+	return block_of(node, live_number(node, index) ^ 1);
 }
 
-bool takes_traffic(const struct block_member *member)
+uint8_t *ages_of(struct oxp_node *node, uint32_t index)
 {
-	const uint8_t up = MEMBER_ADMIN_UP | MEMBER_HEALTHY;
+	return node->ages + index * node->ages_size;
+}
 
-	return (member->flags & up) == up && member->weight;
+uint16_t *before_of(const struct oxp_node *node, struct service_block *block)
+{
+	return block->slot + BEFORE_OFFSET(node->config->slots_max);
 }
 
 int free_scratch(struct oxp_node *node, uint32_t index, char *error)
@@ -46,35 +67,30 @@ int free_scratch(struct oxp_node *node, uint32_t index, char *error)
 	return grace_period(node, error);
 }
 
-void compute_slots(struct service_block *block)
-{
-	struct taker takers[OXP_MEMBERS_MAX];
-	uint32_t count = 0;
-
-	for (uint32_t i = 0; i < block->members; i++) {
-		const struct block_member *member = &block->member[i];
-
-		if (takes_traffic(member))
-			takers[count++] = (struct taker){
-				.name = (const uint8_t *)member->address,
-				.weight = member->weight,
-				.value = i,
-			};
-	}
-	block->enabled = count;
-	/* cannot fail: a block has few members */
-	maglev_fill(takers, count, block->slots, block->slot);
-}
-
 void switch_tables(struct oxp_node *node, uint32_t index)
 {
-	struct service_block *block = scratch_block(node, index);
 	struct service_entry *entry = entry_of(node, index);
-	uint64_t generation = entry->active + 1;
+	uint32_t *value = lookup_value(node, !is_v4(entry->vip), entry->place);
+	struct service_block *next = block_of(node, *value ^ 1);
 
-	block->generation = generation;
+	next->generation = block_of(node, *value)->generation + 1;
 	/* first, so that whoever dies in between leaves a needless wait */
 	__atomic_store_n(&entry->switched, node->config->epoch,
 			 __ATOMIC_RELEASE);
-	__atomic_store_n(&entry->active, generation, __ATOMIC_RELEASE);
+	__atomic_store_n(value, *value ^ 1, __ATOMIC_RELEASE);
+}
+
+void copy_description(struct service_block *to,
+		      const struct service_block *from)
+{
+	const size_t skip = offsetof(struct service_block, slots);
+
+	/* Packets may still have the index of a member that is gone: nothing
+	 * must be left in its place. First, so that it holds after a death. */
+	if (to->members > from->members)
+		memset(&to->member[from->members], 0,
+		       (to->members - from->members) * sizeof(to->member[0]));
+	memcpy((char *)to + skip, (const char *)from + skip,
+	       offsetof(struct service_block, member) - skip +
+		       from->members * sizeof(from->member[0]));
 }

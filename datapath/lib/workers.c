@@ -11,8 +11,6 @@
 #include "internal.h"
 
 #define WORKERS_MAX 8
-/* A thread is worth it for so many pieces, of 0.1 ms or more. */
-#define PIECES_EACH 8
 
 struct work {
 	void (*function)(void *argument, uint32_t piece);
@@ -44,8 +42,9 @@ static uint32_t processors(void)
 	return CPU_COUNT(&set);
 }
 
-void for_each(uint32_t count, void (*function)(void *argument, uint32_t piece),
-	      void *argument)
+/* A thread is worth it for so many pieces. */
+void for_each(uint32_t count, uint32_t pieces_each,
+	      void (*function)(void *argument, uint32_t piece), void *argument)
 {
 	struct work work = {function, argument, count, 0};
 	uint32_t wanted = processors(), started = 0;
@@ -54,8 +53,8 @@ void for_each(uint32_t count, void (*function)(void *argument, uint32_t piece),
 
 	if (wanted > WORKERS_MAX)
 		wanted = WORKERS_MAX;
-	if (wanted > count / PIECES_EACH)
-		wanted = count / PIECES_EACH;
+	if (wanted > count / pieces_each)
+		wanted = count / pieces_each;
 	/* signals are for the threads of the program */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);

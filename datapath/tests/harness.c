@@ -68,15 +68,24 @@ struct oxp_node *open_state(void)
 
 struct oxp_node *fresh_state(void)
 {
-	struct oxp_address source = address(NODE);
+	struct oxp_node_settings settings = {
+		.source_v4 = address(NODE),
+		.source_v6 = address(NODE_V6),
+		.flags = OXP_NODE_ECHO | OXP_NODE_CLAMP_MSS,
+		.icmp_rate = 1000000,
+	};
+	struct oxp_uplink uplink = {.ifindex = 1, .mtu = 1500};
 	struct oxp_node *node = open_state();
 
 	assert_int_equal(oxp_destroy(node, error), 0);
 	oxp_close(node);
 	node = open_state();
-	assert_int_equal(oxp_set_uplink(node, own_mac, gateway_mac, &source,
-					1500, error),
-			 0);
+	memcpy(uplink.own_mac, own_mac, sizeof(own_mac));
+	memcpy(uplink.gateway_mac_v4, gateway_mac, sizeof(gateway_mac));
+	memcpy(uplink.gateway_mac_v6, gateway_mac, sizeof(gateway_mac));
+	if (oxp_set_uplinks(node, &uplink, 1, error) ||
+	    oxp_set_node(node, &settings, error))
+		fail_msg("fresh: %s", error);
 	return node;
 }
 
@@ -85,7 +94,7 @@ int forward_program(struct oxp_node *node)
 	struct forward *object;
 	int program;
 
-	if (load_program(node, &object, error))
+	if (load_program(node, node->config->flags, &object, error))
 		fail_msg("load: %s", error);
 	program = dup(bpf_program__fd(object->progs.oxp_forward));
 	forward__destroy(object);
@@ -96,7 +105,8 @@ struct oxp_address address(const char *text)
 {
 	struct oxp_address out = {.bytes = {[10] = 0xff, [11] = 0xff}};
 
-	assert_int_equal(inet_pton(AF_INET, text, out.bytes + 12), 1);
+	if (inet_pton(AF_INET, text, out.bytes + 12) != 1)
+		assert_int_equal(inet_pton(AF_INET6, text, out.bytes), 1);
 	return out;
 }
 
@@ -134,7 +144,16 @@ void make_members(struct oxp_member *out, uint32_t count, uint8_t group,
 void set_service(struct oxp_node *node, const struct oxp_key *service,
 		 const struct oxp_member *members, uint32_t count)
 {
-	if (oxp_service_set(node, service, TEST_SLOTS, members, count, NULL,
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS};
+
+	set_service_as(node, service, &settings, members, count);
+}
+
+void set_service_as(struct oxp_node *node, const struct oxp_key *service,
+		    const struct oxp_service_settings *settings,
+		    const struct oxp_member *members, uint32_t count)
+{
+	if (oxp_service_set(node, service, settings, members, count, NULL,
 			    error))
 		fail_msg("set: %s", error);
 }

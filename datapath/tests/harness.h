@@ -19,6 +19,8 @@
 #define VIP "192.0.2.1"
 #define CLIENT "198.51.100.7"
 #define NODE "10.0.0.1"
+#define VIP_V6 "2001:db8::1"
+#define NODE_V6 "fd00::1"
 #define TEST_SLOTS 1009
 
 extern char error[OXP_ERROR_LENGTH];
@@ -47,6 +49,9 @@ void make_members(struct oxp_member *out, uint32_t count, uint8_t group,
 		  uint64_t check);
 void set_service(struct oxp_node *node, const struct oxp_key *key,
 		 const struct oxp_member *members, uint32_t count);
+void set_service_as(struct oxp_node *node, const struct oxp_key *service,
+		    const struct oxp_service_settings *settings,
+		    const struct oxp_member *members, uint32_t count);
 
 #define FRAME_MAX 4096
 struct frame {

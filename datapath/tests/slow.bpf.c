@@ -14,25 +14,29 @@ static long nothing(__u32 index, void *context)
 	return 0;
 }
 
+/* Where the lookup table has the service. */
+const volatile __u32 bucket;
+const volatile __u32 way;
+
 SEC("xdp")
 int oxp_slow(struct xdp_md *ctx)
 {
-	struct service_entry *entry;
+	__u32 at = bucket, slot = way, number;
 	struct service_block *block;
-	__u32 index = 0, number;
-	__u64 active;
+	struct bucket_v4 *found;
+	__u64 generation;
 
 	(void)ctx;
-	entry = bpf_map_lookup_elem(&services, &index);
-	if (!entry)
+	found = bpf_map_lookup_elem(&lookup_v4, &at);
+	if (!found || slot >= OXP_WAYS)
 		return XDP_ABORTED;
-	active = *(volatile __u64 *)&entry->active;
-	number = active & 1;
+	number = *(volatile __u32 *)&found->value[slot];
 	block = bpf_map_lookup_elem(&tables, &number);
 	if (!block)
 		return XDP_ABORTED;
+	generation = *(volatile __u64 *)&block->generation;
 	bpf_loop(1 << 20, nothing, NULL, 0);
-	if (*(volatile __u64 *)&block->generation != active)
+	if (*(volatile __u64 *)&block->generation != generation)
 		return XDP_DROP;
 	return XDP_PASS;
 }

@@ -2,9 +2,9 @@
 """Tables of supported options, from the driver's own data.
 
 ``.. xdp-support:: listener`` renders ``driver/support.py``'s SUPPORT of one
-kind of object, ``.. xdp-flavor-keys::`` its FLAVOR. What a check accepts is
-found out by asking it, so that the table says what the driver says. A check
-without a question here stops the build.
+kind of object, ``.. xdp-flavor-keys::`` the KEYS of ``common/flavor.py``. What
+a check accepts is found out by asking it, so that the table says what the
+driver says. A check without a question here stops the build.
 """
 
 import ipaddress
@@ -12,6 +12,7 @@ import ipaddress
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.driver import support
 
 # Names by which objects refer to each other; users don't set them.
@@ -24,10 +25,16 @@ LIMITS = support.Limits((ipaddress.ip_network('203.0.113.0/24'),),
 # Values that a check refuses, by the check's name.
 QUESTIONS = {
     'one_of': ['?'],
+    'protocol': ['HTTPS'],
     'algorithm': ['ROUND_ROBIN'],
-    'vip': ['2001:db8::1', '192.0.2.1'],
-    'member_address': ['2001:db8::1', '127.0.0.1'],
-    'weight': [0],
+    'session_persistence': [
+        {'type': 'HTTP_COOKIE'}, {'cookie_name': 'x'},
+        {'persistence_timeout': 5},
+        {'persistence_granularity': '192.0.2.1'}],
+    'vip': ['192.0.2.1', '::ffff:203.0.113.1'],
+    'member_address': ['127.0.0.1', '::ffff:192.0.2.1', '2001:db8::1%eth0'],
+    'allowed_cidrs': [['::ffff:192.0.2.0/120'],
+                      ['192.0.2.0/24'] * (support.ALLOWED_CIDRS_MAX + 1)],
     'http_version': [2.0],
     'seconds': [0],
     'codes': ['99'],
@@ -74,7 +81,7 @@ def _literals(names):
 
 
 class _Table(Directive):
-    """A table of three columns."""
+    """A table with a head."""
 
     def table(self, head, widths, rows):
         table = nodes.table()
@@ -116,9 +123,9 @@ class FlavorKeys(_Table):
 
     def run(self):
         return self.table(
-            ('Key', 'Meaning'), (30, 70),
-            [(_literals([key]), text)
-             for key, text in support.FLAVOR.items()])
+            ('Key', 'Value', 'Default', 'Meaning'), (18, 26, 16, 40),
+            [(_literals([name]), key.values, flavor.default(name),
+              key.meaning) for name, key in flavor.KEYS.items()])
 
 
 def setup(app):

@@ -69,7 +69,9 @@ class Announcer:
         # What ExaBGP has for at least one neighbour.
         self._present = set()
         self._failed = {}
+        self._impossible = set()  # of those failed: not told to ExaBGP
         self._neighbours = {}
+        self._configured = {}  # address → exabgp_api.Neighbour
         self._status = None
         self._exabgp_error = None
         self._synchronised = False
@@ -177,17 +179,24 @@ class Announcer:
     def _verify(self):
         """Compare what ExaBGP has with what it has confirmed."""
         neighbours = self._exabgp.neighbours()
-        self._neighbours = {address: 'up' if up else 'down'
-                            for address, up in neighbours.items()}
+        self._configured = neighbours
+        self._neighbours = {address: 'up' if one.up else 'down'
+                            for address, one in neighbours.items()}
         routes = self._exabgp.announced()
         present = set().union(*routes.values())
         self._present = {prefix for prefix in present
                          if announcements.inside(prefix, self._networks)}
-        held = set(present)
-        for address in neighbours:
-            held &= routes[address]
+        held = {prefix for prefix in present if all(
+            prefix in routes[address] for address, one in neighbours.items()
+            if prefix.version in one.carries)}
         for prefix in list(self._accepted):
-            if prefix in held:
+            deaf = [address for address, one in neighbours.items()
+                    if one.up and prefix.version in one.carries - one.takes]
+            if deaf:
+                # Kept: a session that begins again may have it.
+                self._fail(prefix, f'{", ".join(sorted(deaf))} does not take '
+                                   f'{exabgp_api.FAMILIES[prefix.version]}')
+            elif prefix in held:
                 self._failed.pop(prefix, None)
             else:
                 del self._accepted[prefix]
@@ -203,13 +212,21 @@ class Announcer:
             return False
         allowed = {}
         for prefix, hop in self._wanted.items():
-            if announcements.inside(prefix, self._networks):
-                allowed[prefix] = hop
-            else:
-                self._fail(prefix, 'outside the networks of this announcer')
+            problem = self._problem(prefix, hop)
+            if problem:
+                self._fail(prefix, problem)
+                self._impossible.add(prefix)
+                continue
+            allowed[prefix] = hop
+            if prefix in self._impossible:
+                # Nothing that ExaBGP said, so there is no reason to wait.
+                self._impossible.discard(prefix)
+                self._failed.pop(prefix, None)
         for prefix in self._failed.keys() - self._wanted.keys():
             del self._failed[prefix]
-        gone = [(prefix, self._accepted.get(prefix))
+        self._impossible &= self._wanted.keys()
+        gone = [(prefix, self._accepted.get(prefix)
+                 or self._any_next_hop(prefix))
                 for prefix in sorted(self._present - allowed.keys(), key=str)]
         new = [(prefix, hop) for prefix, hop in allowed.items()
                if self._accepted.get(prefix, _NOTHING) != hop
@@ -219,6 +236,33 @@ class Announcer:
         if new:
             self._announce(new)
         return bool(gone or new)
+
+    def _carriers(self, prefix):
+        return [one for one in self._configured.values()
+                if prefix.version in one.carries]
+
+    def _has_no_self(self, prefix):
+        """Whether ExaBGP would have to name an IPv6 address of its own in
+        an IPv4 session, where it has none."""
+        return prefix.version == 6 and any(
+            one.session != 6 for one in self._carriers(prefix))
+
+    def _any_next_hop(self, prefix):
+        """A next hop for the withdrawal of a route whose own is not known,
+        for which any address does."""
+        return prefix.network_address if self._has_no_self(prefix) else None
+
+    def _problem(self, prefix, hop):
+        """Why a route cannot be announced, as ExaBGP is configured."""
+        if not announcements.inside(prefix, self._networks):
+            return 'outside the networks of this announcer'
+        if not self._carriers(prefix):
+            return ('no neighbour in exabgp.conf has the family '
+                    f'{exabgp_api.FAMILIES[prefix.version]}')
+        if hop is None and self._has_no_self(prefix):
+            return ('over an IPv4 session it needs a next hop, set [agent] '
+                    'next_hop_v6')
+        return None
 
     def _withdraw(self, routes):
         refused = self._exabgp.withdraw(routes)
@@ -253,6 +297,9 @@ class Announcer:
         state = 'up' if up else 'down'
         if self._neighbours.get(address) != state:
             LOG.info('session with %s is %s %s', address, state, reason)
+            # The router may take other families than before.
+            self._verify_at = min(self._verify_at,
+                                  time.monotonic() + VERIFY_DELAY)
         self._neighbours[address] = state
 
     def _write_status(self):

@@ -1,174 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datapath library, seen from Python.
+"""The node's forwarding state in the kernel, seen from Python."""
 
-The binding is cffi in ABI mode: no compiler at install time, one shared
-library to deploy. The library carries the text of its own header as a
-string, so there is one contract for C and Python and it cannot drift.
-"""
-
-import enum
 import errno
-import ipaddress
 import os
 import threading
 import typing
 
-import cffi
+from octavia_xdp_provider.agent import library as oxp
+from octavia_xdp_provider.agent.library import DatapathError
+from octavia_xdp_provider.agent.library import Library
+from octavia_xdp_provider.agent.library import LIBRARY_VARIABLE
+from octavia_xdp_provider.agent.values import Counters
+from octavia_xdp_provider.agent.values import Encapsulation
+from octavia_xdp_provider.agent.values import Info
+from octavia_xdp_provider.agent.values import Key
+from octavia_xdp_provider.agent.values import Member
+from octavia_xdp_provider.agent.values import MemberState
+from octavia_xdp_provider.agent.values import NodeFlag
+from octavia_xdp_provider.agent.values import NodeSettings
+from octavia_xdp_provider.agent.values import Outcome
+from octavia_xdp_provider.agent.values import Service
+from octavia_xdp_provider.agent.values import ServiceFlag
+from octavia_xdp_provider.agent.values import Settings
+from octavia_xdp_provider.agent.values import Uplink
 
-API_VERSION = 1
-LIBRARY = 'liboctavia_xdp.so.0'
-LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
-
-PROTOCOLS = {'TCP': 6, 'UDP': 17}
-PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
-
-
-class DatapathError(OSError):
-    """The library refused; errno and text are its own."""
-
-    def __init__(self, number: int, text: str):
-        super().__init__(number, text or os.strerror(number))
-
-    @property
-    def text(self) -> str:
-        return self.strerror
-
-
-class Key(typing.NamedTuple):
-    address: str
-    protocol: str
-    port: int
-
-
-class Member(typing.NamedTuple):
-    """A wanted member; check 0 means not monitored."""
-
-    address: str
-    weight: int = 1
-    check: int = 0
-    admin_up: bool = True
-
-
-class Counters(typing.NamedTuple):
-    packets: int
-    bytes: int
-    flows: int
-
-
-class MemberState(typing.NamedTuple):
-    address: str
-    weight: int
-    check: int
-    admin_up: bool
-    healthy: bool
-    known: bool
-    counters: Counters
-
-
-class Service(typing.NamedTuple):
-    key: Key
-    index: int
-    slots: int
-    members: int
-    enabled: int
-    generation: int
-    counters: Counters
-
-
-class Info(typing.NamedTuple):
-    layout: int
-    services_max: int
-    members_max: int
-    slots_max: int
-    services: int
-    members: int
-    map_bytes: int
-
-
-class Outcome(enum.IntEnum):
-    """What happened to a packet; see octavia_xdp.h."""
-
-    PASS = 0
-    FORWARDED = 1
-    DROP_FRAGMENT = 2
-    DROP_MALFORMED = 3
-    DROP_NO_MEMBER = 4
-    DROP_NO_NEXT_HOP = 5
-    DROP_TOO_BIG = 6
-    DROP_NO_ROOM = 7
-    DROP_INTERNAL = 8
-
-
-class Library:
-    """The loaded shared library and its parsed header."""
-
-    def __init__(self, path: str | None = None):
-        path = path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
-        self.ffi = cffi.FFI()
-        self.ffi.cdef('extern const char oxp_api_header[];')
-        header = self.ffi.string(
-            self.ffi.dlopen(path).oxp_api_header).decode()
-        self.ffi = cffi.FFI()
-        self.ffi.cdef(header)
-        self.api = self.ffi.dlopen(path)
-        if self.api.OXP_API_VERSION != API_VERSION:
-            raise DatapathError(
-                errno.EPROTO,
-                f'{path} has interface version {self.api.OXP_API_VERSION}, '
-                f'this package needs {API_VERSION}')
-
-    def address(self, text: str):
-        parsed = ipaddress.ip_address(text)
-        packed = parsed.packed
-        if parsed.version == 4:
-            packed = bytes(10) + b'\xff\xff' + packed
-        return self.ffi.new('struct oxp_address *', (packed,))
-
-    def key(self, key: Key):
-        try:
-            protocol = PROTOCOLS[key.protocol]
-        except KeyError:
-            raise DatapathError(
-                errno.EPROTONOSUPPORT,
-                f'protocol {key.protocol} is not supported') from None
-        return self.ffi.new(
-            'struct oxp_key *',
-            (self.address(key.address)[0], key.port, protocol))
-
-    def maglev(self, members: typing.Mapping[str, int],
-               slots: int) -> list[str | None]:
-        """The member's address of each slot, from {address: weight}."""
-        count = len(members)
-        addresses = self.ffi.new('struct oxp_address[]', count)
-        names = list(members)
-        for index, name in enumerate(names):
-            addresses[index] = self.address(name)[0]
-        weights = self.ffi.new('uint16_t[]', list(members.values()))
-        out = self.ffi.new('uint16_t[]', slots)
-        status = self.api.oxp_maglev_build(
-            addresses, weights, count, slots, out)
-        if status < 0:
-            raise DatapathError(-status, '')
-        return [None if index == self.api.OXP_NO_MEMBER else names[index]
-                for index in self.ffi.unpack(out, slots)]
-
-
-def _text(address) -> str:
-    packed = bytes(address.bytes)
-    parsed = ipaddress.IPv6Address(packed)
-    return str(parsed.ipv4_mapped or parsed)
-
-
-def _key(key) -> Key:
-    return Key(_text(key.vip), PROTOCOL_NAMES[key.protocol], key.port)
-
-
-def _counters(counters) -> Counters:
-    return Counters(counters.packets, counters.bytes, counters.flows)
-
-
-def _mac(text: str | None) -> bytes:
-    return bytes.fromhex(text.replace(':', '')) if text else bytes(6)
+# What users of the datapath need comes from here.
+__all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
+           'Encapsulation', 'Info', 'Key', 'Library', 'Member',
+           'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome', 'Service',
+           'ServiceFlag', 'Settings', 'Uplink']
 
 
 class Datapath:
@@ -182,6 +42,7 @@ class Datapath:
     def __init__(self, pin_directory: str, lock_file: str, *,
                  create: bool = False, services_max: int = 0,
                  members_max: int = 0, slots_max: int = 0,
+                 flows_max: int = 0,
                  library: str | Library | None = None):
         if not isinstance(library, Library):
             library = Library(library)
@@ -194,7 +55,8 @@ class Datapath:
         options = self._ffi.new('struct oxp_options *', {
             'pin_directory': directory, 'lock_file': lock,
             'services_max': services_max, 'members_max': members_max,
-            'slots_max': slots_max, 'create': create})
+            'slots_max': slots_max, 'flows_max': flows_max,
+            'create': create})
         node = self._ffi.new('struct oxp_node **')
         self._node = None
         self._check(self._api.oxp_open(options, node, self._error))
@@ -264,30 +126,77 @@ class Datapath:
     def detach(self, ifindex: int):
         self._call('oxp_detach', ifindex)
 
-    def set_uplink(self, own_mac: str, gateway_mac: str | None,
-                   outer_source: str, mtu: int):
-        """Without a gateway's MAC packets to VIPs are dropped, counted."""
-        self._call('oxp_set_uplink', _mac(own_mac), _mac(gateway_mac),
-                   self.library.address(outer_source), mtu)
+    def set_uplinks(self, uplinks: typing.Iterable[Uplink]):
+        """Replace all uplinks; a packet sees the old ones or these.
+
+        Packets of a family without a way out are dropped, counted.
+        """
+        wanted = list(uplinks)
+        self._call('oxp_set_uplinks', self.library.uplinks(wanted),
+                   len(wanted))
+
+    def set_node(self, settings: NodeSettings):
+        """What holds for all services."""
+        self._call('oxp_set_node', self.library.node_settings(settings))
 
     def set_service(self, key: Key, members: typing.Iterable[Member],
-                    slots: int = 0) -> bool:
-        """Make the service exist with exactly these members.
+                    settings: Settings | None = None) -> bool:
+        """Make the service exist with exactly these members and settings.
 
+        Without settings it has the defaults.
         Health already known of members that stay is kept. Returns whether
         anything changed.
         """
         wanted = list(members)
-        out = self._ffi.new('struct oxp_member[]', len(wanted))
-        for member, entry in zip(wanted, out, strict=True):
-            entry.address = self.library.address(member.address)[0]
-            entry.check = member.check
-            entry.weight = member.weight
-            entry.admin_up = member.admin_up
         changed = self._ffi.new('uint8_t *')
-        self._call('oxp_service_set', self.library.key(key), slots, out,
-                   len(wanted), changed)
+        out, _networks = self.library.settings(settings or Settings())
+        self._call('oxp_service_set', self.library.key(key), out,
+                   self.library.members(wanted), len(wanted), changed)
         return bool(changed[0])
+
+    def set_services(
+            self, wanted: typing.Mapping[Key, tuple[
+                Settings, typing.Sequence[Member]]],
+            ) -> tuple[set[Key], dict[Key, DatapathError]]:
+        """set_service() for many at once, which costs far less.
+
+        Each is set whole or not at all. Returns those that changed, and why
+        others were refused.
+        """
+        keys = list(wanted)
+        out = self._ffi.new('struct oxp_wanted[]', len(keys))
+        alive = []  # what only pointers in `out` refer to
+        for key, entry in zip(keys, out, strict=True):
+            settings, networks = self.library.settings(wanted[key][0])
+            members = self.library.members(wanted[key][1])
+            alive.append((settings, networks, members))
+            entry.key = self.library.key(key)[0]
+            entry.settings = settings
+            entry.members = members
+            entry.count = len(members)
+        failure = None
+        try:
+            self._call('oxp_services_set', out, len(keys))
+        except DatapathError as error:
+            failure = error
+            if not any(entry.status for entry in out):
+                raise
+        changed, refused = set(), {}
+        for key, entry in zip(keys, out, strict=True):
+            if entry.changed:
+                changed.add(key)
+            if entry.status:
+                # The text is about the first.
+                refused[key] = failure if not refused else self._refusal(
+                    key, *wanted[key]) or DatapathError(-entry.status, '')
+        return changed, refused
+
+    def _refusal(self, key, settings, members):
+        try:
+            self.set_service(key, members, settings)
+        except DatapathError as error:
+            return error
+        return None
 
     def delete_services(self, keys: typing.Iterable[Key]) -> int:
         """Returns how many of them existed; many at once cost as one."""
@@ -300,13 +209,9 @@ class Datapath:
     def delete_service(self, key: Key) -> bool:
         return bool(self.delete_services([key]))
 
-    def _service(self, out) -> Service:
-        return Service(_key(out.key), out.index, out.slots, out.members,
-                       out.enabled, out.generation, _counters(out.counters))
-
     def services(self) -> list[Service]:
         out, count = self._array('oxp_services', 'struct oxp_service')
-        return [self._service(out[index]) for index in range(count)]
+        return [oxp.service_of(out[index]) for index in range(count)]
 
     def generations(self) -> dict[int, int]:
         """Generation of each service's table, by the service's index."""
@@ -322,16 +227,19 @@ class Datapath:
             if error.errno == errno.ENOENT:
                 return None
             raise
-        return self._service(out)
+        return oxp.service_of(out)
 
     def members(self, key: Key) -> list[MemberState]:
         out, count = self._array(
             'oxp_service_members', 'struct oxp_member_state',
             self.library.key(key))
-        return [MemberState(
-            _text(one.address), one.weight, one.check, bool(one.admin_up),
-            bool(one.healthy), bool(one.known), _counters(one.counters))
-            for one in out[0:count]]
+        return [oxp.member_of(one) for one in out[0:count]]
+
+    def allowed(self, key: Key) -> list[str]:
+        """Networks of clients that the service takes; none: everybody."""
+        out, count = self._array('oxp_service_allowed', 'struct oxp_network',
+                                 self.library.key(key))
+        return [oxp.network_of(one) for one in out[0:count]]
 
     def known_checks(self) -> set[int]:
         """Checks whose result some table already knows."""
@@ -356,15 +264,27 @@ class Datapath:
 
     def table(self, key: Key) -> list[str | None]:
         """The member's address of each slot."""
+        return self.tables(key)[0]
+
+    def tables(self, key: Key) -> tuple[list[str | None], list[str | None]]:
+        """Of each slot the member of new flows, and that of flows that
+        began before the last change; the same where nothing is changing.
+        """
         generation = None
         # Until members and slots are those of one table.
         while generation != (generation := self._generation(key)):
-            names = [member.address for member in self.members(key)]
-            out, count = self._array(
-                'oxp_service_table', 'uint16_t', self.library.key(key),
-                guess=self._api.OXP_SLOTS_DEFAULT)
-        return [None if index == self._api.OXP_NO_MEMBER else names[index]
-                for index in self._ffi.unpack(out, count)]
+            names = dict(enumerate(one.address for one in self.members(key)))
+            capacity, count = 0, self._api.OXP_SLOTS_DEFAULT
+            while count > capacity:
+                capacity = count
+                now, before = (self._ffi.new('uint16_t[]', capacity)
+                               for _ in range(2))
+                count = self._call('oxp_service_table',
+                                   self.library.key(key), now, before,
+                                   capacity)
+        return tuple([names.get(index)
+                      for index in self._ffi.unpack(slots, count)]
+                     for slots in (now, before))
 
     def pick(self, key: Key, client: str, client_port: int) -> str | None:
         """Which member a packet of this flow goes to."""
@@ -376,7 +296,7 @@ class Datapath:
             if error.errno == errno.ENETUNREACH:
                 return None
             raise
-        return _text(member)
+        return oxp.text_of(member)
 
     def apply_health(
             self, results: typing.Iterable[tuple[int, bool]]) -> int:
@@ -385,12 +305,44 @@ class Datapath:
         out = self._ffi.new('struct oxp_result[]', wanted)
         return self._call('oxp_health_apply', out, len(wanted))
 
+    def tick(self) -> int:
+        """Age and close slots; to be called each second by one process.
+
+        Returns how many slots are still open.
+        """
+        return self._call('oxp_tick')
+
     def outcomes(self) -> dict[Outcome, int]:
-        """Packets by outcome; only drops are counted here."""
+        """Packets by outcome, but for those passed and forwarded."""
         out, count = self._array('oxp_outcomes', 'uint64_t')
         known = set(Outcome)
         return {Outcome(index): out[index] for index in range(count)
                 if index in known}
+
+    def run(self, frames: typing.Sequence[tuple[bytes, int]],
+            ) -> list[tuple[int, bytes]]:
+        """Run (frame, index of the interface that it came in on) in turn.
+
+        Nothing is sent, but packets are counted and flows remembered.
+        Returns (XDP action, frame as it left) of each.
+        """
+        size = self._api.OXP_FRAME_MAX
+        out = self._ffi.new('struct oxp_frame[]', len(frames))
+        alive = []
+        for (frame, ifindex), entry in zip(frames, out, strict=True):
+            data = self._ffi.from_buffer('uint8_t[]', frame)
+            left = self._ffi.new('uint8_t[]', size)
+            alive.append((data, left))
+            entry.data, entry.length = data, len(frame)
+            entry.out, entry.capacity = left, size
+            entry.ifindex = ifindex
+        count = self._call('oxp_run', out, len(frames))
+        if count < len(frames):
+            text = self._ffi.string(self._error).decode(errors='replace')
+            raise DatapathError(errno.EIO, text)
+        return [(entry.action,
+                 bytes(self._ffi.buffer(entry.out, entry.out_length)))
+                for entry in out]
 
     def verify(self) -> str | None:
         """What is wrong with the first broken table, or None."""

@@ -14,6 +14,7 @@ import os
 import random
 import select
 import time
+import typing
 
 LOG = logging.getLogger(__name__)
 
@@ -25,6 +26,8 @@ BATCH = 24
 
 _FENCE_LENGTH = 16
 
+FAMILIES = {4: 'ipv4 unicast', 6: 'ipv6 unicast'}
+
 
 class ConversationError(Exception):
     """ExaBGP did not answer, or not what was asked for."""
@@ -32,6 +35,20 @@ class ConversationError(Exception):
 
 class Closed(Exception):
     """ExaBGP is gone."""
+
+
+class Neighbour(typing.NamedTuple):
+    """A neighbour of ExaBGP's configuration.
+
+    ``session``: IP version of the BGP session. ``carries``: IP versions of
+    the routes that it is configured for. ``takes``: those that the router
+    takes, once the session is up.
+    """
+
+    up: bool
+    session: int
+    carries: frozenset
+    takes: frozenset
 
 
 class ExaBgp:
@@ -69,13 +86,18 @@ class ExaBgp:
             seen.append('version' if line.startswith('exabgp ') else line)
 
     def neighbours(self):
-        """Whether the session is up, by neighbour's address."""
+        """Neighbour by neighbour's address."""
         payload = self._ask('show neighbor json')
         try:
             # Not "state", which is down in the first second of a session.
-            return {peer['peer']['address']: peer['fsm'] == 'ESTABLISHED'
-                    for peer in json.loads(''.join(payload))}
-        except (KeyError, TypeError, ValueError) as error:
+            return {
+                peer['peer']['address']: Neighbour(
+                    peer['fsm'] == 'ESTABLISHED',
+                    ipaddress.ip_address(peer['local']['address']).version,
+                    _versions(peer['local']['families']),
+                    _versions(peer['peer']['families']))
+                for peer in json.loads(''.join(payload))}
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConversationError(
                 f'unexpected neighbours: {error!r}') from error
 
@@ -182,6 +204,11 @@ class ExaBgp:
             os.write(self._writer, data)
         except BrokenPipeError:
             raise Closed from None
+
+
+def _versions(families):
+    return frozenset(version for version, family in FAMILIES.items()
+                     if families.get(family))
 
 
 def _ready(fd, event, timeout):

@@ -40,6 +40,16 @@ class NodeFiles:
         """Unix datagram socket: a table has switched (handler → agent)."""
         return self.path('agent.bell')
 
+    @property
+    def handler_bell(self):
+        """Unix datagram socket: services have changed (agent → handler)."""
+        return self.path('handler.bell')
+
+    @property
+    def checker_socket(self):
+        """Where octavia-xdp-hc shows its live table."""
+        return self.path('hc.sock')
+
     def make(self):
         """Create the directories."""
         os.makedirs(self.queue, mode=0o755, exist_ok=True)
@@ -54,4 +64,5 @@ class NodeFiles:
         return datapath.Datapath(
             options.pin_directory, self.path('datapath.lock'),
             create=create, services_max=options.services_max,
-            slots_max=options.slots, library=options.library)
+            slots_max=options.slots, flows_max=options.flows_max,
+            library=options.library)

@@ -7,12 +7,18 @@ reach the fabric, is checked here a second time.
 
 import dataclasses
 import ipaddress
+import typing
 
 from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import spec
+
+# Values of [agent] health_scope.
+POOL = 'pool'
+LOAD_BALANCER = 'load_balancer'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,14 +30,29 @@ class Limits:
     own_addresses: frozenset
 
 
+class Service(typing.NamedTuple):
+    """What one listener needs of the datapath."""
+
+    settings: datapath.Settings
+    members: tuple
+
+    @property
+    def families(self):
+        """IP versions of the outer packets to its members."""
+        return frozenset(ipaddress.ip_address(member.address).version
+                         for member in self.members)
+
+
 @dataclasses.dataclass(frozen=True)
 class Plan:
     """What one load balancer needs on a node.
 
-    ``services``: datapath.Key → tuple of datapath.Member.
+    ``services``: datapath.Key → Service.
     ``listeners``: listener id → datapath.Key.
     ``checks``: list of checks_file.Check.
-    ``pools``: pool id → keys of the checks of its members.
+    ``conditions``: list of checks_file.Condition, of members that several
+    checks decide.
+    ``pools``: pool id → keys of the checks or conditions of its members.
     ``monitored``: member id → (datapath.Key, address), of the members whose
     health is checked.
     """
@@ -40,8 +61,26 @@ class Plan:
     services: dict
     listeners: dict
     checks: list
+    conditions: list
     pools: dict
     monitored: dict
+
+
+class _Use(typing.NamedTuple):
+    """A pool and the service that it is used for."""
+
+    key: datapath.Key
+    pool_id: str
+    pool: dict
+    settings: datapath.Settings
+
+
+def checks(monitor, member):
+    """All checks of a member that its pool's health monitor asks for.
+
+    The member is up if all of them are.
+    """
+    return [check(monitor, member)]
 
 
 def check(monitor, member):
@@ -66,32 +105,48 @@ def check(monitor, member):
         http=http, tls=tls)
 
 
-def _refuse_address(name, text, limits):
+def _address(name, text):
+    """The address in its one spelling."""
     address = ipaddress.ip_address(text)
-    if text in limits.own_addresses:
+    if address.version == 6 and address.ipv4_mapped:
+        # It would be taken for the IPv4 address that it maps.
+        raise errors.Refused(name, f'{text} is an IPv4-mapped address',
+                             'use the IPv4 address')
+    return address
+
+
+def _member_address(name, text, limits):
+    address = _address(name, text)
+    if str(address) in limits.own_addresses:
         raise errors.Refused(name, f'{text} is an address of an LB node',
                              'use the address of a server')
     for network in limits.denied_networks:
         if address.version == network.version and address in network:
             raise errors.Refused(name, f'{text} lies in {network}, where no '
                                  'member may be', 'use another address')
+    return str(address)
 
 
-def plan(document, limits):
+def plan(document, limits, path_mtu=None, scope=POOL):
     """What a load balancer needs on this node.
 
+    :param path_mtu: gives the greatest outer packet, in bytes, that reaches
+        an address, or 0 where the uplink alone says it.
+    :param scope: which monitors decide the state of a member: that of its
+        POOL, or those of its LOAD_BALANCER whose pools hold its address.
     :raises Refused: the node must not do it.
     :raises ValueError: a field cannot be read.
     """
-    vip = document['vip_address']
-    address = ipaddress.ip_address(vip)
+    address = _address('vip_address', document['vip_address'])
+    vip = str(address)
     if not any(address in network for network in limits.vip_networks):
         raise errors.Refused(
             'vip_address', f'{vip} is outside [vip] allowed_networks of '
             'this node', 'configure all nodes and the API alike')
-    result = Plan(vip, {}, {}, [], {}, {})
+    result = Plan(vip, {}, {}, [], [], {}, {})
     if not document['admin_state_up']:
         return result
+    uses = []
     for listener_id, listener in document['listeners'].items():
         if not listener['admin_state_up']:
             continue
@@ -99,31 +154,75 @@ def plan(document, limits):
                            listener['protocol_port'])
         for pool in spec.pools_of(document, listener):
             if pool['admin_state_up']:
-                keys = _plan_service(result, key, pool, limits)
                 result.listeners[listener_id] = key
-                if keys:
-                    result.pools[listener['default_pool_id']] = keys
+                uses.append(_Use(
+                    key, listener['default_pool_id'], pool,
+                    service_settings.of(document, listener, pool)))
+    asked = _asked(uses, limits)
+    if scope == LOAD_BALANCER:
+        asked = _joined(uses, asked)
+    for use in uses:
+        _plan_service(result, use, asked, limits,
+                      path_mtu or (lambda _address: 0))
     return result
 
 
-def _plan_service(result, key, pool, limits):
-    """Add a service to the plan. Returns the keys of its members' checks."""
-    monitor = pool['healthmonitor']
+def _asked(uses, limits):
+    """(pool id, member id) → checks, of every member that is monitored."""
+    found = {}
+    for use in uses:
+        monitor = use.pool['healthmonitor']
+        if not (monitor and monitor['admin_state_up']):
+            continue
+        for member_id, member in use.pool['members'].items():
+            if not member['admin_state_up']:
+                continue
+            if member['monitor_address']:
+                _member_address('monitor_address', member['monitor_address'],
+                                limits)
+            found[use.pool_id, member_id] = checks(monitor, member)
+    return found
+
+
+def _joined(uses, asked):
+    """The same, each with the checks of all members of its address."""
+    addresses = {(use.pool_id, member_id): member['address']
+                 for use in uses
+                 for member_id, member in use.pool['members'].items()}
+    by_address = {}
+    for name, wanted in asked.items():
+        by_address.setdefault(addresses[name], []).extend(wanted)
+    return {name: by_address[addresses[name]] for name in asked}
+
+
+def _plan_service(result, use, asked, limits, path_mtu):
+    """Add a service and what decides the states of its members."""
     keys = set()
     members = []
-    for member_id, member in pool['members'].items():
-        _refuse_address('address', member['address'], limits)
+    for member_id, member in use.pool['members'].items():
+        address = _member_address('address', member['address'], limits)
         check_id = 0
-        if monitor and monitor['admin_state_up'] and member['admin_state_up']:
-            if member['monitor_address']:
-                _refuse_address('monitor_address', member['monitor_address'],
-                                limits)
-            wanted = check(monitor, member)
-            result.checks.append(wanted)
-            keys.add(wanted.key)
-            result.monitored[member_id] = (key, member['address'])
-            check_id = int(wanted.key, 16)
-        members.append(datapath.Member(member['address'], member['weight'],
-                                       check_id, member['admin_state_up']))
-    result.services[key] = tuple(sorted(members))
-    return keys
+        wanted = asked.get((use.pool_id, member_id))
+        if wanted:
+            name = _watch(result, wanted)
+            keys.add(name)
+            result.monitored[member_id] = (use.key, address)
+            check_id = int(name, 16)
+        members.append(datapath.Member(
+            address, member['weight'], check_id, member['admin_state_up'],
+            member.get('backup', False),
+            path_mtu(service_settings.outer_address(use.settings, address))))
+    result.services[use.key] = Service(use.settings, tuple(sorted(members)))
+    if keys:
+        result.pools[use.pool_id] = keys
+
+
+def _watch(result, wanted):
+    """The key whose state is the conjunction of these checks."""
+    result.checks.extend(wanted)
+    names = frozenset(one.key for one in wanted)
+    if len(names) == 1:
+        return next(iter(names))
+    condition = checks_file.Condition(names)
+    result.conditions.append(condition)
+    return condition.key

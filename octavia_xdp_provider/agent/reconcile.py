@@ -5,18 +5,21 @@ The order is the contract: packets must find a service before the fabric
 sends them, and the fabric must have stopped before a service goes.
 
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
-2. set the services (a table switches by one store, see the library);
+2. set the services (a table switches by one store, see the library), and
+   ring the result handler, which knows more than new tables do;
 3. write the checks file;
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic.
 """
 
 import dataclasses
+import ipaddress
 import time
 
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.common import checks_file
@@ -27,6 +30,8 @@ LOG = logging.getLogger(__name__)
 # Seconds to wait for ExaBGP to take a withdrawal before services go anyway:
 # if it does not answer, its sessions and with them the routes are gone.
 WITHDRAW_TIMEOUT = 3.0
+
+_FAMILIES = frozenset((4, 6))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,12 +57,17 @@ class Outcome:
 class Reconciler:
     """Holds nothing but the ways to the three things it reconciles."""
 
-    def __init__(self, conf, files, dataplane, announce, limits):
+    def __init__(self, conf, files, dataplane, announce, limits,
+                 path_mtu=None):
         self._files = files
         self._datapath = dataplane
         self._announce = announce
         self._limits = limits
+        self._path_mtu = path_mtu
         self._slots = conf.datapath.slots
+        self._next_hop_v6 = conf.agent.next_hop_v6
+        self._families = {}  # key → families of its members
+        self._scope = conf.agent.health_scope
         self._panic_percent = conf.agent.health_panic_percent
         self._grace = conf.agent.withdraw_grace
 
@@ -67,16 +77,12 @@ class Reconciler:
         A load balancer that cannot be done is reported with its error and
         keeps what it has; the others go on.
 
-        :param ready: packets can be sent on; see ``announce``.
+        :param ready: families of outer packets that can be sent on; see
+            ``announce``.
         :raises OSError: datapath or files cannot be reached at all.
         """
-        plans, failed = {}, {}
-        for key, (_, document) in wanted.load_balancers.items():
-            try:
-                plans[key] = forwarding.plan(document, self._limits())
-            except (errors.Refused, ValueError) as error:
-                failed[key] = str(error)
-        vips_kept = {wanted.load_balancers[key][1]['vip_address']
+        plans, failed = self._plan(wanted)
+        vips_kept = {_spelling(wanted.load_balancers[key][1]['vip_address'])
                      for key in failed}
         stale = self._stale(plans, vips_kept)
         self._withdraw({plan.vip for plan in plans.values()
@@ -85,10 +91,30 @@ class Reconciler:
         self._write_checks(plans, failed)
         if stale:
             self._datapath.delete_services(stale)
+            for key in stale:
+                self._families.pop(key, None)
         self.announce(ready)
         synced = {key: {'generation': generation, 'error': failed.get(key)}
                   for key, (generation, _) in wanted.load_balancers.items()}
         return Outcome(wanted, synced, plans)
+
+    def _plan(self, wanted):
+        plans, failed = {}, {}
+        limits = self._limits()
+        if self._path_mtu:
+            self._path_mtu.refresh()
+        for key, (_, document) in wanted.load_balancers.items():
+            try:
+                plans[key] = forwarding.plan(
+                    document, limits, self._path_mtu and self._path_mtu.of,
+                    self._scope)
+            except (errors.Refused, ValueError) as error:
+                failed[key] = str(error)
+        for plan in plans.values():
+            self._families.update(
+                (key, service.families)
+                for key, service in plan.services.items())
+        return plans, failed
 
     def _stale(self, plans, vips_kept):
         wanted = {key for plan in plans.values() for key in plan.services}
@@ -119,19 +145,22 @@ class Reconciler:
         time.sleep(self._grace)
 
     def _set_services(self, plans, failed):
+        wanted, owners = {}, {}
         for load_balancer_id, plan in plans.items():
-            for key, members in plan.services.items():
-                try:
-                    if self._datapath.set_service(key, members, self._slots):
-                        LOG.info('Service %s %s:%s has %s members.',
-                                 key.protocol, key.address, key.port,
-                                 len(members))
-                except datapath.DatapathError as error:
-                    LOG.error('Service %s %s:%s: %s', key.protocol,
-                              key.address, key.port, error.text)
-                    failed[load_balancer_id] = (
-                        f'{key.protocol} {key.address}:{key.port}: '
-                        f'{error.text}')
+            for key, service in plan.services.items():
+                wanted[key] = (service.settings._replace(slots=self._slots),
+                               service.members)
+                owners[key] = load_balancer_id
+        changed, refused = self._datapath.set_services(wanted)
+        for key in sorted(changed):
+            LOG.info('Service %s %s:%s has %s members.', key.protocol,
+                     key.address, key.port, len(wanted[key][1]))
+        for key, error in refused.items():
+            name = f'{key.protocol} {key.address}:{key.port}'
+            LOG.error('Service %s: %s', name, error.text)
+            failed[owners[key]] = f'{name}: {error.text}'
+        if changed:
+            bell.ring(self._files.handler_bell)
 
     def _write_checks(self, plans, failed):
         """Write all checks that the health checker takes.
@@ -139,31 +168,38 @@ class Reconciler:
         It refuses a file as a whole, so that one load balancer with a bad
         check would freeze the checks of all: each is tried alone first.
         """
-        checks, groups = [], []
+        checks, conditions, groups = [], [], []
         for load_balancer_id, plan in plans.items():
             try:
-                checks_file.build_document(plan.checks)
+                checks_file.build_document(plan.checks, plan.conditions)
             except checks_file.ChecksFileError as error:
                 failed[load_balancer_id] = f'health monitor: {error}'
             else:
                 checks += plan.checks
+                conditions += plan.conditions
                 if self._panic_percent:
                     groups += [checks_file.Group(pool_id, frozenset(keys),
                                                  self._panic_percent)
                                for pool_id, keys in plan.pools.items()]
-        if checks_file.write(self._files.checks, checks, groups=groups):
+        if checks_file.write(self._files.checks, checks,
+                             conditions=conditions, groups=groups):
             LOG.info('Checks file written with %s checks.', len(checks))
 
     def announce(self, ready):
         """Announce every VIP with a member that takes traffic, no other.
 
-        :param ready: False while it is not known where packets go or what
-            is wanted: what is announced may then only become less.
+        :param ready: families (4, 6) of outer packets that can be sent on.
+            What needs another one, or everything while it is not known what
+            is wanted and the set is empty, may only become less.
         """
-        able = {f'{service.key.address}/32'
-                for service in self._datapath.services() if service.enabled}
-        if not ready:
-            able &= set(map(str, self._announce.wanted()))
+        held = set(map(str, self._announce.wanted()))
+        able = set()
+        for service in self._datapath.services():
+            if service.enabled:
+                prefix = _prefix(service.key.address)
+                needed = self._families.get(service.key, _FAMILIES)
+                if prefix in held or needed <= ready:
+                    able.add(prefix)
         wanted = {}
         for prefix in able:
             try:
@@ -171,9 +207,12 @@ class Reconciler:
             except announcements.AnnouncementError as error:
                 LOG.error('Not announced: %s', error)
             else:
-                wanted[prefix] = None
+                wanted[prefix] = self._next_hop(prefix)
         if self._announce.set(wanted):
             LOG.info('Announcing %s.', ', '.join(sorted(wanted)) or 'nothing')
+
+    def _next_hop(self, prefix):
+        return self._next_hop_v6 if ':' in prefix else None
 
     def members(self, outcome):
         """What the datapath says of every monitored member.
@@ -212,6 +251,19 @@ class Reconciler:
             return self._datapath.members(key)
         except datapath.DatapathError:
             return []
+
+
+def _prefix(address):
+    """The route to an address alone."""
+    return str(ipaddress.ip_network(address))
+
+
+def _spelling(address):
+    """The address as services are named; unreadable ones as they are."""
+    try:
+        return str(ipaddress.ip_address(address))
+    except ValueError:
+        return address
 
 
 def _state(member):

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node agent: two threads, one that talks and one that does.
+"""The node agent: one thread that talks and one that does.
 
 The *link* fetches what the node should have and reports what it has; the
-*worker* makes it true and looks after uplink and announcements. A
-controller that does not answer thus never delays the withdrawal of a VIP.
+*worker* makes it true and looks after announcements. A controller that does
+not answer thus never delays the withdrawal of a VIP. Uplinks have a thread
+of their own, see uplink_keeper.py.
 """
 
 import json
@@ -15,19 +16,20 @@ import pbr.version
 
 from octavia_xdp_provider.agent import announcements
 from octavia_xdp_provider.agent import bell
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import checker_status
 from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import kernel
+from octavia_xdp_provider.agent import path_mtu
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import uplink
+from octavia_xdp_provider.agent import uplink_keeper
 from octavia_xdp_provider.common import files
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at uplink, tables and announcements when nobody
-# rings.
+# Seconds between two looks at tables and announcements when nobody rings.
 TICK = 1.0
 # Seconds between two whole passes without a change from the controller:
 # they mend what somebody else has changed on the node.
@@ -54,21 +56,22 @@ class Agent:
         self._conf = conf
         self._files = node_files.NodeFiles(conf)
         self._files.make()
-        self._uplink = uplink.Uplink(conf.agent.uplink,
-                                     conf.agent.outer_source)
         self._datapath = self._files.open_datapath(create=True)
         self._announce = announcements.Announcements(
             conf.agent.run_directory,
             options.networks(conf, 'vip', 'allowed_networks'))
+        self._kernel = kernel.Kernel()  # the worker's
         self._reconciler = reconcile.Reconciler(
-            conf, self._files, self._datapath, self._announce, self._limits)
+            conf, self._files, self._datapath, self._announce, self._limits,
+            path_mtu.PathMtu(self._kernel, conf.datapath.member_mtu))
         self._stop = threading.Event()
         self._work = threading.Event()
+        self._uplinks = uplink_keeper.UplinkKeeper(
+            conf, self._datapath, self._work.set)
         self._talk = threading.Event()
         self._done = threading.Condition()
         self._wanted = self._load_wanted()
         self._outcome = None
-        self._uplink_state = None
         self._reported_members = None
         self._complained = False
         transport = rpc.transport(conf)
@@ -84,7 +87,7 @@ class Agent:
 
     def run(self):
         """Serve until ``stop`` is called."""
-        self._update_uplink()
+        self._uplinks.start()
         bell.listen(self._files.bell, self._work.set)
         worker = threading.Thread(target=self._worker, name='worker')
         worker.start()
@@ -94,6 +97,7 @@ class Agent:
         self._server.stop()
         self._server.wait()
         worker.join()
+        self._uplinks.stop()
         LOG.info('Agent %s has stopped; the kernel goes on forwarding.',
                  self._conf.host)
 
@@ -102,34 +106,7 @@ class Agent:
         return forwarding.Limits(
             tuple(options.networks(conf, 'vip', 'allowed_networks')),
             tuple(options.networks(conf, 'members', 'denied_networks')),
-            self._uplink.own_addresses())
-
-    # Uplink
-
-    def _update_uplink(self):
-        """Keep program, addresses and next hop as the uplink is now."""
-        try:
-            state = self._uplink.state()
-        except uplink.UplinkError as error:
-            if self._uplink_state is not None or self._outcome is None:
-                LOG.error('Uplink: %s.', error)
-            self._uplink_state = None
-            return
-        before = self._uplink_state
-        if state.gateway_mac is None and before is not None:
-            # Packets go on to where they went until the kernel knows
-            # better; a gateway that is gone takes the BGP session along.
-            state = state._replace(gateway_mac=before.gateway_mac)
-        if state == before:
-            return
-        if before is None or state.ifindex != before.ifindex:
-            self._datapath.attach(state.ifindex)
-            LOG.info('Datapath attached to %s.', self._conf.agent.uplink)
-        self._datapath.set_uplink(state.mac, state.gateway_mac, state.source,
-                                  state.mtu)
-        LOG.info('Next hop %s is %s.', state.gateway,
-                 state.gateway_mac or 'not resolved yet')
-        self._uplink_state = state
+            self._kernel.own_addresses())
 
     # What the controller told last. A cache: after a restart without a
     # controller the node goes on looking after what it has.
@@ -162,12 +139,10 @@ class Agent:
             self._work.clear()
             ticks += 1
             try:
-                self._update_uplink()
                 wanted = self._wanted
-                ready = bool(self._uplink_state
-                             and self._uplink_state.gateway_mac)
+                ready = self._uplinks.ready
                 if wanted is None:
-                    self._reconciler.announce(False)
+                    self._reconciler.announce(frozenset())
                 elif (wanted.load_balancers is not done
                       or ticks >= FULL_PASS / TICK):
                     outcome = self._reconciler.reconcile(wanted, ready)
@@ -280,16 +255,15 @@ class Agent:
         """The node's word about itself, for the operator."""
         status = self._announce.status()
         info = self._datapath.info()
-        uplink_state = self._uplink_state
         return {
             'version': pbr.version.VersionInfo(
                 'octavia-xdp-provider').release_string(),
-            'uplink': uplink_state._asdict() if uplink_state else None,
+            **self._uplinks.report(),
+            'health_checker': checker_status.read(self._files.checker_socket),
             'services': info.services,
             'services_max': info.services_max,
             'announced': sorted(map(str, status.announced)) if status else [],
             'bgp_neighbours': status.neighbours if status else {},
-            'drops': {outcome.name.lower(): count for outcome, count
-                      in self._datapath.outcomes().items()
-                      if count and outcome >= datapath.Outcome.DROP_FRAGMENT},
+            'outcomes': {outcome.name.lower(): count for outcome, count
+                         in self._datapath.outcomes().items() if count},
         }

@@ -40,12 +40,37 @@ def node_list(conf, arguments):
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
-    print(f'{"HOST":24} {"ALIVE":6} {"IN SERVICE":11} LAST REPORT')
+    print(f'{"HOST":24} {"ALIVE":6} {"IN SERVICE":11} {"UPLINKS":8} '
+          f'{"LAST REPORT":14} HEALTH CHECKER')
     for row in rows:
+        ago = f'{row["seconds_since_report"]:.1f} s ago'
         print(f'{row["host"]:24} {_yes(row["alive"]):6} '
-              f'{_yes(row["in_service"]):11} '
-              f'{row["seconds_since_report"]:.1f} s ago')
+              f'{_yes(row["in_service"]):11} {_uplinks(row["state"]):8} '
+              f'{ago:14} {_health_checker(row["state"] or {})}')
     return 0
+
+
+def _uplinks(state):
+    """How many uplinks a node uses, of how many that it has."""
+    uplinks = (state or {}).get('uplinks')
+    if uplinks is None:
+        return '-'
+    used = [one for one in uplinks if not one['problem'] and any(
+        one[family]['mac'] and not one[family]['last_resort']
+        for family in ('v4', 'v6'))]
+    return f'{len(used)}/{len(uplinks)}'
+
+
+def _health_checker(state):
+    """How the health checker of a node does, in a few words."""
+    found = state.get('health_checker')
+    if found is None:
+        return 'no answer'
+    stretch = found.get('stretch_percent', 0)
+    late = f'{found.get("late_p99_ms", 0):.0f} ms late'
+    if stretch > 100:
+        return f'overloaded: intervals at {stretch} %, {late}'
+    return f'{found.get("checks", 0)} checks, {late}'
 
 
 def _yes(value):

@@ -6,21 +6,29 @@ A document is plain JSON, so that it travels and is stored as it is::
     {"version": 1, "id": "<load balancer id>",
      "name": "", "project_id": "", "admin_state_up": true,
      "vip_address": "203.0.113.10", "vip_port_id": "", …,
-     "flavor": {},
+     "flavor": {"encapsulation": "gue", …},
      "listeners": {"<id>": {"protocol": "TCP", "protocol_port": 80,
+                            "allowed_cidrs": ["198.51.100.0/24"],
                             "default_pool_id": "<id>", …}},
      "pools": {"<id>": {"protocol": "TCP",
-                        "lb_algorithm": "SOURCE_IP_PORT", …,
+                        "lb_algorithm": "SOURCE_IP_PORT",
+                        "session_persistence": {
+                            "type": "SOURCE_IP",
+                            "persistence_timeout": null,
+                            "persistence_granularity": null}, …,
                         "members": {"<id>": {"address": "198.18.10.11",
-                                             "protocol_port": 80, …}},
+                                             "protocol_port": 80,
+                                             "weight": 1,
+                                             "backup": false, …}},
                         "healthmonitor": {"id": "<id>", "type": "HTTP", …}}}}
 
-Field names and values are Octavia's (common/translate.py). Every function
-here is pure: it returns a new document and leaves its argument alone.
+Field names and values are Octavia's (common/translate.py), those of the
+flavor are in common/flavor.py. Every function here is pure: it returns a new
+document and leaves its argument alone. Which documents can be done is said
+by common/rules.py.
 """
 
 import copy
-import ipaddress
 
 from octavia_xdp_provider.common import errors
 
@@ -29,19 +37,18 @@ VERSION = 1
 # What the API leaves unset (or resets with null) means this.
 DEFAULTS = {
     'loadbalancer': {'admin_state_up': True, 'flavor': {}},
-    'listener': {'admin_state_up': True, 'default_pool_id': None},
-    'pool': {'admin_state_up': True},
-    'member': {'admin_state_up': True, 'weight': 1, 'monitor_address': None,
-               'monitor_port': None},
+    'listener': {'admin_state_up': True, 'default_pool_id': None,
+                 'allowed_cidrs': None},
+    'pool': {'admin_state_up': True, 'session_persistence': None},
+    'member': {'admin_state_up': True, 'weight': 1, 'backup': False,
+               'monitor_address': None, 'monitor_port': None},
     'healthmonitor': {'admin_state_up': True, 'max_retries_down': 3,
                       'http_method': 'GET', 'url_path': '/',
                       'expected_codes': '200', 'http_version': 1.0,
                       'domain_name': None},
 }
 
-# A table of the datapath addresses its members by this many indices
-# (OXP_MEMBERS_MAX in datapath/include/layout.h).
-MEMBERS_MAX = 256
+PERSISTENCE = ('type', 'persistence_timeout', 'persistence_granularity')
 
 
 def _with_defaults(kind, fields):
@@ -49,6 +56,10 @@ def _with_defaults(kind, fields):
     for name, value in DEFAULTS[kind].items():
         if result.get(name) is None:
             result[name] = copy.copy(value)
+    if kind == 'pool' and result['session_persistence']:
+        given = result['session_persistence']
+        result['session_persistence'] = {
+            name: given.get(name) for name in PERSISTENCE}
     return result
 
 
@@ -73,6 +84,11 @@ def document(load_balancer_id, tree):
     result['pools'] = {key: _complete_pool(value)
                        for key, value in tree.get('pools', {}).items()}
     return result
+
+
+def complete(doc):
+    """A document with every field of this version, from an older one."""
+    return document(doc['id'], doc)
 
 
 def objects(doc):
@@ -128,7 +144,13 @@ def _pool_change(doc, change):
             doc['listeners'][listener_id]['default_pool_id'] = key
     else:
         pool = _pool(doc, key)
-        doc['pools'][key] = _merge('pool', pool, change['fields'])
+        fields = dict(change['fields'])
+        if fields.get('session_persistence') and pool['session_persistence']:
+            # Octavia changes those of its fields that the request names.
+            fields['session_persistence'] = {
+                **pool['session_persistence'],
+                **fields['session_persistence']}
+        doc['pools'][key] = _merge('pool', pool, fields)
 
 
 def _member(doc, change):
@@ -188,45 +210,6 @@ def pools_of(doc, listener):
     """The pools whose members a listener sends traffic to."""
     pool = doc['pools'].get(listener['default_pool_id'])
     return [pool] if pool else []
-
-
-def validate(doc):
-    """Check the rules that span several objects.
-
-    :raises Refused: names the option that breaks a rule.
-    """
-    for pool in doc['pools'].values():
-        if len(pool['members']) > MEMBERS_MAX:
-            raise errors.Refused(
-                'members', f'a pool holds at most {MEMBERS_MAX} members',
-                'split the pool over several load balancers')
-    for listener in doc['listeners'].values():
-        for pool in pools_of(doc, listener):
-            if pool['protocol'] != listener['protocol']:
-                raise errors.Refused(
-                    'protocol', f'a {listener["protocol"]} listener cannot '
-                    f'use a {pool["protocol"]} pool, packets are forwarded '
-                    'as they are', 'give both the same protocol')
-            _validate_members(listener, pool)
-
-
-def _validate_members(listener, pool):
-    seen = set()
-    for member in pool['members'].values():
-        if member['protocol_port'] != listener['protocol_port']:
-            raise errors.Refused(
-                'protocol_port',
-                f'member {member["address"]} has port '
-                f'{member["protocol_port"]}, its listener '
-                f'{listener["protocol_port"]}; members answer clients '
-                'directly, so that nothing on the way can rewrite the port',
-                'let the member listen on the listener\'s port')
-        address = ipaddress.ip_address(member['address'])
-        if address in seen:
-            raise errors.Refused(
-                'address', f'two members of a pool have {address}',
-                'add each address once and use weight for a larger share')
-        seen.add(address)
 
 
 def differences(doc, other):

@@ -8,7 +8,11 @@ dictionary; attributes that are ``Unset`` are left out, so that an update
 yields only the changed fields.
 """
 
+import ipaddress
+
 from octavia_lib.api.drivers import data_models
+
+from octavia_xdp_provider.common import spec
 
 # Fields of the wanted state, by object, in Octavia's own words. Everything
 # else is refused before it gets here (driver/support.py) or has no effect
@@ -17,10 +21,12 @@ LOAD_BALANCER_FIELDS = ('name', 'project_id', 'admin_state_up', 'vip_address',
                         'vip_port_id', 'vip_subnet_id', 'vip_network_id',
                         'flavor')
 LISTENER_FIELDS = ('name', 'admin_state_up', 'protocol', 'protocol_port',
-                   'default_pool_id')
-POOL_FIELDS = ('name', 'admin_state_up', 'protocol', 'lb_algorithm')
+                   'default_pool_id', 'allowed_cidrs')
+POOL_FIELDS = ('name', 'admin_state_up', 'protocol', 'lb_algorithm',
+               'session_persistence')
 MEMBER_FIELDS = ('name', 'admin_state_up', 'address', 'protocol_port',
-                 'weight', 'subnet_id', 'monitor_address', 'monitor_port')
+                 'weight', 'backup', 'subnet_id', 'monitor_address',
+                 'monitor_port')
 HEALTH_MONITOR_FIELDS = ('name', 'admin_state_up', 'type', 'delay', 'timeout',
                          'max_retries', 'max_retries_down', 'http_method',
                          'url_path', 'expected_codes', 'http_version',
@@ -46,12 +52,20 @@ def _pick(provider_object, names):
     return {name: given[name] for name in names if name in given}
 
 
+def _canonical(fields, *names):
+    """Spell addresses in one way: IPv6 has many for each."""
+    for name in names:
+        if fields.get(name):
+            fields[name] = str(ipaddress.ip_address(fields[name]))
+    return fields
+
+
 def load_balancer(provider_object):
     """Fields of a load balancer, without its listeners and pools."""
     fields = _pick(provider_object, LOAD_BALANCER_FIELDS)
     if 'flavor' in fields:
         fields['flavor'] = fields['flavor'] or {}
-    return fields
+    return _canonical(fields, 'vip_address')
 
 
 def listener(provider_object):
@@ -64,17 +78,28 @@ def listener(provider_object):
     pool = attributes(provider_object).get('default_pool')
     if pool and not fields.get('default_pool_id'):
         fields['default_pool_id'] = attributes(pool)['pool_id']
+    if 'allowed_cidrs' in fields:
+        # Octavia keeps a set: its order means nothing. None: everybody.
+        fields['allowed_cidrs'] = sorted({
+            str(ipaddress.ip_network(text, strict=False))
+            for text in fields['allowed_cidrs'] or ()}) or None
     return fields
 
 
 def pool(provider_object):
     """Fields of a pool, without its members and health monitor."""
-    return _pick(provider_object, POOL_FIELDS)
+    fields = _pick(provider_object, POOL_FIELDS)
+    if 'session_persistence' in fields:
+        # An empty one means none to Octavia.
+        fields['session_persistence'] = _pick(
+            fields['session_persistence'] or {}, spec.PERSISTENCE) or None
+    return fields
 
 
 def member(provider_object):
     """Fields of a member."""
-    return _pick(provider_object, MEMBER_FIELDS)
+    return _canonical(_pick(provider_object, MEMBER_FIELDS), 'address',
+                      'monitor_address')
 
 
 def health_monitor(provider_object):

@@ -6,6 +6,7 @@ import oslo_messaging
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class GatewayEndpoint:
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
                 document = spec.document(load_balancer_id, change['fields'])
-                spec.validate(document)
+                rules.validate(document)
                 return load_balancer_id, self._store.create(document)
             if change['action'] == 'delete':
                 # What is not stored is deleted already.
@@ -66,7 +67,7 @@ class GatewayEndpoint:
 
         def apply(document):
             result = spec.apply(document, change)
-            spec.validate(result)
+            rules.validate(result)
             return result
 
         return load_balancer_id, self._store.change(load_balancer_id, apply)

@@ -15,14 +15,18 @@ def member_status(member, monitored, states):
     """Operating status of one member.
 
     :param states: what each node says of it: "up", "down" or "unknown".
-        Nodes that disagree make it DEGRADED.
+        Nodes that disagree make it DEGRADED. A member without weight takes
+        no new flows: it is DRAINING where others are fine.
     """
     if not member['admin_state_up']:
         return lib.OFFLINE
+    draining = member['weight'] == 0
     if not monitored:
-        return lib.NO_MONITOR
+        return lib.DRAINING if draining else lib.NO_MONITOR
     known = {_MEMBER_STATES[state] for state in states
              if state in _MEMBER_STATES}
+    if known == {lib.ONLINE} and draining:
+        return lib.DRAINING
     if len(known) == 1:
         return known.pop()
     return lib.DEGRADED if known else lib.OFFLINE
@@ -38,6 +42,18 @@ def _worst(statuses, none):
     if len(statuses) == 1:
         return statuses.pop()
     return lib.DEGRADED
+
+
+def _pool_status(members):
+    """Operating status of a pool, from those of its enabled members.
+
+    As with the reference provider: a member that is down degrades it, also
+    a backup; a draining one does not, unless nobody takes new flows.
+    """
+    if members and set(members) <= {lib.DRAINING, lib.ERROR}:
+        return lib.ERROR
+    return _worst([status for status in members
+                   if status != lib.DRAINING], lib.ONLINE)
 
 
 def operating_statuses(document, reports, nodes_failing=False):
@@ -64,7 +80,7 @@ def operating_statuses(document, reports, nodes_failing=False):
             result['healthmonitor', monitor['id']] = (
                 lib.ONLINE if monitored else lib.OFFLINE)
         result['pool', pool_id] = (
-            _worst(enabled, lib.ONLINE) if pool['admin_state_up'] and up
+            _pool_status(enabled) if pool['admin_state_up'] and up
             else lib.OFFLINE)
     listeners = []
     for listener_id, listener in document['listeners'].items():

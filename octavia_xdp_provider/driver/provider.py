@@ -11,6 +11,7 @@ from octavia_lib.api.drivers import exceptions
 from octavia_lib.api.drivers import provider_base
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.driver import gateway
 from octavia_xdp_provider.driver import support
@@ -174,10 +175,10 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     # Flavor
 
     def get_supported_flavor_metadata(self):
-        return dict(support.FLAVOR)
+        return {key: flavor.description(key) for key in flavor.KEYS}
 
     def validate_flavor(self, flavor_metadata):
-        problem = support.flavor(flavor_metadata, None)
+        problem = flavor.problem(flavor_metadata)
         if problem:
             refused = errors.Refused('flavor', *problem)
             raise exceptions.UnsupportedOptionError(

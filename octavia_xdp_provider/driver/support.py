@@ -11,11 +11,18 @@ import ipaddress
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
+from octavia_xdp_provider.common import flavor as flavors
+from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
 
 L4_ONLY = ('this provider forwards packets and does not terminate '
            'connections')
 USE_AMPHORA = 'use a provider that terminates connections, such as amphora'
+
+# Of one listener: each costs an entry of the nodes' maps.
+ALLOWED_CIDRS_MAX = 1024
+IPV4_MAPPED = ipaddress.ip_network('::ffff:0:0/96')
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,13 +62,62 @@ def one_of(*values):
     return check
 
 
+def protocol(value, limits):
+    if value in ('TCP', 'UDP', 'SCTP'):
+        return None
+    return (f'the value {value!r} is not supported: {L4_ONLY}',
+            'use TCP, UDP or SCTP, which carry any protocol above them '
+            f'unchanged, or {USE_AMPHORA}')
+
+
 def algorithm(value, limits):
     """ROUND_ROBIN in name and a hash in fact would be a lie."""
-    if value == 'SOURCE_IP_PORT':
+    if value in ('SOURCE_IP_PORT', 'SOURCE_IP'):
         return None
     return (f'the value {value!r} is not supported: every LB node picks a '
-            'flow\'s member by a hash of its addresses and ports, without '
-            'shared state', 'use SOURCE_IP_PORT')
+            'flow\'s member by a consistent hash of its addresses and ports, '
+            'without shared state, so that nodes agree and flows stay',
+            'use SOURCE_IP_PORT, which spreads flows by the members\' '
+            'weights, or SOURCE_IP')
+
+
+def session_persistence(value, limits):
+    """By source address; cookies are beyond a packet's headers."""
+    if not value:
+        return None
+    kind = value.get('type')
+    if kind not in (None, 'SOURCE_IP'):
+        return (f'type {kind} needs cookies: {L4_ONLY}',
+                f'use type SOURCE_IP, or {USE_AMPHORA}')
+    for name, given in value.items():
+        if (name not in spec.PERSISTENCE
+                and given not in Refuse.unless):
+            return (f'its {name} has no meaning with type SOURCE_IP',
+                    'leave it out')
+    timeout = value.get('persistence_timeout')
+    lowest, highest = flavors.IDLE_TIMEOUT_MIN, flavors.IDLE_TIMEOUT_MAX
+    if timeout is not None and not lowest <= timeout <= highest:
+        return (f'its persistence_timeout is {timeout}',
+                f'use {lowest} to {highest} seconds')
+    granularity = value.get('persistence_granularity')
+    if granularity is not None:
+        try:
+            persistence.prefix(granularity)
+        except ValueError as error:
+            return (f'its persistence_granularity {error}',
+                    'use one as 255.255.255.0 or ffff:ffff:ffff:ffff::')
+    return None
+
+
+def _unusual(address):
+    """What is wrong with an address that is not of one family only."""
+    if getattr(address, 'scope_id', None):
+        return (f'{address} has a zone, which means nothing to LB nodes',
+                'leave the zone out')
+    if getattr(address, 'ipv4_mapped', None):
+        return (f'{address} is an IPv4 address inside an IPv6 one',
+                f'use {address.ipv4_mapped}')
+    return None
 
 
 def vip(value, limits):
@@ -69,8 +125,9 @@ def vip(value, limits):
     if value is None:
         return None
     address = ipaddress.ip_address(value)
-    if address.version != 4:
-        return 'IPv6 VIPs are not supported', 'use an IPv4 VIP subnet'
+    problem = _unusual(address)
+    if problem:
+        return problem
     if any(address in network for network in limits.vip_networks):
         return None
     allowed = ', '.join(map(str, limits.vip_networks)) or 'none configured'
@@ -84,21 +141,27 @@ def member_address(value, limits):
     if value is None:
         return None
     address = ipaddress.ip_address(value)
-    if address.version != 4:
-        return 'IPv6 members are not supported', 'use an IPv4 address'
+    problem = _unusual(address)
+    if problem:
+        return problem
     for network in limits.denied_networks:
-        if address.version == network.version and address in network:
+        if address in network:
             return (f'{address} lies in {network}, which the operator does '
                     'not let members be in', 'use another address')
     return None
 
 
-def weight(value, limits):
-    if value is None or 1 <= value <= 256:
-        return None
-    return (f'the value {value} (drain) is not supported',
-            'set admin_state_up to false to take the member out at once, '
-            'or use a weight from 1 to 256')
+def allowed_cidrs(value, limits):
+    value = value or ()
+    for text in value:
+        network = ipaddress.ip_network(text, strict=False)
+        if network.version == 6 and network.subnet_of(IPV4_MAPPED):
+            return (f'{network} is a network of IPv4 addresses written as '
+                    'IPv6 ones', 'write it as an IPv4 network')
+    if len(value) > ALLOWED_CIDRS_MAX:
+        return (f'it has {len(value)} networks, more than '
+                f'{ALLOWED_CIDRS_MAX}', 'join neighbouring networks')
+    return None
 
 
 def http_version(value, limits):
@@ -126,22 +189,9 @@ def codes(value, limits):
 
 
 def flavor(value, limits):
-    """Flavor metadata is checked by the same schema as flavor profiles."""
-    for key, given in (value or {}).items():
-        if key not in FLAVOR:
-            return (f'key {key!r} is unknown',
-                    f'use {", ".join(sorted(FLAVOR))}')
-        if not isinstance(given, int) or isinstance(given, bool) or given < 1:
-            return (f'key {key!r} must be a positive whole number',
-                    'correct the flavor profile')
-    return None
+    """Flavor metadata is checked as flavor profiles are."""
+    return None if value is None else flavors.problem(value)
 
-
-# Flavor keys and what they mean (openstack loadbalancer provider
-# capability list).
-FLAVOR = {
-    'replicas': 'Number of LB nodes that the VIP is placed on.',
-}
 
 _TLS = Refuse(f'{L4_ONLY}, so it cannot do TLS', USE_AMPHORA)
 _HTTP = Refuse(f'{L4_ONLY}, so it cannot read or change HTTP', USE_AMPHORA)
@@ -180,17 +230,14 @@ SUPPORT = {
     'listener': {
         'listener_id': Done(), 'loadbalancer_id': Done(),
         'project_id': Done(), 'name': Done(), 'description': Done(),
-        'admin_state_up': Done(), 'protocol': Done(one_of('TCP', 'UDP')),
+        'admin_state_up': Done(), 'protocol': Done(protocol),
         'protocol_port': Done(), 'default_pool': Done(),
         'default_pool_id': Done(),
         'connection_limit': Refuse(
             'LB nodes keep no connections that could be counted',
             'leave it at -1 (no limit) and limit connections at the '
             'members', unless=(None, -1)),
-        'allowed_cidrs': Refuse(
-            'client addresses are not filtered',
-            'use security groups on the members\' ports, which see the '
-            'clients\' addresses'),
+        'allowed_cidrs': Done(allowed_cidrs),
         'timeout_client_data': _timeout(50000),
         'timeout_member_connect': _timeout(5000),
         'timeout_member_data': _timeout(50000),
@@ -210,12 +257,10 @@ SUPPORT = {
     'pool': {
         'pool_id': Done(), 'loadbalancer_id': Done(), 'listener_id': Done(),
         'project_id': Done(), 'name': Done(), 'description': Done(),
-        'admin_state_up': Done(), 'protocol': Done(one_of('TCP', 'UDP')),
+        'admin_state_up': Done(), 'protocol': Done(protocol),
         'lb_algorithm': Done(algorithm), 'members': Done(),
         'healthmonitor': Done(),
-        'session_persistence': Refuse(
-            'a flow\'s member depends on its addresses and ports alone',
-            'leave session persistence out'),
+        'session_persistence': Done(session_persistence),
         'tls_enabled': _TLS, 'tls_container_ref': _TLS,
         'tls_container_data': _TLS, 'ca_tls_container_ref': _TLS,
         'ca_tls_container_data': _TLS, 'crl_container_ref': _TLS,
@@ -226,11 +271,9 @@ SUPPORT = {
         'member_id': Done(), 'pool_id': Done(), 'project_id': Done(),
         'name': Done(), 'admin_state_up': Done(),
         'address': Done(member_address), 'protocol_port': Done(),
-        'weight': Done(weight), 'subnet_id': Done(),
+        'weight': Done(), 'subnet_id': Done(),
         'monitor_address': Done(member_address), 'monitor_port': Done(),
-        'backup': Refuse(
-            'every member takes part in the table',
-            'leave backup at false'),
+        'backup': Done(),
         'vnic_type': Refuse(
             'members are reached by routing and no port is plugged for them',
             'use vnic_type normal', unless=(None, 'normal')),

@@ -14,6 +14,7 @@ import threading
 import time
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import models
 
@@ -49,9 +50,14 @@ class Placement:
     removed_generation: int | None
 
 
+def _document(row):
+    """The document, also if an older version of the controller wrote it."""
+    return spec.complete(json.loads(row.document))
+
+
 def _load_balancer(row):
     return LoadBalancer(
-        row.id, json.loads(row.document), row.generation,
+        row.id, _document(row), row.generation,
         row.told_generation, row.failed_generation,
         tuple(tuple(item) for item in json.loads(row.removed)),
         row.deleted, row.changed_at)
@@ -106,6 +112,7 @@ class Store:
         that a repeated message does no harm.
 
         :raises Conflict: another one has the VIP.
+        :raises Refused: it cannot be done beside another one.
         """
         with self._write() as session:
             generation = self._next_generation(session)
@@ -120,6 +127,7 @@ class Store:
             row = session.get(models.LoadBalancer, document['id'])
             if row is not None and not row.deleted:
                 return row.generation
+            self._validate_together(session, document)
             if row is None:
                 row = models.LoadBalancer(
                     id=document['id'], told_generation=0,
@@ -139,6 +147,7 @@ class Store:
         :param expected: do nothing and return None unless the document
             still has this generation.
         :raises UnknownObject: the load balancer is not there.
+        :raises Refused: the new document cannot be done beside another one.
         """
         with self._write() as session:
             generation = self._next_generation(session)
@@ -148,8 +157,9 @@ class Store:
                     f'load balancer {load_balancer_id}')
             if expected is not None and row.generation != expected:
                 return None
-            before = json.loads(row.document)
+            before = _document(row)
             after = function(before)
+            self._validate_together(session, after)
             gone = spec.objects(before) - spec.objects(after)
             removed = json.loads(row.removed)
             removed += [[kind, key, generation]
@@ -161,6 +171,15 @@ class Store:
             row.removed = json.dumps(removed)
             self._set_document(session, row, after, generation)
             return generation
+
+    @staticmethod
+    def _validate_together(session, document):
+        if not rules.concerns_others(document):
+            return
+        for row in session.query(models.LoadBalancer).filter_by(
+                deleted=False):
+            if row.id != document['id']:
+                rules.validate_together(document, _document(row))
 
     @staticmethod
     def _set_document(session, row, document, generation):
@@ -272,7 +291,7 @@ class Store:
             for row in rows:
                 generations[row.id] = row.generation
                 if known.get(row.id) != row.generation:
-                    documents[row.id] = json.loads(row.document)
+                    documents[row.id] = _document(row)
         return {'as_of': as_of, 'generations': generations,
                 'documents': documents}
 

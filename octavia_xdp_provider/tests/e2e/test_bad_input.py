@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Refusals: HTTP 501 or 400 with the option's name, and nothing changed."""
 
+import json
+
 from openstack import exceptions
 
 from lab import cloud
@@ -44,11 +46,14 @@ class TestBadInput(base.LabTestCase):
                 ('address', {'address': '127.0.0.1'}),
                 ('address', {'address': '169.254.169.254'}),
                 ('address', {'address': '224.0.0.1'}),
-                ('address', {'address': '2001:db8::1'}),
+                ('address', {'address': '::1'}),
+                ('address', {'address': 'fe80::1'}),
+                ('address', {'address': '::ffff:127.0.0.1'}),
+                ('address', {'address': '::ffff:198.18.10.99'}),
+                ('address', {'address': self.balancer.vip_address}),
                 ('monitor_address', {'monitor_address': '127.0.0.1'}),
-                ('protocol_port', {'protocol_port': 8080}),
-                ('weight', {'weight': 0}),
-                ('backup', {'backup': True})):
+                ('monitor_address', {'monitor_address': '::ffff:127.0.0.1'}),
+                ('protocol_port', {'protocol_port': 8080})):
             with self.subTest(option=option, **fields):
                 self.refused(option, self.sdk.create_member, self.pool,
                              **dict({'address': '198.18.10.99',
@@ -69,10 +74,24 @@ class TestBadInput(base.LabTestCase):
         for option, fields in (
                 ('lb_algorithm', {'lb_algorithm': 'ROUND_ROBIN'}),
                 ('lb_algorithm', {'lb_algorithm': 'LEAST_CONNECTIONS'}),
-                ('lb_algorithm', {'lb_algorithm': 'SOURCE_IP'}),
                 ('protocol', {'protocol': 'HTTP'}),
+                ('protocol', {'protocol': 'PROXY'}),
                 ('session_persistence', {
-                    'session_persistence': {'type': 'SOURCE_IP'}})):
+                    'session_persistence': {'type': 'HTTP_COOKIE'}}),
+                ('session_persistence', {
+                    'session_persistence': {'type': 'APP_COOKIE',
+                                            'cookie_name': 'id'}}),
+                ('persistence_timeout', {
+                    'protocol': 'UDP', 'session_persistence': {
+                        'type': 'SOURCE_IP', 'persistence_timeout': 5}}),
+                ('persistence_granularity', {
+                    'protocol': 'UDP', 'session_persistence': {
+                        'type': 'SOURCE_IP',
+                        'persistence_granularity': '192.0.2.1'}}),
+                ('persistence_granularity', {
+                    'protocol': 'UDP', 'session_persistence': {
+                        'type': 'SOURCE_IP',
+                        'persistence_granularity': 'ffff:ffff::'}})):
             with self.subTest(option=option, **fields):
                 self.refused(
                     option, self.sdk.create_pool,
@@ -83,10 +102,11 @@ class TestBadInput(base.LabTestCase):
     def test_listeners(self):
         for option, fields in (
                 ('protocol', {'protocol': 'HTTP'}),
-                ('protocol', {'protocol': 'SCTP'}),
+                ('PROMETHEUS', {'protocol': 'PROMETHEUS'}),
                 ('connection_limit', {'connection_limit': 100}),
                 ('timeout_client_data', {'timeout_client_data': 1000}),
-                ('allowed_cidrs', {'allowed_cidrs': ['10.0.0.0/8']}),
+                # Octavia's own word for a network of the other family.
+                ('CIDR', {'allowed_cidrs': ['2001:db8::/32']}),
                 ('protocol_port', {'default_pool_id': self.pool.id})):
             with self.subTest(option=option, **fields):
                 self.refused(
@@ -149,12 +169,56 @@ class TestBadInput(base.LabTestCase):
 
     def test_updates(self):
         member = self.made['member1']
-        self.refused('weight', self.sdk.update_member, member, self.pool,
-                     weight=0)
+        self.refused('monitor_address', self.sdk.update_member, member,
+                     self.pool, monitor_address='::ffff:127.0.0.1')
+        self.refused('session_persistence', self.sdk.update_pool,
+                     self.pool.id,
+                     session_persistence={'type': 'HTTP_COOKIE'})
         self.refused('lb_algorithm', self.sdk.update_pool, self.pool.id,
                      lb_algorithm='ROUND_ROBIN')
         self.refused('connection_limit', self.sdk.update_listener,
                      self.listener.id, connection_limit=5)
+
+    def test_flavors(self):
+        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
+        for key, data in (
+                ('color', {'color': 'red'}),
+                ('encapsulation', {'encapsulation': 'vxlan'}),
+                ('dscp', {'encapsulation': 'dscp'}),
+                ('dscp', {'dscp': 5}),
+                ('srv6_function', {'srv6_function': 5}),
+                ('quic', {'quic': 'yes'}),
+                ('new_flow_burst', {'new_flow_burst': 5}),
+                ('idle_timeout', {'idle_timeout': 9}),
+                ('member_port', {'member_port': 8080})):
+            with self.subTest(key=key, **data):
+                self.refused(repr(key), admin.create_flavor_profile,
+                             name=self.unique('profile'),
+                             provider_name='xdp',
+                             flavor_data=json.dumps(data))
+
+    def test_members_that_the_flavor_cannot_reach(self):
+        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
+        for data, address in (
+                ({'encapsulation': 'dscp', 'dscp': 5}, '2001:db8::1'),
+                ({'encapsulation': 'srv6'}, '198.18.10.99')):
+            with self.subTest(**data):
+                profile = admin.create_flavor_profile(
+                    name=self.unique('profile'), provider_name='xdp',
+                    flavor_data=json.dumps(data))
+                self.addCleanup(admin.delete_flavor_profile, profile)
+                flavor = admin.create_flavor(
+                    name=self.unique('flavor'), is_enabled=True,
+                    flavor_profile_id=profile.id)
+                self.addCleanup(admin.delete_flavor, flavor)
+                balancer = self.create_balancer(flavor_id=flavor.id)
+                pool = self.sdk.create_pool(
+                    loadbalancer_id=balancer.id, protocol='TCP', name='p',
+                    lb_algorithm='SOURCE_IP_PORT')
+                self.wait_active(balancer)
+                self.refused('address', self.sdk.create_member, pool,
+                             address=address, protocol_port=80)
+                self.delete_balancer(balancer)
 
     def test_the_command_line_shows_the_reason(self):
         done = processes.run(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Announcements through a real ExaBGP to a real BIRD."""
 
+import dataclasses
 import os
 import pathlib
 import shutil
@@ -24,6 +25,10 @@ NODE_ADDRESS = '198.18.1.6'
 ROUTER_ADDRESS = '198.18.1.5'
 NETWORK = '203.0.113.0/24'
 FIRST, SECOND, THIRD = (f'203.0.113.{i}/32' for i in (10, 11, 12))
+NODE_V6 = '2001:db8:1::6'
+ROUTER_V6 = '2001:db8:1::5'
+NETWORK_V6 = '2001:db8:113::/64'
+FIRST_V6 = '2001:db8:113::10/128'
 
 BIRD = f'''
 router id {ROUTER_ADDRESS};
@@ -37,6 +42,26 @@ protocol bgp node {{
     ipv4 {{ import all; export none; }};
 }}
 '''
+# IPv6 routes in an IPv6 session of their own.
+BIRD_V6 = f'''
+protocol bgp node6 {{
+    local {ROUTER_V6} as 65000;
+    neighbor {NODE_V6} as 65010;
+    passive yes;
+    hold time 9;
+    direct;
+    ipv6 {{ import all; export none; }};
+}}
+'''
+# IPv6 routes in the IPv4 session.
+BIRD_BOTH = BIRD.replace(
+    'ipv4 {', 'ipv6 { import all; export none; };\n    ipv4 {')
+SESSION = exabgp_config.Neighbour(
+    local_address=NODE_ADDRESS, local_as=65010,
+    peer_address=ROUTER_ADDRESS, peer_as=65000)
+SESSION_V6 = exabgp_config.Neighbour(
+    local_address=NODE_V6, local_as=65010, peer_address=ROUTER_V6,
+    peer_as=65000, families=('ipv6 unicast',))
 
 
 class TestAnnouncements(base.BaseTestCase):
@@ -57,8 +82,14 @@ class TestAnnouncements(base.BaseTestCase):
         namespaces.address(self.lab, NODE, 'eth0', f'{NODE_ADDRESS}/29')
         namespaces.address(self.lab, ROUTER, 'to-lb1',
                            f'{ROUTER_ADDRESS}/29')
+        for host, link, address in ((NODE, 'eth0', NODE_V6),
+                                    (ROUTER, 'to-lb1', ROUTER_V6)):
+            processes.run(self.lab, host, [
+                'ip', 'address', 'add', f'{address}/64', 'dev', link,
+                'nodad'])
         self.directory = self.lab.run_directory
-        self.wanted = announcements.Announcements(self.directory, [NETWORK])
+        self.wanted = announcements.Announcements(
+            self.directory, [NETWORK, NETWORK_V6])
         self._start_bird()
         self._write_exabgp_config()
 
@@ -175,17 +206,73 @@ class TestAnnouncements(base.BaseTestCase):
         announcements.Announcements(
             self.directory, ['::/0', NETWORK]).set(
                 {prefix: None, FIRST: None})
-        self._write_exabgp_config('::/0')
+        self._write_exabgp_config(networks=[NETWORK, '::/0'])
         self._start_exabgp()
 
         self._wait('report', lambda: (
             self.wanted.status() and self.wanted.status().failed))
         status = self._wait_status({FIRST})
         self.assertEqual([prefix], list(map(str, status.failed)))
+        self.assertIn('ipv6 unicast', *status.failed.values())
 
-    def _start_bird(self):
+    def test_router_that_does_not_take_ipv6(self):
+        self._write_exabgp_config([dataclasses.replace(
+            SESSION, families=('ipv4 unicast', 'ipv6 unicast'))])
+        self.wanted.set({FIRST: None, FIRST_V6: NODE_V6})
+        self._start_exabgp()
+
+        self._wait_routes({FIRST: NODE_ADDRESS})
+        status = self._wait_status({FIRST})
+        self.assertEqual({FIRST_V6: f'{ROUTER_ADDRESS} does not take ipv6 '
+                                    'unicast'},
+                         {str(prefix): why for prefix, why
+                          in status.failed.items()})
+        self._start_bird(BIRD_BOTH)
+        self._wait_routes({FIRST: NODE_ADDRESS, FIRST_V6: NODE_V6})
+        self._wait_status({FIRST, FIRST_V6})
+
+    def test_both_families_in_sessions_of_their_own(self):
+        self._start_bird(BIRD + BIRD_V6)
+        self._write_exabgp_config([SESSION, SESSION_V6])
+        self.wanted.set({FIRST: None, FIRST_V6: None})
+        self._start_exabgp()
+
+        self._wait_routes({FIRST: NODE_ADDRESS, FIRST_V6: NODE_V6})
+        self._wait_status({FIRST, FIRST_V6})
+        self._kill_announcer()
+        self._wait_status({FIRST, FIRST_V6})
+        self.wanted.set({FIRST: None})
+        self._wait_routes({FIRST: NODE_ADDRESS})
+        self.wanted.set({FIRST_V6: None})
+        self._wait_routes({FIRST_V6: NODE_V6})
+        self._wait_status({FIRST_V6})
+
+    def test_ipv6_in_an_ipv4_session(self):
+        self._start_bird(BIRD_BOTH)
+        self._write_exabgp_config([dataclasses.replace(
+            SESSION, families=('ipv4 unicast', 'ipv6 unicast'))])
+        self.wanted.set({FIRST: None, FIRST_V6: None})
+        self._start_exabgp()
+
+        status = self._wait_status({FIRST})
+        self.assertEqual([FIRST_V6], list(map(str, status.failed)))
+        self.assertIn('next_hop_v6', *status.failed.values())
+        self.wanted.set({FIRST: None, FIRST_V6: NODE_V6})
+        self._wait_routes({FIRST: NODE_ADDRESS, FIRST_V6: NODE_V6})
+        self._wait_status({FIRST, FIRST_V6})
+        # A new announcer does not know the next hop of what it withdraws.
+        worker = self._worker()
+        os.kill(worker, signal.SIGSTOP)
+        self.wanted.set({FIRST: None})
+        os.kill(worker, signal.SIGKILL)
+        self._wait_routes({FIRST: NODE_ADDRESS})
+        self._wait_status({FIRST})
+
+    def _start_bird(self, text=BIRD):
+        if processes.find(self.lab, 'bird'):
+            processes.stop(self.lab, 'bird')
         config = self.lab.directory / 'bird.conf'
-        config.write_text(BIRD)
+        config.write_text(text)
         self._socket = self.directory / 'bird.ctl'
         processes.start(
             self.lab, ROUTER, 'bird',
@@ -193,17 +280,16 @@ class TestAnnouncements(base.BaseTestCase):
              '-P', self.directory / 'bird.pid'],
             ready=lambda: self._birdc('show status').returncode == 0)
 
-    def _write_exabgp_config(self, *more_networks):
+    def _write_exabgp_config(self, sessions=(SESSION,),
+                             networks=(NETWORK, NETWORK_V6)):
         command = [sys.executable, '-m', 'octavia_xdp_provider.cmd.announcer',
                    '--file',
                    str(self.directory / announcements.FILE_NAME)]
-        for network in (NETWORK, *more_networks):
+        for network in networks:
             command += ['--network', network]
         self._config = self.lab.directory / 'exabgp.conf'
-        self._config.write_text(exabgp_config.render(NODE_ADDRESS, [
-            exabgp_config.Neighbour(
-                local_address=NODE_ADDRESS, local_as=65010,
-                peer_address=ROUTER_ADDRESS, peer_as=65000)], command))
+        self._config.write_text(exabgp_config.render(
+            NODE_ADDRESS, sessions, command))
 
     def _start_exabgp(self):
         processes.start(
@@ -250,8 +336,7 @@ class TestAnnouncements(base.BaseTestCase):
         """Next hop of each prefix that BIRD has from the node."""
         found = {}
         prefix = None
-        for line in self._birdc('show route protocol node').stdout.split(
-                '\n'):
+        for line in self._birdc('show route').stdout.split('\n'):
             words = line.split()
             if '/' in line and words:
                 prefix = words[0]

@@ -84,7 +84,8 @@ class TestControl(base.TestCase):
             self.addCleanup(patch.stop)
         self.text = (
             f'[DEFAULT]\ntransport_url = {broker}\nhost = test\n'
-            '[vip]\nallowed_networks = 203.0.113.0/24\n'
+            '[vip]\n'
+            'allowed_networks = 203.0.113.0/24, 2001:db8:100::/64\n'
             '[driver]\nrequest_timeout = 3\n')
         self.conf = self.configure(self.text)
         schema.upgrade(schema.context_manager(self.conf))
@@ -219,6 +220,85 @@ class TestControl(base.TestCase):
             data_models.Member(member_id='m', pool_id=pool.pool_id,
                                address='198.18.10.11', protocol_port=81))
         self.assertIn('protocol_port', error.user_fault_string)
+
+    def test_ipv6_and_options_reach_the_node(self):
+        self.start_controller()
+        work, _rung = self.node()
+        work()
+        flavor = {'encapsulation': 'gue', 'member_port': 'rewrite',
+                  'new_flow_rate': 100}
+        balancer = self.create(address='2001:DB8:100::10', flavor=flavor)
+        key = balancer.loadbalancer_id
+        self.assertRaises(
+            exceptions.Conflict, self.driver.loadbalancer_create,
+            self.balancer('2001:db8:100:0::10'))
+        pool_id, listener_id = str(uuid.uuid4()), str(uuid.uuid4())
+        self.driver.pool_create(data_models.Pool(
+            pool_id=pool_id, loadbalancer_id=key, protocol='SCTP',
+            lb_algorithm='SOURCE_IP', session_persistence={
+                'type': 'SOURCE_IP', 'persistence_timeout': 60,
+                'persistence_granularity': 'ffff:ffff:ffff:ffff::'}))
+        self.driver.listener_create(data_models.Listener(
+            listener_id=listener_id, loadbalancer_id=key, protocol='SCTP',
+            protocol_port=80, default_pool_id=pool_id,
+            allowed_cidrs=['2001:db8:2::/48', '2001:db8:1::/48']))
+        self.driver.member_create(data_models.Member(
+            member_id='m1', pool_id=pool_id, address='198.18.10.11',
+            protocol_port=8080))
+        # One stays and drains, others come.
+        self.driver.member_batch_update(pool_id, [
+            data_models.Member(member_id='m1', address='198.18.10.11',
+                               protocol_port=8080, weight=0),
+            data_models.Member(member_id='m2', address='2001:DB8::12',
+                               protocol_port=80, backup=True)])
+        self.driver.pool_update(
+            data_models.Pool(pool_id=pool_id, loadbalancer_id=key),
+            data_models.Pool(pool_id=pool_id, session_persistence={
+                'persistence_timeout': 90}))
+        self.wait('placement', lambda: key in work()['documents'])
+        document = work()['documents'][key]
+        self.assertEqual(('2001:db8:100::10', flavor),
+                         (document['vip_address'], document['flavor']))
+        self.assertEqual(['2001:db8:1::/48', '2001:db8:2::/48'],
+                         document['listeners'][listener_id]['allowed_cidrs'])
+        pool = document['pools'][pool_id]
+        self.assertEqual(
+            {'type': 'SOURCE_IP', 'persistence_timeout': 90,
+             'persistence_granularity': 'ffff:ffff:ffff:ffff::'},
+            pool['session_persistence'])
+        self.assertEqual(
+            {'m1': ('198.18.10.11', 8080, 0, False),
+             'm2': ('2001:db8::12', 80, 1, True)},
+            {name: (member['address'], member['protocol_port'],
+                    member['weight'], member['backup'])
+             for name, member in pool['members'].items()})
+        self.octavia.documents[key] = document
+        work()
+        self.wait('ACTIVE', lambda: (
+            self.octavia.provisioning(key) == 'ACTIVE'))
+        self.assertEqual('DRAINING', self.octavia.operating('m1'))
+
+    def test_rules_of_flavors(self):
+        self.start_controller()
+        for number, (flavor, address) in enumerate((
+                ({'encapsulation': 'dscp', 'dscp': 5}, '2001:db8::1'),
+                ({'encapsulation': 'srv6'}, '198.18.10.11'))):
+            balancer = self.create(address=f'203.0.113.{20 + number}',
+                                   flavor=flavor)
+            pool_id = str(uuid.uuid4())
+            self.driver.pool_create(data_models.Pool(
+                pool_id=pool_id, protocol='TCP',
+                loadbalancer_id=balancer.loadbalancer_id,
+                lb_algorithm='SOURCE_IP_PORT'))
+            error = self.assertRaises(
+                exceptions.UnsupportedOptionError,
+                self.driver.member_create, data_models.Member(
+                    member_id='m', pool_id=pool_id, address=address,
+                    protocol_port=80))
+            self.assertIn("'address'", error.user_fault_string)
+            self.assertEqual({}, self.store.load_balancer(
+                balancer.loadbalancer_id).document['pools'][pool_id][
+                    'members'])
 
     def test_without_a_controller_a_request_fails_and_is_not_done_later(self):
         balancer = self.balancer()

@@ -19,10 +19,13 @@ BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'
 VIP = '192.0.2.1'
 HTTP = datapath.Key(VIP, 'TCP', 80)
 DNS = datapath.Key(VIP, 'UDP', 53)
+SIGNALS = datapath.Key(VIP, 'SCTP', 2905)
+HTTP_V6 = datapath.Key('2001:db8::1', 'TCP', 80)
 NODE = '10.0.0.1'
 OWN_MAC = '02:00:00:00:00:01'
 GATEWAY_MAC = '02:00:00:00:00:02'
 SLOTS = 1009
+XDP_PASS, XDP_TX = 2, 3
 
 
 def command(*words):
@@ -114,8 +117,9 @@ class TestServices(PrivateState):
         super().setUp()
         self.datapath = self.open()
 
-    def set(self, key, members, slots=SLOTS):
-        return self.datapath.set_service(key, members, slots)
+    def set(self, key, members, slots=SLOTS, **settings):
+        return self.datapath.set_service(
+            key, members, datapath.Settings(slots=slots, **settings))
 
     def test_lifecycle(self):
         members = [datapath.Member('10.1.0.2', 2), datapath.Member('10.1.0.1')]
@@ -194,18 +198,109 @@ class TestServices(PrivateState):
         self.assert_fails(errno.EINVAL, self.set, HTTP, [one, one])
         self.assert_fails(errno.EINVAL, self.set, HTTP, [one], 1000)
         self.assert_fails(errno.EINVAL, self.set, HTTP, [one], 13313)
-        self.assert_fails(errno.EAFNOSUPPORT, self.set, HTTP,
-                          [datapath.Member('2001:db8::1')])
-        self.assert_fails(errno.EAFNOSUPPORT, self.set,
-                          datapath.Key('2001:db8::1', 'TCP', 80), [one])
+        for settings, member in (
+                ({'encapsulation': datapath.Encapsulation.DSCP, 'dscp': 5},
+                 '2001:db8::1'),
+                ({'encapsulation': datapath.Encapsulation.SRV6},
+                 '10.1.0.1')):
+            self.assert_fails(errno.EAFNOSUPPORT, self.set, HTTP,
+                              [datapath.Member(member)], **settings)
         self.assert_fails(errno.EPROTONOSUPPORT, self.set,
-                          datapath.Key(VIP, 'SCTP', 80), [one])
+                          datapath.Key(VIP, 'DCCP', 80), [one])
         self.assert_fails(errno.ENOENT, self.datapath.members, HTTP)
         self.assert_fails(
             errno.E2BIG, self.set, HTTP,
             [datapath.Member(f'10.1.{n // 250}.{n % 250}')
              for n in range(257)])
         self.assertEqual([], self.datapath.services())
+
+    def test_every_setting_comes_back(self):
+        for key, settings in (
+                (HTTP, {'flags': datapath.ServiceFlag.SOURCE,
+                        'source_length_v4': 24, 'source_length_v6': 56,
+                        'idle_timeout': 70, 'new_flow_rate': 80,
+                        'new_flow_burst': 90}),
+                (DNS, {'flags': datapath.ServiceFlag.QUIC,
+                       'encapsulation': datapath.Encapsulation.GUE}),
+                (SIGNALS, {'encapsulation': datapath.Encapsulation.DSCP,
+                           'dscp': 46}),
+                (HTTP_V6, {'encapsulation': datapath.Encapsulation.SRV6,
+                           'sid_function': 0x1234})):
+            members = [datapath.Member(
+                '2001:db8:1::1' if key == HTTP_V6 else '10.1.0.1')]
+            self.assertTrue(self.set(key, members, **settings))
+            self.assertFalse(self.set(key, members, **settings))
+            found = self.datapath.service(key)
+            self.assertEqual(key, found.key)
+            for name, value in settings.items():
+                self.assertEqual(value, getattr(found.settings, name), name)
+            self.assertTrue(self.set(key, members))
+        self.assertIsNone(self.datapath.verify())
+
+    def test_allowed_networks(self):
+        networks = ('192.0.2.0/28', '198.51.100.0/24', '2001:db8::/32')
+        self.set(HTTP, [], allowed=networks)
+        self.assertEqual(sorted(networks),
+                         sorted(self.datapath.allowed(HTTP)))
+        self.assertFalse(self.set(HTTP, [], allowed=networks))
+        self.assertTrue(self.set(HTTP, [], allowed=None))
+        self.assertEqual([], self.datapath.allowed(HTTP))
+
+    def test_backup_members(self):
+        members = [datapath.Member('10.1.0.1', check=1, mtu=1400),
+                   datapath.Member('2001:db8:1::1', backup=True)]
+        self.set(HTTP, members)
+        self.assertEqual({'2001:db8:1::1'},
+                         set(self.datapath.table(HTTP)))
+        self.datapath.apply_health([(1, True)])
+        first, second = self.datapath.members(HTTP)
+        if first.backup:
+            first, second = second, first
+        self.assertEqual((1400, True, False, True), (
+            first.mtu, first.takes_flows, second.takes_flows,
+            second.backup))
+        self.assertEqual(
+            [self.datapath.library.quic_server_id(one.address)
+             for one in (first, second)],
+            [first.quic_server_id, second.quic_server_id])
+
+    def test_flows_of_a_drained_member_have_somewhere_to_stay(self):
+        both = [datapath.Member('10.1.0.1'), datapath.Member('10.1.0.2')]
+        self.set(HTTP, both)
+        first, same = self.datapath.tables(HTTP)
+        self.assertEqual(first, same)
+        self.assertEqual(0, self.datapath.tick())
+        self.set(HTTP, [both[0], both[1]._replace(weight=0)])
+        now, before = self.datapath.tables(HTTP)
+        self.assertEqual({'10.1.0.1'}, set(now))
+        self.assertEqual(first, before)
+        # Slots that the first had already do not change owners.
+        moving = first.count('10.1.0.2')
+        self.assertEqual(moving, self.datapath.service(HTTP).open_slots)
+        self.assertEqual(moving, self.datapath.tick())
+
+    def test_many_services_in_one_call(self):
+        keys = [HTTP._replace(port=port) for port in range(1, 9)]
+        good = (datapath.Settings(slots=SLOTS, allowed=('192.0.2.0/24',)),
+                (datapath.Member('10.1.0.1'), datapath.Member('10.1.0.2')))
+        bad = (datapath.Settings(slots=1000), good[1])
+        worse = (good[0], (datapath.Member('10.1.0.3', weight=257),))
+        wanted = dict.fromkeys(keys, good)
+        wanted.update({keys[2]: bad, keys[5]: worse})
+        changed, refused = self.datapath.set_services(wanted)
+        self.assertEqual(set(keys) - {keys[2], keys[5]}, changed)
+        self.assertEqual({keys[2], keys[5]}, set(refused))
+        self.assertIn('1000', refused[keys[2]].text)
+        self.assertIn('257', refused[keys[5]].text)
+        self.assertEqual(6, self.datapath.info().services)
+        wanted.update({keys[2]: good, keys[5]: good})
+        self.assertEqual(({keys[2], keys[5]}, {}),
+                         self.datapath.set_services(wanted))
+        for key in keys:
+            self.assertEqual(['10.1.0.1', '10.1.0.2'], [
+                one.address for one in self.datapath.members(key)])
+            self.assertEqual(['192.0.2.0/24'], self.datapath.allowed(key))
+        self.assertEqual((set(), {}), self.datapath.set_services({}))
 
     def test_full(self):
         for number in range(16):
@@ -314,9 +409,13 @@ class TestVeth(TwoNamespaces):
     def setUp(self):
         super().setUp()
         # any program does: it must only have one (see the class above)
-        self.member_tool(self.peer, 'attach', '--address', '127.0.0.2', 'gw0')
+        self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
         self.datapath = self.open()
-        self.datapath.set_uplink(OWN_MAC, GATEWAY_MAC, NODE, 1500)
+        with self.inside(self.node):
+            self.uplink = datapath.Uplink(
+                socket.if_nametoindex('up0'), 1500, OWN_MAC, GATEWAY_MAC)
+        self.datapath.set_uplinks([self.uplink])
+        self.datapath.set_node(datapath.NodeSettings(NODE))
 
     def attach(self, opened=None):
         with self.inside(self.node):
@@ -365,7 +464,8 @@ class TestVeth(TwoNamespaces):
     def test_forwards(self):
         members = [f'10.1.0.{number}' for number in range(1, 6)]
         self.datapath.set_service(
-            DNS, [datapath.Member(address) for address in members], SLOTS)
+            DNS, [datapath.Member(address) for address in members],
+            datapath.Settings(slots=SLOTS))
         self.attach()
         peer = self.socket()
         ethernet = bytes.fromhex(
@@ -393,44 +493,17 @@ class TestVeth(TwoNamespaces):
         self.assertEqual(200, sum(shares))
         self.assertTrue(all(shares))
 
-        self.datapath.set_uplink(OWN_MAC, None, NODE, 1500)
+        other = ethernet + udp_packet(client, VIP, 1024, 54, b'question')
+        with self.inside(self.node):
+            results = self.datapath.run([
+                (ethernet + packet, self.uplink.ifindex),
+                (other, self.uplink.ifindex)])
+        self.assertEqual([(XDP_TX, frame), (XDP_PASS, other)], results)
+
+        self.datapath.set_uplinks([])
         peer.send(ethernet + packet)
         drops = self.datapath.outcomes()
         self.assertEqual(1, drops[datapath.Outcome.DROP_NO_NEXT_HOP])
-
-
-class TestMember(TwoNamespaces):
-    """The member's tool and program, in the place of the node."""
-
-    def test_decapsulates(self):
-        command('ip', '-n', self.node, 'address', 'add', '10.1.0.1/24',
-                'dev', 'up0')
-        command('ip', '-n', self.node, 'link', 'set', 'lo', 'up')
-        command('ip', '-n', self.node, 'address', 'add', f'{VIP}/32',
-                'dev', 'lo')
-        with self.inside(self.node):
-            service = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.addCleanup(service.close)
-        service.settimeout(2)
-        service.bind((VIP, 53))
-        self.member_tool(self.node, 'attach', 'up0')
-        self.member_tool(self.node, 'attach', 'up0')
-
-        inner = udp_packet('10.1.0.7', VIP, 4000, 53, b'question')
-        outer = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(inner), 0, 0,
-                            64, 4, 0, socket.inet_aton(NODE),
-                            socket.inet_aton('10.1.0.1'))
-        outer = outer[:10] + struct.pack('!H', checksum(outer)) + outer[12:]
-        ethernet = bytes.fromhex(
-            (OWN_MAC + GATEWAY_MAC).replace(':', '')) + b'\x08\x00'
-        self.socket().send(ethernet + outer + inner)
-        self.assertEqual((b'question', ('10.1.0.7', 4000)),
-                         service.recvfrom(100))
-        self.assertEqual('mode native\ndecapsulated 1\nmalformed 0\n',
-                         self.member_tool(self.node, 'show', 'up0'))
-        self.member_tool(self.node, 'detach', 'up0')
-        with self.assertRaises(subprocess.CalledProcessError):
-            self.member_tool(self.node, 'show', 'up0')
 
 
 def _libc():

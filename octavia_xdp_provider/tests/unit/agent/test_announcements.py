@@ -36,6 +36,7 @@ class FakeExaBgp(threading.Thread):
         self.routes = {}
         self.refused = set()
         self.changes = []
+        self.families = ('ipv4 unicast',)
         self.silent = False
         self._answers.write(stale)
 
@@ -71,8 +72,12 @@ class FakeExaBgp(threading.Thread):
         if command == 'version':
             return 'exabgp 5.0.15\ndone\n'
         if command == 'show neighbor json':
-            return json.dumps([{'peer': {'address': ROUTER}, 'state': 'down',
-                                'fsm': 'ESTABLISHED'}]) + '\ndone\n'
+            return json.dumps([{
+                'peer': {'address': ROUTER, 'families': dict.fromkeys(
+                    self.families, True)}, 'state': 'down',
+                'local': {'address': '198.18.1.6', 'families': dict.fromkeys(
+                    self.families, True)},
+                'fsm': 'ESTABLISHED'}]) + '\ndone\n'
         if command == 'show adj-rib out':
             return ''.join(
                 f'{ROUTER} ipv4 unicast {prefix} next-hop {hop}\n'
@@ -192,7 +197,10 @@ class TestExaBgpApi(base.BaseTestCase):
             exabgp = self._start(stale)
             exabgp.synchronise()
 
-            self.assertEqual({ROUTER: True}, exabgp.neighbours())
+            self.assertEqual(
+            {ROUTER: exabgp_api.Neighbour(
+                True, 4, frozenset({4}), frozenset({4}))},
+            exabgp.neighbours())
             self.assertEqual({}, exabgp.announced())
 
     def test_changes(self):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
 import ipaddress
+from unittest import mock
 
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
@@ -9,7 +11,8 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.tests.unit import base
 
 LIMITS = forwarding.Limits(
-    (ipaddress.ip_network('203.0.113.0/24'),),
+    (ipaddress.ip_network('203.0.113.0/24'),
+     ipaddress.ip_network('2001:db8:113::/64')),
     (ipaddress.ip_network('127.0.0.0/8'),),
     frozenset({'198.18.1.6'}))
 KEY = datapath.Key(base.VIP, 'TCP', 80)
@@ -23,16 +26,24 @@ class TestPlan(base.TestCase):
         self.pool = self.document['pools']['pool']
         self.members = self.pool['members']
 
-    def plan(self):
-        return forwarding.plan(self.document, LIMITS)
+    def plan(self, *arguments):
+        return forwarding.plan(self.document, LIMITS, *arguments)
+
+    def settings(self, flavor=None, **pool):
+        """Settings of the only service with these changes."""
+        self.document['flavor'] = flavor or {}
+        self.pool.update(pool)
+        service, = self.plan().services.values()
+        return service.settings
 
     def test_services_and_checks(self):
         plan = self.plan()
         self.assertEqual([KEY], list(plan.services))
         self.assertEqual(['198.18.10.11', '198.18.10.12'],
-                         [member.address for member in plan.services[KEY]])
+                         [member.address for member
+                          in plan.services[KEY].members])
         checks = {check.address: check for check in plan.checks}
-        for member in plan.services[KEY]:
+        for member in plan.services[KEY].members:
             self.assertEqual(int(checks[member.address].key, 16),
                              member.check)
         self.assertEqual((5, 3, 2, 3), (
@@ -48,7 +59,7 @@ class TestPlan(base.TestCase):
         self.assertEqual(disabled, self.plan())
         self.assertEqual([], disabled.checks)
         self.assertEqual({0}, {member.check for member
-                               in disabled.services[KEY]})
+                               in disabled.services[KEY].members})
 
     def test_admin_down_has_no_service(self):
         for part in (self.document, self.document['listeners']['listener'],
@@ -62,7 +73,7 @@ class TestPlan(base.TestCase):
         self.members['m1']['admin_state_up'] = False
         plan = self.plan()
         self.assertEqual([False, True], [member.admin_up for member
-                                         in plan.services[KEY]])
+                                         in plan.services[KEY].members])
         self.assertEqual(['198.18.10.12'],
                          [check.address for check in plan.checks])
 
@@ -88,11 +99,111 @@ class TestPlan(base.TestCase):
                     self.assertEqual('www.example.org',
                                      check['tls']['server_name'])
 
+    def add_pool(self, name, port, members, **monitor):
+        """Another listener with a pool of its own."""
+        pool = base.document()['pools']['pool']
+        pool['members'] = {
+            key: dict(pool['members']['m1'], address=address,
+                      protocol_port=port)
+            for key, address in members.items()}
+        pool['healthmonitor'].update(monitor)
+        self.document['pools'][name] = pool
+        self.document['listeners'][name] = dict(
+            self.document['listeners']['listener'], protocol_port=port,
+            default_pool_id=name)
+
+    def decided_by(self, plan, port, address):
+        """Keys of the checks that decide the state of a member."""
+        key = datapath.Key(base.VIP, 'TCP', port)
+        number, = {member.check for member in plan.services[key].members
+                   if member.address == address}
+        name = f'{number:016x}'
+        for condition in plan.conditions:
+            if condition.key == name:
+                return condition.checks
+        return {name}
+
+    def test_pools_decide_for_themselves(self):
+        self.add_pool('other', 443, {'n1': '198.18.10.11'}, type='TCP')
+        plan = self.plan()
+        self.assertEqual([], plan.conditions)
+        self.assertNotEqual(self.decided_by(plan, 80, '198.18.10.11'),
+                            self.decided_by(plan, 443, '198.18.10.11'))
+
+    def test_all_monitors_of_a_load_balancer_decide(self):
+        self.add_pool('other', 443, {'n1': '198.18.10.11',
+                                     'n3': '198.18.10.13'}, type='TCP')
+        plan = forwarding.plan(self.document, LIMITS,
+                               scope=forwarding.LOAD_BALANCER)
+        keys = {(check.type, check.address): check.key
+                for check in plan.checks}
+        both = {keys['http', '198.18.10.11'], keys['tcp', '198.18.10.11']}
+        for port in (80, 443):
+            self.assertEqual(both,
+                             self.decided_by(plan, port, '198.18.10.11'))
+        self.assertEqual({keys['http', '198.18.10.12']},
+                         self.decided_by(plan, 80, '198.18.10.12'))
+        self.assertEqual({keys['tcp', '198.18.10.13']},
+                         self.decided_by(plan, 443, '198.18.10.13'))
+        # What the checker is told of has every check and condition once.
+        document = checks_file.build_document(plan.checks, plan.conditions)
+        self.assertEqual(4, len(document['checks']))
+        self.assertEqual(1, len(document['conditions']))
+        self.assertEqual({'m1', 'm2', 'n1', 'n3'}, set(plan.monitored))
+
+    def test_only_who_asks_has_a_say(self):
+        """Pools without monitor and disabled members neither ask nor obey."""
+        self.add_pool('other', 443, {'n1': '198.18.10.11'}, type='TCP')
+        self.add_pool('unused', 22, {'o1': '198.18.10.11'}, type='PING')
+        self.document['listeners']['unused']['admin_state_up'] = False
+        others = self.document['pools']['other']
+        for change in (lambda: others['healthmonitor'].update(
+                           admin_state_up=False),
+                       lambda: others.update(healthmonitor=None),
+                       lambda: others['members']['n1'].update(
+                           admin_state_up=False)):
+            change()
+            plan = forwarding.plan(self.document, LIMITS,
+                                   scope=forwarding.LOAD_BALANCER)
+            self.assertEqual([], plan.conditions)
+            self.assertEqual(self.plan(), plan)
+            service = plan.services[datapath.Key(base.VIP, 'TCP', 443)]
+            self.assertEqual([0], [member.check for member in service.members])
+
+    def test_equal_checks_are_one(self):
+        """Pools that ask the same of a monitor port need no condition."""
+        self.add_pool('other', 443, {'n1': '198.18.10.11'})
+        for pool, member in (('pool', 'm1'), ('other', 'n1')):
+            self.document['pools'][pool]['members'][member].update(
+                monitor_port=8080)
+        plan = forwarding.plan(self.document, LIMITS,
+                               scope=forwarding.LOAD_BALANCER)
+        self.assertEqual([], plan.conditions)
+        self.assertEqual(self.decided_by(plan, 80, '198.18.10.11'),
+                         self.decided_by(plan, 443, '198.18.10.11'))
+        self.assertEqual(
+            2, len(checks_file.build_document(plan.checks)['checks']))
+
+    def test_several_checks_of_one_monitor_are_joined(self):
+        real = forwarding.check
+
+        def two(monitor, member):
+            one = real(monitor, member)
+            return [one, dataclasses.replace(one, mark=7)]
+        with mock.patch.object(forwarding, 'checks', two):
+            plan = self.plan()
+        self.assertEqual(2, len(plan.conditions))
+        self.assertEqual({condition.key for condition in plan.conditions},
+                         plan.pools['pool'])
+        self.assertEqual(2, len(self.decided_by(plan, 80, '198.18.10.11')))
+
     def test_what_a_node_must_refuse(self):
         for change, option in (
                 ({'vip_address': '192.0.2.9'}, 'vip_address'),
                 ({'m1': {'address': '127.0.0.1'}}, 'address'),
                 ({'m1': {'address': '198.18.1.6'}}, 'address'),
+                ({'m1': {'address': '::ffff:127.0.0.1'}}, 'address'),
+                ({'vip_address': '::ffff:203.0.113.9'}, 'vip_address'),
                 ({'m1': {'monitor_address': '127.0.0.1'}},
                  'monitor_address')):
             self.document = base.document()
@@ -101,3 +212,110 @@ class TestPlan(base.TestCase):
             self.document.update(change)
             error = self.assertRaises(errors.Refused, self.plan)
             self.assertEqual(option, error.option)
+
+    def test_weight_backup_and_path(self):
+        self.members['m1'].update(weight=0, backup=True)
+        asked = []
+
+        def path_mtu(address):
+            asked.append(address)
+            return 1400 if address.endswith('11') else 0
+        members = self.plan(path_mtu).services[KEY].members
+        self.assertEqual([(0, True, 1400), (1, False, 0)],
+                         [(member.weight, member.backup, member.mtu)
+                          for member in members])
+        self.assertEqual(['198.18.10.11', '198.18.10.12'], sorted(asked))
+
+    def test_families(self):
+        self.document['vip_address'] = '2001:DB8:113::0a'
+        self.members['m1']['address'] = '2001:DB8:10::1'
+        plan = self.plan()
+        self.assertEqual('2001:db8:113::a', plan.vip)
+        service = plan.services[KEY._replace(address='2001:db8:113::a')]
+        self.assertEqual({4, 6}, service.families)
+        self.assertEqual('2001:db8:10::1', plan.monitored['m1'][1])
+
+    def test_the_service_keeps_the_listeners_port(self):
+        self.document['flavor'] = {'member_port': 'rewrite'}
+        for member in self.members.values():
+            member['protocol_port'] = 8080
+        plan = self.plan()
+        self.assertEqual([KEY], list(plan.services))
+        self.assertEqual({8080}, {check.port for check in plan.checks})
+
+    def test_default_settings(self):
+        self.assertEqual(datapath.Settings(), self.settings())
+
+    def test_encapsulation(self):
+        for flavor, wanted in (
+                ({'encapsulation': 'ipip'}, {}),
+                ({'encapsulation': 'gue'}, {'encapsulation': 1}),
+                ({'encapsulation': 'gre', 'dscp': 5}, {'encapsulation': 2}),
+                ({'encapsulation': 'dscp', 'dscp': 5},
+                 {'encapsulation': 3, 'dscp': 5}),
+                ({'encapsulation': 'srv6', 'srv6_function': 0x1234},
+                 {'encapsulation': 4, 'sid_function': 0x1234})):
+            self.members['m1']['address'] = '2001:db8:10::1'
+            self.members['m2']['address'] = '2001:db8:10::2'
+            self.assertEqual(datapath.Settings()._replace(**wanted),
+                             self.settings(flavor))
+
+    def test_the_path_to_a_sid(self):
+        self.document['flavor'] = {'encapsulation': 'srv6',
+                                   'srv6_function': 0x1234}
+        self.members['m1']['address'] = '2001:db8:10::1'
+        del self.members['m2']
+        asked = []
+        self.plan(lambda address: asked.append(address) or 0)
+        self.assertEqual(['2001:db8:10::1234'], asked)
+
+    def test_limits_of_clients(self):
+        self.document['listeners']['listener']['allowed_cidrs'] = [
+            '198.51.100.0/24', '192.0.2.0/28']
+        self.assertEqual(
+            datapath.Settings(
+                idle_timeout=60, new_flow_rate=10, new_flow_burst=20,
+                allowed=('192.0.2.0/28', '198.51.100.0/24')),
+            self.settings({'idle_timeout': 60, 'new_flow_rate': 10,
+                           'new_flow_burst': 20}))
+        self.document['listeners']['listener']['allowed_cidrs'] = []
+        self.assertIsNone(self.settings().allowed)
+
+    def test_quic_is_for_udp(self):
+        self.assertEqual(0, self.settings({'quic': True}).flags)
+        self.document['listeners']['listener']['protocol'] = 'UDP'
+        self.pool['protocol'] = 'UDP'
+        self.assertEqual(datapath.ServiceFlag.QUIC,
+                         self.settings({'quic': True}).flags)
+
+    def test_by_source_address(self):
+        source = datapath.Settings(flags=datapath.ServiceFlag.SOURCE)
+        self.assertEqual(source, self.settings(lb_algorithm='SOURCE_IP'))
+        self.pool['lb_algorithm'] = 'SOURCE_IP_PORT'
+        session = {'type': 'SOURCE_IP', 'persistence_timeout': None,
+                   'persistence_granularity': None}
+        self.assertEqual(source, self.settings(session_persistence=session))
+        session.update(persistence_timeout=90,
+                       persistence_granularity='255.255.255.0')
+        self.assertEqual(
+            source._replace(source_length_v4=24, idle_timeout=90),
+            self.settings({'idle_timeout': 60}))
+        session['persistence_granularity'] = 'ffff:ffff:ffff:ffff::'
+        self.assertEqual(64, self.settings().source_length_v6)
+
+    def test_settings_that_a_node_must_refuse(self):
+        for flavor, pool, option in (
+                ({'encapsulation': 'vxlan'}, {}, 'encapsulation'),
+                ({'encapsulation': 'dscp', 'dscp': 64}, {}, 'dscp'),
+                ({'idle_timeout': 70000}, {}, 'idle_timeout'),
+                ({'new_flow_rate': -1}, {}, 'new_flow_rate'),
+                ({}, {'session_persistence': {'type': 'APP_COOKIE'}},
+                 'session_persistence')):
+            self.document = base.document(flavor=flavor)
+            self.document['pools']['pool'].update(pool)
+            error = self.assertRaises(errors.Refused, self.plan)
+            self.assertEqual(option, error.option)
+        self.document = base.document()
+        self.document['pools']['pool']['session_persistence'] = {
+            'type': 'SOURCE_IP', 'persistence_granularity': '255.0.255.0'}
+        self.assertRaises(ValueError, self.plan)

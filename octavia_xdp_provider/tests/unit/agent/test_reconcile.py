@@ -7,14 +7,20 @@ import types
 from unittest import mock
 
 from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.tests.unit import base
 
 KEY = datapath.Key(base.VIP, 'TCP', 80)
 PREFIX = f'{base.VIP}/32'
 NETWORK = ipaddress.ip_network('203.0.113.0/24')
+NETWORK_V6 = ipaddress.ip_network('2001:db8:113::/64')
+VIP_V6 = '2001:db8:113::10'
+BOTH = frozenset((4, 6))
+NEITHER = frozenset()
 
 
 class FakeDatapath:
@@ -22,6 +28,7 @@ class FakeDatapath:
 
     def __init__(self, events):
         self.held = {}
+        self.given = {}
         self.events = events
         self.full = False
 
@@ -35,19 +42,28 @@ class FakeDatapath:
     def members(self, key):
         return self.held[key]
 
-    def set_service(self, key, members, slots):
+    def set_services(self, wanted):
         if self.full:
-            raise datapath.DatapathError(28, 'no room for another service')
-        before = {state.address: state for state in self.held.get(key, [])}
-        self.held[key] = [before.get(member.address) or datapath.MemberState(
-            member.address, member.weight, member.check, member.admin_up,
-            not member.check, False, None) for member in members]
-        self.events.append(('set', key))
-        return True
+            return set(), dict.fromkeys(wanted, datapath.DatapathError(
+                28, 'no room for another service'))
+        changed = set()
+        for key, (settings, members) in wanted.items():
+            before = {state.address: state
+                      for state in self.held.get(key, [])}
+            self.held[key] = [
+                before.get(member.address) or datapath.MemberState(
+                    member.address, member.weight, member.check,
+                    member.admin_up, not member.check, False, None)
+                for member in members]
+            if (settings, members) != self.given.get(key):
+                self.events.append(('set', key))
+                changed.add(key)
+            self.given[key] = settings, members
+        return changed, {}
 
     def delete_services(self, keys):
         for key in keys:
-            del self.held[key]
+            del self.held[key], self.given[key]
             self.events.append(('delete', key))
 
     def tell(self, key, healthy):
@@ -64,7 +80,8 @@ class TestReconciler(base.TestCase):
         self.conf = self.load('[agent]\nwithdraw_grace = 0\n')
         self.events = []
         self.datapath = FakeDatapath(self.events)
-        self.announce = announcements.Announcements(self.directory, [NETWORK])
+        self.announce = announcements.Announcements(
+            self.directory, [NETWORK, NETWORK_V6])
         real = self.announce.set
 
         def recorded(wanted):
@@ -73,7 +90,7 @@ class TestReconciler(base.TestCase):
                 self.events.append(('announce', tuple(map(str, wanted))))
             return changed
         self.announce.set = recorded
-        limits = forwarding.Limits((NETWORK,), (), frozenset())
+        limits = forwarding.Limits((NETWORK, NETWORK_V6), (), frozenset())
         self.limits = limits
         self.reconciler = self.make(self.conf)
         self.document = base.document()
@@ -81,14 +98,15 @@ class TestReconciler(base.TestCase):
     def make(self, conf):
         return reconcile.Reconciler(
             conf, types.SimpleNamespace(
-                checks=f'{self.directory}/checks.json'),
+                checks=f'{self.directory}/checks.json',
+                handler_bell=f'{self.directory}/handler.bell'),
             self.datapath, self.announce, lambda: self.limits)
 
     def wanted(self, *documents):
         return reconcile.Wanted(7, {
             document['id']: (5, document) for document in documents})
 
-    def run_pass(self, *documents, ready=True):
+    def run_pass(self, *documents, ready=BOTH):
         self.events.clear()
         return self.reconciler.reconcile(self.wanted(*documents), ready)
 
@@ -110,6 +128,43 @@ class TestReconciler(base.TestCase):
         self.assertEqual({'lb': {'generation': 5, 'error': None}},
                          outcome.synced)
         self.assertEqual(7, outcome.wanted.as_of)
+
+    def test_the_result_handler_hears_of_changed_services(self):
+        with bell.hang(f'{self.directory}/handler.bell') as rings:
+            self.run_pass(self.document)
+            self.assertTrue(bell.drain(rings))
+            with mock.patch.object(self.datapath, 'set_services',
+                                   return_value=(set(), {})):
+                self.run_pass(self.document)
+            self.assertFalse(bell.drain(rings))
+
+    def test_conditions_reach_the_checks_file(self):
+        other = base.document()['pools']['pool']
+        other['healthmonitor'].update(type='TCP')
+        other['members'] = {'n1': dict(other['members']['m1'],
+                                       protocol_port=443)}
+        self.document['pools']['other'] = other
+        self.document['listeners']['other'] = dict(
+            self.document['listeners']['listener'], protocol_port=443,
+            default_pool_id='other')
+        reconciler = self.make(self.load(
+            '[agent]\nwithdraw_grace = 0\nhealth_panic_percent = 50\n'
+            'health_scope = load_balancer\n'))
+        outcome = reconciler.reconcile(self.wanted(self.document), True)
+        self.assertIsNone(outcome.synced['lb']['error'])
+        with open(f'{self.directory}/checks.json') as file:
+            document = json.load(file)
+        checks_file.validate(document)
+        condition, = document['conditions']
+        # Both services look at the same condition, each once in its group.
+        checks = {int(condition['key'], 16)}
+        self.assertEqual(checks, {
+            member.check for member in self.datapath.held[
+                datapath.Key(base.VIP, 'TCP', 443)]})
+        groups = {group['name']: group['checks']
+                  for group in document['groups']}
+        self.assertEqual([condition['key']], groups['other'])
+        self.assertIn(condition['key'], groups['pool'])
 
     def test_withdraw_comes_before_unload(self):
         self.unmonitored()
@@ -136,19 +191,66 @@ class TestReconciler(base.TestCase):
         self.run_pass(self.document)
         self.assertEqual(set(), self.announced())
         self.datapath.tell(KEY, True)
-        self.reconciler.announce(True)
+        self.reconciler.announce(BOTH)
         self.assertEqual({PREFIX}, self.announced())
         self.datapath.tell(KEY, False)
-        self.reconciler.announce(True)
+        self.reconciler.announce(BOTH)
         self.assertEqual(set(), self.announced())
 
     def test_not_ready_announces_nothing_new(self):
         self.unmonitored()
-        self.run_pass(self.document, ready=False)
+        self.run_pass(self.document, ready=NEITHER)
         self.assertEqual(set(), self.announced())
-        self.reconciler.announce(True)
-        self.reconciler.announce(False)
+        self.reconciler.announce(BOTH)
+        self.reconciler.announce(NEITHER)
         self.assertEqual({PREFIX}, self.announced())
+
+    def test_slots_are_the_nodes(self):
+        self.run_pass(self.document)
+        self.assertEqual(13313, self.datapath.given[KEY][0].slots)
+
+    def test_only_what_can_be_sent_on_is_newly_announced(self):
+        self.unmonitored()
+        other = dict(base.document(vip_address=VIP_V6), id='other')
+        other['pools']['pool'].update(healthmonitor=None, members={
+            'm': dict(self.document['pools']['pool']['members']['m1'],
+                      address='2001:db8:10::1')})
+        prefix = f'{VIP_V6}/128'
+        self.run_pass(self.document, other, ready=frozenset((4,)))
+        self.assertEqual({PREFIX}, self.announced())
+        self.reconciler.announce(frozenset((6,)))
+        self.assertEqual({PREFIX, prefix}, self.announced())
+        # The VIP's own family does not matter: outer packets are sent.
+        other['pools']['pool']['members']['m']['address'] = '198.18.10.13'
+        self.run_pass()
+        self.run_pass(other, ready=frozenset((6,)))
+        self.assertEqual(set(), self.announced())
+        self.reconciler.announce(frozenset((4,)))
+        self.assertEqual({prefix}, self.announced())
+
+    def test_next_hop_of_ipv6_vips(self):
+        self.unmonitored()
+        other = dict(base.document(vip_address=VIP_V6), id='other')
+        other['pools']['pool']['healthmonitor'] = None
+        self.reconciler = self.make(self.load(
+            '[agent]\nwithdraw_grace = 0\nnext_hop_v6 = 2001:db8:1::6\n'))
+        self.run_pass(self.document, other)
+        self.assertEqual(
+            {PREFIX: None, f'{VIP_V6}/128': '2001:db8:1::6'},
+            {str(prefix): hop and str(hop)
+             for prefix, hop in self.announce.wanted().items()})
+
+    def test_an_address_in_another_spelling(self):
+        self.unmonitored()
+        self.document['vip_address'] = '2001:DB8:113:0::10'
+        self.run_pass(self.document)
+        self.assertEqual([KEY._replace(address=VIP_V6)],
+                         list(self.datapath.held))
+        self.limits = forwarding.Limits(
+            (NETWORK_V6,), (ipaddress.ip_network('198.18.0.0/15'),),
+            frozenset())
+        self.run_pass(self.document)
+        self.assertEqual({f'{VIP_V6}/128'}, self.announced())
 
     def test_admin_down_withdraws(self):
         self.unmonitored()
@@ -232,7 +334,7 @@ class TestReconciler(base.TestCase):
         self.unmonitored()
         self.run_pass(self.document)
         self.run_pass(self.document)
-        self.assertEqual([('set', KEY)], self.events)
+        self.assertEqual([], self.events)
 
     def test_members(self):
         outcome = self.run_pass(self.document)

@@ -22,7 +22,8 @@ class TestLink(base.TestCase):
         """An agent without threads, datapath and broker."""
         conf = self.load(f'[agent]\nrun_directory = {self.directory}\n')
         with mock.patch.multiple(
-                service, rpc=mock.DEFAULT, uplink=mock.DEFAULT), \
+                service, rpc=mock.DEFAULT, kernel=mock.DEFAULT,
+                uplink_keeper=mock.DEFAULT), \
                 mock.patch.object(service.node_files.NodeFiles,
                                   'open_datapath'):
             self.agent = service.Agent(conf)

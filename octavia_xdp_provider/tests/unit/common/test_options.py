@@ -40,6 +40,42 @@ class TestOptions(base.TestCase):
                 f'[agent]\nresult_handler_metrics = {text}\n')
             self.assertIn('result_handler_metrics', str(error))
 
+    def test_gateways(self):
+        conf = self.load('[agent]\nuplinks = eth0, eth1.100\ngateways = '
+                         'eth0=198.51.100.1, eth0=fe80::1, '
+                         'eth1.100=2001:db8::1\n')
+        self.assertEqual(
+            {('eth0', 4): '198.51.100.1', ('eth0', 6): 'fe80::1',
+             ('eth1.100', 6): '2001:db8::1'}, options.gateways(conf))
+
+    def test_the_old_name_of_uplinks(self):
+        self.assertEqual(['eth7'], self.load(
+            '[agent]\nuplink = eth7\n').agent.uplinks)
+
+    def test_what_a_node_cannot_use(self):
+        for section, text, name in (
+                ('agent', 'uplinks =', 'uplinks'),
+                ('agent', 'uplinks = a,b,c,d,e,f,g,h,i', 'uplinks'),
+                ('agent', 'uplinks = a, a', 'uplinks'),
+                ('agent', 'gateways = eth0', 'gateways'),
+                ('agent', 'gateways = eth1=198.51.100.1', 'gateways'),
+                ('agent', 'gateways = eth0=::', 'gateways'),
+                ('agent', 'gateways = eth0=198.51.100.1, '
+                          'eth0=198.51.100.2', 'gateways'),
+                ('agent', 'outer_source = 2001:db8::1', 'outer_source'),
+                ('agent', 'outer_source_v6 = 192.0.2.1', 'outer_source_v6'),
+                ('agent', 'outer_source = 192.0.2', 'outer_source'),
+                ('agent', 'outer_entropy = 4', 'outer_entropy'),
+                ('agent', 'outer_entropy = 4\nouter_source = 192.0.2.8',
+                 'outer_source'),
+                ('agent', 'next_hop_v6 = 192.0.2.1', 'next_hop_v6'),
+                ('datapath', 'flows_max = 5000', 'flows_max'),
+                ('datapath', 'member_mtu = 1000', 'member_mtu')):
+            error = self.assertRaises(options.ConfigurationError, self.load,
+                                      f'[{section}]\n{text}\n')
+            self.assertIn(f'[{section}] {name}: ', str(error))
+        self.load('[agent]\nouter_entropy = 4\nouter_source = 192.0.2.16\n')
+
     def test_two_configurations_are_independent(self):
         one = self.load('[DEFAULT]\nhost = a\n')
         two = self.load('[DEFAULT]\nhost = b\n')

@@ -85,6 +85,54 @@ class TestSpec(base.TestCase):
         self.assertEqual('198.18.10.12', members['m2']['address'])
         self.assertEqual(9, members['m2']['weight'])
 
+    def test_replace_mixes_old_and_new_members(self):
+        result = self.apply('member', 'replace', None, pool_id='pool',
+                            members={
+                                'm1': {'weight': 0, 'backup': True},
+                                'v6': base.member('2001:db8::1', weight=256),
+                                'new': base.member('198.18.10.14',
+                                                   backup=True)})
+        members = result['pools']['pool']['members']
+        self.assertEqual(
+            {'m1': ('198.18.10.11', 0, True),
+             'v6': ('2001:db8::1', 256, False),
+             'new': ('198.18.10.14', 1, True)},
+            {key: (member['address'], member['weight'], member['backup'])
+             for key, member in members.items()})
+
+    def persistence(self, document, **given):
+        result = spec.apply(document, change(
+            'pool', 'update', 'pool', fields={
+                'session_persistence': given or None}))
+        return result, result['pools']['pool']['session_persistence']
+
+    def test_session_persistence_changes_what_is_named(self):
+        self.assertIsNone(
+            self.document['pools']['pool']['session_persistence'])
+        document, found = self.persistence(
+            self.document, type='SOURCE_IP', persistence_timeout=20)
+        self.assertEqual(
+            {'type': 'SOURCE_IP', 'persistence_timeout': 20,
+             'persistence_granularity': None}, found)
+        document, found = self.persistence(
+            document, persistence_granularity='255.255.0.0')
+        self.assertEqual(
+            {'type': 'SOURCE_IP', 'persistence_timeout': 20,
+             'persistence_granularity': '255.255.0.0'}, found)
+        document, found = self.persistence(document,
+                                           persistence_timeout=None)
+        self.assertIsNone(found['persistence_timeout'])
+        self.assertIsNone(self.persistence(document)[1])
+
+    def test_an_older_document_is_completed(self):
+        old = copy.deepcopy(self.document)
+        del old['listeners']['listener']['allowed_cidrs']
+        del old['pools']['pool']['session_persistence']
+        for member in old['pools']['pool']['members'].values():
+            del member['backup']
+        self.assertEqual(self.document, spec.complete(old))
+        self.assertEqual(self.document, spec.complete(self.document))
+
     def test_update_of_unknown_objects(self):
         for kind in ('member', 'healthmonitor', 'listener', 'pool'):
             self.assertRaises(
@@ -101,42 +149,6 @@ class TestSpec(base.TestCase):
             'delay'])
         self.assertEqual('hm', result['pools']['pool']['healthmonitor'][
             'id'])
-
-
-class TestValidate(base.TestCase):
-
-    def refused(self, option, **more):
-        tree = base.tree()
-        pool = tree['pools']['pool']
-        pool['members'].update(more.get('members', {}))
-        pool.update(more.get('pool', {}))
-        error = self.assertRaises(errors.Refused, spec.validate,
-                                  spec.document('lb', tree))
-        self.assertEqual(option, error.option)
-        self.assertIn(option, str(error))
-
-    def test_a_good_document_passes(self):
-        spec.validate(base.document())
-
-    def test_member_port_must_be_the_listeners(self):
-        self.refused('protocol_port', members={
-            'm3': base.member('198.18.10.13', protocol_port=8080)})
-
-    def test_any_port_without_a_listener(self):
-        tree = base.tree(listeners={})
-        tree['pools']['pool']['members']['m1']['protocol_port'] = 8080
-        spec.validate(spec.document('lb', tree))
-
-    def test_address_twice(self):
-        self.refused('address', members={'m3': base.member('198.18.10.11')})
-
-    def test_protocols_must_agree(self):
-        self.refused('protocol', pool={'protocol': 'UDP'})
-
-    def test_too_many_members(self):
-        self.refused('members', members={
-            f'x{i}': base.member(f'198.18.{11 + i // 200}.{i % 200}')
-            for i in range(spec.MEMBERS_MAX)})
 
 
 class TestDifferences(base.TestCase):

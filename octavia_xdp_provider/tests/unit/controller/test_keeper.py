@@ -71,9 +71,25 @@ class TestKeeper(store_base.StoreTestCase):
         self.keeper.step()
         first, second = self.octavia.messages
         self.assertEqual({'loadbalancers': [
-            {'id': 'lb', 'operating_status': 'OFFLINE'}]}, first)
+            {'id': 'lb', 'operating_status': 'ONLINE'}]}, first)
         self.assertEqual('ACTIVE', second['loadbalancers'][0][
             'provisioning_status'])
+
+    def test_a_restart_amid_a_change_takes_nothing_offline(self):
+        self.report('a', 'b')
+        self.keeper.step()
+        self.change('m3', 'create', fields=base.member('198.18.10.13'))
+        self.commit()
+        self.restart()
+        sent = len(self.octavia.messages)
+        self.report('a', 'b')
+        self.keeper.step()
+        told = [entry['operating_status']
+                for message in self.octavia.messages[sent:]
+                for entry in message['loadbalancers']]
+        self.assertEqual(2, len(told))
+        self.assertNotIn('OFFLINE', told)
+        self.assertEqual('ACTIVE', self.provisioning())
 
     def test_not_before_octavia_has_committed(self):
         del self.octavia.documents['lb']
@@ -197,6 +213,31 @@ class TestKeeper(store_base.StoreTestCase):
         member = self.store.load_balancer('lb').document['pools']['pool'][
             'members']['m1']
         self.assertEqual(1, member['weight'])
+
+    def test_what_cannot_be_taken_over_stops_nobody(self):
+        """Neither for a rule of its own nor for one beside others."""
+        dscp = {'encapsulation': 'dscp', 'dscp': 5}
+        self.store.create(spec.document('other', base.tree(
+            vip_address='203.0.113.11', flavor=dscp, listeners={},
+            pools={'other-pool': {'members': {
+                'm9': base.member('198.18.10.99')}}})))
+        for address in ('198.18.10.99', '2001:db8::1'):
+            self.report('a', 'b')
+            self.keeper.step()
+            theirs = base.document(flavor=dscp)
+            theirs['pools']['pool']['members']['m1']['address'] = address
+            self.octavia.documents['lb'] = theirs
+            before = self.store.load_balancer('lb')
+            self.now += self.conf.controller.confirm_timeout + 1
+            self.report('a', 'b')
+            self.keeper.step()
+            self.assertEqual(before, self.store.load_balancer('lb'))
+        # What can be done is taken over.
+        theirs['pools']['pool']['members']['m1']['address'] = '198.18.10.98'
+        self.now += self.conf.controller.resync_interval + 1
+        self.report('a', 'b')
+        self.keeper.step()
+        self.assertEqual(theirs, self.store.load_balancer('lb').document)
 
     def test_change_of_health_is_sent_once(self):
         self.report('a', 'b')

@@ -72,6 +72,73 @@ class TestOperatingStatuses(base.TestCase):
         found = self.statuses({'a': {'m2': 'up'}}, document)
         self.assertEqual('ONLINE', found['pool', 'pool'])
 
+    def member(self, member, reports, monitored=True, **options):
+        document = base.document()
+        document['pools']['pool']['members'][member].update(options)
+        if not monitored:
+            document['pools']['pool']['healthmonitor'] = None
+        found = self.statuses(reports, document)
+        return found['member', member], found['pool', 'pool']
+
+    def test_a_member_without_weight_drains(self):
+        for monitored in (True, False):
+            self.assertEqual(
+                ('DRAINING', 'ONLINE'), self.member(
+                    'm1', {'a': {'m1': 'up', 'm2': 'up'}}, monitored,
+                    weight=0))
+        self.assertEqual(
+            ('OFFLINE', 'ONLINE'), self.member(
+                'm1', {'a': {'m1': 'up', 'm2': 'up'}}, weight=0,
+                admin_state_up=False))
+
+    def test_a_draining_member_that_is_down_is_told(self):
+        self.assertEqual(
+            ('ERROR', 'DEGRADED'), self.member(
+                'm1', {'a': {'m1': 'down', 'm2': 'up'}}, weight=0))
+        self.assertEqual(
+            ('DEGRADED', 'DEGRADED'), self.member(
+                'm1', {'a': {'m1': 'down', 'm2': 'up'},
+                       'b': {'m1': 'up', 'm2': 'up'}}, weight=0))
+        self.assertEqual(
+            ('OFFLINE', 'DEGRADED'), self.member(
+                'm1', {'a': {'m2': 'up'}}, weight=0))
+
+    def test_a_pool_that_takes_no_new_flows(self):
+        self.assertEqual(
+            ('DRAINING', 'ERROR'), self.member(
+                'm1', {'a': {'m1': 'up', 'm2': 'down'}}, weight=0))
+        document = base.document()
+        for member in document['pools']['pool']['members'].values():
+            member['weight'] = 0
+        found = self.statuses({'a': {'m1': 'up', 'm2': 'up'}}, document)
+        self.check({('member', 'm1'): 'DRAINING',
+                    ('member', 'm2'): 'DRAINING',
+                    ('pool', 'pool'): 'ERROR',
+                    ('listener', 'listener'): 'ERROR',
+                    ('loadbalancer', 'lb'): 'ERROR'}, found)
+
+    def test_a_pool_without_enabled_members_is_no_error(self):
+        document = base.document()
+        members = document['pools']['pool']['members']
+        for member in members.values():
+            member['admin_state_up'] = False
+        self.assertEqual('ONLINE', self.statuses({}, document)[
+            'pool', 'pool'])
+        members.clear()
+        self.assertEqual('ONLINE', self.statuses({}, document)[
+            'pool', 'pool'])
+
+    def test_a_backup_is_watched_as_others_are(self):
+        """Primaries down and backups up: the pool works, degraded."""
+        for backup, primary, pool in (('up', 'up', 'ONLINE'),
+                                      ('up', 'down', 'DEGRADED'),
+                                      ('down', 'up', 'DEGRADED'),
+                                      ('down', 'down', 'ERROR')):
+            status, found = self.member(
+                'm1', {'a': {'m1': backup, 'm2': primary}}, backup=True)
+            self.assertEqual('ONLINE' if backup == 'up' else 'ERROR', status)
+            self.assertEqual(pool, found, (backup, primary))
+
     def test_a_failing_node_degrades_the_load_balancer(self):
         up = {'m1': 'up', 'm2': 'up'}
         found = self.statuses({'a': up}, nodes_failing=True)

@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import copy
+
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.unit import base
@@ -37,6 +40,59 @@ class TestStore(store_base.StoreTestCase):
         self.assertRaises(errors.Conflict, self.store.create, other)
         self.store.delete('lb')
         self.store.create(other)
+
+    def test_an_ipv6_vip_belongs_to_one_load_balancer(self):
+        for key, address in (('one', '2001:db8:100::9'),
+                             ('other', '2001:DB8:100:0::9')):
+            document = spec.document(key, translate.load_balancer_tree(
+                {'vip_address': address}))
+            if key == 'one':
+                self.store.create(document)
+            else:
+                self.assertRaises(errors.Conflict, self.store.create,
+                                  document)
+
+    def test_a_member_tells_vips_apart_by_dscp(self):
+        def document(key, number, dscp, member):
+            tree = base.tree(vip_address=f'203.0.113.{number}', flavor={
+                'encapsulation': 'dscp', 'dscp': dscp})
+            # Ids are unique over all load balancers.
+            tree['pools'] = {f'pool-{key}': dict(
+                tree['pools']['pool'], members={
+                    'm': base.member(member)})}
+            return spec.document(key, tree)
+        self.store.create(document('one', 1, 5, '198.18.10.11'))
+        self.store.create(document('two', 2, 6, '198.18.10.11'))
+        self.store.create(document('three', 3, 5, '198.18.10.12'))
+        error = self.assertRaises(
+            errors.Refused, self.store.create,
+            document('four', 4, 5, '198.18.10.11'))
+        self.assertEqual('address', error.option)
+        self.assertIsNone(self.store.load_balancer('four'))
+
+        def add(stored):
+            return spec.apply(stored, {
+                'object': 'member', 'action': 'create', 'object_id': 'm2',
+                'pool_id': 'pool-three',
+                'fields': base.member('198.18.10.11')})
+        self.assertRaises(errors.Refused, self.store.change, 'three', add)
+        self.store.delete('one')
+        self.store.change('three', add)
+
+    def test_documents_of_an_older_version_are_completed(self):
+        whole = base.document()
+        old = copy.deepcopy(whole)
+        for member in old['pools']['pool']['members'].values():
+            del member['backup']
+        del old['listeners']['listener']['allowed_cidrs']
+        self.store.create(old)
+        self.store.seen('host', {})
+        self.store.place('lb', add=['host'])
+        self.assertEqual(whole, self.store.load_balancer('lb').document)
+        self.assertEqual(
+            {'lb': whole}, self.store.fetch('host', {})['documents'])
+        self.store.change('lb', lambda document: self.assertEqual(
+            whole, document) or document)
 
     def test_failed_change_leaves_everything(self):
         generation = self.store.create(base.document())

@@ -6,6 +6,7 @@ from unittest import mock
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.driver import gateway
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.tests.unit import base
@@ -32,6 +33,7 @@ class TestProvider(base.TestCase):
 
     def test_octavia_makes_the_vip_port(self):
         for vip in ({}, {'vip_address': None},
+                    {'vip_address': '2001:db8:100::9'},
                     {'vip_address': '203.0.113.9', 'vip_sg_ids': []}):
             self.assertRaises(exceptions.NotImplementedError,
                               self.vip_port, **vip)
@@ -39,6 +41,7 @@ class TestProvider(base.TestCase):
     def test_no_port_is_made_for_what_is_refused(self):
         for option, vip in (
                 ('vip_address', {'vip_address': '192.0.2.1'}),
+                ('vip_address', {'vip_address': '2001:db8:101::9'}),
                 ('vip_qos_policy_id', {'vip_qos_policy_id': 'q'}),
                 ('vip_sg_ids', {'vip_sg_ids': ['s']}),
                 ('additional_vips', {'additional': [{'subnet_id': 's'}]})):
@@ -96,10 +99,51 @@ class TestProvider(base.TestCase):
             data_models.HealthMonitor(healthmonitor_id='h', delay=3))
         self.assertEqual('p', self.told()['pool_id'])
 
+    def test_batch_of_mixed_members(self):
+        self.driver.member_batch_update('pool', [
+            data_models.Member(member_id='a', address='198.18.10.11',
+                               weight=0),
+            data_models.Member(member_id='b', address='2001:DB8::1',
+                               backup=True)])
+        self.assertEqual(
+            {'a': {'address': '198.18.10.11', 'weight': 0},
+             'b': {'address': '2001:db8::1', 'backup': True}},
+            self.told()['members'])
+
+    def test_options_of_every_object_are_told(self):
+        self.driver.loadbalancer_create(data_models.LoadBalancer(
+            loadbalancer_id='lb', vip_address='2001:db8:100::9',
+            flavor={'encapsulation': 'srv6', 'srv6_function': 7},
+            listeners=[data_models.Listener(
+                listener_id='l', protocol='SCTP', protocol_port=80,
+                allowed_cidrs=['2001:db8::/32'],
+                default_pool=data_models.Pool(
+                    pool_id='p', protocol='SCTP', lb_algorithm='SOURCE_IP',
+                    session_persistence={'type': 'SOURCE_IP'},
+                    members=[data_models.Member(
+                        member_id='m', address='2001:db8::1', weight=0,
+                        backup=True, protocol_port=80)]))]))
+        fields = self.told()['fields']
+        self.assertEqual({'encapsulation': 'srv6', 'srv6_function': 7},
+                         fields['flavor'])
+        self.assertEqual(['2001:db8::/32'],
+                         fields['listeners']['l']['allowed_cidrs'])
+        pool = fields['pools']['p']
+        self.assertEqual(('SCTP', 'SOURCE_IP', {'type': 'SOURCE_IP'}),
+                         (pool['protocol'], pool['lb_algorithm'],
+                          pool['session_persistence']))
+        self.assertEqual((0, True), (pool['members']['m']['weight'],
+                                     pool['members']['m']['backup']))
+
     def test_flavors(self):
-        self.assertIn('replicas',
-                      self.driver.get_supported_flavor_metadata())
-        self.driver.validate_flavor({'replicas': 3})
-        error = self.assertRaises(exceptions.UnsupportedOptionError,
-                                  self.driver.validate_flavor, {'x': 1})
-        self.assertIn("'x'", error.user_fault_string)
+        described = self.driver.get_supported_flavor_metadata()
+        self.assertEqual(set(flavor.KEYS), set(described))
+        self.assertIn('from 1 to 63', described['dscp'])
+        for good in ({}, {'replicas': 3}, {'encapsulation': 'gue'}):
+            self.driver.validate_flavor(good)
+        for key, bad in (('x', {'x': 1}),
+                         ('dscp', {'encapsulation': 'dscp'}),
+                         ('quic', {'quic': 'yes'})):
+            error = self.assertRaises(exceptions.UnsupportedOptionError,
+                                      self.driver.validate_flavor, bad)
+            self.assertIn(repr(key), error.user_fault_string)

@@ -11,9 +11,11 @@ from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base
 
 LIMITS = support.Limits(
-    (ipaddress.ip_network('203.0.113.0/24'),),
+    (ipaddress.ip_network('203.0.113.0/24'),
+     ipaddress.ip_network('2001:db8:100::/64')),
     (ipaddress.ip_network('127.0.0.0/8'),
-     ipaddress.ip_network('169.254.0.0/16')))
+     ipaddress.ip_network('169.254.0.0/16'),
+     ipaddress.ip_network('fe80::/10')))
 
 MODELS = {
     'loadbalancer': data_models.LoadBalancer,
@@ -31,7 +33,7 @@ REFUSED = {
         'availability_zone': {'compute_zone': 'x'}, 'flavor': {'x': 1},
         'vip_address': '192.0.2.1'},
     'listener': {
-        'connection_limit': 10, 'allowed_cidrs': ['10.0.0.0/8'],
+        'connection_limit': 10, 'allowed_cidrs': ['::ffff:10.0.0.0/104'],
         'timeout_client_data': 1, 'timeout_member_connect': 1,
         'timeout_member_data': 1, 'timeout_tcp_inspect': 1,
         'insert_headers': {'X-Forwarded-For': 'true'},
@@ -46,7 +48,7 @@ REFUSED = {
         'hsts_include_subdomains': True, 'hsts_preload': True,
         'protocol': 'TERMINATED_HTTPS'},
     'pool': {
-        'session_persistence': {'type': 'SOURCE_IP'}, 'tls_enabled': True,
+        'session_persistence': {'type': 'HTTP_COOKIE'}, 'tls_enabled': True,
         'tls_container_ref': 'x', 'tls_container_data': 'x',
         'ca_tls_container_ref': 'x', 'ca_tls_container_data': 'x',
         'crl_container_ref': 'x', 'crl_container_data': 'x',
@@ -54,7 +56,7 @@ REFUSED = {
         'alpn_protocols': ['h2'], 'lb_algorithm': 'ROUND_ROBIN',
         'protocol': 'HTTP'},
     'member': {
-        'backup': True, 'vnic_type': 'direct', 'weight': 0,
+        'vnic_type': 'direct',
         'address': '127.0.0.1', 'monitor_address': '169.254.169.254'},
     'healthmonitor': {'type': 'MAGIC', 'http_version': 2.0, 'delay': 0,
                       'timeout': 0, 'expected_codes': '99'},
@@ -100,7 +102,7 @@ class TestSupport(base.TestCase):
             hsts_include_subdomains=False, protocol='UDP'), LIMITS)
         support.check('member', data_models.Member(
             address='198.18.10.11', backup=False, vnic_type='normal',
-            weight=256), LIMITS)
+            weight=1), LIMITS)
 
     def test_children_are_checked(self):
         pool = data_models.Pool(members=[
@@ -114,18 +116,108 @@ class TestSupport(base.TestCase):
                                       given, LIMITS)
             self.assertEqual('address', error.option)
 
-    def test_ipv6_is_refused(self):
-        for kind, name in (('loadbalancer', 'vip_address'),
-                           ('member', 'address')):
-            self.assertRaises(errors.Refused, support.check, kind,
-                              {name: '2001:db8::1'}, LIMITS)
+    def check(self, kind, **options):
+        """What is said against options: None or (option, text)."""
+        try:
+            support.check(kind, MODELS[kind](**options), LIMITS)
+        except errors.Refused as refused:
+            return refused.option, str(refused)
+        return None
+
+    def refused(self, word, kind, **options):
+        option, = options
+        problem = self.check(kind, **options)
+        self.assertIsNotNone(problem, options)
+        self.assertEqual(option, problem[0])
+        self.assertIn(word, problem[1])
+
+    def test_protocols(self):
+        for kind in ('listener', 'pool'):
+            for protocol in ('TCP', 'UDP', 'SCTP'):
+                self.assertIsNone(self.check(kind, protocol=protocol))
+            for protocol in ('HTTP', 'HTTPS', 'TERMINATED_HTTPS', 'PROXY',
+                             'PROXYV2', 'PROMETHEUS'):
+                self.refused(repr(protocol), kind, protocol=protocol)
+
+    def test_algorithms(self):
+        for algorithm in ('SOURCE_IP_PORT', 'SOURCE_IP'):
+            self.assertIsNone(self.check('pool', lb_algorithm=algorithm))
+        for algorithm in ('ROUND_ROBIN', 'LEAST_CONNECTIONS'):
+            self.refused('use SOURCE_IP_PORT', 'pool',
+                         lb_algorithm=algorithm)
+
+    def test_vips_of_both_families(self):
+        for address in ('203.0.113.9', '2001:db8:100::9',
+                        '2001:DB8:100:0::9'):
+            self.assertIsNone(self.check('loadbalancer',
+                                         vip_address=address))
+        for address, word in (
+                ('192.0.2.1', 'outside'), ('2001:db8:101::1', 'outside'),
+                ('::ffff:203.0.113.9', 'use 203.0.113.9'),
+                ('2001:db8:100::9%eth0', 'zone')):
+            self.refused(word, 'loadbalancer', vip_address=address)
+
+    def test_members_of_both_families(self):
+        for name in ('address', 'monitor_address'):
+            for address in ('198.18.10.11', '2001:db8::1'):
+                self.assertIsNone(self.check('member', **{name: address}))
+            for address, word in (
+                    ('127.0.0.1', '127.0.0.0/8'), ('fe80::1', 'fe80::/10'),
+                    # A way around the operator's list otherwise.
+                    ('::ffff:127.0.0.1', 'use 127.0.0.1'),
+                    ('::ffff:198.18.10.11', 'use 198.18.10.11'),
+                    ('2001:db8::1%lo', 'zone')):
+                self.refused(word, 'member', **{name: address})
+
+    def test_weights_and_backups(self):
+        for weight in (0, 1, 256):
+            self.assertIsNone(self.check('member', weight=weight,
+                                         backup=True))
+
+    def test_session_persistence(self):
+        for given in (
+                None, {}, {'type': 'SOURCE_IP'},
+                {'type': 'SOURCE_IP', 'cookie_name': None,
+                 'persistence_timeout': None,
+                 'persistence_granularity': None},
+                {'type': 'SOURCE_IP', 'persistence_timeout': 10,
+                 'persistence_granularity': '255.255.255.0'},
+                {'persistence_timeout': 16000,
+                 'persistence_granularity': 'ffff:ffff:ffff:ffff::'}):
+            self.assertIsNone(self.check('pool', session_persistence=given))
+        for given, word in (
+                ({'type': 'HTTP_COOKIE'}, 'HTTP_COOKIE'),
+                ({'type': 'APP_COOKIE', 'cookie_name': 'x'}, 'APP_COOKIE'),
+                ({'type': 'SOURCE_IP', 'cookie_name': 'x'}, 'cookie_name'),
+                ({'type': 'SOURCE_IP', 'shiny_new': 1}, 'shiny_new'),
+                ({'persistence_timeout': 9}, 'persistence_timeout'),
+                ({'persistence_timeout': 0}, 'persistence_timeout'),
+                ({'persistence_timeout': 16001}, 'persistence_timeout'),
+                ({'persistence_granularity': '255.0.255.0'},
+                 'persistence_granularity'),
+                ({'persistence_granularity': '0.0.0.0'},
+                 'persistence_granularity'),
+                ({'persistence_granularity': '2001:db8::1'},
+                 'persistence_granularity')):
+            self.refused(word, 'pool', session_persistence=given)
+
+    def test_allowed_cidrs(self):
+        many = [f'10.{i // 256}.{i % 256}.0/24'
+                for i in range(support.ALLOWED_CIDRS_MAX + 1)]
+        for given in (None, [], ['192.0.2.1/24'], ['0.0.0.0/0'], ['::/0'],
+                      many[1:]):
+            self.assertIsNone(self.check('listener', allowed_cidrs=given))
+        self.refused('IPv4 network', 'listener',
+                     allowed_cidrs=['192.0.2.0/24', '::ffff:192.0.2.0/120'])
+        self.refused(str(len(many)), 'listener', allowed_cidrs=many)
 
     def test_flavor(self):
-        self.assertIsNone(support.flavor({'replicas': 2}, None))
-        self.assertIsNone(support.flavor(None, None))
-        for bad in ({'replicas': 0}, {'replicas': 'two'},
-                    {'replicas': True}, {'color': 'red'}):
-            self.assertIsNotNone(support.flavor(bad, None))
+        for given in (None, {}, {'replicas': 2}):
+            self.assertIsNone(self.check('loadbalancer', flavor=given))
+        for given, key in (({'replicas': 0}, 'replicas'),
+                           ({'color': 'red'}, 'color'),
+                           ({'encapsulation': 'dscp'}, 'dscp')):
+            self.refused(repr(key), 'loadbalancer', flavor=given)
 
 
 class TestTranslate(base.TestCase):
@@ -157,3 +249,41 @@ class TestTranslate(base.TestCase):
     def test_unset_is_left_out_and_null_is_kept(self):
         self.assertEqual({'weight': None}, translate.member(
             data_models.Member(weight=None)))
+
+    def test_addresses_are_spelled_in_one_way(self):
+        self.assertEqual(
+            {'vip_address': '2001:db8::1'}, translate.load_balancer(
+                data_models.LoadBalancer(vip_address='2001:DB8:0::1')))
+        self.assertEqual(
+            {'address': '2001:db8::1', 'monitor_address': '2001:db8::2'},
+            translate.member(data_models.Member(
+                address='2001:db8:0:0::1', monitor_address='2001:DB8::2')))
+        self.assertEqual(
+            {'address': None, 'monitor_address': None}, translate.member(
+                data_models.Member(address=None, monitor_address=None)))
+
+    def test_allowed_networks_have_no_order(self):
+        one, other = (
+            translate.listener(data_models.Listener(allowed_cidrs=cidrs))
+            for cidrs in (['198.51.100.7/24', '192.0.2.0/24'],
+                          ['192.0.2.0/24', '198.51.100.0/24',
+                           '192.0.2.0/24']))
+        self.assertEqual(one, other)
+        self.assertEqual(
+            {'allowed_cidrs': ['192.0.2.0/24', '198.51.100.0/24']}, one)
+        for empty in ([], None):
+            self.assertEqual({'allowed_cidrs': None}, translate.listener(
+                data_models.Listener(allowed_cidrs=empty)))
+        self.assertEqual({}, translate.listener(data_models.Listener()))
+
+    def test_session_persistence(self):
+        self.assertEqual(
+            {'session_persistence': {'type': 'SOURCE_IP',
+                                     'persistence_timeout': None}},
+            translate.pool({'session_persistence': {
+                'type': 'SOURCE_IP', 'cookie_name': None,
+                'persistence_timeout': None}}))
+        for empty in ({}, None):
+            self.assertEqual({'session_persistence': None}, translate.pool(
+                data_models.Pool(session_persistence=empty)))
+        self.assertEqual({}, translate.pool(data_models.Pool()))

@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* One's complement sums (RFC 1071) of 32-bit words as they lie in memory, and
+ * their incremental correction (RFC 1624). */
+#ifndef OXP_CHECKSUM_H
+#define OXP_CHECKSUM_H
+
+#include "maps.h"
+
+static __always_inline __u16 fold(__u64 sum)
+{
+	sum = (sum & 0xffffffff) + (sum >> 32);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	return sum;
+}
+
+/* The checksum after words with the sum `was` became words with the sum
+ * `is`. */
+static __always_inline __u16 corrected(__u16 checksum, __u64 was, __u64 is)
+{
+	return ~fold((__u64)(__u16)~checksum + (__u16)~fold(was) + fold(is));
+}
+
+#endif

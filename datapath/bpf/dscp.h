@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * L3DSR: the member's address takes the VIP's place, and the DSCP tells the
+ * member which VIP it was.
+ *
+ *   before   | link | client -> VIP    ...
+ *   after    | link | client -> member ...
+ */
+#ifndef OXP_DSCP_H
+#define OXP_DSCP_H
+
+#include "checksum.h"
+#include "parcel.h"
+
+/* The checksum of what the packet carries covers its addresses, if that is
+ * TCP, UDP or ICMPv6. NULL: there is none to correct. */
+static __always_inline __u16 *covering_checksum(struct xdp_md *ctx, __u32 l4,
+						__u32 end, __u8 protocol,
+						bool v6)
+{
+	__u32 offset;
+	__u16 *check;
+
+	if (protocol == IPPROTO_TCP)
+		offset = 16;
+	else if (protocol == IPPROTO_UDP)
+		offset = 6;
+	else if (protocol == IPPROTO_ICMPV6 && v6)
+		offset = 2;
+	else
+		return NULL;
+	if (l4 + offset + 2 > end)
+		return NULL;
+	check = at(ctx, l4 + offset, 2);
+	if (check && protocol == IPPROTO_UDP && !v6 && !*check)
+		return NULL; /* sent without */
+	return check;
+}
+
+static __always_inline void correct_covering(__u16 *check, __u8 protocol,
+					     __u64 was, __u64 is)
+{
+	__u16 value = corrected(*check, was, is);
+
+	/* in UDP 0 means none (RFC 768, RFC 8200) */
+	*check = !value && protocol == IPPROTO_UDP ? 0xffff : value;
+}
+
+static __always_inline __u64 sum_v6(const __be32 *address)
+{
+	return (__u64)address[0] + address[1] + address[2] + address[3];
+}
+
+static __always_inline void rewrite_v4(struct iphdr *ip, __be32 member,
+				       __u8 dscp)
+{
+	__u8 *tos = (__u8 *)ip + 1;
+	__u8 marked = dscp << 2 | (*tos & 3);
+
+	ip->check = corrected(ip->check, (__u64)ip->daddr + (*tos << 8),
+			      (__u64)member + (marked << 8));
+	*tos = marked;
+	ip->daddr = member;
+}
+
+static __always_inline void rewrite_v6(struct ipv6hdr *ip, const __be32 *member,
+				       __u8 dscp)
+{
+	__be16 *first = (__be16 *)ip;
+	__be32 *address = (__be32 *)&ip->daddr;
+
+	*first = (*first & bpf_htons(0xf03f)) | bpf_htons(dscp << 6);
+	for (int i = 0; i < 4; i++)
+		address[i] = member[i];
+}
+
+/* Makes the packet one to the member. Returns 0, or -1 if it is not in the
+ * frame as it was parsed. */
+__noinline int rewrite(struct xdp_md *ctx, const struct parcel *parcel)
+{
+	const struct service_block *block;
+	const struct block_member *member;
+	__u64 was, is;
+	__u16 *check;
+
+	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
+		return -1;
+	block = find_block(parcel->block);
+	if (!block)
+		return -1;
+	member = member_of(block, parcel->member);
+	if (parcel->v6) {
+		struct ipv6hdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+
+		if (!ip)
+			return -1;
+		was = sum_v6((const __be32 *)&ip->daddr);
+		is = sum_v6(member->outer);
+		rewrite_v6(ip, member->outer, block->dscp);
+	} else {
+		struct iphdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+
+		if (!ip)
+			return -1;
+		was = ip->daddr;
+		is = member->outer[3];
+		rewrite_v4(ip, member->outer[3], block->dscp);
+	}
+	if (parcel->kind == KIND_LATER)
+		return 0;
+	check = covering_checksum(ctx, parcel->l4,
+				  parcel->l3 + head_length(parcel->head),
+				  parcel->protocol, parcel->v6);
+	if (check)
+		correct_covering(check, parcel->protocol, was, is);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * ICMP and ICMPv6 to a VIP. Errors follow the flow whose packet they quote: a
+ * member sent that packet, from the VIP. The IP header and the ports, the
+ * RFC 792 minimum, are all that is needed of it.
+ */
+#ifndef OXP_ICMP_H
+#define OXP_ICMP_H
+
+#include "budget.h"
+#include "checksum.h"
+#include "fragments.h"
+#include "martian.h"
+#include "select.h"
+#include "send.h"
+
+#define ICMP_ECHO_REPLY 0
+#define ICMP_ECHO 8
+#define ICMPV6_ECHO 128
+#define ICMPV6_ECHO_REPLY 129
+#define ECHO_TTL 64
+
+static __always_inline bool is_echo(__u8 type, bool v6)
+{
+	return type == (v6 ? ICMPV6_ECHO : ICMP_ECHO);
+}
+
+static __always_inline bool is_error(__u8 type, bool v6)
+{
+	if (v6)
+		return type >= 1 && type <= 4;
+	return type == 3 || type == 4 || type == 5 || type == 11 || type == 12;
+}
+
+static __always_inline void swap_words(__u32 *left, __u32 *right, int words)
+{
+	for (int i = 0; i < words; i++) {
+		__u32 other = left[i];
+
+		left[i] = right[i];
+		right[i] = other;
+	}
+}
+
+static __always_inline bool turn_round(struct xdp_md *ctx,
+				       const struct packet *packet)
+{
+	if (packet->v6) {
+		struct ipv6hdr *ip = at(ctx, packet->l3, sizeof(*ip));
+
+		if (!ip)
+			return false;
+		ip->hop_limit = ECHO_TTL;
+		swap_words((__u32 *)&ip->saddr, (__u32 *)&ip->daddr, 4);
+	} else {
+		struct iphdr *ip = at(ctx, packet->l3, sizeof(*ip));
+
+		if (!ip)
+			return false;
+		ip->check = corrected(ip->check, ip->ttl, ECHO_TTL);
+		ip->ttl = ECHO_TTL;
+		swap_words(&ip->saddr, &ip->daddr, 1);
+	}
+	return true;
+}
+
+__noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
+{
+	const struct node_config *node;
+	struct ethhdr *ethernet;
+	__u32 zero = 0;
+	__u8 *icmp;
+
+	node = bpf_map_lookup_elem(&config, &zero);
+	if (!packet || !node)
+		return drop(OXP_DROP_INTERNAL);
+	if (!(node->flags & OXP_NODE_ECHO))
+		return XDP_PASS;
+	if (is_martian(packet))
+		return drop(OXP_DROP_MARTIAN);
+	if (!may_answer(node))
+		return XDP_PASS;
+	icmp = in_packet(ctx, packet, packet->l4, 8);
+	ethernet = at(ctx, 0, sizeof(*ethernet));
+	if (!icmp || !ethernet || !turn_round(ctx, packet))
+		return drop(OXP_DROP_INTERNAL);
+	swap_macs(ethernet);
+	*(__u16 *)(icmp + 2) =
+		corrected(*(__u16 *)(icmp + 2), icmp[0],
+			  packet->v6 ? ICMPV6_ECHO_REPLY : ICMP_ECHO_REPLY);
+	icmp[0] = packet->v6 ? ICMPV6_ECHO_REPLY : ICMP_ECHO_REPLY;
+	count(OXP_ECHO_REPLY);
+	return XDP_TX;
+}
+
+/* The addresses of the quoted header at quote->l3, and where its payload
+ * is. Only what is quoted can be checked: its length is not. */
+static __always_inline int parse_quote_v4(struct xdp_md *ctx,
+					  struct packet *quote)
+{
+	const struct iphdr *ip = in_packet(ctx, quote, quote->l3, sizeof(*ip));
+	__u32 header;
+
+	if (!ip || ip->version != 4)
+		return -1;
+	header = (*(const __u8 *)ip & 15) * 4;
+	if (header < sizeof(*ip) ||
+	    ip->frag_off & bpf_htons(IP_FRAGMENT_OFFSET))
+		return -1;
+	from_v4(quote->source, ip->saddr);
+	from_v4(quote->destination, ip->daddr);
+	quote->protocol = ip->protocol;
+	quote->l4 = quote->l3 + header;
+	return 0;
+}
+
+static __always_inline int parse_quote_v6(struct xdp_md *ctx,
+					  struct packet *quote)
+{
+	const struct ipv6hdr *ip =
+		in_packet(ctx, quote, quote->l3, sizeof(*ip));
+
+	if (!ip || ip->version != 6)
+		return -1;
+	__builtin_memcpy(quote->source, &ip->saddr, 16);
+	__builtin_memcpy(quote->destination, &ip->daddr, 16);
+	quote->protocol = ip->nexthdr;
+	quote->l4 = quote->l3 + sizeof(*ip);
+	if (walk_extensions(ctx, quote) || quote->kind == KIND_LATER)
+		return -1;
+	return 0;
+}
+
+/* Turns the quoted packet, which a member sent, into one of its client's. */
+static __always_inline int flow_of_quote(struct xdp_md *ctx,
+					 struct packet *quote)
+{
+	const __be16 *ports;
+
+	if (quote->v6 ? parse_quote_v6(ctx, quote) : parse_quote_v4(ctx, quote))
+		return -1;
+	if (quote->protocol != IPPROTO_TCP && quote->protocol != IPPROTO_UDP &&
+	    quote->protocol != IPPROTO_SCTP)
+		return -1;
+	ports = in_packet(ctx, quote, quote->l4, 4);
+	if (!ports)
+		return -1;
+	swap_words(quote->source, quote->destination, 4);
+	quote->source_port = ports[1];
+	quote->destination_port = ports[0];
+	quote->kind = KIND_QUOTED;
+	quote->opens_flow = 0;
+	return 0;
+}
+
+static __always_inline bool same_address(const __be32 *left,
+					 const __be32 *right)
+{
+	return left[0] == right[0] && left[1] == right[1] &&
+	       left[2] == right[2] && left[3] == right[3];
+}
+
+/* Turns the ICMP error `packet` into the flow that it is about, and finds its
+ * service. */
+__noinline __s64 follow_quote(struct xdp_md *ctx, struct packet *packet)
+{
+	__be32 vip[4];
+
+	if (!packet)
+		return NOT_FOUND;
+	__builtin_memcpy(vip, packet->destination, sizeof(vip));
+	packet->l3 = packet->l4 + 8;
+	if (flow_of_quote(ctx, packet) ||
+	    !same_address(packet->destination, vip))
+		return NOT_FOUND;
+	return find_service(packet, packet->destination_port, packet->protocol);
+}
+
+#endif

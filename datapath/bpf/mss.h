@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The client's SYN tells the member how much it may send; the member's answers
+ * go to the client directly, but what the client learns from the same option
+ * of the member is not ours to change. What is clamped here keeps both sides
+ * at what the path to the member carries, as most stacks use the lower of the
+ * two. */
+#ifndef OXP_MSS_H
+#define OXP_MSS_H
+
+#include "checksum.h"
+#include "parse.h"
+
+#define OPTION_END 0
+#define OPTION_NOP 1
+#define OPTION_MSS 2
+#define OPTIONS_MAX 10
+
+/* The offset of the option, 0 if there is none. */
+__noinline __u32 find_mss(struct xdp_md *ctx, __u32 from, __u32 to)
+{
+	for (int i = 0; i < OPTIONS_MAX && from + 4 <= to; i++) {
+		const __u8 *option = at(ctx, from, 2);
+
+		if (!option || option[0] == OPTION_END)
+			return 0;
+		if (option[0] == OPTION_NOP) {
+			from++;
+			continue;
+		}
+		if (option[0] == OPTION_MSS)
+			return option[1] == 4 ? from : 0;
+		if (option[1] < 2)
+			return 0;
+		from += option[1];
+	}
+	return 0;
+}
+
+/* The TCP header at l4, `end` as in struct packet. */
+__noinline int clamp_mss(struct xdp_md *ctx, __u32 l4, __u32 end, __u32 mss)
+{
+	struct tcphdr *tcp = at(ctx, l4, sizeof(*tcp));
+	__u32 options, was, offset;
+	__u8 *value;
+
+	if (!tcp)
+		return 0;
+	options = l4 + 4 * tcp->doff;
+	if (options > end)
+		return 0;
+	offset = find_mss(ctx, l4 + sizeof(*tcp), options);
+	value = at(ctx, offset, 4);
+	if (!offset || !value)
+		return 0;
+	was = value[2] << 8 | value[3];
+	if (was <= mss)
+		return 0;
+	/* In the sum of 16-bit words an odd byte counts shifted. */
+	if ((offset - l4) & 1) {
+		tcp->check = corrected(tcp->check, bpf_htons(was) << 8,
+				       bpf_htons(mss) << 8);
+	} else {
+		tcp->check =
+			corrected(tcp->check, bpf_htons(was), bpf_htons(mss));
+	}
+	value[2] = mss >> 8;
+	value[3] = mss;
+	return 0;
+}
+
+#endif

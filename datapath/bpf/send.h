@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The way out: uplink, room, outer header, link header, counters. Functions
+ * return the XDP action. */
+#ifndef OXP_SEND_H
+#define OXP_SEND_H
+
+#include "count.h"
+#include "dscp.h"
+#include "encap.h"
+#include "mss.h"
+#include "parcel.h"
+#include "route.h"
+#include "too_big.h"
+
+static __always_inline bool has_source(const struct node_config *node, bool v6)
+{
+	if (!v6)
+		return node->source_v4;
+	return node->source_v6[0] | node->source_v6[1] | node->source_v6[2] |
+	       node->source_v6[3];
+}
+
+/* Replaces the link header by the uplink's, which ends where the frame now
+ * has an outer header to be filled in. */
+static __always_inline void *push_link(struct xdp_md *ctx, __u32 length,
+				       const __u8 *link)
+{
+	__u64 *start = frame_start(ctx);
+	const __u64 *word = (const __u64 *)link;
+
+	if ((void *)(start + 3) > frame_end(ctx))
+		return NULL;
+	/* More than the link header: what is behind follows. */
+	start[0] = word[0];
+	start[1] = word[1];
+	start[2] = word[2];
+	return (void *)start + length;
+}
+
+static __always_inline int
+encapsulate(struct xdp_md *ctx, const struct parcel *parcel,
+	    const struct node_config *node, const struct block_member *member,
+	    __u32 way, const __u8 *link, __u32 link_length)
+{
+	void *outer, *end;
+
+	if (bpf_xdp_adjust_head(
+		    ctx, (int)(parcel->l3 - link_length - outer_length(way))))
+		return OXP_DROP_NO_ROOM;
+	outer = push_link(ctx, link_length, link);
+	if (!outer)
+		return OXP_DROP_INTERNAL;
+	end = frame_end(ctx);
+	if (is_outer_v6(way)) {
+		if (outer + 40 + 8 > end)
+			return OXP_DROP_INTERNAL;
+		push_v6(outer, parcel->head, way, parcel->entropy, node,
+			member->outer, parcel->v6);
+		outer += 40;
+	} else {
+		if (outer + 20 + 8 > end)
+			return OXP_DROP_INTERNAL;
+		push_v4(outer, parcel->head, way,
+			outer_source(node->source_v4, node->entropy_v4,
+				     parcel->entropy),
+			member->outer[3], parcel->v6);
+		outer += 20;
+	}
+	push_shim(outer, way, head_length(parcel->head), parcel->entropy,
+		  parcel->v6);
+	return OXP_FORWARDED;
+}
+
+/* The packet stays, its link header does not. */
+static __always_inline int replace_link(struct xdp_md *ctx,
+					const struct parcel *parcel,
+					const __u8 *link, __u32 link_length)
+{
+	__u16 *to;
+
+	if (bpf_xdp_adjust_head(ctx, (int)(parcel->l3 - link_length)))
+		return OXP_DROP_NO_ROOM;
+	to = at(ctx, 0, LINK_MAX);
+	if (!to)
+		return OXP_DROP_INTERNAL;
+	for (__u32 i = 0; i < LINK_MAX / 2; i++)
+		if (2 * i < link_length)
+			to[i] = ((const __u16 *)link)[i];
+	return OXP_FORWARDED;
+}
+
+static __always_inline int leave(struct xdp_md *ctx,
+				 const struct parcel *parcel,
+				 const struct block_member *member,
+				 __u32 ifindex)
+{
+	__u32 bytes = head_length(parcel->head);
+	int action = XDP_TX;
+
+	if (unlikely(ifindex != ctx->ingress_ifindex)) {
+		action = bpf_redirect_map(&devices, ifindex, XDP_DROP);
+		if (action != XDP_REDIRECT)
+			return drop(OXP_DROP_NO_NEXT_HOP);
+	}
+	count_in(&service_counters, parcel->block >> 1, bytes,
+		 parcel->opens_flow);
+	count_in(&member_counters, member->counter, bytes, parcel->opens_flow);
+	return action;
+}
+
+static __always_inline int refuse(struct xdp_md *ctx,
+				  const struct parcel *parcel, __u32 limit)
+{
+	__u32 what = parcel->v6 ? TOO_BIG_V6 : 0;
+
+	if (parcel->kind == KIND_LATER)
+		what |= TOO_BIG_SILENT;
+	if (parcel->kind == KIND_QUOTED)
+		what |= TOO_BIG_QUOTED;
+	return too_big(ctx, parcel->l3, limit, what);
+}
+
+static __always_inline __u32 path_mtu(const struct block_member *member,
+				      const struct uplink *uplink)
+{
+	return member->mtu && member->mtu < uplink->mtu ? member->mtu
+							: uplink->mtu;
+}
+
+/* By the uplink. The usual way has no part for DSCP. */
+static __always_inline int
+send_by(struct xdp_md *ctx, const struct parcel *parcel,
+	const struct node_config *node, const struct block_member *member,
+	const struct uplink *uplink, bool outer_v6, const bool usual)
+{
+	__u32 way = member->way, header = outer_length(way);
+	__u32 mtu = path_mtu(member, uplink);
+	__u32 link_length = uplink->link_length;
+	const __u8 *link = uplink->link[outer_v6];
+	__u32 ifindex = uplink->ifindex;
+	int outcome;
+
+	/* also what the frame carries behind the packet goes out again */
+	if (unlikely(frame_length(ctx) - parcel->l3 + header > mtu))
+		return refuse(ctx, parcel, mtu > header ? mtu - header : 0);
+	if (unlikely(parcel->opens_flow) && node->flags & OXP_NODE_CLAMP_MSS &&
+	    parcel->protocol == IPPROTO_TCP)
+		clamp_mss(ctx, parcel->l4,
+			  parcel->l3 + head_length(parcel->head),
+			  mtu - header - (parcel->v6 ? 60 : 40));
+	if (link_length > LINK_MAX)
+		return drop(OXP_DROP_INTERNAL);
+	if (!usual && way == WAY_DSCP) {
+		if (rewrite(ctx, parcel))
+			return drop(OXP_DROP_INTERNAL);
+		outcome = replace_link(ctx, parcel, link, link_length);
+	} else {
+		outcome = encapsulate(ctx, parcel, node, member, way, link,
+				      link_length);
+	}
+	if (unlikely(outcome != OXP_FORWARDED))
+		return drop(outcome);
+	return leave(ctx, parcel, member, ifindex);
+}
+
+static __always_inline const struct uplink *
+choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
+{
+	__u32 active = READ_ONCE(node->active_uplinks) & 1, choice;
+	const struct uplink_set *set;
+
+	set = bpf_map_lookup_elem(&uplinks, &active);
+	if (!set)
+		return NULL;
+	choice = set->choice[outer_v6][entropy >> 26];
+	if (unlikely(choice >= OXP_UPLINKS_MAX))
+		return NULL;
+	return &set->uplink[choice];
+}
+
+/* Out of line, for all that is not the usual packet. */
+__noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
+{
+	const struct block_member *member;
+	const struct service_block *block;
+	const struct node_config *node;
+	const struct uplink *uplink;
+	struct uplink routed = {};
+	__u32 zero = 0;
+	bool outer_v6;
+	int status;
+
+	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
+		return drop(OXP_DROP_INTERNAL);
+	block = find_block(parcel->block);
+	node = bpf_map_lookup_elem(&config, &zero);
+	if (!block || !node)
+		return drop(OXP_DROP_INTERNAL);
+	member = member_of(block, parcel->member);
+	if (member->way > WAY_DSCP)
+		return drop(OXP_DROP_INTERNAL);
+	outer_v6 = is_outer_v6_of(parcel, member->way);
+	if (member->way != WAY_DSCP && !has_source(node, outer_v6))
+		return drop(OXP_DROP_NO_NEXT_HOP);
+	if (feature_fib && node->flags & OXP_NODE_FIB) {
+		status = find_route(ctx, parcel, &routed,
+				    frame_length(ctx) - parcel->l3 +
+					    outer_length(member->way));
+		/* with the MTU alone, send_by() finds that it is too big */
+		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
+		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
+			return drop(OXP_DROP_NO_NEXT_HOP);
+		uplink = &routed;
+	} else {
+		uplink = choose_uplink(node, parcel->entropy, outer_v6);
+		if (!uplink)
+			return drop(OXP_DROP_NO_NEXT_HOP);
+	}
+	return send_by(ctx, parcel, node, member, uplink, outer_v6, false);
+}
+
+static __always_inline int send(struct xdp_md *ctx, const struct parcel *parcel,
+				const struct block_member *member)
+{
+	__u32 zero = 0, way = member->way;
+	const struct node_config *node;
+	const struct uplink *uplink;
+	bool outer_v6;
+
+	node = bpf_map_lookup_elem(&config, &zero);
+	if (!node)
+		return drop(OXP_DROP_INTERNAL);
+	if (unlikely(way >= WAY_DSCP ||
+		     (feature_fib && node->flags & OXP_NODE_FIB))) {
+		struct parcel copy = *parcel;
+
+		return deliver(ctx, &copy);
+	}
+	outer_v6 = is_outer_v6(way);
+	uplink = choose_uplink(node, parcel->entropy, outer_v6);
+	if (unlikely(!has_source(node, outer_v6) || !uplink))
+		return drop(OXP_DROP_NO_NEXT_HOP);
+	return send_by(ctx, parcel, node, member, uplink, outer_v6, true);
+}
+
+#endif

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Packets that do not fit the path to the member: the client is told what
+ * does, from the VIP, the way the packet came (RFC 1191, RFC 8201).
+ *
+ *   before   | link | client -> VIP ...
+ *   after    | link | VIP -> client | ICMP, 8 bytes | client -> VIP, cut
+ */
+#ifndef OXP_TOO_BIG_H
+#define OXP_TOO_BIG_H
+
+#include "budget.h"
+#include "checksum.h"
+#include "count.h"
+#include "parse.h"
+
+#define QUOTE_V4 520  /* makes 548 bytes: every host takes 576 */
+#define QUOTE_V6 1232 /* makes 1280, the least MTU of IPv6 */
+#define LIMIT_V4 576
+#define LIMIT_V6 1280
+#define ANSWER_TOS 0xc0 /* CS6, as the kernel's own */
+#define ANSWER_TTL 64
+
+/* The sum of `length` bytes at `offset`, read up to a multiple of 4. */
+__noinline __u64 sum_of(struct xdp_md *ctx, __u32 offset, __u32 length)
+{
+	__u64 sum = 0;
+
+	for (__u32 i = 0; i < (8 + QUOTE_V6) / 4; i++) {
+		const __u32 *word;
+
+		if (4 * i >= length)
+			break;
+		word = at(ctx, offset + 4 * i, 4);
+		if (!word)
+			break;
+		sum += *word;
+	}
+	return sum;
+}
+
+/* Moves the link header to the front of what is there now; the frame has
+ * grown by `room`. */
+static __always_inline bool move_link(struct xdp_md *ctx, __u32 l3, __u32 room)
+{
+	__u16 *to = at(ctx, 0, LINK_MAX), *from = at(ctx, room, LINK_MAX);
+
+	if (!to || !from)
+		return false;
+	for (__u32 i = 0; i < LINK_MAX / 2; i++)
+		if (2 * i < l3)
+			to[i] = from[i];
+	swap_macs((struct ethhdr *)to);
+	return true;
+}
+
+/* Bytes behind the quote that the checksum's last word would take in. */
+static __always_inline bool clear_behind(struct xdp_md *ctx, __u32 offset)
+{
+	__u8 *byte = at(ctx, offset, 3);
+
+	if (!byte)
+		return false;
+	byte[0] = byte[1] = byte[2] = 0;
+	return true;
+}
+
+static __always_inline bool cut_frame(struct xdp_md *ctx, __u32 length)
+{
+	return !bpf_xdp_adjust_tail(ctx, (int)(length - frame_length(ctx)));
+}
+
+static __always_inline bool answer_v4(struct xdp_md *ctx, __u32 l3, __u32 limit)
+{
+	const struct iphdr *quoted;
+	__u32 quote, l4 = l3 + 20;
+	__u32 *word;
+
+	if (bpf_xdp_adjust_head(ctx, -28) || !move_link(ctx, l3, 28))
+		return false;
+	quoted = at(ctx, l3 + 28, sizeof(*quoted));
+	if (!quoted)
+		return false;
+	quote = bpf_ntohs(quoted->tot_len);
+	if (quote > QUOTE_V4)
+		quote = QUOTE_V4;
+	if (!clear_behind(ctx, l3 + 28 + quote))
+		return false;
+	word = at(ctx, l3, 28 + sizeof(*quoted));
+	if (!word)
+		return false;
+	word[0] = 0x45 | ANSWER_TOS << 8 | bpf_htons(28 + quote) << 16;
+	word[1] = 0;
+	word[2] = ANSWER_TTL | IPPROTO_ICMP << 8;
+	word[3] = word[7 + 4]; /* from the VIP */
+	word[4] = word[7 + 3];
+	word[2] |= (__u32)(__u16)~fold((__u64)word[0] + word[2] + word[3] +
+				       word[4])
+		   << 16;
+	word[5] = 3 | 4 << 8; /* fragmentation needed */
+	word[6] = bpf_htonl(limit);
+	word[5] |= (__u32)(__u16)~fold(sum_of(ctx, l4, 8 + quote)) << 16;
+	return cut_frame(ctx, l4 + 8 + quote);
+}
+
+static __always_inline bool answer_v6(struct xdp_md *ctx, __u32 l3, __u32 limit)
+{
+	const struct ipv6hdr *quoted;
+	__u32 quote, l4 = l3 + 40;
+	__u32 *word;
+	__u64 sum;
+
+	if (bpf_xdp_adjust_head(ctx, -48) || !move_link(ctx, l3, 48))
+		return false;
+	quoted = at(ctx, l3 + 48, sizeof(*quoted));
+	if (!quoted)
+		return false;
+	quote = bpf_ntohs(quoted->payload_len) + sizeof(*quoted);
+	if (quote > QUOTE_V6)
+		quote = QUOTE_V6;
+	if (!clear_behind(ctx, l3 + 48 + quote))
+		return false;
+	word = at(ctx, l3, 48 + sizeof(*quoted));
+	if (!word)
+		return false;
+	word[0] = bpf_htonl(6U << 28 | ANSWER_TOS << 20);
+	word[1] =
+		bpf_htons(8 + quote) | IPPROTO_ICMPV6 << 16 | ANSWER_TTL << 24;
+	for (int i = 0; i < 4; i++) {
+		word[2 + i] = word[12 + 6 + i]; /* from the VIP */
+		word[6 + i] = word[12 + 2 + i];
+	}
+	word[10] = 2; /* packet too big */
+	word[11] = bpf_htonl(limit);
+	sum = (__u64)bpf_htonl(8 + quote) + bpf_htonl(IPPROTO_ICMPV6);
+	for (int i = 2; i < 10; i++)
+		sum += word[i];
+	sum += sum_of(ctx, l4, 8 + quote);
+	word[10] |= (__u32)(__u16)~fold(sum) << 16;
+	return cut_frame(ctx, l4 + 8 + quote);
+}
+
+enum too_big_what {
+	TOO_BIG_V6 = 1,
+	TOO_BIG_SILENT = 2, /* ICMP errors, and later fragments */
+	TOO_BIG_QUOTED = 4, /* ICMP errors */
+};
+
+/* The packet at l3 has more than `limit` bytes. Returns the XDP action. */
+__noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
+{
+	const struct node_config *node;
+	__be16 fragment = 0;
+	__u32 zero = 0;
+	bool sent;
+
+	node = bpf_map_lookup_elem(&config, &zero);
+	if (!node)
+		return drop(OXP_DROP_INTERNAL);
+	if (!(what & TOO_BIG_V6)) {
+		const struct iphdr *ip = at(ctx, l3, sizeof(*ip));
+
+		if (!ip)
+			return drop(OXP_DROP_INTERNAL);
+		fragment = ip->frag_off;
+		if (!(fragment & bpf_htons(IP_DONT_FRAGMENT)) &&
+		    !(what & TOO_BIG_QUOTED)) {
+			if (!(node->flags & OXP_NODE_PASS_TOO_BIG))
+				return drop(OXP_DROP_TOO_BIG);
+			count(OXP_PASSED_TOO_BIG);
+			return XDP_PASS;
+		}
+		if (fragment & bpf_htons(IP_MORE_FRAGMENTS))
+			what |= TOO_BIG_SILENT;
+		if (limit < LIMIT_V4)
+			what |= TOO_BIG_SILENT;
+	} else if (limit < LIMIT_V6) {
+		limit = LIMIT_V6;
+	}
+	if (what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) || !may_answer(node))
+		return drop(OXP_DROP_TOO_BIG);
+	sent = what & TOO_BIG_V6 ? answer_v6(ctx, l3, limit)
+				 : answer_v4(ctx, l3, limit);
+	if (!sent)
+		return drop(OXP_DROP_NO_ROOM);
+	count(OXP_SENT_TOO_BIG);
+	return XDP_TX;
+}
+
+#endif

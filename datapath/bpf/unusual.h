@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The long way, of all packets that the short way in forward.bpf.c leaves to
+ * it. First of all: are they for a VIP?
+ *
+ * Functions return the XDP action, or GO_ON: the parcel is filled and to be
+ * delivered, by the caller, which saves stack.
+ */
+#ifndef OXP_UNUSUAL_H
+#define OXP_UNUSUAL_H
+
+#include "fragments.h"
+#include "icmp.h"
+#include "martian.h"
+
+#define GO_ON (-1)
+
+static __always_inline int wrap(struct xdp_md *ctx, const struct packet *packet,
+				struct parcel *parcel)
+{
+	parcel->l3 = packet->l3;
+	parcel->l4 = packet->l4;
+	parcel->protocol = packet->protocol;
+	parcel->v6 = packet->v6;
+	parcel->kind = packet->kind;
+	if (packet->v6) {
+		const struct ipv6hdr *ip = at(ctx, packet->l3, sizeof(*ip));
+
+		if (!ip)
+			return -1;
+		parcel->head = head_of_v6(ip);
+	} else {
+		const struct iphdr *ip = at(ctx, packet->l3, sizeof(*ip));
+
+		if (!ip)
+			return -1;
+		parcel->head = head_of_v4(ip);
+	}
+	return 0;
+}
+
+static __always_inline int go_on(const struct packet *packet,
+				 const struct target *target,
+				 struct parcel *parcel, int outcome)
+{
+	if (outcome != OXP_FORWARDED)
+		return outcome == OXP_PASS ? XDP_PASS : drop(outcome);
+	parcel->block = target->block;
+	parcel->member = target->member;
+	parcel->entropy = target->entropy;
+	parcel->opens_flow = packet->opens_flow;
+	return GO_ON;
+}
+
+static __always_inline int forward_icmp(struct xdp_md *ctx,
+					struct packet *packet,
+					struct target *target,
+					struct parcel *parcel)
+{
+	const __u8 *type;
+	__s64 number;
+	bool martian;
+
+	if (packet->kind != KIND_WHOLE)
+		return XDP_PASS;
+	type = in_packet(ctx, packet, packet->l4, 8);
+	if (!type)
+		return drop(OXP_DROP_MALFORMED);
+	if (is_echo(*type, packet->v6))
+		return answer_echo(ctx, packet);
+	if (!is_error(*type, packet->v6))
+		return XDP_PASS;
+	martian = is_martian(packet);
+	parcel->kind = KIND_QUOTED;
+	number = follow_quote(ctx, packet);
+	if (number == NOT_FOUND)
+		return drop(OXP_DROP_ICMP);
+	if (martian)
+		return drop(OXP_DROP_MARTIAN);
+	target->block = number;
+	return go_on(packet, target, parcel, select_slot(packet, target));
+}
+
+static __always_inline int forward_ports(struct xdp_md *ctx,
+					 struct packet *packet,
+					 struct target *target,
+					 struct parcel *parcel)
+{
+	__s64 number;
+	int outcome;
+
+	if (parse_l4(ctx, packet))
+		return drop(OXP_DROP_MALFORMED);
+	number = find_service(packet, packet->destination_port,
+			      packet->protocol);
+	if (number == NOT_FOUND) {
+		if (packet->protocol == IPPROTO_UDP &&
+		    packet->destination_port == bpf_htons(OXP_GUE_PORT))
+			return drop(OXP_DROP_TUNNEL);
+		return XDP_PASS;
+	}
+	if (is_martian(packet))
+		return drop(OXP_DROP_MARTIAN);
+	target->block = number;
+	outcome = select_member(ctx, packet, target);
+	if (outcome == OXP_FORWARDED && packet->kind == KIND_FIRST)
+		remember_fragment(packet, target);
+	return go_on(packet, target, parcel, outcome);
+}
+
+/* A packet to a VIP, parsed up to its protocol. */
+static __always_inline int forward_by_protocol(struct xdp_md *ctx,
+					       struct packet *packet, __u32 vip,
+					       struct parcel *parcel)
+{
+	struct target target = {};
+
+	if (wrap(ctx, packet, parcel))
+		return drop(OXP_DROP_INTERNAL);
+	if (packet->kind == KIND_LATER &&
+	    (has_ports(packet->protocol) || is_extension(packet->protocol)))
+		return go_on(packet, &target, parcel,
+			     select_fragment(packet, &target, vip));
+	switch (packet->protocol) {
+	case IPPROTO_TCP:
+	case IPPROTO_UDP:
+	case IPPROTO_SCTP:
+		return forward_ports(ctx, packet, &target, parcel);
+	case IPPROTO_ICMP:
+	case IPPROTO_ICMPV6:
+		if ((packet->protocol == IPPROTO_ICMPV6) != packet->v6)
+			return XDP_PASS;
+		return forward_icmp(ctx, packet, &target, parcel);
+	case IPPROTO_IPIP:
+	case IPPROTO_IPV6:
+	case IPPROTO_GRE:
+		return drop(OXP_DROP_TUNNEL);
+	default:
+		return XDP_PASS;
+	}
+}
+
+/* Fills in the addresses, and returns the VIP's index. */
+static __always_inline __s64 find_vip(struct xdp_md *ctx, struct packet *packet)
+{
+	const struct ipv6hdr *v6;
+	const struct iphdr *v4;
+
+	if (packet->v6) {
+		v6 = at(ctx, packet->l3, sizeof(*v6));
+		if (!v6)
+			return NOT_FOUND;
+		__builtin_memcpy(packet->source, &v6->saddr, 16);
+		__builtin_memcpy(packet->destination, &v6->daddr, 16);
+		return find_v6(packet->destination, 0, 0);
+	}
+	v4 = at(ctx, packet->l3, sizeof(*v4));
+	if (!v4)
+		return NOT_FOUND;
+	from_v4(packet->source, v4->saddr);
+	from_v4(packet->destination, v4->daddr);
+	return find_v4(v4->daddr, 0, 0);
+}
+
+static __always_inline int parse_ip(struct xdp_md *ctx, struct packet *packet)
+{
+	return packet->v6 ? parse_v6(ctx, packet) : parse_v4(ctx, packet);
+}
+
+__noinline int forward_unusual(struct xdp_md *ctx, __u32 l3, __u32 v6,
+			       struct parcel *parcel)
+{
+	struct packet packet = {.l3 = l3, .v6 = v6};
+	__s64 vip;
+
+	if (!parcel)
+		return XDP_PASS;
+	vip = find_vip(ctx, &packet);
+	if (vip == NOT_FOUND)
+		return XDP_PASS;
+	if (parse_ip(ctx, &packet))
+		return drop(OXP_DROP_MALFORMED);
+	return forward_by_protocol(ctx, &packet, vip, parcel);
+}
+
+#endif

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Creating the state. What it takes, with L slots (slots_max) and C CPUs:
+ *   service   2 * (16,512 + 4 L) + L + 128 + 32 C bytes: 153 kB with L = 13,313
+ *             and two CPUs
+ *   member    32 C bytes, and 8 in each process that sets services
+ *   flow      8 bytes
+ *   lookup    192 bytes for each of the next power of two to 1.6 buckets a
+ *             service: eight places for each key of a service or VIP
+ * All of it is allocated when the state is created but for networks, QUIC
+ * servers and devices. oxp_info() has the sum that the kernel knows.
+ */
+#include <errno.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "forward.skel.h"
+#include "internal.h"
+
+#define SERVICES_DEFAULT 1024
+#define SERVICES_LIMIT (1U << 20)
+#define MEMBERS_LIMIT (1U << 28)
+#define FLOWS_DEFAULT (1U << 20)
+#define FLOWS_LIMIT (1U << 30)
+#define NETWORKS_MAX (1U << 20) /* of all services, each family */
+
+static int check_bpffs(const char *path, char *error)
+{
+	struct statfs info;
+
+	if (statfs(path, &info))
+		return failure(error, -errno, "cannot look at %s", path);
+	if ((unsigned long)info.f_type != BPF_FS_MAGIC)
+		return failure(error, -EINVAL, "%s is not on a BPF file system",
+			       path);
+	return 0;
+}
+
+static int make_pin_directory(const struct oxp_node *node, char *error)
+{
+	bool made = mkdir(node->pin_directory, 0700) == 0;
+	int status;
+
+	if (!made && errno != EEXIST)
+		return failure(error, -errno, "cannot create %s",
+			       node->pin_directory);
+	status = check_bpffs(node->pin_directory, error);
+	if (status && made)
+		rmdir(node->pin_directory);
+	return status;
+}
+
+static uint32_t buckets(uint32_t services)
+{
+	uint64_t wanted = services * 8ULL / OXP_WAYS;
+	uint32_t power = 16;
+
+	while (power < wanted)
+		power *= 2;
+	return power;
+}
+
+static int sizes(const struct oxp_options *options, struct node_config *config,
+		 char *error)
+{
+	__u32 services = options->services_max ? options->services_max
+					       : SERVICES_DEFAULT;
+	__u64 members = options->members_max ? options->members_max
+					     : 16 * (__u64)services;
+	__u32 slots =
+		options->slots_max ? options->slots_max : OXP_SLOTS_DEFAULT;
+	__u32 flows = options->flows_max ? options->flows_max : FLOWS_DEFAULT;
+
+	if (services > SERVICES_LIMIT || members > MEMBERS_LIMIT)
+		return failure(error, -EINVAL,
+			       "%u services, %llu members: the limits are %u "
+			       "and %u",
+			       services, members, SERVICES_LIMIT,
+			       MEMBERS_LIMIT);
+	if (slots < 2 || slots > OXP_SLOTS_LIMIT)
+		return failure(error, -EINVAL,
+			       "tables of %u slots, the limit is %u", slots,
+			       OXP_SLOTS_LIMIT);
+	if (flows & (flows - 1) || flows < OXP_FLOW_WAYS || flows > FLOWS_LIMIT)
+		return failure(error, -EINVAL,
+			       "%u flows: wanted is a power of two from %u to "
+			       "%u",
+			       flows, OXP_FLOW_WAYS, FLOWS_LIMIT);
+	*config = (struct node_config){
+		.layout = OXP_LAYOUT,
+		.services_max = services,
+		.members_max = members,
+		.slots_max = slots,
+		.flows_max = flows,
+		.lookup_mask = buckets(services) - 1,
+		.epoch = 1,
+		.changes = 1,
+		.allowed_changes = 1,
+	};
+	if (getrandom(&config->seed, sizeof(config->seed), 0) !=
+	    sizeof(config->seed))
+		return failure(error, -errno, "cannot draw a seed");
+	return 0;
+}
+
+static int pin_maps(const struct oxp_node *node, struct forward *object)
+{
+	int status = 0;
+
+	for (int i = 0; i < MAPS && !status; i++) {
+		char *path = pin_path(node, "maps-new", map_names[i]);
+		struct bpf_map *map =
+			bpf_object__find_map_by_name(object->obj, map_names[i]);
+
+		status = path ? bpf_obj_pin(bpf_map__fd(map), path) : -ENOMEM;
+		free(path);
+	}
+	return status;
+}
+
+static void size_maps(struct forward *object, const struct node_config *config)
+{
+	uint32_t services = config->services_max;
+
+	bpf_map__set_max_entries(object->maps.lookup_v4,
+				 config->lookup_mask + 1);
+	bpf_map__set_max_entries(object->maps.lookup_v6,
+				 config->lookup_mask + 1);
+	bpf_map__set_max_entries(object->maps.vips, services);
+	bpf_map__set_max_entries(object->maps.services, services);
+	bpf_map__set_max_entries(object->maps.tables, 2 * services);
+	bpf_map__set_value_size(object->maps.tables,
+				BLOCK_SIZE(config->slots_max));
+	bpf_map__set_max_entries(object->maps.ages, services);
+	bpf_map__set_value_size(object->maps.ages,
+				AGES_SIZE(config->slots_max));
+	bpf_map__set_max_entries(object->maps.flows,
+				 config->flows_max / OXP_FLOW_WAYS);
+	bpf_map__set_max_entries(object->maps.allowed_v4, NETWORKS_MAX);
+	bpf_map__set_max_entries(object->maps.allowed_v6, NETWORKS_MAX);
+	bpf_map__set_max_entries(object->maps.quic_servers,
+				 config->members_max);
+	bpf_map__set_max_entries(object->maps.service_counters, services);
+	bpf_map__set_max_entries(object->maps.member_counters,
+				 config->members_max);
+}
+
+static int write_first(struct forward *object, const struct node_config *config)
+{
+	struct uplink_set none = {};
+	__u32 key = 0;
+
+	memset(none.choice, OXP_NO_UPLINK, sizeof(none.choice));
+	if (bpf_map_update_elem(bpf_map__fd(object->maps.config), &key, config,
+				BPF_ANY))
+		return -errno;
+	for (key = 0; key < 2; key++)
+		if (bpf_map_update_elem(bpf_map__fd(object->maps.uplinks), &key,
+					&none, BPF_ANY))
+			return -errno;
+	return 0;
+}
+
+static int fill_new(const struct oxp_node *node, struct forward *object,
+		    const struct node_config *config, char *error)
+{
+	int status;
+	char *path;
+
+	size_maps(object, config);
+	configure_program(object, config, config->flags);
+	status = forward__load(object);
+	if (status)
+		return failure(error, status, "cannot load the datapath (%s)",
+			       last_libbpf_message());
+	status = write_first(object, config);
+	if (status)
+		return failure(error, status, "cannot write the first state");
+
+	remove_folder(node, "maps-new"); /* of one who died here */
+	path = pin_path(node, "maps-new", NULL);
+	status = path && mkdir(path, 0700) ? -errno : 0;
+	free(path);
+	if (!status)
+		status = pin_maps(node, object);
+	if (!status)
+		status = rename_folder(node, "maps-new", "maps");
+	if (status) {
+		remove_folder(node, "maps-new");
+		return failure(error, status, "cannot pin maps in %s",
+			       node->pin_directory);
+	}
+	return 0;
+}
+
+int create_pins(struct oxp_node *node, const struct oxp_options *options,
+		char *error)
+{
+	struct node_config config;
+	struct forward *object;
+	int status;
+
+	status = sizes(options, &config, error);
+	if (!status)
+		status = make_pin_directory(node, error);
+	if (status)
+		return status;
+	forget_libbpf_messages();
+	object = forward__open();
+	if (!object)
+		return failure(error, -errno, "cannot open the BPF object (%s)",
+			       last_libbpf_message());
+	status = fill_new(node, object, &config, error);
+	forward__destroy(object);
+	return status;
+}

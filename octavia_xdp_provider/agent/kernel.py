@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's links, addresses, routes and neighbours through netlink.
+
+A socket belongs to one thread, so each thread makes a ``Kernel`` of its own.
+"""
+
+import contextlib
+import ipaddress
+import os
+import select
+import socket
+import typing
+
+from pyroute2 import IPRoute
+from pyroute2 import netlink
+from pyroute2.netlink import exceptions
+from pyroute2.netlink import rtnl
+from pyroute2.netlink.rtnl import ifaddrmsg
+from pyroute2.netlink.rtnl import ifinfmsg
+from pyroute2.netlink.rtnl import ndmsg
+from pyroute2.netlink.rtnl import rtmsg
+
+FAMILIES = {4: socket.AF_INET, 6: socket.AF_INET6}
+VERSIONS = {family: version for version, family in FAMILIES.items()}
+
+_GROUPS = (rtnl.RTMGRP_LINK | rtnl.RTMGRP_NEIGH
+           | rtnl.RTMGRP_IPV4_IFADDR | rtnl.RTMGRP_IPV6_IFADDR
+           | rtnl.RTMGRP_IPV4_ROUTE | rtnl.RTMGRP_IPV6_ROUTE)
+# linux/rtnetlink.h: as answer to a dump, what was learnt about destinations.
+_RTM_F_CLONED = 0x200
+# Of events, before what they mean is looked at.
+_READS_MAX = 64
+_NEIGHBOUR_USABLE = (
+    ndmsg.NUD_REACHABLE | ndmsg.NUD_STALE | ndmsg.NUD_DELAY
+    | ndmsg.NUD_PROBE | ndmsg.NUD_PERMANENT | ndmsg.NUD_NOARP)
+_UNSUITABLE_SOURCE = (
+    ifaddrmsg.IFA_F_TEMPORARY | ifaddrmsg.IFA_F_TENTATIVE
+    | ifaddrmsg.IFA_F_DADFAILED | ifaddrmsg.IFA_F_DEPRECATED)
+
+
+class Vlan(typing.NamedTuple):
+    """``protocol``: 0x8100 (802.1Q) or 0x88a8 (802.1ad)."""
+
+    id: int
+    protocol: int
+
+
+class Link(typing.NamedTuple):
+    """``carrier``: it is up and can send. ``lower``: index of the device
+    that a VLAN lies on."""
+
+    index: int
+    name: str
+    mac: str | None
+    mtu: int
+    carrier: bool
+    has_program: bool = False
+    lower: int | None = None
+    vlan: Vlan | None = None
+
+
+class Route(typing.NamedTuple):
+    """A default route. ``gateway`` may be of another family."""
+
+    version: int
+    link: int
+    gateway: str
+    metric: int = 0
+
+
+class Neighbour(typing.NamedTuple):
+    """``mac`` is None unless it is usable now; ``failed``: nobody answers.
+    ``stale``: usable, and nobody is asking whether it still is."""
+
+    mac: str | None
+    failed: bool = False
+    stale: bool = False
+
+
+class Snapshot(typing.NamedTuple):
+    """``links`` by index; ``sources``: (index, version) → first address that
+    serves as source; ``neighbours``: (index, address) → Neighbour."""
+
+    links: dict
+    sources: dict
+    routes: tuple
+    neighbours: dict
+
+
+class Kernel:
+    """Asks the kernel."""
+
+    def __init__(self):
+        self._netlink = IPRoute()
+        # Filtered dumps need it, and pyroute2's other calls do not expect it.
+        self._strict = IPRoute(strict_check=True)
+
+    def close(self):
+        self._netlink.close()
+        self._strict.close()
+
+    def own_addresses(self):
+        """Every address of this node, as texts."""
+        return frozenset(message.get_attr('IFA_ADDRESS')
+                         for message in self._netlink.get_addr())
+
+    def snapshot(self):
+        """All that uplinks depend on."""
+        return Snapshot(
+            {message['index']: link_of(message)
+             for message in self._netlink.get_links()},
+            sources_of(self._netlink.get_addr()),
+            tuple(route for version, family in FAMILIES.items()
+                  for message in self._netlink.get_routes(family=family)
+                  for route in default_routes_of(version, message)),
+            {(message['ifindex'], message.get_attr('NDA_DST')):
+             neighbour_of(message)
+             for family in FAMILIES.values()
+             for message in self._netlink.get_neighbours(family=family)})
+
+    def links_with_program(self):
+        """Links that have an XDP program, anybody's."""
+        return [link for link in map(link_of, self._netlink.get_links())
+                if link.has_program]
+
+    def resolve(self, link, address):
+        """Make the kernel ask for an address, or ask again whether its
+        entry still holds.
+
+        :raises OSError: it cannot.
+        """
+        version = ipaddress.ip_address(address).version
+        with _os_errors():
+            self._netlink.neigh('replace', dst=address, ifindex=link,
+                                family=FAMILIES[version],
+                                flags=ndmsg.NTF_USE, state=ndmsg.NUD_NONE)
+
+    def route_mtus(self):
+        """MTUs that routes say and those learnt: {network: MTU}."""
+        found = {}
+        for version, family in FAMILIES.items():
+            for message in (*self._netlink.get_routes(family=family),
+                            *self._learnt(family)):
+                mtu = mtu_of(message)
+                if mtu:
+                    address = message.get_attr('RTA_DST') or (
+                        '0.0.0.0' if version == 4 else '::')
+                    found[ipaddress.ip_network(
+                        (address, message['dst_len']))] = mtu
+        return found
+
+    def _learnt(self, family):
+        request = rtmsg.rtmsg()
+        request['family'] = family
+        request['flags'] = _RTM_F_CLONED
+        return self._strict.nlm_request(
+            request, msg_type=rtnl.RTM_GETROUTE,
+            msg_flags=netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP)
+
+    def path_mtu(self, address):
+        """The MTU of the route to an address, 0 where it has none.
+
+        :raises OSError: there is no route.
+        """
+        version = ipaddress.ip_address(address).version
+        with _os_errors():
+            for message in self._netlink.route('get', dst=address,
+                                               family=FAMILIES[version]):
+                return mtu_of(message)
+        return 0
+
+
+class Events:
+    """Tells when the kernel's state has changed."""
+
+    def __init__(self):
+        self._netlink = IPRoute()
+        self._netlink.bind(groups=_GROUPS)
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._poll = select.poll()
+        self._poll.register(self._netlink.fileno(), select.POLLIN)
+        self._poll.register(self._wake, select.POLLIN)
+
+    def close(self):
+        self._netlink.close()
+        os.close(self._wake)
+
+    def wake(self):
+        """End a wait(); from any thread."""
+        os.eventfd_write(self._wake, 1)
+
+    def wait(self, timeout, matters):
+        """Wait for an event that matters, for that many seconds at most.
+
+        :param matters: called with each message.
+        """
+        for descriptor, _event in self._poll.poll(1000 * timeout):
+            if descriptor == self._wake:
+                os.eventfd_read(self._wake)
+                return True
+        return self._drain(matters)
+
+    def _drain(self, matters):
+        found = False
+        for _ in range(_READS_MAX):
+            if not any(descriptor != self._wake
+                       for descriptor, _event in self._poll.poll(0)):
+                break
+            try:
+                for message in self._netlink.get():
+                    found = found or matters(message)
+            except (OSError, exceptions.NetlinkError):
+                # More than the socket holds: some were lost.
+                found = True
+        return found
+
+
+@contextlib.contextmanager
+def _os_errors():
+    """The kernel's refusals as the exceptions that they are elsewhere."""
+    try:
+        yield
+    except exceptions.NetlinkError as error:
+        raise OSError(error.code, os.strerror(error.code)) from error
+
+
+def link_of(message):
+    """A Link from a message."""
+    flags = message['flags']
+    info = message.get_attr('IFLA_LINKINFO')
+    program = message.get_attr('IFLA_XDP')
+    vlan = lower = None
+    if info and info.get_attr('IFLA_INFO_KIND') == 'vlan':
+        data = info.get_attr('IFLA_INFO_DATA')
+        vlan = Vlan(data.get_attr('IFLA_VLAN_ID'),
+                    data.get_attr('IFLA_VLAN_PROTOCOL') or 0x8100)
+        # Of a device in another namespace the index would mean nothing.
+        if message.get_attr('IFLA_LINK_NETNSID') is None:
+            lower = message.get_attr('IFLA_LINK')
+    return Link(
+        message['index'], message.get_attr('IFLA_IFNAME'),
+        message.get_attr('IFLA_ADDRESS'), message.get_attr('IFLA_MTU'),
+        bool(flags & ifinfmsg.IFF_UP and flags & ifinfmsg.IFF_LOWER_UP
+             and message.get_attr('IFLA_OPERSTATE') in ('UP', 'UNKNOWN')),
+        bool(program and program.get_attr('IFLA_XDP_ATTACHED')),
+        lower, vlan)
+
+
+def sources_of(messages):
+    """The first suitable address by (link, version)."""
+    found = {}
+    for message in messages:
+        flags = message.get_attr('IFA_FLAGS') or message['flags']
+        # A scope of a link or a host is no address for others.
+        if message['scope'] < rtnl.rt_scope['link'] and not (
+                flags & _UNSUITABLE_SOURCE):
+            address = (message.get_attr('IFA_LOCAL')
+                       or message.get_attr('IFA_ADDRESS'))
+            found.setdefault(
+                (message['index'], VERSIONS[message['family']]), address)
+    return found
+
+
+def default_routes_of(version, message):
+    """The default routes that a message of a route tells of."""
+    if message['dst_len'] or message['type'] != rtnl.rt_type['unicast']:
+        return
+    metric = message.get_attr('RTA_PRIORITY') or 0
+    hops = message.get_attr('RTA_MULTIPATH')
+    for hop in hops or [message]:
+        via = hop.get_attr('RTA_VIA')
+        gateway = via['addr'] if via else hop.get_attr('RTA_GATEWAY')
+        if gateway:
+            yield Route(version, (hop['oif'] if hops
+                                  else message.get_attr('RTA_OIF')),
+                        gateway, metric)
+
+
+def neighbour_of(message):
+    """A Neighbour from a message."""
+    state = message['state']
+    return Neighbour(
+        message.get_attr('NDA_LLADDR') if state & _NEIGHBOUR_USABLE else None,
+        bool(state & ndmsg.NUD_FAILED), bool(state & ndmsg.NUD_STALE))
+
+
+def mtu_of(message):
+    """The MTU that a route has, or 0."""
+    metrics = message.get_attr('RTA_METRICS')
+    return (metrics and metrics.get_attr('RTAX_MTU')) or 0

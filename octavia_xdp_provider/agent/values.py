@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the datapath is told and what it tells, as plain values.
+
+They mirror the structures of octavia_xdp.h, which says what they mean in
+full. Addresses and networks are texts, in the form that ``ipaddress`` gives
+them.
+"""
+
+import enum
+import typing
+
+PROTOCOLS = {'TCP': 6, 'UDP': 17, 'SCTP': 132}
+PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
+
+
+class Outcome(enum.IntEnum):
+    """What happened to a packet: enum oxp_outcome."""
+
+    PASS = 0
+    FORWARDED = 1
+    ECHO_REPLY = 2
+    SENT_TOO_BIG = 3
+    FRAGMENT_GUESSED = 4
+    MEMORY_FULL = 5
+    PASSED_TOO_BIG = 6
+    DROP_MALFORMED = 7
+    DROP_MARTIAN = 8
+    DROP_TUNNEL = 9
+    DROP_FRAGMENT = 10
+    DROP_ICMP = 11
+    DROP_NOT_ALLOWED = 12
+    DROP_RATE = 13
+    DROP_NO_MEMBER = 14
+    DROP_NO_NEXT_HOP = 15
+    DROP_TOO_BIG = 16
+    DROP_NO_ROOM = 17
+    DROP_INTERNAL = 18
+
+
+class Encapsulation(enum.IntEnum):
+    """How packets get to members: enum oxp_encapsulation."""
+
+    IPIP = 0
+    GUE = 1
+    GRE = 2
+    DSCP = 3
+    SRV6 = 4
+
+
+class NodeFlag(enum.IntFlag):
+    """How the whole node treats packets: enum oxp_node_flag."""
+
+    ECHO = 1
+    CLAMP_MSS = 2
+    PASS_TOO_BIG = 4
+    FIB = 8
+
+
+class ServiceFlag(enum.IntFlag):
+    """How a service selects members: enum oxp_service_flag."""
+
+    SOURCE = 1
+    QUIC = 2
+
+
+class Key(typing.NamedTuple):
+    """Name of a service."""
+
+    address: str
+    protocol: str
+    port: int
+
+
+class Settings(typing.NamedTuple):
+    """How a service treats packets. 0 is the library's default.
+
+    ``allowed``: networks of clients, or None for everybody.
+    """
+
+    slots: int = 0
+    flags: ServiceFlag = ServiceFlag(0)
+    encapsulation: Encapsulation = Encapsulation.IPIP
+    dscp: int = 0
+    sid_function: int = 0
+    source_length_v4: int = 0
+    source_length_v6: int = 0
+    idle_timeout: int = 0
+    new_flow_rate: int = 0
+    new_flow_burst: int = 0
+    allowed: tuple | None = None
+
+
+class Member(typing.NamedTuple):
+    """A wanted member; check 0: not monitored, mtu 0: the uplink's."""
+
+    address: str
+    weight: int = 1
+    check: int = 0
+    admin_up: bool = True
+    backup: bool = False
+    mtu: int = 0
+
+
+class Counters(typing.NamedTuple):
+    packets: int
+    bytes: int
+    flows: int
+
+
+class MemberState(typing.NamedTuple):
+    """A member as the tables have it."""
+
+    address: str
+    weight: int
+    check: int
+    admin_up: bool
+    healthy: bool
+    known: bool
+    counters: Counters
+    backup: bool = False
+    mtu: int = 0
+    takes_flows: bool = False
+    index: int = 0
+    quic_server_id: int = 0
+
+
+class Service(typing.NamedTuple):
+    """A service as the tables have it; its settings without ``allowed``."""
+
+    key: Key
+    index: int
+    slots: int
+    members: int
+    enabled: int
+    generation: int
+    counters: Counters
+    open_slots: int = 0
+    settings: Settings = Settings()
+
+
+class Info(typing.NamedTuple):
+    layout: int
+    services_max: int
+    members_max: int
+    slots_max: int
+    flows_max: int
+    services: int
+    members: int
+    map_bytes: int
+
+
+class Uplink(typing.NamedTuple):
+    """A way out of the node.
+
+    ``ifindex``: of the device that the program runs on, below any VLAN.
+    ``vlans``: tags, the outermost first. A gateway without a MAC address is
+    None: the uplink carries nothing of that family.
+    """
+
+    ifindex: int
+    mtu: int
+    own_mac: str
+    gateway_mac_v4: str | None = None
+    gateway_mac_v6: str | None = None
+    vlans: tuple = ()
+
+
+class NodeSettings(typing.NamedTuple):
+    """What holds for all services of the node."""
+
+    source_v4: str | None = None
+    source_v6: str | None = None
+    entropy_v4: int = 0
+    entropy_v6: int = 0
+    flags: NodeFlag = NodeFlag(0)
+    icmp_rate: int = 0

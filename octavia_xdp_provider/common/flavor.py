@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of flavors: what an operator chooses for load balancers.
+
+Flavor metadata travels in the wanted state as the operator wrote it; a key
+that is left out has the default that ``value`` gives.
+"""
+
+from collections.abc import Callable
+import dataclasses
+import json
+
+ENCAPSULATIONS = ('ipip', 'gue', 'gre', 'dscp', 'srv6')
+MEMBER_PORTS = ('same', 'rewrite')
+
+# Seconds without a packet after which a flow may move to another member. The
+# datapath library (datapath/lib/settings.c) refuses what is beyond: the time
+# of a remembered flow is a few bits.
+IDLE_TIMEOUT_MIN = 10
+IDLE_TIMEOUT_MAX = 16000
+
+# More than one source can open, and less than the library's limit.
+RATE_MAX = 1_000_000
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A key: what it means, which values it takes, and the default.
+
+    ``values`` describes in words what ``accepts`` lets by; ``absent`` what
+    happens without the key where no value says it.
+    """
+
+    meaning: str
+    values: str
+    accepts: Callable
+    default: object = None
+    absent: str | None = None
+
+
+def _integer(lowest, highest=None):
+    def accepts(value):
+        return (isinstance(value, int) and not isinstance(value, bool)
+                and value >= lowest
+                and (highest is None or value <= highest))
+    return accepts
+
+
+def _one_of(values):
+    return ' or '.join(f'"{value}"' for value in values), values.__contains__
+
+
+KEYS = {
+    'replicas': Key(
+        'Number of LB nodes that the VIP is placed on.',
+        'a whole number from 1', _integer(1),
+        absent='[placement] replicas of the controller'),
+    'encapsulation': Key(
+        'How packets travel to members: in IP, in GUE (UDP, port 6080) or in '
+        'GRE; dscp rewrites destination and DSCP and adds no header; srv6 '
+        'sends them to members\' SIDs.',
+        *_one_of(ENCAPSULATIONS), 'ipip'),
+    'dscp': Key(
+        'DSCP by which members know the VIP. Needed with, and only with, '
+        'encapsulation dscp.',
+        'a whole number from 1 to 63', _integer(1, 63), absent='none'),
+    'srv6_function': Key(
+        'Function of members\' SIDs: takes the place of the last 16 bits of '
+        'a member\'s address. Only with encapsulation srv6.',
+        'a whole number from 0 to 65535, 0: the address itself is the SID',
+        _integer(0, 65535), 0),
+    'quic': Key(
+        'UDP listeners send QUIC packets by the server ID in their '
+        'connection IDs, so that a client may change its address.',
+        'true or false', lambda value: isinstance(value, bool), False),
+    'new_flow_rate': Key(
+        'New flows (UDP: packets) per second that one source address, or '
+        'IPv6 /64, may send to a listener on each LB node; what is beyond '
+        'is dropped.',
+        f'a whole number from 0 to {RATE_MAX}, 0: no limit',
+        _integer(0, RATE_MAX), 0),
+    'new_flow_burst': Key(
+        'New flows that such a source may send at once. Only with '
+        'new_flow_rate.',
+        f'a whole number from 1 to {RATE_MAX}', _integer(1, RATE_MAX),
+        absent='as new_flow_rate'),
+    'idle_timeout': Key(
+        'Seconds without a packet after which a flow may move to another '
+        'member; a pool\'s persistence_timeout goes before it.',
+        f'a whole number from {IDLE_TIMEOUT_MIN} to {IDLE_TIMEOUT_MAX}',
+        _integer(IDLE_TIMEOUT_MIN, IDLE_TIMEOUT_MAX), 350),
+    'member_port': Key(
+        'Whether members may listen on another port than the listener\'s: '
+        'rewrite needs the project\'s program on every member.',
+        *_one_of(MEMBER_PORTS), 'same'),
+}
+
+
+def value(metadata, key):
+    """The value of a key, or its default."""
+    return metadata.get(key, KEYS[key].default)
+
+
+def problem(metadata):
+    """What is wrong with flavor metadata.
+
+    :returns: None or a tuple (why, instead), see errors.Refused.
+    """
+    if not isinstance(metadata, dict):
+        return f'{metadata!r} has no keys', 'use a JSON object'
+    for key, given in metadata.items():
+        if key not in KEYS:
+            return f'key {key!r} is unknown', f'use {", ".join(sorted(KEYS))}'
+        # A list or a dictionary could not be looked up.
+        if (isinstance(given, list | dict)
+                or not KEYS[key].accepts(given)):
+            return (f'key {key!r} has the value {given!r}',
+                    f'use {KEYS[key].values}')
+    encapsulation = value(metadata, 'encapsulation')
+    if encapsulation == 'dscp' and 'dscp' not in metadata:
+        return ('key \'dscp\' is missing, by which members know the VIP with '
+                'encapsulation dscp', f'use {KEYS["dscp"].values}')
+    for key, needed in (('dscp', 'dscp'), ('srv6_function', 'srv6')):
+        if key in metadata and encapsulation != needed:
+            return (f'key {key!r} has no meaning with encapsulation '
+                    f'{encapsulation}',
+                    f'leave it out or set encapsulation to {needed}')
+    if ('new_flow_burst' in metadata
+            and not value(metadata, 'new_flow_rate')):
+        return ('key \'new_flow_burst\' has no meaning without a '
+                'new_flow_rate', 'leave it out or set new_flow_rate')
+    return None
+
+
+def default(key):
+    """What happens without a key, in words."""
+    if KEYS[key].absent:
+        return KEYS[key].absent
+    return json.dumps(KEYS[key].default).strip('"')
+
+
+def description(key):
+    """A key in one paragraph, as ``provider capability list`` shows it."""
+    return (f'{KEYS[key].meaning} Value: {KEYS[key].values}. '
+            f'Default: {default(key)}.')

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Uplinks, next hops and path MTUs as the running kernel tells them."""
+
+import contextlib
+import itertools
+import os
+import socket
+import tempfile
+
+from oslotest import base
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import kernel
+from octavia_xdp_provider.agent import path_mtu
+from octavia_xdp_provider.agent import uplink_keeper
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.tests.functional import test_datapath
+
+NODE = 'node'
+ROUTERS = ('r1', 'r2')
+# linux/in.h, linux/in6.h
+IP_MTU_DISCOVER, IPV6_MTU_DISCOVER, PMTUDISC_DO = 10, 23, 2
+MEMBER = '198.18.10.11'
+MEMBER_V6 = '2001:db8:10::11'
+
+
+class Routed(base.BaseTestCase):
+    """A node with an uplink, IPv4 and IPv6, to each of two routers."""
+
+    # Far above what it takes.
+    SOON = 20
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('network namespaces need root')
+        self.lab = paths.Lab(f'uplinks-{os.getpid()}')
+        self.lab.make_directories()
+        self.addCleanup(self.lab.remove_directories)
+        for host in (NODE, *ROUTERS):
+            namespaces.create(self.lab, host)
+            self.addCleanup(namespaces.delete, self.lab, host)
+        for number, router in enumerate(ROUTERS, start=1):
+            link = f'eth{number}'
+            namespaces.veth(self.lab, (NODE, link), (router, 'node'))
+            for host, name, address in ((NODE, link, 2),
+                                        (router, 'node', 1)):
+                namespaces.address(self.lab, host, name,
+                                   f'198.51.10{number}.{address}/24')
+                namespaces.address(self.lab, host, name,
+                                   f'2001:db8:{number}::{address}/64')
+            self.ip(NODE, 'route', 'add', 'default', 'via',
+                    f'198.51.10{number}.1', 'metric', str(number))
+            self.ip(NODE, 'route', 'add', 'default', 'via',
+                    f'2001:db8:{number}::1', 'dev', link, 'metric',
+                    str(number))
+
+    def ip(self, host, *words):
+        return processes.run(self.lab, host, ['ip', *words]).stdout
+
+    def mac(self, host, link):
+        words = self.ip(host, '-o', 'link', 'show', link).split()
+        return words[words.index('link/ether') + 1]
+
+    def wait(self, what, condition):
+        return processes.wait_for(what, condition, self.SOON, 0.02)
+
+    def load(self, text):
+        with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:
+            file.write(text)
+            file.flush()
+            return options.load(config_files=[file.name])
+
+
+class TestKeeper(Routed):
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(test_datapath.library_path()):
+            self.skipTest('the library is not built (make -C datapath)')
+        bpffs = self.lab.run_directory / 'bpf'
+        bpffs.mkdir()
+        processes.run(self.lab, None, ['mount', '-t', 'bpf', 'bpf', bpffs])
+        self.addCleanup(processes.run, self.lab, None,
+                        ['umount', '-l', bpffs])
+        self.datapath = datapath.Datapath(
+            str(bpffs / 'pins'), str(self.lab.run_directory / 'lock'),
+            create=True, services_max=16, members_max=64, slots_max=1009,
+            library=test_datapath.library_path())
+        self.addCleanup(self.datapath.close)
+        self.told = itertools.count()
+
+    def start(self, text='uplinks = eth1, eth2\n'):
+        keeper = uplink_keeper.UplinkKeeper(
+            self.load(f'[agent]\n{text}'), self.datapath,
+            lambda: next(self.told))
+        with namespaces.inside(self.lab, NODE):
+            self.addCleanup(keeper.stop)
+            keeper.start()
+        self.keeper = keeper
+        return keeper
+
+    def ways(self):
+        """(uplink, version) → MAC of the next hop that packets take."""
+        return {(state.name, version): state.hop(version).mac
+                for state in self.keeper.states for version in (4, 6)
+                if not state.problem and state.hop(version).mac}
+
+    def wait_ways(self, *expected):
+        self.wait(f'ways {expected}; there are {self.ways()}',
+                  lambda: set(self.ways()) == set(expected))
+
+    def attached(self):
+        shown = self.ip(NODE, '-o', 'link', 'show')
+        return {line.split()[1].split('@')[0] for line in
+                shown.splitlines() if 'prog/xdp' in line}
+
+    def test_next_hops_are_asked_for(self):
+        self.start()
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.assertEqual(
+            {name: self.mac(router, 'node') for name, router
+             in zip(('eth1', 'eth2'), ROUTERS, strict=True)},
+            {name: mac for (name, version), mac in self.ways().items()
+             if version == 4})
+        self.assertEqual({4, 6}, self.keeper.ready)
+        self.assertEqual({'eth1', 'eth2'}, self.attached())
+        report = self.keeper.report()
+        self.assertEqual(('198.51.101.2', '2001:db8:1::2'), (
+            report['outer_source'], report['outer_source_v6']))
+
+    def test_lost_carrier_and_back(self):
+        self.start()
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.ip(ROUTERS[0], 'link', 'set', 'node', 'down')
+        self.wait_ways(('eth2', 4), ('eth2', 6))
+        self.assertIn('carrier', self.keeper.states[0].problem)
+        self.ip(ROUTERS[0], 'link', 'set', 'node', 'up')
+        # The router has forgotten its IPv6 address.
+        self.ip(ROUTERS[0], 'address', 'replace', '2001:db8:1::1/64', 'dev',
+                'node', 'nodad')
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+
+    def test_next_hop_that_is_silent(self):
+        self.start()
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        index = self.index('eth1')
+        self.ip(ROUTERS[0], 'address', 'del', '198.51.101.1/24', 'dev',
+                'node')
+        with namespaces.link(self.lab, NODE) as route:
+            # As after some time without an answer.
+            route.neigh('set', dst='198.51.101.1', ifindex=index,
+                        lladdr=self.mac(ROUTERS[0], 'node'),
+                        state='failed')
+        self.wait_ways(('eth1', 6), ('eth2', 4), ('eth2', 6))
+        self.ip(ROUTERS[0], 'address', 'add', '198.51.101.1/24', 'dev',
+                'node')
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+
+    def test_new_mac_of_a_next_hop(self):
+        self.start('uplinks = eth1\n')
+        self.wait_ways(('eth1', 4), ('eth1', 6))
+        self.ip(ROUTERS[0], 'link', 'set', 'node', 'address',
+                '02:00:00:00:00:99')
+        # Only neighbours that are used are asked again, by the keeper.
+        for address in ('198.51.101.1', '2001:db8:1::1'):
+            self.ip(NODE, 'neigh', 'change', address, 'dev', 'eth1', 'nud',
+                    'stale')
+        self.wait('new MAC', lambda: set(self.ways().values()) == {
+            '02:00:00:00:00:99'})
+
+    def test_packets_take_the_uplinks_that_are_left(self):
+        key = datapath.Key('203.0.113.10', 'UDP', 53)
+        self.datapath.set_service(key, [datapath.Member(MEMBER)],
+                                  datapath.Settings(slots=1009))
+        self.start()
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        macs = [self.mac(router, 'node') for router in ROUTERS]
+        self.assertEqual(set(macs), self.destinations(key))
+        self.ip(ROUTERS[0], 'link', 'set', 'node', 'down')
+        self.wait_ways(('eth2', 4), ('eth2', 6))
+        self.assertEqual({macs[1]}, self.destinations(key))
+
+    def destinations(self, key):
+        """MACs that packets of different flows, in by eth1, leave to."""
+        index = self.index('eth1')
+        ethernet = bytes.fromhex('020000000001' '020000000002' '0800')
+        with namespaces.inside(self.lab, NODE):
+            results = self.datapath.run([(
+                ethernet + test_datapath.udp_packet(
+                    '192.0.2.7', key.address, port, key.port, b'question'),
+                index) for port in range(1024, 1024 + 100)])
+        return {frame[:6].hex(':') for _action, frame in results}
+
+    def test_route_comes_and_goes(self):
+        self.start()
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.ip(NODE, '-4', 'route', 'del', 'default', 'dev', 'eth2')
+        self.wait_ways(('eth1', 4), ('eth1', 6), ('eth2', 6))
+        self.ip(NODE, 'route', 'add', 'default', 'via', '198.51.102.1',
+                'metric', '7')
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+
+    def test_interface_comes_later_and_again(self):
+        self.start('uplinks = eth1, eth3\ngateways = eth3=198.51.103.1\n')
+        self.assertIn('no such interface', self.keeper.states[1].problem)
+        for _ in range(2):
+            namespaces.veth(self.lab, (NODE, 'eth3'), (ROUTERS[0], 'third'))
+            namespaces.address(self.lab, NODE, 'eth3', '198.51.103.2/24')
+            namespaces.address(self.lab, ROUTERS[0], 'third',
+                               '198.51.103.1/24')
+            self.wait_ways(('eth1', 4), ('eth1', 6), ('eth3', 4))
+            self.assertEqual({'eth1', 'eth3'}, self.attached())
+            self.ip(NODE, 'link', 'del', 'eth3')
+            self.wait_ways(('eth1', 4), ('eth1', 6))
+
+    def test_device_that_is_no_uplink_any_more(self):
+        self.start().stop()
+        self.assertEqual({'eth1', 'eth2'}, self.attached())
+        self.start('uplinks = eth2\n')
+        self.assertEqual({'eth2'}, self.attached())
+
+    def index(self, link):
+        with namespaces.link(self.lab, NODE) as route:
+            return route.link_lookup(ifname=link)[0]
+
+
+class TestPathMtu(Routed):
+    """r1 leads to the members by a link that carries less."""
+
+    def setUp(self):
+        super().setUp()
+        with namespaces.inside(self.lab, NODE):
+            self.kernel = kernel.Kernel()
+        self.addCleanup(self.kernel.close)
+        self.paths = path_mtu.PathMtu(self.kernel)
+
+    def mtus(self):
+        self.paths.refresh()
+        return self.paths.of(MEMBER), self.paths.of(MEMBER_V6)
+
+    def test_from_routes(self):
+        self.assertEqual((0, 0), self.mtus())
+        for destination, gateway in (('198.18.0.0/16', '198.51.101.1'),
+                                     ('2001:db8:10::/64', '2001:db8:1::1')):
+            self.ip(NODE, 'route', 'add', destination, 'via', gateway, 'mtu',
+                    '1400')
+        self.assertEqual((1400, 1400), self.mtus())
+        self.ip(NODE, 'route', 'add', 'unreachable', f'{MEMBER}/32')
+        self.ip(NODE, 'route', 'change', '198.18.0.0/16', 'via',
+                '198.51.101.1', 'mtu', '1300')
+        self.assertEqual((0, 1400), self.mtus())
+        self.assertEqual(1300, self.paths.of('198.18.10.12'))
+        self.ip(NODE, 'route', 'del', '198.18.0.0/16')
+        self.assertEqual((0, 1400), self.mtus())
+
+    def test_what_the_kernel_refuses(self):
+        self.ip(NODE, 'route', 'add', 'unreachable', f'{MEMBER}/32')
+        self.assertRaises(OSError, self.kernel.path_mtu, MEMBER)
+        self.assertRaises(OSError, self.kernel.resolve, 12345,
+                          '198.51.101.1')
+
+    def test_learnt(self):
+        namespaces.create(self.lab, 'member')
+        self.addCleanup(namespaces.delete, self.lab, 'member')
+        namespaces.veth(self.lab, (ROUTERS[0], 'members'),
+                        ('member', 'eth0'))
+        namespaces.sysctl(self.lab, ROUTERS[0], net__ipv4__ip_forward=1,
+                          net__ipv6__conf__all__forwarding=1)
+        for host, link, suffix in ((ROUTERS[0], 'members', 1),
+                                   ('member', 'eth0', 11)):
+            self.ip(host, 'link', 'set', link, 'mtu', '1400')
+            namespaces.address(self.lab, host, link,
+                               f'198.18.10.{suffix}/24')
+            namespaces.address(self.lab, host, link,
+                               f'2001:db8:10::{suffix}/64')
+        self.assertEqual((0, 0), self.mtus())
+        self.wait('MTUs', self.learnt)
+        self.ip(NODE, '-4', 'route', 'flush', 'cache')
+        self.assertEqual((0, 1400), self.mtus())
+
+    def learnt(self):
+        """Send what the router cannot pass on, so that it tells the MTU.
+
+        The kernel shows it as soon as it is used the next time.
+        """
+        for family, destination, option in (
+                (socket.AF_INET, MEMBER,
+                 (socket.IPPROTO_IP, IP_MTU_DISCOVER)),
+                (socket.AF_INET6, MEMBER_V6,
+                 (socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER))):
+            with namespaces.inside(self.lab, NODE):
+                sender = socket.socket(family, socket.SOCK_DGRAM)
+            with sender, contextlib.suppress(OSError):
+                sender.setsockopt(*option, PMTUDISC_DO)
+                sender.sendto(bytes(1440), (destination, 9))
+        return self.mtus() == (1400, 1400)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestFlavor(base.TestCase):
+
+    def test_what_is_accepted(self):
+        for metadata in (
+                {}, {'replicas': 1}, {'replicas': 100},
+                {'encapsulation': 'ipip'}, {'encapsulation': 'gue'},
+                {'encapsulation': 'gre'},
+                {'encapsulation': 'dscp', 'dscp': 1},
+                {'encapsulation': 'dscp', 'dscp': 63},
+                {'encapsulation': 'srv6'},
+                {'encapsulation': 'srv6', 'srv6_function': 0},
+                {'encapsulation': 'srv6', 'srv6_function': 65535},
+                {'quic': True}, {'quic': False},
+                {'new_flow_rate': 0},
+                {'new_flow_rate': 100, 'new_flow_burst': 1},
+                {'idle_timeout': 10}, {'idle_timeout': 16000},
+                {'member_port': 'same'}, {'member_port': 'rewrite'},
+                {'replicas': 2, 'encapsulation': 'gue', 'quic': True,
+                 'new_flow_rate': 5, 'idle_timeout': 60,
+                 'member_port': 'rewrite'}):
+            self.assertIsNone(flavor.problem(metadata), metadata)
+
+    def test_what_is_refused_by_the_key_s_name(self):
+        dscp = {'encapsulation': 'dscp', 'dscp': 1}
+        for key, metadata in (
+                ('color', {'color': 'red'}),
+                ('replicas', {'replicas': 0}),
+                ('replicas', {'replicas': 'two'}),
+                ('replicas', {'replicas': True}),
+                ('replicas', {'replicas': 1.0}),
+                ('encapsulation', {'encapsulation': 'vxlan'}),
+                ('encapsulation', {'encapsulation': None}),
+                ('encapsulation', {'encapsulation': ['gue']}),
+                ('encapsulation', {'encapsulation': {}}),
+                ('dscp', {'encapsulation': 'dscp'}),
+                ('dscp', dict(dscp, dscp=0)),
+                ('dscp', dict(dscp, dscp=64)),
+                ('dscp', {'dscp': 5}),
+                ('dscp', {'encapsulation': 'gue', 'dscp': 5}),
+                ('srv6_function', {'srv6_function': 5}),
+                ('srv6_function', dict(dscp, srv6_function=5)),
+                ('srv6_function', {'encapsulation': 'srv6',
+                                   'srv6_function': 65536}),
+                ('srv6_function', {'encapsulation': 'srv6',
+                                   'srv6_function': -1}),
+                ('quic', {'quic': 1}), ('quic', {'quic': 'true'}),
+                ('new_flow_rate', {'new_flow_rate': -1}),
+                ('new_flow_rate', {'new_flow_rate': flavor.RATE_MAX + 1}),
+                ('new_flow_burst', {'new_flow_burst': 5}),
+                ('new_flow_burst', {'new_flow_rate': 0,
+                                    'new_flow_burst': 5}),
+                ('new_flow_burst', {'new_flow_rate': 5,
+                                    'new_flow_burst': 0}),
+                ('idle_timeout', {'idle_timeout': 9}),
+                ('idle_timeout', {'idle_timeout': 16001}),
+                ('member_port', {'member_port': 8080})):
+            problem = flavor.problem(metadata)
+            self.assertIsNotNone(problem, metadata)
+            self.assertIn(f'key {key!r}', problem[0])
+            self.assertTrue(problem[1])
+
+    def test_what_is_no_object(self):
+        for metadata in ([], ['quic'], 'quic', 5, None):
+            self.assertIn('no keys', flavor.problem(metadata)[0])
+
+    def test_defaults(self):
+        self.assertEqual(
+            {'replicas': None, 'encapsulation': 'ipip', 'dscp': None,
+             'srv6_function': 0, 'quic': False, 'new_flow_rate': 0,
+             'new_flow_burst': None, 'idle_timeout': 350,
+             'member_port': 'same'},
+            {key: flavor.value({}, key) for key in flavor.KEYS})
+        for key, spec in flavor.KEYS.items():
+            if spec.default is not None:
+                self.assertTrue(spec.accepts(spec.default), key)
+
+    def test_given_values_win(self):
+        self.assertEqual('gre', flavor.value({'encapsulation': 'gre'},
+                                             'encapsulation'))
+        self.assertIs(False, flavor.value({'quic': False}, 'quic'))
+
+    def test_descriptions(self):
+        for key, spec in flavor.KEYS.items():
+            text = flavor.description(key)
+            self.assertIn(spec.values, text)
+            self.assertIn('Default: ', text)
+        self.assertIn('Default: false.', flavor.description('quic'))
+        self.assertIn('Default: ipip.', flavor.description('encapsulation'))
