@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* XDP programs that lose packets, for kernel_drops.py. */
-#include <bpf/bpf_helpers.h>
 #include <linux/bpf.h>
+
+#include <bpf/bpf_helpers.h>
 
 #define NOWHERE 9999 /* no interface has this index */
 #define OUT 77       /* the test makes one that has */

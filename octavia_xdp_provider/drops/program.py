@@ -8,8 +8,10 @@ Should another bcc want more than those, the kernel's are tried, if installed.
 """
 
 import contextlib
+import ctypes
 import os
 import pathlib
+import sys
 import tempfile
 
 from octavia_xdp_provider.drops import btf
@@ -79,21 +81,27 @@ def _source(directory):
 
 
 @contextlib.contextmanager
-def _standard_error():
-    """What libraries write to file descriptor 2, as a file to read."""
+def _said():
+    """What bcc, clang and libbpf print by themselves, as a file to read."""
+    flush = ctypes.CDLL(None).fflush
     with tempfile.TemporaryFile('w+', errors='replace') as file:
-        before = os.dup(2)
-        os.dup2(file.fileno(), 2)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        before = {number: os.dup(number) for number in (1, 2)}
+        for number in before:
+            os.dup2(file.fileno(), number)
         try:
             yield file
         finally:
-            os.dup2(before, 2)
-            os.close(before)
+            flush(None)
+            for number, copy in before.items():
+                os.dup2(copy, number)
+                os.close(copy)
 
 
 def _attempt(bcc, options, directory):
     """(loaded program, None) or (None, what went wrong)."""
-    with _standard_error() as said:
+    with _said() as said:
         try:
             with _source(directory):
                 return bcc.BPF(text=TEXT.read_text(), cflags=options), None
