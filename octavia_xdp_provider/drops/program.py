@@ -11,6 +11,7 @@ import contextlib
 import ctypes
 import os
 import pathlib
+import re
 import sys
 import tempfile
 
@@ -25,6 +26,9 @@ SOURCE_VARIABLE = 'BCC_KERNEL_SOURCE'  # bcc's
 BUILD = '/lib/modules/{release}/build'
 BUILD_FILE = 'include/generated/autoconf.h'
 ARCHIVE = '/sys/kernel/kheaders.tar.xz'
+# Of all that bcc reports as a failure to compile, what headers can mend.
+MENDED_BY_HEADERS = re.compile(
+    r':\d+:\d+: (fatal )?error: |Unable to find kernel headers')
 
 OFFSETS = {
     'SKB_HEAD': ('sk_buff', 'head'),
@@ -108,7 +112,8 @@ def _attempt(bcc, options, directory):
         except Exception as error:  # bcc raises this class itself
             said.seek(0)
             lines = [line.strip() for line in said if line.strip()]
-            telling = next((line for line in lines if 'error:' in line),
+            telling = next((line for line in lines
+                            if MENDED_BY_HEADERS.search(line)),
                            lines[-1] if lines else '')
             return None, f'{error}; {telling}' if telling else str(error)
 
@@ -122,7 +127,7 @@ def load(bcc, types, events):
     loaded, problem = _attempt(bcc, options, HEADERS)
     if loaded is not None:
         return loaded
-    if not problem.startswith('Failed to compile'):
+    if not MENDED_BY_HEADERS.search(problem):
         raise environment.Missing(
             f'the kernel does not take the tracing program ({problem}): run '
             f'as root, without lockdown in confidentiality mode '

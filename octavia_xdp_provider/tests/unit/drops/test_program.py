@@ -12,6 +12,7 @@ from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.drops import btf_writer
 
 NO_COMPILE = 'Failed to compile BPF module <text>'
+DIAGNOSTIC = 'x.h:1:10: fatal error: \'asm/new.h\' file not found\n'
 
 
 class FakeBcc:
@@ -19,7 +20,7 @@ class FakeBcc:
 
     __version__ = '0.99'
 
-    def __init__(self, takes=(), says='', problem=NO_COMPILE):
+    def __init__(self, takes=(), says=DIAGNOSTIC, problem=NO_COMPILE):
         self.takes = takes
         self.says = says
         self.problem = problem
@@ -91,7 +92,7 @@ class ProgramTest(base.TestCase):
         self.assertEqual([self.own, None], bcc.asked)
 
     def test_no_headers(self):
-        bcc = FakeBcc(says='x.h:1: error: no such file: asm/new.h\n')
+        bcc = FakeBcc()
         text = self.refused(bcc)
         self.assertIn('asm/new.h', text)
         self.assertIn('bcc 0.99', text)
@@ -103,12 +104,22 @@ class ProgramTest(base.TestCase):
         self.assertNotIn('linux-headers', text)
         self.assertIn('install a bcc that knows', text)
 
+    def test_bcc_finds_none_at_all(self):
+        self.assertIn('install linux-headers-', self.refused(FakeBcc(
+            says='Unable to find kernel headers. Try rebuilding\n')))
+
     def test_the_kernel_refuses(self):
-        bcc = FakeBcc(problem='Failed to load BPF program: not permitted')
-        text = self.refused(bcc, headers=True)
-        self.assertIn('not permitted', text)
-        self.assertIn('lockdown', text)
-        self.assertEqual([self.own], bcc.asked)
+        # bcc calls a map that it cannot make a failure to compile, too.
+        for says, problem in (
+                ('', 'Failed to load BPF program: not permitted'),
+                ('could not open bpf map: vips, error: not permitted\n',
+                 NO_COMPILE)):
+            bcc = FakeBcc(says=says, problem=problem)
+            text = self.refused(bcc, headers=True)
+            self.assertIn('not permitted', text)
+            self.assertIn('lockdown', text)
+            self.assertNotIn('headers', text)
+            self.assertEqual([self.own], bcc.asked)
 
     def test_kernel_headers(self):
         root = self.useFixture(fixtures.TempDir()).path
