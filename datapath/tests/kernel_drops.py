@@ -25,6 +25,7 @@ CLIENT, NODE = '198.18.10.1', '198.18.10.2'
 CLIENT6, NODE6 = '2001:db8:1::1', '2001:db8:1::2'
 VIP, VIP6 = kernel_ipip.VIP, '2001:db8::10'
 PORT = 9999  # nobody listens
+GUE_PORT = 6080
 OUT = 77  # as in lossy.bpf.c
 PACKETS = 3
 PATIENCE = 200  # seconds; only a failing test waits that long
@@ -170,12 +171,26 @@ class StackTest(unittest.TestCase):
             encapsulation=None, reason='IP_RPFILTER', interface='eth0'))
 
     def test_inner_packet(self):
-        send_frames('eth0', kernel_ipip.ipv4(
-            kernel_ipip.CLIENT, NODE, socket.IPPROTO_IPIP,
-            kernel_ipip.udp(b'x')))
-        self.assertEqual(PACKETS, tool.wait_for(
-            source='kernel', vip=VIP, direction='to', protocol='UDP',
-            encapsulation='IPIP', reason='IP_RPFILTER', interface='eth0'))
+        four = kernel_ipip.udp(b'x')
+        gre = struct.pack('!HH', 0, ETH_P_IP)
+        gue = struct.pack('!HHHH', 50000, GUE_PORT, 8 + len(four), 0)
+        six = struct.pack('!IHBB', 6 << 28, 8, socket.IPPROTO_UDP, 64) + (
+            socket.inet_pton(socket.AF_INET6, CLIENT6) +
+            socket.inet_pton(socket.AF_INET6, VIP6) +
+            struct.pack('!HHHH', 50000, PORT, 8, 0))
+        for protocol, payload, name, vip in (
+                (socket.IPPROTO_IPIP, four, 'IPIP', VIP),
+                (socket.IPPROTO_IPV6, six, 'IPV6', VIP6),
+                (socket.IPPROTO_GRE, gre + four, 'GRE', VIP),
+                (socket.IPPROTO_UDP, gue + four, 'UDP', VIP)):
+            with self.subTest(name):
+                # The node has no route to the outer source.
+                send_frames('eth0', kernel_ipip.ipv4(
+                    kernel_ipip.CLIENT, NODE, protocol, payload))
+                self.assertEqual(PACKETS, tool.wait_for(
+                    source='kernel', vip=vip, direction='to',
+                    protocol='UDP', encapsulation=name,
+                    reason='IP_RPFILTER', interface='eth0'))
 
 
 class XdpTest(unittest.TestCase):
@@ -207,6 +222,23 @@ class XdpTest(unittest.TestCase):
         self.assertEqual(PACKETS, tool.wait_for(
             source='xdp', where='xdp_devmap_xmit', reason='NO_ERROR_GIVEN',
             interface='eth1', to_ifindex=OUT))
+
+
+class EnvironmentTest(unittest.TestCase):
+
+    def test_without_tracefs(self):
+        # Its /sys is a new one, as that of "ip netns exec" is.
+        done = subprocess.run(
+            ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
+             'umount --lazy /sys; mount -t sysfs sysfs /sys; exec "$@"',
+             'sh', sys.executable, '-m', 'octavia_xdp_provider.cmd.drops',
+             '--vip', VIP],
+            cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+        self.assertEqual((3, ''), (done.returncode, done.stdout))
+        self.assertIn('octavia-xdp-drops: tracefs is not mounted: run '
+                      '"mount -t tracefs tracefs /sys/kernel/tracing"\n',
+                      done.stderr)
+        self.assertNotIn('Traceback', done.stderr)
 
 
 if __name__ == '__main__':
