@@ -111,6 +111,7 @@ class LabTestCase(unittest.TestCase):
 
     def create_web(self, hosts=fabric.MEMBERS, port=80, protocol='TCP',
                    monitor='HTTP', version=4, member_version=None,
+                   enabled=None,
                    balancer_options=None, listener_options=None,
                    pool_options=None, member_options=None,
                    **monitor_options):

@@ -201,4 +201,4 @@ class TestPathMtu(base.LabTestCase):
         for node in fabric.NODES:
             with self.datapath(node) as opened:
                 self.wait(f'MTU on {node}', lambda opened=opened: (
-                    len(opened.run([(frame, 0)])[0].frame) < len(frame)), 20)
+                    len(opened.run([(frame, 0)])[0][1]) < len(frame)), 20)

@@ -149,7 +149,7 @@ class Fabric(unittest.TestCase):
         self._addresses()
         self.largest = self.sent = 0
         self.last = None
-        self.too_big = threading.Event()
+        self.did_not_fit = threading.Event()
         self._relay()
 
     def run_in(self, name, *words, **options):
@@ -203,7 +203,7 @@ class Fabric(unittest.TestCase):
         link = l2.Ether(src=GATEWAY_MAC, dst=MEMBER_MAC, type=kind)
         length = len(bytes(packet))
         if length > MTU:
-            self.too_big.set()
+            self.did_not_fit.set()
             return
         self.largest = max(self.largest, length)
         self.sent += 1

@@ -212,14 +212,14 @@ class TestBulk(Servers):
                 # all of the room is used, and no more
                 room = fabric.MTU - (20 if outer == 4 else 0)
                 self.assertEqual(room, self.largest)
-        self.assertFalse(self.too_big.is_set())
+        self.assertFalse(self.did_not_fit.is_set())
 
     def test_without_the_clamp(self):
         """What the clamp is good for: full segments do not fit."""
         self.setup_member(*PORTS, '--mss', 'off')
         client, _server = self.tcp_pair(4)
         client.sendall(bytes(1 << 16))
-        self.assertTrue(self.too_big.wait(20))
+        self.assertTrue(self.did_not_fit.wait(20))
 
 
 class TestOnTheWire(Servers):
