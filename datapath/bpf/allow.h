@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* allowed_cidrs: the networks belong to the block that the packet reads, so
+/* allowed_cidrs: the block that the packet reads names its set of networks, so
  * that they change together with all else. */
 #ifndef OXP_ALLOW_H
 #define OXP_ALLOW_H
 
 #include "parse.h"
 
-static __always_inline bool is_allowed(const struct packet *packet, __u32 block)
+static __always_inline bool is_allowed(const struct packet *packet, __u32 set)
 {
 	if (packet->v6) {
 		struct allowed_v6 key = {
 			.length = 32 + 128,
-			.set = bpf_htonl(block),
+			.set = bpf_htonl(set),
 			.address = {packet->source[0], packet->source[1],
 				    packet->source[2], packet->source[3]},
 		};
@@ -20,7 +20,7 @@ static __always_inline bool is_allowed(const struct packet *packet, __u32 block)
 	} else {
 		struct allowed_v4 key = {
 			.length = 32 + 32,
-			.set = bpf_htonl(block),
+			.set = bpf_htonl(set),
 			.address = packet->source[3],
 		};
 

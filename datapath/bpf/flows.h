@@ -31,11 +31,10 @@ static __always_inline __u32 age_of(const struct memory *memory, __u64 entry)
 	return (memory->now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
 }
 
+/* Seconds as units, which are a little longer. */
 static __always_inline __u32 in_units(__u32 seconds)
 {
-	__u32 units = (__u64)seconds * 1000000000 >> TIME_UNIT_SHIFT;
-
-	return units < AGE_MAX ? units : AGE_MAX;
+	return seconds < AGE_MAX ? seconds : AGE_MAX;
 }
 
 static __always_inline __u64 new_entry(const struct memory *memory,
@@ -225,8 +224,8 @@ static __always_inline __u32 take_unknown(const struct memory *memory,
 		return old;
 	if (!learning)
 		return owners->now;
-	if (old != owners->now && !remember(memory, old))
-		count(OXP_MEMORY_FULL);
+	if (old != owners->now)
+		remember(memory, old);
 	return old;
 }
 

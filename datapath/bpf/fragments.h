@@ -5,6 +5,7 @@
 #define OXP_FRAGMENTS_H
 
 #include "lookup.h"
+#include "martian.h"
 #include "select.h"
 
 static __always_inline void fragment_key_of(const struct packet *packet,
@@ -83,7 +84,7 @@ __noinline int follow_first(const struct packet *packet, struct target *target)
 	block = find_block(target->block);
 	if (!block || !(flags_of(block, target->member) & MEMBER_KEEPS_FLOWS))
 		return false;
-	flow_of(packet, &flow);
+	flow_of(packet, block, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
 	return true;
 }
@@ -103,6 +104,12 @@ __noinline __s64 fallback_service(const struct packet *packet, __u32 vip)
 	return port ? find_service(packet, port, packet->protocol) : NOT_FOUND;
 }
 
+static __always_inline int admit_fragment(const struct packet *packet,
+					  __u32 block)
+{
+	return is_martian(packet) ? OXP_DROP_MARTIAN : admit(packet, block);
+}
+
 /* A later fragment to the VIP with the index `vip`. */
 static __always_inline int select_fragment(const struct packet *packet,
 					   struct target *target, __u32 vip)
@@ -111,18 +118,19 @@ static __always_inline int select_fragment(const struct packet *packet,
 	int outcome;
 
 	if (follow_first(packet, target))
-		return admit(packet, target->block);
+		return admit_fragment(packet, target->block);
+	/* the first one had more extension headers: nothing tells of what */
+	if (!has_ports(packet->protocol))
+		return OXP_PASS;
 	number = fallback_service(packet, vip);
 	if (number == NOT_FOUND)
 		return OXP_DROP_FRAGMENT;
 	target->block = number;
-	outcome = admit(packet, target->block);
+	outcome = admit_fragment(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;
-	outcome = select_slot(packet, target);
-	if (outcome == OXP_FORWARDED)
-		count(OXP_FRAGMENT_GUESSED);
-	return outcome;
+	count(OXP_FRAGMENT_GUESSED);
+	return select_slot(packet, target);
 }
 
 #endif

@@ -74,7 +74,11 @@ __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!packet || !node)
 		return drop(OXP_DROP_INTERNAL);
-	if (!(node->flags & OXP_NODE_ECHO) || !may_answer(node))
+	if (!(node->flags & OXP_NODE_ECHO))
+		return XDP_PASS;
+	if (is_martian(packet))
+		return drop(OXP_DROP_MARTIAN);
+	if (!may_answer(node))
 		return XDP_PASS;
 	icmp = in_packet(ctx, packet, packet->l4, 8);
 	ethernet = at(ctx, 0, sizeof(*ethernet));

@@ -165,6 +165,8 @@ static __always_inline int parse_extension(struct xdp_md *ctx,
 	if (!header)
 		return -1;
 	if (packet->protocol == IPPROTO_FRAGMENT) {
+		if (packet->kind == KIND_FIRST)
+			return -1;
 		fragment = *(const __be16 *)(header + 2);
 		packet->id = *(const __be32 *)(header + 4);
 		packet->fragment_protocol = header[0];
@@ -181,6 +183,12 @@ static __always_inline int parse_extension(struct xdp_md *ctx,
 	packet->protocol = header[0];
 	packet->l4 += length;
 	return packet->l4 > packet->end ? -1 : 0;
+}
+
+static __always_inline bool has_ports(__u8 protocol)
+{
+	return protocol == IPPROTO_TCP || protocol == IPPROTO_UDP ||
+	       protocol == IPPROTO_SCTP;
 }
 
 static __always_inline bool is_extension(__u8 protocol)

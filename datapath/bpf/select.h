@@ -58,17 +58,6 @@ static __always_inline __u64 name_of(__u64 seeded_hash, __u32 block)
 	return flow_tag(seeded_hash ^ (block >> 1) * FLOW_SERVICE);
 }
 
-static __always_inline void flow_of(const struct packet *packet,
-				    struct flow *flow)
-{
-	__builtin_memcpy(flow->source, packet->source, sizeof(flow->source));
-	flow->ports = 0;
-	flow->protocol = packet->protocol;
-	if (packet->kind != KIND_LATER)
-		flow->ports = (__u32)packet->source_port << 16 |
-			      packet->destination_port;
-}
-
 /* `length` leading bits of one word of an address, 0 and less: none. */
 static __always_inline __be32 leading_bits(__be32 word, int length)
 {
@@ -97,6 +86,20 @@ static __always_inline void cut_source(struct flow *flow, bool v6,
 	flow->protocol = 0;
 }
 
+static __always_inline void flow_of(const struct packet *packet,
+				    const struct service_block *block,
+				    struct flow *flow)
+{
+	__builtin_memcpy(flow->source, packet->source, sizeof(flow->source));
+	flow->ports = 0;
+	flow->protocol = packet->protocol;
+	if (packet->kind != KIND_LATER)
+		flow->ports = (__u32)packet->source_port << 16 |
+			      packet->destination_port;
+	if (block->flags & OXP_SERVICE_SOURCE)
+		cut_source(flow, packet->v6, block);
+}
+
 /* By the table; what it says is still to be settled. */
 __noinline int find_slot(const struct packet *packet, struct target *target)
 {
@@ -110,9 +113,7 @@ __noinline int find_slot(const struct packet *packet, struct target *target)
 	block = find_block(target->block);
 	if (!block)
 		return OXP_DROP_INTERNAL;
-	flow_of(packet, &flow);
-	if (block->flags & OXP_SERVICE_SOURCE)
-		cut_source(&flow, packet->v6, block);
+	flow_of(packet, block, &flow);
 	hash = hash_with(packet, &flow, FLOW_SEED);
 	slot = flow_slot(hash, block->slots);
 	if (slot >= slots_max)
@@ -157,7 +158,7 @@ __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 	block = find_block(target->block);
 	if (!block || !(flags_of(block, member) & MEMBER_KEEPS_FLOWS))
 		return false;
-	flow_of(packet, &flow);
+	flow_of(packet, block, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
 	target->member = member;
 	return true;
@@ -170,7 +171,8 @@ __noinline int admit(const struct packet *packet, __u32 number)
 
 	if (!packet || !block)
 		return OXP_DROP_INTERNAL;
-	if (block->flags & BLOCK_ALLOWED && !is_allowed(packet, number))
+	if (block->flags & BLOCK_ALLOWED &&
+	    !is_allowed(packet, block->allowed_set))
 		return OXP_DROP_NOT_ALLOWED;
 	if (block->new_flow_rate && packet->kind != KIND_LATER &&
 	    (packet->opens_flow || packet->protocol == IPPROTO_UDP) &&

@@ -44,7 +44,7 @@ static __always_inline int go_on(const struct packet *packet,
 				 struct parcel *parcel, int outcome)
 {
 	if (outcome != OXP_FORWARDED)
-		return drop(outcome);
+		return outcome == OXP_PASS ? XDP_PASS : drop(outcome);
 	parcel->block = target->block;
 	parcel->member = target->member;
 	parcel->entropy = target->entropy;
@@ -59,34 +59,26 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 {
 	const __u8 *type;
 	__s64 number;
+	bool martian;
 
 	if (packet->kind != KIND_WHOLE)
 		return XDP_PASS;
 	type = in_packet(ctx, packet, packet->l4, 8);
 	if (!type)
 		return drop(OXP_DROP_MALFORMED);
-	if (!is_echo(*type, packet->v6) && !is_error(*type, packet->v6))
-		return XDP_PASS;
-	if (is_martian(packet))
-		return drop(OXP_DROP_MARTIAN);
 	if (is_echo(*type, packet->v6))
 		return answer_echo(ctx, packet);
+	if (!is_error(*type, packet->v6))
+		return XDP_PASS;
+	martian = is_martian(packet);
 	parcel->kind = KIND_QUOTED;
 	number = follow_quote(ctx, packet);
 	if (number == NOT_FOUND)
 		return drop(OXP_DROP_ICMP);
+	if (martian)
+		return drop(OXP_DROP_MARTIAN);
 	target->block = number;
 	return go_on(packet, target, parcel, select_slot(packet, target));
-}
-
-static __always_inline int forward_later(struct packet *packet,
-					 struct target *target, __u32 vip,
-					 struct parcel *parcel)
-{
-	if (is_martian(packet))
-		return drop(OXP_DROP_MARTIAN);
-	return go_on(packet, target, parcel,
-		     select_fragment(packet, target, vip));
 }
 
 static __always_inline int forward_ports(struct xdp_md *ctx,
@@ -125,12 +117,14 @@ static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 
 	if (wrap(ctx, packet, parcel))
 		return drop(OXP_DROP_INTERNAL);
+	if (packet->kind == KIND_LATER &&
+	    (has_ports(packet->protocol) || is_extension(packet->protocol)))
+		return go_on(packet, &target, parcel,
+			     select_fragment(packet, &target, vip));
 	switch (packet->protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
 	case IPPROTO_SCTP:
-		if (packet->kind == KIND_LATER)
-			return forward_later(packet, &target, vip, parcel);
 		return forward_ports(ctx, packet, &target, parcel);
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
@@ -142,10 +136,6 @@ static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 	case IPPROTO_GRE:
 		return drop(OXP_DROP_TUNNEL);
 	default:
-		/* the first fragment had more extension headers */
-		if (packet->kind == KIND_LATER && packet->v6 &&
-		    is_extension(packet->protocol))
-			return forward_later(packet, &target, vip, parcel);
 		return XDP_PASS;
 	}
 }

@@ -134,7 +134,10 @@ static inline __u64 lookup_key_v4(__be32 address, __be16 port, __u8 protocol)
 
 static inline __u32 bucket_of_v4(__u64 key, __u64 seed)
 {
-	return ((key ^ seed) * 0xff51afd7ed558ccdULL) >> 32;
+	/* twice, so that the ports, at the top, reach the bits that count */
+	key = (key ^ seed) * 0xff51afd7ed558ccdULL;
+	key ^= key >> 32;
+	return key * 0xc4ceb9fe1a85ec53ULL >> 32;
 }
 
 static inline __u32 bucket_of_v6(const __be32 *address, __u32 ports, __u64 seed)

@@ -201,7 +201,8 @@ struct oxp_service_settings {
 				   */
 	uint8_t source_length_v6; /* client; 0: 32 and 128 */
 	uint16_t idle_timeout;    /* seconds without a packet after which a flow
-				   * may move to another member; 0: 350 */
+				   * may move to another member, 10 to 16000; 0:
+				   * 350 */
 	uint32_t new_flow_rate;   /* flows per second that one source may open
 				   * at the VIP's service; 0: no limit */
 	uint32_t new_flow_burst;  /* 0: as new_flow_rate */

@@ -172,6 +172,8 @@ static int write_draft(struct batch *batch, struct oxp_wanted *wanted,
 
 	batch->dirty |= dirty;
 	begin_change(node, dirty);
+	if (node->config->idle_timeout_max < draft->idle_timeout)
+		node->config->idle_timeout_max = draft->idle_timeout;
 	if (!old)
 		make_entry(node, index, &wanted->key);
 	if (write_set)

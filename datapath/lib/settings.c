@@ -9,6 +9,7 @@
 
 #define IDLE_TIMEOUT_DEFAULT 350
 #define IDLE_TIMEOUT_MIN 10
+#define IDLE_TIMEOUT_MAX 16000    /* what the time of an entry can tell */
 #define RATE_MAX ((1U << 22) - 1) /* 1024 times that fits into 32 bits */
 
 int check_key(const struct oxp_key *key, char *error)
@@ -67,10 +68,13 @@ static int check_settings(const struct oxp_service_settings *settings,
 	    !(settings->flags & OXP_SERVICE_SOURCE))
 		return failure(error, -EINVAL,
 			       "source prefixes without OXP_SERVICE_SOURCE");
-	if (settings->idle_timeout && settings->idle_timeout < IDLE_TIMEOUT_MIN)
+	if (settings->idle_timeout &&
+	    (settings->idle_timeout < IDLE_TIMEOUT_MIN ||
+	     settings->idle_timeout > IDLE_TIMEOUT_MAX))
 		return failure(error, -EINVAL,
-			       "an idle timeout of %u s, the least is %u",
-			       settings->idle_timeout, IDLE_TIMEOUT_MIN);
+			       "an idle timeout of %u s, wanted are %u to %u",
+			       settings->idle_timeout, IDLE_TIMEOUT_MIN,
+			       IDLE_TIMEOUT_MAX);
 	if (settings->new_flow_rate > RATE_MAX ||
 	    settings->new_flow_burst > RATE_MAX)
 		return failure(

@@ -1,31 +1,29 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
  * For measuring: restores the frame that the last run left encapsulated,
- * picks a random flow and goes on in the program under test. The same around
- * `return XDP_TX` is the cost of the harness.
+ * picks a flow at random and goes on in the program under test. The same
+ * around `return XDP_TX` is the cost of the harness.
  */
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ip.h>
-#include <linux/tcp.h>
 
-#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-struct headers {
-	struct ethhdr ethernet;
-	struct iphdr ip;
-	struct tcphdr tcp;
-} __attribute__((packed));
+#define WORDS 16
 
-const volatile __u32 flows_mask;
-const volatile __u32 destination;
-const volatile __u16 port;
-const volatile __u8 protocol;
-const volatile __u32 frame_length;
+const volatile __u64 frame[WORDS];
+const volatile __u32 frame_length;   /* a multiple of 8 */
+const volatile __u32 source_at = 26; /* of the low 32 bits of the source */
+const volatile __u32 ports_at = 34;
+const volatile __u32 flows_mask;  /* bits of the source, at most 24 */
+const volatile __u16 client_mask; /* bits of the source port, big endian */
+const volatile __u16 port_mask;   /* bits of the destination port */
+/* A frame in so many (a power of two, less one) is as the frame, the others
+ * have these TCP flags in place of its own. */
+const volatile __u32 flood_mask;
+const volatile __u32 flood_flows_mask;
+const volatile __u8 flood_flags;
 __u32 state = 1;
 
 struct {
@@ -42,30 +40,37 @@ int oxp_nothing(struct xdp_md *ctx)
 	return XDP_TX;
 }
 
+static __always_inline __u32 next(void)
+{
+	state = state * 1664525 + 1013904223;
+	return state;
+}
+
 SEC("xdp")
 int oxp_wrapper(struct xdp_md *ctx)
 {
 	__u32 length = ctx->data_end - ctx->data;
-	struct headers *headers;
+	__u32 random = next(), mask = flows_mask;
+	void *data, *end;
 
 	if (length != frame_length)
 		bpf_xdp_adjust_head(ctx, length - frame_length);
-	headers = (void *)(long)ctx->data;
-	if ((void *)(headers + 1) > (void *)(long)ctx->data_end)
+	data = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	if (data + frame_length > end)
 		return XDP_ABORTED;
-	state = state * 1664525 + 1013904223;
-	headers->ethernet.h_proto = bpf_htons(ETH_P_IP);
-	headers->ip.version = 4;
-	headers->ip.ihl = 5;
-	headers->ip.tos = 0;
-	headers->ip.tot_len = bpf_htons(frame_length - ETH_HLEN);
-	headers->ip.frag_off = bpf_htons(0x4000);
-	headers->ip.ttl = 60;
-	headers->ip.protocol = protocol;
-	headers->ip.saddr = (state >> 8) & flows_mask;
-	headers->ip.daddr = destination;
-	headers->tcp.source = bpf_htons(40000);
-	headers->tcp.dest = bpf_htons(port);
+	for (__u32 i = 0; i < WORDS; i++)
+		if (8 * i < frame_length)
+			((__u64 *)data)[i] = frame[i];
+	if (flood_mask && (random >> 4 & flood_mask)) {
+		*(__u8 *)(data + ports_at + 13) = flood_flags;
+		mask = flood_flows_mask;
+	}
+	*(__u32 *)(data + source_at) += (random >> 8 & mask) << 8;
+	if (client_mask)
+		*(__u16 *)(data + ports_at) += next() >> 8 & client_mask;
+	if (port_mask)
+		*(__u16 *)(data + ports_at + 2) += next() >> 8 & port_mask;
 	bpf_tail_call(ctx, &target, 0);
 	return XDP_ABORTED;
 }

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The least that an IPIP load balancer can do with a packet: check that it is
+ * TCP or UDP over IP, push an outer IPv4 or IPv6 header that is known
+ * beforehand, send. No lookup, no hash, no counter.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline void write_link(__u64 *to, __u16 type)
+{
+	to[0] = 0x0002020000000002;
+	*(__u32 *)(to + 1) = 0x01000000;
+	((__u16 *)to)[6] = type;
+}
+
+static __always_inline int push_v4(struct xdp_md *ctx, __u16 length)
+{
+	__u64 sum = 0x45 + 64 + (IPPROTO_IPIP << 8) + 0x0100000a + 0x0200000a;
+	void *start, *end;
+	__u32 *word;
+
+	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(struct iphdr)))
+		return XDP_DROP;
+	start = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	if (start + ETH_HLEN + sizeof(struct iphdr) > end)
+		return XDP_DROP;
+	write_link(start, bpf_htons(ETH_P_IP));
+	word = start + ETH_HLEN;
+	word[0] = 0x45 | (__u32)bpf_htons(length + sizeof(struct iphdr)) << 16;
+	word[1] = 0;
+	sum += word[0];
+	sum = (sum & 0xffff) + (sum >> 16);
+	sum = (sum & 0xffff) + (sum >> 16);
+	word[2] = 64 | IPPROTO_IPIP << 8 | (__u32)(__u16)~sum << 16;
+	word[3] = 0x0100000a;
+	word[4] = 0x0200000a;
+	return XDP_TX;
+}
+
+static __always_inline int push_v6(struct xdp_md *ctx, __u16 length)
+{
+	void *start, *end;
+	__u32 *word;
+
+	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(struct ipv6hdr)))
+		return XDP_DROP;
+	start = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	if (start + ETH_HLEN + sizeof(struct ipv6hdr) > end)
+		return XDP_DROP;
+	write_link(start, bpf_htons(ETH_P_IPV6));
+	word = start + ETH_HLEN;
+	word[0] = 0x60;
+	word[1] = bpf_htons(length) | IPPROTO_IPV6 << 16 | 64 << 24;
+	for (int i = 2; i < 10; i++)
+		word[i] = 0x010000fd;
+	return XDP_TX;
+}
+
+SEC("xdp")
+int oxp_floor(struct xdp_md *ctx)
+{
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *ethernet = (void *)(long)ctx->data;
+	struct ipv6hdr *v6 = (void *)(ethernet + 1);
+	struct iphdr *v4 = (void *)(ethernet + 1);
+
+	if ((void *)(v4 + 1) > end)
+		return XDP_PASS;
+	if (ethernet->h_proto == bpf_htons(ETH_P_IP)) {
+		if (v4->ihl != 5 || (v4->protocol != IPPROTO_TCP &&
+				     v4->protocol != IPPROTO_UDP))
+			return XDP_PASS;
+		return push_v4(ctx, bpf_ntohs(v4->tot_len));
+	}
+	if (ethernet->h_proto != bpf_htons(ETH_P_IPV6) ||
+	    (void *)(v6 + 1) > end)
+		return XDP_PASS;
+	if (v6->nexthdr != IPPROTO_TCP && v6->nexthdr != IPPROTO_UDP)
+		return XDP_PASS;
+	return push_v6(ctx, bpf_ntohs(v6->payload_len) + sizeof(*v6));
+}
