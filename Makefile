@@ -4,11 +4,11 @@
 #   make demo KEEP=1   the same, and leave it up; make demo-down ends it
 #   make test          everything that CI runs
 #   make bench-hc      the health checker against C and Go
-#   make lint | unit | functional | e2e     one part of it
+#   make lint | unit | functional | kernels | e2e     one part of it
 
 PYTHON := build/venv/bin/python
 
-.PHONY: demo demo-down test setup lint unit functional e2e docs clean
+.PHONY: demo demo-down test setup lint unit functional kernels e2e docs clean
 
 demo: setup
 	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep)
@@ -19,7 +19,7 @@ demo-down:
 test:
 	@exec tools/test
 
-lint unit functional e2e:
+lint unit functional kernels e2e:
 	@exec tools/test $@
 
 setup:

@@ -25,11 +25,16 @@ NETWORKS = {
     'vips': (str(paths.VIP_NETWORK), None),
     'members': (str(paths.MEMBER_NETWORK), paths.MEMBER_GATEWAY),
 }
+NETWORKS_V6 = {
+    # the same networks; the subnet is <name>-v6
+    'vips': (str(paths.VIP_NETWORK_V6), None),
+    'members': (str(paths.MEMBER_NETWORK_V6), paths.MEMBER_GATEWAY_V6),
+}
 
 
 def content():
     """Everything that set_up() enters into the cloud's databases."""
-    return keystone.URL, ENDPOINTS, NETWORKS
+    return keystone.URL, ENDPOINTS, NETWORKS, NETWORKS_V6
 
 
 def environment(lab, user=TENANT):
@@ -127,6 +132,10 @@ def set_up(lab):
         network = admin.network.create_network(name=name, is_shared=True)
         admin.network.create_subnet(
             name=f'{name}-v4', network_id=network.id, ip_version=4,
+            cidr=cidr, gateway_ip=gateway, is_dhcp_enabled=False)
+        cidr, gateway = NETWORKS_V6[name]
+        admin.network.create_subnet(
+            name=f'{name}-v6', network_id=network.id, ip_version=6,
             cidr=cidr, gateway_ip=gateway, is_dhcp_enabled=False)
 
 

@@ -31,10 +31,18 @@ UPLINK_NETWORK = ipaddress.ip_network('198.18.1.0/24')
 MEMBER_NETWORK = ipaddress.ip_network('198.18.10.0/24')
 CLIENT_NETWORK = ipaddress.ip_network('198.18.20.0/24')
 
+VIP_NETWORK_V6 = ipaddress.ip_network('2001:db8:113::/64')
+UPLINK_NETWORK_V6 = ipaddress.ip_network('2001:db8:1::/112')
+MEMBER_NETWORK_V6 = ipaddress.ip_network('2001:db8:10::/64')
+CLIENT_NETWORK_V6 = ipaddress.ip_network('2001:db8:20::/64')
+
 CONTROL_ADDRESS = str(MANAGEMENT_NETWORK[1])
 MEMBER_GATEWAY = str(MEMBER_NETWORK[1])
 CLIENT_GATEWAY = str(CLIENT_NETWORK[1])
 CLIENT_ADDRESS = str(CLIENT_NETWORK[2])
+MEMBER_GATEWAY_V6 = str(MEMBER_NETWORK_V6[1])
+CLIENT_GATEWAY_V6 = str(CLIENT_NETWORK_V6[1])
+CLIENT_ADDRESS_V6 = str(CLIENT_NETWORK_V6[2])
 
 
 class LabError(Exception):
@@ -48,15 +56,20 @@ def management_address(host):
     return str(MANAGEMENT_NETWORK[10 + _number(host)])
 
 
-def uplink_addresses(node):
-    """(node's address, router's address) on LB node 1, 2, …'s uplink /30."""
+def uplink_addresses(node, version=4):
+    """(node's address, router's address) on LB node 1, 2, …'s uplink.
+
+    The uplink has four addresses of each family: a /30 and a /126.
+    """
+    network = UPLINK_NETWORK if version == 4 else UPLINK_NETWORK_V6
     base = 4 * node
-    return str(UPLINK_NETWORK[base + 2]), str(UPLINK_NETWORK[base + 1])
+    return str(network[base + 2]), str(network[base + 1])
 
 
-def member_address(member):
+def member_address(member, version=4):
     """The address of member 1, 2, …"""
-    return str(MEMBER_NETWORK[10 + member])
+    network = MEMBER_NETWORK if version == 4 else MEMBER_NETWORK_V6
+    return str(network[10 + member])
 
 
 def _number(host):

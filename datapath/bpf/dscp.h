@@ -85,7 +85,7 @@ __noinline int rewrite(struct xdp_md *ctx, const struct parcel *parcel)
 
 	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
 		return -1;
-	block = bpf_map_lookup_elem(&tables, &parcel->block);
+	block = find_block(parcel->block);
 	if (!block)
 		return -1;
 	member = member_of(block, parcel->member);

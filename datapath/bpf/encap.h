@@ -26,6 +26,19 @@ static __always_inline bool is_outer_v6(__u32 way)
 	return way & 1;
 }
 
+static __always_inline bool is_outer_v6_of(const struct parcel *parcel,
+					   __u32 way)
+{
+	return way == WAY_DSCP ? parcel->v6 : is_outer_v6(way);
+}
+
+/* The node's address, or the last word of it, with the flow's bits. */
+static __always_inline __be32 outer_source(__be32 word, __be32 mask,
+					   __u32 entropy)
+{
+	return (word & ~mask) | (bpf_htonl(entropy) & mask);
+}
+
 /* Bytes between the outer IP header and the packet, by kind: 0, 8, 4. */
 static __always_inline __u32 shim_length(__u32 way)
 {
@@ -101,8 +114,7 @@ static __always_inline void push_v6(void *outer, __u64 head, __u32 way,
 	word[2] = node->source_v6[0];
 	word[3] = node->source_v6[1];
 	word[4] = node->source_v6[2];
-	word[5] = (node->source_v6[3] & ~node->entropy_v6) |
-		  (bpf_htonl(entropy) & node->entropy_v6);
+	word[5] = outer_source(node->source_v6[3], node->entropy_v6, entropy);
 	word[6] = destination[0];
 	word[7] = destination[1];
 	word[8] = destination[2];

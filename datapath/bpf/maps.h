@@ -47,6 +47,12 @@ const volatile bool feature_fib = true;
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "headers are read and built as little-endian words"
+/* By value: older kernels take no key from a function's argument. */
+static __always_inline const struct service_block *find_block(__u32 number)
+{
+	return bpf_map_lookup_elem(&tables, &number);
+}
+
 /* The member with an index that was checked already: the verifier forgets
  * bounds of values that it did not see in a register since. */
 static __always_inline const struct block_member *
@@ -121,6 +127,12 @@ HASH_TABLE(allowed_v6, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
 	   struct allowed_v6, __u32);
 HASH_TABLE(quic_servers, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384,
 	   struct quic_key, __u32);
+
+/* By value: older kernels take no key from a function's argument. */
+static __always_inline const struct service_block *find_block(__u32 number)
+{
+	return bpf_map_lookup_elem(&tables, &number);
+}
 
 /* The member with an index that was checked already: the verifier forgets
  * bounds of values that it did not see in a register since. */

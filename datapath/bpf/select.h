@@ -29,11 +29,6 @@ struct target {
 /* What makes a service more than a hash and a table. */
 #define BLOCK_SPECIAL (OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED)
 
-static __always_inline const struct service_block *find_block(__u32 number)
-{
-	return bpf_map_lookup_elem(&tables, &number);
-}
-
 /* What of a packet decides on its slot. */
 struct flow {
 	__be32 source[4];

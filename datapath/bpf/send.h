@@ -12,13 +12,6 @@
 #include "route.h"
 #include "too_big.h"
 
-static __always_inline __be32 outer_source_v4(const struct node_config *node,
-					      __u32 entropy)
-{
-	return (node->source_v4 & ~node->entropy_v4) |
-	       (bpf_htonl(entropy) & node->entropy_v4);
-}
-
 static __always_inline bool has_source(const struct node_config *node, bool v6)
 {
 	if (!v6)
@@ -68,7 +61,8 @@ encapsulate(struct xdp_md *ctx, const struct parcel *parcel,
 		if (outer + 20 + 8 > end)
 			return OXP_DROP_INTERNAL;
 		push_v4(outer, parcel->head, way,
-			outer_source_v4(node, parcel->entropy),
+			outer_source(node->source_v4, node->entropy_v4,
+				     parcel->entropy),
 			member->outer[3], parcel->v6);
 		outer += 20;
 	}
@@ -169,48 +163,6 @@ send_by(struct xdp_md *ctx, const struct parcel *parcel,
 	return leave(ctx, parcel, member, ifindex);
 }
 
-static __always_inline void ask_for(struct question *question,
-				    const struct parcel *parcel,
-				    const struct node_config *node,
-				    const struct block_member *member,
-				    bool outer_v6)
-{
-	for (int i = 0; i < 4; i++) {
-		question->source[i] = node->source_v6[i];
-		question->destination[i] = member->outer[i];
-	}
-	if (outer_v6)
-		question->source[3] =
-			(node->source_v6[3] & ~node->entropy_v6) |
-			(bpf_htonl(parcel->entropy) & node->entropy_v6);
-	else
-		question->source[3] = outer_source_v4(node, parcel->entropy);
-	question->v6 = outer_v6;
-	question->tos = head_tos(parcel->head);
-}
-
-/* The uplink by the kernel's routes. Returns the outcome, OXP_DROP_TOO_BIG if
- * only the MTU is known. */
-static __always_inline int route(struct xdp_md *ctx,
-				 const struct parcel *parcel,
-				 const struct node_config *node,
-				 const struct block_member *member,
-				 bool outer_v6, struct uplink *uplink)
-{
-	struct question question = {};
-
-	ask_for(&question, parcel, node, member, outer_v6);
-	question.length =
-		frame_length(ctx) - parcel->l3 + outer_length(member->way);
-	switch (find_route(ctx, &question, uplink)) {
-	case BPF_FIB_LKUP_RET_SUCCESS:
-	case BPF_FIB_LKUP_RET_FRAG_NEEDED: /* send_by() will find out */
-		return OXP_FORWARDED;
-	default:
-		return OXP_DROP_NO_NEXT_HOP;
-	}
-}
-
 static __always_inline const struct uplink *
 choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 {
@@ -226,12 +178,6 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 	return &set->uplink[choice];
 }
 
-static __always_inline bool is_outer_v6_of(const struct parcel *parcel,
-					   __u32 way)
-{
-	return way == WAY_DSCP ? parcel->v6 : is_outer_v6(way);
-}
-
 /* Out of line, for all that is not the usual packet. */
 __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 {
@@ -242,11 +188,11 @@ __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 	struct uplink routed = {};
 	__u32 zero = 0;
 	bool outer_v6;
-	int outcome;
+	int status;
 
 	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
 		return drop(OXP_DROP_INTERNAL);
-	block = bpf_map_lookup_elem(&tables, &parcel->block);
+	block = find_block(parcel->block);
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!block || !node)
 		return drop(OXP_DROP_INTERNAL);
@@ -257,9 +203,13 @@ __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 	if (member->way != WAY_DSCP && !has_source(node, outer_v6))
 		return drop(OXP_DROP_NO_NEXT_HOP);
 	if (feature_fib && node->flags & OXP_NODE_FIB) {
-		outcome = route(ctx, parcel, node, member, outer_v6, &routed);
-		if (outcome != OXP_FORWARDED)
-			return drop(outcome);
+		status = find_route(ctx, parcel, &routed,
+				    frame_length(ctx) - parcel->l3 +
+					    outer_length(member->way));
+		/* with the MTU alone, send_by() finds that it is too big */
+		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
+		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
+			return drop(OXP_DROP_NO_NEXT_HOP);
 		uplink = &routed;
 	} else {
 		uplink = choose_uplink(node, parcel->entropy, outer_v6);

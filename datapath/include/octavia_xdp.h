@@ -132,7 +132,8 @@ struct oxp_uplink {
 	uint8_t own_mac[6];
 	uint8_t gateway_mac_v4[6]; /* next hop of IPv4 outer packets */
 	uint8_t gateway_mac_v6[6]; /* next hop of IPv6 outer packets */
-	uint8_t vlans;             /* 0 to 2 tags, outermost first */
+	uint8_t vlans;             /* 0 to 2 tags, outermost first: one is
+				    * 802.1Q, of two the first is 802.1ad */
 	uint8_t zero;
 	uint16_t vlan[2]; /* priority, DEI and id, host order */
 };

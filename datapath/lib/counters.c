@@ -136,7 +136,7 @@ static void mark_counters(struct oxp_node *node,
 	}
 }
 
-static void derive_counters(struct oxp_node *node)
+void derive_counters(struct oxp_node *node)
 {
 	struct node_config *config = node->config;
 

@@ -283,6 +283,9 @@ bool quic_servers_right(struct oxp_node *node, uint32_t index, uint32_t *count);
 int mend(struct oxp_node *node, char *error);
 
 /* counters.c */
+/* Finds out who owns which, unless that is known: from the blocks of all used
+ * entries, so not while one is being made. */
+void derive_counters(struct oxp_node *node);
 int allocate_counter(struct oxp_node *node, uint32_t *index, char *error);
 /* `since`: epoch of the switch that took the member out; 0: nobody saw it */
 void release_counter(struct oxp_node *node, uint32_t index, uint64_t since);
@@ -306,6 +309,9 @@ struct taker {
 	uint16_t weight;     /* not 0 */
 	uint16_t value;      /* what goes into its slots, not OXP_NO_MEMBER */
 };
+/* Where a member's permutation begins and how it goes on. */
+void maglev_hashes(const uint8_t *name, uint32_t slots, uint32_t *offset,
+		   uint32_t *skip);
 /* `takers` in the order of their names. */
 int maglev_fill(const struct taker *takers, uint32_t count, uint32_t slots,
 		uint16_t *out);

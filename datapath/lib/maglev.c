@@ -43,6 +43,13 @@ static uint64_t name_hash(const uint8_t *name, uint64_t seed)
 	return hash;
 }
 
+void maglev_hashes(const uint8_t *name, uint32_t slots, uint32_t *offset,
+		   uint32_t *skip)
+{
+	*offset = name_hash(name, OFFSET_SEED) % slots;
+	*skip = name_hash(name, SKIP_SEED) % (slots - 1) + 1;
+}
+
 /* One member's walk over its permutation. */
 struct walk {
 	uint32_t next; /* slot that it looks at next */
@@ -200,14 +207,12 @@ int maglev_fill(const struct taker *takers, uint32_t count, uint32_t slots,
 		return -ENOMEM;
 	}
 	for (uint32_t i = 0; i < count; i++) {
-		const uint8_t *name = takers[i].name;
-
 		walks[i] = (struct walk){
-			.next = name_hash(name, OFFSET_SEED) % slots,
-			.skip = name_hash(name, SKIP_SEED) % (slots - 1) + 1,
 			.weight = takers[i].weight,
 			.value = takers[i].value,
 		};
+		maglev_hashes(takers[i].name, slots, &walks[i].next,
+			      &walks[i].skip);
 		if (takers[i].weight > greatest)
 			greatest = takers[i].weight;
 	}

@@ -226,6 +226,7 @@ static int prepare(struct batch *batch, struct oxp_wanted *wanted,
 	}
 	if (is_same(draft, old))
 		return 0;
+	derive_counters(node);
 	if (old)
 		status = free_scratch(node, index, error);
 	else if ((status = zero_service_counters(node, index)))

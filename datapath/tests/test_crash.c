@@ -4,65 +4,117 @@
  * waited for: the random moments of death fall into the library's own code
  * instead of into one system call.
  */
+#include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <bpf/bpf.h>
-
 #include "harness.h"
 
-/* Counts the elements of a hash. */
-static uint32_t elements(int map)
-{
-	uint32_t count = 0;
-	char key[8], *last = NULL;
-
-	for (; !bpf_map_get_next_key(map, last, key); last = key)
-		count++;
-	return count;
-}
-
+/* All that must hold whoever died where. */
 static void expect_sound(struct oxp_node *node)
 {
 	bool counter_used[512] = {};
-	uint32_t vips = 0, addresses[16];
 	struct oxp_info info;
+	uint32_t keys, members = 0;
 
 	/* first, so that the node is mended */
 	assert_int_equal(oxp_info(node, &info, error), 0);
 	if (oxp_verify(node, error))
 		fail_msg("verify: %s", error);
-	assert_int_equal(elements(node->map[MAP_SERVICES_V4]), info.services);
+	assert_int_equal(lookup_check(node, &keys), 0);
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
-		const struct service_block *block = live_block(node, i);
-		uint32_t vip, j;
+		const struct service_block *block;
 
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
-		memcpy(&vip, entry_of(node, i)->vip + 12, sizeof(vip));
-		for (j = 0; j < vips && addresses[j] != vip; j++)
-			;
-		if (j == vips)
-			addresses[vips++] = vip;
-		for (j = 0; j < block->members; j++) {
+		block = live_block(node, i);
+		for (uint32_t j = 0; j < block->members; j++) {
+			if (!(block->member[j].flags & MEMBER_PRESENT))
+				continue;
 			assert_false(counter_used[block->member[j].counter]);
 			counter_used[block->member[j].counter] = true;
+			members++;
 		}
 	}
-	assert_int_equal(elements(node->map[MAP_VIPS_V4]), vips);
+	assert_int_equal(members, info.members);
+}
+
+static const struct oxp_service_settings *random_settings(bool quic)
+{
+	static struct oxp_service_settings settings;
+	static struct oxp_network networks[4];
+
+	settings = (struct oxp_service_settings){
+		.slots = random() & 1 ? 251 : 1009,
+		.flags = quic && random() & 1 ? OXP_SERVICE_QUIC : 0,
+		.encapsulation = random() % 3,
+	};
+	if (random() & 1) {
+		settings.allowed = networks;
+		settings.allowed_count = 1 + random() % 4;
+	}
+	for (int i = 0; i < 4; i++) {
+		networks[i].address =
+			address(random() & 1 ? "10.0.0.0" : "2001:db8::");
+		networks[i].address.bytes[13] = random() % 4;
+		networks[i].length = 24;
+	}
+	return &settings;
+}
+
+static struct oxp_key random_key(bool *quic)
+{
+	static const char *const vips[] = {VIP, "192.0.2.2", VIP_V6,
+					   "2001:db8::2"};
+	const char *vip = vips[random() % 4];
+	uint16_t port = 1 + random() % 4;
+
+	*quic = random() & 1;
+	return *quic ? udp_key(vip, port) : tcp_key(vip, port);
+}
+
+static int set_some(struct oxp_node *node)
+{
+	struct oxp_service_settings settings[4];
+	struct oxp_member members[30];
+	struct oxp_wanted wanted[4];
+	int status, count = 1 + random() % 4;
+	bool quic;
+
+	make_members(members, 30, random() % 2, 1 + random() % 10);
+	for (int i = 0; i < 30; i++) {
+		members[i].weight = random() % 4;
+		members[i].backup = random() % 8 == 0;
+	}
+	for (int i = 0; i < count; i++) {
+		wanted[i] = (struct oxp_wanted){
+			.key = random_key(&quic),
+			.settings = &settings[i],
+			.members = members + random() % 10,
+			.count = random() % 20,
+		};
+		settings[i] = *random_settings(quic);
+	}
+	status = oxp_services_set(node, wanted, count, error);
+	/* a key that was drawn twice, and 16 services are not room for 32 */
+	for (int i = 0; i < count; i++)
+		if (wanted[i].status && wanted[i].status != -EINVAL &&
+		    wanted[i].status != -ENOSPC)
+			return wanted[i].status;
+	return status > 0 ? status : 0;
 }
 
 static void random_change(struct oxp_node *node)
 {
-	struct oxp_key key =
-		tcp_key(random() & 1 ? VIP : "192.0.2.2", 1 + random() % 5);
-	struct oxp_member members[30];
 	struct oxp_result results[8];
+	struct oxp_key key;
 	int status;
+	bool quic;
 
-	switch (random() % 6) {
+	switch (random() % 7) {
 	case 0:
+		key = random_key(&quic);
 		status = oxp_service_delete(node, &key, 1, error);
 		break;
 	case 1:
@@ -72,11 +124,13 @@ static void random_change(struct oxp_node *node)
 							 random() & 1};
 		status = oxp_health_apply(node, results, 8, error);
 		break;
+	case 3:
+		/* as if a second had passed */
+		node->config->ticked -= 60000;
+		status = oxp_tick(node, error);
+		break;
 	default:
-		make_members(members, 30, random() % 2, 1 + random() % 10);
-		status = oxp_service_set(node, &key, random() & 1 ? 251 : 1009,
-					 members + random() % 10, random() % 20,
-					 NULL, error);
+		status = set_some(node);
 	}
 	if (status < 0) {
 		fprintf(stderr, "change: %s\n", error);

@@ -23,18 +23,49 @@ static void test_broken_and_not_ours(void **state)
 	}
 }
 
-static void test_fragments(void **state)
+static void test_fragment_without_service(void **state)
 {
-	static const uint16_t fragments[] = {0x2000, 0x6000, 0x2001, 0x0001,
-					     0x1fff, 0x00b9, 0x20b9};
+	struct variation later = {.fragment = 0x0064};
+	struct flow flow = web;
 	struct frame frame;
 
 	(void)state;
-	for (size_t i = 0; i < sizeof(fragments) / sizeof(*fragments); i++) {
-		struct variation with = {.fragment = fragments[i]};
+	flow.protocol = IPPROTO_SCTP;
+	make_frame(&frame, &flow, 64, &later);
+	expect_dropped(&frame, OXP_DROP_FRAGMENT);
+}
 
-		make_frame(&frame, &web, 64, &with);
-		expect_dropped(&frame, OXP_DROP_FRAGMENT);
+static void test_tunnels(void **state)
+{
+	static const uint8_t protocols[] = {IPPROTO_IPIP, IPPROTO_IPV6,
+					    IPPROTO_GRE};
+	struct flow flow = web;
+	struct frame frame;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(protocols); i++) {
+		flow.protocol = protocols[i];
+		make_frame(&frame, &flow, 64, NULL);
+		expect_dropped(&frame, OXP_DROP_TUNNEL);
+	}
+	flow.protocol = IPPROTO_UDP;
+	flow.destination_port = OXP_GUE_PORT;
+	make_frame(&frame, &flow, 64, NULL);
+	expect_dropped(&frame, OXP_DROP_TUNNEL);
+}
+
+static void test_martians(void **state)
+{
+	static const char *const sources[] = {
+		"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", VIP};
+	struct flow flow = web;
+	struct frame frame;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sources) / sizeof(*sources); i++) {
+		flow.source = sources[i];
+		make_frame(&frame, &flow, 64, NULL);
+		expect_dropped(&frame, OXP_DROP_MARTIAN);
 	}
 }
 
@@ -135,26 +166,33 @@ static void test_too_big(void **state)
 
 static void test_no_next_hop(void **state)
 {
-	static const uint8_t own[6] = {2, 0, 0, 0, 0, 1}, unknown[6];
-	static const uint8_t gateway[6] = {2, 0, 0, 0, 0, 2};
-	struct oxp_address source = address(NODE);
+	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+	struct oxp_uplink uplink = {
+		.ifindex = 1,
+		.mtu = 1500,
+		.own_mac = {2, 0, 0, 0, 0, 1},
+		.gateway_mac_v6 = {2, 0, 0, 0, 0, 2},
+	};
 	struct frame frame;
 
 	(void)state;
 	make_frame(&frame, &web, 10, NULL);
-	oxp_set_uplink(node, own, unknown, &source, 1500, error);
+	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
-	source = address("0.0.0.0");
-	oxp_set_uplink(node, own, gateway, &source, 1500, error);
-	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
-	source = address(NODE);
-	oxp_set_uplink(node, own, gateway, &source, 1500, error);
+	memcpy(uplink.gateway_mac_v4, uplink.gateway_mac_v6, 6);
+	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
 	expect_forwarded(&frame);
+	assert_int_equal(oxp_set_uplinks(node, NULL, 0, error), 0);
+	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
+	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
+	memset(&settings.source_v4, 0, sizeof(settings.source_v4));
+	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
 }
 
 static void test_deleted_service_is_not_ours(void **state)
 {
-	struct variation with = {.fragment = 0x2000};
+	struct variation with = {.fragment = 0x0064};
 	struct oxp_key keys[] = {tcp_key(VIP, 80), udp_key(VIP, 53)};
 	struct frame frame, fragment;
 
@@ -174,7 +212,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_broken_and_not_ours),
-		TEST(test_fragments),
+		TEST(test_fragment_without_service),
+		TEST(test_tunnels),
+		TEST(test_martians),
 		TEST(test_truncated),
 		TEST(test_impossible_header_length),
 		TEST(test_no_member),

@@ -67,6 +67,66 @@ static void test_weights_balance(void **state)
 	}
 }
 
+/* The paper's algorithm as its pseudo-code has it, with weights as maglev.c
+ * says: permutations in arrays, one step after the other. */
+static void textbook(const struct oxp_address *addresses,
+		     const uint16_t *weights, uint32_t count, uint32_t slots,
+		     uint16_t *out)
+{
+	uint32_t credit[256] = {}, at[256] = {}, left = slots, greatest = 0;
+	uint32_t *order[256];
+
+	/* addresses are in order already */
+	for (uint32_t i = 0; i < count; i++) {
+		uint32_t offset, skip;
+
+		maglev_hashes(addresses[i].bytes, slots, &offset, &skip);
+		order[i] = calloc(slots, sizeof(uint32_t));
+		for (uint32_t j = 0; j < slots; j++)
+			order[i][j] = (offset + (uint64_t)j * skip) % slots;
+		if (weights[i] > greatest)
+			greatest = weights[i];
+	}
+	memset(out, 0xff, slots * sizeof(*out));
+	while (left && greatest)
+		for (uint32_t i = 0; i < count && left; i++) {
+			credit[i] += weights[i];
+			if (!weights[i] || credit[i] < greatest)
+				continue;
+			credit[i] -= greatest;
+			while (out[order[i][at[i]]] != OXP_NO_MEMBER)
+				at[i]++;
+			out[order[i][at[i]]] = i;
+			left--;
+		}
+	for (uint32_t i = 0; i < count; i++)
+		free(order[i]);
+}
+
+static void test_equals_textbook(void **state)
+{
+	static const uint32_t sizes[] = {2,   3,    5,     251,  509,
+					 521, 1009, 13313, 65537};
+	struct oxp_address addresses[256];
+	uint16_t weights[256];
+
+	(void)state;
+	srandom(1);
+	for (int round = 0; round < 300; round++) {
+		uint32_t slots = sizes[random() % 9];
+		uint32_t count = 1 + random() % (round % 10 ? 12 : 256);
+
+		many(addresses, weights, count);
+		for (uint32_t i = 0; i < count; i++) {
+			addresses[i].bytes[13] = round;
+			weights[i] = round % 3 ? random() % 257 : 1;
+		}
+		build(addresses, weights, count, slots, table);
+		textbook(addresses, weights, count, slots, other);
+		assert_memory_equal(table, other, slots * sizeof(*table));
+	}
+}
+
 /* Whoever is not concerned keeps nearly all slots. The paper's figure 12
  * shows few needless changes for tables of 100 slots a member and more. */
 static void test_disruption(void **state)
@@ -120,11 +180,14 @@ static void test_flow_hash(void **state)
 	/* one client subnet, consecutive ports: what a poor hash clusters */
 	for (uint32_t host = 0; host < 64; host++)
 		for (uint32_t port = 0; port < 16384; port++)
-			shares[flow_slot(flow_hash(0x076433c6 + (host << 24),
-						   0x010200c0,
-						   __builtin_bswap16(port),
-						   __builtin_bswap16(80), 6),
-					 1009)]++;
+			shares[flow_slot(
+				flow_hash_v4(0x076433c6 + (host << 24),
+					     0x010200c0,
+					     (uint32_t)__builtin_bswap16(port)
+							     << 16 |
+						     __builtin_bswap16(80),
+					     6),
+				1009)]++;
 	for (int i = 0; i < 1009; i++) {
 		double expected = 64.0 * 16384 / 1009;
 
@@ -141,6 +204,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_equal_weights_balance),
 		cmocka_unit_test(test_weights_balance),
+		cmocka_unit_test(test_equals_textbook),
 		cmocka_unit_test(test_disruption),
 		cmocka_unit_test(test_bad_arguments),
 		cmocka_unit_test(test_flow_hash),

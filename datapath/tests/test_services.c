@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Services, members and their health through the public interface. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/bpf.h>
 #include <netinet/in.h>
@@ -11,6 +12,7 @@
 
 static struct oxp_node *node;
 static struct oxp_key http;
+static const struct oxp_service_settings small = {.slots = TEST_SLOTS};
 
 static int set_up(void **state)
 {
@@ -74,13 +76,13 @@ static void test_set_is_idempotent(void **state)
 	assert_int_equal(show().generation, 1);
 	for (int i = 0; i < 3; i++)
 		swapped[i] = members[2 - i];
-	assert_int_equal(oxp_service_set(node, &http, TEST_SLOTS, swapped, 3,
+	assert_int_equal(oxp_service_set(node, &http, &small, swapped, 3,
 					 &changed, error),
 			 0);
 	assert_int_equal(changed, 0);
 	assert_int_equal(show().generation, 1);
 	swapped[1].weight = 2;
-	assert_int_equal(oxp_service_set(node, &http, TEST_SLOTS, swapped, 3,
+	assert_int_equal(oxp_service_set(node, &http, &small, swapped, 3,
 					 &changed, error),
 			 0);
 	assert_int_equal(changed, 1);
@@ -151,12 +153,19 @@ static void test_health_switches_once(void **state)
 	expect_health(0, 0, 1);
 	assert_int_equal(oxp_health_apply(node, results, 12, error), 0);
 
-	/* no weight: known, but no table changes */
+	/* drained: its flows end with it, so packets have to know */
 	members[9].weight = 0;
 	set_service(node, &http, members, 10);
 	generation = show().generation;
-	assert_int_equal(apply(109, 0), 0);
+	assert_int_equal(apply(109, 0), 1);
 	expect_health(9, 0, 1);
+	assert_int_equal(show().generation, generation + 1);
+	/* what packets do not read changes in place */
+	members[9].admin_up = 0;
+	set_service(node, &http, members, 10);
+	generation = show().generation;
+	assert_int_equal(apply(109, 1), 0);
+	expect_health(9, 1, 1);
 	assert_int_equal(show().generation, generation);
 }
 
@@ -172,7 +181,7 @@ static void test_switch_to_nobody(void **state)
 	assert_int_equal(apply(5, 0), 1);
 	assert_int_equal(show().enabled, 0);
 	assert_int_equal(
-		oxp_service_table(node, &http, table, TEST_SLOTS, error),
+		oxp_service_table(node, &http, table, NULL, TEST_SLOTS, error),
 		TEST_SLOTS);
 	for (int i = 0; i < TEST_SLOTS; i++)
 		assert_int_equal(table[i], OXP_NO_MEMBER);
@@ -203,8 +212,8 @@ static void test_order_of_events(void **state)
 	}
 	for (int i = 7; i >= 0; i--)
 		apply(110 + i, i != 2);
-	oxp_service_table(node, &http, left, TEST_SLOTS, error);
-	oxp_service_table(node, &https, right, TEST_SLOTS, error);
+	oxp_service_table(node, &http, left, NULL, TEST_SLOTS, error);
+	oxp_service_table(node, &https, right, NULL, TEST_SLOTS, error);
 	assert_memory_equal(left, right, sizeof(left));
 }
 
@@ -270,8 +279,11 @@ static void test_updates_share_a_wait(void **state)
 
 	(void)state;
 	make_members(members, 3, 0, 0);
-	for (http.port = 1; http.port <= 8; http.port++)
+	for (http.port = 1; http.port <= 8; http.port++) {
 		set_service(node, &http, members, 1);
+		/* a new one has a free block: not the second one */
+		set_service(node, &http, members, 3);
+	}
 	epoch = node->config->epoch;
 	for (http.port = 1; http.port <= 8; http.port++)
 		set_service(node, &http, members, 2);
@@ -300,32 +312,41 @@ static void test_other_layout(void **state)
 /* What a creation or deletion may leave that was cut off. */
 static void test_mends(void **state)
 {
-	struct key_v4 stray = {.address = 0x01020304, .port = 5, .protocol = 6};
-	__be32 address4 = 0x01020304;
+	struct oxp_address stray = address("1.2.3.4");
+	struct lookup_key service = lookup_key(stray.bytes, htons(5), 6);
+	struct lookup_key vip = lookup_key(stray.bytes, 0, 0);
+	struct quic_key server = {.service = 9};
+	struct allowed_v4 network = {.length = 32, .set = htonl(18)};
 	struct oxp_member member;
-	__u32 index = 9, one_service = 1;
 	struct oxp_info info;
+	__u32 one = 1;
 
 	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service(node, &http, &member, 1);
-	/* a key without entry, an entry without key, a VIP too many */
-	assert_int_equal(bpf_map_update_elem(node->map[MAP_SERVICES_V4], &stray,
-					     &index, BPF_ANY),
-			 0);
+	/* keys without entries, an entry without key, others' leftovers */
+	assert_true(lookup_insert(node, &service, 18) >= 0);
+	assert_true(lookup_insert(node, &vip, 4) >= 0);
+	node->vips[4].services = 1;
 	entry_of(node, 3)->state = ENTRY_USED;
-	assert_int_equal(bpf_map_update_elem(node->map[MAP_VIPS_V4], &address4,
-					     &one_service, BPF_ANY),
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_QUIC_SERVERS],
+					     &server, &one, BPF_ANY),
 			 0);
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_ALLOWED_V4],
+					     &network, &one, BPF_ANY),
+			 0);
+	assert_int_not_equal(oxp_verify(node, error), 0);
 	node->config->dirty = 1;
 	assert_int_equal(oxp_info(node, &info, error), 0);
 	assert_int_equal(info.services, 1);
 	assert_int_equal(node->config->dirty, 0);
-	assert_int_equal(find_index(node, &stray), -ENOENT);
-	assert_int_not_equal(bpf_map_lookup_elem(node->map[MAP_VIPS_V4],
-						 &address4, &one_service),
-			     0);
+	assert_int_equal(lookup_find(node, &service), -ENOENT);
+	assert_int_equal(lookup_find(node, &vip), -ENOENT);
+	assert_int_equal(node->vips[4].services, 0);
 	assert_int_equal(show().enabled, 1);
+	assert_int_not_equal(
+		bpf_map_lookup_elem(node->map[MAP_ALLOWED_V4], &network, &one),
+		0);
 }
 
 static void test_verify_sees_damage(void **state)

@@ -48,6 +48,12 @@ def create(lab):
     namespaces.address(lab, links.ROUTER, CLIENT,
                        f'{paths.CLIENT_GATEWAY}/{prefix}')
     namespaces.route(lab, CLIENT, 'default', via=paths.CLIENT_GATEWAY)
+    prefix = paths.CLIENT_NETWORK_V6.prefixlen
+    namespaces.address(lab, CLIENT, links.UPLINK,
+                       f'{paths.CLIENT_ADDRESS_V6}/{prefix}')
+    namespaces.address(lab, links.ROUTER, CLIENT,
+                       f'{paths.CLIENT_GATEWAY_V6}/{prefix}')
+    namespaces.route(lab, CLIENT, 'default', via=paths.CLIENT_GATEWAY_V6)
     # Thousands of short connections would use up the default range.
     namespaces.sysctl(lab, CLIENT,
                       net__ipv4__ip_local_port_range='1024 65535')
@@ -109,7 +115,9 @@ def udp(lab, address, port, number=100, timeout=2.0):
     answers = Answers()
     for i in range(number):
         with namespaces.inside(lab, CLIENT):
-            one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+            one = socket.socket(
+                socket.AF_INET6 if ':' in str(address) else socket.AF_INET,
+                socket.SOCK_DGRAM)
         with one:
             one.settimeout(timeout)
             one.connect((str(address), port))

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cables of the fabric, fit for native XDP on a veth pair."""
 
+import socket
+
 import pyroute2
 
 from lab import namespaces
@@ -53,11 +55,13 @@ def set_state(lab, host, interface, state):
         netlink.link('set', index=index(netlink, interface), state=state)
 
 
-def default_route(lab, host, gateway):
+def default_route(lab, host, *gateways):
     """Send everything to the router in packets that fit the client's link."""
     with namespaces.link(lab, host) as netlink:
-        netlink.route('replace', dst='default', gateway=gateway,
-                      metrics={'mtu': CLIENT_MTU})
+        for gateway in gateways:
+            family = socket.AF_INET6 if ':' in gateway else socket.AF_INET
+            netlink.route('replace', dst='default', family=family,
+                          gateway=gateway, metrics={'mtu': CLIENT_MTU})
 
 
 def open_paths(lab, host):

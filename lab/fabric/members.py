@@ -44,9 +44,9 @@ def number(member):
     return int(member.removeprefix('member'))
 
 
-def address(member):
+def address(member, version=4):
     """The member's own address."""
-    return paths.member_address(number(member))
+    return paths.member_address(number(member), version)
 
 
 def create(lab, member):
@@ -61,7 +61,11 @@ def create(lab, member):
     own = address(member)
     namespaces.address(lab, member, links.UPLINK,
                        f'{own}/{paths.MEMBER_NETWORK.prefixlen}')
-    links.default_route(lab, member, paths.MEMBER_GATEWAY)
+    namespaces.address(
+        lab, member, links.UPLINK,
+        f'{address(member, 6)}/{paths.MEMBER_NETWORK_V6.prefixlen}')
+    links.default_route(lab, member, paths.MEMBER_GATEWAY,
+                        paths.MEMBER_GATEWAY_V6)
     lab.state.put('addresses', member, {'uplink': own})
     processes.run(lab, member, [links.DECAPSULATE, 'attach', links.UPLINK])
     _start(lab, member)
@@ -71,7 +75,7 @@ def add_vip(lab, vip, members):
     """Let members take packets to a VIP."""
     for member in members:
         if str(vip) not in _vips(lab, member):
-            namespaces.address(lab, member, 'lo', f'{vip}/32')
+            namespaces.address(lab, member, 'lo', str(vip))
 
 
 def remove_vip(lab, vip, members):
@@ -79,7 +83,9 @@ def remove_vip(lab, vip, members):
     for member in members:
         if str(vip) in _vips(lab, member):
             with namespaces.link(lab, member) as netlink:
-                netlink.addr('del', index=1, address=str(vip), prefixlen=32)
+                prefix = ipaddress.ip_address(vip).max_prefixlen
+                netlink.addr('del', index=1, address=str(vip),
+                             prefixlen=prefix)
 
 
 def http_name(member):
@@ -109,7 +115,8 @@ def _start(lab, member):
     directory = lab.host_directory(member)
     files(lab, member).mkdir()
     configuration = directory / 'nginx.conf'
-    listen = ' '.join(f'listen 0.0.0.0:{port};' for port in HTTP_PORTS)
+    listen = ' '.join(f'listen 0.0.0.0:{port}; listen [::]:{port};'
+                      for port in HTTP_PORTS)
     configuration.write_text(_NGINX.format(
         directory=directory, member=member, listen=listen))
     processes.start(

@@ -34,9 +34,9 @@ def name(node, process):
     return f'{node}-{process}'
 
 
-def address(node):
+def address(node, version=4):
     """The node's address on its uplink."""
-    return paths.uplink_addresses(number(node))[0]
+    return paths.uplink_addresses(number(node), version)[0]
 
 
 def run_directory(lab, node):
@@ -62,8 +62,11 @@ def create(lab, node):
     links.connect(lab, node, links.FABRIC_MTU)
     namespaces.address(lab, node, links.UPLINK, f'{own}/30')
     namespaces.address(lab, links.ROUTER, node, f'{gateway}/30')
+    own_v6, gateway_v6 = paths.uplink_addresses(number(node), 6)
+    namespaces.address(lab, node, links.UPLINK, f'{own_v6}/126')
+    namespaces.address(lab, links.ROUTER, node, f'{gateway_v6}/126')
     links.receive_at_once(lab, links.ROUTER, node)
-    namespaces.route(lab, node, 'default', via=gateway)
+    _default_routes(lab, node)
     addresses = {'uplink': own}
     if namespaces.exists(lab, paths.CONTROL):
         addresses['management'] = namespaces.join_management(lab, node)
@@ -84,10 +87,10 @@ def configure(lab, node, options=None):
             'use_stderr': True,
             'debug': True,
         },
-        'vip': {'allowed_networks': paths.VIP_NETWORK},
+        'vip': {'allowed_networks': f'{paths.VIP_NETWORK},{paths.VIP_NETWORK_V6}'},
         'agent': {
             'run_directory': run_directory(lab, node),
-            'uplink': links.UPLINK,
+            'uplinks': links.UPLINK,
         },
         'datapath': {
             'library': paths.LIBRARY,
@@ -162,9 +165,10 @@ def cut(lab, node):
 def mend(lab, node):
     """Bring the uplink up again after cut()."""
     links.set_state(lab, node, links.UPLINK, 'up')
-    gateway = paths.uplink_addresses(number(node))[1]
-    # The kernel has dropped it along with the link.
-    namespaces.route(lab, node, 'default', via=gateway)
+    # The kernel has dropped along with the link: the routes, and all of IPv6.
+    own_v6, _gateway = paths.uplink_addresses(number(node), 6)
+    namespaces.address(lab, node, links.UPLINK, f'{own_v6}/126')
+    _default_routes(lab, node)
 
 
 def forget(lab, node):
@@ -179,6 +183,12 @@ def forget(lab, node):
             shutil.rmtree(entry)
         else:
             entry.unlink()
+
+
+def _default_routes(lab, node):
+    for version in (4, 6):
+        _own, gateway = paths.uplink_addresses(number(node), version)
+        namespaces.route(lab, node, 'default', via=gateway)
 
 
 def _mount_bpf(lab, node):

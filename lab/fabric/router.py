@@ -22,8 +22,16 @@ protocol kernel {{
     merge paths on;
     ipv4 {{ import none; export where source = RTS_BGP; }};
 }}
+protocol kernel {{
+    merge paths on;
+    ipv6 {{ import none; export where source = RTS_BGP; }};
+}}
 filter vips {{
     if net ~ [ {vips}{{32,32}} ] then accept;
+    reject;
+}}
+filter vips_v6 {{
+    if net ~ [ {vips_v6}{{128,128}} ] then accept;
     reject;
 }}
 template bgp node {{
@@ -36,6 +44,7 @@ template bgp node {{
     error wait time 1, 2;
     graceful restart off;
     ipv4 {{ import filter vips; export none; }};
+    ipv6 {{ import filter vips_v6; export none; }};
 }}
 '''
 
@@ -53,20 +62,25 @@ def create(lab):
     links.open_paths(lab, links.ROUTER)
     namespaces.sysctl(
         lab, links.ROUTER, net__ipv4__ip_forward=1,
-        net__ipv4__fib_multipath_hash_policy=1)
+        net__ipv6__conf__all__forwarding=1,
+        net__ipv4__fib_multipath_hash_policy=1,
+        net__ipv6__fib_multipath_hash_policy=1)
     namespaces.bridge(lab, links.ROUTER, MEMBERS)
     links.set_mtu(lab, links.ROUTER, MEMBERS, links.FABRIC_MTU)
     namespaces.address(
         lab, links.ROUTER, MEMBERS,
         f'{paths.MEMBER_GATEWAY}/{paths.MEMBER_NETWORK.prefixlen}')
+    namespaces.address(
+        lab, links.ROUTER, MEMBERS,
+        f'{paths.MEMBER_GATEWAY_V6}/{paths.MEMBER_NETWORK_V6.prefixlen}')
 
 
 def start(lab, nodes):
     """Start BIRD; `nodes` holds the uplink address of each LB node."""
     configuration = lab.host_directory(links.ROUTER) / 'bird.conf'
     text = _CONFIGURATION.format(
-        router_id=paths.CLIENT_GATEWAY, vips=paths.VIP_NETWORK, asn=ASN,
-        hold_time=HOLD_TIME)
+        router_id=paths.CLIENT_GATEWAY, vips=paths.VIP_NETWORK,
+        vips_v6=paths.VIP_NETWORK_V6, asn=ASN, hold_time=HOLD_TIME)
     for node, address in nodes.items():
         text += _SESSION.format(
             node=node, address=address, node_asn=NODE_ASN)
@@ -96,7 +110,9 @@ def sessions(lab):
 def next_hops(lab, vip):
     """The addresses that the kernel sends packets to a VIP to."""
     done = processes.run(
-        lab, links.ROUTER, ['ip', '-json', 'route', 'show', f'{vip}/32'])
+        lab, links.ROUTER,
+        ['ip', '-json', *(['-6'] if ':' in str(vip) else []), 'route',
+         'show', str(vip)])
     routes = json.loads(done.stdout or '[]')
     hops = [hop for route in routes
             for hop in route.get('nexthops', [route])]

@@ -7,6 +7,8 @@ import itertools
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.agent import values
+
 # Seconds from the probe's verdict to the switched table.
 BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _PREFIX = 'octavia_xdp_result_handler_'
@@ -40,6 +42,27 @@ class Latency:
             sum_value=self._sum)
 
 
+class Outcomes:
+    """What the datapath has counted, as it was read last."""
+
+    def __init__(self):
+        self._counts = {}
+
+    def set(self, counts):
+        """Take {values.Outcome: packets}."""
+        self._counts = counts
+
+    def collect(self):
+        """Called by Prometheus' registry."""
+        family = core.CounterMetricFamily(
+            'octavia_xdp_outcome_packets',
+            'Packets to VIPs by what happened to them, but for those '
+            'forwarded, which services count', labels=['outcome'])
+        for outcome, packets in self._counts.items():
+            family.add_metric([outcome.name.lower()], packets)
+        yield family
+
+
 class Metrics:
     """Counters and histogram, in a registry of their own."""
 
@@ -62,6 +85,8 @@ class Metrics:
             'octavia_xdp_open_slots',
             'Slots of all tables that change owners, in which flows are '
             'remembered', registry=self.registry)
+        self._outcomes = Outcomes()
+        self.registry.register(self._outcomes)
 
     def _counter(self, name, text, labels=()):
         return prometheus_client.Counter(_PREFIX + name, text, labels,
@@ -95,9 +120,13 @@ class Metrics:
         """The kernel dropped events, or the directory went away."""
         self._lost.inc()
 
-    def open_slots(self, count):
-        """So many slots are open after a tick."""
-        self._open_slots.set(count)
+    def datapath(self, open_slots, outcomes):
+        """So many slots are open after a tick, and so much was counted."""
+        self._open_slots.set(open_slots)
+        self._outcomes.set({
+            outcome: packets for outcome, packets in outcomes.items()
+            if outcome not in (values.Outcome.PASS,
+                               values.Outcome.FORWARDED)})
 
     def value(self, name, **labels):
         """The value of a sample, 0 if there is none; for tests."""

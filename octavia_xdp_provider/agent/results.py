@@ -246,7 +246,8 @@ class ResultHandler:
         if rescan and self._datapath is not None:
             # Here and nowhere else on the node. Late is no harm: slots are
             # then open, and flows remembered, for longer.
-            self.metrics.open_slots(self._datapath.tick())
+            self.metrics.datapath(self._datapath.tick(),
+                                  self._datapath.outcomes())
 
     def _apply(self, batch, whole):
         wanted = self._wanted(self._results.last if whole else batch.changed)

@@ -9,13 +9,14 @@ import ipaddress
 
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import flavor as flavor_keys
 from octavia_xdp_provider.common import persistence
 
 _ENCAPSULATIONS = {kind.name.lower(): kind
                    for kind in datapath.Encapsulation}
-# Seconds; the datapath keeps an idle timeout in 16 bits and ages flows in
-# eighths of it.
-IDLE_TIMEOUT = range(10, 65536)
+# Seconds, as the datapath takes them.
+IDLE_TIMEOUT = range(flavor_keys.IDLE_TIMEOUT_MIN,
+                     flavor_keys.IDLE_TIMEOUT_MAX + 1)
 
 
 def of(document, listener, pool):

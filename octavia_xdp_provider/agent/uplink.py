@@ -57,6 +57,12 @@ class State(typing.NamedTuple):
         return sum(bool(hop.mac) and not hop.last_resort
                    for hop in (self.v4, self.v6))
 
+    @property
+    def waits(self):
+        """Whether a next hop has not answered yet."""
+        return not self.problem and any(
+            hop.gateway and not hop.mac for hop in (self.v4, self.v6))
+
     def describe(self):
         """One line for the log."""
         if self.problem:

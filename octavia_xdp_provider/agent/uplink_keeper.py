@@ -6,6 +6,7 @@ next hop is out at once, whatever else the agent is doing.
 """
 
 import threading
+import time
 
 from oslo_log import log as logging
 
@@ -20,6 +21,9 @@ LOG = logging.getLogger(__name__)
 RESCAN = 5.0
 # The same while the kernel is to ask for a next hop, or something failed.
 RETRY = 1.0
+# Seconds after the start in which next hops may answer before the uplinks
+# that a predecessor left are replaced.
+PATIENCE = 2.0
 
 
 class UplinkKeeper:
@@ -46,6 +50,7 @@ class UplinkKeeper:
         self._node = None
         self._cleared = False
         self._error = None
+        self._patience = 0.0
         self._ready = frozenset()
         self.states = ()
 
@@ -59,6 +64,7 @@ class UplinkKeeper:
         self._kernel = kernel_state.Kernel()
         # Events first: nothing that happens after the look is missed.
         self._events = kernel_state.Events()
+        self._patience = time.monotonic() + PATIENCE
         delay = self._look()
         self._thread = threading.Thread(target=self._run, args=(delay,),
                                         name='uplinks')
@@ -129,6 +135,9 @@ class UplinkKeeper:
                 filter(None, (node.source_v4, node.source_v6)))
                 or 'nowhere yet: no uplink has an address')
             self._node = node
+        if self._in_force is None and time.monotonic() < self._patience and (
+                any(state.waits for state in states)):
+            return
         wanted = self._uplinks.for_datapath(states)
         if wanted != self._in_force:
             self._datapath.set_uplinks(wanted)

@@ -40,12 +40,24 @@ def node_list(conf, arguments):
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
-    print(f'{"HOST":24} {"ALIVE":6} {"IN SERVICE":11} LAST REPORT')
+    print(f'{"HOST":24} {"ALIVE":6} {"IN SERVICE":11} {"UPLINKS":8} '
+          'LAST REPORT')
     for row in rows:
         print(f'{row["host"]:24} {_yes(row["alive"]):6} '
-              f'{_yes(row["in_service"]):11} '
+              f'{_yes(row["in_service"]):11} {_uplinks(row["state"]):8} '
               f'{row["seconds_since_report"]:.1f} s ago')
     return 0
+
+
+def _uplinks(state):
+    """How many uplinks a node uses, of how many that it has."""
+    uplinks = (state or {}).get('uplinks')
+    if uplinks is None:
+        return '-'
+    used = [one for one in uplinks if not one['problem'] and any(
+        one[family]['mac'] and not one[family]['last_resort']
+        for family in ('v4', 'v6'))]
+    return f'{len(used)}/{len(uplinks)}'
 
 
 def _yes(value):

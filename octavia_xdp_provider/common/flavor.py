@@ -12,12 +12,13 @@ import json
 ENCAPSULATIONS = ('ipip', 'gue', 'gre', 'dscp', 'srv6')
 MEMBER_PORTS = ('same', 'rewrite')
 
-# Seconds without a packet after which a flow may move to another member; the
-# datapath counts them in 16 bits, in steps of some seconds.
+# Seconds without a packet after which a flow may move to another member. The
+# datapath library (datapath/lib/settings.c) refuses what is beyond: the time
+# of a remembered flow is a few bits.
 IDLE_TIMEOUT_MIN = 10
-IDLE_TIMEOUT_MAX = 65535
+IDLE_TIMEOUT_MAX = 16000
 
-# More than one source can open; the datapath has 32 bits.
+# More than one source can open, and less than the library's limit.
 RATE_MAX = 1_000_000
 
 
@@ -104,6 +105,8 @@ def problem(metadata):
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
+    if not isinstance(metadata, dict):
+        return f'{metadata!r} has no keys', 'use a JSON object'
     for key, given in metadata.items():
         if key not in KEYS:
             return f'key {key!r} is unknown', f'use {", ".join(sorted(KEYS))}'

@@ -42,6 +42,35 @@ def validate(doc):
         _answers_name_their_listener(doc)
 
 
+def concerns_others(doc):
+    """Whether ``validate_together`` can say anything about a document."""
+    return 'dscp' in doc['flavor']
+
+
+def validate_together(doc, other):
+    """Check a document against another load balancer's.
+
+    With encapsulation dscp nothing but the DSCP tells a member which VIP a
+    packet was for.
+
+    :raises Refused: a member could not tell the two VIPs apart.
+    """
+    code = doc['flavor'].get('dscp')
+    if code is None or code != other['flavor'].get('dscp'):
+        return
+    shared = _member_addresses(doc) & _member_addresses(other)
+    if shared:
+        raise errors.Refused(
+            'address', f'{min(shared)} is a member of another load balancer '
+            f'whose packets have DSCP {code} as well, and could not tell the '
+            'two VIPs apart', 'use a flavor with another DSCP')
+
+
+def _member_addresses(doc):
+    return {member['address'] for pool in doc['pools'].values()
+            for member in pool['members'].values()}
+
+
 def _pool(doc, vip, pool):
     if len(pool['members']) > MEMBERS_MAX:
         raise errors.Refused(

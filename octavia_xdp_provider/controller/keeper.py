@@ -257,10 +257,9 @@ class Keeper:
                     '; '.join(differences))
         try:
             rules.validate(theirs)
+            self._store.change(balancer.id, lambda document: theirs,
+                               expected=balancer.generation)
         except errors.Refused as refused:
             LOG.error('Load balancer %s as Octavia holds it cannot be '
                       'done, the present state stays: %s', balancer.id,
                       refused)
-            return
-        self._store.change(balancer.id, lambda document: theirs,
-                           expected=balancer.generation)

@@ -178,7 +178,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         return {key: flavor.description(key) for key in flavor.KEYS}
 
     def validate_flavor(self, flavor_metadata):
-        problem = flavor.problem(flavor_metadata or {})
+        problem = flavor.problem(flavor_metadata)
         if problem:
             refused = errors.Refused('flavor', *problem)
             raise exceptions.UnsupportedOptionError(

@@ -92,19 +92,19 @@ def session_persistence(value, limits):
     for name, given in value.items():
         if (name not in spec.PERSISTENCE
                 and given not in Refuse.unless):
-            return (f'{name} has no meaning with type SOURCE_IP',
+            return (f'its {name} has no meaning with type SOURCE_IP',
                     'leave it out')
     timeout = value.get('persistence_timeout')
     lowest, highest = flavors.IDLE_TIMEOUT_MIN, flavors.IDLE_TIMEOUT_MAX
     if timeout is not None and not lowest <= timeout <= highest:
-        return (f'persistence_timeout has the value {timeout}',
+        return (f'its persistence_timeout is {timeout}',
                 f'use {lowest} to {highest} seconds')
     granularity = value.get('persistence_granularity')
     if granularity is not None:
         try:
             persistence.prefix(granularity)
         except ValueError as error:
-            return (f'persistence_granularity: {error}',
+            return (f'its persistence_granularity {error}',
                     'use one as 255.255.255.0 or ffff:ffff:ffff:ffff::')
     return None
 
@@ -190,7 +190,7 @@ def codes(value, limits):
 
 def flavor(value, limits):
     """Flavor metadata is checked as flavor profiles are."""
-    return flavors.problem(value or {})
+    return None if value is None else flavors.problem(value)
 
 
 _TLS = Refuse(f'{L4_ONLY}, so it cannot do TLS', USE_AMPHORA)

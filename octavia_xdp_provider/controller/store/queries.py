@@ -14,6 +14,7 @@ import threading
 import time
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import models
 
@@ -111,6 +112,7 @@ class Store:
         that a repeated message does no harm.
 
         :raises Conflict: another one has the VIP.
+        :raises Refused: it cannot be done beside another one.
         """
         with self._write() as session:
             generation = self._next_generation(session)
@@ -125,6 +127,7 @@ class Store:
             row = session.get(models.LoadBalancer, document['id'])
             if row is not None and not row.deleted:
                 return row.generation
+            self._validate_together(session, document)
             if row is None:
                 row = models.LoadBalancer(
                     id=document['id'], told_generation=0,
@@ -144,6 +147,7 @@ class Store:
         :param expected: do nothing and return None unless the document
             still has this generation.
         :raises UnknownObject: the load balancer is not there.
+        :raises Refused: the new document cannot be done beside another one.
         """
         with self._write() as session:
             generation = self._next_generation(session)
@@ -155,6 +159,7 @@ class Store:
                 return None
             before = _document(row)
             after = function(before)
+            self._validate_together(session, after)
             gone = spec.objects(before) - spec.objects(after)
             removed = json.loads(row.removed)
             removed += [[kind, key, generation]
@@ -166,6 +171,15 @@ class Store:
             row.removed = json.dumps(removed)
             self._set_document(session, row, after, generation)
             return generation
+
+    @staticmethod
+    def _validate_together(session, document):
+        if not rules.concerns_others(document):
+            return
+        for row in session.query(models.LoadBalancer).filter_by(
+                deleted=False):
+            if row.id != document['id']:
+                rules.validate_together(document, _document(row))
 
     @staticmethod
     def _set_document(session, row, document, generation):

@@ -84,11 +84,11 @@ class LabTestCase(unittest.TestCase):
     def wait_active(self, balancer, timeout=BOUND):
         self.assertEqual('ACTIVE', self.wait_settled(balancer, timeout))
 
-    def create_balancer(self, **more):
+    def create_balancer(self, version=4, **more):
         """A load balancer, ACTIVE; nothing is below it by default."""
         balancer = self.sdk.create_load_balancer(
             name=self.unique('lb'), provider='xdp',
-            vip_subnet_id=self.subnet('vips-v4'), **more)
+            vip_subnet_id=self.subnet(f'vips-v{version}'), **more)
         self.addCleanup(self.delete_balancer, balancer)
         self.wait_active(balancer)
         return balancer
@@ -96,25 +96,48 @@ class LabTestCase(unittest.TestCase):
     def subnet(self, name):
         return cloud.connect(self.lab).network.find_subnet(name).id
 
+    def create_flavor(self, **options):
+        """A flavor of the provider with these options; its id."""
+        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
+        profile = admin.create_flavor_profile(
+            name=self.unique('profile'), provider_name='xdp',
+            flavor_data=json.dumps(options))
+        flavor = admin.create_flavor(
+            name=self.unique('flavor'), is_enabled=True,
+            flavor_profile_id=profile.id)
+        self.addCleanup(admin.delete_flavor_profile, profile)
+        self.addCleanup(admin.delete_flavor, flavor)
+        return flavor.id
+
     def create_web(self, hosts=fabric.MEMBERS, port=80, protocol='TCP',
-                   monitor='HTTP', **monitor_options):
+                   monitor='HTTP', version=4, member_version=None,
+                   balancer_options=None, listener_options=None,
+                   pool_options=None, member_options=None,
+                   **monitor_options):
         """A load balancer as most tests want it: all hosts answer.
 
+        :param version: the VIP's IP version, and the members' unless
+            `member_version` is another.
+        :param member_options: host → what its member has beyond the rest.
         :returns: (balancer, listener, pool, name → member).
         """
+        member_options = member_options or {}
         pool = {'name': self.unique('pool'), 'protocol': protocol,
-                'lb_algorithm': 'SOURCE_IP_PORT',
+                'lb_algorithm': 'SOURCE_IP_PORT', **(pool_options or {}),
                 'members': [{'name': host, 'protocol_port': port,
-                             'address': members.address(host)}
+                             'address': members.address(
+                                 host, member_version or version),
+                             **member_options.get(host, {})}
                             for host in hosts]}
         if monitor:
             pool['healthmonitor'] = dict({
                 'name': self.unique('hm'), 'type': monitor, 'delay': DELAY,
                 'timeout': TIMEOUT, 'max_retries': RISE,
                 'max_retries_down': FALL}, **monitor_options)
-        balancer = self.create_balancer(listeners=[{
+        balancer = self.create_balancer(version, listeners=[{
             'name': self.unique('listener'), 'protocol': protocol,
-            'protocol_port': port, 'default_pool': pool}])
+            'protocol_port': port, 'default_pool': pool,
+            **(listener_options or {})}], **(balancer_options or {}))
         listener, = self.sdk.listeners(load_balancer_id=balancer.id)
         pool, = self.sdk.pools(loadbalancer_id=balancer.id)
         made = {member.name: member for member in self.sdk.members(pool)}
@@ -155,14 +178,18 @@ class LabTestCase(unittest.TestCase):
     # The fabric
 
     def url(self, balancer, port=80):
-        return f'http://{balancer.vip_address}:{port}/'
+        address = balancer.vip_address
+        if ':' in address:
+            address = f'[{address}]'
+        return f'http://{address}:{port}/'
 
     def next_hops(self, balancer):
         return router.next_hops(self.lab, balancer.vip_address)
 
     def wait_routes(self, balancer, hosts=fabric.NODES, timeout=30):
         """Wait until the router sends packets to just these nodes."""
-        wanted = sorted(map(nodes.address, hosts))
+        version = 6 if ':' in balancer.vip_address else 4
+        wanted = sorted(nodes.address(host, version) for host in hosts)
         self.wait(f'routes through {hosts}',
                   lambda: self.next_hops(balancer) == wanted, timeout, 0.05)
 

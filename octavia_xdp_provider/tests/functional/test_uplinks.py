@@ -172,6 +172,29 @@ class TestKeeper(Routed):
         self.wait('new MAC', lambda: set(self.ways().values()) == {
             '02:00:00:00:00:99'})
 
+    def test_packets_take_the_uplinks_that_are_left(self):
+        key = datapath.Key('203.0.113.10', 'UDP', 53)
+        self.datapath.set_service(key, [datapath.Member(MEMBER)],
+                                  datapath.Settings(slots=1009))
+        self.start()
+        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        macs = [self.mac(router, 'node') for router in ROUTERS]
+        self.assertEqual(set(macs), self.destinations(key))
+        self.ip(ROUTERS[0], 'link', 'set', 'node', 'down')
+        self.wait_ways(('eth2', 4), ('eth2', 6))
+        self.assertEqual({macs[1]}, self.destinations(key))
+
+    def destinations(self, key):
+        """MACs that packets of different flows, in by eth1, leave to."""
+        index = self.index('eth1')
+        ethernet = bytes.fromhex('020000000001' '020000000002' '0800')
+        with namespaces.inside(self.lab, NODE):
+            results = self.datapath.run([(
+                ethernet + test_datapath.udp_packet(
+                    '192.0.2.7', key.address, port, key.port, b'question'),
+                index) for port in range(1024, 1024 + 100)])
+        return {frame[:6].hex(':') for _action, frame in results}
+
     def test_route_comes_and_goes(self):
         self.start()
         self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))

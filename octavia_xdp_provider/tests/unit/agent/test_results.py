@@ -38,6 +38,10 @@ class FakeDatapath:
         self.ticks += 1
         return 10 * self.ticks
 
+    def outcomes(self):
+        return {datapath.Outcome.FORWARDED: 0,
+                datapath.Outcome.DROP_RATE: 7 * self.ticks}
+
     def generations(self):
         return dict(self.services)
 
@@ -113,8 +117,11 @@ class TestResultHandler(Base):
         for rescan, ticks in ((False, 0), (True, 1), (False, 1), (True, 2)):
             self.step(rescan)
             self.assertEqual(ticks, self.datapath.ticks)
-        self.assertEqual(20, self.handler.metrics.registry.get_sample_value(
-            'octavia_xdp_open_slots'))
+        sample = self.handler.metrics.registry.get_sample_value
+        self.assertEqual(20, sample('octavia_xdp_open_slots'))
+        name = 'octavia_xdp_outcome_packets_total'
+        self.assertEqual(14, sample(name, {'outcome': 'drop_rate'}))
+        self.assertIsNone(sample(name, {'outcome': 'forwarded'}))
 
     def test_deltas_in_order(self):
         self.delta(1, record(5, UP), record(6, UP))

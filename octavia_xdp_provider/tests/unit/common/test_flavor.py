@@ -19,7 +19,7 @@ class TestFlavor(base.TestCase):
                 {'quic': True}, {'quic': False},
                 {'new_flow_rate': 0},
                 {'new_flow_rate': 100, 'new_flow_burst': 1},
-                {'idle_timeout': 10}, {'idle_timeout': 65535},
+                {'idle_timeout': 10}, {'idle_timeout': 16000},
                 {'member_port': 'same'}, {'member_port': 'rewrite'},
                 {'replicas': 2, 'encapsulation': 'gue', 'quic': True,
                  'new_flow_rate': 5, 'idle_timeout': 60,
@@ -58,12 +58,16 @@ class TestFlavor(base.TestCase):
                 ('new_flow_burst', {'new_flow_rate': 5,
                                     'new_flow_burst': 0}),
                 ('idle_timeout', {'idle_timeout': 9}),
-                ('idle_timeout', {'idle_timeout': 65536}),
+                ('idle_timeout', {'idle_timeout': 16001}),
                 ('member_port', {'member_port': 8080})):
             problem = flavor.problem(metadata)
             self.assertIsNotNone(problem, metadata)
             self.assertIn(f'key {key!r}', problem[0])
             self.assertTrue(problem[1])
+
+    def test_what_is_no_object(self):
+        for metadata in ([], ['quic'], 'quic', 5, None):
+            self.assertIn('no keys', flavor.problem(metadata)[0])
 
     def test_defaults(self):
         self.assertEqual(

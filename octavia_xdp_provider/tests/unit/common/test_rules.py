@@ -143,6 +143,12 @@ class TestFamilies(RulesTestCase):
                                      encapsulation=encapsulation),
                         (encapsulation, vip, member))
 
+    def test_families_are_told_apart(self):
+        """The same number is another address in each family."""
+        self.members(base.member('198.18.10.13'),
+                     base.member('::c612:a0d'))
+        self.accepted()
+
     def test_without_a_flavor_families_may_differ(self):
         self.assertEqual('accepted', self.outcome(VIP_V6, '198.18.10.13'))
 
@@ -192,6 +198,31 @@ class TestFamilies(RulesTestCase):
     def test_session_persistence_needs_a_type(self):
         self.pool['session_persistence'] = {'persistence_timeout': 20}
         self.refused('session_persistence', 'type')
+
+
+class TestTogether(base.TestCase):
+
+    def test_one_dscp_and_one_member(self):
+        def document(flavor, *addresses):
+            return spec.document('lb', {'flavor': flavor, 'pools': {'p': {
+                'members': dict(enumerate(map(base.member, addresses)))}}})
+        five, six = ({'encapsulation': 'dscp', 'dscp': code}
+                     for code in (5, 6))
+        mine = document(five, '198.18.10.11', '198.18.10.12')
+        self.assertTrue(rules.concerns_others(mine))
+        for other in (document(five, '198.18.10.13'),
+                      document(six, '198.18.10.11'),
+                      document({}, '198.18.10.11')):
+            rules.validate_together(mine, other)
+            rules.validate_together(other, mine)
+        error = self.assertRaises(
+            errors.Refused, rules.validate_together, mine,
+            document(five, '198.18.10.13', '198.18.10.12'))
+        self.assertIn('198.18.10.12', str(error))
+        self.assertIn('DSCP 5', str(error))
+        plain = document({}, '198.18.10.11')
+        self.assertFalse(rules.concerns_others(plain))
+        rules.validate_together(plain, document({}, '198.18.10.11'))
 
 
 class TestDatapathContract(base.TestCase):

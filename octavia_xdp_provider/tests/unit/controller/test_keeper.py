@@ -198,6 +198,31 @@ class TestKeeper(store_base.StoreTestCase):
             'members']['m1']
         self.assertEqual(1, member['weight'])
 
+    def test_what_cannot_be_taken_over_stops_nobody(self):
+        """Neither for a rule of its own nor for one beside others."""
+        dscp = {'encapsulation': 'dscp', 'dscp': 5}
+        self.store.create(spec.document('other', base.tree(
+            vip_address='203.0.113.11', flavor=dscp, listeners={},
+            pools={'other-pool': {'members': {
+                'm9': base.member('198.18.10.99')}}})))
+        for address in ('198.18.10.99', '2001:db8::1'):
+            self.report('a', 'b')
+            self.keeper.step()
+            theirs = base.document(flavor=dscp)
+            theirs['pools']['pool']['members']['m1']['address'] = address
+            self.octavia.documents['lb'] = theirs
+            before = self.store.load_balancer('lb')
+            self.now += self.conf.controller.confirm_timeout + 1
+            self.report('a', 'b')
+            self.keeper.step()
+            self.assertEqual(before, self.store.load_balancer('lb'))
+        # What can be done is taken over.
+        theirs['pools']['pool']['members']['m1']['address'] = '198.18.10.98'
+        self.now += self.conf.controller.resync_interval + 1
+        self.report('a', 'b')
+        self.keeper.step()
+        self.assertEqual(theirs, self.store.load_balancer('lb').document)
+
     def test_change_of_health_is_sent_once(self):
         self.report('a', 'b')
         self.keeper.step()

@@ -117,6 +117,17 @@ class TestOperatingStatuses(base.TestCase):
                     ('listener', 'listener'): 'ERROR',
                     ('loadbalancer', 'lb'): 'ERROR'}, found)
 
+    def test_a_pool_without_enabled_members_is_no_error(self):
+        document = base.document()
+        members = document['pools']['pool']['members']
+        for member in members.values():
+            member['admin_state_up'] = False
+        self.assertEqual('ONLINE', self.statuses({}, document)[
+            'pool', 'pool'])
+        members.clear()
+        self.assertEqual('ONLINE', self.statuses({}, document)[
+            'pool', 'pool'])
+
     def test_a_backup_is_watched_as_others_are(self):
         """Primaries down and backups up: the pool works, degraded."""
         for backup, primary, pool in (('up', 'up', 'ONLINE'),

@@ -52,6 +52,33 @@ class TestStore(store_base.StoreTestCase):
                 self.assertRaises(errors.Conflict, self.store.create,
                                   document)
 
+    def test_a_member_tells_vips_apart_by_dscp(self):
+        def document(key, number, dscp, member):
+            tree = base.tree(vip_address=f'203.0.113.{number}', flavor={
+                'encapsulation': 'dscp', 'dscp': dscp})
+            # Ids are unique over all load balancers.
+            tree['pools'] = {f'pool-{key}': dict(
+                tree['pools']['pool'], members={
+                    'm': base.member(member)})}
+            return spec.document(key, tree)
+        self.store.create(document('one', 1, 5, '198.18.10.11'))
+        self.store.create(document('two', 2, 6, '198.18.10.11'))
+        self.store.create(document('three', 3, 5, '198.18.10.12'))
+        error = self.assertRaises(
+            errors.Refused, self.store.create,
+            document('four', 4, 5, '198.18.10.11'))
+        self.assertEqual('address', error.option)
+        self.assertIsNone(self.store.load_balancer('four'))
+
+        def add(stored):
+            return spec.apply(stored, {
+                'object': 'member', 'action': 'create', 'object_id': 'm2',
+                'pool_id': 'pool-three',
+                'fields': base.member('198.18.10.11')})
+        self.assertRaises(errors.Refused, self.store.change, 'three', add)
+        self.store.delete('one')
+        self.store.change('three', add)
+
     def test_documents_of_an_older_version_are_completed(self):
         whole = base.document()
         old = copy.deepcopy(whole)

@@ -182,7 +182,7 @@ class TestSupport(base.TestCase):
                  'persistence_granularity': None},
                 {'type': 'SOURCE_IP', 'persistence_timeout': 10,
                  'persistence_granularity': '255.255.255.0'},
-                {'persistence_timeout': 65535,
+                {'persistence_timeout': 16000,
                  'persistence_granularity': 'ffff:ffff:ffff:ffff::'}):
             self.assertIsNone(self.check('pool', session_persistence=given))
         for given, word in (
@@ -192,7 +192,7 @@ class TestSupport(base.TestCase):
                 ({'type': 'SOURCE_IP', 'shiny_new': 1}, 'shiny_new'),
                 ({'persistence_timeout': 9}, 'persistence_timeout'),
                 ({'persistence_timeout': 0}, 'persistence_timeout'),
-                ({'persistence_timeout': 65536}, 'persistence_timeout'),
+                ({'persistence_timeout': 16001}, 'persistence_timeout'),
                 ({'persistence_granularity': '255.0.255.0'},
                  'persistence_granularity'),
                 ({'persistence_granularity': '0.0.0.0'},

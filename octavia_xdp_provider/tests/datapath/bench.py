@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One node twice: the loaded program, and the model of it."""
+
+import collections
+import ipaddress
+import struct
+import time
+
+from octavia_xdp_provider.tests.datapath import environment
+from octavia_xdp_provider.tests.datapath import library
+from octavia_xdp_provider.tests.datapath.model import flows
+from octavia_xdp_provider.tests.datapath.model import forward
+from octavia_xdp_provider.tests.datapath.model import rate
+from octavia_xdp_provider.tests.datapath.model import state
+from octavia_xdp_provider.tests.unit import maglev_model
+
+CLOCK_MONOTONIC_COARSE = 6  # time.h; the time module has no name for it
+UNIT = 1 << flows.UNIT_SHIFT
+MARGIN = 200_000_000  # ns that a batch may take
+NO_UPLINK = 255
+SLOT_OPEN = 0x8000
+BLOCK_LEARNING = 512
+
+
+def clock() -> int:
+    return time.clock_gettime_ns(CLOCK_MONOTONIC_COARSE)
+
+
+def packed(text: str) -> bytes:
+    return ipaddress.ip_address(text).packed
+
+
+def text(address: bytes) -> str:
+    return str(ipaddress.ip_address(address))
+
+
+class Difference(Exception):
+    """Program and model disagree."""
+
+
+class OutcomeDifference(Difference):
+    """They disagree about the counters of a batch; which packet is open."""
+
+
+def wanted_table(members: list[state.Member],
+                 slots: int) -> list[bytes | None]:
+    """Who takes new flows: by Maglev, from what was configured alone."""
+    able = [one for one in members if one.keeps_flows and one.weight]
+    primary = [one for one in able if not one.backup]
+    weights = {text(one.address): one.weight for one in primary or able}
+    return [None if name is None else packed(name)
+            for name in maglev_model.populate(weights, slots)]
+
+
+class Bench:
+    """Configures both, runs frames through both, compares.
+
+    Frames come in at the loopback device.
+    """
+
+    def __init__(self, node: state.Node, *, slots: int = 257,
+                 services_max: int = 32, members_max: int = 512,
+                 flows_max: int = 4096):
+        self.slots = slots
+        self.devices = environment.enter()
+        self.directory, lock = environment.bpf_filesystem()
+        self.library = library.Library()
+        self.datapath = library.Datapath(
+            self.library, str(self.directory), str(lock), slots_max=slots,
+            services_max=services_max, members_max=members_max,
+            flows_max=flows_max)
+        self._before = (slots + 31) & ~31
+        block = 64 + 64 * self.library.api.OXP_MEMBERS_MAX
+        self._slots_at = block
+        self.maps = {
+            name: library.Map(str(self.directory), name, key, value)
+            for name, key, value in (
+                ('config', 4, 192), ('uplinks', 4, 640),
+                ('tables', 4, block + 4 * self._before), ('flows', 4, 64),
+                ('fragments', 44, 8), ('sources', 20, 8))}
+        config = self.maps['config'].read(bytes(4))
+        node.seed = struct.unpack_from('=Q', config, 88)[0]
+        node.flow_sets = struct.unpack_from('=I', config, 76)[0] // 8
+        self.model = forward.Forwarder(node)
+        self.node = node
+        self.members: dict[int, list[state.Member]] = {}
+        self.services: list[state.Service] = []
+        self.ran = 0
+        self.set_node()
+
+    def close(self):
+        for one in self.maps.values():
+            one.close()
+        self.datapath.close()
+        environment.drop_filesystem(self.directory)
+
+    # What is configured ----------------------------------------------------
+
+    def set_node(self):
+        """Make `node` true, after any change of it."""
+        self.datapath.set_node(self.node)
+        self.datapath.set_uplinks(self.node.uplinks)
+        config = self.maps['config'].read(bytes(4))
+        active = struct.unpack_from('=Q', config, 40)[0] & 1
+        chosen = self.maps['uplinks'].read(struct.pack('=I', active))
+        order = [struct.unpack_from('=I', chosen, 128 + 64 * index)[0]
+                 for index in range(8)]
+        by_ifindex = {one.ifindex: index
+                      for index, one in enumerate(self.node.uplinks)}
+        for position, family in enumerate((state.IPV4, state.IPV6)):
+            choice = [None if index == NO_UPLINK else
+                      by_ifindex[order[index]]
+                      for index in chosen[64 * position:64 * position + 64]]
+            usable = {index for index, one in enumerate(self.node.uplinks)
+                      if one.gateway.get(family) is not None}
+            if {one for one in choice if one is not None} != usable:
+                raise Difference(f'uplinks of IPv{family}: {choice}')
+            self.node.choice[family] = choice
+
+    def set_service(self, service: state.Service,
+                    members: list[state.Member], refresh: bool = True):
+        """Make it exist with these members, in both."""
+        self.datapath.set_service(service, members, self.slots)
+        if service not in self.services:
+            service.index = self.datapath.service(service).index
+            self.services.append(service)
+        self.members[id(service)] = members
+        if refresh:
+            self.set_health(members)
+
+    def set_health(self, members: list[state.Member]):
+        """Tell the members' `healthy` to the node."""
+        self.datapath.apply_health(
+            {one.address: one.healthy for one in members})
+        self.refresh()
+
+    def delete_service(self, service: state.Service):
+        self.datapath.delete_service(service)
+        self.services.remove(service)
+        self.refresh()
+
+    def refresh(self):
+        """Read what only the tables know, and check all that is known."""
+        config = self.maps['config'].read(bytes(4))
+        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
+        for service in self.services:
+            self._read(service)
+        self.model.set_services(self.services)
+
+    def _read(self, service: state.Service):
+        told = self.datapath.service(service)
+        for parity in (0, 1):
+            block = self.maps['tables'].read(
+                struct.pack('=I', 2 * service.index + parity))
+            generation, slots, flags = struct.unpack_from('=QII', block)
+            if generation == told.generation:
+                break
+        else:
+            raise Difference('neither block has the generation told')
+        now = struct.unpack_from(f'={slots}H', block, self._slots_at)
+        before = struct.unpack_from(f'={slots}H', block,
+                                    self._slots_at + 2 * self._before)
+        service.learning = bool(flags & BLOCK_LEARNING)
+        service.now = [one & 0x7fff for one in now]
+        service.before = {index: before[index]
+                          for index, one in enumerate(now) if one & SLOT_OPEN}
+        wanted = {one.address: one for one in self.members[id(service)]}
+        service.members = {
+            one.index: wanted[library.packed(one.address)]
+            for one in self.datapath.members(service)}
+        if len(service.members) != len(wanted):
+            raise Difference('members are missing')
+        table = wanted_table(self.members[id(service)], slots)
+        mine = [None if one == state.NOBODY else service.members[one].address
+                for one in service.now]
+        if table != mine:
+            raise Difference(f'{service.port}: not the table of the members')
+        for one in wanted.values():
+            one.takes_flows = one.address in table
+
+    def reset(self, node: state.Node):
+        """No services, nothing remembered, other settings."""
+        for service in list(self.services):
+            self.datapath.delete_service(service)
+        self.services.clear()
+        self.members.clear()
+        for name in ('fragments', 'sources'):
+            self.maps[name].clear()
+        node.seed, node.flow_sets = self.node.seed, self.node.flow_sets
+        for where in range(node.flow_sets):
+            self.maps['flows'].write(struct.pack('=I', where), bytes(64))
+        self.node = node
+        self.model = forward.Forwarder(node)
+        self.set_node()
+        # A second begins with its budget of answers.
+        time.sleep((UNIT - clock() % UNIT + 8_000_000) / 1e9 if
+                   node.icmp_rate else 0)
+
+    # Running ---------------------------------------------------------------
+
+    def run(self, frames: list[bytes]) -> list[forward.Result]:
+        """Run the frames in turn through both. Returns what happened."""
+        left = UNIT - clock() % UNIT
+        if left < MARGIN:
+            time.sleep((left + 8_000_000) / 1e9)
+        self.maps['sources'].clear()
+        self.model.sources = rate.Sources()
+        before = self.datapath.outcomes()
+        begin = clock()
+        actual = self.datapath.run(frames)
+        passed = clock() - begin
+        counted = [new - old for new, old in
+                   zip(self.datapath.outcomes(), before, strict=True)]
+        if begin // UNIT != (begin + passed) // UNIT:
+            self.resynchronize()
+            return []
+        results = [self.model.forward(frame, environment.LOOPBACK, begin)
+                   for frame in frames]
+        expected = collections.Counter()
+        for frame, result, got in zip(frames, results, actual, strict=True):
+            expected.update(result.counted())
+            self._compare(frame, result, *got)
+        if counted != [expected[index] for index in range(len(counted))]:
+            raise OutcomeDifference('\n'.join([
+                'outcome: model, program',
+                *(f'{state.Outcome(index).name}: {expected[index]}, {count}'
+                  for index, count in enumerate(counted)
+                  if count != expected[index]),
+                *(frame.hex() for frame in frames if len(frames) <= 4)]))
+        self.ran += len(frames)
+        return results
+
+    @staticmethod
+    def _compare(frame: bytes, result: forward.Result, action: int,
+                 out: bytes):
+        if action == result.action and (
+                out == result.frame or action == state.Action.DROP):
+            return
+        different = [index for index, (one, two) in
+                     enumerate(zip(result.frame, out, strict=False))
+                     if one != two]
+        raise Difference('\n'.join((
+            f'in:      {frame.hex()}',
+            f'model:   {result.action.name} {result.outcome.name} '
+            f'{[one.name for one in result.remarks]} '
+            f'member {result.member} service '
+            f'{result.service and result.service.port}',
+            f'         {result.frame.hex()}',
+            f'program: {state.Action(action).name}',
+            f'         {out.hex()}',
+            f'lengths {len(result.frame)} and {len(out)}, first bytes that '
+            f'differ: {different[:8]}')))
+
+    def resynchronize(self):
+        """After the clock ticked amid a batch: take over what the program
+        remembers."""
+        self.maps['fragments'].clear()
+        self.model.fragments = forward.fragments.Fragments()
+        memory = self.model.memory
+        memory.sets.clear()
+        for where in range(self.node.flow_sets):
+            raw = self.maps['flows'].read(struct.pack('=I', where))
+            words = struct.unpack('=8Q', raw)
+            if any(words):
+                memory.sets[where] = [
+                    flows.Entry(word >> 24, word >> 10 & 0x3fff,
+                                bool(word & 0x200), word & 0x1ff)
+                    if word else None for word in words]
+        self.reset_counters()
+
+    def reset_counters(self):
+        """The model's counters go on from the program's."""
+        for service in self.services:
+            told = self.datapath.service(service).counters
+            service.packets, service.bytes, service.flows = (
+                told.packets, told.bytes, told.flows)
+            for one in self.datapath.members(service):
+                member = service.members[one.index]
+                member.packets, member.bytes, member.flows = (
+                    one.counters.packets, one.counters.bytes,
+                    one.counters.flows)
+
+    def compare_counters(self):
+        """Packets, bytes and flows of each service and member."""
+        for service in self.services:
+            told = self.datapath.service(service).counters
+            self._counters('service', service, told)
+            for one in self.datapath.members(service):
+                self._counters('member', service.members[one.index],
+                               one.counters)
+
+    @staticmethod
+    def _counters(what, model, told):
+        mine = (model.packets, model.bytes, model.flows)
+        theirs = (told.packets, told.bytes, told.flows)
+        if mine != theirs:
+            raise Difference(f'{what} {model}: packets, bytes, flows {mine} '
+                             f'in the model, {theirs} in the program')
+
+

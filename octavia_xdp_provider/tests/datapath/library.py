@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The library and its pinned maps, as thin as the packet suite needs them.
+
+Deliberately not the agent's binding: what configures the program here must
+not hide what the library says, and needs nothing but cffi.
+"""
+
+import ctypes
+import ipaddress
+import os
+import pathlib
+import platform
+import struct
+import typing
+
+import cffi
+
+from octavia_xdp_provider.tests.datapath.model import state
+
+VARIABLE = 'OCTAVIA_XDP_LIBRARY'
+BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'
+
+
+def path() -> str:
+    return os.environ.get(VARIABLE) or str(BUILD / 'liboctavia_xdp.so')
+
+
+class Refused(OSError):
+    pass
+
+
+class Library:
+
+    def __init__(self):
+        probe = cffi.FFI()
+        probe.cdef('extern const char oxp_api_header[];')
+        header = probe.string(probe.dlopen(path()).oxp_api_header).decode()
+        self.ffi = cffi.FFI()
+        self.ffi.cdef(header)
+        self.api = self.ffi.dlopen(path())
+
+    def address(self, packed: bytes | None):
+        packed = packed or bytes(16)
+        if len(packed) == 4:
+            packed = bytes(10) + b'\xff\xff' + packed
+        return self.ffi.new('struct oxp_address *', (packed,))[0]
+
+    def key(self, service: state.Service):
+        return self.ffi.new('struct oxp_key *', (
+            self.address(service.vip), service.port, service.protocol, 0))
+
+
+def packed(address) -> bytes:
+    """An address of the library as the model has it."""
+    parsed = ipaddress.IPv6Address(bytes(address.bytes))
+    return (parsed.ipv4_mapped or parsed).packed
+
+
+class Datapath:
+    """One opened node."""
+
+    def __init__(self, library: Library, directory: str, lock: str,
+                 **sizes: int):
+        self.library = library
+        self.ffi, self.api = library.ffi, library.api
+        self._error = self.ffi.new('char[]', self.api.OXP_ERROR_LENGTH)
+        names = [self.ffi.new('char[]', os.fsencode(one))
+                 for one in (directory, lock)]
+        options = self.ffi.new('struct oxp_options *', {
+            'pin_directory': names[0], 'lock_file': names[1], 'create': 1,
+            **sizes})
+        node = self.ffi.new('struct oxp_node **')
+        self._check(self.api.oxp_open(options, node, self._error))
+        self.node = node[0]
+        self.directory = directory
+
+    def _check(self, status: int) -> int:
+        if status < 0:
+            text = self.ffi.string(self._error).decode(errors='replace')
+            raise Refused(-status, text or os.strerror(-status))
+        return status
+
+    def call(self, name: str, *arguments) -> int:
+        return self._check(getattr(self.api, name)(
+            self.node, *arguments, self._error))
+
+    def close(self):
+        self.api.oxp_close(self.node)
+
+    def array(self, name: str, kind: str, *arguments, guess: int = 64):
+        while True:
+            out = self.ffi.new(f'{kind}[]', guess)
+            count = self.call(name, *arguments, out, guess)
+            if count <= guess:
+                return out[0:count]
+            guess = count
+
+    def set_node(self, node: state.Node):
+        flags = (self.api.OXP_NODE_ECHO * node.echo |
+                 self.api.OXP_NODE_CLAMP_MSS * node.clamp_mss |
+                 self.api.OXP_NODE_PASS_TOO_BIG * node.pass_too_big)
+        settings = self.ffi.new('struct oxp_node_settings *', {
+            'source_v4': self.library.address(node.source[4]),
+            'source_v6': self.library.address(node.source[6]),
+            'entropy_v4': node.entropy[4], 'entropy_v6': node.entropy[6],
+            'flags': flags, 'icmp_rate': node.icmp_rate})
+        self.call('oxp_set_node', settings)
+
+    def set_uplinks(self, uplinks: typing.Sequence[state.Uplink]):
+        out = self.ffi.new('struct oxp_uplink[]', len(uplinks))
+        for one, entry in zip(uplinks, out, strict=True):
+            entry.ifindex, entry.mtu = one.ifindex, one.mtu
+            entry.own_mac = one.own_mac
+            entry.gateway_mac_v4 = one.gateway[4] or bytes(6)
+            entry.gateway_mac_v6 = one.gateway[6] or bytes(6)
+            entry.vlans = len(one.vlans)
+            entry.vlan[0:len(one.vlans)] = one.vlans
+        self.call('oxp_set_uplinks', out, len(uplinks))
+
+    def set_service(self, service: state.Service,
+                    members: typing.Sequence[state.Member],
+                    slots: int) -> bool:
+        """Health is told by apply_health(): checks count from 1 on."""
+        networks = self.ffi.NULL
+        if service.allowed is not None:
+            networks = self.ffi.new('struct oxp_network[]',
+                                    len(service.allowed) or 1)
+            for entry, (address, length) in zip(networks, service.allowed,
+                                                strict=False):
+                entry.address = self.library.address(address)
+                entry.length = length
+        settings = self.ffi.new('struct oxp_service_settings *', {
+            'slots': slots,
+            'flags': (self.api.OXP_SERVICE_SOURCE * service.by_source |
+                      self.api.OXP_SERVICE_QUIC * service.quic),
+            'encapsulation': service.encapsulation,
+            'dscp': service.dscp, 'sid_function': service.sid_function,
+            'source_length_v4': service.source_length[4] * service.by_source,
+            'source_length_v6': service.source_length[6] * service.by_source,
+            'idle_timeout': service.idle_timeout,
+            'new_flow_rate': service.new_flow_rate,
+            'new_flow_burst': service.new_flow_burst,
+            'allowed': networks,
+            'allowed_count': len(service.allowed or ())})
+        out = self.ffi.new('struct oxp_member[]', len(members))
+        for one, entry in zip(members, out, strict=True):
+            entry.address = self.library.address(one.address)
+            entry.check = check_of(one.address)
+            entry.weight, entry.mtu = one.weight, one.mtu
+            entry.admin_up, entry.backup = one.admin_up, one.backup
+        changed = self.ffi.new('uint8_t *')
+        self.call('oxp_service_set', self.library.key(service), settings,
+                  out, len(members), changed)
+        return bool(changed[0])
+
+    def delete_service(self, service: state.Service) -> int:
+        return self.call('oxp_service_delete', self.library.key(service), 1)
+
+    def apply_health(self, results: dict[bytes, bool]) -> int:
+        """By the members' addresses."""
+        out = self.ffi.new('struct oxp_result[]', [
+            (check_of(address), up) for address, up in results.items()])
+        return self.call('oxp_health_apply', out, len(results))
+
+    def tick(self) -> int:
+        return self.call('oxp_tick')
+
+    def info(self):
+        out = self.ffi.new('struct oxp_info *')
+        self.call('oxp_info', out)
+        return out
+
+    def service(self, service: state.Service):
+        out = self.ffi.new('struct oxp_service *')
+        self.call('oxp_service', self.library.key(service), out)
+        return out
+
+    def members(self, service: state.Service):
+        return self.array('oxp_service_members', 'struct oxp_member_state',
+                          self.library.key(service), guess=256)
+
+    def outcomes(self) -> list[int]:
+        return self.ffi.unpack(
+            self.array('oxp_outcomes', 'uint64_t'), self.api.OXP_OUTCOMES)
+
+    def verify(self) -> str:
+        self._error[0] = b'\0'
+        self.call('oxp_verify')
+        return self.ffi.string(self._error).decode()
+
+    def run(self, frames: typing.Sequence[bytes]
+            ) -> list[tuple[int, bytes]]:
+        """(action, frame) of each, in turn through the program.
+
+        They come in at the loopback device: another one would have to run
+        XDP itself for the kernel's test run to take it.
+        """
+        space = self.api.OXP_FRAME_MAX
+        batch = self.ffi.new('struct oxp_frame[]', len(frames))
+        # 128 bytes hold the longest outer header and the longest answer's
+        out = [self.ffi.new('uint8_t[]', max(1600, len(frame) + 128))
+               for frame in frames]
+        data = [self.ffi.from_buffer(frame) for frame in frames]
+        for index, frame in enumerate(frames):
+            entry = batch[index]
+            entry.data = self.ffi.cast('uint8_t *', data[index])
+            entry.length = len(frame)
+            entry.out = out[index]
+            entry.capacity = min(space, len(out[index]))
+        done = self.call('oxp_run', batch, len(frames))
+        if done != len(frames):
+            raise Refused(0, self.ffi.string(self._error).decode())
+        return [(batch[index].action,
+                 self.ffi.buffer(out[index],
+                                 batch[index].out_length)[:])
+                for index in range(len(frames))]
+
+
+def check_of(address: bytes) -> int:
+    """The id of a member's health check: any number that is its own."""
+    return int.from_bytes(address[-4:], 'big') or 1
+
+
+class Map:
+    """A pinned map, read by system calls: what the library does not tell."""
+
+    _NUMBER = {'x86_64': 321, 'aarch64': 280}[platform.machine()]
+    _LOOKUP, _UPDATE, _DELETE, _NEXT_KEY, _GET = 1, 2, 3, 4, 7
+    _libc = ctypes.CDLL(None, use_errno=True)
+
+    def __init__(self, directory: str, name: str, key: int, value: int):
+        pin = ctypes.create_string_buffer(
+            os.fsencode(os.path.join(directory, 'maps', name)))
+        self.fd = self._bpf(self._GET, struct.pack(
+            '=QII', ctypes.addressof(pin), 0, 0))
+        self._key = ctypes.create_string_buffer(key)
+        self._next = ctypes.create_string_buffer(key)
+        self._value = ctypes.create_string_buffer(value)
+
+    def close(self):
+        os.close(self.fd)
+
+    def _bpf(self, command: int, attributes: bytes) -> int:
+        buffer = ctypes.create_string_buffer(attributes, len(attributes))
+        result = self._libc.syscall(self._NUMBER, command, buffer,
+                                    len(attributes))
+        if result < 0:
+            number = ctypes.get_errno()
+            raise OSError(number, os.strerror(number))
+        return result
+
+    def _element(self, command: int, value) -> None:
+        self._bpf(command, struct.pack(
+            '=IIQQQ', self.fd, 0, ctypes.addressof(self._key),
+            ctypes.addressof(value), 0))
+
+    def read(self, key: bytes) -> bytes:
+        self._key.raw = key
+        self._element(self._LOOKUP, self._value)
+        return self._value.raw
+
+    def write(self, key: bytes, value: bytes):
+        self._key.raw = key
+        self._value.raw = value
+        self._element(self._UPDATE, self._value)
+
+    def clear(self):
+        """Remove all elements of a hash map."""
+        while True:
+            try:
+                self._bpf(self._NEXT_KEY, struct.pack(
+                    '=IIQQ', self.fd, 0, 0, ctypes.addressof(self._key)))
+                self._bpf(self._DELETE, struct.pack(
+                    '=IIQ', self.fd, 0, ctypes.addressof(self._key)))
+            except FileNotFoundError:
+                return

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The forwarding decision in plain Python, written from forwarding.rst.
+
+A second implementation of what ``datapath/bpf`` does: bytes in, bytes out.
+It shares no code with the program and knows neither maps nor the library.
+`Forwarder` in forward.py is the way in; state.py is what it decides by.
+"""

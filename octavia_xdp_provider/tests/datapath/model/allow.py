@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may talk to a service, and from where nobody can."""
+
+import ipaddress
+
+
+class Networks:
+    """Whether an address is in any of the networks."""
+
+    def __init__(self, networks: list[tuple[bytes, int]]):
+        self._by_length: dict[tuple[int, int], set[int]] = {}
+        for address, length in networks:
+            bits = 8 * len(address)
+            prefix = int.from_bytes(address, 'big') >> (bits - length)
+            self._by_length.setdefault((bits, length), set()).add(prefix)
+
+    def __contains__(self, address: bytes) -> bool:
+        bits = 8 * len(address)
+        number = int.from_bytes(address, 'big')
+        return any(bits == size and number >> (bits - length) in prefixes
+                   for (size, length), prefixes in self._by_length.items())
+
+
+_UNSPECIFIED = ipaddress.IPv6Address('::').packed
+_LOOPBACK = ipaddress.IPv6Address('::1').packed
+_MAPPED = bytes(10) + b'\xff\xff'
+
+
+def martian(source: bytes, destination: bytes) -> bool:
+    if source == destination:
+        return True
+    if len(source) == 4:
+        return source[0] in (0, 127) or source[0] >= 224
+    return (source in (_UNSPECIFIED, _LOOPBACK) or source[0] == 0xff or
+            source[:12] == _MAPPED)

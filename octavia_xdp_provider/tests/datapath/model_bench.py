@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bench without a program: is the model what scapy expects?
+
+For work on the model, without root: OCTAVIA_XDP_PACKETS=model.
+"""
+
+from octavia_xdp_provider.tests.datapath import bench
+from octavia_xdp_provider.tests.datapath import environment
+from octavia_xdp_provider.tests.datapath.model import forward
+from octavia_xdp_provider.tests.datapath.model import state
+
+
+class ModelBench(bench.Bench):
+
+    def __init__(self, node: state.Node, *, slots: int = 257, **unused):
+        self.slots = slots
+        self.services = []
+        self.members = {}
+        self.ran = 0
+        self.reset(node)
+
+    def close(self):
+        pass
+
+    def reset(self, node: state.Node):
+        self.services.clear()
+        self.node = node
+        node.seed, node.flow_sets = 0x0123456789abcdef, 8
+        self.model = forward.Forwarder(node)
+        self.set_node()
+
+    def set_node(self):
+        for family in (state.IPV4, state.IPV6):
+            usable = [index for index, one in enumerate(self.node.uplinks)
+                      if one.gateway.get(family) is not None]
+            self.node.choice[family] = [
+                usable[index % len(usable)] if usable else None
+                for index in range(64)]
+
+    def set_service(self, service, members, refresh=True):
+        if service not in self.services:
+            service.index = len(self.services)
+            self.services.append(service)
+        self.members[id(service)] = members
+        self.refresh()
+
+    def set_health(self, members):
+        self.refresh()
+
+    def delete_service(self, service):
+        self.services.remove(service)
+        self.refresh()
+
+    def _read(self, service):
+        members = self.members[id(service)]
+        service.members = dict(enumerate(members))
+        index = {one.address: place for place, one in enumerate(members)}
+        table = bench.wanted_table(members, self.slots)
+        service.now = [state.NOBODY if one is None else index[one]
+                       for one in table]
+        service.before = {}
+        for one in members:
+            one.takes_flows = one.address in table
+
+    def run(self, frames):
+        self.ran += len(frames)
+        return [self.model.forward(frame, environment.LOOPBACK,
+                                   bench.clock()) for frame in frames]
+
+    def compare_counters(self):
+        pass

@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node that changes at random while random frames come in."""
+
+import random
+import struct
+
+from octavia_xdp_provider.tests.datapath import bench
+from octavia_xdp_provider.tests.datapath import cases
+from octavia_xdp_provider.tests.datapath import environment
+from octavia_xdp_provider.tests.datapath import traffic
+from octavia_xdp_provider.tests.datapath.model import flows
+from octavia_xdp_provider.tests.datapath.model import state
+
+VIPS = tuple(bench.packed(one) for one in (
+    '192.0.2.1', '192.0.2.2', '2001:db8::1', '2001:db8::2'))
+POOL = {4: [bench.packed(f'10.1.0.{one}') for one in range(1, 13)],
+        6: [bench.packed(f'fd00:1::{one}') for one in range(101, 113)]}
+PORTS = (53, 80, 443, 6080)
+BATCH = 128
+
+
+class Scenario:
+    """All that happens follows from the seed, but for the time of day."""
+
+    def __init__(self, one: bench.Bench, seed: int, batch: int = BATCH):
+        self.rng = random.Random(seed)
+        self.bench = one
+        self.batch = batch
+        self.down: set[bytes] = set()
+        one.reset(self.node())
+        for _ in range(8):
+            self.new_service()
+        self.traffic = traffic.Traffic(self.rng, one.services)
+
+    def node(self) -> state.Node:
+        rng = self.rng
+        devices = environment.enter()
+        uplinks = []
+        names = ['lo', *environment.OTHER_UPLINKS]
+        for name in rng.sample(names, rng.choice((1, 1, 2, 3))):
+            gateway = {
+                family: (None if rng.random() < 0.08 else
+                         bytes((2, 0, 0, family, 0, devices[name])))
+                for family in (4, 6)}
+            uplinks.append(state.Uplink(
+                devices[name], rng.choice((1500, 1500, 1400, 9000)),
+                bytes((2, 0, 0, 0, 1, devices[name])), gateway,
+                tuple(rng.randrange(1, 4095)
+                      for _ in range(rng.choice((0, 0, 1, 2))))))
+        source = {4: bench.packed('10.0.7.1'), 6: bench.packed('fd00::7:1')}
+        if rng.random() < 0.1:
+            source[rng.choice((4, 6))] = None
+        return state.Node(
+            source, {4: rng.choice((0, 1, 8, 16)),
+                     6: rng.choice((0, 16, 32))},
+            echo=rng.random() < 0.8, clamp_mss=rng.random() < 0.7,
+            pass_too_big=rng.random() < 0.5,
+            icmp_rate=rng.choice((0, 3, 1000000)), uplinks=uplinks)
+
+    def settings(self, service: state.Service):
+        rng = self.rng
+        family = 4 if len(service.vip) == 4 else 6
+        service.encapsulation = state.Encapsulation(
+            rng.choice((0, 0, 0, 1, 2, 3, 4)))
+        service.dscp = service.sid_function = 0
+        if service.encapsulation == state.Encapsulation.DSCP:
+            service.dscp = rng.randrange(1, 64)
+        if service.encapsulation == state.Encapsulation.SRV6:
+            service.sid_function = rng.choice((0, 0xd4, 0xffff))
+        service.by_source = rng.random() < 0.2
+        service.source_length = {
+            4: rng.choice((32, 24, 1)), 6: rng.choice((128, 64, 56, 1))}
+        service.quic = (service.protocol == state.UDP and
+                        not service.by_source and rng.random() < 0.6)
+        service.idle_timeout = rng.choice((10, 60, 350))
+        service.new_flow_rate = rng.choice((0,) * 9 + (1, 2))
+        service.new_flow_burst = (rng.choice((0, 5))
+                                  if service.new_flow_rate else 0)
+        service.allowed = None
+        if rng.random() < 0.25:
+            service.allowed = []
+            for client in rng.sample(clients_of(family), 3):
+                length = rng.choice((8, 24, 30, 8 * len(client)))
+                number = int.from_bytes(client, 'big')
+                number &= -1 << 8 * len(client) - length
+                network = (number.to_bytes(len(client), 'big'), length)
+                if network not in service.allowed:
+                    service.allowed.append(network)
+
+    def some_members(self, service: state.Service) -> list[state.Member]:
+        rng = self.rng
+        pool = POOL[4] + POOL[6]
+        if service.encapsulation == state.Encapsulation.DSCP:
+            pool = POOL[4 if len(service.vip) == 4 else 6]
+        if service.encapsulation == state.Encapsulation.SRV6:
+            pool = POOL[6]
+        return [self.fresh(address) for address in
+                rng.sample(pool, rng.choice((0, 1, 2, 3, 4, 6, 8)))]
+
+    def fresh(self, address: bytes) -> state.Member:
+        rng = self.rng
+        return state.Member(
+            address, rng.choice((0, 1, 1, 1, 2, 256)),
+            rng.choice((0, 0, 0, 1280, 1400, 1450, 9000)),
+            rng.random() > 0.1, address not in self.down,
+            rng.random() < 0.15)
+
+    def new_service(self):
+        rng = self.rng
+        taken = {(one.vip, one.protocol, one.port)
+                 for one in self.bench.services}
+        while True:
+            key = (rng.choice(VIPS), rng.choice(traffic.PROTOCOLS),
+                   rng.choice(PORTS))
+            if key not in taken:
+                break
+        service = state.Service(*key)
+        self.settings(service)
+        self.apply(service, self.some_members(service))
+
+    def apply(self, service: state.Service, members):
+        self.bench.set_service(service, members, refresh=False)
+        self.tell_health()
+
+    def tell_health(self):
+        everybody = [member for members in self.bench.members.values()
+                     for member in members]
+        for member in everybody:
+            member.healthy = member.address not in self.down
+        self.bench.set_health(everybody)
+
+    # Changes ---------------------------------------------------------------
+
+    def health(self):
+        everybody = sorted({
+            member.address for members in self.bench.members.values()
+            for member in members})
+        for address in self.rng.sample(everybody,
+                                       min(len(everybody), 3)):
+            self.down ^= {address}
+        self.tell_health()
+
+    def weights(self):
+        service = self.rng.choice(self.bench.services)
+        members = self.bench.members[id(service)]
+        for member in members:
+            if self.rng.random() < 0.4:
+                member.weight = self.rng.choice((0, 0, 1, 3, 256))
+            if self.rng.random() < 0.1:
+                member.admin_up = not member.admin_up
+            if self.rng.random() < 0.1:
+                member.mtu = self.rng.choice((0, 1400))
+        self.apply(service, members)
+
+    def come_and_go(self):
+        service = self.rng.choice(self.bench.services)
+        members = [one for one in self.bench.members[id(service)]
+                   if self.rng.random() > 0.2]
+        have = {one.address for one in members}
+        members += [one for one in self.some_members(service)
+                    if one.address not in have]
+        self.apply(service, members)
+
+    def other_settings(self):
+        service = self.rng.choice(self.bench.services)
+        members = self.bench.members[id(service)]
+        old = service.encapsulation
+        self.settings(service)
+        kinds = (state.Encapsulation.DSCP, state.Encapsulation.SRV6)
+        if old != service.encapsulation and service.encapsulation in kinds:
+            members = self.some_members(service)
+        self.apply(service, members)
+
+    def other_service(self):
+        if len(self.bench.services) > 4:
+            service = self.rng.choice(self.bench.services)
+            del self.bench.members[id(service)]
+            self.bench.delete_service(service)
+        self.new_service()
+
+    def other_node(self):
+        new = self.node()
+        node = self.bench.node
+        for field in ('source', 'entropy', 'echo', 'clamp_mss',
+                      'pass_too_big', 'uplinks'):
+            setattr(node, field, getattr(new, field))
+        self.bench.set_node()
+
+    def time_passes(self):
+        """Remembered flows get older; the slots stay open."""
+        units = self.rng.choice((1, 3, 9, 12, 400))
+        pinned = self.bench.maps['flows']
+        for where, ways in self.bench.model.memory.sets.items():
+            for entry in ways:
+                if entry is not None:
+                    entry.time = entry.time - units & flows.TIME_MASK
+            key = struct.pack('=I', where)
+            words = struct.unpack('=8Q', pinned.read(key))
+            aged = [word and word & ~(flows.TIME_MASK << 10) |
+                    ((word >> 10) - units & flows.TIME_MASK) << 10
+                    for word in words]
+            pinned.write(key, struct.pack('=8Q', *aged))
+
+    def tick(self):
+        self.bench.datapath.tick()
+        self.bench.refresh()
+
+    CHANGES = (health, health, health, weights, weights, come_and_go,
+               come_and_go, other_settings, other_service, other_node,
+               time_passes, time_passes, tick)
+
+    def step(self):
+        """Something changes, then a batch of frames."""
+        self.rng.choice(self.CHANGES)(self)
+        frames = [self.traffic.frame() for _ in range(BATCH)]
+        for start in range(0, BATCH, self.batch):
+            self.bench.run(frames[start:start + self.batch])
+
+
+def clients_of(family: int) -> list[bytes]:
+    return [bench.packed(one) for one in (
+        (cases.CLIENT4, '198.51.100.1', '198.51.100.12', '203.0.113.2')
+        if family == 4 else
+        (cases.CLIENT6, '2001:db8:c::1', '2001:db8:c:1::3',
+         '2001:db8:c::9'))]

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bytes that leave, for every encapsulation and family."""
+
+from scapy.layers import inet
+from scapy.layers import inet6
+from scapy.layers import l2
+from scapy.packet import Raw
+
+from octavia_xdp_provider.tests.datapath import cases
+from octavia_xdp_provider.tests.datapath import environment
+from octavia_xdp_provider.tests.datapath.cases import Encapsulation
+from octavia_xdp_provider.tests.datapath.cases import outer4
+from octavia_xdp_provider.tests.datapath.cases import outer6
+from octavia_xdp_provider.tests.datapath.model import select
+from octavia_xdp_provider.tests.datapath.model import state
+
+INNER = (cases.ip4, cases.ip6)
+TRANSPORT = {
+    state.TCP: lambda: cases.tcp() / cases.payload(33),
+    state.UDP: lambda: cases.udp() / cases.payload(34),
+    state.SCTP: cases.sctp_init}
+
+
+def rebuilt(packet):
+    """As it lies on the wire, lengths and checksums filled in."""
+    return packet.__class__(bytes(packet))
+
+
+def entropy_of(inner, protocol: int) -> int:
+    ports = bytes(inner.payload)[:4]
+    source, destination = (cases.bench.packed(one)
+                           for one in (inner.src, inner.dst))
+    return select.flow_entropy(
+        select.flow_hash(source, destination, ports, protocol))
+
+
+class TestTunnels(cases.PacketCase):
+
+    def each(self):
+        """(inner packet, its protocol, the member's address, the function
+        that makes the outer header) of every combination."""
+        for make in INNER:
+            for protocol, transport in TRANSPORT.items():
+                for member, outer in ((cases.MEMBER4, outer4),
+                                      (cases.MEMBER6, outer6)):
+                    inner = rebuilt(make() / transport())
+                    yield inner, protocol, member, outer
+
+    def prepare(self, encapsulation):
+        """Services on both VIPs; returns how to choose the family of their
+        members."""
+        made = {}
+
+        def choose(inner, protocol, member):
+            key = (inner.dst, protocol)
+            if key not in made:
+                made[key] = self.service(inner.dst, protocol, [member],
+                                         encapsulation=encapsulation)
+            else:
+                self.bench.set_service(
+                    made[key],
+                    [state.Member(cases.bench.packed(member))])
+        return choose
+
+    def test_ipip(self):
+        choose = self.prepare(Encapsulation.IPIP)
+        for inner, protocol, member, outer in self.each():
+            choose(inner, protocol, member)
+            fields = {}
+            if outer is outer6:
+                fields['flow'] = entropy_of(inner, protocol) & 0xfffff
+            self.forwarded(cases.link() / inner,
+                           outer(inner, **fields) / inner)
+
+    def test_gue(self):
+        choose = self.prepare(Encapsulation.GUE)
+        for inner, protocol, member, outer in self.each():
+            choose(inner, protocol, member)
+            entropy = entropy_of(inner, protocol)
+            fields = {'proto': 17}
+            if outer is outer6:
+                fields = {'nh': 17, 'flow': entropy & 0xfffff}
+            self.forwarded(
+                cases.link() / inner,
+                outer(inner, **fields) /
+                inet.UDP(sport=0xc000 | entropy & 0x3fff, dport=6080,
+                         chksum=0) / inner)
+
+    def test_gre(self):
+        choose = self.prepare(Encapsulation.GRE)
+        for inner, protocol, member, outer in self.each():
+            choose(inner, protocol, member)
+            fields = {'proto': 47}
+            if outer is outer6:
+                fields = {'nh': 47,
+                          'flow': entropy_of(inner, protocol) & 0xfffff}
+            self.forwarded(
+                cases.link() / inner,
+                outer(inner, **fields) /
+                l2.GRE(proto=0x0800 if inner.version == 4 else 0x86dd) /
+                inner)
+
+    def test_srv6(self):
+        """H.Encaps.Red with one SID: IPv6 in IPv6, no routing header."""
+        for vip, make in ((cases.VIP4, cases.ip4), (cases.VIP6, cases.ip6)):
+            inner = rebuilt(make() / cases.tcp())
+            for function, sid in ((0, 'fd00:1::1'), (0xd4, 'fd00:1::d4')):
+                service = self.service(
+                    vip, state.TCP, [cases.MEMBER6],
+                    encapsulation=Encapsulation.SRV6, sid_function=function)
+                flow = entropy_of(inner, state.TCP) & 0xfffff
+                self.forwarded(cases.link() / inner,
+                               outer6(inner, sid, flow=flow) / inner)
+                self.bench.delete_service(service)
+
+    def test_dscp_and_ecn_are_copied(self):
+        for vip, make, field in ((cases.VIP4, cases.ip4, 'tos'),
+                                 (cases.VIP6, cases.ip6, 'tc')):
+            service = self.service(vip, members=[cases.MEMBER4])
+            for tos in (0, 1, 2, 3, 0xb8, 0xff):
+                inner = rebuilt(make(**{field: tos}) / cases.tcp())
+                self.forwarded(cases.link() / inner, outer4(inner) / inner)
+            self.bench.set_service(
+                service, [state.Member(cases.bench.packed(cases.MEMBER6))])
+            flow = entropy_of(inner, state.TCP) & 0xfffff
+            self.forwarded(cases.link() / inner,
+                           outer6(inner, flow=flow) / inner)
+
+    def test_fragment_bits(self):
+        """DF as the client had it; id as well, so that fragments of the
+        outer packet can be told apart."""
+        self.service()
+        for flags in ('', 'DF'):
+            inner = rebuilt(cases.ip4(flags=flags, id=0xbeef) / cases.tcp())
+            expected = outer4(inner) / inner
+            self.assertEqual(flags, str(expected[inet.IP].flags))
+            self.forwarded(cases.link() / inner, expected)
+
+    def test_padding_leaves_with_the_packet(self):
+        self.service()
+        inner = rebuilt(cases.ip4() / cases.tcp())
+        padding = Raw(b'\xaa' * 6)
+        self.forwarded(
+            cases.link() / inner / padding,
+            outer4(inner, len=20 + len(inner)) / inner / padding)
+
+    def test_ttl_is_the_clients(self):
+        self.service()
+        for ttl in (1, 255):
+            inner = rebuilt(cases.ip4(ttl=ttl) / cases.tcp())
+            self.forwarded(cases.link() / inner, outer4(inner) / inner)
+
+    def test_wrong_checksums_are_the_members_to_judge(self):
+        self.service()
+        inner = rebuilt(cases.ip4() / cases.tcp(chksum=0xdead))
+        self.forwarded(cases.link() / inner, outer4(inner) / inner)
+
+
+class TestOuterSource(cases.PacketCase):
+
+    def test_entropy(self):
+        for bits4, bits6 in ((1, 1), (8, 16), (16, 32)):
+            self.use(cases.plain_node(entropy={4: bits4, 6: bits6}))
+            self.service(members=[cases.MEMBER4])
+            self.service(cases.VIP6, members=[cases.MEMBER6])
+            for port in (1, 2, 50000):
+                inner = rebuilt(cases.ip4() / cases.tcp(sport=port))
+                low = entropy_of(inner, state.TCP) & (1 << bits4) - 1
+                base = 0x0a000001 & ~((1 << bits4) - 1)
+                source = cases.bench.text((base | low).to_bytes(4, 'big'))
+                self.forwarded(cases.link() / inner,
+                               outer4(inner, src=source) / inner)
+                inner = rebuilt(cases.ip6() / cases.tcp(sport=port))
+                entropy = entropy_of(inner, state.TCP)
+                low = entropy & (1 << bits6) - 1
+                base = 1 & ~((1 << bits6) - 1)
+                source = cases.bench.text(
+                    cases.bench.packed('fd00::')[:12] +
+                    (base | low).to_bytes(4, 'big'))
+                self.forwarded(
+                    cases.link() / inner,
+                    outer6(inner, src=source, flow=entropy & 0xfffff) /
+                    inner)
+
+
+class TestDscp(cases.PacketCase):
+    """No outer header: destination and DSCP change, checksums follow."""
+
+    DSCP = 11
+
+    def prepare(self):
+        for vip in (cases.VIP4, cases.VIP6):
+            for protocol in TRANSPORT:
+                self.service(vip, protocol, dscp=self.DSCP,
+                             encapsulation=Encapsulation.DSCP)
+
+    def expected(self, inner):
+        """Scapy computes the checksums anew."""
+        new = inner.copy()
+        if inner.version == 4:
+            new.dst, del_fields = cases.MEMBER4, ('chksum',)
+            new.tos = self.DSCP << 2 | inner.tos & 3
+            gateway = cases.GATEWAY4_MAC
+        else:
+            new.dst, del_fields = cases.MEMBER6, ()
+            new.tc = self.DSCP << 2 | inner.tc & 3
+            gateway = cases.GATEWAY6_MAC
+        for field in del_fields:
+            delattr(new, field)
+        for layer in (inet.TCP, inet.UDP):
+            if layer in new and not (layer is inet.UDP and
+                                     new[layer].chksum == 0):
+                del new[layer].chksum
+        return l2.Ether(dst=gateway, src=cases.NODE_MAC) / new
+
+    def test_each_protocol(self):
+        self.prepare()
+        for make, field in ((cases.ip4, 'tos'), (cases.ip6, 'tc')):
+            for transport in TRANSPORT.values():
+                for tos in (0, 2, 0xfd):
+                    inner = rebuilt(make(**{field: tos}) / transport())
+                    with self.subTest(inner=inner.summary(), tos=tos):
+                        self.forwarded(cases.link() / inner,
+                                       self.expected(inner))
+
+    def test_every_checksum(self):
+        """Also those where ones' complement has two zeroes."""
+        self.prepare()
+        for make in INNER:
+            for number in range(0, 0x10000, 37):
+                inner = rebuilt(make() / cases.udp() /
+                                Raw(number.to_bytes(2, 'big')))
+                wanted = bytes(self.expected(inner))
+                result = self.run_one(cases.link() / inner)
+                self.assertEqual(wanted.hex(), result.frame.hex())
+
+    def test_udp_checksum_of_all_ones(self):
+        """A corrected checksum of 0 would say that there is none."""
+        self.prepare()
+        for make in INNER:
+            base = make() / cases.udp() / Raw(b'\0\0')
+            probe = self.expected(rebuilt(base)).__class__(
+                bytes(self.expected(rebuilt(base))))
+            inner = rebuilt(make() / cases.udp() /
+                            Raw(probe[inet.UDP].chksum.to_bytes(2, 'big')))
+            expected = self.expected(inner)
+            again = expected.__class__(bytes(expected))
+            self.assertEqual(0xffff, again[inet.UDP].chksum)
+            self.forwarded(cases.link() / inner, expected)
+
+    def test_udp_without_checksum(self):
+        self.prepare()
+        inner = rebuilt(cases.ip4() / cases.udp(chksum=0))
+        self.forwarded(cases.link() / inner, self.expected(inner))
+
+    def test_options_and_extension_headers(self):
+        self.prepare()
+        inner = rebuilt(cases.ip4(options=[inet.IPOption(b'\x94\x04\0\0')]) /
+                        cases.tcp())
+        self.forwarded(cases.link() / inner, self.expected(inner))
+        inner = rebuilt(cases.ip6() / inet6.IPv6ExtHdrDestOpt() /
+                        cases.tcp())
+        self.forwarded(cases.link() / inner, self.expected(inner))
+
+
+class TestLink(cases.PacketCase):
+
+    def test_tags_of_the_client_go(self):
+        self.service()
+        self.service(cases.VIP6)
+        for vlans in ((5,), (5, 6)):
+            for make, outer in ((cases.ip4, outer4), (cases.ip6, outer6)):
+                inner = rebuilt(make() / cases.tcp())
+                fields = {}
+                if outer is outer6:
+                    fields['flow'] = entropy_of(inner, state.TCP) & 0xfffff
+                self.forwarded(cases.link(*vlans) / inner,
+                               outer(inner, **fields) / inner)
+
+    def test_service_tag(self):
+        """802.1ad outside of 802.1Q."""
+        self.service()
+        inner = rebuilt(cases.ip4() / cases.tcp())
+        self.forwarded(
+            l2.Ether(dst=cases.NODE_MAC, src=cases.ROUTER_MAC) /
+            l2.Dot1AD(vlan=5) / l2.Dot1Q(vlan=6) / inner,
+            outer4(inner) / inner)
+
+    def test_three_tags(self):
+        self.service()
+        self.passed(cases.link(1, 2, 3) / cases.ip4() / cases.tcp())
+
+    def test_tags_of_the_uplink(self):
+        inner = rebuilt(cases.ip4() / cases.tcp())
+        outer = outer4(inner)[inet.IP]
+        for vlans in ((7,), (0x6007, 8)):
+            self.use(cases.plain_node(
+                uplinks=[cases.uplink(vlans=vlans)]))
+            self.service()
+            expected = l2.Ether(dst=cases.GATEWAY4_MAC, src=cases.NODE_MAC)
+            kinds = [l2.Dot1Q] if len(vlans) == 1 else [l2.Dot1AD, l2.Dot1Q]
+            for kind, tag in zip(kinds, vlans, strict=True):
+                expected /= kind(prio=tag >> 13, vlan=tag & 0xfff)
+            for tags in ((), (3,), (3, 4)):
+                self.forwarded(cases.link(*tags) / inner,
+                               expected / outer / inner)
+
+    def test_other_device(self):
+        other = environment.enter()['uplink1']
+        self.use(cases.plain_node(uplinks=[cases.uplink(ifindex=other)]))
+        self.service()
+        inner = rebuilt(cases.ip4() / cases.tcp())
+        self.check(cases.link() / inner, cases.Action.REDIRECT,
+                   cases.Outcome.FORWARDED, outer4(inner) / inner)
+
+    def test_several_uplinks(self):
+        """Each flow has one, all of them are used."""
+        devices = environment.enter()
+        macs = {name: bytes((2, 0, 0, 0, 1, index))
+                for index, name in enumerate(('lo', 'uplink1', 'uplink2'))}
+        self.use(cases.plain_node(uplinks=[
+            cases.uplink(ifindex=devices[name], own_mac=own)
+            for name, own in macs.items()]))
+        self.service()
+        seen = {}
+        for port in range(64):
+            frame = cases.link() / cases.ip4() / cases.tcp(sport=port + 1)
+            first = self.run_one(frame)
+            second = self.run_one(frame)
+            self.assertEqual(first.frame, second.frame)
+            action = (cases.Action.TX if first.frame[6:12] == macs['lo']
+                      else cases.Action.REDIRECT)
+            self.assertEqual(action, first.action)
+            seen[first.frame[6:12]] = True
+        self.assertEqual(set(macs.values()), set(seen))
+
+    def test_family_without_gateway(self):
+        self.use(cases.plain_node(uplinks=[cases.uplink(
+            gateway={4: cases.mac(cases.GATEWAY4_MAC), 6: None})]))
+        self.service(members=[cases.MEMBER4])
+        self.service(cases.VIP6, members=[cases.MEMBER6])
+        self.forwarded(cases.link() / cases.ip4() / cases.tcp())
+        self.dropped(cases.link() / cases.ip6() / cases.tcp(),
+                     cases.Outcome.DROP_NO_NEXT_HOP)
+
+    def test_no_outer_source(self):
+        self.use(cases.plain_node(source={4: None, 6: None}))
+        for vip, make in ((cases.VIP4, cases.ip4), (cases.VIP6, cases.ip6)):
+            self.service(vip)
+            self.dropped(cases.link() / make() / cases.tcp(),
+                         cases.Outcome.DROP_NO_NEXT_HOP)
+
+    def test_no_uplinks(self):
+        self.use(cases.plain_node(uplinks=[]))
+        self.service()
+        self.dropped(cases.link() / cases.ip4() / cases.tcp(),
+                     cases.Outcome.DROP_NO_NEXT_HOP)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The program against the model, with random and mutated frames.
+
+By default for OCTAVIA_XDP_MUTATION_SECONDS = 60; with
+OCTAVIA_XDP_MUTATION_COUNT for so many frames. OCTAVIA_XDP_MUTATION_SEED
+repeats what a difference named, else seeds are drawn. A seed stands for
+SCENARIO steps: a change of the configuration and a batch of frames.
+"""
+
+import collections
+import os
+import random
+import sys
+import time
+import unittest
+
+from octavia_xdp_provider.tests.datapath import bench
+from octavia_xdp_provider.tests.datapath import cases
+from octavia_xdp_provider.tests.datapath import environment
+from octavia_xdp_provider.tests.datapath import scenario
+
+PREFIX = 'OCTAVIA_XDP_MUTATION_'
+STEPS = 100
+
+
+def setting(name: str, default: int | None) -> int | None:
+    value = os.environ.get(PREFIX + name)
+    return default if value is None else int(value)
+
+
+class TestMutations(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        if environment.MODEL_ONLY:
+            self.skipTest('needs the program')
+        # A small memory, so that flows compete for places in it.
+        self.bench = bench.Bench(cases.plain_node(), flows_max=64)
+        self.addCleanup(self.bench.close)
+
+    def run_scenario(self, seed: int, batch: int):
+        running = scenario.Scenario(self.bench, seed, batch)
+        for step in range(STEPS):
+            try:
+                running.step()
+            except bench.Difference as difference:
+                if batch > 1 and isinstance(difference,
+                                            bench.OutcomeDifference):
+                    # again, a frame at a time, to see which one it is
+                    self.run_scenario(seed, 1)
+                raise AssertionError(
+                    f'{PREFIX}SEED={seed}, step {step}:\n{difference}'
+                    ) from difference
+        self.bench.compare_counters()
+        self.assertEqual('', self.bench.datapath.verify())
+
+    def test_no_difference(self):
+        seconds = setting('SECONDS', 60)
+        count = setting('COUNT', None)
+        only = setting('SEED', None)
+        end = time.monotonic() + seconds
+        rng = random.Random()
+        while True:
+            self.run_scenario(only if only is not None else
+                              rng.randrange(1 << 32), scenario.BATCH)
+            if only is not None:
+                break
+            if count is not None:
+                if self.bench.ran >= count:
+                    break
+            elif time.monotonic() > end:
+                break
+        print(f'{self.bench.ran} frames without a difference',
+              file=sys.stderr)
+
+    def test_all_outcomes_occur(self):
+        """The random traffic reaches every decision."""
+        seen = collections.Counter()
+        run = self.bench.run
+
+        def counting(frames):
+            results = run(frames)
+            for one in results:
+                seen[one.outcome] += 1
+                seen.update(one.remarks)
+            return results
+        self.bench.run = counting
+        for seed in range(4):
+            self.run_scenario(seed, scenario.BATCH)
+        missing = set(bench.state.Outcome) - set(seen) - {
+            # states that the library never makes
+            bench.state.Outcome.DROP_NO_ROOM,
+            bench.state.Outcome.DROP_INTERNAL}
+        self.assertEqual(set(), missing)

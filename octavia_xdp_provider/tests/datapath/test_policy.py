@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who may come, how often, and whom a packet goes to."""
+
+import collections
+
+from scapy.layers import sctp
+from scapy.packet import Raw
+
+from octavia_xdp_provider.tests.datapath import bench
+from octavia_xdp_provider.tests.datapath import cases
+from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.datapath.model import quic
+from octavia_xdp_provider.tests.datapath.model import state
+
+
+def networks(*texts: str):
+    found = []
+    for text in texts:
+        address, length = text.split('/')
+        found.append((bench.packed(address), int(length)))
+    return found
+
+
+def members(count: int, **changes) -> list[state.Member]:
+    return [state.Member(bench.packed(f'10.1.0.{index + 1}'), **changes)
+            for index in range(count)]
+
+
+class TestAllowed(cases.PacketCase):
+
+    def test_networks(self):
+        four = networks('198.51.100.0/25', '203.0.113.7/32')
+        six = networks('2001:db8:c::/48', '2001:db8:d::5/128')
+        self.service(allowed=four + six)
+        self.service(cases.VIP6, allowed=four + six)
+        for client, good in (
+                ('198.51.100.0', True), ('198.51.100.127', True),
+                ('198.51.100.128', False), ('203.0.113.7', True),
+                ('203.0.113.6', False), ('2001:db8:c::1', True),
+                ('2001:db8:c:ffff::', True), ('2001:db8:d::5', True),
+                ('2001:db8:d::4', False), ('2001:db8:b:ffff::', False)):
+            make = cases.ip4 if '.' in client else cases.ip6
+            for flags in ('S', 'A', 'R'):
+                packet = cases.link() / make(src=client) / cases.tcp(
+                    flags=flags)
+                if good:
+                    self.forwarded(packet)
+                else:
+                    self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
+
+    def test_everybody(self):
+        self.service(allowed=networks('0.0.0.0/0', '::/0'))
+        self.forwarded(cases.link() / cases.ip4() / cases.tcp())
+
+    def test_one_service_only(self):
+        self.service(allowed=networks('10.0.0.0/8'))
+        self.service(port=443)
+        self.dropped(cases.link() / cases.ip4() / cases.tcp(),
+                     Outcome.DROP_NOT_ALLOWED)
+        self.forwarded(cases.link() / cases.ip4() / cases.tcp(dport=443))
+
+    def test_change(self):
+        service = self.service(allowed=networks('10.0.0.0/8'))
+        packet = cases.link() / cases.ip4() / cases.tcp()
+        self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
+        for allowed, good in ((networks('198.51.100.0/24'), True),
+                              (networks('198.51.101.0/24'), False),
+                              (None, True)):
+            service.allowed = allowed
+            self.bench.set_service(service, list(service.members.values()))
+            if good:
+                self.forwarded(packet)
+            else:
+                self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
+
+    def test_stay_over_changes_of_health(self):
+        service = self.service(members=members(3),
+                               allowed=networks('198.51.100.0/24'))
+        one = service.members[0]
+        for healthy in (False, True, False):
+            one.healthy = healthy
+            self.bench.set_health([one])
+            self.forwarded(cases.link() / cases.ip4() / cases.tcp())
+            self.dropped(cases.link() / cases.ip4(src='10.0.0.9') /
+                         cases.tcp(), Outcome.DROP_NOT_ALLOWED)
+
+
+class TestRate(cases.PacketCase):
+
+    def batch(self, packets):
+        frames = [bytes(cases.link() / packet) for packet in packets]
+        while not (results := self.bench.run(frames)):
+            pass
+        return [one.outcome == Outcome.FORWARDED for one in results]
+
+    def test_tcp(self):
+        """Only what opens flows takes tokens."""
+        self.service(new_flow_rate=1, new_flow_burst=3)
+        syn = [cases.ip4() / cases.tcp(flags='S', sport=port)
+               for port in range(1, 6)]
+        self.assertEqual([True] * 3 + [False] * 2, self.batch(syn))
+        other = [cases.ip4() / cases.tcp(flags=flags)
+                 for flags in ('A', 'SA', 'R', 'F', 'SR', 'SF')] * 2
+        self.assertEqual([True] * 12, self.batch(other))
+
+    def test_by_source(self):
+        self.service(new_flow_rate=2)
+        self.assertEqual(
+            [True, True, True, True, False, False], self.batch(
+                [cases.ip4(src=f'198.51.100.{client}') /
+                 cases.tcp(flags='S')
+                 for client in (1, 2, 1, 2, 1, 2)]))
+
+    def test_ipv6_by_64(self):
+        self.service(cases.VIP6, new_flow_rate=1)
+        self.assertEqual(
+            [True, False, True], self.batch(
+                [cases.ip6(src=client) / cases.tcp(flags='S')
+                 for client in ('2001:db8:c::1', '2001:db8:c::2:1',
+                                '2001:db8:c:1::1')]))
+
+    def test_by_service(self):
+        self.service(new_flow_rate=1)
+        self.service(port=443, new_flow_rate=1)
+        self.service(port=444)
+        self.assertEqual(
+            [True, True, True, True, False, False], self.batch(
+                [cases.ip4() / cases.tcp(flags='S', dport=port)
+                 for port in (80, 443, 444, 444, 80, 443)]))
+
+    def test_udp_takes_for_each_packet(self):
+        self.service(protocol=state.UDP, new_flow_rate=1, new_flow_burst=2)
+        later = cases.ip4(frag=5, proto=17, id=9) / cases.payload(32)
+        self.assertEqual(
+            [True, True, False, True], self.batch(
+                [cases.ip4() / cases.udp(), cases.ip4() / cases.udp(),
+                 cases.ip4() / cases.udp(), later]))
+
+    def test_sctp(self):
+        self.service(protocol=state.SCTP, new_flow_rate=1)
+        data = (sctp.SCTP(sport=40000, dport=cases.PORT) /
+                sctp.SCTPChunkData(data=b'1234'))
+        self.assertEqual(
+            [True, False, True], self.batch(
+                [cases.ip4() / cases.sctp_init(),
+                 cases.ip4() / cases.sctp_init(), cases.ip4() / data]))
+
+
+class TestSelection(cases.PacketCase):
+
+    def taken(self, service, make=cases.ip4, ports=range(1, 400), **fields):
+        found = collections.Counter()
+        for port in ports:
+            result = self.run_one(cases.link() / make(**fields) /
+                                  cases.tcp(sport=port, flags='S'))
+            if result.member is None:
+                found[result.outcome] += 1
+            else:
+                found[service.members[result.member].address[-1]] += 1
+        return found
+
+    def test_nobody(self):
+        for wanted in ([], members(2, weight=0), members(2, admin_up=False)):
+            service = self.service(members=wanted)
+            self.dropped(cases.link() / cases.ip4() / cases.tcp(),
+                         Outcome.DROP_NO_MEMBER)
+            self.bench.delete_service(service)
+
+    def test_everybody_is_down(self):
+        service = self.service(members=members(2))
+        for one in service.members.values():
+            one.healthy = False
+        self.bench.set_health(list(service.members.values()))
+        self.dropped(cases.link() / cases.ip4() / cases.tcp(flags='S'),
+                     Outcome.DROP_NO_MEMBER)
+
+    def test_weights(self):
+        wanted = members(3)
+        wanted[1].weight, wanted[2].weight = 3, 0
+        found = self.taken(self.service(members=wanted))
+        self.assertEqual({1, 2}, set(found))
+        self.assertGreater(found[2], 2 * found[1])
+
+    def test_backups(self):
+        wanted = members(4)
+        for one in wanted[2:]:
+            one.backup = True
+        service = self.service(members=wanted)
+        self.assertEqual({1, 2}, set(self.taken(service)))
+        for one in wanted[:2]:
+            one.healthy = False
+        self.bench.set_health(wanted[:2])
+        self.assertEqual({3, 4}, set(self.taken(service)))
+        wanted[0].healthy = True
+        self.bench.set_health(wanted[:1])
+        self.assertEqual({1}, set(self.taken(service)))
+
+    def test_source(self):
+        """All flows of a client, over all ports."""
+        service = self.service(members=members(8), by_source=True)
+        seen = set()
+        for client in range(1, 40):
+            found = self.taken(service, ports=(1, 2, 50000),
+                               src=f'198.51.100.{client}')
+            self.assertEqual(1, len(found))
+            seen |= set(found)
+        self.assertGreater(len(seen), 4)
+
+    def test_source_prefix(self):
+        service = self.service(
+            cases.VIP6, members=[state.Member(bench.packed(f'10.1.0.{one}'))
+                                 for one in range(1, 9)],
+            by_source=True, source_length={4: 24, 6: 56})
+        seen = set()
+        for net in range(20):
+            found = collections.Counter()
+            for client in (f'2001:db8:c:{net}00::1', f'2001:db8:c:{net}ff::'):
+                found += self.taken(service, cases.ip6, (1, 2), src=client)
+            self.assertEqual(1, len(found))
+            seen |= set(found)
+        self.assertGreater(len(seen), 4)
+
+    def test_what_the_library_picks(self):
+        """oxp_service_pick() says what the program does."""
+        if not hasattr(self.bench, 'datapath'):
+            self.skipTest('there is no library')
+        service = self.service(members=members(8))
+        library = self.bench.library
+        for port in range(1, 200):
+            member = library.ffi.new('struct oxp_address *')
+            self.bench.datapath.call(
+                'oxp_service_pick', library.key(service),
+                library.ffi.addressof(
+                    library.ffi.new('struct oxp_address[1]', [
+                        library.address(bench.packed(cases.CLIENT4))]), 0),
+                port, member)
+            self.assertEqual(
+                {member.bytes[15]},
+                set(self.taken(service, ports=(port,))))
+
+
+class TestQuic(cases.PacketCase):
+
+    def setUp(self):
+        super().setUp()
+        self.wanted = members(8)
+        self.quic = self.service(protocol=state.UDP, members=self.wanted,
+                                 quic=True)
+
+    def address(self, data: bytes, port: int = 40000, client=cases.CLIENT4):
+        result = self.forwarded(
+            cases.link() / cases.ip4(src=client) / cases.udp(sport=port) /
+            Raw(data))
+        return self.quic.members[result.member].address
+
+    def connection(self, member: state.Member, first: int = 0x1f) -> bytes:
+        return bytes((first,)) + quic.server_id(member.address)
+
+    def short(self, connection: bytes) -> bytes:
+        return b'\x41' + connection + b'encrypted'
+
+    def long(self, kind: int, connection: bytes, version: int = 1) -> bytes:
+        return (bytes((0xc0 | kind << 4,)) + version.to_bytes(4, 'big') +
+                bytes((len(connection),)) + connection + b'\0' + bytes(20))
+
+    def test_server_ids_are_the_librarys(self):
+        if not hasattr(self.bench, 'datapath'):
+            self.skipTest('there is no library')
+        for one in self.bench.datapath.members(self.quic):
+            self.assertEqual(
+                quic.server_id(bytes(one.address.bytes)[12:]),
+                one.quic_server_id.to_bytes(4, 'big'))
+
+    def test_crc32c(self):
+        """RFC 3720, B.4: 32 bytes of zeroes."""
+        self.assertEqual('8a9136aa', quic.server_id(bytes(32)).hex())
+
+    def test_a_client_moves(self):
+        for member in self.wanted:
+            for port in (1, 2, 3):
+                for client in (cases.CLIENT4, '203.0.113.77'):
+                    for make in (self.short,
+                                 lambda one: self.long(2, one)):
+                        self.assertEqual(
+                            member.address,
+                            self.address(make(self.connection(member)), port,
+                                         client))
+
+    def test_by_addresses_otherwise(self):
+        """Not ours: other rotation, unknown server, too short, no bits."""
+        plain = [self.address(b'', port) for port in range(1, 9)]
+        member = self.wanted[0]
+        ours = self.connection(member)
+        for data in (self.short(self.connection(member, 0x20)),
+                     self.short(self.connection(member, 0xe0)),
+                     self.short(b'\0none'), b'\x41' + ours[:4],
+                     b'\x01' + ours + b'data', self.long(2, ours[:4]),
+                     self.long(2, ours)[:10], b'\x41', b'\xc0'):
+            self.assertEqual(plain, [self.address(data, port)
+                                     for port in range(1, 9)])
+
+    def test_least_lengths(self):
+        member = self.wanted[3]
+        connection = self.connection(member)
+        for port in range(1, 9):
+            for data in (b'\x40' + connection,
+                         self.long(2, connection)[:11]):
+                self.assertEqual(member.address, self.address(data, port))
+
+    def test_member_is_down(self):
+        member = self.wanted[0]
+        member.healthy = False
+        self.bench.set_health([member])
+        data = self.short(self.connection(member))
+        self.assertNotEqual(member.address, self.address(data))
+
+    def test_drained_member_keeps_connections(self):
+        member = self.wanted[0]
+        member.weight = 0
+        self.bench.set_service(self.quic, self.wanted)
+        data = self.short(self.connection(member))
+        for port in range(1, 9):
+            self.assertEqual(member.address, self.address(data, port))
+
+    def test_initials_are_counted_as_flows(self):
+        for version, kind, counts in ((1, 0, True), (1, 1, False),
+                                      (1, 2, False), (0x6b3343cf, 1, True),
+                                      (0x6b3343cf, 0, False), (0, 0, False),
+                                      (0xff00001d, 0, True)):
+            before = self.quic.flows
+            self.address(self.long(kind, b'12345678', version))
+            self.assertEqual(counts, self.quic.flows > before)
+        self.bench.compare_counters()
+
+    def test_service_without_it(self):
+        plain = self.service(protocol=state.UDP, members=members(8),
+                             port=443)
+        seen = set()
+        for port in range(1, 60):
+            result = self.forwarded(
+                cases.link() / cases.ip4() /
+                cases.udp(sport=port, dport=443) /
+                Raw(self.short(self.connection(self.wanted[0]))))
+            seen.add(plain.members[result.member].address)
+        self.assertGreater(len(seen), 4)

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Families, protocols and encapsulations, with real clients and servers."""
+
+import json
+import sys
+
+from lab import fabric
+from lab import paths
+from lab import processes
+from lab.fabric import capture
+from lab.fabric import client
+from lab.fabric import links
+from lab.fabric import members
+from lab.fabric import nodes
+from octavia_xdp_provider.tests.e2e import base
+
+QUIC_PORT = 4433
+
+
+class TestFamilies(base.LabTestCase):
+
+    def check(self, balancer, number=100):
+        answers = client.requests(self.lab, self.url(balancer), number)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+
+    def test_ipv6(self):
+        balancer, *_ = self.create_web(version=6)
+        self.check(balancer, 200)
+
+    def test_ipv4_to_ipv6_members(self):
+        balancer, *_ = self.create_web(version=4, member_version=6)
+        self.check(balancer)
+
+    def test_ipv6_to_ipv4_members(self):
+        balancer, *_ = self.create_web(version=6, member_version=4)
+        self.check(balancer)
+
+    def test_udp_over_ipv6(self):
+        balancer, *_ = self.create_web(
+            version=6, port=members.UDP_PORT, protocol='UDP', monitor=None)
+        answers = client.udp(self.lab, balancer.vip_address,
+                             members.UDP_PORT, 100)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+
+    def test_ping(self):
+        for version in (4, 6):
+            with self.subTest(version=version):
+                balancer, *_ = self.create_web(version=version)
+                done = processes.run(self.lab, client.CLIENT, [
+                    'ping', '-n', '-c', '5', '-i', '0.05', '-W', '2',
+                    balancer.vip_address])
+                self.assertIn(' 0% packet loss', done.stdout)
+                self.delete_balancer(balancer)
+
+
+class TestEncapsulations(base.LabTestCase):
+
+    def check(self, encapsulation, version, member_version, expression,
+              **options):
+        flavor = self.create_flavor(encapsulation=encapsulation, **options)
+        balancer, *_ = self.create_web(
+            version=version, member_version=member_version,
+            balancer_options={'flavor_id': flavor})
+        if encapsulation == 'dscp':
+            members.add_dscp(self.lab, options['dscp'],
+                             balancer.vip_address, fabric.MEMBERS)
+        with capture.at_member(self.lab, 'member1', expression) as taken:
+            answers = client.requests(self.lab, self.url(balancer), 100)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        arrived = [packet for packet in taken.packets if packet.outgoing]
+        # SYN, ACK, request
+        self.assertGreaterEqual(len(arrived), 3 * answers.count['member1'])
+        self.delete_balancer(balancer)
+
+    def check_all(self, encapsulation, filters, **options):
+        for versions, expression in filters.items():
+            with self.subTest(encapsulation=encapsulation,
+                              vip_and_members=versions):
+                self.check(encapsulation, *versions, expression, **options)
+
+    def test_ipip(self):
+        self.check_all('ipip', {
+            (4, 4): 'ip proto 4', (6, 4): 'ip proto 41',
+            (4, 6): 'ip6 proto 4', (6, 6): 'ip6 proto 41'})
+
+    def test_gue(self):
+        self.check_all('gue', {
+            (4, 4): 'ip and udp dst port 6080',
+            (6, 4): 'ip and udp dst port 6080',
+            (4, 6): 'ip6 and udp dst port 6080',
+            (6, 6): 'ip6 and udp dst port 6080'})
+
+    def test_gre(self):
+        self.check_all('gre', {
+            (4, 4): 'ip proto 47', (6, 4): 'ip proto 47',
+            (4, 6): 'ip6 proto 47', (6, 6): 'ip6 proto 47'})
+
+    def test_dscp(self):
+        # 0x1c << 2 in the type of service or traffic class
+        self.check_all('dscp', {
+            (4, 4): 'ip[1] & 0xfc = 0x70 and tcp dst port 80',
+            (6, 6): 'ip6[0:2] & 0x0fc0 = 0x0700'}, dscp=0x1c)
+
+
+class TestQuic(base.LabTestCase):
+
+    def start_servers(self, balancer):
+        for host in fabric.MEMBERS:
+            name = f'{host}-quic'
+            processes.start(self.lab, host, name, [
+                sys.executable, '-m', 'lab.fabric.quic_server',
+                balancer.vip_address, str(QUIC_PORT), host,
+                members.address(host)], cwd=paths.CHECKOUT)
+            self.addCleanup(processes.stop, self.lab, name)
+
+    def ask(self, balancer, connections, moves):
+        done = processes.run(self.lab, client.CLIENT, [
+            sys.executable, '-m', 'lab.fabric.quic_client',
+            balancer.vip_address, str(QUIC_PORT), str(connections),
+            str(moves)], cwd=paths.CHECKOUT, timeout=120)
+        return json.loads(done.stdout)
+
+    def test_by_connection_id(self):
+        """A client's change of address keeps its member."""
+        flavor = self.create_flavor(quic=True)
+        balancer, *_ = self.create_web(
+            port=QUIC_PORT, protocol='UDP', monitor=None,
+            balancer_options={'flavor_id': flavor})
+        self.start_servers(balancer)
+        self.wait('QUIC servers', lambda: self.answers(balancer), 30, 0.5)
+        connections = self.ask(balancer, 12, 6)
+        self.assertLess(1, len({names[0] for names in connections}))
+        for names in connections:
+            self.assertEqual(7, len(names))
+            self.assertEqual(1, len(set(names)), names)
+
+    def answers(self, balancer):
+        try:
+            seen = self.ask(balancer, 8, 0)
+        except paths.LabError:
+            return False
+        return len(seen) == 8
+
+
+class TestPathMtu(base.LabTestCase):
+
+    def setUp(self):
+        super().setUp()
+        # Links to the LB nodes without room for an outer header.
+        for node in fabric.NODES:
+            links.set_mtu(self.lab, node, links.UPLINK, links.CLIENT_MTU)
+            self.addCleanup(links.set_mtu, self.lab, node, links.UPLINK,
+                            links.FABRIC_MTU)
+
+    def wait_mtu(self, balancer, size):
+        def told():
+            for node in fabric.NODES:
+                with self.datapath(node) as opened:
+                    if not opened.outcomes():
+                        return False
+            return True
+        self.wait('the nodes', told)
+
+    def test_upload_does_not_stall(self):
+        for version in (4, 6):
+            with self.subTest(version=version):
+                balancer, *_ = self.create_web(version=version)
+                members.clamp(self.lab, False, fabric.MEMBERS)
+                self.addCleanup(members.clamp, self.lab, True,
+                                fabric.MEMBERS)
+                self.wait_limit()
+                upload = self.lab.directory / 'upload'
+                upload.write_bytes(bytes(4 << 20))
+                body = client.curl(
+                    self.lab, self.url(balancer), '--data-binary',
+                    f'@{upload}', '-w', '%{size_upload}', '-o', '/dev/null',
+                    timeout=20)
+                self.assertEqual(str(4 << 20), body)
+                self.delete_balancer(balancer)
+
+    def test_datagram_learns_the_mtu(self):
+        for version, limit in ((4, 1480), (6, 1460)):
+            with self.subTest(version=version):
+                balancer, *_ = self.create_web(
+                    version=version, port=members.UDP_PORT, protocol='UDP',
+                    monitor=None)
+                self.wait_limit()
+                self.assertEqual(limit, client.path_mtu(
+                    self.lab, balancer.vip_address, members.UDP_PORT))
+                self.delete_balancer(balancer)
+
+    def wait_limit(self):
+        """Wait until the agents have noticed the MTU."""
+        for node in fabric.NODES:
+            self.wait(f'MTU on {node}', lambda node=node: (
+                nodes.uplink_mtu(self.lab, node) == links.CLIENT_MTU), 20)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import contextlib
+import io
+import types
+
+from octavia_xdp_provider.agent import uplink
+from octavia_xdp_provider.cmd import manage
+from octavia_xdp_provider.tests.unit.controller import base
+
+ANSWERS = uplink.Hop('198.51.100.1', '02:00:00:00:00:01')
+
+
+class TestNodeList(base.StoreTestCase):
+
+    def listed(self, state):
+        """The node's line, by column."""
+        self.store.seen('lb1', state)
+        with contextlib.redirect_stdout(io.StringIO()) as out:
+            manage.node_list(self.conf, types.SimpleNamespace(json=False))
+        header, line = out.getvalue().splitlines()
+        start = header.index('UPLINKS')
+        return line[start:].split()[0]
+
+    def test_uplinks(self):
+        for states, shown in (
+                ((), '0/0'),
+                ((uplink.State('eth0', v4=ANSWERS),
+                  uplink.State('eth1', problem='no carrier', v4=ANSWERS),
+                  uplink.State('eth2', v6=ANSWERS),
+                  uplink.State('eth3', v4=ANSWERS._replace(
+                      last_resort=True)),
+                  uplink.State('eth4')), '2/5')):
+            self.assertEqual(shown, self.listed(
+                {'uplinks': [state.report() for state in states]}))
+
+    def test_a_node_that_does_not_tell(self):
+        self.assertEqual('-', self.listed({}))
