@@ -22,6 +22,7 @@ from octavia_xdp_provider.ctl import quic
 from octavia_xdp_provider.ctl import show
 
 _TUNNELS = {4: 'IPIP', 41: 'IPv6 in IP', 47: 'GRE'}
+_NAMES = PROTOCOL_NAMES | {packet.ICMP: 'ICMP', packet.ICMPV6: 'ICMPv6'}
 _ECHO = {4: 8, 6: 128}
 _ERRORS = {4: (3, 4, 5, 11, 12), 6: (1, 2, 3, 4)}
 _ICMP = {4: packet.ICMP, 6: packet.ICMPV6}
@@ -96,7 +97,7 @@ class Decision:
 
 def flow_text(protocol, source, source_port, destination,
               destination_port):
-    name = PROTOCOL_NAMES.get(protocol, f'protocol {protocol}')
+    name = _NAMES.get(protocol, f'protocol {protocol}')
     if not source_port and not destination_port:
         return f'{name} {source} -> {destination}'
     return (f'{name} {_with_port(source, source_port)} -> '
@@ -128,7 +129,7 @@ class Decider:
             decision.step('VIP', f'{parsed.destination} is none of this '
                           'node: left to the kernel')
             return decision
-        decision.step('VIP', f'{parsed.destination} is one, services: '
+        decision.step('VIP', f'{parsed.destination} is a VIP with the services '
                       + ', '.join(f'{key.protocol} {key.port}'
                                   for key in keys[:8])
                       + (' …' if len(keys) > 8 else ''))
@@ -193,7 +194,7 @@ class Decider:
             return None
         decision.key = key
         decision.step('service', f'{key.protocol} port {port}: '
-                      f'{service.members} members, {service.enabled} take '
+                      f'{service.enabled} of {service.members} members take '
                       'new flows, encapsulation '
                       + service.settings.encapsulation.name.lower())
         return key

@@ -10,8 +10,9 @@ from pyroute2.netlink.rtnl import ndmsg
 
 from octavia_xdp_provider.agent import kernel
 
-# linux/if_link.h: XDP_ATTACHED_*.
-_MODES = {1: 'driver', 2: 'generic', 3: 'offloaded', 4: 'several'}
+# pyroute2's names of linux/if_link.h's XDP_ATTACHED_*.
+_MODES = {'xdp': 'driver', 'xdpgeneric': 'generic',
+          'xdpoffload': 'offloaded', 'xdpmulti': 'several'}
 _STATISTICS = '/proc/sys/kernel/bpf_stats_enabled'
 
 

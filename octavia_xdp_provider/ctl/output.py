@@ -15,6 +15,8 @@ def table(headers, rows):
     :param rows: sequences of texts and numbers; None is shown as ``-``.
     """
     rows = [list(row) for row in rows]
+    if not rows:
+        return '  '.join(headers)
     out = prettytable.PrettyTable(list(headers))
     out.border = False
     out.left_padding_width = 0

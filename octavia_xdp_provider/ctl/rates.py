@@ -94,14 +94,14 @@ class Meter:
     def members(self, key):
         """Rows of a service's members since they were last asked for."""
         now, members = self._clock(), self._node.members(key)
-        before, time_ = self._members.get(key, ({}, None))
+        before, time_ = self._members.get(key, ({}, now))
+        seconds = max(now - time_, 1e-9)
         self._members = {key: ({one.address: one.counters
                                 for one in members}, now)}
         rows = []
         for one in members:
             old = before.get(one.address, one.counters)
-            rates = (_since(one.counters, old) if time_ else (0, 0, 0))
-            seconds = max(now - time_, 1e-9) if time_ else 1
             rows.append(Row(one.address, *(
-                rate / seconds for rate in rates), one))
+                change / seconds for change in _since(one.counters, old)),
+                one))
         return rows
