@@ -31,9 +31,9 @@ def head(view, order):
     return lines
 
 
-HEADERS = (f'{"SERVICE":48}{"PACKETS/S":>10}{"BIT/S":>8}{"FLOWS/S":>9}'
+HEADERS = (f'{"SERVICE":40}{"PACKETS/S":>10}{"BIT/S":>8}{"FLOWS/S":>9}'
            f'{"MEMBERS":>10}')
-MEMBER_HEADERS = (f'{"MEMBER":48}{"PACKETS/S":>10}{"BIT/S":>8}'
+MEMBER_HEADERS = (f'{"MEMBER":40}{"PACKETS/S":>10}{"BIT/S":>8}'
                   f'{"FLOWS/S":>9}  STATE')
 
 
@@ -43,12 +43,12 @@ def service_line(row):
     address, protocol, port = row.name
     name = (f'{protocol} [{address}]:{port}' if ':' in address
             else f'{protocol} {address}:{port}')
-    return f'{name:48}{packets:>10}{bits:>8}{flows:>9}{members:>10}'
+    return f'{name:40}{packets:>10}{bits:>8}{flows:>9}{members:>10}'
 
 
 def member_line(row):
     packets, bits, flows = _speed(row)
-    return (f'{row.name:48}{packets:>10}{bits:>8}{flows:>9}  '
+    return (f'{row.name:40}{packets:>10}{bits:>8}{flows:>9}  '
             f'{show.member_state(row.service)}, weight {row.service.weight}')
 
 
