@@ -12,6 +12,7 @@ from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.ctl import tables
 
 ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
 TX, REDIRECT, PASS, DROP = 3, 4, 2, 1
@@ -196,21 +197,21 @@ class Explainer:
         if the tables changed meanwhile."""
         for _try in range(_TRIES):
             seen = links.Links()
-            tables = decide.Tables(self._node, seen)
+            known = tables.Tables(self._node, seen)
             with self._node.rehearsal() as rehearsal:
                 self.tag = rehearsal.tag
-                found = [self._one(tables, rehearsal, number, frame)
+                found = [self._one(known, rehearsal, number, frame)
                          for number, frame in frames]
-            after = decide.Tables(self._node, seen).version()
-            if after == tables.version():
+            after = tables.Tables(self._node, seen).version()
+            if after == known.version():
                 break
         return found
 
-    def _one(self, tables, rehearsal, number, frame):
-        decision = decide.Decider(tables, rehearsal).decide(frame)
-        decision.node_settings = tables.settings
+    def _one(self, known, rehearsal, number, frame):
+        decision = decide.Decider(known, rehearsal).decide(frame)
+        decision.node_settings = known.settings
         if decision.key is not None:
-            decision.settings = tables.services[decision.key].settings
+            decision.settings = known.services[decision.key].settings
         return Explanation(decision, rehearsal.run(frame, self._ifindex),
                            self._ifindex, number)
 
