@@ -222,6 +222,55 @@ class TestExplain(ctl_node.Node):
         self.assertEqual(3, moved)
         self.assertNotEqual(now, before)
 
+    def test_memory_full(self):
+        """More new flows than can be remembered."""
+        self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
+        found = self.explain(*(
+            with_(TCP, source_port=port, syn=True)
+            for port in range(20000, 26000)))
+        full = [one for one in found
+                if Outcome.MEMORY_FULL in one.run.outcomes]
+        self.assertGreater(len(full), 100)
+        self.assertLess(len(full), len(found) - 1000)
+        self.assertEqual([], [one.text() for one in found
+                              if one.differences])
+
+    def test_quic(self):
+        key = datapath.Key(VIP, 'UDP', 443)
+        members = [f'10.1.0.{number}' for number in range(1, 6)]
+        self.set(key, members, flags=datapath.ServiceFlag.QUIC)
+        for member in members:
+            server = self.datapath.library.quic_server_id(member)
+            self.check(with_(UDP, destination_port=443, payload=bytes.fromhex(
+                f'4000{server:08x}0011')), Outcome.FORWARDED, member)
+        found = self.check(with_(
+            UDP, destination_port=443, payload=bytes.fromhex(
+                '400001020304')), Outcome.FORWARDED)
+        self.assertIn('no member', dict(found.decision.steps)['QUIC'])
+
+    def test_left_to_the_stack(self):
+        self.datapath.set_node(datapath.NodeSettings(
+            '10.0.0.0', flags=datapath.NodeFlag.PASS_TOO_BIG))
+        found, = self.explain(with_(TCP, length=1500, may_fragment=True))
+        self.assertEqual((Outcome.PASSED_TOO_BIG, []),
+                         (found.outcome, found.differences))
+        # nobody is answered, and there is no outer source of IPv6
+        for frame, outcome in (
+                (with_(TCP, length=1500), Outcome.DROP_TOO_BIG),
+                (with_(packet.Wanted('icmp', CLIENT, VIP)), Outcome.PASS),
+                (with_(TCP_V6, protocol='udp', destination_port=53),
+                 Outcome.DROP_NO_NEXT_HOP)):
+            found, = self.explain(frame)
+            self.assertEqual((outcome, []),
+                             (found.outcome, found.differences))
+
+    def test_routes(self):
+        self.datapath.set_node(datapath.NodeSettings(
+            '10.0.0.0', 'fd00::1', flags=datapath.NodeFlag.FIB))
+        found, = self.explain(with_(TCP))
+        self.assertEqual(([], True), (found.differences,
+                                      found.decision.by_routes))
+
     def test_command(self):
         text = self.ctl('explain', 'tcp', f'{CLIENT}:40000', f'{VIP}:80',
                         '--syn').stdout
