@@ -4,6 +4,7 @@
 #   make demo KEEP=1   the same, and leave it up; make demo-down ends it
 #   make test          everything that CI runs
 #   make bench-hc      the health checker against C and Go
+#   make bench-datapath  nanoseconds per packet, by case (as root)
 #   make lint | unit | functional | kernels | e2e     one part of it
 
 PYTHON := build/venv/bin/python

@@ -7,7 +7,7 @@ BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
-.PHONY: bench-hc lint-bench-hc
+.PHONY: bench-hc lint-bench-hc bench-datapath
 
 # make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
 bench-hc: setup $(BENCH_HC_PROGRAMS)
@@ -29,3 +29,9 @@ lint-bench-hc:
 		bench/hc/*.c
 	@test -z "$$(cd bench/hc/go && $(dir $(BENCH_GO))gofmt -l .)"
 	@cd bench/hc/go && GOTOOLCHAIN=local $(BENCH_GO) vet ./...
+
+# Needs root. Markdown on standard output, JSON in build/bench.
+bench-datapath:
+	@mkdir -p build/bench
+	@$(MAKE) -s -C datapath bench \
+		BENCH_JSON=$(CURDIR)/build/bench/datapath.json

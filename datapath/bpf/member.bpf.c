@@ -1,81 +1,131 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The member's side: takes the outer header off packets that a load balancer
- * sent to one of our addresses, so that the stack sees client -> VIP. The VIP
+ * The member's side: takes off what an LB node put around a client's packet,
+ * so that the stack sees client -> VIP, and makes the answers fit. The VIP
  * must be an address of the host, on loopback for example.
+ *
+ *   client -> LB node -> [tunnel] -> oxp_member_xdp -> VIP's socket
+ *                                    or oxp_member_in
+ *   client <------------------------ oxp_member_out <-
  */
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/ip.h>
+#include <linux/pkt_cls.h>
 
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
-
-#include "member.h"
+#include "member_dscp.h"
+#include "member_ecn.h"
+#include "member_maps.h"
+#include "member_mss.h"
+#include "member_ports.h"
+#include "member_room.h"
+#include "member_tunnel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, MEMBER_ADDRESSES_MAX);
-	__type(key, __be32);
-	__type(value, __u8);
-} addresses SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, MEMBER_COUNTERS);
-	__type(key, __u32);
-	__type(value, __u64);
-} counters SEC(".maps");
-
-static __always_inline int finish(__u32 counter, int action)
+static __always_inline enum verdict rewrite_in(void *ctx, const bool skb,
+					       __u32 ip)
 {
-	__u64 *packets = bpf_map_lookup_elem(&counters, &counter);
+	struct transport transport = {};
 
-	if (packets)
-		++*packets;
-	return action;
+	if (!config.has_ports || find_transport(ctx, skb, ip, &transport))
+		return TAKE;
+	if (rewrite_port(ctx, skb, &transport, IN))
+		return counted(DROP, MEMBER_DROP_FAILED);
+	return TAKE;
 }
 
-/* IPIP in the form that the load balancer sends: no options, no fragments.
- * Anything else is left to the stack. */
-static __always_inline int is_tunnel(const struct iphdr *ip)
+static __always_inline enum verdict take_dscp(void *ctx, const bool skb,
+					      void *data, void *end)
 {
-	return ip->version == 4 && ip->ihl == 5 &&
-	       ip->protocol == IPPROTO_IPIP &&
-	       !(ip->frag_off & bpf_htons(0x3fff));
+	struct tunnel tunnel = {};
+	struct member_dscp *dscp = find_dscp(data, end, &tunnel);
+	int status;
+
+	if (!dscp)
+		return PASS;
+	status = restore_vip(ctx, skb, tunnel.link, dscp);
+	if (status > 0)
+		return PASS;
+	if (status < 0)
+		return counted(DROP, MEMBER_DROP_FAILED);
+	count(MEMBER_TAKEN_DSCP);
+	return rewrite_in(ctx, skb, tunnel.link);
 }
 
-SEC("xdp")
-int oxp_member(struct xdp_md *ctx)
+static __always_inline enum verdict take_in(void *ctx, const bool skb,
+					    void *data, void *end, __u32 frame)
 {
-	void *end = (void *)(long)ctx->data_end;
-	struct ethhdr *ethernet = (void *)(long)ctx->data, saved;
-	struct iphdr *outer = (void *)(ethernet + 1);
-	struct iphdr *inner = outer + 1;
-	__be32 address;
+	struct tunnel tunnel = {};
+	enum verdict verdict = examine(data, end, frame, &tunnel);
+	int ecn;
 
-	if ((void *)(outer + 1) > end ||
-	    ethernet->h_proto != bpf_htons(ETH_P_IP) || !is_tunnel(outer))
-		return XDP_PASS;
-	address = outer->daddr;
-	if (!bpf_map_lookup_elem(&addresses, &address))
-		return XDP_PASS;
+	if (verdict == PASS && config.has_dscp)
+		return take_dscp(ctx, skb, data, end);
+	if (verdict != TAKE)
+		return verdict;
+	ecn = combined_ecn(tunnel.inner_tos & ECN_MASK, tunnel.tos & ECN_MASK);
+	if (ecn < 0)
+		return counted(DROP, MEMBER_DROP_ECN);
+	if (skb ? uncover_skb(ctx, &tunnel) : uncover_xdp(ctx, &tunnel))
+		return counted(DROP, MEMBER_DROP_FAILED);
+	if (ecn != (tunnel.inner_tos & ECN_MASK) &&
+	    set_ecn(ctx, skb, tunnel.link, &tunnel, ecn))
+		return counted(DROP, MEMBER_DROP_FAILED);
+	count(tunnel.counter);
+	return rewrite_in(ctx, skb, tunnel.link);
+}
 
-	if ((void *)(inner + 1) > end || inner->version != 4 ||
-	    inner->ihl < 5 || bpf_ntohs(outer->tot_len) > end - (void *)outer ||
-	    bpf_ntohs(outer->tot_len) !=
-		    bpf_ntohs(inner->tot_len) + sizeof(*outer))
-		return finish(MEMBER_MALFORMED, XDP_DROP);
+SEC("xdp.frags")
+int oxp_member_xdp(struct xdp_md *ctx)
+{
+	enum verdict verdict =
+		take_in(ctx, false, (void *)(long)ctx->data,
+			(void *)(long)ctx->data_end, bpf_xdp_get_buff_len(ctx));
 
-	saved = *ethernet;
-	if (bpf_xdp_adjust_head(ctx, sizeof(*outer)))
-		return finish(MEMBER_MALFORMED, XDP_DROP);
-	ethernet = (void *)(long)ctx->data;
-	if ((void *)(ethernet + 1) > (void *)(long)ctx->data_end)
-		return finish(MEMBER_MALFORMED, XDP_DROP);
-	*ethernet = saved;
-	return finish(MEMBER_DECAPSULATED, XDP_PASS);
+	return verdict == DROP ? XDP_DROP : XDP_PASS;
+}
+
+/* Other filters of the interface come after this one. */
+SEC("tc")
+int oxp_member_in(struct __sk_buff *skb)
+{
+	enum verdict verdict;
+	__be16 type = skb->protocol;
+
+	/* A tag in the data is the second of two: cutting behind it is
+	 * nothing that the kernel offers. */
+	if (type != bpf_htons(ETH_P_IP) && type != bpf_htons(ETH_P_IPV6))
+		return TC_ACT_UNSPEC;
+	if (skb->data_end - skb->data < HEADERS_MAX)
+		bpf_skb_pull_data(skb, skb->len < HEADERS_MAX ? skb->len
+							      : HEADERS_MAX);
+	verdict = take_in(skb, true, (void *)(long)skb->data,
+			  (void *)(long)skb->data_end, skb->len);
+	return verdict == DROP ? TC_ACT_SHOT : TC_ACT_UNSPEC;
+}
+
+SEC("tc")
+int oxp_member_out(struct __sk_buff *skb)
+{
+	struct transport transport = {};
+	__be16 type = skb->protocol;
+	__u32 link = ETH_HLEN;
+
+	if (!config.mss_v4 && !config.mss_v6 && !config.has_ports)
+		return TC_ACT_UNSPEC;
+	/* Tags that no device adds later are in the data. */
+	for (int i = 0; i < 2 && is_vlan(type); i++) {
+		if (bpf_skb_load_bytes(skb, link + 2, &type, sizeof(type)))
+			return TC_ACT_UNSPEC;
+		link += sizeof(struct vlan_tag);
+	}
+	if ((type != bpf_htons(ETH_P_IP) && type != bpf_htons(ETH_P_IPV6)) ||
+	    find_transport(skb, true, link, &transport) ||
+	    !address_is(&transport.source, MEMBER_ADDRESS_VIP))
+		return TC_ACT_UNSPEC;
+	if (clamp_mss(skb, true, &transport) ||
+	    (config.has_ports && rewrite_port(skb, true, &transport, OUT))) {
+		count(MEMBER_DROP_FAILED);
+		return TC_ACT_SHOT;
+	}
+	return TC_ACT_UNSPEC;
 }

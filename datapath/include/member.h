@@ -1,14 +1,109 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the member's program and its tool share. */
+/*
+ * What the member's programs and its tool share.
+ *
+ * Addresses are 16 bytes in network byte order, IPv4 as ::ffff:a.b.c.d; ports
+ * are in network byte order. Every map is private to one load of the programs
+ * and filled before they are attached, but for `counters`, which a new load
+ * takes over from the old one, and `record`.
+ *
+ *   addresses  HASH      struct member_address      __u8 enum member_address_is
+ *   nodes      LPM_TRIE  struct member_network      __u8
+ *   ports_in   HASH      struct member_port_key     __be16 member's port
+ *   ports_out  HASH      struct member_port_key     __be16 listener's port
+ *   dscp       ARRAY     family (0: IPv4, 1: IPv6) * 64 + DSCP
+ *                                                   struct member_dscp
+ *   counters   PERCPU_ARRAY  enum member_counter    __u64
+ *   record     ARRAY of 1                           of the tool, see record.h
+ */
 #ifndef OXP_MEMBER_H
 #define OXP_MEMBER_H
 
-#define MEMBER_ADDRESSES_MAX 256
-#define MEMBER_PROGRAM "oxp_member" /* as the kernel shows it */
+#include <linux/types.h>
+
+/* As the kernel shows them. */
+#define MEMBER_XDP "oxp_member_xdp" /* decapsulation, XDP */
+#define MEMBER_IN "oxp_member_in"   /* decapsulation, tc ingress */
+#define MEMBER_OUT "oxp_member_out" /* answers, tc egress */
+
+#define MEMBER_VIPS_MAX 256
+#define MEMBER_OWN_MAX 64
+#define MEMBER_NODES_MAX 256
+#define MEMBER_PORTS_MAX 256
+#define MEMBER_DSCPS 64
+
+/* GUE variant 1: the packet follows the UDP header. */
+#define MEMBER_GUE_PORT 6080
+
+struct member_address {
+	__u8 bytes[16];
+};
+
+enum member_address_is {
+	MEMBER_ADDRESS_OWN = 1, /* destination of outer headers */
+	MEMBER_ADDRESS_VIP = 2, /* destination of inner headers */
+};
+
+struct member_network {
+	__u32 bits; /* of the 128; host byte order */
+	struct member_address address;
+};
+
+struct member_port_key {
+	struct member_address vip;
+	__be16 port;
+	__u8 protocol;
+	__u8 zero;
+};
+
+struct member_dscp {
+	struct member_address vip;
+	__u32 used;
+};
+
+/* Read-only data of the programs. */
+struct member_config {
+	__u16 mss_v4; /* largest MSS over IPv4; 0: not clamped */
+	__u16 mss_v6;
+	__u8 any_source; /* the outer source is not looked at */
+	__u8 has_ports;
+	__u8 has_dscp;
+	/* For tests: as on kernels before 6.3, where a tc program can't say
+	 * which IP version it uncovers. */
+	__u8 old_room;
+};
+
+/*
+ * PASS: unchanged, the stack's. Every other result of a packet that came in
+ * is counted here; what is neither a tunnel to an own address nor a DSCP of
+ * ours is not counted at all.
+ */
+#define MEMBER_COUNTER_LIST(X)                                                 \
+	X(TAKEN_IPIP, "taken_ipip", "IPIP or SRv6, decapsulated")              \
+	X(TAKEN_GUE, "taken_gue", "GUE, decapsulated")                         \
+	X(TAKEN_GRE, "taken_gre", "GRE, decapsulated")                         \
+	X(TAKEN_DSCP, "taken_dscp", "DSCP, given the VIP back")                \
+	X(PORT_IN, "port_in", "of these, listener's port to member's port")    \
+	X(PORT_OUT, "port_out", "answers, member's port to listener's port")   \
+	X(ERROR_IN, "error_in", "ICMP errors whose quoted port was rewritten") \
+	X(ERROR_OUT, "error_out", "ICMP errors sent, the same")                \
+	X(MSS_OUT, "mss_out", "SYN and SYN-ACK whose MSS was lowered")         \
+	X(PASSED_FRAGMENT, "passed_fragment",                                  \
+	  "fragments of tunnel packets, left to the stack")                    \
+	X(PASSED_NOT_VIP, "passed_not_vip",                                    \
+	  "tunnel packets to no configured VIP, left to the stack")            \
+	X(DROP_SOURCE, "drop_source",                                          \
+	  "tunnel packets from outside the allowed networks")                  \
+	X(DROP_MALFORMED, "drop_malformed",                                    \
+	  "tunnel packets whose lengths or checksum are wrong")                \
+	X(DROP_ECN, "drop_ecn",                                                \
+	  "congestion marked outside, not understood inside (RFC 6040)")       \
+	X(DROP_FAILED, "drop_failed", "the kernel refused the change")
 
 enum member_counter {
-	MEMBER_DECAPSULATED,
-	MEMBER_MALFORMED, /* to one of our addresses, dropped */
+#define X(name, text, what) MEMBER_##name,
+	MEMBER_COUNTER_LIST(X)
+#undef X
 	MEMBER_COUNTERS,
 };
 

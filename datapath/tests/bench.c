@@ -1,180 +1,289 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Rough cost of a packet and of tables, on the machine as it is. */
-#include <arpa/inet.h>
+/*
+ * What a packet costs, by case: Markdown on standard output, and JSON in the
+ * file that the argument names. Each case is measured in turn with the floor
+ * program, net of the harness.
+ */
 #include <linux/bpf.h>
 #include <netinet/in.h>
-#include <time.h>
 #include <unistd.h>
 
-#include <bpf/bpf.h>
+#include "measure.h"
 
-#include "harness.h"
-#include "wrapper.skel.h"
+#define SERVICES 10000
+#define MEMBERS 10
 
-#define ROUNDS 41
-#define REPEAT 200000
-#define SERVICES 1000
-
-static struct oxp_node *node;
-
-static int by_value(const void *left, const void *right)
-{
-	const uint32_t *a = left, *b = right;
-
-	return (*a > *b) - (*a < *b);
-}
-
-struct shape {
+struct bench_case {
 	const char *name;
-	const char *destination;
-	uint32_t flows;
-	uint8_t protocol;
+	struct traffic traffic;
 };
 
-static void measure(int program, const struct shape *shape, uint32_t *least,
-		    uint32_t *median)
+static FILE *json;
+static struct oxp_node *node;
+static int program;
+
+static const struct bench_case usual[] = {
+	{"IPv4 TCP established, 1 flow", {VIP, IPPROTO_TCP, 0x10, .flows = 1}},
+	{"IPv4 TCP established, 1 Ki flows",
+	 {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 10}},
+	{"IPv4 TCP established, 128 Ki flows",
+	 {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 17}},
+	{"IPv4 TCP established, 1 Mi flows",
+	 {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 20}},
+	{"SYN, a new flow each packet",
+	 {VIP, IPPROTO_TCP, 0x02, .flows = 1 << 24, .new_flows = true}},
+	{"SYN with options, MSS clamped",
+	 {VIP, IPPROTO_TCP, 0x02, 20, .flows = 1 << 24, .new_flows = true}},
+	{"IPv4 UDP, 1 flow", {VIP, IPPROTO_UDP, .flows = 1}},
+	{"IPv6 TCP, 1 flow", {VIP_V6, IPPROTO_TCP, 0x10, .flows = 1}},
+	{"IPv6 TCP, 1 Mi flows", {VIP_V6, IPPROTO_TCP, 0x10, .flows = 1 << 20}},
+	{"not a VIP, IPv4, pass",
+	 {"203.0.113.1", IPPROTO_TCP, 0x10, .flows = 1, .action = XDP_PASS}},
+	{"not a VIP, IPv6, pass",
+	 {"2001:db8:ffff::1", IPPROTO_TCP, 0x10, .flows = 1,
+	  .action = XDP_PASS}},
+};
+
+static const struct bench_case changing[] = {
+	{"10 % of the slots open, 1 Ki flows",
+	 {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 10, .sets_up_flows = true}},
+	{"10 % of the slots open, 128 Ki flows",
+	 {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 17, .sets_up_flows = true}},
+	{"the same under a SYN flood",
+	 {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 17, .flood_before = true,
+	  .sets_up_flows = true}},
+	{"10 % of the slots open, 1 Mi flows",
+	 {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 20, .sets_up_flows = true}},
+	{"10 % of the slots open, SYN flood",
+	 {VIP, IPPROTO_TCP, 0x02, .flows = 1 << 24, .new_flows = true}},
+};
+
+/* Ports from 8001 on. */
+static const struct {
+	const char *name;
+	const char *member; /* the last byte counts on */
+	enum oxp_encapsulation encapsulation;
+} ways[] = {
+	{"IPIP, 4 in 6", "fd00:1::1", OXP_IPIP},
+	{"GUE over IPv4", "10.2.0.1", OXP_GUE},
+	{"GUE over IPv6", "fd00:1::1", OXP_GUE},
+	{"GRE over IPv4", "10.2.0.1", OXP_GRE},
+	{"GRE over IPv6", "fd00:1::1", OXP_GRE},
+	{"DSCP", "10.2.0.1", OXP_DSCP},
+	{"SRv6", "fd00:1::1", OXP_SRV6},
+};
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+
+static int run_case(const char *name, struct traffic traffic)
 {
-	struct wrapper *wrapper = wrapper__open();
-	uint32_t zero = 0, rounds[ROUNDS];
-	struct frame frame = {.length = 64};
-	int target;
+	static bool begun;
+	struct result result;
+	double ratio;
 
-	wrapper->rodata->flows_mask = shape->flows - 1;
-	wrapper->rodata->destination = inet_addr(shape->destination);
-	wrapper->rodata->port = 80;
-	wrapper->rodata->protocol = shape->protocol;
-	wrapper->rodata->frame_length = frame.length;
-	assert_int_equal(wrapper__load(wrapper), 0);
-	target = program >= 0 ? program
-			      : bpf_program__fd(wrapper->progs.oxp_nothing);
-	assert_int_equal(bpf_map_update_elem(bpf_map__fd(wrapper->maps.target),
-					     &zero, &target, BPF_ANY),
-			 0);
-	for (int i = 0; i < ROUNDS; i++) {
-		LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame.data,
-			    .data_size_in = frame.length, .repeat = REPEAT);
+	if (!traffic.port)
+		traffic.port = 80;
+	if (!traffic.action)
+		traffic.action = XDP_TX;
+	result = measure(program, &traffic);
+	ratio = (double)result.program.median / result.floor.median;
+	printf("| %s | %d | %d | %d | %.1f | %d |\n", name,
+	       result.program.least, result.program.median, result.floor.median,
+	       ratio, result.quiet_runs);
+	fflush(stdout);
+	if (json)
+		fprintf(json,
+			"%s{\"case\": \"%s\", \"min_ns\": %d, "
+			"\"median_ns\": %d, \"floor_ns\": %d, "
+			"\"ratio\": %.2f, \"quiet_runs\": %d}",
+			begun ? ",\n" : "[\n", name, result.program.least,
+			result.program.median, result.floor.median, ratio,
+			result.quiet_runs);
+	begun = true;
+	return result.program.median;
+}
 
-		assert_int_equal(
-			bpf_prog_test_run_opts(
-				bpf_program__fd(wrapper->progs.oxp_wrapper),
-				&options),
-			0);
-		rounds[i] = options.duration;
+static void say_ratio(const char *what, int cost, int reference)
+{
+	printf("\n%s: %.2f times\n\n", what, (double)cost / reference);
+}
+
+static void members_like(struct oxp_member *out, const char *first)
+{
+	for (int i = 0; i < MEMBERS; i++) {
+		out[i] = (struct oxp_member){
+			.address = address(first), .weight = 1, .admin_up = 1};
+		out[i].address.bytes[15] += i;
 	}
-	qsort(rounds, ROUNDS, sizeof(*rounds), by_value);
-	*least = rounds[0];
-	*median = rounds[ROUNDS / 2];
-	wrapper__destroy(wrapper);
 }
 
-static double now(void)
+static void set(struct oxp_key key, const struct oxp_service_settings *settings,
+		const char *first, uint32_t count)
 {
-	struct timespec time;
+	struct oxp_member members[MEMBERS];
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
-	return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
+	members_like(members, first);
+	if (oxp_service_set(node, &key, settings, members, count, NULL, error))
+		fail_msg("set: %s", error);
 }
 
-static void measure_packets(void)
+/* Everything that a node may be asked to do for all packets is on. */
+static void open_node(uint32_t slots_max, const char *pins)
 {
-	static const struct shape shapes[] = {
-		{"v4 TCP, 1 flow", VIP, 1, IPPROTO_TCP},
-		{"v4 TCP, 1 Ki flows", VIP, 1 << 10, IPPROTO_TCP},
-		{"v4 TCP, 128 Ki flows", VIP, 1 << 17, IPPROTO_TCP},
-		{"v4 TCP, 1 Mi flows", VIP, 1 << 20, IPPROTO_TCP},
-		{"v4 UDP, 1 flow", VIP, 1, IPPROTO_UDP},
-		{"not a VIP", "203.0.113.1", 1, IPPROTO_TCP},
+	struct oxp_options options = {
+		.pin_directory = pins,
+		.lock_file = "/mnt/lock",
+		.create = 1,
+		.services_max = SERVICES + 16,
+		.members_max = 2 * SERVICES,
+		.slots_max = slots_max,
 	};
-	int program = forward_program(node);
+	struct oxp_node_settings settings = {
+		.source_v4 = address(NODE),
+		.source_v6 = address(NODE_V6),
+		.entropy_v4 = 8,
+		.entropy_v6 = 16,
+		.flags = OXP_NODE_ECHO | OXP_NODE_CLAMP_MSS,
+		.icmp_rate = 1000,
+	};
+	struct oxp_uplink uplink = {
+		.ifindex = 1,
+		.mtu = 1500,
+		.own_mac = {2, 0, 0, 0, 0, 1},
+		.gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
+		.gateway_mac_v6 = {2, 0, 0, 0, 0, 2},
+	};
 
-	printf("| case | harness | packet, least | median "
-	       "|\n|---|---|---|---|\n");
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
-		uint32_t floor[2], cost[2];
-
-		measure(-1, &shapes[i], &floor[0], &floor[1]);
-		measure(program, &shapes[i], &cost[0], &cost[1]);
-		printf("| %s | %u ns | %d ns | %d ns |\n", shapes[i].name,
-		       floor[0], (int)(cost[0] - floor[0]),
-		       (int)(cost[1] - floor[1]));
-	}
-	close(program);
+	if (oxp_open(&options, &node, error) ||
+	    oxp_set_uplinks(node, &uplink, 1, error) ||
+	    oxp_set_node(node, &settings, error))
+		fail_msg("open: %s", error);
+	program = forward_program(node);
 }
 
-static void measure_tables(void)
+static void close_node(void)
 {
-	static struct oxp_result results[SERVICES];
-	struct oxp_member members[20];
-	struct oxp_key key = tcp_key("192.0.2.2", 1);
-	double start = now();
+	close(program);
+	if (oxp_destroy(node, error))
+		fail_msg("destroy: %s", error);
+	oxp_close(node);
+}
 
-	make_members(members, 20, 0, 0);
-	for (int i = 0; i < SERVICES; i++) {
-		members[0].check = i + 1;
-		key.port = i + 1;
-		assert_int_equal(oxp_service_set(node, &key, 0, members, 20,
-						 NULL, error),
-				 0);
-		results[i] = (struct oxp_result){i + 1, 1};
-	}
-	printf("%d services of 20 members from nothing: %.1f ms\n", SERVICES,
-	       now() - start);
-	for (int up = 1; up >= 0; up--) {
-		for (int i = 0; i < SERVICES; i++)
-			results[i].up = up;
-		start = now();
-		assert_int_equal(
-			oxp_health_apply(node, results, SERVICES, error),
-			SERVICES);
-		printf("%d members %s, each in a table of its own: %.1f ms\n",
-		       SERVICES, up ? "up" : "down", now() - start);
-	}
-	start = now();
-	for (int i = 0; i < 100; i++) {
-		static uint16_t table[OXP_SLOTS_DEFAULT];
-		struct oxp_address addresses[10];
-		uint16_t weights[10];
+static void measure_ways(void)
+{
+	for (size_t i = 0; i < LENGTH(ways); i++) {
+		struct oxp_service_settings settings = {
+			.encapsulation = ways[i].encapsulation,
+			.dscp = ways[i].encapsulation == OXP_DSCP ? 10 : 0,
+		};
+		struct traffic traffic = {VIP, IPPROTO_TCP, 0x10,
+					  .port = 8001 + i, .flows = 1 << 10};
 
-		for (int j = 0; j < 10; j++) {
-			addresses[j] = members[j].address;
-			weights[j] = 1;
-		}
-		oxp_maglev_build(addresses, weights, 10, OXP_SLOTS_DEFAULT,
-				 table);
+		set(tcp_key(VIP, 8001 + i), &settings, ways[i].member, MEMBERS);
+		run_case(ways[i].name, traffic);
 	}
-	printf("one table of %d slots, 10 members: %.0f us\n",
-	       OXP_SLOTS_DEFAULT, (now() - start) * 10);
+}
+
+static void measure_features(void)
+{
+	struct oxp_service_settings settings = {.flags = OXP_SERVICE_SOURCE};
+	struct oxp_network networks[16];
+	struct traffic traffic = {VIP, IPPROTO_TCP, 0x10, .port = 8101,
+				  .flows = 1 << 10};
+
+	set(tcp_key(VIP, 8101), &settings, "10.2.0.1", MEMBERS);
+	run_case("SOURCE_IP", traffic);
+	for (int i = 0; i < 16; i++) {
+		networks[i].address = address("20.0.0.0");
+		networks[i].address.bytes[12] += i;
+		networks[i].length = 8;
+	}
+	settings = (struct oxp_service_settings){.allowed = networks,
+						 .allowed_count = 16};
+	traffic.port = 8102;
+	set(tcp_key(VIP, 8102), &settings, "10.2.0.1", MEMBERS);
+	run_case("allowed_cidrs, 16 networks", traffic);
+}
+
+static void measure_changing(void)
+{
+	int cost[LENGTH(changing)];
+
+	/* one member more takes a tenth of the slots */
+	set(tcp_key(VIP, 80), NULL, "10.1.0.1", MEMBERS);
+	for (size_t i = 0; i < LENGTH(changing); i++)
+		cost[i] = run_case(changing[i].name, changing[i].traffic);
+	say_ratio("Established flows under a SYN flood", cost[2], cost[1]);
+}
+
+static void measure_services(void)
+{
+	static struct oxp_wanted wanted[SERVICES];
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS};
+	struct oxp_member members[MEMBERS];
+	struct traffic one = {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 10,
+			      .port = 0x4000};
+	struct traffic all = one;
+	int alone, among;
+
+	all.ports = 8191;
+	members_like(members, "10.1.0.1");
+	set(tcp_key(VIP, one.port), &settings, "10.1.0.1", 1);
+	alone = run_case("1 service", one);
+	for (int i = 0; i < SERVICES; i++)
+		wanted[i] = (struct oxp_wanted){
+			.key = tcp_key(VIP, one.port + i),
+			.settings = &settings,
+			.members = members,
+			.count = 1,
+		};
+	if (oxp_services_set(node, wanted, SERVICES, error) < 0)
+		fail_msg("services: %s", error);
+	among = run_case("10,000 services, packets to one of them", one);
+	run_case("10,000 services, packets to 8192 of them at random", all);
+	say_ratio("One service among 10,000", among, alone);
 }
 
 static void bench(void **state)
 {
-	static const uint8_t mac[6] = {2, 0, 0, 0, 0, 1};
-	struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/bench",
-		.lock_file = "/mnt/lock",
-		.create = 1,
-		.members_max = 32768,
-	};
-	struct oxp_address source = address(NODE);
-	struct oxp_key http = tcp_key(VIP, 80), udp = udp_key(VIP, 80);
-	struct oxp_member members[10];
-
 	(void)state;
-	assert_int_equal(oxp_open(&options, &node, error), 0);
-	oxp_set_uplink(node, mac, mac, &source, 1500, error);
-	make_members(members, 10, 0, 0);
-	assert_int_equal(
-		oxp_service_set(node, &http, 0, members, 10, NULL, error), 0);
-	assert_int_equal(
-		oxp_service_set(node, &udp, 0, members, 10, NULL, error), 0);
-	measure_packets();
-	measure_tables();
-	oxp_close(node);
+	printf("| case, ns per packet net of the harness | least | median | "
+	       "floor, median | ratio | quiet runs |\n"
+	       "|---|---|---|---|---|---|\n");
+	open_node(0, "/mnt/bpf/bench");
+	set(tcp_key(VIP, 80), NULL, "10.1.0.1", MEMBERS - 1);
+	set(udp_key(VIP, 80), NULL, "10.1.0.1", MEMBERS);
+	set(tcp_key(VIP_V6, 80), NULL, "fd00:1::1", MEMBERS);
+	for (size_t i = 0; i < LENGTH(usual); i++)
+		run_case(usual[i].name, usual[i].traffic);
+	measure_ways();
+	measure_features();
+	measure_changing();
+	close_node();
+	open_node(TEST_SLOTS, "/mnt/bpf/many");
+	measure_services();
+	close_node();
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(bench)};
+	int status;
 
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+	if (count > 1) {
+		json = fopen(arguments[1], "w");
+		if (!json) {
+			perror(arguments[1]);
+			return 1;
+		}
+	}
+	status = cmocka_run_group_tests(tests, enter_namespace, NULL);
+	if (json) {
+		fprintf(json, "\n]\n");
+		if (fclose(json)) {
+			perror(arguments[1]);
+			return 1;
+		}
+	}
+	return status;
 }

@@ -1,175 +1,419 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The member's program, alone and behind the forwarding program. */
-#include <arpa/inet.h>
-#include <linux/bpf.h>
+/* The member's programs: what is decapsulated, what is left, what is dropped.
+ * Every test is for XDP, tc, and tc as on kernels before 6.3. */
 #include <netinet/in.h>
-#include <unistd.h>
 
-#include <bpf/bpf.h>
-#include <bpf/libbpf.h>
+#include "member_harness.h"
 
-#include "harness.h"
-#include "member.h"
-#include "member.skel.h"
+static struct bench bench;
 
-static const struct flow web = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
-static const struct flow dns = {CLIENT, VIP, 40000, 53, IPPROTO_UDP};
+static const struct packet web = {.from = CLIENT,
+				  .to = VIP,
+				  .protocol = IPPROTO_TCP,
+				  .from_port = 40000,
+				  .to_port = 80};
+static const struct packet web6 = {.from = CLIENT6,
+				   .to = VIP6,
+				   .protocol = IPPROTO_TCP,
+				   .from_port = 40000,
+				   .to_port = 80};
+static const struct outer usual = {.from = NODE, .to = OWN};
 
-static struct oxp_node *node;
-static struct member *object;
-static int forward, decapsulate;
-
-static int set_up(void **state)
+static void begin(void **state, const struct member_config *config)
 {
-	struct oxp_key http = tcp_key(VIP, 80), name = udp_key(VIP, 53);
-	struct oxp_member member;
-	__u32 own = inet_addr("10.1.0.1");
-	__u8 one = 1;
-
-	(void)state;
-	node = fresh_state();
-	forward = forward_program(node);
-	make_members(&member, 1, 0, 0);
-	set_service(node, &http, &member, 1);
-	set_service(node, &name, &member, 1);
-	object = member__open_and_load();
-	if (!object)
-		return -1;
-	decapsulate = bpf_program__fd(object->progs.oxp_member);
-	return bpf_map_update_elem(bpf_map__fd(object->maps.addresses), &own,
-				   &one, BPF_ANY);
+	set_up(&bench, *(enum program *)*state, config);
 }
 
-static int tear_down(void **state)
+static int end(void **state)
 {
 	(void)state;
-	member__destroy(object);
-	close(forward);
-	oxp_close(node);
+	tear_down(&bench);
 	return 0;
 }
 
-static uint64_t counter(__u32 which)
+/* The nth combination of encapsulation, families and VLAN tags. */
+#define COMBINATIONS (KINDS * 2 * 2 * 3)
+static bool combine(unsigned int n, struct packet *packet, struct outer *outer)
 {
-	uint64_t values[256] = {}, sum = 0;
-
-	assert_int_equal(bpf_map_lookup_elem(bpf_map__fd(object->maps.counters),
-					     &which, values),
-			 0);
-	for (size_t i = 0; i < sizeof(values) / sizeof(*values); i++)
-		sum += values[i];
-	return sum;
-}
-
-static void encapsulated(struct frame *out, const struct flow *flow,
-			 size_t payload, const struct variation *with)
-{
-	struct frame frame;
-
-	make_frame(&frame, flow, payload, with);
-	assert_int_equal(run(forward, &frame, out), XDP_TX);
-}
-
-static void expect_untouched(const struct frame *frame)
-{
-	struct frame out;
-
-	assert_int_equal(run(decapsulate, frame, &out), XDP_PASS);
-	assert_int_equal(out.length, frame->length);
-	assert_memory_equal(out.data, frame->data, frame->length);
-}
-
-/* In through one program, out through the other: the client's packet. */
-static void test_round_trip(void **state)
-{
-	struct frame before, tunnel, after;
-
-	(void)state;
-	for (int i = 0; i < 1400; i++) {
-		struct variation with = {
-			.options = i % 11,
-			.tos = i,
-			.id = i,
-			.fragment = i & 1 ? 0x4000 : 0,
-			.padding = i % 7,
-		};
-		const struct flow *flow = i & 2 ? &web : &dns;
-
-		make_frame(&before, flow, i, &with);
-		encapsulated(&tunnel, flow, i, &with);
-		assert_int_equal(run(decapsulate, &tunnel, &after), XDP_PASS);
-		assert_int_equal(after.length, before.length);
-		/* the frame is from the node to the gateway by now */
-		assert_memory_equal(after.data, tunnel.data, 14);
-		assert_memory_equal(after.data + 14, before.data + 14,
-				    before.length - 14);
+	*packet = n & 1 ? web6 : web;
+	*outer = usual;
+	if (n & 2) {
+		outer->from = NODE6;
+		outer->to = OWN6;
 	}
-	assert_int_equal(counter(MEMBER_DECAPSULATED), 1400);
-	assert_int_equal(counter(MEMBER_MALFORMED), 0);
+	outer->kind = n / 4 % KINDS;
+	outer->tags = n / 4 / KINDS;
+	/* tc sees tags that the kernel could not take off: two of them */
+	return bench.program == XDP || !outer->tags;
 }
 
-static void test_not_ours(void **state)
+static void test_takes(void **state)
 {
-	struct frame frame, tunnel;
+	struct frame in, expected;
+	struct packet packet;
+	struct outer outer;
+	uint64_t taken = 0;
 
-	(void)state;
-	make_frame(&frame, &web, 10, NULL);
-	expect_untouched(&frame);
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer))
+			continue;
+		for (size_t length = 0; length < 1400; length += 67) {
+			packet.length = length;
+			packet.protocol =
+				length & 1 ? IPPROTO_UDP : IPPROTO_TCP;
+			packet.tos = length & 0xfc;
+			make_tunnel(&in, &packet, &outer);
+			make_plain(&expected, &packet, outer.tags);
+			expect_taken(&bench, &in, &expected);
+			taken++;
+		}
+	}
+	assert_int_equal(counter(&bench, MEMBER_TAKEN_IPIP), taken / KINDS);
+	assert_int_equal(counter(&bench, MEMBER_TAKEN_GUE), taken / KINDS);
+	assert_int_equal(counter(&bench, MEMBER_TAKEN_GRE), taken / KINDS);
+	assert_int_equal(all_counters(&bench), taken);
+}
 
-	encapsulated(&tunnel, &web, 10, NULL);
-	frame = tunnel;
-	frame.data[14 + 19] = 2; /* to 10.1.0.2 */
-	expect_untouched(&frame);
-	frame = tunnel;
-	frame.data[13] = 0xdd;
-	expect_untouched(&frame);
-	frame = tunnel;
-	frame.data[14 + 9] = IPPROTO_GRE;
-	expect_untouched(&frame);
-	frame = tunnel;
-	frame.data[14] = 0x46;
-	expect_untouched(&frame);
-	frame = tunnel;
-	frame.data[14 + 6] = 0x20; /* more fragments */
-	expect_untouched(&frame);
-	for (tunnel.length = 14; tunnel.length < 34; tunnel.length++)
-		expect_untouched(&tunnel);
+/* What the frame carries behind the packet stays there. */
+static void test_padding(void **state)
+{
+	struct frame in, expected;
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer))
+			continue;
+		make_tunnel(&in, &packet, &outer);
+		make_plain(&expected, &packet, outer.tags);
+		in.length += 9;
+		expected.length += 9;
+		expect_taken(&bench, &in, &expected);
+	}
+}
+
+static void test_inner_fragments(void **state)
+{
+	static const uint16_t fragments[] = {0x2000, 0x2007, 0x0007};
+	struct frame in, expected;
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		for (int i = 0; i < 3; i++) {
+			if (!combine(n, &packet, &outer))
+				continue;
+			packet.fragment = fragments[i];
+			packet.length = 64;
+			make_tunnel(&in, &packet, &outer);
+			make_plain(&expected, &packet, outer.tags);
+			expect_taken(&bench, &in, &expected);
+		}
+	}
+}
+
+/* Two tags in the data are more than tc can cut behind. */
+static void test_tagged_at_tc(void **state)
+{
+	struct frame in;
+	struct outer outer = usual;
+
+	begin(state, NULL);
+	if (bench.program == XDP)
+		return;
+	outer.tags = 2;
+	make_tunnel(&in, &web, &outer);
+	expect_passed(&bench, &in);
+	assert_int_equal(all_counters(&bench), 0);
+}
+
+/* However short it is: left, or dropped and counted, and never changed. */
+static void test_cut_short(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		size_t link, outer_header, whole, known;
+
+		if (!combine(n, &packet, &outer))
+			continue;
+		packet.length = 5;
+		make_tunnel(&in, &packet, &outer);
+		whole = in.length;
+		link = 14 + 4 * outer.tags;
+		outer_header = is_ipv4(outer.from) ? 20 : 40;
+		/* what it takes to know that it is a tunnel of ours */
+		known = link + outer_header;
+		if (outer.kind == GRE)
+			known += 4;
+		else if (outer.kind == GUE)
+			known += 9;
+		/* The kernel makes no skb with less than an IP header. */
+		in.length = bench.program == XDP ? 14 : link + outer_header;
+		for (; in.length < whole; in.length++) {
+			if (in.length < known)
+				expect_passed(&bench, &in);
+			else
+				expect_dropped(&bench, &in,
+					       MEMBER_DROP_MALFORMED);
+		}
+	}
 }
 
 static void test_malformed(void **state)
 {
-	uint64_t dropped = 0;
-	struct frame frame, tunnel;
+	struct packet packet;
+	struct outer outer;
+	struct frame in, good;
 
-	(void)state;
-	encapsulated(&tunnel, &web, 4, NULL);
-	for (size_t length = 34; length < tunnel.length; length++) {
-		frame = tunnel;
-		frame.length = length;
-		assert_int_equal(run(decapsulate, &frame, NULL), XDP_DROP);
-		assert_int_equal(counter(MEMBER_MALFORMED), ++dropped);
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		size_t ip, inner;
+
+		if (!combine(n, &packet, &outer))
+			continue;
+		packet.length = 20;
+		make_tunnel(&good, &packet, &outer);
+		ip = 14 + 4 * outer.tags;
+		inner = good.length -
+			(is_ipv4(packet.from) ? 60 : 80); /* TCP, 20 bytes */
+
+		in = good; /* inner length one less than the tunnel's */
+		in.data[inner + (is_ipv4(packet.from) ? 3 : 5)]--;
+		expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		in = good; /* and one more */
+		in.data[inner + (is_ipv4(packet.from) ? 3 : 5)]++;
+		expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		if (is_ipv4(packet.from)) {
+			in = good;
+			in.data[inner] = 0x44;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		}
+		if (is_ipv4(outer.from)) {
+			in = good; /* the outer header's checksum */
+			in.data[ip + 8]--;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		}
+		if (outer.kind == GUE) {
+			in = good; /* the UDP length */
+			in.data[inner - 3]++;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		} else {
+			in = good; /* another version than was announced */
+			in.data[inner] ^= 0x20;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		}
 	}
-	frame = tunnel;
-	frame.data[34] = 0x60;
-	assert_int_equal(run(decapsulate, &frame, NULL), XDP_DROP);
-	frame = tunnel;
-	frame.data[34] = 0x44;
-	assert_int_equal(run(decapsulate, &frame, NULL), XDP_DROP);
-	frame = tunnel;
-	frame.data[37]++; /* inner length */
-	assert_int_equal(run(decapsulate, &frame, NULL), XDP_DROP);
-	assert_int_equal(counter(MEMBER_MALFORMED), dropped + 3);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static void test_not_a_tunnel(void **state)
+{
+	struct outer outer = usual;
+	struct frame in;
+
+	begin(state, NULL);
+	make_plain(&in, &web, 0);
+	expect_passed(&bench, &in);
+	make_plain(&in, &web6, 0);
+	expect_passed(&bench, &in);
+
+	make_tunnel(&in, &web, &usual); /* ARP, say */
+	in.data[12] = 8;
+	in.data[13] = 6;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &usual); /* options */
+	in.data[14] = 0x46;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &usual); /* EGP */
+	in.data[14 + 9] = 8;
+	expect_passed(&bench, &in);
+
+	outer.kind = GRE;
+	make_tunnel(&in, &web, &outer); /* a key is announced */
+	in.data[34] = 0x20;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &outer); /* Ethernet in GRE */
+	in.data[36] = 0x65;
+	in.data[37] = 0x58;
+	expect_passed(&bench, &in);
+
+	outer.kind = GUE;
+	make_tunnel(&in, &web, &outer); /* another port */
+	in.data[37]++;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &outer); /* a checksum */
+	in.data[40] = 1;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &outer); /* GUE with a header of its own */
+	in.data[42] = 0x00;
+	expect_passed(&bench, &in);
+	assert_int_equal(all_counters(&bench), 0);
+}
+
+static void test_not_ours(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+	uint64_t others = 0;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer))
+			continue;
+		/* on its way to another member, through this host */
+		outer.to = is_ipv4(outer.to) ? "10.1.0.2" : "2001:db8:1::2";
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		/* the VIP itself is no end of tunnels */
+		outer.to = is_ipv4(outer.to) ? VIP : VIP6;
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		assert_int_equal(all_counters(&bench), others);
+
+		combine(n, &packet, &outer);
+		packet.to = is_ipv4(packet.to) ? "192.0.2.2" : "2001:db8:f::2";
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		others++;
+		packet.to = is_ipv4(packet.to) ? OWN : OWN6;
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		others++;
+		assert_int_equal(counter(&bench, MEMBER_PASSED_NOT_VIP),
+				 others);
+	}
+}
+
+static void test_outer_fragments(void **state)
+{
+	struct outer outer = usual;
+	struct frame in;
+
+	begin(state, NULL);
+	for (int i = 0; i < 2; i++) {
+		outer.kind = i ? GRE : IPIP;
+		make_tunnel(&in, &web, &outer);
+		in.data[14 + 6] = 0x20;
+		expect_passed(&bench, &in);
+		in.data[14 + 6] = 0;
+		in.data[14 + 7] = 3;
+		expect_passed(&bench, &in);
+	}
+	assert_int_equal(counter(&bench, MEMBER_PASSED_FRAGMENT), 4);
+	outer.to = "10.1.0.2";
+	make_tunnel(&in, &web, &outer);
+	in.data[14 + 6] = 0x20;
+	expect_passed(&bench, &in);
+	assert_int_equal(all_counters(&bench), 4);
+}
+
+static void test_source(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer))
+			continue;
+		outer.from = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
+		make_tunnel(&in, &packet, &outer);
+		expect_dropped(&bench, &in, MEMBER_DROP_SOURCE);
+		/* not ours beyond doubt */
+		in.length = 14 + 4 * outer.tags + 50;
+		if (is_ipv4(outer.from))
+			in.length -= 20;
+		expect_passed(&bench, &in);
+	}
+}
+
+static void test_any_source(void **state)
+{
+	const struct member_config config = {.any_source = 1};
+	struct frame in, expected;
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &config);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer))
+			continue;
+		outer.from = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
+		make_tunnel(&in, &packet, &outer);
+		make_plain(&expected, &packet, outer.tags);
+		expect_taken(&bench, &in, &expected);
+	}
+}
+
+/* RFC 6040, figure 4. Columns: outer Not-ECT, ECT(0), ECT(1), CE. */
+static void test_ecn(void **state)
+{
+	enum {
+		NOT_ECT = 0,
+		ECT_1 = 1,
+		ECT_0 = 2,
+		CE = 3,
+		DROP = 4
+	};
+	static const int outers[] = {NOT_ECT, ECT_0, ECT_1, CE};
+	static const int inners[] = {NOT_ECT, ECT_0, ECT_1, CE};
+	static const int results[4][4] = {
+		{NOT_ECT, NOT_ECT, NOT_ECT, DROP},
+		{ECT_0, ECT_0, ECT_1, CE},
+		{ECT_1, ECT_1, ECT_1, CE},
+		{CE, CE, CE, CE},
+	};
+	struct frame in, expected;
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS * 16; n++) {
+		int result = results[n % 4][n / 4 % 4];
+
+		if (!combine(n / 16, &packet, &outer))
+			continue;
+		packet.tos = 0xb8 | inners[n % 4];
+		outer.tos = 0x28 | outers[n / 4 % 4];
+		make_tunnel(&in, &packet, &outer);
+		if (result == DROP) {
+			expect_dropped(&bench, &in, MEMBER_DROP_ECN);
+			continue;
+		}
+		packet.tos = 0xb8 | result;
+		make_plain(&expected, &packet, outer.tags);
+		expect_taken(&bench, &in, &expected);
+	}
+}
+
+#define TEST(name)                                                             \
+	{"xdp: " #name, name, NULL, end, &(enum program){XDP}},                \
+		{"tc: " #name, name, NULL, end, &(enum program){TC}},          \
+	{                                                                      \
+		"old tc: " #name, name, NULL, end, &(enum program)             \
+		{                                                              \
+			TC_OLD                                                 \
+		}                                                              \
+	}
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_round_trip),
-		TEST(test_not_ours),
-		TEST(test_malformed),
+		TEST(test_takes),           TEST(test_padding),
+		TEST(test_inner_fragments), TEST(test_tagged_at_tc),
+		TEST(test_cut_short),       TEST(test_malformed),
+		TEST(test_not_a_tunnel),    TEST(test_not_ours),
+		TEST(test_outer_fragments), TEST(test_source),
+		TEST(test_any_source),      TEST(test_ecn),
 	};
 
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
 }

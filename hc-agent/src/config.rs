@@ -10,6 +10,7 @@ use std::fmt;
 use std::fs::File;
 use std::io::{BufReader, Read};
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +19,7 @@ use serde::Deserialize;
 use serde::de::{Deserializer, SeqAccess, Visitor};
 
 use crate::compose::{Condition, Group};
+use crate::config::kind::Details;
 pub use crate::config::kind::{HttpCheck, HttpsCheck, Kind, Request, TlsHelloCheck};
 use crate::key::Key;
 use crate::raw::{self, Object};
@@ -25,7 +27,7 @@ pub use crate::raw::{CodeRange, Method, Version, is_host, is_path, is_server_nam
 use crate::together;
 
 /// A file above this size, in bytes, is refused: more than a million checks.
-const MAX_FILE: u64 = 256 << 20;
+pub(crate) const MAX_FILE: u64 = 256 << 20;
 
 /// One target and how it is probed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,6 +36,9 @@ pub struct Check {
     pub key: Key,
     /// Where probes go. The port of a ping is 0.
     pub target: SocketAddr,
+    /// Mark of the packets of its probes (`SO_MARK`), by which the node's routing and
+    /// programs tell them from others.
+    pub mark: Option<NonZeroU32>,
     /// Time between the starts of two probes.
     pub delay: Duration,
     /// Time after which a probe has failed.
@@ -44,6 +49,16 @@ pub struct Check {
     pub fall: u8,
     /// What a probe does.
     pub kind: Kind,
+}
+
+impl Check {
+    /// Where probes go, for people: of the checks with one target, the mark tells.
+    pub fn aim(&self) -> String {
+        match self.mark {
+            Some(mark) => format!("{} mark {mark}", self.target),
+            None => self.target.to_string(),
+        }
+    }
 }
 
 /// Why a checks file is refused.
@@ -85,7 +100,7 @@ pub struct Wanted {
 
 impl Wanted {
     /// The checks alone.
-    fn into_checks(self) -> Vec<Check> {
+    pub(crate) fn into_checks(self) -> Vec<Check> {
         self.checks.into_iter().map(Arc::unwrap_or_clone).collect()
     }
 }
@@ -171,6 +186,7 @@ impl<'de> Deserialize<'de> for Checks {
                 mut all: A,
             ) -> Result<Checks, A::Error> {
                 let mut checks = Vec::new();
+                let mut details = Details::default();
                 let mut refused = None;
                 for place in 0.. {
                     let Some(Object(check)) = all.next_element()? else {
@@ -178,7 +194,7 @@ impl<'de> Deserialize<'de> for Checks {
                     };
                     // After an error for errors of the document alone.
                     if refused.is_none() {
-                        match build(place, check) {
+                        match build(place, check, &mut details) {
                             Ok(check) => checks.push(Arc::new(check)),
                             Err(error) => refused = Some(error),
                         }
@@ -192,7 +208,11 @@ impl<'de> Deserialize<'de> for Checks {
     }
 }
 
-fn build(place: usize, check: raw::Check) -> Result<Check, ConfigError> {
+fn build(
+    place: usize,
+    check: raw::Check,
+    details: &mut Details,
+) -> Result<Check, ConfigError> {
     let fields = Fields {
         place,
         kind: check.kind,
@@ -214,18 +234,18 @@ fn build(place: usize, check: raw::Check) -> Result<Check, ConfigError> {
         raw::Kind::Http => {
             let http = fields.need("http", check.http)?;
             let (request, codes) = http.parts();
-            Kind::Http(Box::new(HttpCheck::with(target, &request, codes)))
+            Kind::Http(details.http(HttpCheck::with(target, &request, codes)))
         }
         raw::Kind::Https => {
             let http = fields.need("http", check.http)?;
             let tls = fields.need("tls", check.tls)?;
             let (request, codes) = http.parts();
             let name = tls.server_name.as_deref();
-            Kind::Https(Box::new(HttpsCheck::new(target, &request, codes, name)))
+            Kind::Https(details.https(HttpsCheck::new(target, &request, codes, name)))
         }
         raw::Kind::TlsHello => {
             let tls = fields.need("tls", check.tls)?;
-            Kind::TlsHello(Box::new(TlsHelloCheck::new(tls.server_name.as_deref())))
+            Kind::TlsHello(details.hello(TlsHelloCheck::new(tls.server_name.as_deref())))
         }
         raw::Kind::UdpConnect => Kind::UdpConnect,
         raw::Kind::Sctp => Kind::Sctp,
@@ -233,6 +253,7 @@ fn build(place: usize, check: raw::Check) -> Result<Check, ConfigError> {
     Ok(Check {
         key: check.key,
         target,
+        mark: check.mark,
         delay: Duration::from_secs(check.delay),
         timeout: Duration::from_secs(check.timeout),
         rise: check.rise,

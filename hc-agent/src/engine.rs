@@ -380,7 +380,7 @@ fn say(event: &Event) {
     info!(
         check = %event.check.key,
         kind = event.check.kind.name(),
-        target = %event.check.target,
+        target = event.check.aim(),
         from = event.from.name(),
         to = event.to.name(),
         reason = outcome.reason().name(),

@@ -18,6 +18,7 @@ pub mod engine;
 pub mod key;
 pub mod lateness;
 pub mod load;
+pub mod marks;
 pub mod memory;
 pub mod metrics;
 pub mod privileges;

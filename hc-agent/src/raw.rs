@@ -3,7 +3,7 @@
 //! carries the path of the field that is wrong.
 
 use std::net::IpAddr;
-use std::num::NonZeroU16;
+use std::num::{NonZeroU16, NonZeroU32};
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserializer, Error, MapAccess, Unexpected, Visitor};
@@ -69,6 +69,8 @@ pub(crate) struct Check {
     pub(crate) address: IpAddr,
     #[serde(default, deserialize_with = "some")]
     pub(crate) port: Option<NonZeroU16>,
+    #[serde(default, deserialize_with = "some")]
+    pub(crate) mark: Option<NonZeroU32>,
     #[serde(deserialize_with = "seconds")]
     pub(crate) delay: u64,
     #[serde(deserialize_with = "seconds")]
@@ -195,7 +197,7 @@ pub enum Version {
 }
 
 /// Status codes from `first` to `last`, both included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize)]
 #[serde(try_from = "(u16, u16)")]
 pub struct CodeRange {
     /// Lowest code.

@@ -117,14 +117,15 @@ impl Shard {
         loop {
             let now = Instant::now();
             let wake = self.start_due(now);
+            // Also where there was nothing to do.
+            if self.is_done() {
+                ticker.abort();
+                return;
+            }
             tokio::select! {
                 biased;
                 () = self.bell.notified() => {}
                 () = until(wake) => {}
-            }
-            if self.is_done() {
-                ticker.abort();
-                return;
             }
         }
     }

@@ -138,7 +138,7 @@ fn rows(shard: &Shard, first: usize) -> Option<Vec<Row>> {
     let row = |slot: &crate::slot::Slot| Row {
         key: slot.check.key.to_string(),
         kind: slot.check.kind.name().to_owned(),
-        target: slot.check.target.to_string(),
+        target: slot.check.aim(),
         state: slot.machine.state().name().to_owned(),
         verified: slot.machine.verified(),
         results: slot.signs(),

@@ -16,6 +16,7 @@ use tracing::warn;
 
 use crate::config;
 use crate::engine::Command;
+use crate::marks;
 
 /// Time between two looks.
 const LOOK: Duration = Duration::from_secs(10);
@@ -32,8 +33,12 @@ fn stamp(path: &Path) -> Option<Stamp> {
 async fn load(path: &Path, commands: &mpsc::Sender<Command>) -> bool {
     let path = path.to_owned();
     // Parsing a large file takes long enough to be late for probes.
-    let Ok(result) = tokio::task::spawn_blocking(move || config::load_all(&path)).await
-    else {
+    let load = move || {
+        let wanted = config::load_all(&path)?;
+        marks::refuse_impossible(&wanted)?;
+        Ok(wanted)
+    };
+    let Ok(result) = tokio::task::spawn_blocking(load).await else {
         return false;
     };
     commands.send(Command::Checks(result)).await.is_ok()

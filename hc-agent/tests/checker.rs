@@ -332,6 +332,9 @@ fn status_and_check_config() {
 
     let (fine, text) = run(&["check-config", checks]);
     assert!(fine && text.contains("1 checks"), "{text}");
+    // Also where there are fewer checks than threads.
+    let (fine, text) = run(&["burst", "--checks", checks, "--threads", "3"]);
+    assert!(fine && text.contains(r#""failures":0"#), "{text}");
     fs::write(checks, r#"{"version": 1, "checks": 7}"#).unwrap();
     let (fine, text) = run(&["check-config", checks]);
     assert!(!fine && text.contains("checks"), "{text}");

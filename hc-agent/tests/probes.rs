@@ -5,6 +5,7 @@
 mod common;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use common::{FINE, Habit, Server, nobody};
@@ -19,6 +20,7 @@ fn check(target: SocketAddr, kind: Kind) -> Check {
     Check {
         key: Key::new(1).unwrap(),
         target,
+        mark: None,
         delay: Duration::from_secs(1),
         timeout: TIMEOUT,
         rise: 1,
@@ -31,7 +33,7 @@ fn http(target: SocketAddr) -> Check {
     let (first, last) = (200, 299);
     let expected = vec![CodeRange { first, last }];
     let http = HttpCheck::new(target, Method::Get, "/", Version::Http11, None, expected);
-    check(target, Kind::Http(Box::new(http)))
+    check(target, Kind::Http(Arc::new(http)))
 }
 
 async fn ask(habit: Habit) -> Outcome {

@@ -15,9 +15,10 @@ mod namespace;
 mod sctp;
 
 use std::net::{SocketAddr, UdpSocket};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
-use namespace::{Peer, in_namespace, write};
+use namespace::{Peer, in_namespace, run as command, write};
 use octavia_xdp_hc::config::{Check, Kind};
 use octavia_xdp_hc::key::Key;
 use octavia_xdp_hc::probe::{Outcome, Source, run};
@@ -33,12 +34,20 @@ fn check(kind: Kind, target: SocketAddr, timeout: Duration) -> Check {
     Check {
         key: Key::new(1).unwrap(),
         target,
+        mark: None,
         delay: timeout,
         timeout,
         rise: 1,
         fall: 1,
         kind,
     }
+}
+
+/// The same, with packets that are marked.
+fn marked(kind: Kind, target: &str, mark: u32) -> Check {
+    let mut check = check(kind, target.parse().unwrap(), LONG);
+    check.mark = NonZeroU32::new(mark);
+    check
 }
 
 async fn probe(kind: Kind, target: &str, timeout: Duration) -> Outcome {
@@ -214,4 +223,55 @@ async fn sctp() {
         }
         probes.join_all().await;
     }
+}
+
+#[tokio::test]
+async fn marks_choose_the_way() {
+    if !in_namespace("marks_choose_the_way") {
+        return;
+    }
+    let peer = Peer::start();
+    // Only packets with mark 7 find the way to addresses that the peer has beside its
+    // own; those with mark 8 are told that there is none.
+    for (family, address, gateway) in [
+        ("-4", "203.0.113.1/32", "198.18.0.2"),
+        ("-6", "2001:db8:1::1/128", "2001:db8::2"),
+    ] {
+        peer.run(&format!("ip {family} addr add {address} dev lo"));
+        command(&format!(
+            "ip {family} route add {address} via {gateway} table 107"
+        ));
+        command(&format!("ip {family} rule add fwmark 7 lookup 107"));
+        command(&format!("ip {family} rule add fwmark 8 prohibit"));
+    }
+    peer.run("ip link set lo up");
+    // One socket for the pings of all marks, and one for SCTP.
+    let source = Source::default();
+    let mut probes = JoinSet::new();
+    for host in ["203.0.113.1", "[2001:db8:1::1]"] {
+        for (number, mark) in [7, 0, 8, 7, 0, 7].into_iter().enumerate() {
+            for kind in [Kind::Tcp, Kind::Ping, Kind::UdpConnect, Kind::Sctp] {
+                let source = source.clone();
+                let port = 1000 + number;
+                let ask = marked(kind, &format!("{host}:{port}"), mark);
+                probes.spawn(async move {
+                    let outcome = run(&ask, &source).await;
+                    let reason = outcome.reason();
+                    let there = match ask.kind {
+                        Kind::Ping => reason == Reason::NONE,
+                        Kind::Tcp => reason == Reason::REFUSED,
+                        _ => matches!(
+                            reason,
+                            Reason::ICMP_UNREACHABLE | Reason::SCTP_ABORT
+                        ),
+                    };
+                    assert_eq!(there, mark == 7, "{ask:?}: {outcome:?}");
+                    if mark != 7 {
+                        assert_eq!(reason, Reason::UNREACHABLE, "{ask:?}: {outcome:?}");
+                    }
+                });
+            }
+        }
+    }
+    probes.join_all().await;
 }

@@ -6,6 +6,7 @@
 mod tricky;
 
 use std::net::SocketAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use octavia_xdp_hc::config::{
@@ -246,18 +247,19 @@ fn checks(target: SocketAddr) -> [Check; 4] {
     let name = Some("member.example");
     [
         Kind::Tcp,
-        Kind::Http(Box::new(HttpCheck::with(target, &request, expected()))),
-        Kind::Https(Box::new(HttpsCheck::new(
+        Kind::Http(Arc::new(HttpCheck::with(target, &request, expected()))),
+        Kind::Https(Arc::new(HttpsCheck::new(
             target,
             &request,
             expected(),
             name,
         ))),
-        Kind::TlsHello(Box::new(TlsHelloCheck::new(name))),
+        Kind::TlsHello(Arc::new(TlsHelloCheck::new(name))),
     ]
     .map(|kind| Check {
         key: Key::new(1).unwrap(),
         target,
+        mark: None,
         delay: TIMEOUT,
         timeout: TIMEOUT,
         rise: 1,

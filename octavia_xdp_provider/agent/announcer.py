@@ -190,7 +190,13 @@ class Announcer:
             prefix in routes[address] for address, one in neighbours.items()
             if prefix.version in one.carries)}
         for prefix in list(self._accepted):
-            if prefix in held:
+            deaf = [address for address, one in neighbours.items()
+                    if one.up and prefix.version in one.carries - one.takes]
+            if deaf:
+                # Kept: a session that begins again may have it.
+                self._fail(prefix, f'{", ".join(sorted(deaf))} does not take '
+                                   f'{exabgp_api.FAMILIES[prefix.version]}')
+            elif prefix in held:
                 self._failed.pop(prefix, None)
             else:
                 del self._accepted[prefix]
@@ -291,6 +297,9 @@ class Announcer:
         state = 'up' if up else 'down'
         if self._neighbours.get(address) != state:
             LOG.info('session with %s is %s %s', address, state, reason)
+            # The router may take other families than before.
+            self._verify_at = min(self._verify_at,
+                                  time.monotonic() + VERIFY_DELAY)
         self._neighbours[address] = state
 
     def _write_status(self):

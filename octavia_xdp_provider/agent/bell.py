@@ -19,15 +19,34 @@ def ring(path):
         sender.sendto(b'!', path)
 
 
-def listen(path, heard):
-    """Call ``heard()`` for each ring, in a thread of its own.
+def hang(path):
+    """A socket that becomes readable when somebody rings.
 
     A socket file that a killed process left behind is replaced.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
     receiver = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-    receiver.bind(path)
+    try:
+        receiver.bind(path)
+    except OSError:
+        receiver.close()
+        raise
+    return receiver
+
+
+def drain(receiver):
+    """Take all rings there are. Returns whether there was one."""
+    rung = False
+    with contextlib.suppress(BlockingIOError):
+        while receiver.recv(16, socket.MSG_DONTWAIT):
+            rung = True
+    return rung
+
+
+def listen(path, heard):
+    """Call ``heard()`` for each ring, in a thread of its own."""
+    receiver = hang(path)
 
     def loop():
         while True:

@@ -41,12 +41,14 @@ class Neighbour(typing.NamedTuple):
     """A neighbour of ExaBGP's configuration.
 
     ``session``: IP version of the BGP session. ``carries``: IP versions of
-    the routes that it is configured for.
+    the routes that it is configured for. ``takes``: those that the router
+    takes, once the session is up.
     """
 
     up: bool
     session: int
     carries: frozenset
+    takes: frozenset
 
 
 class ExaBgp:
@@ -92,8 +94,8 @@ class ExaBgp:
                 peer['peer']['address']: Neighbour(
                     peer['fsm'] == 'ESTABLISHED',
                     ipaddress.ip_address(peer['local']['address']).version,
-                    frozenset(version for version, family in FAMILIES.items()
-                              if peer['local']['families'].get(family)))
+                    _versions(peer['local']['families']),
+                    _versions(peer['peer']['families']))
                 for peer in json.loads(''.join(payload))}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ConversationError(
@@ -202,6 +204,11 @@ class ExaBgp:
             os.write(self._writer, data)
         except BrokenPipeError:
             raise Closed from None
+
+
+def _versions(families):
+    return frozenset(version for version, family in FAMILIES.items()
+                     if families.get(family))
 
 
 def _ready(fd, event, timeout):

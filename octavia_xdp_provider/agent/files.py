@@ -45,6 +45,16 @@ class NodeFiles:
         """Held by whoever changes the datapath."""
         return self.path('datapath.lock')
 
+    @property
+    def handler_bell(self):
+        """Unix datagram socket: services have changed (agent → handler)."""
+        return self.path('handler.bell')
+
+    @property
+    def checker_socket(self):
+        """Where octavia-xdp-hc shows its live table."""
+        return self.path('hc.sock')
+
     def make(self):
         """Create the directories."""
         os.makedirs(self.queue, mode=0o755, exist_ok=True)

@@ -16,6 +16,10 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import spec
 
+# Values of [agent] health_scope.
+POOL = 'pool'
+LOAD_BALANCER = 'load_balancer'
+
 
 @dataclasses.dataclass(frozen=True)
 class Limits:
@@ -46,7 +50,9 @@ class Plan:
     ``services``: datapath.Key → Service.
     ``listeners``: listener id → datapath.Key.
     ``checks``: list of checks_file.Check.
-    ``pools``: pool id → keys of the checks of its members.
+    ``conditions``: list of checks_file.Condition, of members that several
+    checks decide.
+    ``pools``: pool id → keys of the checks or conditions of its members.
     ``monitored``: member id → (datapath.Key, address), of the members whose
     health is checked.
     """
@@ -55,8 +61,26 @@ class Plan:
     services: dict
     listeners: dict
     checks: list
+    conditions: list
     pools: dict
     monitored: dict
+
+
+class _Use(typing.NamedTuple):
+    """A pool and the service that it is used for."""
+
+    key: datapath.Key
+    pool_id: str
+    pool: dict
+    settings: datapath.Settings
+
+
+def checks(monitor, member):
+    """All checks of a member that its pool's health monitor asks for.
+
+    The member is up if all of them are.
+    """
+    return [check(monitor, member)]
 
 
 def check(monitor, member):
@@ -103,11 +127,13 @@ def _member_address(name, text, limits):
     return str(address)
 
 
-def plan(document, limits, path_mtu=None):
+def plan(document, limits, path_mtu=None, scope=POOL):
     """What a load balancer needs on this node.
 
     :param path_mtu: gives the greatest outer packet, in bytes, that reaches
         an address, or 0 where the uplink alone says it.
+    :param scope: which monitors decide the state of a member: that of its
+        POOL, or those of its LOAD_BALANCER whose pools hold its address.
     :raises Refused: the node must not do it.
     :raises ValueError: a field cannot be read.
     """
@@ -117,9 +143,10 @@ def plan(document, limits, path_mtu=None):
         raise errors.Refused(
             'vip_address', f'{vip} is outside [vip] allowed_networks of '
             'this node', 'configure all nodes and the API alike')
-    result = Plan(vip, {}, {}, [], {}, {})
+    result = Plan(vip, {}, {}, [], [], {}, {})
     if not document['admin_state_up']:
         return result
+    uses = []
     for listener_id, listener in document['listeners'].items():
         if not listener['admin_state_up']:
             continue
@@ -127,35 +154,75 @@ def plan(document, limits, path_mtu=None):
                            listener['protocol_port'])
         for pool in spec.pools_of(document, listener):
             if pool['admin_state_up']:
-                settings = service_settings.of(document, listener, pool)
-                keys = _plan_service(result, key, settings, pool, limits,
-                                     path_mtu or (lambda _address: 0))
                 result.listeners[listener_id] = key
-                if keys:
-                    result.pools[listener['default_pool_id']] = keys
+                uses.append(_Use(
+                    key, listener['default_pool_id'], pool,
+                    service_settings.of(document, listener, pool)))
+    asked = _asked(uses, limits)
+    if scope == LOAD_BALANCER:
+        asked = _joined(uses, asked)
+    for use in uses:
+        _plan_service(result, use, asked, limits,
+                      path_mtu or (lambda _address: 0))
     return result
 
 
-def _plan_service(result, key, settings, pool, limits, path_mtu):
-    """Add a service to the plan. Returns the keys of its members' checks."""
-    monitor = pool['healthmonitor']
-    keys = set()
-    members = []
-    for member_id, member in pool['members'].items():
-        address = _member_address('address', member['address'], limits)
-        check_id = 0
-        if monitor and monitor['admin_state_up'] and member['admin_state_up']:
+def _asked(uses, limits):
+    """(pool id, member id) → checks, of every member that is monitored."""
+    found = {}
+    for use in uses:
+        monitor = use.pool['healthmonitor']
+        if not (monitor and monitor['admin_state_up']):
+            continue
+        for member_id, member in use.pool['members'].items():
+            if not member['admin_state_up']:
+                continue
             if member['monitor_address']:
                 _member_address('monitor_address', member['monitor_address'],
                                 limits)
-            wanted = check(monitor, member)
-            result.checks.append(wanted)
-            keys.add(wanted.key)
-            result.monitored[member_id] = (key, address)
-            check_id = int(wanted.key, 16)
+            found[use.pool_id, member_id] = checks(monitor, member)
+    return found
+
+
+def _joined(uses, asked):
+    """The same, each with the checks of all members of its address."""
+    addresses = {(use.pool_id, member_id): member['address']
+                 for use in uses
+                 for member_id, member in use.pool['members'].items()}
+    by_address = {}
+    for name, wanted in asked.items():
+        by_address.setdefault(addresses[name], []).extend(wanted)
+    return {name: by_address[addresses[name]] for name in asked}
+
+
+def _plan_service(result, use, asked, limits, path_mtu):
+    """Add a service and what decides the states of its members."""
+    keys = set()
+    members = []
+    for member_id, member in use.pool['members'].items():
+        address = _member_address('address', member['address'], limits)
+        check_id = 0
+        wanted = asked.get((use.pool_id, member_id))
+        if wanted:
+            name = _watch(result, wanted)
+            keys.add(name)
+            result.monitored[member_id] = (use.key, address)
+            check_id = int(name, 16)
         members.append(datapath.Member(
             address, member['weight'], check_id, member['admin_state_up'],
             member.get('backup', False),
-            path_mtu(service_settings.outer_address(settings, address))))
-    result.services[key] = Service(settings, tuple(sorted(members)))
-    return keys
+            path_mtu(service_settings.outer_address(use.settings, address))))
+    result.services[use.key] = Service(use.settings, tuple(sorted(members)))
+    if keys:
+        result.pools[use.pool_id] = keys
+
+
+def _watch(result, wanted):
+    """The key whose state is the conjunction of these checks."""
+    result.checks.extend(wanted)
+    names = frozenset(one.key for one in wanted)
+    if len(names) == 1:
+        return next(iter(names))
+    condition = checks_file.Condition(names)
+    result.conditions.append(condition)
+    return condition.key

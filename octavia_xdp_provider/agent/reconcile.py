@@ -5,7 +5,8 @@ The order is the contract: packets must find a service before the fabric
 sends them, and the fabric must have stopped before a service goes.
 
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
-2. set the services (a table switches by one store, see the library);
+2. set the services (a table switches by one store, see the library), and
+   ring the result handler, which knows more than new tables do;
 3. write the checks file;
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic.
@@ -18,6 +19,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.common import checks_file
@@ -65,6 +67,7 @@ class Reconciler:
         self._slots = conf.datapath.slots
         self._next_hop_v6 = conf.agent.next_hop_v6
         self._families = {}  # key → families of its members
+        self._scope = conf.agent.health_scope
         self._panic_percent = conf.agent.health_panic_percent
         self._grace = conf.agent.withdraw_grace
 
@@ -103,7 +106,8 @@ class Reconciler:
         for key, (_, document) in wanted.load_balancers.items():
             try:
                 plans[key] = forwarding.plan(
-                    document, limits, self._path_mtu and self._path_mtu.of)
+                    document, limits, self._path_mtu and self._path_mtu.of,
+                    self._scope)
             except (errors.Refused, ValueError) as error:
                 failed[key] = str(error)
         for plan in plans.values():
@@ -155,6 +159,8 @@ class Reconciler:
             name = f'{key.protocol} {key.address}:{key.port}'
             LOG.error('Service %s: %s', name, error.text)
             failed[owners[key]] = f'{name}: {error.text}'
+        if changed:
+            bell.ring(self._files.handler_bell)
 
     def _write_checks(self, plans, failed):
         """Write all checks that the health checker takes.
@@ -162,19 +168,21 @@ class Reconciler:
         It refuses a file as a whole, so that one load balancer with a bad
         check would freeze the checks of all: each is tried alone first.
         """
-        checks, groups = [], []
+        checks, conditions, groups = [], [], []
         for load_balancer_id, plan in plans.items():
             try:
-                checks_file.build_document(plan.checks)
+                checks_file.build_document(plan.checks, plan.conditions)
             except checks_file.ChecksFileError as error:
                 failed[load_balancer_id] = f'health monitor: {error}'
             else:
                 checks += plan.checks
+                conditions += plan.conditions
                 if self._panic_percent:
                     groups += [checks_file.Group(pool_id, frozenset(keys),
                                                  self._panic_percent)
                                for pool_id, keys in plan.pools.items()]
-        if checks_file.write(self._files.checks, checks, groups=groups):
+        if checks_file.write(self._files.checks, checks,
+                             conditions=conditions, groups=groups):
             LOG.info('Checks file written with %s checks.', len(checks))
 
     def announce(self, ready):

@@ -87,6 +87,10 @@ class Metrics:
             'remembered', registry=self.registry)
         self._outcomes = Outcomes()
         self.registry.register(self._outcomes)
+        self._stretch = prometheus_client.Gauge(
+            _PREFIX + 'checker_stretch',
+            'Factor on all intervals of the health checker; above 1 it '
+            'cannot keep up, 0 before it has said', registry=self.registry)
 
     def _counter(self, name, text, labels=()):
         return prometheus_client.Counter(_PREFIX + name, text, labels,
@@ -127,6 +131,10 @@ class Metrics:
             outcome: packets for outcome, packets in outcomes.items()
             if outcome not in (values.Outcome.PASS,
                                values.Outcome.FORWARDED)})
+
+    def stretched(self, percent):
+        """The health checker's intervals have this length."""
+        self._stretch.set(percent / 100)
 
     def value(self, name, **labels):
         """The value of a sample, 0 if there is none; for tests."""

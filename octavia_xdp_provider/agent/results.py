@@ -5,7 +5,8 @@ What wakes it does not matter: it looks at the directory and takes in all
 deltas that wait. Only the checks that they name are applied, so that a wake
 costs what has changed and not what is known. Everything known is compared
 with the tables when a snapshot was loaded, when services have changed, and
-after a failure.
+after a failure. The agent rings when it has changed services: new members
+of a check that is known get its result at once.
 
 A *restored* result (not verified by a probe since the health checker was
 started) is the health checker's memory, which may be a little older than
@@ -15,6 +16,7 @@ knows nothing about.
 
 import dataclasses
 import gc
+import select
 import threading
 import time
 
@@ -32,9 +34,9 @@ from octavia_xdp_provider.common import result_queue
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at everything: a lost event costs at most this,
-# and new members of a check that is known get its result. Slots that change
-# owners age at the same time, which the datapath expects each second.
+# Seconds between two looks at everything: a lost event or ring costs at most
+# this. Slots that change owners age at the same time, which the datapath
+# expects each second.
 RESCAN = 1.0
 # Seconds after which a new snapshot is read even if nothing is missing: it
 # alone tells which checks are gone.
@@ -111,9 +113,12 @@ class Results:
 
     def _look_at_snapshot(self, batch, rescan, busy):
         mark = self._queue.snapshot_mark()
-        if mark is None or mark[0] == self._stamp:
+        if mark is None:
             return
-        stamp, position = mark
+        stamp, position, stretch_percent = mark
+        self._metrics.stretched(stretch_percent)
+        if stamp == self._stamp:
+            return
         ahead = position > self._position and not busy
         due = rescan and self._clock() >= self._loaded + PRUNE
         if self._missing is not None or ahead or due:
@@ -186,6 +191,7 @@ class ResultHandler:
     def stop(self):
         """Ask ``run`` to return."""
         self._stop.set()
+        bell.ring(self._files.handler_bell)
 
     def run(self):
         """Serve until ``stop`` is called."""
@@ -193,7 +199,11 @@ class ResultHandler:
             result_metrics.serve(self.metrics, self._address)
         # What was imported stays; no collection need look at it again.
         gc.freeze()
-        with INotify() as inotify:
+        with INotify() as inotify, bell.hang(
+                self._files.handler_bell) as rings:
+            awake = select.poll()
+            awake.register(inotify, select.POLLIN)
+            awake.register(rings, select.POLLIN)
             rescan = True
             due = 0.0
             while not self._stop.is_set():
@@ -211,17 +221,19 @@ class ResultHandler:
                     self._close()
                     self._stop.wait(1.0)
                     due = 0.0
-                rescan = self._wait(inotify, due)
+                awake.poll(1000 * max(0.0, due - time.monotonic()))
+                rescan = self._lost(inotify)
+                rescan |= bell.drain(rings)
+                rescan |= time.monotonic() >= due
 
-    def _wait(self, inotify, due):
-        """Sleep until a file came or it is time to look at everything."""
-        rest = max(0.0, due - time.monotonic())
+    def _lost(self, inotify):
+        """Take all events; whether there may have been more."""
         lost = False
-        for event in inotify.read(timeout=1000 * rest):
+        for event in inotify.read(timeout=0):
             lost |= bool(event.mask & _LOST)
         if lost:
             self.metrics.lost()
-        return lost or time.monotonic() >= due
+        return lost
 
     def _close(self):
         if self._datapath is not None:

@@ -16,6 +16,7 @@ import pbr.version
 
 from octavia_xdp_provider.agent import announcements
 from octavia_xdp_provider.agent import bell
+from octavia_xdp_provider.agent import checker_status
 from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import kernel
@@ -258,6 +259,7 @@ class Agent:
             'version': pbr.version.VersionInfo(
                 'octavia-xdp-provider').release_string(),
             **self._uplinks.report(),
+            'health_checker': checker_status.read(self._files.checker_socket),
             'services': info.services,
             'services_max': info.services_max,
             'announced': sorted(map(str, status.announced)) if status else [],

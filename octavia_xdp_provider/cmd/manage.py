@@ -41,11 +41,12 @@ def node_list(conf, arguments):
         print(json.dumps(rows, indent=2))
         return 0
     print(f'{"HOST":24} {"ALIVE":6} {"IN SERVICE":11} {"UPLINKS":8} '
-          'LAST REPORT')
+          f'{"LAST REPORT":14} HEALTH CHECKER')
     for row in rows:
+        ago = f'{row["seconds_since_report"]:.1f} s ago'
         print(f'{row["host"]:24} {_yes(row["alive"]):6} '
               f'{_yes(row["in_service"]):11} {_uplinks(row["state"]):8} '
-              f'{row["seconds_since_report"]:.1f} s ago')
+              f'{ago:14} {_health_checker(row["state"] or {})}')
     return 0
 
 
@@ -58,6 +59,18 @@ def _uplinks(state):
         one[family]['mac'] and not one[family]['last_resort']
         for family in ('v4', 'v6'))]
     return f'{len(used)}/{len(uplinks)}'
+
+
+def _health_checker(state):
+    """How the health checker of a node does, in a few words."""
+    found = state.get('health_checker')
+    if found is None:
+        return 'no answer'
+    stretch = found.get('stretch_percent', 0)
+    late = f'{found.get("late_p99_ms", 0):.0f} ms late'
+    if stretch > 100:
+        return f'overloaded: intervals at {stretch} %, {late}'
+    return f'{found.get("checks", 0)} checks, {late}'
 
 
 def _yes(value):

@@ -82,7 +82,9 @@ class TlsOptions:
 class Check:
     """One target and how it is probed; delay and timeout in seconds.
 
-    A ping has no port: whichever is given, equal pings are one.
+    A ping has no port: whichever is given, equal pings are one. Packets of a
+    check with a mark carry it (SO_MARK): checks of one address that differ in
+    it may be sent different ways by the node.
     """
 
     type: str
@@ -94,6 +96,7 @@ class Check:
     fall: int = 3
     http: HttpOptions | None = None
     tls: TlsOptions | None = None
+    mark: int | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the check as the file spells it, without its key."""
@@ -107,6 +110,8 @@ class Check:
         }
         if self.type != 'ping':
             fields['port'] = self.port
+        if self.mark is not None:
+            fields['mark'] = self.mark
         if self.http is not None:
             fields['http'] = self.http.as_dict()
         if self.tls is not None:

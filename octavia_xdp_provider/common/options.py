@@ -159,6 +159,16 @@ agent_opts = [
                help='Address and port, as 127.0.0.1:9106, where the result '
                     'handler answers GET /metrics for Prometheus. Default: '
                     'nothing listens.'),
+    cfg.StrOpt('health_scope',
+               default='pool',
+               choices=[
+                   ('pool', 'the monitor of the member\'s own pool decides, '
+                    'as in Octavia'),
+                   ('load_balancer', 'a monitored member is up if the '
+                    'monitors of all pools that its load balancer uses and '
+                    'that hold its address find it up')],
+               help='Which health monitors decide whether a member takes '
+                    'traffic.'),
     cfg.IntOpt('health_panic_percent',
                default=0, min=0, max=100,
                help='While less than this percentage of a pool\'s members is '

@@ -9,6 +9,7 @@ import contextlib
 import os
 import pathlib
 import re
+from typing import NamedTuple
 
 from octavia_xdp_provider.common import result_queue
 from octavia_xdp_provider.common.result_queue import Kind
@@ -19,6 +20,17 @@ SNAPSHOT_NAME: str = result_queue.CONTRACT['names']['snapshot']
 REJECTED_NAME: str = result_queue.CONTRACT['names']['rejected']
 TEMPORARY_PREFIX: str = result_queue.CONTRACT['names']['temporary_prefix']
 _DELTA_NAME = re.compile(result_queue.CONTRACT['names']['delta_pattern'])
+
+
+class SnapshotMark(NamedTuple):
+    """What the header of a snapshot says; zeroes where there is none."""
+
+    stamp: tuple[int, int]
+    """Inode and time of change: they tell one snapshot from the next."""
+    position: tuple[int, int]
+    """Boot and last sequence."""
+    stretch_percent: int
+    """How long the health checker's intervals are; 100 as asked for."""
 
 
 class QueueDirectory:
@@ -89,12 +101,10 @@ class QueueDirectory:
             raise QueueFileError('kind', f'kind {found.kind} as a snapshot')
         return found
 
-    def snapshot_mark(self) -> tuple[tuple[int, int], tuple[int, int]] | None:
+    def snapshot_mark(self) -> SnapshotMark | None:
         """Return which snapshot there is, by its header alone.
 
-        :returns: inode and time of change, which tell one snapshot from the
-            next, then boot and last sequence (zeroes where the file is too
-            short for any); None if there is none.
+        :returns: None if there is none.
         """
         try:
             with open(self.snapshot_path, 'rb') as file:
@@ -103,7 +113,9 @@ class QueueDirectory:
         except FileNotFoundError:
             return None
         stamp = (stat.st_ino, stat.st_mtime_ns)
-        return stamp, result_queue.position(raw)
+        return SnapshotMark(
+            stamp, result_queue.position(raw), result_queue.stretch(raw)
+        )
 
     def remove(self, path: pathlib.Path) -> None:
         """Remove a delta that has been applied."""

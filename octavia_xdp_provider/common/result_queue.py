@@ -311,10 +311,19 @@ def position(data: bytes) -> tuple[int, int]:
 
     Zeroes where there is no whole header.
     """
-    if len(data) < HEADER_SIZE:
-        return 0, 0
-    header = dict(zip(_HEADER_NAMES, _HEADER.unpack_from(data), strict=True))
+    header = _header_of(data)
     return header['boot'], header['last_sequence']
+
+
+def stretch(data: bytes) -> int:
+    """Return how long intervals are in percent, by the header alone."""
+    return _header_of(data)['stretch_percent']
+
+
+def _header_of(data: bytes) -> dict[str, Any]:
+    if len(data) < HEADER_SIZE:
+        return dict.fromkeys(_HEADER_NAMES, 0)
+    return dict(zip(_HEADER_NAMES, _HEADER.unpack_from(data), strict=True))
 
 
 def encode(

@@ -142,7 +142,8 @@ class Keeper:
         if not self._committed(balancer):
             return False
         removed = [item[:2] for item in balancer.removed]
-        self._send(balancer, status.message(operating, lib.ACTIVE, removed))
+        self._send(balancer, operating['loadbalancer', balancer.id],
+                   status.message(operating, lib.ACTIVE, removed))
         self._store.told(balancer.id, balancer.generation)
         self._sent[balancer.id] = operating
         self._resynced[balancer.id] = time.monotonic()
@@ -158,23 +159,22 @@ class Keeper:
             {**operating, **{item[:2]: lib.ERROR
                              for item in balancer.removed},
              ('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
-        self._send(balancer, message)
+        self._send(balancer, lib.ERROR, message)
         self._store.told(balancer.id, balancer.generation, failed=True)
         LOG.error('Load balancer %s: no live node has confirmed generation '
                   '%s within %s s; it is in ERROR until one does.',
                   balancer.id, balancer.generation,
                   self._conf.controller.status_timeout)
 
-    def _send(self, balancer, message):
-        """Set provisioning statuses once Octavia's transaction has ended."""
-        self._octavia.set_statuses(status.message(
-            {('loadbalancer', balancer.id): lib.OFFLINE
-             if balancer.deleted else self._operating(balancer)}))
-        self._octavia.set_statuses(message)
+    def _send(self, balancer, operating, message):
+        """Set provisioning statuses once Octavia's transaction has ended.
 
-    def _operating(self, balancer):
-        sent = self._sent.get(balancer.id, {})
-        return sent.get(('loadbalancer', balancer.id), lib.OFFLINE)
+        :param operating: operating status of the load balancer as the
+            message has it.
+        """
+        self._octavia.set_statuses(status.message(
+            {('loadbalancer', balancer.id): operating}))
+        self._octavia.set_statuses(message)
 
     def _committed(self, balancer):
         """Whether Octavia holds every object of the document.
@@ -203,12 +203,12 @@ class Keeper:
             removed = {item[:2] for item in balancer.removed}
             removed |= spec.objects(balancer.document)
             message = status.message({}, removed=sorted(removed))
-            self._send(balancer, message)
+            self._send(balancer, lib.OFFLINE, message)
         elif (self._age(balancer) > self._conf.controller.status_timeout
               and balancer.failed_generation < balancer.generation):
             message = status.message(
                 {('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
-            self._send(balancer, message)
+            self._send(balancer, lib.ERROR, message)
             self._store.told(balancer.id, balancer.generation, failed=True)
             LOG.error('Load balancer %s: nodes %s have not removed it '
                       'within %s s.', balancer.id,

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::threads::{ProbeArguments, Threads};
 use super::{Failed, SourceArguments};
 use crate::config;
+use crate::marks;
 use crate::schedule;
 
 /// What is probed.
@@ -41,6 +42,8 @@ fn cpu_time() -> Result<(f64, f64), Failed> {
 /// Probe every check once, as fast as the probes at a time permit.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let wanted = config::load_all(&arguments.checks)
+        .map_err(|e| Failed::because(arguments.checks.display(), e))?;
+    marks::refuse_impossible(&wanted)
         .map_err(|e| Failed::because(arguments.checks.display(), e))?;
     let all = wanted.checks.len();
     let news = Arc::new(Notify::new());

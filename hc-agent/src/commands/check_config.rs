@@ -7,6 +7,7 @@ use std::process::ExitCode;
 
 use super::Failed;
 use crate::config::{self, Check, Kind};
+use crate::marks;
 use crate::probe::Source;
 
 /// What is checked.
@@ -25,7 +26,11 @@ impl Arguments {
 
 /// Read the file as `run` would.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
-    let checks = config::load(&arguments.file)
+    let checks = config::load_all(&arguments.file)
+        .and_then(|wanted| {
+            marks::refuse_impossible(&wanted)?;
+            Ok(wanted.into_checks())
+        })
         .map_err(|e| Failed::because(arguments.file.display(), e))?;
     let mut out = stdout().lock();
     let _ = writeln!(out, "{}: {}", arguments.file.display(), summary(&checks));

@@ -3,7 +3,9 @@
 
 use std::io::{self, Write, stdout};
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Failed, SourceArguments};
@@ -15,8 +17,8 @@ use crate::key::Key;
 use crate::probe::{self, Failure, Outcome, Step};
 
 /// For a person without permission.
-const NEEDS: &str = "needs CAP_NET_RAW, as root has it; a ping alone also works with the \
-                     group in net.ipv4.ping_group_range";
+const NEEDS: &str = "needs CAP_NET_RAW, as root has it; a ping without a mark also works \
+                     with the group in net.ipv4.ping_group_range";
 
 /// What is probed.
 #[derive(Debug, clap::Args)]
@@ -50,6 +52,9 @@ struct Host {
     /// Seconds after which the probe has failed
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     timeout: u32,
+    /// Mark of the packets (`SO_MARK`), as 7 or 0x7
+    #[arg(long, value_parser = mark)]
+    mark: Option<NonZeroU32>,
     #[command(flatten)]
     source: SourceArguments,
 }
@@ -124,6 +129,15 @@ impl Http {
     }
 }
 
+fn mark(text: &str) -> Result<NonZeroU32, &'static str> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => u32::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    let number = number.ok().and_then(NonZeroU32::new);
+    number.ok_or("a mark is between 1 and 4294967295")
+}
+
 fn server_name(text: &str) -> Result<String, &'static str> {
     let text = is_server_name(text).then(|| text.to_owned());
     text.ok_or("not a name for SNI")
@@ -166,7 +180,7 @@ impl Probe {
                 let target = http.target.address();
                 let codes = http.expected_codes.clone();
                 let check = HttpCheck::with(target, &http.request(), codes);
-                (target, Kind::Http(Box::new(check)))
+                (target, Kind::Http(Arc::new(check)))
             }
             Self::Https(Https { http, server_name }) => {
                 let target = http.target.address();
@@ -174,11 +188,11 @@ impl Probe {
                 let host = http.host.as_deref().filter(|host| is_server_name(host));
                 let name = server_name.as_deref().or(host);
                 let check = HttpsCheck::new(target, &http.request(), codes, name);
-                (target, Kind::Https(Box::new(check)))
+                (target, Kind::Https(Arc::new(check)))
             }
             Self::TlsHello(hello) => {
                 let check = TlsHelloCheck::new(hello.server_name.as_deref());
-                (hello.target.address(), Kind::TlsHello(Box::new(check)))
+                (hello.target.address(), Kind::TlsHello(Arc::new(check)))
             }
         }
     }
@@ -191,6 +205,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
     let check = Check {
         key: const { Key::new(1).expect("1 is not 0") },
         target,
+        mark: host.mark,
         delay: Duration::from_secs(1),
         timeout: Duration::from_secs(host.timeout.into()),
         rise: 1,
@@ -209,9 +224,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
 fn tell(check: &Check, outcome: &Outcome, steps: &[Step]) -> ExitCode {
     let mut out = stdout().lock();
     let name = check.kind.name();
+    let mark = check
+        .mark
+        .map_or_else(String::new, |m| format!(" mark {m}"));
     let _ = match check.target.port() {
-        0 => writeln!(out, "target   {name} {}", check.target.ip()),
-        _ => writeln!(out, "target   {name} {}", check.target),
+        0 => writeln!(out, "target   {name} {}{mark}", check.target.ip()),
+        _ => writeln!(out, "target   {name} {}{mark}", check.target),
     };
     let request = match &check.kind {
         Kind::Http(http) => Some(&http.request),
@@ -245,6 +263,15 @@ fn tell(check: &Check, outcome: &Outcome, steps: &[Step]) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn marks() {
+        assert_eq!(mark("7").map(u32::from), Ok(7));
+        assert_eq!(mark("0xffffffff").map(u32::from), Ok(u32::MAX));
+        for text in ["", "0", "0x0", "-1", "4294967296", "0x", "seven"] {
+            assert!(mark(text).is_err(), "{text}");
+        }
+    }
 
     #[test]
     fn code_ranges() {

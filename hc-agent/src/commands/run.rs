@@ -17,7 +17,7 @@ use super::{Failed, SourceArguments};
 use crate::engine::{Command, Engine};
 use crate::metrics::{self, Metrics};
 use crate::queue::spool::Spool;
-use crate::{memory, privileges, table, watch};
+use crate::{marks, memory, privileges, table, watch};
 
 /// Settings of the checker.
 #[derive(Debug, clap::Args)]
@@ -48,6 +48,13 @@ pub struct Arguments {
         value_parser = clap::value_parser!(u64).range(100..)
     )]
     fast_interval: Option<u64>,
+    /// Keep the capability for checks with marks also if the checks file has none yet
+    #[arg(
+        long,
+        env = "OCTAVIA_XDP_HC_MARKS",
+        value_parser = clap::builder::BoolishValueParser::new()
+    )]
+    marks: bool,
     #[command(flatten)]
     probes: ProbeArguments,
     #[command(flatten)]
@@ -63,7 +70,10 @@ enum LogFormat {
 /// Log to standard error without ever waiting for it: lines are dropped, and counted,
 /// rather than probes being late.
 fn log(arguments: &Arguments) -> WorkerGuard {
-    let (writer, guard) = tracing_appender::non_blocking(std::io::stderr());
+    // A thread has the capabilities of the one that starts it, and this one has them
+    // still.
+    let (writer, guard) =
+        privileges::without(|| tracing_appender::non_blocking(std::io::stderr()));
     let lines = tracing_subscriber::fmt()
         .with_writer(writer)
         .with_ansi(false)
@@ -97,7 +107,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
         )?
     };
     // Threads inherit what is left.
-    privileges::reduce();
+    privileges::reduce(arguments.marks || marks::in_file(&arguments.checks));
     threads.start()?;
     let result = runtime.block_on(serve(arguments, &threads, news));
     threads.stop();

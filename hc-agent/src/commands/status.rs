@@ -212,7 +212,7 @@ fn print(snapshot: &QueueFile, checks: &HashMap<Key, &Check>) -> io::Result<()> 
         };
         let target = checks.get(&record.key).map_or_else(
             || "-".to_owned(),
-            |check| format!("{} {}", check.kind.name(), check.target),
+            |check| format!("{} {}", check.kind.name(), check.aim()),
         );
         writeln!(
             out,

@@ -1,26 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a probe does, prepared once when the checks file is read.
 
+use std::collections::HashSet;
+use std::hash::Hash;
 use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 
-use rustls::pki_types::{DnsName, ServerName};
+use rustls::pki_types::DnsName;
 
 use super::{CodeRange, Method, Version};
 
 /// What a probe does.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    // Details are boxed: most checks have none, and there may be very many.
+    // Details are apart, and shared by the checks of a file that have the same: there
+    // may be very many of them.
     /// ICMP or `ICMPv6` echo.
     Ping,
     /// Connect.
     Tcp,
     /// Connect, send a request, judge the status line.
-    Http(Box<HttpCheck>),
+    Http(Arc<HttpCheck>),
     /// The same inside TLS.
-    Https(Box<HttpsCheck>),
+    Https(Arc<HttpsCheck>),
     /// Connect, send a `ClientHello`, wait for a `ServerHello`.
-    TlsHello(Box<TlsHelloCheck>),
+    TlsHello(Arc<TlsHelloCheck>),
     /// Send a datagram; only an ICMP error is a failure.
     UdpConnect,
     /// Send INIT, wait for INIT ACK.
@@ -111,7 +115,7 @@ fn authority(target: SocketAddr, usual_port: u16) -> String {
 }
 
 /// The request of an HTTP check and what it accepts.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpCheck {
     /// The whole request, as sent.
     pub request: Box<[u8]>,
@@ -162,12 +166,12 @@ impl HttpCheck {
 }
 
 /// An HTTP check inside TLS.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HttpsCheck {
     /// What is asked inside.
     pub http: HttpCheck,
-    /// The name for SNI (RFC 6066, section 3); an address sends none.
-    pub server_name: ServerName<'static>,
+    /// The name for SNI (RFC 6066, section 3), if any is sent.
+    pub server_name: Option<DnsName<'static>>,
 }
 
 impl HttpsCheck {
@@ -179,19 +183,19 @@ impl HttpsCheck {
         expected: Vec<CodeRange>,
         server_name: Option<&str>,
     ) -> Self {
-        let name = server_name.and_then(|name| DnsName::try_from(name.to_owned()).ok());
         Self {
             http: HttpCheck {
                 request: request.write(target, 443),
                 expected: expected.into(),
             },
-            server_name: name.map_or_else(|| target.ip().into(), ServerName::DnsName),
+            server_name: server_name
+                .and_then(|name| DnsName::try_from(name.to_owned()).ok()),
         }
     }
 }
 
 /// What the `ClientHello` of a check says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TlsHelloCheck {
     /// The name for SNI; the message is put together when it is sent, as a copy in
     /// every check would cost more memory than all the rest of it.
@@ -206,4 +210,35 @@ impl TlsHelloCheck {
             server_name: server_name.map(Into::into),
         }
     }
+}
+
+/// Details that the checks read so far have: equal ones are kept once.
+#[derive(Default)]
+pub(super) struct Details {
+    http: HashSet<Arc<HttpCheck>>,
+    https: HashSet<Arc<HttpsCheck>>,
+    hello: HashSet<Arc<TlsHelloCheck>>,
+}
+
+impl Details {
+    pub(super) fn http(&mut self, check: HttpCheck) -> Arc<HttpCheck> {
+        once(&mut self.http, check)
+    }
+
+    pub(super) fn https(&mut self, check: HttpsCheck) -> Arc<HttpsCheck> {
+        once(&mut self.https, check)
+    }
+
+    pub(super) fn hello(&mut self, check: TlsHelloCheck) -> Arc<TlsHelloCheck> {
+        once(&mut self.hello, check)
+    }
+}
+
+fn once<T: Eq + Hash>(known: &mut HashSet<Arc<T>>, value: T) -> Arc<T> {
+    if let Some(found) = known.get(&value) {
+        return Arc::clone(found);
+    }
+    let value = Arc::new(value);
+    known.insert(Arc::clone(&value));
+    value
 }

@@ -31,6 +31,8 @@ fn valid_documents_are_taken() {
             assert_eq!(check.rise, wanted["rise"]);
             assert_eq!(check.fall, wanted["fall"]);
             assert_eq!(check.kind.name(), wanted["type"]);
+            let mark = check.mark.map(|mark| u64::from(mark.get()));
+            assert_eq!(mark, wanted["mark"].as_u64());
         }
     }
 }
@@ -106,16 +108,45 @@ fn options_of_tls() {
     let Kind::Https(check) = tls("https", "\"www.example.org\"") else {
         panic!("no HTTPS check");
     };
-    assert_eq!(check.server_name.to_str(), "www.example.org");
+    let name = check.server_name.as_ref().map(AsRef::as_ref);
+    assert_eq!(name, Some("www.example.org"));
     // 443 is the usual port of HTTPS.
-    let request = String::from_utf8(check.http.request.into_vec()).unwrap();
+    let request = String::from_utf8(check.http.request.to_vec()).unwrap();
     assert!(request.contains("\r\nHost: 198.18.0.1\r\n"), "{request}");
     let Kind::Https(check) = tls("https", "null") else {
         panic!("no HTTPS check");
     };
-    assert_eq!(check.server_name.to_str(), "198.18.0.1");
+    assert!(check.server_name.is_none());
     let Kind::TlsHello(check) = tls("tls-hello", "\"a_b.example\"") else {
         panic!("no TLS-HELLO check");
     };
     assert_eq!(check.server_name.as_deref(), Some("a_b.example"));
+}
+
+#[test]
+fn equal_details_are_kept_once() {
+    let check = |number: u32, path: &str| {
+        format!(
+            r#"{{"key": "{number:016x}", "type": "http", "address": "198.18.0.{number}",
+            "port": 80, "delay": 1, "timeout": 1, "rise": 1, "fall": 1,
+            "http": {{"method": "GET", "path": "{path}", "version": "1.0",
+            "host": null, "expected_codes": [[200, 200]]}}}}"#
+        )
+    };
+    let text = format!(
+        r#"{{"version": 1, "checks": [{}, {}, {}]}}"#,
+        check(1, "/"),
+        check(2, "/"),
+        check(3, "/other")
+    );
+    let kinds: Vec<_> = parse(text.as_bytes())
+        .unwrap()
+        .into_iter()
+        .map(|check| match check.kind {
+            Kind::Http(http) => http,
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert!(Arc::ptr_eq(&kinds[0], &kinds[1]));
+    assert!(!Arc::ptr_eq(&kinds[0], &kinds[2]));
 }

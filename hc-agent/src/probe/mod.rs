@@ -65,7 +65,7 @@ async fn judge(check: &Check, source: &Source, progress: &mut Progress) -> Outco
     let deadline = progress.start + check.timeout;
     let result = if matches!(check.kind, Kind::UdpConnect) {
         // The one check for which a timeout is success.
-        udp::ask(check.target, source, deadline, progress).await
+        udp::ask(check, source, deadline, progress).await
     } else {
         timeout_at(deadline, attempt(check, source, progress))
             .await
@@ -88,15 +88,18 @@ async fn attempt(
     match &check.kind {
         // The future of such a probe would blow up those of all others.
         Kind::Ping => {
-            return Box::pin(ping::ask(check.target.ip(), source, progress)).await;
+            return Box::pin(ping::ask(check, source, progress)).await;
         }
-        Kind::Sctp => return Box::pin(sctp::ask(check.target, source, progress)).await,
+        Kind::Sctp => return Box::pin(sctp::ask(check, source, progress)).await,
         _ => {}
     }
-    let stream = tcp::connect(check.target, source, progress).await?;
+    let stream = tcp::connect(check, source, progress).await?;
     match &check.kind {
         Kind::Http(http) => http::talk(stream, http, progress).await,
-        Kind::Https(https) => Box::pin(tls::talk(stream, https, progress)).await,
+        Kind::Https(https) => {
+            let target = check.target.ip();
+            Box::pin(tls::talk(stream, target, https, progress)).await
+        }
         Kind::TlsHello(hello) => hello::talk(stream, hello, progress).await,
         // A connection that stands is all.
         _ => Ok(()),
@@ -113,6 +116,7 @@ mod tests {
         let check = Check {
             key: Key::new(1).unwrap(),
             target: "127.0.0.1:1".parse().unwrap(),
+            mark: None,
             delay: Duration::from_secs(1),
             timeout: Duration::from_secs(1),
             rise: 1,

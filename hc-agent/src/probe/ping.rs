@@ -9,6 +9,7 @@ use tokio::time::timeout;
 use super::filter::Field;
 use super::shared::{Answer, Incoming, low};
 use super::{Failure, Progress, Source, Stage};
+use crate::config::Check;
 
 const REPLY_V4: u8 = 0;
 const REQUEST_V4: u8 = 8;
@@ -38,10 +39,11 @@ pub(super) fn filter(ipv4: bool, id: u16) -> (Field<2>, Field<2>) {
 
 /// Send a request and wait for its reply.
 pub(super) async fn ask(
-    target: IpAddr,
+    check: &Check,
     source: &Source,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
+    let target = check.target.ip();
     progress.stage = Stage::Answer;
     let shared = source.ping(target.is_ipv4());
     let ticket = shared
@@ -50,7 +52,7 @@ pub(super) async fn ask(
     let number = ticket.id.1;
     let packet = request(target.is_ipv4(), shared.ping_id(), number, ticket.tag);
     loop {
-        ticket.send(source, &packet).map_err(Failure::of_datagram)?;
+        ticket.send(source, check.mark, &packet)?;
         progress.note(|| format!("sent echo request {number}"));
         match timeout(AGAIN, ticket.answer()).await {
             Ok(Answer::Icmp(code)) => {

@@ -2,7 +2,6 @@
 //! The SCTP check: INIT, wait for INIT ACK, then ABORT (RFC 9260), by a raw socket, as
 //! nodes need not have SCTP themselves. Numbers are big endian but for the checksum.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use tokio::time::timeout;
@@ -10,6 +9,7 @@ use tokio::time::timeout;
 use super::filter::Field;
 use super::shared::{Answer, Incoming, low};
 use super::{Failure, Progress, Source, Stage};
+use crate::config::Check;
 
 /// Its number in the IP header.
 pub(super) const PROTOCOL: socket2::Protocol = socket2::Protocol::SCTP;
@@ -38,10 +38,11 @@ pub(super) fn filter() -> (Field<2>, Field<2>) {
 
 /// Send INIT and wait for what comes.
 pub(super) async fn ask(
-    target: SocketAddr,
+    check: &Check,
     source: &Source,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
+    let target = check.target;
     progress.stage = Stage::Answer;
     let number = |count: u32| {
         let local = FIRST_PORT | low(count) & !FIRST_PORT;
@@ -54,13 +55,14 @@ pub(super) async fn ask(
     let local = low(ticket.id.1);
     let packet = init(local, target.port(), ticket.tag);
     loop {
-        ticket.send(source, &packet).map_err(Failure::of_datagram)?;
+        ticket.send(source, check.mark, &packet)?;
         progress.note(|| format!("sent INIT from port {local}"));
         match timeout(AGAIN, ticket.answer()).await {
             Ok(Answer::InitAck(tag)) => {
                 progress.note(|| "INIT ACK came, ABORT sent".to_owned());
                 // Best effort: the other side holds nothing for us yet.
-                let _ = ticket.send(source, &abort(local, target.port(), tag));
+                let abort = abort(local, target.port(), tag);
+                let _ = ticket.send(source, check.mark, &abort);
                 return Ok(());
             }
             Ok(Answer::Abort(cause)) => {

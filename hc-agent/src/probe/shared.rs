@@ -7,6 +7,7 @@ use std::future::poll_fn;
 use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
+use std::num::NonZeroU32;
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::task::{Poll, Waker};
@@ -22,7 +23,7 @@ use tokio::net::UdpSocket;
 
 use super::filter::filter;
 use super::udp::hear_icmp;
-use super::{Source, ping, sctp};
+use super::{Failure, Source, ping, sctp};
 
 /// Packets that are read before anything else gets its turn.
 const PACKETS_AT_ONCE: usize = 64;
@@ -77,6 +78,8 @@ struct Waiting {
 struct State {
     waiting: HashMap<Id, Waiting>,
     counter: u32,
+    /// That the socket has, 0 for none.
+    mark: u32,
     /// Alive as long as a task reads the socket.
     reader: Weak<()>,
 }
@@ -346,13 +349,28 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    /// Send a packet.
-    pub(super) fn send(&self, source: &Source, packet: &[u8]) -> io::Result<()> {
+    /// Send a packet with this mark.
+    pub(super) fn send(
+        &self,
+        source: &Source,
+        mark: Option<NonZeroU32>,
+        packet: &[u8],
+    ) -> Result<(), Failure> {
         let to = SocketAddr::new(self.id.0, 0).into();
-        let socket = &self.shared.opened(source)?.socket;
+        let opened = self.shared.opened(source).map_err(Failure::Local)?;
+        let socket = &opened.socket;
+        // Nobody else may change the mark before the packet is out.
+        let mut state = self.shared.lock();
+        let mark = mark.map_or(0, NonZeroU32::get);
+        if state.mark != mark {
+            socket.set_mark(mark).map_err(Failure::Local)?;
+            state.mark = mark;
+        }
         // An error may be that of another probe, which the reader gets as well.
         let sent = socket.send_to(packet, &to);
-        sent.or_else(|_| socket.send_to(packet, &to)).map(drop)
+        sent.or_else(|_| socket.send_to(packet, &to))
+            .map(drop)
+            .map_err(Failure::of_datagram)
     }
 
     /// Wait for the answer.

@@ -2,21 +2,22 @@
 //! Connections that cost the kernel little.
 
 use std::io;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream};
 
 use super::{Failure, Progress, Source, Stage};
+use crate::config::Check;
 
 /// Connect.
 pub(super) async fn connect(
-    target: SocketAddr,
+    check: &Check,
     source: &Source,
     progress: &mut Progress,
 ) -> Result<TcpStream, Failure> {
-    let socket = socket(target, source).map_err(Failure::Local)?;
+    let target = check.target;
+    let socket = socket(check, source).map_err(Failure::Local)?;
     let stream = TcpSocket::from_std_stream(socket.into())
         .connect(target)
         .await
@@ -33,7 +34,8 @@ pub(super) async fn connect(
     Ok(stream)
 }
 
-fn socket(target: SocketAddr, source: &Source) -> io::Result<Socket> {
+fn socket(check: &Check, source: &Source) -> io::Result<Socket> {
+    let target = check.target;
     let kind = Type::STREAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(target), kind, Some(Protocol::TCP))?;
     // Closing sends RST and leaves no TIME_WAIT behind.
@@ -41,5 +43,8 @@ fn socket(target: SocketAddr, source: &Source) -> io::Result<Socket> {
     // The ACK of the handshake rides on the request, or on the RST.
     socket.set_tcp_quickack(false)?;
     source.bind(&socket, target.is_ipv4())?;
+    if let Some(mark) = check.mark {
+        socket.set_mark(mark.get())?;
+    }
     Ok(socket)
 }

@@ -5,6 +5,7 @@
 //! never resumed, as that would hide a server that can't do a whole handshake.
 
 use std::io::{self, Read, Write};
+use std::net::IpAddr;
 use std::sync::{Arc, LazyLock};
 
 use rustls::client::Resumption;
@@ -48,10 +49,13 @@ fn config() -> ClientConfig {
 /// Shake hands, send the request, judge the answer.
 pub(super) async fn talk(
     stream: TcpStream,
+    target: IpAddr,
     check: &HttpsCheck,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
+    // An address is no name, and sends none.
     let name = check.server_name.clone();
+    let name = name.map_or_else(|| target.into(), ServerName::DnsName);
     let mut tls =
         ClientConnection::new(Arc::clone(&CONFIG), name).map_err(|e| broken(&e))?;
     // It leaves together with the end of the handshake.

@@ -2,7 +2,6 @@
 //! The UDP-CONNECT check: an empty datagram, and an ICMP error is the only failure.
 
 use std::io;
-use std::net::SocketAddr;
 
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
@@ -10,15 +9,17 @@ use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Failure, Progress, Source, Stage};
+use crate::config::Check;
 
 /// Send a datagram and listen until the deadline: who is silent is up.
 pub(super) async fn ask(
-    target: SocketAddr,
+    check: &Check,
     source: &Source,
     deadline: Instant,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    let socket = socket(target, source).map_err(Failure::Local)?;
+    let target = check.target;
+    let socket = socket(check, source).map_err(Failure::Local)?;
     socket.connect(target).await.map_err(Failure::of_datagram)?;
     // Nobody listens if the kernel could pick the target's own port as the source.
     if socket.local_addr().is_ok_and(|local| local == target) {
@@ -40,12 +41,16 @@ pub(super) async fn ask(
     Ok(())
 }
 
-fn socket(target: SocketAddr, source: &Source) -> io::Result<UdpSocket> {
+fn socket(check: &Check, source: &Source) -> io::Result<UdpSocket> {
+    let target = check.target;
     let kind = Type::DGRAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(target), kind, Some(Protocol::UDP))?;
     // Without it the kernel tells of missing ports only, not of missing hosts.
     hear_icmp(&socket, target.is_ipv4())?;
     source.bind(&socket, target.is_ipv4())?;
+    if let Some(mark) = check.mark {
+        socket.set_mark(mark.get())?;
+    }
     UdpSocket::from_std(socket.into())
 }
 

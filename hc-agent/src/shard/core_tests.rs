@@ -15,6 +15,7 @@ fn check(number: u64) -> Arc<Check> {
     Arc::new(Check {
         key: key(number),
         target: "198.18.0.1:80".parse().unwrap(),
+        mark: None,
         delay: Duration::from_millis(DELAY),
         timeout: Duration::from_secs(1),
         rise: 2,

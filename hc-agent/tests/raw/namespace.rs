@@ -41,7 +41,7 @@ pub(crate) fn write(path: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-fn run(line: &str) {
+pub(crate) fn run(line: &str) {
     let mut words = line.split(' ');
     let mut command = Command::new(words.next().unwrap());
     let status = command.args(words).status().unwrap();
@@ -79,6 +79,11 @@ impl Peer {
             }
         }
         peer
+    }
+
+    /// Run a command there.
+    pub(crate) fn run(&self, line: &str) {
+        run(&format!("nsenter -t {} -n {line}", self.0.id()));
     }
 }
 

@@ -16,7 +16,7 @@ from octavia_xdp_provider.tests.unit import maglev_model
 
 CLOCK_MONOTONIC_COARSE = 6  # time.h; the time module has no name for it
 UNIT = 1 << flows.UNIT_SHIFT
-MARGIN = 200_000_000  # ns that a batch may take
+MARGIN = 50_000_000  # ns that a batch may take
 NO_UPLINK = 255
 SLOT_OPEN = 0x8000
 BLOCK_LEARNING = 512
@@ -42,12 +42,18 @@ class OutcomeDifference(Difference):
     """They disagree about the counters of a batch; which packet is open."""
 
 
+def takers(members: list[state.Member]) -> list[state.Member]:
+    """Who may take new flows: a weight so small that no slot falls to it
+    does not change that.
+    """
+    able = [one for one in members if one.keeps_flows and one.weight]
+    return [one for one in able if not one.backup] or able
+
+
 def wanted_table(members: list[state.Member],
                  slots: int) -> list[bytes | None]:
-    """Who takes new flows: by Maglev, from what was configured alone."""
-    able = [one for one in members if one.keeps_flows and one.weight]
-    primary = [one for one in able if not one.backup]
-    weights = {text(one.address): one.weight for one in primary or able}
+    """The member of each slot: by Maglev, from what was configured alone."""
+    weights = {text(one.address): one.weight for one in takers(members)}
     return [None if name is None else packed(name)
             for name in maglev_model.populate(weights, slots)]
 
@@ -124,6 +130,12 @@ class Bench:
         if service not in self.services:
             service.index = self.datapath.service(service).index
             self.services.append(service)
+        old = {one.address: one for one in self.members.get(id(service), ())}
+        for one in members:
+            if one.address in old:  # it stays, with its counters
+                was = old[one.address]
+                one.packets, one.bytes, one.flows = (
+                    was.packets, was.bytes, was.flows)
         self.members[id(service)] = members
         if refresh:
             self.set_health(members)
@@ -141,11 +153,14 @@ class Bench:
 
     def refresh(self):
         """Read what only the tables know, and check all that is known."""
-        config = self.maps['config'].read(bytes(4))
-        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
+        self._read_node()
         for service in self.services:
             self._read(service)
         self.model.set_services(self.services)
+
+    def _read_node(self):
+        config = self.maps['config'].read(bytes(4))
+        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
 
     def _read(self, service: state.Service):
         told = self.datapath.service(service)
@@ -175,8 +190,9 @@ class Bench:
                 for one in service.now]
         if table != mine:
             raise Difference(f'{service.port}: not the table of the members')
+        able = takers(self.members[id(service)])
         for one in wanted.values():
-            one.takes_flows = one.address in table
+            one.takes_flows = one in able
 
     def reset(self, node: state.Node):
         """No services, nothing remembered, other settings."""
@@ -256,17 +272,28 @@ class Bench:
         remembers."""
         self.maps['fragments'].clear()
         self.model.fragments = forward.fragments.Fragments()
-        memory = self.model.memory
-        memory.sets.clear()
-        for where in range(self.node.flow_sets):
-            raw = self.maps['flows'].read(struct.pack('=I', where))
-            words = struct.unpack('=8Q', raw)
-            if any(words):
-                memory.sets[where] = [
-                    flows.Entry(word >> 24, word >> 10 & 0x3fff,
-                                bool(word & 0x200), word & 0x1ff)
-                    if word else None for word in words]
+        self.model.memory.sets = {
+            where: self.remembered(where)
+            for where in range(self.node.flow_sets)}
         self.reset_counters()
+
+    def remembered(self, where: int) -> list[flows.Entry | None]:
+        """One set of the program's memory of flows."""
+        raw = self.maps['flows'].read(struct.pack('=I', where))
+        return [flows.Entry(word >> 24, word >> 10 & flows.TIME_MASK,
+                            bool(word & 0x200), word & 0x1ff)
+                if word else None for word in struct.unpack('=8Q', raw)]
+
+    def compare_memory(self):
+        for where in range(self.node.flow_sets):
+            mine = self.model.memory.ways(where)
+            theirs = self.remembered(where)
+            if mine != theirs:
+                raise Difference('\n'.join((
+                    f'remembered flows, set {where}, time '
+                    f'{clock() // UNIT & flows.TIME_MASK}: model, program',
+                    *(f'{one}  {two}' for one, two in
+                      zip(mine, theirs, strict=True)))))
 
     def reset_counters(self):
         """The model's counters go on from the program's."""

@@ -51,6 +51,9 @@ class ModelBench(bench.Bench):
         self.services.remove(service)
         self.refresh()
 
+    def _read_node(self):
+        pass
+
     def _read(self, service):
         members = self.members[id(service)]
         service.members = dict(enumerate(members))
@@ -60,7 +63,7 @@ class ModelBench(bench.Bench):
                        for one in table]
         service.before = {}
         for one in members:
-            one.takes_flows = one.address in table
+            one.takes_flows = one in bench.takers(members)
 
     def run(self, frames):
         self.ran += len(frames)

@@ -17,6 +17,7 @@ POOL = {4: [bench.packed(f'10.1.0.{one}') for one in range(1, 13)],
         6: [bench.packed(f'fd00:1::{one}') for one in range(101, 113)]}
 PORTS = (53, 80, 443, 6080)
 BATCH = 128
+BATCHES = 8  # between changes
 
 
 class Scenario:
@@ -212,9 +213,10 @@ class Scenario:
     def step(self):
         """Something changes, then a batch of frames."""
         self.rng.choice(self.CHANGES)(self)
-        frames = [self.traffic.frame() for _ in range(BATCH)]
-        for start in range(0, BATCH, self.batch):
+        frames = [self.traffic.frame() for _ in range(BATCH * BATCHES)]
+        for start in range(0, len(frames), self.batch):
             self.bench.run(frames[start:start + self.batch])
+            self.bench.compare_memory()
 
 
 def clients_of(family: int) -> list[bytes]:

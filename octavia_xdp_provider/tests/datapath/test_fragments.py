@@ -122,10 +122,11 @@ class TestFragments(cases.PacketCase):
             self.dropped(cases.link() / packet, Outcome.DROP_TUNNEL)
 
     def test_member_is_gone(self):
-        service, address = self.member(four(FIRST))
-        gone = [one for one in service.members.values()
-                if one.address == address]
-        gone[0].healthy = False
+        _, address = self.member(four(FIRST))
+        gone = [one for other in self.services.values()
+                for one in other.members.values() if one.address == address]
+        for one in gone:
+            one.healthy = False
         self.bench.set_health(gone)
         _, other = self.member(four(LATER),
                                remarks=[Outcome.FRAGMENT_GUESSED])

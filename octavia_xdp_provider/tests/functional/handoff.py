@@ -163,7 +163,12 @@ class Handoff(test_datapath.PrivateState):
 
     @staticmethod
     def check(number):
+        """The key of a server's check."""
         return number + 1
+
+    def deciding(self, number):
+        """The key that decides a member's state."""
+        return self.check(number)
 
     def fill(self):
         for service in range(SERVICES):
@@ -171,7 +176,7 @@ class Handoff(test_datapath.PrivateState):
             self.datapath.set_service(
                 datapath.Key(test_datapath.VIP, 'TCP', 80 + service),
                 [datapath.Member(f'10.1.0.{number + 1}',
-                                 check=self.check(number))
+                                 check=self.deciding(number))
                  for number in range(first, first + MEMBERS)],
                 datapath.Settings(slots=test_datapath.SLOTS))
 
@@ -182,7 +187,11 @@ class Handoff(test_datapath.PrivateState):
             'rise': 1, 'fall': 1,
         } for number, (address, port) in enumerate(self.servers.addresses)]
         (self.folder / 'checks.json').write_text(
-            json.dumps({'version': 1, 'checks': checks}))
+            json.dumps({'version': 1, 'checks': checks, **self.together()}))
+
+    def together(self):
+        """For tests that join checks: more of the checks file."""
+        return {}
 
     def write_configuration(self):
         (self.folder / 'conf').write_text(
@@ -192,11 +201,11 @@ class Handoff(test_datapath.PrivateState):
 
     def found(self):
         """What the tables say: whether each server's member is up."""
-        states = {}
-        for service in self.datapath.services():
-            for member in self.datapath.members(service.key):
-                states[member.check - 1] = member.healthy
-        return states
+        numbers = {self.deciding(number): number
+                   for number in range(SERVICES * MEMBERS)}
+        return {numbers[member.check]: member.healthy
+                for service in self.datapath.services()
+                for member in self.datapath.members(service.key)}
 
     def truth(self):
         return {number: self.servers.up(number)

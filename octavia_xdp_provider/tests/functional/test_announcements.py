@@ -215,6 +215,22 @@ class TestAnnouncements(base.BaseTestCase):
         self.assertEqual([prefix], list(map(str, status.failed)))
         self.assertIn('ipv6 unicast', *status.failed.values())
 
+    def test_router_that_does_not_take_ipv6(self):
+        self._write_exabgp_config([dataclasses.replace(
+            SESSION, families=('ipv4 unicast', 'ipv6 unicast'))])
+        self.wanted.set({FIRST: None, FIRST_V6: NODE_V6})
+        self._start_exabgp()
+
+        self._wait_routes({FIRST: NODE_ADDRESS})
+        status = self._wait_status({FIRST})
+        self.assertEqual({FIRST_V6: f'{ROUTER_ADDRESS} does not take ipv6 '
+                                    'unicast'},
+                         {str(prefix): why for prefix, why
+                          in status.failed.items()})
+        self._start_bird(BIRD_BOTH)
+        self._wait_routes({FIRST: NODE_ADDRESS, FIRST_V6: NODE_V6})
+        self._wait_status({FIRST, FIRST_V6})
+
     def test_both_families_in_sessions_of_their_own(self):
         self._start_bird(BIRD + BIRD_V6)
         self._write_exabgp_config([SESSION, SESSION_V6])

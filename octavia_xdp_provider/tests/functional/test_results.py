@@ -163,6 +163,40 @@ class TestFiles(handoff.Handoff):
         self.assert_no_false_down()
 
 
+class TestConditions(handoff.Handoff):
+    """Each member needs its own server and another one."""
+
+    @staticmethod
+    def partner(number):
+        kind = (handoff.STEADY if number in handoff.STEADY
+                else handoff.OTHERS)
+        return kind[kind.index(number) - 1]
+
+    def deciding(self, number):
+        return 1000 + number
+
+    def together(self):
+        return {'conditions': [
+            {'key': f'{self.deciding(number):016x}',
+             'checks': [f'{self.check(one):016x}'
+                        for one in (number, self.partner(number))]}
+            for number in range(handoff.SERVICES * handoff.MEMBERS)]}
+
+    def truth(self):
+        return {number: self.servers.up(number)
+                and self.servers.up(self.partner(number))
+                for number in range(handoff.SERVICES * handoff.MEMBERS)}
+
+    def test_both_servers_decide(self):
+        for victim in (None, self.checker, self.handler) * 2:
+            self.flip()
+            if victim:
+                self.pause(0.4)
+                victim.restart()
+            self.wait_for_truth()
+        self.assert_no_false_down()
+
+
 class TestFullDisk(handoff.Handoff):
 
     def prepare_queue(self):

@@ -10,6 +10,7 @@ WAYS = 8
 TIME_MASK = 0x3fff
 UNIT_SHIFT = 30  # time is in units of 2^30 ns
 FLOW_SERVICE = 0x9e3779b97f4a7c15
+AGE_MAX = 16000  # times wrap soon after
 PROTECTED = 2  # units in which nothing gives way
 
 
@@ -38,6 +39,10 @@ class Memory:
         return self.sets.setdefault(where, [None] * WAYS)
 
 
+def _timeout(seconds: int) -> int:
+    return min(seconds, AGE_MAX)
+
+
 def _age(entry: Entry, time: int) -> int:
     return (time - entry.time) & TIME_MASK
 
@@ -48,7 +53,7 @@ def find(memory: Memory, name, service: state.Service,
     where, tag = name
     for entry in memory.ways(where):
         if entry is not None and entry.tag == tag:
-            if _age(entry, time) > service.idle_timeout:
+            if _age(entry, time) > _timeout(service.idle_timeout):
                 return None
             member = service.members.get(entry.member)
             if member is None or not member.keeps_flows:
@@ -65,6 +70,22 @@ def forget(memory: Memory, name):
             ways[index] = None
 
 
+def _worth(entry: Entry | None, time: int, timeout: int) -> tuple[bool, int]:
+    """How well the place does for another flow: (free, age).
+
+    A free place is like one of time 0; it matters only to which of several
+    good places is taken, and so to what gives way later on.
+    """
+    if entry is None:
+        entry = Entry(0, 0, False, 0)
+        free = True
+    else:
+        free = _age(entry, time) > timeout
+    age = _age(entry, time)
+    loose = not entry.confirmed and age > PROTECTED
+    return free, age if loose else 0
+
+
 def remember(memory: Memory, name, member: int, time: int) -> bool:
     where, tag = name
     ways = memory.ways(where)
@@ -74,17 +95,12 @@ def remember(memory: Memory, name, member: int, time: int) -> bool:
             place = index
             break
     if place is None:
+        timeout = _timeout(memory.node.idle_timeout_max)
+        best = (False, 0)
         for index, entry in enumerate(ways):
-            if entry is None or (
-                    _age(entry, time) > memory.node.idle_timeout_max):
-                place = index
-                break
-    if place is None:
-        oldest = PROTECTED
-        for index, entry in enumerate(ways):
-            if not entry.confirmed and _age(entry, time) > oldest:
-                oldest = _age(entry, time)
-                place = index
+            worth = _worth(entry, time, timeout)
+            if worth > best:
+                place, best = index, worth
     if place is None:
         return False
     ways[place] = Entry(tag, time & TIME_MASK, False, member)
@@ -118,10 +134,10 @@ def choose(memory: Memory, service: state.Service, flow: tuple, slot: int,
     if opens:
         if entry is not None and _takes(service, entry.member):
             return entry.member, False
-        if now == state.NOBODY:
-            return now, False
         if before == now:
             forget(memory, name)
+            return now, False
+        if now == state.NOBODY:
             return now, False
         if remember(memory, name, now, time):
             return now, False

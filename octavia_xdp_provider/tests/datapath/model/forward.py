@@ -159,7 +159,7 @@ class Forwarder:
                             opens, one.time >> flows.UNIT_SHIFT)
 
     def _later_fragment(self, packet, ingress, clock) -> Result:
-        found = self.fragments.follow(packet, self.vips[packet.destination])
+        found = self.fragments.follow(packet, self.services)
         remarks = ()
         if found is not None:
             service, member = found

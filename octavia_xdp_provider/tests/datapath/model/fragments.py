@@ -6,9 +6,12 @@ from octavia_xdp_provider.tests.datapath.model import state
 
 
 class Fragments:
+    """Entries name a service by index, port and protocol: one that was made
+    anew in the place of the old one is the same, for as long as fragments of
+    a packet are under way."""
 
     def __init__(self):
-        self.owner: dict[tuple, tuple[state.Service, int]] = {}
+        self.owner: dict[tuple, tuple[int, int, int, int]] = {}
 
     @staticmethod
     def _key(packet: parse.Packet) -> tuple:
@@ -17,20 +20,22 @@ class Fragments:
 
     def leave(self, packet: parse.Packet, service: state.Service,
               member: int):
-        self.owner[self._key(packet)] = (service, member)
+        self.owner[self._key(packet)] = (service.index, service.protocol,
+                                         service.port, member)
 
     def follow(self, packet: parse.Packet, services):
         """(service, member), or None where nothing useful was left."""
         found = self.owner.get(self._key(packet))
         if found is None:
             return None
-        service, index = found
-        if service not in services:
+        index, protocol, port, member = found
+        service = services.get((packet.destination, protocol, port))
+        if service is None or service.index != index:
             return None
-        member = service.members.get(index)
-        if member is None or not member.keeps_flows:
+        one = service.members.get(member)
+        if one is None or not one.keeps_flows:
             return None
-        return found
+        return service, member
 
 
 def guess(vip_services: list[state.Service], protocol: int):

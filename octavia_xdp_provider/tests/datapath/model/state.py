@@ -101,7 +101,7 @@ class Node:
         default_factory=dict)
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Member:
     address: bytes
     weight: int = 1
@@ -121,7 +121,7 @@ class Member:
         return self.admin_up and self.healthy
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(eq=False)
 class Service:
     vip: bytes
     protocol: int

@@ -73,7 +73,8 @@ class FakeExaBgp(threading.Thread):
             return 'exabgp 5.0.15\ndone\n'
         if command == 'show neighbor json':
             return json.dumps([{
-                'peer': {'address': ROUTER}, 'state': 'down',
+                'peer': {'address': ROUTER, 'families': dict.fromkeys(
+                    self.families, True)}, 'state': 'down',
                 'local': {'address': '198.18.1.6', 'families': dict.fromkeys(
                     self.families, True)},
                 'fsm': 'ESTABLISHED'}]) + '\ndone\n'
@@ -197,7 +198,8 @@ class TestExaBgpApi(base.BaseTestCase):
             exabgp.synchronise()
 
             self.assertEqual(
-            {ROUTER: exabgp_api.Neighbour(True, 4, frozenset({4}))},
+            {ROUTER: exabgp_api.Neighbour(
+                True, 4, frozenset({4}), frozenset({4}))},
             exabgp.neighbours())
             self.assertEqual({}, exabgp.announced())
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
 import ipaddress
+from unittest import mock
 
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
@@ -96,6 +98,104 @@ class TestPlan(base.TestCase):
                 if kind in ('HTTPS', 'TLS-HELLO'):
                     self.assertEqual('www.example.org',
                                      check['tls']['server_name'])
+
+    def add_pool(self, name, port, members, **monitor):
+        """Another listener with a pool of its own."""
+        pool = base.document()['pools']['pool']
+        pool['members'] = {
+            key: dict(pool['members']['m1'], address=address,
+                      protocol_port=port)
+            for key, address in members.items()}
+        pool['healthmonitor'].update(monitor)
+        self.document['pools'][name] = pool
+        self.document['listeners'][name] = dict(
+            self.document['listeners']['listener'], protocol_port=port,
+            default_pool_id=name)
+
+    def decided_by(self, plan, port, address):
+        """Keys of the checks that decide the state of a member."""
+        key = datapath.Key(base.VIP, 'TCP', port)
+        number, = {member.check for member in plan.services[key].members
+                   if member.address == address}
+        name = f'{number:016x}'
+        for condition in plan.conditions:
+            if condition.key == name:
+                return condition.checks
+        return {name}
+
+    def test_pools_decide_for_themselves(self):
+        self.add_pool('other', 443, {'n1': '198.18.10.11'}, type='TCP')
+        plan = self.plan()
+        self.assertEqual([], plan.conditions)
+        self.assertNotEqual(self.decided_by(plan, 80, '198.18.10.11'),
+                            self.decided_by(plan, 443, '198.18.10.11'))
+
+    def test_all_monitors_of_a_load_balancer_decide(self):
+        self.add_pool('other', 443, {'n1': '198.18.10.11',
+                                     'n3': '198.18.10.13'}, type='TCP')
+        plan = forwarding.plan(self.document, LIMITS,
+                               scope=forwarding.LOAD_BALANCER)
+        keys = {(check.type, check.address): check.key
+                for check in plan.checks}
+        both = {keys['http', '198.18.10.11'], keys['tcp', '198.18.10.11']}
+        for port in (80, 443):
+            self.assertEqual(both,
+                             self.decided_by(plan, port, '198.18.10.11'))
+        self.assertEqual({keys['http', '198.18.10.12']},
+                         self.decided_by(plan, 80, '198.18.10.12'))
+        self.assertEqual({keys['tcp', '198.18.10.13']},
+                         self.decided_by(plan, 443, '198.18.10.13'))
+        # What the checker is told of has every check and condition once.
+        document = checks_file.build_document(plan.checks, plan.conditions)
+        self.assertEqual(4, len(document['checks']))
+        self.assertEqual(1, len(document['conditions']))
+        self.assertEqual({'m1', 'm2', 'n1', 'n3'}, set(plan.monitored))
+
+    def test_only_who_asks_has_a_say(self):
+        """Pools without monitor and disabled members neither ask nor obey."""
+        self.add_pool('other', 443, {'n1': '198.18.10.11'}, type='TCP')
+        self.add_pool('unused', 22, {'o1': '198.18.10.11'}, type='PING')
+        self.document['listeners']['unused']['admin_state_up'] = False
+        others = self.document['pools']['other']
+        for change in (lambda: others['healthmonitor'].update(
+                           admin_state_up=False),
+                       lambda: others.update(healthmonitor=None),
+                       lambda: others['members']['n1'].update(
+                           admin_state_up=False)):
+            change()
+            plan = forwarding.plan(self.document, LIMITS,
+                                   scope=forwarding.LOAD_BALANCER)
+            self.assertEqual([], plan.conditions)
+            self.assertEqual(self.plan(), plan)
+            service = plan.services[datapath.Key(base.VIP, 'TCP', 443)]
+            self.assertEqual([0], [member.check for member in service.members])
+
+    def test_equal_checks_are_one(self):
+        """Pools that ask the same of a monitor port need no condition."""
+        self.add_pool('other', 443, {'n1': '198.18.10.11'})
+        for pool, member in (('pool', 'm1'), ('other', 'n1')):
+            self.document['pools'][pool]['members'][member].update(
+                monitor_port=8080)
+        plan = forwarding.plan(self.document, LIMITS,
+                               scope=forwarding.LOAD_BALANCER)
+        self.assertEqual([], plan.conditions)
+        self.assertEqual(self.decided_by(plan, 80, '198.18.10.11'),
+                         self.decided_by(plan, 443, '198.18.10.11'))
+        self.assertEqual(
+            2, len(checks_file.build_document(plan.checks)['checks']))
+
+    def test_several_checks_of_one_monitor_are_joined(self):
+        real = forwarding.check
+
+        def two(monitor, member):
+            one = real(monitor, member)
+            return [one, dataclasses.replace(one, mark=7)]
+        with mock.patch.object(forwarding, 'checks', two):
+            plan = self.plan()
+        self.assertEqual(2, len(plan.conditions))
+        self.assertEqual({condition.key for condition in plan.conditions},
+                         plan.pools['pool'])
+        self.assertEqual(2, len(self.decided_by(plan, 80, '198.18.10.11')))
 
     def test_what_a_node_must_refuse(self):
         for change, option in (

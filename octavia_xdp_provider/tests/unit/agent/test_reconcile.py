@@ -7,9 +7,11 @@ import types
 from unittest import mock
 
 from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.tests.unit import base
 
 KEY = datapath.Key(base.VIP, 'TCP', 80)
@@ -96,7 +98,8 @@ class TestReconciler(base.TestCase):
     def make(self, conf):
         return reconcile.Reconciler(
             conf, types.SimpleNamespace(
-                checks=f'{self.directory}/checks.json'),
+                checks=f'{self.directory}/checks.json',
+                handler_bell=f'{self.directory}/handler.bell'),
             self.datapath, self.announce, lambda: self.limits)
 
     def wanted(self, *documents):
@@ -125,6 +128,43 @@ class TestReconciler(base.TestCase):
         self.assertEqual({'lb': {'generation': 5, 'error': None}},
                          outcome.synced)
         self.assertEqual(7, outcome.wanted.as_of)
+
+    def test_the_result_handler_hears_of_changed_services(self):
+        with bell.hang(f'{self.directory}/handler.bell') as rings:
+            self.run_pass(self.document)
+            self.assertTrue(bell.drain(rings))
+            with mock.patch.object(self.datapath, 'set_services',
+                                   return_value=(set(), {})):
+                self.run_pass(self.document)
+            self.assertFalse(bell.drain(rings))
+
+    def test_conditions_reach_the_checks_file(self):
+        other = base.document()['pools']['pool']
+        other['healthmonitor'].update(type='TCP')
+        other['members'] = {'n1': dict(other['members']['m1'],
+                                       protocol_port=443)}
+        self.document['pools']['other'] = other
+        self.document['listeners']['other'] = dict(
+            self.document['listeners']['listener'], protocol_port=443,
+            default_pool_id='other')
+        reconciler = self.make(self.load(
+            '[agent]\nwithdraw_grace = 0\nhealth_panic_percent = 50\n'
+            'health_scope = load_balancer\n'))
+        outcome = reconciler.reconcile(self.wanted(self.document), True)
+        self.assertIsNone(outcome.synced['lb']['error'])
+        with open(f'{self.directory}/checks.json') as file:
+            document = json.load(file)
+        checks_file.validate(document)
+        condition, = document['conditions']
+        # Both services look at the same condition, each once in its group.
+        checks = {int(condition['key'], 16)}
+        self.assertEqual(checks, {
+            member.check for member in self.datapath.held[
+                datapath.Key(base.VIP, 'TCP', 443)]})
+        groups = {group['name']: group['checks']
+                  for group in document['groups']}
+        self.assertEqual([condition['key']], groups['other'])
+        self.assertIn(condition['key'], groups['pool'])
 
     def test_withdraw_comes_before_unload(self):
         self.unmonitored()

@@ -5,8 +5,10 @@ import errno
 import os
 import threading
 import time
+from unittest import mock
 import urllib.request
 
+from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import result_metrics
 from octavia_xdp_provider.agent import results
@@ -32,6 +34,7 @@ class FakeDatapath:
         self.known = set()
         self.services = {0: 1}
         self.failure = None
+        self.looks = 0
         self.ticks = 0
 
     def tick(self):
@@ -43,6 +46,7 @@ class FakeDatapath:
                 datapath.Outcome.DROP_RATE: 7 * self.ticks}
 
     def generations(self):
+        self.looks += 1
         return dict(self.services)
 
     def known_checks(self):
@@ -292,6 +296,15 @@ class TestResultHandler(Base):
         self.snapshot(2, record(5, UP, 1), record(6, UP, 2))
         self.assertEqual({5: True, 6: True}, self.step())
 
+    def test_the_stretch_of_the_checker_is_shown(self):
+        self.step()
+        self.assertEqual(0, self.value('checker_stretch'))
+        for percent in (100, 250):
+            self.write('snapshot', result_queue.encode(
+                result_queue.Kind.SNAPSHOT, BOOT, 0, 0, [], percent))
+            self.step()
+            self.assertEqual(percent / 100, self.value('checker_stretch'))
+
     def test_latency_of_what_changed(self):
         def timed(key, state, age):
             return record(key, state)._replace(
@@ -307,6 +320,71 @@ class TestResultHandler(Base):
         self.assertEqual(1, self.value(name, le='10.0'))
         self.assertEqual(2, self.value(name, le='+Inf'))
         self.assertEqual(2, self.value('latency_seconds_count'))
+
+
+class Death(BaseException):
+    """As SIGKILL does, it leaves nothing that could still be done."""
+
+
+class TestDeath(Base):
+    """Killed at every step between the queue and the tables."""
+
+    def die_at(self, step):
+        """Let the handler die at a step; False if there are fewer."""
+        rest = iter(range(step, 0, -1))
+
+        def mortal(function):
+            def call(*arguments, **more):
+                if next(rest) == 1:
+                    raise Death
+                return function(*arguments, **more)
+            return call
+        queue = self.handler._queue
+        with mock.patch.multiple(
+                queue, scan=mortal(queue.scan), read=mortal(queue.read),
+                snapshot=mortal(queue.snapshot),
+                reject=mortal(queue.reject), remove=mortal(queue.remove)), \
+            mock.patch.object(self.datapath, 'apply_health',
+                              mortal(self.datapath.apply_health)):
+            try:
+                self.step()
+            except Death:
+                return True
+            return False
+
+    def test_death_at_every_step(self):
+        deaths = 0
+        for step in range(1, 100):
+            self.datapath.state.clear()
+            self.datapath.applied.clear()
+            self.restart()
+            first = 1 + 10 * step
+            self.snapshot(first, record(5, UP, first - 1),
+                          record(6, UP, first))
+            self.delta(first + 1, record(6, DOWN))
+            torn = self.delta(first + 2, record(7, DOWN), record(8, UP))
+            with open(torn, 'r+b') as file:
+                file.truncate(95)
+            self.delta(first + 4, record(7, UP))
+            died = self.die_at(step)
+            deaths += died
+            self.restart()
+            self.step()
+            # The gap of the torn file is filled by the next snapshot.
+            self.snapshot(first + 4, record(5, UP, first - 1),
+                          record(6, DOWN, first + 1),
+                          record(7, UP, first + 4),
+                          record(8, UP, first + 3))
+            self.step()
+            self.assertEqual({5: True, 6: False, 7: True, 8: True},
+                             self.datapath.state)
+            self.assertEqual([], self.pending())
+            self.assertFalse(any(one.get(5) is False or one.get(7) is False
+                                 for one in self.datapath.applied))
+            if not died:
+                break
+        self.assertGreater(deaths, 8)
+        self.assertFalse(died)
 
 
 class TestRun(Base):
@@ -347,6 +425,22 @@ class TestRun(Base):
         os.rename(self.queue, self.queue + '-old')
         self.renamed_when_made(record(5, UP))
         self.wait_for({5: True})
+
+    def test_a_ring_compares_the_services_at_once(self):
+        self.delta(1, record(5, UP))
+        self.wait_for({5: True})
+        with mock.patch.object(results, 'RESCAN', 3600):
+            # From the next look on it sleeps for an hour.
+            end = time.monotonic() + 10
+            before = self.datapath.looks
+            while self.datapath.looks < before + 2:
+                self.assertLess(time.monotonic(), end)
+                bell.ring(self.handler._files.handler_bell)
+                time.sleep(0.005)
+            self.datapath.state.clear()
+            self.datapath.services[1] = 7
+            bell.ring(self.handler._files.handler_bell)
+            self.wait_for({5: True})
 
     def renamed_when_made(self, *records):
         end = time.monotonic() + 10

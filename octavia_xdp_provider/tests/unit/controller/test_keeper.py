@@ -71,9 +71,25 @@ class TestKeeper(store_base.StoreTestCase):
         self.keeper.step()
         first, second = self.octavia.messages
         self.assertEqual({'loadbalancers': [
-            {'id': 'lb', 'operating_status': 'OFFLINE'}]}, first)
+            {'id': 'lb', 'operating_status': 'ONLINE'}]}, first)
         self.assertEqual('ACTIVE', second['loadbalancers'][0][
             'provisioning_status'])
+
+    def test_a_restart_amid_a_change_takes_nothing_offline(self):
+        self.report('a', 'b')
+        self.keeper.step()
+        self.change('m3', 'create', fields=base.member('198.18.10.13'))
+        self.commit()
+        self.restart()
+        sent = len(self.octavia.messages)
+        self.report('a', 'b')
+        self.keeper.step()
+        told = [entry['operating_status']
+                for message in self.octavia.messages[sent:]
+                for entry in message['loadbalancers']]
+        self.assertEqual(2, len(told))
+        self.assertNotIn('OFFLINE', told)
+        self.assertEqual('ACTIVE', self.provisioning())
 
     def test_not_before_octavia_has_committed(self):
         del self.octavia.documents['lb']

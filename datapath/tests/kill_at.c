@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Preloaded into a program: kills it, as kill -9 would, before the nth of the
+ * calls that can change something outside of it. KILL_AT=n; unset or beyond
+ * the last: nothing happens.
+ */
+#include <dlfcn.h>
+#include <linux/bpf.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void step(void)
+{
+	static long left = -1;
+	const char *text;
+
+	if (left < 0) {
+		text = getenv("KILL_AT");
+		left = text ? atol(text) : 0;
+	}
+	if (left && !--left)
+		kill(getpid(), SIGKILL);
+}
+
+long syscall(long number, ...)
+{
+	static long (*next)(long, ...);
+	long word[6];
+	va_list words;
+
+	va_start(words, number);
+	for (int i = 0; i < 6; i++)
+		word[i] = va_arg(words, long);
+	va_end(words);
+	if (!next)
+		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	if (number == SYS_bpf &&
+	    (word[0] == BPF_MAP_UPDATE_ELEM || word[0] == BPF_PROG_LOAD ||
+	     word[0] == BPF_PROG_BIND_MAP))
+		step();
+	return next(number, word[0], word[1], word[2], word[3], word[4],
+		    word[5]);
+}
+
+ssize_t sendto(int handle, const void *data, size_t length, int flags,
+	       const struct sockaddr *to, socklen_t to_length)
+{
+	step();
+	return syscall(SYS_sendto, handle, data, length, flags, to, to_length);
+}
+
+ssize_t send(int handle, const void *data, size_t length, int flags)
+{
+	return sendto(handle, data, length, flags, NULL, 0);
+}
+
+ssize_t write(int handle, const void *data, size_t length)
+{
+	step();
+	return syscall(SYS_write, handle, data, length);
+}

@@ -1,0 +1,485 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Flows keep their member: 100,000 of them, while members come, go, fail,
+ * recover, drain and change weight.
+ *
+ * The rule that is checked: whoever was given to a member stays there for as
+ * long as this member can keep flows, whatever happens to the others. Time is
+ * made to pass by moving the time of the last oxp_tick() back.
+ */
+#include <arpa/inet.h>
+#include <linux/bpf.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "harness.h"
+
+#define FLOWS 100000
+#define UDP_FLOWS 20000
+#define WAVES 24
+#define MEMBERS 24
+#define IDLE 60 /* seconds */
+#define BATCH 64
+#define ETHERNET 14
+#define IP 20
+#define SYN 2
+#define ACK 16
+
+struct client {
+	uint32_t source; /* host order */
+	uint16_t port;
+	uint8_t member; /* last byte of its address; 0: none */
+	uint32_t since; /* wave in which it began */
+};
+
+struct world {
+	struct oxp_node *node;
+	struct oxp_key key;
+	struct oxp_member member[MEMBERS];
+	bool present[MEMBERS], up[MEMBERS];
+	uint32_t lost[MEMBERS]; /* last wave in which it kept no flows */
+	uint32_t wave;
+};
+
+static struct client flows[FLOWS];
+static uint32_t next_client; /* no two are the same */
+static uint64_t random_state;
+
+static uint32_t random_below(uint32_t limit)
+{
+	random_state =
+		random_state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (random_state >> 33) % limit;
+}
+
+static struct oxp_node *open_node(const char *pins, const char *lock)
+{
+	struct oxp_options options = {
+		.pin_directory = pins,
+		.lock_file = lock,
+		.services_max = 4,
+		.members_max = 256,
+		.create = 1,
+	};
+	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+	struct oxp_uplink uplink = {
+		.ifindex = 1,
+		.mtu = 1500,
+		.own_mac = {2, 0, 0, 0, 0, 1},
+		.gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
+	};
+	struct oxp_node *node;
+
+	if (oxp_open(&options, &node, error) ||
+	    oxp_set_node(node, &settings, error) ||
+	    oxp_set_uplinks(node, &uplink, 1, error))
+		fail_msg("open: %s", error);
+	return node;
+}
+
+static void close_node(struct oxp_node *node)
+{
+	assert_int_equal(oxp_verify(node, error), 0);
+	assert_int_equal(oxp_destroy(node, error), 0);
+	oxp_close(node);
+}
+
+/* Configuration --------------------------------------------------------- */
+
+static void configure(struct world *world)
+{
+	struct oxp_service_settings settings = {.idle_timeout = IDLE};
+	struct oxp_member members[MEMBERS];
+	uint32_t count = 0;
+
+	for (int i = 0; i < MEMBERS; i++)
+		if (world->present[i])
+			members[count++] = world->member[i];
+	if (oxp_service_set(world->node, &world->key, &settings, members, count,
+			    NULL, error))
+		fail_msg("set: %s", error);
+}
+
+static void tell_health(struct world *world)
+{
+	struct oxp_result results[MEMBERS];
+
+	for (int i = 0; i < MEMBERS; i++)
+		results[i] = (struct oxp_result){world->member[i].check,
+						 world->up[i]};
+	assert_true(oxp_health_apply(world->node, results, MEMBERS, error) >=
+		    0);
+}
+
+static void begin(struct world *world, struct oxp_node *node,
+		  struct oxp_key key)
+{
+	memset(world, 0, sizeof(*world));
+	world->node = node;
+	world->key = key;
+	world->wave = 1;
+	make_members(world->member, MEMBERS, 0, 1);
+	for (int i = 0; i < MEMBERS; i++)
+		world->present[i] = world->up[i] = true;
+	configure(world);
+	tell_health(world);
+}
+
+static bool keeps(const struct world *world, int member)
+{
+	return world->present[member] && world->up[member];
+}
+
+/* Something happens to one member; a quarter of them always stays. */
+static void happen(struct world *world)
+{
+	static const uint16_t weights[] = {0, 1, 1, 2, 5, 256};
+	int i = random_below(MEMBERS - MEMBERS / 4);
+
+	switch (random_below(4)) {
+	case 0:
+		world->up[i] = !world->up[i];
+		tell_health(world);
+		break;
+	case 1:
+		world->present[i] = !world->present[i];
+		configure(world);
+		/* it was not told the health of members that were not there */
+		tell_health(world);
+		break;
+	default:
+		world->member[i].weight = weights[random_below(6)];
+		configure(world);
+	}
+}
+
+static void next_wave(struct world *world, uint32_t events)
+{
+	world->wave++;
+	while (events--) {
+		happen(world);
+		for (int i = 0; i < MEMBERS; i++)
+			if (!keeps(world, i))
+				world->lost[i] = world->wave;
+	}
+}
+
+static uint32_t pass_time(struct oxp_node *node, uint32_t milliseconds)
+{
+	int open;
+
+	if (!node->config->ticked)
+		assert_true(oxp_tick(node, error) >= 0);
+	node->config->ticked -= milliseconds;
+	open = oxp_tick(node, error);
+	assert_true(open >= 0);
+	return open;
+}
+
+static void close_slots(struct oxp_node *node)
+{
+	for (int i = 0; i < 12; i++)
+		pass_time(node, IDLE * 1000 / 8 + 1000);
+	assert_int_equal(pass_time(node, 1000), 0);
+}
+
+/* Packets --------------------------------------------------------------- */
+
+struct batch {
+	struct oxp_frame frame[BATCH];
+	uint8_t in[BATCH][ETHERNET + IP + 20];
+	uint8_t out[BATCH][ETHERNET + IP + IP + 20];
+	uint32_t count;
+};
+
+static void put16(uint8_t *at, uint16_t value)
+{
+	at[0] = value >> 8;
+	at[1] = value;
+}
+
+static void add(struct batch *batch, const struct oxp_key *key,
+		struct client *flow, uint8_t flags)
+{
+	uint8_t *frame = batch->in[batch->count], *ip = frame + ETHERNET;
+	bool tcp = key->protocol == IPPROTO_TCP;
+	uint32_t source = htonl(flow->source);
+
+	memset(frame, 0, sizeof(batch->in[0]));
+	put16(frame + 12, 0x0800);
+	ip[0] = 0x45;
+	put16(ip + 2, IP + (tcp ? 20 : 8));
+	ip[8] = 64;
+	ip[9] = key->protocol;
+	memcpy(ip + 12, &source, 4);
+	memcpy(ip + 16, key->vip.bytes + 12, 4);
+	put16(ip + IP, flow->port);
+	put16(ip + IP + 2, key->port);
+	if (tcp) {
+		ip[IP + 12] = 0x50;
+		ip[IP + 13] = flags;
+	} else {
+		put16(ip + IP + 4, 8);
+	}
+	batch->frame[batch->count] = (struct oxp_frame){
+		.data = frame,
+		.length = ETHERNET + IP + (tcp ? 20 : 8),
+		.out = batch->out[batch->count],
+		.capacity = sizeof(batch->out[0]),
+	};
+	batch->count++;
+}
+
+/* Runs what was added. out[i] is the member that frame i went to. */
+static void flush(struct batch *batch, struct oxp_node *node, uint8_t *out)
+{
+	assert_int_equal(oxp_run(node, batch->frame, batch->count, error),
+			 batch->count);
+	for (uint32_t i = 0; i < batch->count; i++) {
+		const uint8_t *outer = batch->out[i] + ETHERNET + 16;
+
+		assert_int_equal(batch->frame[i].action, XDP_TX);
+		assert_memory_equal(outer, "\x0a\x01\x00", 3);
+		out[i] = outer[3];
+	}
+	batch->count = 0;
+}
+
+/* SYNs of sources that never existed; where they go does not matter. */
+static void flood(struct world *world, uint32_t count)
+{
+	static struct batch batch;
+	struct client spoofed = {};
+	uint8_t out[BATCH];
+
+	while (count--) {
+		spoofed.source = 0x0b000000 + random_below(1 << 26);
+		spoofed.port = random_below(65536);
+		add(&batch, &world->key, &spoofed, SYN);
+		if (batch.count == BATCH || !count)
+			flush(&batch, world->node, out);
+	}
+}
+
+/* Opens flows[0..count) that have no member. Returns how many were told two
+ * different members by SYN and ACK. */
+static uint32_t open_flows(struct world *world, uint32_t count)
+{
+	static struct batch batch;
+	uint8_t by_syn[BATCH], by_ack[BATCH];
+	struct client *opened[BATCH];
+	uint32_t next = 0, failed = 0, done;
+
+	while (next < count) {
+		for (; next < count && batch.count < BATCH; next++) {
+			struct client *flow = &flows[next];
+
+			if (flow->member)
+				continue;
+			flow->source = 0xc6330000 + (next_client >> 16);
+			flow->port = next_client++;
+			flow->since = world->wave;
+			opened[batch.count] = flow;
+			add(&batch, &world->key, flow, SYN);
+		}
+		done = batch.count;
+		if (!done)
+			break;
+		flush(&batch, world->node, by_syn);
+		for (uint32_t i = 0; i < done; i++)
+			add(&batch, &world->key, opened[i], ACK);
+		flush(&batch, world->node, by_ack);
+		for (uint32_t i = 0; i < done; i++) {
+			int member = by_syn[i] - 1;
+
+			assert_true(keeps(world, member));
+			/* UDP: who is new cannot be told from who is not */
+			if (world->key.protocol == IPPROTO_TCP)
+				assert_true(world->member[member].weight);
+			opened[i]->member = by_ack[i];
+			failed += by_ack[i] != by_syn[i];
+		}
+	}
+	return failed;
+}
+
+/* Every flow sends. Returns how many changed a member that could keep them;
+ * those whose member was lost are ended. */
+static uint32_t send_all(struct world *world, uint32_t count, uint32_t spoofed)
+{
+	static struct batch batch;
+	uint8_t now[BATCH];
+	uint32_t moved = 0, next = 0;
+
+	while (next < count) {
+		uint32_t first = next;
+
+		for (; next < count && batch.count < BATCH; next++)
+			add(&batch, &world->key, &flows[next], ACK);
+		flush(&batch, world->node, now);
+		for (uint32_t i = first; i < next; i++) {
+			struct client *flow = &flows[i];
+			bool stays =
+				world->lost[flow->member - 1] <= flow->since;
+
+			if (!stays)
+				flow->member = 0;
+			else if (flow->member != now[i - first])
+				moved++;
+		}
+		if (spoofed)
+			flood(world, spoofed * (next - first));
+	}
+	return moved;
+}
+
+static uint64_t outcome(struct oxp_node *node, enum oxp_outcome which)
+{
+	uint64_t counts[OXP_OUTCOMES];
+
+	assert_int_equal(oxp_outcomes(node, counts, OXP_OUTCOMES, error),
+			 OXP_OUTCOMES);
+	return counts[which];
+}
+
+/* Tests ----------------------------------------------------------------- */
+
+static void run_waves(uint32_t spoofed)
+{
+	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	uint32_t failed = 0, ended = 0;
+	struct world world;
+
+	random_state = 1 + spoofed;
+	memset(flows, 0, sizeof(flows));
+	begin(&world, node, tcp_key(VIP, 80));
+	assert_int_equal(open_flows(&world, FLOWS), 0);
+	while (world.wave <= WAVES) {
+		next_wave(&world, 1 + random_below(4));
+		assert_int_equal(send_all(&world, FLOWS, spoofed), 0);
+		for (int i = 0; i < FLOWS; i++)
+			ended += !flows[i].member;
+		failed += open_flows(&world, FLOWS);
+		pass_time(node, IDLE * 1000 / 8 + 1000);
+	}
+	print_message("%u flows ended with their members and began anew, "
+		      "%u new ones failed, %llu were not remembered\n",
+		      ended, failed,
+		      (unsigned long long)outcome(node, OXP_MEMORY_FULL));
+	/* the waves did something, and slots closed in between */
+	assert_true(ended > FLOWS / 4);
+	/* what fails is counted, and happens in a flood only */
+	assert_true(failed <= outcome(node, OXP_MEMORY_FULL));
+	if (!spoofed)
+		assert_int_equal(outcome(node, OXP_MEMORY_FULL), 0);
+	close_slots(node);
+	close_node(node);
+}
+
+static void test_members_change_in_waves(void **state)
+{
+	(void)state;
+	run_waves(0);
+}
+
+static void test_flood_of_spoofed_sources(void **state)
+{
+	(void)state;
+	run_waves(2);
+}
+
+/* That the test would notice: without `before` and `flows` there is a table
+ * for each state of the members and nothing else. */
+static void test_would_notice(void **state)
+{
+	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct world world;
+
+	(void)state;
+	random_state = 5;
+	memset(flows, 0, sizeof(flows));
+	begin(&world, node, tcp_key(VIP, 80));
+	assert_int_equal(open_flows(&world, FLOWS), 0);
+	world.wave++;
+	for (int i = 0; i < 4; i++)
+		world.member[i].weight = 5;
+	configure(&world);
+	close_slots(node);
+	assert_true(send_all(&world, FLOWS, 0) > FLOWS / 20);
+	close_node(node);
+}
+
+static void test_nodes_agree(void **state)
+{
+	struct oxp_node *one = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct oxp_node *two = open_node("/mnt/bpf/two", "/mnt/lock-two");
+	struct world world, other;
+
+	(void)state;
+	random_state = 7;
+	memset(flows, 0, sizeof(flows));
+	begin(&world, one, tcp_key(VIP, 80));
+	begin(&other, two, tcp_key(VIP, 80));
+	for (int i = 0; i < 3; i++) {
+		/* one node sees it event by event, the other one the result,
+		 * health first */
+		open_flows(&world, FLOWS);
+		next_wave(&world, 6);
+		send_all(&world, FLOWS, 0);
+		memcpy(other.member, world.member, sizeof(world.member));
+		memcpy(other.present, world.present, sizeof(world.present));
+		memcpy(other.up, world.up, sizeof(world.up));
+		tell_health(&other);
+		configure(&other);
+		tell_health(&other);
+		close_slots(one);
+		close_slots(two);
+		/* flows of the steady state, sent to the other node */
+		memset(flows, 0, sizeof(flows));
+		world.wave++;
+		assert_int_equal(open_flows(&world, FLOWS), 0);
+		memcpy(other.lost, world.lost, sizeof(world.lost));
+		assert_int_equal(send_all(&other, FLOWS, 0), 0);
+		memset(flows, 0, sizeof(flows));
+	}
+	close_node(one);
+	close_node(two);
+}
+
+/* UDP tells nobody that a flow begins: whoever sends while the node learns is
+ * an old flow and stays, for as long as it goes on sending. */
+static void test_udp(void **state)
+{
+	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
+	struct world world;
+
+	(void)state;
+	random_state = 9;
+	memset(flows, 0, sizeof(flows));
+	begin(&world, node, udp_key(VIP, 53));
+	assert_int_equal(open_flows(&world, UDP_FLOWS), 0);
+	for (int wave = 0; wave < 6; wave++) {
+		next_wave(&world, 2);
+		/* beyond the time of learning, which is the idle timeout */
+		for (int i = 0; i < 12; i++) {
+			assert_int_equal(send_all(&world, UDP_FLOWS, 0), 0);
+			open_flows(&world, UDP_FLOWS);
+			pass_time(node, IDLE * 1000 / 8 + 1000);
+		}
+	}
+	close_slots(node);
+	close_node(node);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_members_change_in_waves),
+		cmocka_unit_test(test_flood_of_spoofed_sources),
+		cmocka_unit_test(test_would_notice),
+		cmocka_unit_test(test_nodes_agree),
+		cmocka_unit_test(test_udp),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,451 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The member's programs where they change more than the tunnel: ports both
+ * ways, ICMP errors that quote them, L3DSR. */
+#include <netinet/in.h>
+
+#include "member_harness.h"
+
+#define LISTENER 80
+#define LOCAL 8080
+
+static struct bench bench;
+static const struct member_config ports = {.has_ports = 1};
+static const struct member_config all = {.has_ports = 1, .has_dscp = 1};
+static const struct outer usual = {.from = NODE, .to = OWN};
+
+static void begin(void **state, const struct member_config *config)
+{
+	set_up(&bench, *(enum program *)*state, config);
+	for (int i = 0; i < 2; i++) {
+		add_port(&bench, i ? VIP6 : VIP, IPPROTO_TCP, LISTENER, LOCAL);
+		add_port(&bench, i ? VIP6 : VIP, IPPROTO_UDP, LISTENER,
+			 LOCAL + 1);
+		/* one listener's port is another's server */
+		add_port(&bench, i ? VIP6 : VIP, IPPROTO_TCP, LOCAL, 9090);
+	}
+}
+
+static int end(void **state)
+{
+	(void)state;
+	tear_down(&bench);
+	return 0;
+}
+
+static struct packet request(bool v6, uint8_t protocol, uint16_t port)
+{
+	return (struct packet){
+		.from = v6 ? CLIENT6 : CLIENT,
+		.to = v6 ? VIP6 : VIP,
+		.protocol = protocol,
+		.from_port = 40000,
+		.to_port = port,
+		.length = 33,
+	};
+}
+
+static struct packet answer(bool v6, uint8_t protocol, uint16_t port)
+{
+	return (struct packet){
+		.from = v6 ? VIP6 : VIP,
+		.to = v6 ? CLIENT6 : CLIENT,
+		.protocol = protocol,
+		.from_port = port,
+		.to_port = 40000,
+		.length = 33,
+	};
+}
+
+static void check_in(const struct packet *sent, const struct packet *seen)
+{
+	struct outer outer = usual;
+	struct frame in, expected;
+
+	for (outer.kind = 0; outer.kind < KINDS; outer.kind++) {
+		make_tunnel(&in, sent, &outer);
+		make_plain(&expected, seen, 0);
+		expect_taken(&bench, &in, &expected);
+	}
+}
+
+static void check_out(const struct packet *sent, const struct packet *seen)
+{
+	struct frame in, expected;
+
+	for (unsigned int tags = 0; tags < 3; tags++) {
+		make_plain(&in, sent, tags);
+		make_plain(&expected, seen, tags);
+		expect_out(&bench, &in, &expected);
+	}
+}
+
+static void test_ports_in(void **state)
+{
+	struct packet sent, seen;
+
+	begin(state, &ports);
+	for (int v6 = 0; v6 < 2; v6++) {
+		sent = request(v6, IPPROTO_TCP, LISTENER);
+		seen = request(v6, IPPROTO_TCP, LOCAL);
+		check_in(&sent, &seen);
+		sent.extensions = seen.extensions = v6;
+		check_in(&sent, &seen);
+		sent = request(v6, IPPROTO_TCP, LOCAL);
+		seen = request(v6, IPPROTO_TCP, 9090);
+		check_in(&sent, &seen);
+		sent = request(v6, IPPROTO_UDP, LISTENER);
+		seen = request(v6, IPPROTO_UDP, LOCAL + 1);
+		check_in(&sent, &seen);
+		sent.no_checksum = seen.no_checksum = true;
+		check_in(&sent, &seen);
+	}
+	assert_int_equal(counter(&bench, MEMBER_PORT_IN), 2 * 5 * KINDS);
+}
+
+static void test_ports_left(void **state)
+{
+	struct packet sent;
+
+	begin(state, &ports);
+	for (int v6 = 0; v6 < 2; v6++) {
+		sent = request(v6, IPPROTO_TCP, LISTENER + 1);
+		check_in(&sent, &sent);
+		sent = request(v6, IPPROTO_UDP, LOCAL);
+		check_in(&sent, &sent);
+		sent = request(v6, IPPROTO_SCTP, LISTENER);
+		check_in(&sent, &sent);
+		sent = answer(v6, IPPROTO_TCP, 9999);
+		check_out(&sent, &sent);
+		sent = answer(v6, IPPROTO_SCTP, LOCAL);
+		check_out(&sent, &sent);
+		/* no VIP's */
+		sent = answer(v6, IPPROTO_TCP, LOCAL);
+		sent.from = v6 ? OWN6 : OWN;
+		check_out(&sent, &sent);
+	}
+	assert_int_equal(counter(&bench, MEMBER_PORT_IN), 0);
+	assert_int_equal(counter(&bench, MEMBER_PORT_OUT), 0);
+}
+
+static void test_ports_out(void **state)
+{
+	struct packet sent, seen;
+
+	begin(state, &ports);
+	for (int v6 = 0; v6 < 2; v6++) {
+		sent = answer(v6, IPPROTO_TCP, LOCAL);
+		seen = answer(v6, IPPROTO_TCP, LISTENER);
+		check_out(&sent, &seen);
+		sent = answer(v6, IPPROTO_TCP, 9090);
+		seen = answer(v6, IPPROTO_TCP, LOCAL);
+		check_out(&sent, &seen);
+		sent = answer(v6, IPPROTO_UDP, LOCAL + 1);
+		seen = answer(v6, IPPROTO_UDP, LISTENER);
+		check_out(&sent, &seen);
+		sent.no_checksum = seen.no_checksum = true;
+		check_out(&sent, &seen);
+	}
+	assert_int_equal(counter(&bench, MEMBER_PORT_OUT), 2 * 4 * 3);
+}
+
+/* A UDP checksum that comes out as 0 is sent as 0xffff, and is no "none". */
+static void test_udp_checksum_of_zero(void **state)
+{
+	uint8_t payload[2];
+	unsigned int found = 0;
+	struct packet sent, seen;
+
+	begin(state, &ports);
+	for (int v6 = 0; v6 < 2; v6++) {
+		for (unsigned int i = 0; i < 0x10000; i++) {
+			struct frame frame;
+
+			payload[0] = i >> 8;
+			payload[1] = i;
+			seen = request(v6, IPPROTO_UDP, LOCAL + 1);
+			seen.payload = payload;
+			seen.length = sizeof(payload);
+			make_plain(&frame, &seen, 0);
+			if (frame.data[frame.length - 4] != 0xff ||
+			    frame.data[frame.length - 3] != 0xff)
+				continue;
+			found++;
+			sent = seen;
+			sent.to_port = LISTENER;
+			check_in(&sent, &seen);
+			break;
+		}
+	}
+	assert_int_equal(found, 2);
+}
+
+static void test_fragments(void **state)
+{
+	struct packet sent, seen;
+
+	begin(state, &ports);
+	for (int v6 = 0; v6 < 2; v6++) {
+		sent = request(v6, IPPROTO_UDP, LISTENER);
+		seen = request(v6, IPPROTO_UDP, LOCAL + 1);
+		sent.length = seen.length = 64;
+		sent.fragment = seen.fragment = 0x2000;
+		check_in(&sent, &seen);
+		sent.fragment = 0x2009;
+		check_in(&sent, &sent);
+		sent = answer(v6, IPPROTO_UDP, LOCAL + 1);
+		seen = answer(v6, IPPROTO_UDP, LISTENER);
+		sent.length = seen.length = 64;
+		sent.fragment = seen.fragment = 0x2000;
+		check_out(&sent, &seen);
+		sent.fragment = 9;
+		check_out(&sent, &sent);
+	}
+}
+
+/* Quotes of the least length, and long ones. */
+static void test_quoted_ports(void **state)
+{
+	static const size_t lengths[] = {8, 12, 20, 40};
+	uint8_t one[128], other[128];
+	struct packet sent, seen, quoted;
+	size_t header;
+
+	begin(state, &ports);
+	for (int i = 0; i < 2 * 4; i++) {
+		bool v6 = i & 1;
+
+		header = (v6 ? 40 : 20) + lengths[i / 2];
+		/* the network quotes what the client would have got */
+		quoted = answer(v6, IPPROTO_TCP, LISTENER);
+		make_error(&sent, one, &quoted, header);
+		quoted = answer(v6, IPPROTO_TCP, LOCAL);
+		make_error(&seen, other, &quoted, header);
+		/* the quoted checksum stays as it is */
+		if (lengths[i / 2] > 16)
+			memcpy(other + header - lengths[i / 2] + 16,
+			       one + header - lengths[i / 2] + 16, 2);
+		check_in(&sent, &seen);
+
+		/* the member quotes what it has got */
+		quoted = request(v6, IPPROTO_TCP, LOCAL);
+		make_error(&sent, one, &quoted, header);
+		quoted = request(v6, IPPROTO_TCP, LISTENER);
+		make_error(&seen, other, &quoted, header);
+		if (lengths[i / 2] > 16)
+			memcpy(other + header - lengths[i / 2] + 16,
+			       one + header - lengths[i / 2] + 16, 2);
+		sent.from = seen.from = v6 ? VIP6 : VIP;
+		sent.to = seen.to = v6 ? CLIENT6 : CLIENT;
+		check_out(&sent, &seen);
+	}
+	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 2 * 4 * KINDS);
+	assert_int_equal(counter(&bench, MEMBER_ERROR_OUT), 2 * 4 * 3);
+}
+
+static void test_quotes_left(void **state)
+{
+	uint8_t payload[128];
+	struct packet error, quoted;
+
+	begin(state, &ports);
+	for (int v6 = 0; v6 < 2; v6++) {
+		size_t header = v6 ? 40 : 20;
+
+		quoted = answer(v6, IPPROTO_TCP, LISTENER + 1);
+		make_error(&error, payload, &quoted, header + 8);
+		check_in(&error, &error);
+		/* a ping with the same bytes is no error */
+		quoted = answer(v6, IPPROTO_TCP, LISTENER);
+		make_error(&error, payload, &quoted, header + 8);
+		error.type = v6 ? 128 : 8;
+		check_in(&error, &error);
+		/* too short to quote a port, or an address */
+		make_error(&error, payload, &quoted, header);
+		check_in(&error, &error);
+		make_error(&error, payload, &quoted, header - 1);
+		check_in(&error, &error);
+		/* an error of one family about a packet of the other */
+		quoted = answer(!v6, IPPROTO_TCP, LISTENER);
+		make_error(&error, payload, &quoted, (v6 ? 20 : 40) + 8);
+		error.from = v6 ? CLIENT6 : CLIENT;
+		error.to = v6 ? VIP6 : VIP;
+		error.protocol = v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
+		error.type = v6 ? 2 : 3;
+		check_in(&error, &error);
+		/* a later fragment has no ports to quote */
+		quoted = answer(v6, IPPROTO_TCP, LISTENER);
+		quoted.fragment = 9;
+		quoted.length = 64;
+		make_error(&error, payload, &quoted, header + (v6 ? 16 : 8));
+		check_in(&error, &error);
+	}
+	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 0);
+}
+
+static void check_dscp(const struct packet *seen, const char *own)
+{
+	struct packet sent = *seen;
+	struct frame in, expected;
+
+	sent.to = own;
+	for (unsigned int tags = 0; tags < 3; tags++) {
+		if (tags && bench.program != XDP)
+			continue;
+		make_plain(&in, &sent, tags);
+		make_plain(&expected, seen, tags);
+		expect_taken(&bench, &in, &expected);
+	}
+}
+
+static void test_dscp(void **state)
+{
+	static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP,
+					    IPPROTO_SCTP};
+	const struct member_config config = {.has_dscp = 1};
+	uint64_t taken = 0, each;
+	struct packet packet;
+
+	begin(state, &config);
+	each = bench.program == XDP ? 3 : 1;
+	add_dscp(&bench, 7, VIP);
+	add_dscp(&bench, 9, VIP6);
+	for (int v6 = 0; v6 < 2; v6++) {
+		for (int i = 0; i < 3; i++) {
+			packet = request(v6, protocols[i], LISTENER);
+			packet.tos = (v6 ? 9 : 7) << 2 | (i & 3);
+			check_dscp(&packet, v6 ? OWN6 : OWN);
+			packet.extensions = v6;
+			check_dscp(&packet, v6 ? OWN6 : OWN);
+			taken += 2 * each;
+		}
+		packet = request(v6, IPPROTO_UDP, LISTENER);
+		packet.tos = (v6 ? 9 : 7) << 2;
+		packet.no_checksum = true;
+		check_dscp(&packet, v6 ? OWN6 : OWN);
+		packet.no_checksum = false;
+		packet.length = 64;
+		packet.fragment = 9;
+		check_dscp(&packet, v6 ? OWN6 : OWN);
+		taken += 2 * each;
+	}
+	assert_int_equal(counter(&bench, MEMBER_TAKEN_DSCP), taken);
+	assert_int_equal(all_counters(&bench), taken);
+}
+
+static void test_dscp_errors(void **state)
+{
+	uint8_t payload[128], other[128];
+	struct packet error, seen, quoted;
+	struct frame in, expected;
+
+	begin(state, &all);
+	add_dscp(&bench, 7, VIP);
+	add_dscp(&bench, 7, VIP6);
+	for (int v6 = 0; v6 < 2; v6++) {
+		quoted = answer(v6, IPPROTO_TCP, LISTENER);
+		make_error(&error, payload, &quoted, v6 ? 48 : 28);
+		error.tos = 7 << 2;
+		error.to = v6 ? OWN6 : OWN;
+		quoted = answer(v6, IPPROTO_TCP, LOCAL);
+		make_error(&seen, other, &quoted, v6 ? 48 : 28);
+		seen.tos = 7 << 2;
+		make_plain(&in, &error, 0);
+		make_plain(&expected, &seen, 0);
+		expect_taken(&bench, &in, &expected);
+		/* pings are for the member itself */
+		error.type = v6 ? 128 : 8;
+		make_plain(&in, &error, 0);
+		expect_passed(&bench, &in);
+	}
+	assert_int_equal(counter(&bench, MEMBER_TAKEN_DSCP), 2);
+	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 2);
+}
+
+static void test_dscp_with_ports(void **state)
+{
+	struct packet sent, seen;
+	struct frame in, expected;
+
+	begin(state, &all);
+	add_dscp(&bench, 7, VIP);
+	sent = request(false, IPPROTO_TCP, LISTENER);
+	sent.to = OWN;
+	sent.tos = 7 << 2;
+	seen = request(false, IPPROTO_TCP, LOCAL);
+	seen.tos = 7 << 2;
+	make_plain(&in, &sent, 0);
+	make_plain(&expected, &seen, 0);
+	expect_taken(&bench, &in, &expected);
+	/* and tunnels go on working */
+	sent = request(false, IPPROTO_TCP, LISTENER);
+	seen = request(false, IPPROTO_TCP, LOCAL);
+	check_in(&sent, &seen);
+}
+
+static void test_dscp_left(void **state)
+{
+	struct packet packet;
+	struct frame in;
+
+	begin(state, &all);
+	add_dscp(&bench, 7, VIP);
+	packet = request(false, IPPROTO_TCP, LISTENER);
+	packet.to = OWN;
+	for (unsigned int dscp = 0; dscp < 64; dscp++) {
+		if (dscp == 7)
+			continue;
+		packet.tos = dscp << 2;
+		make_plain(&in, &packet, 0);
+		expect_passed(&bench, &in);
+	}
+	packet.tos = 7 << 2;
+	packet.to = "10.1.0.2";
+	make_plain(&in, &packet, 0);
+	expect_passed(&bench, &in);
+	packet.to = VIP;
+	make_plain(&in, &packet, 0);
+	expect_passed(&bench, &in);
+	/* GRE with that DSCP, to the member */
+	packet.to = OWN;
+	make_plain(&in, &packet, 0);
+	in.data[14 + 9] = IPPROTO_GRE;
+	in.data[14 + 10] = in.data[14 + 11] = 0;
+	expect_passed(&bench, &in);
+	packet = request(true, IPPROTO_TCP, LISTENER);
+	packet.to = OWN6;
+	packet.tos = 7 << 2;
+	make_plain(&in, &packet, 0);
+	expect_passed(&bench, &in);
+	/* too short for its checksum */
+	packet = request(false, IPPROTO_TCP, LISTENER);
+	packet.to = OWN;
+	packet.tos = 7 << 2;
+	packet.length = 0;
+	make_plain(&in, &packet, 0);
+	in.length -= 4;
+	expect_passed(&bench, &in);
+	assert_int_equal(all_counters(&bench), 0);
+}
+
+#define TEST(name)                                                             \
+	{"xdp: " #name, name, NULL, end, &(enum program){XDP}},                \
+	{                                                                      \
+		"tc: " #name, name, NULL, end, &(enum program)                 \
+		{                                                              \
+			TC                                                     \
+		}                                                              \
+	}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_ports_in),    TEST(test_ports_left),
+		TEST(test_ports_out),   TEST(test_udp_checksum_of_zero),
+		TEST(test_fragments),   TEST(test_quoted_ports),
+		TEST(test_quotes_left), TEST(test_dscp),
+		TEST(test_dscp_errors), TEST(test_dscp_with_ports),
+		TEST(test_dscp_left),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Whether a member does what it was set up for, in sentences that say what to
+ * do where it does not. */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool.h"
+
+enum level {
+	OK,
+	NOTE,
+	WRONG
+};
+
+static bool as_json;
+static int wrong;
+
+static void say(enum level level, const char *what, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void say(enum level level, const char *what, const char *format, ...)
+{
+	static const char *const names[] = {"ok", "note", "wrong"};
+	char text[512];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(text, sizeof(text), format, arguments);
+	va_end(arguments);
+	wrong += level == WRONG;
+	if (as_json) {
+		json_open('{', NULL);
+		json_string("level", names[level]);
+		json_string("what", what);
+		json_string("text", text);
+		json_close('}');
+	} else {
+		printf("%-5s  %s: %s\n", names[level], what, text);
+	}
+}
+
+static void check_programs(const struct interface *interface,
+			   const struct installed *installed)
+{
+	const struct settings *settings = &installed->record.settings;
+	unsigned int mode = installed->xdp >= 0 ? installed->xdp_mode : MODE_TC;
+
+	if (installed->mixed || installed->out < 0 ||
+	    (installed->xdp >= 0 && installed->in >= 0) ||
+	    mode != settings->mode)
+		say(WRONG, "programs",
+		    "%s has only a part of them, a setup was interrupted: run "
+		    "setup again",
+		    interface->name);
+	else
+		say(OK, "programs", "attached to %s, mode %s", interface->name,
+		    mode_text(mode));
+	if (!(interface->flags & IFF_UP))
+		say(WRONG, "interface", "%s is down: ip link set %s up",
+		    interface->name, interface->name);
+}
+
+static struct host_address all[ADDRESSES_MAX];
+
+static bool on_host(int count, const struct member_address *address)
+{
+	for (int i = 0; i < count; i++)
+		if (!memcmp(&all[i].address, address, sizeof(*address)))
+			return true;
+	return false;
+}
+
+static bool check_vips(const struct settings *settings, int count)
+{
+	char text[ADDRESS_TEXT];
+	bool v4 = false;
+
+	if (!settings->vips)
+		say(WRONG, "vip", "none is set up: setup --vip ADDRESS");
+	for (__u32 i = 0; i < settings->vips; i++) {
+		const struct member_address *vip = &settings->vip[i];
+
+		v4 |= is_v4(vip);
+		address_text(vip, text);
+		if (on_host(count, vip))
+			say(OK, "vip", "%s is an address of the host", text);
+		else
+			say(WRONG, "vip",
+			    "%s is no address of the host: ip address add "
+			    "%s/%d dev lo%s",
+			    text, text, is_v4(vip) ? 32 : 128,
+			    settings->flags & NO_ADDRESS ? ""
+							 : ", or run setup "
+							   "again");
+	}
+	return v4;
+}
+
+static void check_own(const struct settings *settings, int count)
+{
+	char text[ADDRESS_TEXT];
+
+	for (__u32 i = 0; i < settings->owns; i++) {
+		address_text(&settings->own[i], text);
+		if (on_host(count, &settings->own[i]))
+			say(OK, "address", "tunnels to %s are taken", text);
+		else if (settings->flags & OWN_GIVEN)
+			say(NOTE, "address",
+			    "tunnels to %s are taken, which is no address of "
+			    "the host; right for an SRv6 SID",
+			    text);
+		else
+			say(WRONG, "address",
+			    "%s is no address of the host any more: run setup "
+			    "again",
+			    text);
+	}
+}
+
+static void check_arp(const struct interface *interface)
+{
+	for (int i = ARP_IGNORE; i <= ARP_ANNOUNCE; i++) {
+		char name[64];
+		int effective, wanted;
+
+#pragma clang diagnostic push
+#pragma clang diagnostic ignored "-Wformat-nonliteral"
+		snprintf(name, sizeof(name), sysctl_name(i), interface->name);
+#pragma clang diagnostic pop
+		if (interface->flags & IFF_NOARP ||
+		    effective_sysctl(interface->name, i, &effective))
+			continue;
+		wanted = sysctl_wanted(i, effective);
+		if (effective == wanted)
+			say(OK, "arp", "net/%s is %d", name, effective);
+		else
+			say(WRONG, "arp",
+			    "net/%s is %d: neighbours would send the VIP's "
+			    "packets here and not to LB nodes; setup --sysctl, "
+			    "or sysctl -w net/%s=%d",
+			    name, effective, name, wanted);
+	}
+}
+
+static void check_paths(const struct interface *interface)
+{
+	int effective;
+
+	if (effective_sysctl(interface->name, RP_FILTER, &effective))
+		return;
+	if (effective == 1)
+		say(NOTE, "rp_filter",
+		    "strict on %s: packets of clients to whom the route is "
+		    "another interface are dropped; setup --sysctl, or sysctl "
+		    "-w net/ipv4/conf/%s/rp_filter=2",
+		    interface->name, interface->name);
+	else
+		say(OK, "rp_filter", "answers may take any route");
+}
+
+static void check_ipv6(const struct interface *interface,
+		       const struct settings *settings)
+{
+	const char *names[] = {interface->name, "lo"};
+	bool v6 = false;
+	int off;
+
+	for (__u32 i = 0; i < settings->vips; i++)
+		v6 |= !is_v4(&settings->vip[i]);
+	for (int i = 0; i < 2 && v6; i++)
+		if (!read_sysctl(names[i], "ipv6/conf/%s/disable_ipv6", &off) &&
+		    off)
+			say(WRONG, "ipv6",
+			    "switched off on %s, the VIP's packets are "
+			    "dropped: sysctl -w "
+			    "net/ipv6/conf/%s/disable_ipv6=0",
+			    names[i], names[i]);
+}
+
+static void check_mtu(const struct interface *interface,
+		      const struct settings *settings)
+{
+	unsigned int overhead = largest_overhead(settings);
+	unsigned int mss = interface->mtu - overhead - 40;
+
+	if (!settings->mss_v4)
+		say(interface->mtu < 1500 + overhead ? NOTE : OK, "mtu",
+		    "%u bytes carry packets of %u bytes in a tunnel; the MSS "
+		    "is not clamped",
+		    interface->mtu, interface->mtu - overhead);
+	else if (settings->mss_v4 > mss)
+		say(WRONG, "mtu",
+		    "%u bytes carry packets of %u bytes in a tunnel, but an "
+		    "MSS of %u is offered (%u would fit): raise the MTU, or "
+		    "run setup again",
+		    interface->mtu, interface->mtu - overhead, settings->mss_v4,
+		    mss);
+	else
+		say(OK, "mtu",
+		    "%u bytes carry packets of %u bytes in a tunnel; an MSS "
+		    "of at most %u (IPv6: %u) is offered",
+		    interface->mtu, interface->mtu - overhead, settings->mss_v4,
+		    settings->mss_v6);
+}
+
+static void check_counters(const struct installed *installed)
+{
+	static const struct {
+		enum member_counter counter;
+		const char *text;
+	} advice[] = {
+		{MEMBER_PASSED_FRAGMENT,
+		 "fragments of tunnel packets; raise the MTU between LB nodes "
+		 "and members"},
+		{MEMBER_PASSED_NOT_VIP, "tunnel packets to no VIP of this "
+					"member; is a --vip missing?"},
+		{MEMBER_DROP_SOURCE,
+		 "tunnel packets from elsewhere dropped; is a --node missing, "
+		 "or does somebody forge them?"},
+		{MEMBER_DROP_MALFORMED, "malformed tunnel packets dropped"},
+		{MEMBER_DROP_ECN,
+		 "packets dropped because of congestion on the way here"},
+		{MEMBER_DROP_FAILED, "packets that the kernel could not "
+				     "change dropped; is memory short?"},
+	};
+	uint64_t values[MEMBER_COUNTERS], taken;
+
+	if (read_counters(ingress_program(installed), values)) {
+		say(WRONG, "counters", "they can't be read: run setup again");
+		return;
+	}
+	taken = values[MEMBER_TAKEN_IPIP] + values[MEMBER_TAKEN_GUE] +
+		values[MEMBER_TAKEN_GRE] + values[MEMBER_TAKEN_DSCP];
+	say(taken ? OK : NOTE, "counters", "%" PRIu64 " packets taken", taken);
+	for (size_t i = 0; i < sizeof(advice) / sizeof(*advice); i++)
+		if (values[advice[i].counter])
+			say(NOTE, "counters", "%" PRIu64 " %s",
+			    values[advice[i].counter], advice[i].text);
+}
+
+static void check_probe(const struct installed *installed)
+{
+	char text[256];
+	int tried = probe(&installed->record.settings,
+			  ingress_program(installed), text, sizeof(text));
+
+	if (tried < 0)
+		say(WRONG, "probe", "%s", text);
+	else
+		say(tried ? OK : NOTE, "probe",
+		    "%d packets through a copy of the program became what they "
+		    "should",
+		    tried);
+}
+
+static void check_arguments(struct arguments *arguments,
+			    const struct interface *interface,
+			    const struct settings *settings)
+{
+	if (!arguments->given)
+		return;
+	if (complete_settings(arguments, interface))
+		say(WRONG, "arguments",
+		    "setup would refuse them, see standard error");
+	else if (memcmp(&arguments->settings, settings, sizeof(*settings)))
+		say(WRONG, "arguments",
+		    "another setup than they say is in force: run setup");
+	else
+		say(OK, "arguments", "set up as they say");
+}
+
+static void check_all(struct arguments *arguments,
+		      const struct interface *interface,
+		      const struct installed *installed)
+{
+	const struct settings *settings = &installed->record.settings;
+	int count;
+
+	if (ingress_program(installed) < 0) {
+		say(WRONG, "programs", "nothing is set up on %s: run setup%s%s",
+		    interface->name,
+		    installed->foreign ? "; it has another " : "",
+		    installed->foreign ? installed->foreign : "");
+		return;
+	}
+	if (!installed->have_record ||
+	    installed->record.version != RECORD_VERSION) {
+		say(WRONG, "programs",
+		    "set up by another version of this tool: run setup again");
+		return;
+	}
+	check_programs(interface, installed);
+	check_arguments(arguments, interface, settings);
+	count = list_addresses(all, ADDRESSES_MAX);
+	if (count < 0) {
+		say(WRONG, "vip", "the host's addresses can't be read");
+		return;
+	}
+	if (check_vips(settings, count))
+		check_arp(interface);
+	check_own(settings, count);
+	check_paths(interface);
+	check_ipv6(interface, settings);
+	check_mtu(interface, settings);
+	check_counters(installed);
+	check_probe(installed);
+}
+
+int check(struct arguments *arguments)
+{
+	struct interface interface;
+	struct installed installed;
+
+	as_json = arguments->json;
+	if (find_interface(arguments->interface, &interface)) {
+		complain("there is no interface %s", arguments->interface);
+		return 1;
+	}
+	if (find_installed(&interface, &installed))
+		return 1;
+	if (as_json) {
+		json_open('{', NULL);
+		json_string("interface", interface.name);
+		json_open('[', "findings");
+	}
+	check_all(arguments, &interface, &installed);
+	if (as_json) {
+		json_close(']');
+		json_bool("ok", !wrong);
+		json_close('}');
+		putchar('\n');
+	}
+	close_installed(&installed);
+	return wrong ? 1 : 0;
+}

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What the tool remembers of a setup: the only entry of the map `record`, which
+ * is bound to the programs. It is there exactly as long as they are, belongs
+ * to their network namespace, and is replaced together with them.
+ */
+#ifndef MEMBER_RECORD_H
+#define MEMBER_RECORD_H
+
+#include <stdint.h>
+
+#include "member.h"
+
+/* Grows with any change of struct settings; struct undo never changes. */
+#define RECORD_VERSION 1
+#define RECORD_MAP "record"
+
+enum mode {
+	MODE_XDP,
+	MODE_GENERIC,
+	MODE_TC
+};
+
+enum settings_flag {
+	ANY_SOURCE = 1,
+	NO_ADDRESS = 2, /* VIPs are not put on lo */
+	SET_SYSCTL = 4,
+	OWN_GIVEN = 8, /* otherwise: the interface's */
+	MSS_GIVEN = 16,
+};
+
+struct port_rule {
+	struct member_port_key key;
+	__be16 local;
+	__u16 zero;
+};
+
+struct dscp_rule {
+	__u32 dscp;
+	struct member_address vip;
+};
+
+/* Lists are sorted and without doubles: equal settings have equal bytes. */
+struct settings {
+	__u32 mode; /* enum mode */
+	__u32 flags;
+	__u16 mss_v4, mss_v6; /* 0: not clamped */
+	__u32 vips, owns, nodes, ports, dscps;
+	struct member_address vip[MEMBER_VIPS_MAX];
+	struct member_address own[MEMBER_OWN_MAX];
+	struct member_network node[MEMBER_NODES_MAX];
+	struct port_rule port[MEMBER_PORTS_MAX];
+	struct dscp_rule dscp[2 * MEMBER_DSCPS];
+};
+
+enum sysctl {
+	ARP_IGNORE,
+	ARP_ANNOUNCE,
+	RP_FILTER,
+	SYSCTLS
+};
+
+/* What was there before. */
+struct undo {
+	__u32 clsact; /* the qdisc was not */
+	struct {
+		__u32 changed;
+		__s32 value;
+	} sysctl[SYSCTLS];
+};
+
+struct record {
+	__u32 version;
+	struct undo undo;
+	struct settings settings;
+};
+
+#endif

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client, an LB node that scapy plays, and a member, in two namespaces.
+
+    client namespace                                  member namespace
+    client's sockets -> lan0 -> lan1 -> Fabric -> gw0 -> eth0 -> VIP on lo
+                     <----------------------------- gw0 <- eth0 <-
+
+What clients send to a VIP leaves by lan0; Fabric takes it at lan1, puts into
+a tunnel what an LB node would, and sends it to the member. Answers are routed.
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import pathlib
+import select
+import socket
+import subprocess
+import threading
+import unittest
+import uuid
+
+from scapy import packet as scapy_packet
+from scapy.layers import inet
+from scapy.layers import inet6
+from scapy.layers import l2
+
+DATAPATH = pathlib.Path(__file__).parents[3] / 'datapath'
+TOOL = DATAPATH / 'build/octavia-xdp-member'
+
+CLIENT, CLIENT6 = '198.51.100.7', '2001:db8:c::7'
+VIP, VIP6 = '203.0.113.10', '2001:db8:f::10'
+OWN, OWN6 = '10.1.0.1', '2001:db8:1::1'
+GATEWAY, GATEWAY6 = '10.1.0.254', '2001:db8:1::fe'
+NODE, NODE6 = '10.0.0.17', '2001:db8:0:17::1'
+NODES = ('--node', '10.0.0.0/24', '--node', '2001:db8::/48')
+MEMBER_MAC = '02:00:00:00:00:01'
+GATEWAY_MAC = '02:00:00:00:00:02'
+LAN_MAC = '02:00:00:00:00:03'
+VIP_MAC = '02:00:00:00:00:04'
+SID4, SID6 = '2001:db8:1::4000', '2001:db8:1::6000'
+DSCP = 7
+MTU = 1500
+ENCAPSULATIONS = ('ipip', 'gue', 'gre')
+
+
+def command(*words, **options):
+    done = subprocess.run(words, text=True, capture_output=True, **options)
+    if done.returncode:
+        raise AssertionError(f'{" ".join(map(str, words))}: '
+                             f'{done.stdout}{done.stderr}')
+    return done.stdout
+
+
+@contextlib.contextmanager
+def inside(name):
+    """The calling thread in a network namespace."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    home = os.open('/proc/thread-self/ns/net', os.O_RDONLY)
+    there = os.open(f'/run/netns/{name}', os.O_RDONLY)
+    try:
+        if libc.setns(there, 0):
+            raise OSError(ctypes.get_errno(), 'setns')
+        yield
+    finally:
+        if libc.setns(home, 0):
+            os._exit(70)  # no test may go on in a wrong namespace
+        os.close(there)
+        os.close(home)
+
+
+def parsed(data):
+    """IP packet from bytes."""
+    return (inet.IP if data[0] >> 4 == 4 else inet6.IPv6)(data)
+
+
+def recomputed(packet):
+    """The same packet with all its checksums computed by scapy."""
+    copy = packet.copy()
+    layer = copy
+    while layer and not isinstance(layer, scapy_packet.NoPayload):
+        for name in ('chksum', 'cksum'):
+            if name in layer.fields and not isinstance(
+                    layer, (inet.IPerror, inet.TCPerror, inet.UDPerror)):
+                layer.delfieldval(name)  # and the bytes that it came as
+        layer = layer.payload
+    return parsed(bytes(copy))
+
+
+def tunnel(inner, encapsulation, version=4, source=None):
+    """What an LB node makes of a client's packet (bytes).
+
+    SRv6 is IPIP to a SID: which one tells IPv4 from IPv6, as it must where
+    the kernel takes the packet.
+    """
+    protocol = 4 if inner[0] >> 4 == 4 else 41
+    if version == 4:
+        def outer(number):
+            header = parsed(inner)
+            copied = {'flags': 'DF'} if protocol == 41 else {
+                'flags': header.flags & 2, 'id': header.id}
+            return inet.IP(src=source or NODE, dst=OWN, proto=number, ttl=64,
+                           **copied)
+    else:
+        def outer(number):
+            to = OWN6 if encapsulation != 'srv6' else (
+                SID4 if protocol == 4 else SID6)
+            return inet6.IPv6(src=source or NODE6, dst=to, nh=number, hlim=64)
+    raw = scapy_packet.Raw(inner)
+    if encapsulation in ('ipip', 'srv6'):
+        return outer(protocol) / raw
+    if encapsulation == 'gue':
+        # IPv6 of scapy would compute a checksum for 0
+        header = inet.UDP(sport=0xc123, dport=6080, chksum=0,
+                          len=8 + len(inner))
+        return outer(17) / scapy_packet.Raw(bytes(header) + inner)
+    if encapsulation == 'gre':
+        ethertype = 0x0800 if protocol == 4 else 0x86dd
+        return outer(47) / l2.GRE(proto=ethertype) / raw
+    if encapsulation == 'dscp':
+        packet = parsed(inner)
+        if protocol == 4:
+            packet.dst, packet.tos = OWN, DSCP << 2 | packet.tos & 3
+        else:
+            packet.dst, packet.tc = OWN6, DSCP << 2 | packet.tc & 3
+        return recomputed(packet)
+    raise ValueError(encapsulation)
+
+
+class Fabric(unittest.TestCase):
+    """Namespaces as above; sends by `self.encapsulation`, `self.outer`."""
+
+    encapsulation = 'ipip'
+    outer = 4
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('needs root')
+        if not TOOL.exists():
+            self.skipTest('the tool is not built (make -C datapath)')
+        unique = uuid.uuid4().hex[:8]
+        self.member, self.client = f'oxm-m-{unique}', f'oxm-c-{unique}'
+        for name in (self.member, self.client):
+            command('ip', 'netns', 'add', name)
+            self.addCleanup(command, 'ip', 'netns', 'del', name)
+        self._links()
+        self._addresses()
+        self.largest = self.sent = 0
+        self.last = None
+        self.did_not_fit = threading.Event()
+        self._relay()
+
+    def run_in(self, name, *words, **options):
+        return command('ip', 'netns', 'exec', name, *words, **options)
+
+    def sysctl(self, name, **values):
+        for key, value in values.items():
+            self.run_in(name, 'sysctl', '-qw',
+                        f'net.{key.replace("__", ".")}={value}')
+
+    def tool(self, *words):
+        return self.run_in(self.member, str(TOOL), *words)
+
+    def try_tool(self, *words, **options):
+        return subprocess.run(
+            ('ip', 'netns', 'exec', self.member, str(TOOL)) + words,
+            text=True, capture_output=True, **options)
+
+    def setup_member(self, *words):
+        return self.tool('setup', '--vip', VIP, '--vip', VIP6, *NODES, *words,
+                         'eth0')
+
+    def counters(self):
+        return json.loads(self.tool('show', '--json', 'eth0'))['counters']
+
+    def offloads(self, name, interface, *words):
+        self.run_in(name, 'ethtool', '-K', interface, *words)
+
+    def socket(self, name, family, kind, protocol=0):
+        with inside(name):
+            opened = socket.socket(family, kind, protocol)
+        self.addCleanup(opened.close)
+        opened.settimeout(20)
+        return opened
+
+    def packets(self, name, interface):
+        """Whole frames of an interface."""
+        all_protocols = socket.htons(3)
+        with inside(name):
+            opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                                   all_protocols)
+            opened.bind((interface, 3))
+        # SO_RCVBUFFORCE: nothing may be missing
+        opened.setsockopt(socket.SOL_SOCKET, 33, 1 << 25)
+        self.addCleanup(opened.close)
+        return opened
+
+    def send(self, packet):
+        """Give the member a packet, from the gateway, if it fits."""
+        kind = 0x0800 if isinstance(packet, inet.IP) else 0x86dd
+        link = l2.Ether(src=GATEWAY_MAC, dst=MEMBER_MAC, type=kind)
+        length = len(bytes(packet))
+        if length > MTU:
+            self.did_not_fit.set()
+            return
+        self.largest = max(self.largest, length)
+        self.sent += 1
+        self._out.send(bytes(link / packet))
+
+    def _links(self):
+        command('ip', '-n', self.member, 'link', 'add', 'eth0', 'address',
+                MEMBER_MAC, 'mtu', str(MTU), 'type', 'veth', 'peer', 'name',
+                'gw0', 'address', GATEWAY_MAC, 'mtu', str(MTU), 'netns',
+                self.client)
+        command('ip', '-n', self.client, 'link', 'add', 'lan0', 'address',
+                LAN_MAC, 'type', 'veth', 'peer', 'name', 'lan1')
+        for name in (self.member, self.client):
+            self.sysctl(name, ipv4__conf__all__rp_filter=0,
+                        ipv4__conf__default__rp_filter=0,
+                        ipv6__conf__all__accept_dad=0,
+                        ipv6__conf__default__accept_dad=0)
+        for name, interface in ((self.member, 'lo'), (self.member, 'eth0'),
+                                (self.client, 'lo'), (self.client, 'gw0'),
+                                (self.client, 'lan0'),
+                                (self.client, 'lan1')):
+            command('ip', '-n', name, 'link', 'set', interface, 'up')
+        # What leaves lan0 is read as bytes: whole, and with checksums.
+        self.offloads(self.client, 'lan0', 'tx', 'off', 'tso', 'off', 'gso',
+                      'off')
+
+    def _addresses(self):
+        for name, address, interface in (
+                (self.member, f'{OWN}/24', 'eth0'),
+                (self.member, f'{OWN6}/64', 'eth0'),
+                (self.client, f'{GATEWAY}/24', 'gw0'),
+                (self.client, f'{GATEWAY6}/64', 'gw0'),
+                (self.client, CLIENT, 'lan0'), (self.client, CLIENT6, 'lan0')):
+            words = ('nodad',) if ':' in address else ()
+            command('ip', '-n', name, 'address', 'add', address, 'dev',
+                    interface, *words)
+        for vip, source in ((VIP, CLIENT), (VIP6, CLIENT6)):
+            command('ip', '-n', self.client, 'route', 'add', vip, 'dev',
+                    'lan0', 'src', source)
+            command('ip', '-n', self.client, 'neigh', 'add', vip, 'dev',
+                    'lan0', 'lladdr', VIP_MAC)
+        for gateway, words in ((GATEWAY, ()), (GATEWAY6, ('-6',))):
+            command('ip', *words, '-n', self.member, 'route', 'add',
+                    'default', 'via', gateway)
+            command('ip', '-n', self.member, 'neigh', 'add', gateway, 'dev',
+                    'eth0', 'lladdr', GATEWAY_MAC)
+
+    def _relay(self):
+        self._in = self.packets(self.client, 'lan1')
+        self._out = self.packets(self.client, 'gw0')
+        stop, self._stop = os.pipe()
+        thread = threading.Thread(target=self._forward, args=(stop,),
+                                  daemon=True)
+        thread.start()
+
+        def end():
+            os.close(self._stop)
+            thread.join()
+            os.close(stop)
+        self.addCleanup(end)
+
+    def _forward(self, stop):
+        while True:
+            readable, _, _ = select.select([self._in, stop], [], [])
+            if stop in readable:
+                return
+            frame = self._in.recv(65536)
+            if frame[:6] != bytes.fromhex(VIP_MAC.replace(':', '')):
+                continue
+            self.last = frame[14:]
+            self.send(tunnel(frame[14:], self.encapsulation, self.outer))

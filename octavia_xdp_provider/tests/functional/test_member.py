@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The member's programs under real sockets: needs root."""
+
+import contextlib
+import socket
+import threading
+
+from scapy.layers import inet
+from scapy.layers import inet6
+
+from octavia_xdp_provider.tests.functional import member_fabric as fabric
+
+LISTENER, LOCAL = 80, 8080
+PORTS = ('--port', f'{fabric.VIP}:{LISTENER}/tcp={LOCAL}',
+         '--port', f'[{fabric.VIP6}]:{LISTENER}/tcp={LOCAL}',
+         '--port', f'{fabric.VIP}:{LISTENER}/udp={LOCAL}',
+         '--port', f'[{fabric.VIP6}]:{LISTENER}/udp={LOCAL}')
+MODES = {'xdp': (), 'generic': ('--generic',), 'tc': ('--tc',)}
+FAMILIES = {4: (socket.AF_INET, fabric.VIP), 6: (socket.AF_INET6, fabric.VIP6)}
+
+
+class Servers(fabric.Fabric):
+    """TCP and UDP servers on the VIPs' local ports."""
+
+    def tcp_pair(self, version):
+        """Client's and server's socket of one connection to the listener."""
+        family, vip = FAMILIES[version]
+        server = self.socket(self.member, family, socket.SOCK_STREAM)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((vip, LOCAL))
+        server.listen()
+        client = self.socket(self.client, family, socket.SOCK_STREAM)
+        client.connect((vip, LISTENER))
+        accepted, _ = server.accept()
+        accepted.settimeout(20)
+        self.addCleanup(accepted.close)
+        server.close()
+        return client, accepted
+
+    def tcp_echo(self, version):
+        client, server = self.tcp_pair(version)
+        client.sendall(b'question')
+        self.assertEqual(b'question', server.recv(100))
+        server.sendall(b'answer')
+        self.assertEqual(b'answer', client.recv(100))
+        # an end in order, and no TIME_WAIT at the listener's port
+        client.close()
+        self.assertEqual(b'', server.recv(100))
+        server.close()
+
+    def udp_echo(self, version):
+        family, vip = FAMILIES[version]
+        with contextlib.ExitStack() as stack:
+            server = self.socket(self.member, family, socket.SOCK_DGRAM)
+            stack.callback(server.close)
+            server.bind((vip, LOCAL))
+            client = self.socket(self.client, family, socket.SOCK_DGRAM)
+            stack.callback(client.close)
+            client.connect((vip, LISTENER))
+            client.send(b'question')
+            data, peer = server.recvfrom(100)
+            self.assertEqual(b'question', data)
+            # one datagram that leaves in fragments, too
+            for answer in (b'answer', bytes(range(256)) * 20):
+                server.sendto(answer, peer)
+                self.assertEqual(answer, client.recv(65536))
+
+    def send_bulk(self, sender, receiver, amount):
+        data = bytes(range(256)) * 4096
+        received = bytearray()
+
+        def send():
+            for start in range(0, amount, len(data)):
+                sender.sendall(data[:amount - start])
+            sender.shutdown(socket.SHUT_WR)
+        thread = threading.Thread(target=send, daemon=True)
+        thread.start()
+        while chunk := receiver.recv(1 << 20):
+            received += chunk
+        thread.join()
+        self.assertEqual(amount, len(received))
+        self.assertEqual(data[:4096], received[:4096])
+        self.assertEqual((data * (amount // len(data) + 1))[:amount],
+                         bytes(received))
+
+
+class TestEncapsulations(Servers):
+
+    def all_of(self, mode):
+        self.setup_member(*PORTS, *MODES[mode], '--dscp',
+                          f'{fabric.DSCP}={fabric.VIP}', '--dscp',
+                          f'{fabric.DSCP}={fabric.VIP6}')
+        for version in FAMILIES:
+            for outer in FAMILIES:
+                for encapsulation in fabric.ENCAPSULATIONS:
+                    self.encapsulation, self.outer = encapsulation, outer
+                    with self.subTest(encapsulation, outer=outer,
+                                      inner=version):
+                        self.udp_echo(version)
+                        self.tcp_echo(version)
+            self.encapsulation = 'dscp'
+            with self.subTest('dscp', inner=version):
+                self.udp_echo(version)
+                self.tcp_echo(version)
+        counters = self.counters()
+        for kind in ('ipip', 'gue', 'gre', 'dscp'):
+            self.assertGreater(counters[f'taken_{kind}'], 0)
+        self.assertEqual(
+            0, sum(value for name, value in counters.items()
+                   if name.startswith('drop_')))
+        self.tool('setup', '--vip', fabric.VIP, '--vip', fabric.VIP6,
+                  *fabric.NODES, '--sysctl', *PORTS, *MODES[mode], 'eth0')
+        self.tool('check', 'eth0')
+
+    def test_xdp(self):
+        self.all_of('xdp')
+
+    def test_generic(self):
+        self.all_of('generic')
+
+    def test_tc(self):
+        self.all_of('tc')
+
+
+class TestSegmentRouting(Servers):
+
+    encapsulation = 'srv6'
+    outer = 6
+
+    def route(self):
+        for action, where, sid in (
+                ('End.DX4', ('nh4', '0.0.0.0'), fabric.SID4),
+                # End.DX6 drops what is for the host itself
+                ('End.DT6', ('table', 'local'), fabric.SID6)):
+            fabric.command('ip', '-n', self.member, '-6', 'route', 'add', sid,
+                           'encap', 'seg6local', 'action', action, *where,
+                           'dev', 'eth0')
+
+    def test_program(self):
+        for mode in MODES.values():
+            self.setup_member(*PORTS, '--address', fabric.SID4, '--address',
+                              fabric.SID6, *mode)
+            for version in FAMILIES:
+                self.udp_echo(version)
+                self.tcp_echo(version)
+
+    def test_kernel(self):
+        for vip in (fabric.VIP, fabric.VIP6):
+            fabric.command('ip', '-n', self.member, 'address', 'add', vip,
+                           'dev', 'lo')
+        self.route()
+        for version, (family, vip) in FAMILIES.items():
+            with self.subTest(version=version):
+                server = self.socket(self.member, family, socket.SOCK_DGRAM)
+                server.bind((vip, LISTENER))
+                client = self.socket(self.client, family, socket.SOCK_DGRAM)
+                client.connect((vip, LISTENER))
+                client.send(b'question')
+                data, peer = server.recvfrom(100)
+                self.assertEqual(b'question', data)
+                server.sendto(b'answer', peer)
+                self.assertEqual(b'answer', client.recv(100))
+
+
+class TestBulk(Servers):
+
+    def both_ways(self, version):
+        client, server = self.tcp_pair(version)
+        self.send_bulk(client, server, 3 << 20)
+        self.send_bulk(server, client, 16 << 20)
+
+    def test_offloads(self):
+        """Segmentation and checksums by the device, the kernel, nobody."""
+        self.setup_member(*PORTS, '--tc')
+        for words in (('tx', 'on', 'tso', 'on', 'gso', 'on'),
+                      ('tx', 'off', 'tso', 'off', 'gso', 'on'),
+                      ('tx', 'off', 'tso', 'off', 'gso', 'off')):
+            self.offloads(self.member, 'eth0', *words)
+            for version in FAMILIES:
+                with self.subTest(' '.join(words), version=version):
+                    self.both_ways(version)
+
+    def test_segments_received_together(self):
+        """GRO puts a tunnel's segments together before tc sees them."""
+        self.setup_member(*PORTS, '--tc')
+        self.offloads(self.member, 'eth0', 'gro', 'on')
+        # veth skips GRO for a peer that hands over large packets itself
+        self.offloads(self.client, 'gw0', 'tso', 'off')
+        # They wait for the next one for 5 ms.
+        self.run_in(self.member, 'sh', '-c', 'echo 5000000 > '
+                    '/sys/class/net/eth0/gro_flush_timeout')
+        for version in FAMILIES:
+            for outer in FAMILIES:
+                with self.subTest(outer=outer, inner=version):
+                    self.outer = outer
+                    taken = self.counters()['taken_ipip']
+                    self.sent = 0
+                    client, server = self.tcp_pair(version)
+                    self.send_bulk(client, server, 1 << 20)
+                    # each is counted once, however many segments it has
+                    self.assertLess(self.counters()['taken_ipip'] - taken,
+                                    self.sent)
+
+    def test_segments_fit_the_tunnel(self):
+        self.setup_member(*PORTS)
+        for version in FAMILIES:
+            for outer in FAMILIES:
+                self.encapsulation, self.outer = 'gue', outer
+                self.largest = 0
+                client, server = self.tcp_pair(version)
+                self.send_bulk(client, server, 1 << 20)
+                # all of the room is used, and no more
+                room = fabric.MTU - (20 if outer == 4 else 0)
+                self.assertEqual(room, self.largest)
+        self.assertFalse(self.did_not_fit.is_set())
+
+    def test_without_the_clamp(self):
+        """What the clamp is good for: full segments do not fit."""
+        self.setup_member(*PORTS, '--mss', 'off')
+        client, _server = self.tcp_pair(4)
+        client.sendall(bytes(1 << 16))
+        self.assertTrue(self.did_not_fit.wait(20))
+
+
+class TestOnTheWire(Servers):
+
+    def answers(self, wire, version):
+        """Answers of the member on the wire, without link header."""
+        kind = {4: b'\x08\x00', 6: b'\x86\xdd'}[version]
+        mac = bytes.fromhex(fabric.MEMBER_MAC.replace(':', ''))
+        wire.setblocking(False)
+        while True:
+            try:
+                frame = wire.recv(65536)
+            except BlockingIOError:
+                return
+            if frame[6:12] == mac and frame[12:14] == kind:
+                packet = fabric.parsed(frame[14:])
+                if packet.src in (fabric.VIP, fabric.VIP6):
+                    yield packet
+
+    def test_answers(self):
+        self.setup_member(*PORTS)
+        self.offloads(self.member, 'eth0', 'tx', 'off', 'tso', 'off', 'gso',
+                      'off')
+        for version in FAMILIES:
+            wire = self.packets(self.client, 'gw0')
+            client, server = self.tcp_pair(version)
+            self.send_bulk(server, client, 1 << 18)
+            self.udp_echo(version)
+            offered, tcp, udp = [], 0, 0
+            for packet in self.answers(wire, version):
+                if inet.TCP in packet:
+                    tcp += 1
+                    self.assertEqual(LISTENER, packet[inet.TCP].sport)
+                    options = dict(
+                        option for option in packet[inet.TCP].options)
+                    if 'S' in packet[inet.TCP].flags:
+                        offered.append(options['MSS'])
+                elif inet.UDP in packet:
+                    udp += 1
+                    self.assertEqual(LISTENER, packet[inet.UDP].sport)
+                    if packet.version == 4 and packet[inet.IP].flags.MF:
+                        continue  # its checksum covers the other fragments
+                    if inet6.IPv6ExtHdrFragment in packet:
+                        continue
+                else:
+                    continue
+                self.assertEqual(bytes(fabric.recomputed(packet)),
+                                 bytes(packet))
+            self.assertEqual([{4: 1500 - 48 - 40, 6: 1500 - 48 - 60}[version]],
+                             offered)
+            self.assertGreater(tcp, 100)
+            self.assertGreater(udp, 1)
+
+    def test_no_server(self):
+        """The member's ICMP error speaks of the listener's port."""
+        self.setup_member(*PORTS)
+        for version in FAMILIES:
+            family, vip = FAMILIES[version]
+            client = self.socket(self.client, family, socket.SOCK_DGRAM)
+            client.connect((vip, LISTENER))
+            client.send(b'anybody?')
+            with self.assertRaises(ConnectionRefusedError):
+                client.recv(100)
+        self.assertEqual(2, self.counters()['error_out'])
+
+
+class TestErrors(Servers):
+    """ICMP errors about answers, which come to the VIP, and through it."""
+
+    IP_MTU = 14
+    IPV6_MTU = 24
+
+    def too_big(self, version, quoted_port, sequence, client_port):
+        family = {4: (inet.IP, fabric.VIP, fabric.CLIENT),
+                  6: (inet6.IPv6, fabric.VIP6, fabric.CLIENT6)}[version]
+        ip, vip, client = family
+        quoted = bytes(ip(src=vip, dst=client) / inet.TCP(
+            sport=quoted_port, dport=client_port, seq=sequence))
+        router = {4: '192.0.2.77', 6: '2001:db8:77::1'}[version]
+        if version == 4:
+            return bytes(inet.IP(src=router, dst=vip) / inet.ICMP(
+                type=3, code=4, nexthopmtu=1300) / quoted[:28])
+        return bytes(inet6.IPv6(src=router, dst=vip) /
+                     inet6.ICMPv6PacketTooBig(mtu=1300) / quoted)
+
+    def mtu(self, server, version):
+        level, name = {
+            4: (socket.IPPROTO_IP, self.IP_MTU),
+            6: (socket.IPPROTO_IPV6, self.IPV6_MTU)}[version]
+        return server.getsockopt(level, name)
+
+    def learns(self, *words):
+        self.setup_member(*PORTS, *words)
+        for version in FAMILIES:
+            with self.subTest(version=version):
+                client, server = self.tcp_pair(version)
+                client.sendall(b'question')
+                self.assertEqual(b'question', server.recv(100))
+                acknowledged = fabric.parsed(self.last)[inet.TCP].ack
+                port = client.getsockname()[1]
+                self.assertEqual(fabric.MTU, self.mtu(server, version))
+                # a packet of no connection of the member's
+                self.send(fabric.tunnel(
+                    self.too_big(version, LISTENER + 1, acknowledged, port),
+                    'ipip', 4))
+                client.sendall(b'more')
+                self.assertEqual(b'more', server.recv(100))
+                self.assertEqual(fabric.MTU, self.mtu(server, version))
+                self.send(fabric.tunnel(
+                    self.too_big(version, LISTENER, acknowledged, port),
+                    'ipip', 4))
+                client.sendall(b'and more')
+                self.assertEqual(b'and more', server.recv(100))
+                self.assertEqual(1300, self.mtu(server, version))
+
+    def test_xdp(self):
+        self.learns()
+
+    def test_tc(self):
+        self.learns('--tc')
+
+
+class TestRefused(Servers):
+
+    def test_source(self):
+        self.setup_member(*PORTS)
+        family, vip = FAMILIES[4]
+        server = self.socket(self.member, family, socket.SOCK_DGRAM)
+        server.bind((vip, LOCAL))
+        inner = bytes(inet.IP(src=fabric.CLIENT, dst=vip) / inet.UDP(
+            sport=4000, dport=LISTENER) / b'forged')
+        good = bytes(inet.IP(src=fabric.CLIENT, dst=vip) / inet.UDP(
+            sport=4000, dport=LISTENER) / b'good')
+        self.send(fabric.tunnel(inner, 'ipip', 4, '10.0.1.17'))
+        self.send(fabric.tunnel(good, 'ipip', 4))
+        self.assertEqual(b'good', server.recv(100))
+        self.assertEqual(1, self.counters()['drop_source'])

@@ -1,0 +1,407 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-member on a host in a namespace: needs root."""
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+
+from octavia_xdp_provider.tests.functional import member_fabric as fabric
+
+KILL_AT = fabric.DATAPATH / 'build/tests/kill_at.so'
+OTHER = fabric.DATAPATH / 'build/other.bpf.o'
+OTHER_VIP = '203.0.113.11'
+FULL = ('setup', '--vip', fabric.VIP, '--vip', fabric.VIP6, *fabric.NODES,
+        '--sysctl', '--port', f'{fabric.VIP}:80/tcp=8080', '--dscp',
+        f'9={fabric.VIP6}', 'eth0')
+
+
+class Tool(fabric.Fabric):
+
+    def addresses(self):
+        """Addresses of lo."""
+        found = json.loads(command(
+            'ip', '-n', self.member, '-j', 'address', 'show', 'dev', 'lo'))
+        return {entry['local'] for entry in found[0]['addr_info']}
+
+    def link(self):
+        return json.loads(command(
+            'ip', '-n', self.member, '-j', '-d', 'link', 'show',
+            'eth0'))[0]
+
+    def program(self):
+        return self.link().get('xdp', {}).get('prog', {}).get('id')
+
+    def state(self):
+        """All that a setup may touch."""
+        link = self.link()
+        return {
+            'addresses': self.addresses(),
+            'xdp': link.get('xdp'),
+            'qdisc': self.run_in(self.member, 'tc', 'qdisc', 'show', 'dev',
+                                 'eth0'),
+            'filters': [
+                self.run_in(self.member, 'tc', 'filter', 'show', 'dev',
+                            'eth0', direction)
+                for direction in ('ingress', 'egress')],
+            'sysctls': self.run_in(self.member, 'sysctl', '-a',
+                                   '--pattern', r'^net\.ipv[46]\.conf'),
+        }
+
+    def check(self, *words):
+        done = self.try_tool('check', '--json', *words, 'eth0')
+        findings = json.loads(done.stdout)
+        self.assertEqual(findings['ok'], done.returncode == 0)
+        return {one['what']: one['text'] for one in findings['findings']
+                if one['level'] == 'wrong'}
+
+    def add_filter(self):
+        """A filter of somebody else's."""
+        self.run_in(self.member, 'tc', 'filter', 'add', 'dev', 'eth0',
+                    'ingress', 'bpf', 'direct-action', 'object-file',
+                    str(OTHER), 'section', 'tc')
+
+    def refused(self, *words):
+        before = self.state()
+        done = self.try_tool(*words)
+        self.assertNotEqual(0, done.returncode)
+        self.assertEqual(before, self.state())
+        return done.stderr
+
+
+def command(*words):
+    return fabric.command(*words)
+
+
+class TestSetup(Tool):
+
+    def test_and_remove(self):
+        before = self.state()
+        for mode in ((), ('--generic',), ('--tc',)):
+            self.tool(*FULL, *mode)
+            self.assertLessEqual({fabric.VIP, fabric.VIP6}, self.addresses())
+            self.assertEqual({}, self.check())
+            self.tool('remove', 'eth0')
+            self.assertEqual(before, self.state())
+        self.assertIn('nothing', self.tool('remove', 'eth0'))
+        self.assertEqual(before, self.state())
+
+    def test_twice_changes_nothing(self):
+        for mode in ((), ('--generic',), ('--tc',)):
+            self.tool(*FULL, *mode)
+            first = self.state()
+            self.tool(*FULL, *mode)
+            self.assertEqual(first, self.state())
+
+    def test_modes_follow_each_other(self):
+        before = self.state()
+        modes = ((), ('--generic',), ('--tc',))
+        for last in modes:
+            for mode in modes:
+                self.tool(*FULL, *last)
+                self.tool(*FULL, *mode)
+                self.assertEqual({}, self.check(*FULL[1:-1], *mode))
+        self.tool('remove', 'eth0')
+        self.assertEqual(before, self.state())
+
+    def test_converges(self):
+        self.tool(*FULL)
+        self.assertEqual({}, self.check(*FULL[1:-1]))
+        self.assertIn('arguments', self.check('--vip', OTHER_VIP,
+                                              '--any-source'))
+        self.tool('setup', '--vip', OTHER_VIP, '--any-source', 'eth0')
+        self.assertEqual({'127.0.0.1', '::1', OTHER_VIP}, self.addresses())
+        shown = json.loads(self.tool('show', '--json', 'eth0'))
+        self.assertEqual(([OTHER_VIP], [], [], [], True),
+                         (shown['vip'], shown['node'], shown['port'],
+                          shown['dscp'], shown['any-source']))
+        # without --sysctl they are as they were
+        self.assertIn('arp', self.check())
+        self.tool('setup', '--vip', OTHER_VIP, '--any-source', '--no-address',
+                  'eth0')
+        self.assertEqual({'127.0.0.1', '::1'}, self.addresses())
+
+    def test_others_addresses_stay(self):
+        command('ip', '-n', self.member, 'address', 'add', fabric.VIP, 'dev',
+                'lo')
+        self.tool(*FULL)
+        self.tool('remove', 'eth0')
+        self.assertIn(fabric.VIP, self.addresses())
+        self.assertNotIn(fabric.VIP6, self.addresses())
+
+    def test_others_filters_stay(self):
+        self.run_in(self.member, 'tc', 'qdisc', 'add', 'dev', 'eth0',
+                    'clsact')
+        self.add_filter()
+        before = self.state()
+        self.tool(*FULL, '--tc')
+        self.tool('remove', 'eth0')
+        self.assertEqual(before, self.state())
+
+    def test_filters_that_came_later_stay(self):
+        self.tool(*FULL)
+        self.add_filter()
+        self.tool('remove', 'eth0')
+        self.assertIn('other_tc', self.state()['filters'][0])
+        self.assertEqual('', self.state()['filters'][1])
+
+    def test_an_empty_qdisc_stays(self):
+        self.run_in(self.member, 'tc', 'qdisc', 'add', 'dev', 'eth0',
+                    'clsact')
+        before = self.state()
+        self.tool('remove', 'eth0')
+        self.tool(*FULL)
+        self.tool('remove', 'eth0')
+        self.assertEqual(before, self.state())
+
+    def test_two_interfaces_share_a_vip(self):
+        command('ip', '-n', self.member, 'link', 'add', 'eth1', 'type',
+                'veth', 'peer', 'name', 'gw1')
+        command('ip', '-n', self.member, 'address', 'add', '10.2.0.1/24',
+                'dev', 'eth1')
+        for interface in ('eth0', 'eth1'):
+            self.tool('setup', '--vip', fabric.VIP, '--any-source', interface)
+        self.tool('remove', 'eth0')
+        self.assertIn(fabric.VIP, self.addresses())
+        self.tool('remove', 'eth1')
+        self.assertNotIn(fabric.VIP, self.addresses())
+
+    def test_counters_go_on(self):
+        self.tool(*FULL)
+        self.send(fabric.tunnel(bytes(fabric.inet.IP(
+            src=fabric.CLIENT, dst=fabric.VIP) / b''), 'ipip', 4,
+            '10.99.0.1'))
+        # veth delivers on another CPU
+        while not self.counters()['drop_source']:
+            pass
+        self.tool('setup', '--vip', fabric.VIP, '--any-source', '--tc',
+                  'eth0')
+        self.assertEqual(1, self.counters()['drop_source'])
+
+
+class TestConfigFile(Tool):
+
+    def file(self, text):
+        with tempfile.NamedTemporaryFile('w', delete=False) as file:
+            file.write(text)
+        self.addCleanup(os.unlink, file.name)
+        return file.name
+
+    def test_serves_all_commands(self):
+        name = self.file(f"""\
+# a member
+interface = eth0
+vip = {fabric.VIP}   # and more
+vip={fabric.VIP6}
+node = 10.0.0.0/24
+port = [{fabric.VIP6}]:53/udp=5353
+sysctl = yes
+tc = no
+""")
+        self.tool('setup', '--config', name)
+        self.tool('check', '--config', name)
+        self.tool('show', '--config', name)
+        self.assertEqual([fabric.VIP, fabric.VIP6], json.loads(self.tool(
+            'show', '--json', '--config', name))['vip'])
+        self.tool('remove', '--config', name)
+        self.assertIsNone(self.program())
+
+    def test_what_show_says_is_one(self):
+        self.tool(*FULL)
+        settings = self.tool('show', 'eth0').split('\n\n')[0]
+        self.tool('remove', 'eth0')
+        name = self.file(settings)
+        self.tool('setup', '--config', name)
+        self.assertEqual(settings,
+                         self.tool('show', 'eth0').split('\n\n')[0])
+
+    def test_refused(self):
+        for text, said in (
+                ('vips = 203.0.113.10\n', 'vips: no such key'),
+                ('\nvip 203.0.113.10\n', 'line 2'),
+                ('tc = true\n', 'yes or no'),
+                ('config = /dev/null\n', 'no such key'),
+                ('interface = eth1\n', 'one interface')):
+            self.assertIn(said, self.refused(
+                'setup', 'eth0', '--config', self.file(text)))
+        self.assertIn('No such file', self.refused(
+            'setup', 'eth0', '--config', '/nonexistent'))
+
+
+class TestRefused(Tool):
+
+    def test_setup(self):
+        vip = ('--vip', fabric.VIP)
+        one = f'{fabric.VIP}:80'
+        for words, said in (
+                (vip, '--any-source'),
+                ((*vip, '--any-source', *fabric.NODES), 'contradict'),
+                (('--vip', '127.0.0.1', '--any-source'), "can't be a VIP"),
+                (('--vip', 'fe80::1', '--any-source'), "can't be a VIP"),
+                (('--vip', '1.2.3', '--any-source'), 'vip 1.2.3'),
+                ((*vip, '--node', '10.0.0.1/24'), 'behind its prefix'),
+                ((*vip, '--any-source', '--address', fabric.VIP),
+                 'is a VIP'),
+                ((*vip, '--any-source', '--port', f'{one}/sctp=81'), 'CRC'),
+                ((*vip, '--any-source', '--port', f'{one}/tcp=80'),
+                 'the same'),
+                ((*vip, '--any-source', '--port', f'{one}/tcp=0'), 'LOCAL'),
+                ((*vip, '--any-source', '--port', '192.0.2.9:80/tcp=81'),
+                 'none of --vip'),
+                ((*vip, '--any-source', '--port', f'{one}/tcp=81', '--port',
+                  f'{one}/tcp=82'), 'two ports'),
+                ((*vip, '--any-source', '--port', f'{one}/tcp=81', '--port',
+                  f'{fabric.VIP}:90/tcp=81'), 'answers from one port'),
+                ((*vip, '--any-source', '--dscp', f'0={fabric.VIP}'),
+                 '1 to 63'),
+                ((*vip, '--any-source', '--dscp', '7=192.0.2.9'),
+                 'none of --vip'),
+                ((*vip, '--any-source', '--mss', '100'), 'mss 100'),
+                ((*vip, '--any-source', '--tc', '--generic'), 'not both')):
+            with self.subTest(said, words=words):
+                self.assertIn(said, self.refused('setup', *words, 'eth0'))
+        self.assertIn('no interface eth9', self.refused(
+            'setup', *vip, '--any-source', 'eth9'))
+        self.assertIn('no Ethernet', self.refused(
+            'setup', *vip, '--any-source', 'lo'))
+
+    def test_command_line(self):
+        for words, said in (
+                (('setup',), 'which interface'),
+                ((), 'usage'),
+                (('mend', 'eth0'), 'no such command'),
+                (('remove', '--tc', 'eth0'), 'nothing else'),
+                (('show', 'eth0', 'eth1'), 'one word'),
+                (('setup', '--json', 'eth0'), 'no --json'),
+                (('setup', '--nonsense', 'eth0'), 'nonsense')):
+            self.assertIn(said, self.refused(*words))
+
+    def test_another_xdp_program(self):
+        self.run_in(self.member, 'ip', 'link', 'set', 'eth0', 'xdpdrv',
+                    'object', str(OTHER), 'section', 'xdp')
+        self.assertIn('another XDP program', self.refused(*FULL))
+        self.tool(*FULL, '--tc')
+        self.tool('remove', 'eth0')
+        self.assertIsNotNone(self.program())
+
+    def test_lo_is_down(self):
+        command('ip', '-n', self.member, 'link', 'set', 'lo', 'down')
+        self.assertIn('lo is down', self.refused(*FULL))
+
+
+class TestCheck(Tool):
+
+    def test_nothing_is_set_up(self):
+        self.assertIn('programs', self.check())
+
+    def test_says_what_is_wrong(self):
+        self.tool(*FULL)
+        command('ip', '-n', self.member, 'address', 'del', f'{fabric.VIP}/32',
+                'dev', 'lo')
+        self.assertIn('ip address add', self.check()['vip'])
+        self.tool(*FULL)
+        self.sysctl(self.member, ipv4__conf__eth0__arp_ignore=0)
+        self.assertIn('arp_ignore=1', self.check()['arp'])
+        self.tool(*FULL)
+        command('ip', '-n', self.member, 'address', 'del', f'{fabric.OWN}/24',
+                'dev', 'eth0')
+        self.assertIn('address', self.check())
+        command('ip', '-n', self.member, 'address', 'add', f'{fabric.OWN}/24',
+                'dev', 'eth0')
+        self.assertEqual({}, self.check())
+        command('ip', '-n', self.member, 'link', 'set', 'eth0', 'mtu', '1400')
+        self.assertIn('mtu', self.check())
+        self.tool(*FULL)
+        self.assertEqual({}, self.check())
+        self.sysctl(self.member, ipv6__conf__lo__disable_ipv6=1)
+        self.assertIn('ipv6', self.check())
+
+    def test_a_program_is_missing(self):
+        self.tool(*FULL)
+        self.run_in(self.member, 'tc', 'filter', 'del', 'dev', 'eth0',
+                    'egress')
+        self.assertIn('only a part', self.check()['programs'])
+        self.tool(*FULL)
+        self.assertEqual({}, self.check())
+        command('ip', '-n', self.member, 'link', 'set', 'eth0', 'xdp', 'off')
+        self.assertIn('nothing is set up', self.check()['programs'])
+
+    def test_counts_no_probes(self):
+        self.tool(*FULL)
+        self.tool('check', 'eth0')
+        self.assertEqual(0, sum(self.counters().values()))
+
+
+class TestKilled(Tool):
+    """kill -9 before each call that can change something."""
+
+    def killed(self, number, *words):
+        """Whether the tool was killed, at the call of that number."""
+        done = self.try_tool(*words, env={
+            **os.environ, 'LD_PRELOAD': str(KILL_AT), 'KILL_AT': str(number)})
+        if done.returncode == 128 + signal.SIGKILL:
+            done.returncode = -signal.SIGKILL
+        self.assertIn(done.returncode, (0, -signal.SIGKILL), done.stderr)
+        return done.returncode != 0
+
+    def sweep(self, words, prepare, then):
+        """`then` after `words` was killed everywhere; how many places."""
+        number = 1
+        while True:
+            prepare()
+            if not self.killed(number, *words):
+                return number - 1
+            then()
+            number += 1
+
+    def test_setup_then_remove(self):
+        before = self.state()
+
+        def remove():
+            self.tool('remove', 'eth0')
+            self.assertEqual(before, self.state())
+        places = self.sweep(FULL, remove, remove)
+        self.assertGreater(places, 20)
+
+    def test_change_then_setup(self):
+        other = ('setup', '--vip', OTHER_VIP, '--any-source', '--tc', 'eth0')
+        before = self.state()
+
+        def prepare():
+            self.tool(*FULL)
+
+        def again():
+            self.tool(*other)
+            self.assertEqual({'127.0.0.1', '::1', OTHER_VIP},
+                             self.addresses())
+            self.assertEqual({'arp'}, set(self.check(*other[1:-1])))
+        places = self.sweep(other, prepare, again)
+        self.assertGreater(places, 20)
+        self.tool('remove', 'eth0')
+        self.assertEqual(before, self.state())
+
+    def test_remove_then_remove(self):
+        before = self.state()
+
+        def prepare():
+            self.tool(*FULL)
+
+        def again():
+            self.tool('remove', 'eth0')
+            self.assertEqual(before, self.state())
+        self.assertGreater(self.sweep(('remove', 'eth0'), prepare, again), 4)
+
+
+class TestTogether(Tool):
+
+    def test_two_at_once(self):
+        """One waits for the other: the last one's arguments hold."""
+        words = ('ip', 'netns', 'exec', self.member, str(fabric.TOOL), 'setup',
+                 '--any-source', 'eth0')
+        running = [
+            subprocess.Popen((*words, '--vip', f'203.0.113.{number}'))
+            for number in range(20, 28)]
+        self.assertEqual([0] * 8, [one.wait() for one in running])
+        vips = json.loads(self.tool('show', '--json', 'eth0'))['vip']
+        self.assertEqual({'127.0.0.1', '::1', *vips}, self.addresses())

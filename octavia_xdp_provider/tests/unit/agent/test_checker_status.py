@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent tells of the health checker."""
+
+import contextlib
+import json
+import socket
+import threading
+from unittest import mock
+
+from octavia_xdp_provider.agent import checker_status
+from octavia_xdp_provider.cmd import manage
+from octavia_xdp_provider.tests.unit import base
+
+SUMMARY = {'boot': '0' * 16, 'checks': 3, 'up': 2, 'down': 1, 'unknown': 0,
+           'stretch_percent': 100, 'late_p99_ms': 1.5, 'own_late_s': 0.25}
+
+
+class TestCheckerStatus(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.path = self.create_tempfiles(
+            [('x', '')])[0].rpartition('/')[0] + '/hc.sock'
+
+    @contextlib.contextmanager
+    def answering(self, text):
+        """A health checker that says this and closes."""
+        with socket.create_server(self.path, family=socket.AF_UNIX) as server:
+            def serve():
+                with server.accept()[0] as client, \
+                        contextlib.suppress(OSError):
+                    client.sendall(text.encode())
+            thread = threading.Thread(target=serve)
+            thread.start()
+            yield
+            thread.join()
+
+    def read(self, text):
+        with self.answering(text):
+            return checker_status.read(self.path)
+
+    def test_the_first_line_is_read(self):
+        found = self.read(f'{json.dumps(SUMMARY)}\n{{"key": "1"}}\n')
+        del found['stretch_percent'], found['late_p99_ms']
+        self.assertEqual({'checks': 3, 'up': 2, 'down': 1, 'unknown': 0,
+                          'own_late_s': 0.25}, found)
+
+    def test_no_answer(self):
+        self.assertIsNone(checker_status.read(self.path))
+        with socket.create_server(self.path, family=socket.AF_UNIX), \
+                mock.patch.object(checker_status, 'PATIENCE', 0.01):
+            self.assertIsNone(checker_status.read(self.path))
+
+    def test_nonsense(self):
+        for number, text in enumerate(('', '{', '[]\n', '7\n', '\xff\n')):
+            self.path = f'{self.path}{number}'
+            self.assertFalse(self.read(text), text)
+
+    def test_what_an_operator_sees(self):
+        for state, text in (
+                ({}, 'no answer'),
+                ({'health_checker': None}, 'no answer'),
+                ({'health_checker': SUMMARY}, '3 checks, 2 ms late'),
+                ({'health_checker': dict(SUMMARY, stretch_percent=250)},
+                 'overloaded: intervals at 250 %, 2 ms late')):
+            self.assertEqual(text, manage._health_checker(state))
