@@ -36,7 +36,7 @@ class Node(base.TwoNamespaces):
     def setUp(self):
         super().setUp()
         # any program does: it must only have one (see the base class)
-        self.member_tool(self.peer, 'attach', '--address', '127.0.0.2', 'gw0')
+        self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
         self.datapath = inspection.Inspection(
             self.pins, self.lock, create=True, services_max=16,
             members_max=64, slots_max=base.SLOTS, flows_max=1024,
