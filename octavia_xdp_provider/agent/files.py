@@ -41,6 +41,11 @@ class NodeFiles:
         return self.path('agent.bell')
 
     @property
+    def lock(self):
+        """Held by whoever changes the datapath."""
+        return self.path('datapath.lock')
+
+    @property
     def handler_bell(self):
         """Unix datagram socket: services have changed (agent → handler)."""
         return self.path('handler.bell')
@@ -62,7 +67,7 @@ class NodeFiles:
         """
         options = self._conf.datapath
         return datapath.Datapath(
-            options.pin_directory, self.path('datapath.lock'),
+            options.pin_directory, self.lock,
             create=create, services_max=options.services_max,
             slots_max=options.slots, flows_max=options.flows_max,
             library=options.library)
