@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes that reach a member as traffic does: inside its encapsulation.
+
+A probe to a VIP carries a mark, and the datapath's table of marks says to
+which member, and how, it is sent on (octavia_xdp.h). The table is set before
+the checks file asks for probes with new marks. Marks leave it a pass after
+their checks have left the file: the checker may still be sending.
+"""
+
+import hashlib
+import socket
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.agent import datapath
+
+LOG = logging.getLogger(__name__)
+
+MARK = 0x4f000000
+_MARKS = 1 << 24
+
+
+class Marks:
+    """Gives each way a mark of its own.
+
+    A way that has one in the table keeps it, also over a restart. Others get
+    one that no way in the table has, so that no mark ever changes its member
+    while probes may be under way.
+
+    :param held: the table, mark → datapath.ProbeWay.
+    """
+
+    def __init__(self, held):
+        self.held = held
+        self.wanted = {}  # mark → way
+        self._marks = {way: mark for mark, way in held.items()}
+
+    def of(self, way):
+        """The mark of a way, which is wanted from now on."""
+        mark = self._marks.get(way)
+        if mark is None:
+            mark = home(way)
+            while mark in self.held or mark in self.wanted:
+                mark = MARK | (mark + 1) % _MARKS
+            self._marks[way] = mark
+        self.wanted[mark] = way
+        return mark
+
+
+def home(way):
+    """The mark that a way gets if nobody has it."""
+    text = ' '.join(map(str, map(_plain, way)))
+    digest = hashlib.sha256(text.encode()).digest()
+    return MARK | int.from_bytes(digest[:3], 'big')
+
+
+def _plain(field):
+    return int(field) if isinstance(field, int) else field
+
+
+class Probes:
+    """Keeps table and programs; belongs to the worker's thread.
+
+    :param kernel: kernel.Kernel of this thread.
+    :param uplinks: names of the interfaces that probes may leave by.
+    :param enabled: [agent] probe_through_datapath. If not, what was there
+        before is removed.
+    """
+
+    def __init__(self, dataplane, kernel, uplinks, enabled):
+        self._datapath = dataplane
+        self._kernel = kernel
+        self._uplinks = uplinks
+        self._enabled = enabled
+        self._marks = None
+        self._named = None   # marks in the checks file; None: not known
+        self._attached = {}  # index → name
+        self._routes = None
+        self._devices = {}   # VIP → index of the device of its route
+        self._problems = {}  # what → why
+        self._left = not enabled  # what is there is to be removed
+
+    def begin(self):
+        """Look at what is there; begins a pass."""
+        if not self._enabled:
+            return
+        held = self._datapath.probes()
+        if not held:
+            self._datapath.set_probes({})  # there is a table from now on
+        self._marks = Marks(held)
+        self._attached = {}
+        self.attach()
+        routes = self._kernel.routes()
+        if routes != self._routes:
+            self._routes = routes
+            self._devices = {}
+
+    def attach(self):
+        """Put the program where it is not known to be."""
+        if self._marks is None:
+            return
+        found = {}
+        for name in self._uplinks:
+            try:
+                index = socket.if_nametoindex(name)
+                if index not in self._attached:
+                    self._datapath.attach_probe(index)
+            except OSError as error:
+                self._tell(name, f'{name} sends no probes through the '
+                           f'datapath: {error.strerror}')
+            else:
+                self._tell(name, None)
+                found[index] = name
+        self._attached = found
+
+    def mark(self, vip, member, settings):
+        """The mark of probes to a VIP that are to reach a member.
+
+        None where there is none: the option is off, or such a probe would
+        not pass the program.
+        """
+        if not self._enabled or not self._leaves(vip):
+            return None
+        return self._marks.of(datapath.ProbeWay(
+            vip, member, settings.encapsulation, settings.dscp,
+            settings.sid_function))
+
+    def set(self):
+        """Let the table have all that the coming checks file names."""
+        if not self._enabled:
+            return
+        marks = self._marks
+        self._datapath.set_probes({
+            **{mark: way for mark, way in marks.held.items()
+               if self._named is None or mark in self._named},
+            **marks.wanted})
+
+    def written(self):
+        """The checks file has been written; ends a pass."""
+        if self._enabled:
+            self._named = set(self._marks.wanted)
+        elif self._left and self._named is None:
+            self._named = set()
+        elif self._left:
+            # A pass after the last marks have left the file.
+            if self._datapath.remove_probes():
+                LOG.info('Probes no longer go through the datapath.')
+            self._left = False
+
+    def report(self):
+        """For the operator, as JSON."""
+        if not self._enabled:
+            return {}
+        return {'probes': {
+            'problems': sorted(self._problems.values()),
+            'outcomes': {outcome.name.lower(): count for outcome, count
+                         in self._datapath.probe_outcomes().items()
+                         if count}}}
+
+    def _leaves(self, vip):
+        """Whether probes to a VIP leave by an interface with the program."""
+        if vip not in self._devices:
+            self._devices[vip] = self._ask(vip)
+        device = self._devices[vip]
+        if device in self._attached:
+            self._tell(vip, None)
+            return True
+        if device is None:
+            why = 'has no route'
+        else:
+            why = f'leaves by {_name_of(device)}, which is no uplink'
+        self._tell(vip, 'Members are probed at their own addresses only: '
+                   f'what goes to {vip} {why}')
+        return False
+
+    def _ask(self, vip):
+        try:
+            return self._kernel.route_device(vip, MARK)
+        except OSError as error:
+            LOG.debug('No route to %s: %s', vip, error)
+            return None
+
+    def _tell(self, what, problem):
+        before = self._problems.get(what)
+        if problem == before:
+            return
+        if problem:
+            self._problems[what] = problem
+            LOG.error('%s.', problem)
+        else:
+            del self._problems[what]
+            LOG.info('Probes go through the datapath again (%s).', what)
+
+
+def _name_of(index):
+    try:
+        return socket.if_indextoname(index)
+    except OSError:
+        return f'interface {index}'
