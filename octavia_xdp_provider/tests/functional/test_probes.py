@@ -68,10 +68,12 @@ def load_balancer(number, encapsulation, vip_version, member_version,
                 MONITOR, type='UDP-CONNECT' if udp else 'HTTP')}}})
 
 
-class TestProbes(base.BaseTestCase):
+class Probed(base.BaseTestCase):
+    """Node, router, and a member that serves everything."""
 
     # Far above what it takes.
     SOON = 60
+    uplink = 'eth0'
 
     def setUp(self):
         super().setUp()
@@ -90,8 +92,8 @@ class TestProbes(base.BaseTestCase):
             namespaces.sysctl(
                 self.lab, host, net__ipv4__conf__all__rp_filter=0,
                 net__ipv4__conf__default__rp_filter=0,
-                net__ipv4__ip_forward=host == ROUTER and 1 or 0,
-                net__ipv6__conf__all__forwarding=host == ROUTER and 1 or 0)
+                net__ipv4__ip_forward=int(host == ROUTER),
+                net__ipv6__conf__all__forwarding=int(host == ROUTER))
         for host in (NODE, MEMBER):
             self.connect(host)
         self.balancers = {
@@ -112,12 +114,17 @@ class TestProbes(base.BaseTestCase):
             processes.run(self.lab, end, ['ethtool', '-K', name, 'tx', 'off'])
             processes.run(self.lab, end, ['ip', 'link', 'set', name, 'mtu',
                                           '1600'])
+        near, far = self.ends(host)
         for version, pattern in NETWORKS[host].items():
-            namespaces.address(self.lab, host, 'eth0', pattern.format(own))
-            namespaces.address(self.lab, ROUTER, host, pattern.format(1))
+            namespaces.address(self.lab, host, near, pattern.format(own))
+            namespaces.address(self.lab, ROUTER, far, pattern.format(1))
             processes.run(self.lab, host, [
                 'ip', f'-{version}', 'route', 'add', 'default', 'via',
                 pattern.format(1).partition('/')[0], 'mtu', '1500'])
+
+    def ends(self, host):
+        """The interfaces that have the addresses of a cable."""
+        return 'eth0', host
 
     def start_member(self):
         documents = self.lab.run_directory / 'documents'
@@ -158,7 +165,8 @@ class TestProbes(base.BaseTestCase):
         configuration = run / 'conf'
         configuration.write_text(
             '[vip]\nallowed_networks = 203.0.113.0/24, 2001:db8:113::/64\n'
-            f'[agent]\nrun_directory = {run}\nuplinks = eth0\n'
+            f'[agent]\nrun_directory = {run}\n'
+            f'uplinks = {self.uplink}\n'
             'withdraw_grace = 0\nprobe_through_datapath = true\n'
             f'[datapath]\nlibrary = {test_datapath.library_path()}\n'
             f'pin_directory = {run}/bpf/pins\nservices_max = 64\n'
@@ -187,7 +195,7 @@ class TestProbes(base.BaseTestCase):
             self.addCleanup(processes.stop, self.lab, name)
 
     def make_reconciler(self, enabled=True):
-        self.probes = probes.Probes(self.datapath, self.kernel, ['eth0'],
+        self.probes = probes.Probes(self.datapath, self.kernel, [self.uplink],
                                     enabled)
         limits = forwarding.Limits(
             tuple(options.networks(self.conf, 'vip', 'allowed_networks')),
@@ -230,6 +238,24 @@ class TestProbes(base.BaseTestCase):
     def marks(self):
         return {way.vip: mark for mark, way in self.datapath.probes().items()}
 
+    def connected(self, vip):
+        """A socket to a VIP that has the mark of its only member."""
+        family = socket.AF_INET6 if ':' in vip else socket.AF_INET
+        with namespaces.inside(self.lab, NODE):
+            opened = socket.socket(family, socket.SOCK_STREAM)
+        self.addCleanup(opened.close)
+        opened.setsockopt(socket.SOL_SOCKET, SO_MARK, self.marks()[vip])
+        opened.settimeout(self.SOON)
+        opened.connect((vip, HTTP_PORT))
+        return opened
+
+    def filters(self):
+        return processes.run(self.lab, NODE, [
+            'tc', 'filter', 'show', 'dev', self.uplink, 'egress']).stdout
+
+
+class TestProbes(Probed):
+
     def test_truth_about_tunnel_and_address(self):
         self.wait_states(others='up')
         # One VIP alone, then all of them.
@@ -246,17 +272,6 @@ class TestProbes(base.BaseTestCase):
         counts = self.datapath.probe_outcomes()
         self.assertEqual({datapath.ProbeOutcome.SENT}, {
             outcome for outcome, count in counts.items() if count})
-
-    def connected(self, vip):
-        """A socket to a VIP that has the mark of its only member."""
-        family = socket.AF_INET6 if ':' in vip else socket.AF_INET
-        with namespaces.inside(self.lab, NODE):
-            opened = socket.socket(family, socket.SOCK_STREAM)
-        self.addCleanup(opened.close)
-        opened.setsockopt(socket.SOL_SOCKET, SO_MARK, self.marks()[vip])
-        opened.settimeout(self.SOON)
-        opened.connect((vip, HTTP_PORT))
-        return opened
 
     def test_what_the_kernel_has_still_to_cut_into_packets(self):
         """Checksums and segments are left to the device, here to software."""
@@ -276,16 +291,12 @@ class TestProbes(base.BaseTestCase):
         self.run_pass()
         self.wait_states(others='up')
         self.assertEqual({}, self.datapath.probes())
-        shown = processes.run(self.lab, NODE, [
-            'tc', 'filter', 'show', 'dev', 'eth0', 'egress']).stdout
-        self.assertNotIn('oxp_probe', shown)
+        self.assertNotIn('oxp_probe', self.filters())
         self.reconciler = self.make_reconciler()
         self.run_pass()
         marks = self.marks()
         self.assertEqual(set(self.vips), set(marks))
-        shown = processes.run(self.lab, NODE, [
-            'tc', 'filter', 'show', 'dev', 'eth0', 'egress']).stdout
-        self.assertIn('oxp_probe', shown)
+        self.assertIn('oxp_probe', self.filters())
         with namespaces.inside(self.lab, NODE):
             opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.addCleanup(opened.close)
@@ -294,3 +305,31 @@ class TestProbes(base.BaseTestCase):
         opened.sendto(b'x', (self.vips[0], UDP_PORT))
         self.assertEqual(1, self.datapath.probe_outcomes()[
             datapath.ProbeOutcome.DROP_UNKNOWN])
+
+
+class TestVlan(Probed):
+    """The node's uplink is a VLAN interface."""
+
+    uplink = 'eth0.100'
+
+    def ends(self, host):
+        if host != NODE:
+            return super().ends(host)
+        for end, name in ((NODE, 'eth0'), (ROUTER, NODE)):
+            # Tags must be in the packets that XDP sees.
+            processes.run(self.lab, end, ['ethtool', '-K', name, 'rxvlan',
+                                          'off', 'txvlan', 'off'])
+            try:
+                processes.run(self.lab, end, [
+                    'ip', 'link', 'add', f'{name}.100', 'link', name, 'type',
+                    'vlan', 'id', '100'])
+            except paths.LabError as error:
+                self.skipTest(f'the kernel knows no VLANs: {error}')
+            namespaces.up(self.lab, end, f'{name}.100')
+        return self.uplink, f'{NODE}.100'
+
+    def test_truth_about_the_address(self):
+        self.wait_states(others='up')
+        self.address_on_lo('del', self.vips[0])
+        self.wait_states(others='up', lb0='down')
+        self.assertIn('oxp_probe', self.filters())
