@@ -322,6 +322,13 @@ class Datapath:
         return {Outcome(index): out[index] for index in range(count)
                 if index in known}
 
+    @property
+    def probe_marks(self) -> range:
+        """Marks that a target may have."""
+        first = self._api.OXP_PROBE_MARK
+        return range(first, (first | ~self._api.OXP_PROBE_MARK_MASK
+                             & 0xffffffff) + 1)
+
     def set_probes(self, wanted: typing.Mapping[int, ProbeWay]):
         """Make these the targets of marked probes, and no others."""
         self._call('oxp_set_probes', self.library.probes(wanted),

@@ -8,6 +8,7 @@ their checks have left the file: the checker may still be sending.
 """
 
 import hashlib
+import ipaddress
 import socket
 
 from oslo_log import log as logging
@@ -15,9 +16,6 @@ from oslo_log import log as logging
 from octavia_xdp_provider.agent import datapath
 
 LOG = logging.getLogger(__name__)
-
-MARK = 0x4f000000
-_MARKS = 1 << 24
 
 
 class Marks:
@@ -28,10 +26,12 @@ class Marks:
     while probes may be under way.
 
     :param held: the table, mark → datapath.ProbeWay.
+    :param numbers: the range of marks that there are.
     """
 
-    def __init__(self, held):
+    def __init__(self, held, numbers):
         self.held = held
+        self._numbers = numbers
         self.wanted = {}  # mark → way
         self._marks = {way: mark for mark, way in held.items()}
 
@@ -39,23 +39,22 @@ class Marks:
         """The mark of a way, which is wanted from now on."""
         mark = self._marks.get(way)
         if mark is None:
-            mark = home(way)
-            while mark in self.held or mark in self.wanted:
-                mark = MARK | (mark + 1) % _MARKS
+            numbers = self._numbers
+            place = home(way) % len(numbers)
+            while (mark := numbers[place]) in self.held or (
+                    mark in self.wanted):
+                place = (place + 1) % len(numbers)
             self._marks[way] = mark
         self.wanted[mark] = way
         return mark
 
 
 def home(way):
-    """The mark that a way gets if nobody has it."""
-    text = ' '.join(map(str, map(_plain, way)))
+    """A number by which the way's mark is chosen, if nobody has it."""
+    text = ' '.join([way.vip, way.member, *(
+        str(int(field)) for field in way[2:])])
     digest = hashlib.sha256(text.encode()).digest()
-    return MARK | int.from_bytes(digest[:3], 'big')
-
-
-def _plain(field):
-    return int(field) if isinstance(field, int) else field
+    return int.from_bytes(digest[:8], 'big')
 
 
 class Probes:
@@ -72,22 +71,33 @@ class Probes:
         self._kernel = kernel
         self._uplinks = uplinks
         self._enabled = enabled
+        self._lasting = {'table', *uplinks}  # what no pass asks for
         self._marks = None
         self._named = None   # marks in the checks file; None: not known
         self._attached = {}  # index → name
         self._routes = None
         self._devices = {}   # VIP → index of the device of its route
         self._problems = {}  # what → why
+        self._vips = set()   # that a pass has asked for
         self._left = not enabled  # what is there is to be removed
 
     def begin(self):
         """Look at what is there; begins a pass."""
         if not self._enabled:
             return
-        held = self._datapath.probes()
-        if not held:
-            self._datapath.set_probes({})  # there is a table from now on
-        self._marks = Marks(held)
+        self._marks = None
+        self._vips = set()
+        try:
+            held = self._datapath.probes()
+            if not held:
+                self._datapath.set_probes({})  # there is a table from now on
+        except datapath.DatapathError as error:
+            # All else can be made true without.
+            self._tell('table', 'Members are probed at their own addresses '
+                       f'only: {error.text}')
+            return
+        self._tell('table', None)
+        self._marks = Marks(held, self._datapath.probe_marks)
         self._attached = {}
         self.attach()
         routes = self._kernel.routes()
@@ -119,17 +129,19 @@ class Probes:
         None where there is none: the option is off, or such a probe would
         not pass the program.
         """
-        if not self._enabled or not self._leaves(vip):
+        if self._marks is None:
             return None
-        return self._marks.of(datapath.ProbeWay(
-            vip, member, settings.encapsulation, settings.dscp,
-            settings.sid_function))
+        way = datapath.ProbeWay(vip, member, settings.encapsulation,
+                                settings.dscp, settings.sid_function)
+        if not _is_possible(way) or not self._leaves(vip):
+            return None
+        return self._marks.of(way)
 
     def set(self):
         """Let the table have all that the coming checks file names."""
-        if not self._enabled:
-            return
         marks = self._marks
+        if marks is None:
+            return
         self._datapath.set_probes({
             **{mark: way for mark, way in marks.held.items()
                if self._named is None or mark in self._named},
@@ -137,8 +149,10 @@ class Probes:
 
     def written(self):
         """The checks file has been written; ends a pass."""
+        for what in self._problems.keys() - self._vips - self._lasting:
+            del self._problems[what]
         if self._enabled:
-            self._named = set(self._marks.wanted)
+            self._named = set(self._marks.wanted if self._marks else ())
         elif self._left and self._named is None:
             self._named = set()
         elif self._left:
@@ -159,6 +173,7 @@ class Probes:
 
     def _leaves(self, vip):
         """Whether probes to a VIP leave by an interface with the program."""
+        self._vips.add(vip)
         if vip not in self._devices:
             self._devices[vip] = self._ask(vip)
         device = self._devices[vip]
@@ -175,7 +190,8 @@ class Probes:
 
     def _ask(self, vip):
         try:
-            return self._kernel.route_device(vip, MARK)
+            return self._kernel.route_device(
+                vip, self._datapath.probe_marks[0])
         except OSError as error:
             LOG.debug('No route to %s: %s', vip, error)
             return None
@@ -190,6 +206,18 @@ class Probes:
         else:
             del self._problems[what]
             LOG.info('Probes go through the datapath again (%s).', what)
+
+
+def _is_possible(way):
+    """Whether the datapath takes it; else it refuses the service as well."""
+    vip, member = (ipaddress.ip_address(one) for one in (way.vip, way.member))
+    if (member.is_unspecified or member.is_multicast
+            or member.version == 4 and member.packed[0] >= 224):
+        return False
+    if way.encapsulation == datapath.Encapsulation.DSCP:
+        return vip.version == member.version
+    return (way.encapsulation != datapath.Encapsulation.SRV6
+            or member.version == 6)
 
 
 def _name_of(index):

@@ -9,6 +9,11 @@ from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.tests.unit import base
 
 SETTINGS = datapath.Settings()
+NUMBERS = range(0x4f000000, 0x50000000)
+
+
+def home(one):
+    return NUMBERS[probes.home(one) % len(NUMBERS)]
 
 
 def way(number, vip=base.VIP):
@@ -18,9 +23,9 @@ def way(number, vip=base.VIP):
 class TestMarks(base.TestCase):
 
     def test_equal_ways_have_one_mark(self):
-        marks = probes.Marks({})
+        marks = probes.Marks({}, NUMBERS)
         self.assertEqual(marks.of(way(1)), marks.of(way(1)))
-        self.assertEqual({probes.home(way(1)): way(1)}, marks.wanted)
+        self.assertEqual({home(way(1)): way(1)}, marks.wanted)
 
     def test_the_mark_is_of_every_field(self):
         ways = {way(1), way(2), way(1, '203.0.113.11'),
@@ -31,34 +36,30 @@ class TestMarks(base.TestCase):
                 way(1)._replace(encapsulation=datapath.Encapsulation.SRV6),
                 way(1)._replace(encapsulation=datapath.Encapsulation.SRV6,
                                 sid_function=1)}
-        self.assertEqual(len(ways), len(set(map(probes.home, ways))))
+        self.assertEqual(len(ways), len(set(map(home, ways))))
 
-    def test_the_home_is_in_the_range_and_does_not_move(self):
-        # Over versions of Python, too: it is found again after a restart.
-        self.assertEqual(0x4f000000 | 0x0, probes.MARK)
-        for number in range(256):
-            self.assertEqual(0x4f, probes.home(way(number)) >> 24)
-        self.assertEqual(probes.home(way(1)), probes.home(
-            way(1)._replace(encapsulation=0)))
+    def test_the_home_does_not_move(self):
+        # Where the table is empty, marks are those from before a reboot.
+        self.assertEqual(0x4f5b424d, home(way(1)))
 
     def test_who_is_in_the_table_keeps_its_mark(self):
-        held = {probes.home(way(1)): way(2)}
-        marks = probes.Marks(held)
-        self.assertEqual(probes.home(way(1)), marks.of(way(2)))
+        held = {home(way(1)): way(2)}
+        marks = probes.Marks(held, NUMBERS)
+        self.assertEqual(home(way(1)), marks.of(way(2)))
         # Its home is taken, whether or not it is wanted still.
-        self.assertEqual(probes.home(way(1)) + 1, marks.of(way(1)))
+        self.assertEqual(home(way(1)) + 1, marks.of(way(1)))
         self.assertEqual(
             {way(1), way(2)}, set(marks.wanted.values()))
 
     def test_collisions(self):
-        last = probes.MARK | 0xffffff
-        with mock.patch.object(probes, 'home', return_value=last):
-            marks = probes.Marks({})
-            self.assertEqual([last, probes.MARK, probes.MARK + 1],
+        first, last = NUMBERS[0], NUMBERS[-1]
+        with mock.patch.object(probes, 'home', return_value=last - first):
+            marks = probes.Marks({}, NUMBERS)
+            self.assertEqual([last, first, first + 1],
                              [marks.of(way(n)) for n in range(3)])
-            again = probes.Marks(marks.wanted)
+            again = probes.Marks(marks.wanted, NUMBERS)
             self.assertEqual(
-                [probes.MARK + 1, last, probes.MARK, probes.MARK + 2],
+                [first + 1, last, first, first + 2],
                 [again.of(way(n)) for n in (2, 0, 1, 3)])
 
 
@@ -80,6 +81,8 @@ class FakeKernel:
 
 
 class FakeDatapath:
+
+    probe_marks = NUMBERS
 
     def __init__(self):
         self.table = None
@@ -176,15 +179,47 @@ class TestProbes(base.TestCase):
         self.assertEqual([None], self.run_pass(1))
         self.assertEqual(1, self.kernel.asked)
         self.kernel.table = frozenset({2})
-        self.assertEqual([probes.home(way(1))], self.run_pass(1))
+        self.assertEqual([home(way(1))], self.run_pass(1))
         self.assertEqual({'problems': [], 'outcomes': {'sent': 3}},
                          self.probes.report()['probes'])
+
+    def test_what_the_datapath_would_refuse_has_no_mark(self):
+        """One such way would keep all others out of the table."""
+        self.probes.begin()
+        kinds = datapath.Encapsulation
+        for member, kind, possible in (
+                ('198.18.10.1', kinds.DSCP, True),
+                ('2001:db8:10::1', kinds.DSCP, False),
+                ('198.18.10.1', kinds.SRV6, False),
+                ('2001:db8:10::1', kinds.SRV6, True),
+                ('2001:db8:10::1', kinds.GUE, True),
+                ('224.0.0.5', kinds.IPIP, False),
+                ('255.255.255.255', kinds.IPIP, False),
+                ('ff02::5', kinds.IPIP, False), ('::', kinds.IPIP, False)):
+            mark = self.probes.mark(base.VIP, member, datapath.Settings(
+                encapsulation=kind))
+            self.assertEqual(possible, mark is not None, (member, kind))
+
+    def test_a_table_that_cannot_be_made_disturbs_nothing_else(self):
+        with mock.patch.object(
+                self.datapath, 'set_probes',
+                side_effect=datapath.DatapathError(1, 'not permitted')):
+            self.assertEqual([None], self.run_pass(1))
+            self.probes.attach()
+        self.assertEqual(
+            ['Members are probed at their own addresses only: not '
+             'permitted'], self.probes.report()['probes']['problems'])
+        self.assertIsNotNone(self.run_pass(1)[0])
+        self.assertEqual([], self.probes.report()['probes']['problems'])
 
     def test_no_route(self):
         self.kernel.device = None
         self.assertEqual([None], self.run_pass(1))
         problem, = self.probes.report()['probes']['problems']
         self.assertIn('has no route', problem)
+        # Nobody cares once there is no such VIP.
+        self.run_pass()
+        self.assertEqual([], self.probes.report()['probes']['problems'])
 
     def test_an_uplink_comes_and_is_replaced(self):
         self.index = None
