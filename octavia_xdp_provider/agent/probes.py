@@ -212,7 +212,7 @@ def _is_possible(way):
     """Whether the datapath takes it; else it refuses the service as well."""
     vip, member = (ipaddress.ip_address(one) for one in (way.vip, way.member))
     if (member.is_unspecified or member.is_multicast
-            or member.version == 4 and member.packed[0] >= 224):
+            or (member.version == 4 and member.packed[0] >= 224)):
         return False
     if way.encapsulation == datapath.Encapsulation.DSCP:
         return vip.version == member.version

@@ -72,7 +72,7 @@ class Probed(base.BaseTestCase):
     """Node, router, and a member that serves everything."""
 
     # Far above what it takes.
-    SOON = 60
+    SOON = 240
     uplink = 'eth0'
 
     def setUp(self):
