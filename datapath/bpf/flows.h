@@ -134,7 +134,7 @@ static __always_inline __u64 worth_of(__u64 entry, __u32 now, __u32 timeout)
 	return free * WORTH_FREE + loose * age;
 }
 
-/* The place that does best for another flow. */
+/* The place that does best for another flow, the first of equals. */
 __noinline __u32 best_place(__u32 number, __u32 now, __u32 timeout)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
@@ -146,11 +146,11 @@ __noinline __u32 best_place(__u32 number, __u32 now, __u32 timeout)
 		__u64 worth =
 			worth_of(READ_ONCE(set->entry[way]), now, timeout);
 
-		worth = worth * OXP_FLOW_WAYS + way;
+		worth = worth * OXP_FLOW_WAYS + (OXP_FLOW_WAYS - 1 - way);
 		if (worth > best)
 			best = worth;
 	}
-	return best % OXP_FLOW_WAYS;
+	return OXP_FLOW_WAYS - 1 - best % OXP_FLOW_WAYS;
 }
 
 /* Remembers the flow in its own place, a free one, or one that may be taken.
@@ -177,11 +177,13 @@ static __always_inline bool remember(const struct memory *memory, __u32 member)
  * to: the line is shared with other CPUs. */
 static __always_inline void keep(const struct memory *memory)
 {
-	if (memory->seen & FLOW_CONFIRMED && age_of(memory, memory->seen) <= 1)
-		return;
-	exchange(memory, memory->place, memory->seen,
-		 new_entry(memory, memory->seen & FLOW_MEMBER) |
-			 FLOW_CONFIRMED);
+	__u64 entry = memory->seen;
+
+	if (age_of(memory, entry) > 1)
+		entry = new_entry(memory, entry & FLOW_MEMBER);
+	entry |= FLOW_CONFIRMED;
+	if (entry != memory->seen)
+		exchange(memory, memory->place, memory->seen, entry);
 }
 
 static __always_inline __u8 flags_of(const struct service_block *block,

@@ -110,6 +110,8 @@ int oxp_member_out(struct __sk_buff *skb)
 	__be16 type = skb->protocol;
 	__u32 link = ETH_HLEN;
 
+	if (!config.mss_v4 && !config.mss_v6 && !config.has_ports)
+		return TC_ACT_UNSPEC;
 	/* Tags that no device adds later are in the data. */
 	for (int i = 0; i < 2 && is_vlan(type); i++) {
 		if (bpf_skb_load_bytes(skb, link + 2, &type, sizeof(type)))

@@ -67,11 +67,12 @@ static __always_inline int uncover_skb(struct __sk_buff *skb,
 	if (bpf_skb_store_bytes(skb, tunnel->link - sizeof(type), &type,
 				sizeof(type), 0))
 		return -1;
-	if (!config.old_room)
-		return bpf_skb_adjust_room(
-			skb, -length, BPF_ADJ_ROOM_MAC,
-			flags | (inner == 4 ? ROOM_UNCOVERS_IPV4
-					    : ROOM_UNCOVERS_IPV6));
+	/* Kernels that do not know the flag refuse and change nothing. */
+	if (!config.old_room &&
+	    !bpf_skb_adjust_room(skb, -length, BPF_ADJ_ROOM_MAC,
+				 flags | (inner == 4 ? ROOM_UNCOVERS_IPV4
+						     : ROOM_UNCOVERS_IPV6)))
+		return 0;
 	if (bpf_skb_change_proto(skb, type, 0) ||
 	    bpf_skb_adjust_room(skb, inner == 4 ? longer : -longer,
 				BPF_ADJ_ROOM_MAC, 0))

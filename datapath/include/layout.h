@@ -61,13 +61,15 @@ struct node_config {
 	__u64 seed; /* random, of this node: of buckets and remembered flows */
 	__u64 zero2[4];
 
-	__u64 epoch;   /* grace periods that were waited for, from 1 on */
+	__u64 epoch;   /* stamp of what is switched now, from 1 on */
 	__u64 changes; /* grows before services or members come or go */
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
 	__u64 uplinks_switched; /* epoch, as in struct service_entry */
 	__u64 ticked;           /* CLOCK_BOOTTIME, ms, of the last oxp_tick() */
 	__u64 allowed_changes;  /* grows before the networks of sets change */
-	__u64 zero3[2];
+	__u64 waited;  /* no packet uses what was switched out in this epoch or
+			* before */
+	__u64 stamped; /* the last epoch in which something was switched */
 };
 
 /*
@@ -178,8 +180,8 @@ enum entry_state {
  * there and nowhere else; the other block is scratch.
  */
 struct service_entry {
-	__u64 switched; /* epoch of the last switch: while it is the current
-			 * one, packets may still read the scratch block */
+	__u64 switched; /* epoch of the last switch: while it is beyond
+			 * `waited`, packets may still read the scratch block */
 	__u8 vip[16];
 	__be16 port;
 	__u8 protocol;

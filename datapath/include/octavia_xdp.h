@@ -332,7 +332,8 @@ int oxp_health_apply(struct oxp_node *node, const struct oxp_result *results,
 /* Ages the slots that are open, and closes those where no packet has gone to
  * another member than the slot's own for the service's idle timeout. To be
  * called about once a second by one process of the node; called more often it
- * does nothing, called late it only keeps slots open for longer. Returns the
+ * does nothing, called late it only keeps slots open for longer. It also waits
+ * for packets of updates before, so that the next ones need not. Returns the
  * number of open slots. */
 int oxp_tick(struct oxp_node *node, char *error);
 

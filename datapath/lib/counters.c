@@ -152,9 +152,9 @@ void derive_counters(struct oxp_node *node)
 			continue;
 		mark_counters(node, live_block(node, i), COUNTER_USED);
 		/* packets may still count for those that left just now */
-		if (entry->switched == config->epoch)
+		if (entry->switched > config->waited)
 			mark_counters(node, scratch_block(node, i),
-				      config->epoch);
+				      entry->switched);
 	}
 	node->counters_changes = config->changes;
 }
@@ -167,7 +167,7 @@ static bool take_counter(struct oxp_node *node, uint32_t *index)
 	for (uint32_t i = 0; i < max; i++) {
 		uint32_t counter = (node->counter_cursor + i) % max;
 
-		if (state[counter] >= node->config->epoch)
+		if (state[counter] > node->config->waited)
 			continue;
 		state[counter] = COUNTER_USED;
 		node->counter_cursor = counter + 1;

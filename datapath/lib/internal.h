@@ -97,7 +97,15 @@ struct oxp_node {
 int lock_node(struct oxp_node *node, char *error);
 void unlock_node(struct oxp_node *node);
 /* Returns after every packet that was under way at the call has left. */
+int synchronize(char *error);
+bool can_synchronize(void);
+/* The same for what was switched until now; config->waited says so. */
 int grace_period(struct oxp_node *node, char *error);
+/* Marks something that is about to be switched. */
+void stamp(struct oxp_node *node, __u64 *switched);
+/* Waits without the lock, if anything was switched since the last wait, so
+ * that the next update does not have to. */
+int settle(struct oxp_node *node, char *error);
 /* Announces that services or members come or go. */
 void begin_change(struct oxp_node *node, bool dirty);
 void end_change(struct oxp_node *node);

@@ -2,31 +2,57 @@
 /* A node: opening and closing it, its lock, and waiting for packets. */
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/membarrier.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "internal.h"
 #include "probe_maps.h"
 
-/*
- * The kernel waits until every CPU has left the code that held RCU's read
- * lock or had softirqs disabled, as XDP programs do. 8 to 24 ms.
- */
-static int membarrier(int command)
-{
-	return syscall(SYS_membarrier, command, 0, 0);
-}
-
 int grace_period(struct oxp_node *node, char *error)
 {
-	if (membarrier(MEMBARRIER_CMD_GLOBAL))
-		return failure(error, -errno, "membarrier");
-	__atomic_store_n(&node->config->epoch, node->config->epoch + 1,
+	struct node_config *config = node->config;
+	int status = synchronize(error);
+
+	if (status)
+		return status;
+	__atomic_store_n(&config->waited, config->epoch, __ATOMIC_RELEASE);
+	__atomic_store_n(&config->epoch, config->epoch + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+void stamp(struct oxp_node *node, __u64 *switched)
+{
+	__atomic_store_n(&node->config->stamped, node->config->epoch,
 			 __ATOMIC_RELEASE);
+	__atomic_store_n(switched, node->config->epoch, __ATOMIC_RELEASE);
+}
+
+int settle(struct oxp_node *node, char *error)
+{
+	struct node_config *config = node->config;
+	int status = lock_node(node, error);
+	uint64_t epoch;
+
+	if (status)
+		return status;
+	epoch = config->epoch;
+	if (config->stamped <= config->waited) {
+		unlock_node(node);
+		return 0;
+	}
+	/* what is switched from here on is of the next epoch */
+	__atomic_store_n(&config->epoch, epoch + 1, __ATOMIC_RELEASE);
+	unlock_node(node);
+	status = synchronize(error);
+	if (!status)
+		status = lock_node(node, error);
+	if (status)
+		return status;
+	if (config->waited < epoch)
+		__atomic_store_n(&config->waited, epoch, __ATOMIC_RELEASE);
+	unlock_node(node);
 	return 0;
 }
 
@@ -109,8 +135,7 @@ static int open_node(struct oxp_node *node, const struct oxp_options *options,
 {
 	int status;
 
-	status = membarrier(MEMBARRIER_CMD_QUERY);
-	if (status < 0 || !(status & MEMBARRIER_CMD_GLOBAL))
+	if (!can_synchronize())
 		return failure(error, -ENOSYS,
 			       "the kernel offers no global membarrier");
 	node->pin_directory = strdup(options->pin_directory);

@@ -62,7 +62,7 @@ int free_scratch(struct oxp_node *node, uint32_t index, char *error)
 {
 	/* One wait frees the scratch blocks of all services that switched
 	 * before it, so a batch of updates waits once. */
-	if (entry_of(node, index)->switched != node->config->epoch)
+	if (entry_of(node, index)->switched <= node->config->waited)
 		return 0;
 	return grace_period(node, error);
 }
@@ -75,8 +75,7 @@ void switch_tables(struct oxp_node *node, uint32_t index)
 
 	next->generation = block_of(node, *value)->generation + 1;
 	/* first, so that whoever dies in between leaves a needless wait */
-	__atomic_store_n(&entry->switched, node->config->epoch,
-			 __ATOMIC_RELEASE);
+	stamp(node, &entry->switched);
 	__atomic_store_n(value, *value ^ 1, __ATOMIC_RELEASE);
 }
 

@@ -109,6 +109,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 int oxp_tick(struct oxp_node *node, char *error)
 {
 	uint64_t now, before;
+	bool due;
 	uint32_t open;
 	int status = lock_node(node, error);
 
@@ -119,9 +120,15 @@ int oxp_tick(struct oxp_node *node, char *error)
 	/* before the first call, and after a restart of the machine's clock */
 	if (!before || before > now)
 		node->config->ticked = before = now;
-	if (now - before >= INTERVAL)
+	due = now - before >= INTERVAL;
+	if (due)
 		node->config->ticked = now;
-	open = pass(node, before, now, now - before >= INTERVAL);
+	open = pass(node, before, now, due);
 	unlock_node(node);
+	if (due) {
+		status = settle(node, error);
+		if (status)
+			return status;
+	}
 	return open;
 }

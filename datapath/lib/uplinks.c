@@ -187,7 +187,7 @@ static int switch_uplinks(struct oxp_node *node, const struct uplink_set *next,
 	struct node_config *config = node->config;
 	uint64_t parity = config->active_uplinks & 1;
 
-	if (config->uplinks_switched == config->epoch) {
+	if (config->uplinks_switched > config->waited) {
 		int status = grace_period(node, error);
 
 		if (status)
@@ -196,8 +196,7 @@ static int switch_uplinks(struct oxp_node *node, const struct uplink_set *next,
 	/* nothing of the set before is used any more */
 	forget_devices(node, next);
 	node->uplinks[parity ^ 1] = *next;
-	__atomic_store_n(&config->uplinks_switched, config->epoch,
-			 __ATOMIC_RELEASE);
+	stamp(node, &config->uplinks_switched);
 	__atomic_store_n(&config->active_uplinks, parity ^ 1, __ATOMIC_RELEASE);
 	return 0;
 }

@@ -26,7 +26,7 @@
 extern char error[OXP_ERROR_LENGTH];
 
 /* The library's waiting for packets can be turned off (the linker wraps
- * grace_period): only right where no packets are under way. */
+ * synchronize): only right where no packets are under way. */
 extern bool wait_for_packets;
 
 /* Moves into a mount namespace of its own, so that nothing is left behind

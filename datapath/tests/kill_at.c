@@ -38,9 +38,9 @@ long syscall(long number, ...)
 	va_end(words);
 	if (!next)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-	if (number == SYS_bpf && (word[0] == BPF_MAP_UPDATE_ELEM ||
-				  word[0] == BPF_PROG_LOAD ||
-				  word[0] == BPF_PROG_BIND_MAP))
+	if (number == SYS_bpf &&
+	    (word[0] == BPF_MAP_UPDATE_ELEM || word[0] == BPF_PROG_LOAD ||
+	     word[0] == BPF_PROG_BIND_MAP))
 		step();
 	return next(number, word[0], word[1], word[2], word[3], word[4],
 		    word[5]);

@@ -264,7 +264,16 @@ static void test_quotes_left(void **state)
 		check_in(&error, &error);
 		make_error(&error, payload, &quoted, header - 1);
 		check_in(&error, &error);
+		/* an error of one family about a packet of the other */
+		quoted = answer(!v6, IPPROTO_TCP, LISTENER);
+		make_error(&error, payload, &quoted, (v6 ? 20 : 40) + 8);
+		error.from = v6 ? CLIENT6 : CLIENT;
+		error.to = v6 ? VIP6 : VIP;
+		error.protocol = v6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP;
+		error.type = v6 ? 2 : 3;
+		check_in(&error, &error);
 		/* a later fragment has no ports to quote */
+		quoted = answer(v6, IPPROTO_TCP, LISTENER);
 		quoted.fragment = 9;
 		quoted.length = 64;
 		make_error(&error, payload, &quoted, header + (v6 ? 16 : 8));

@@ -80,7 +80,7 @@ def configure_provider(lab, options=None):
             'host': paths.CONTROL,
         },
         'database': {'connection': f'sqlite:///{database}'},
-        'vip': {'allowed_networks': paths.VIP_NETWORK},
+        'vip': {'allowed_networks': paths.VIP_NETWORKS},
         'controller': {f'{kind}_socket': _socket(lab, kind)
                        for kind in SOCKETS},
     }, options or {})

@@ -4,6 +4,7 @@
 import collections
 import concurrent.futures
 import dataclasses
+import errno
 import socket
 import threading
 import time
@@ -14,6 +15,11 @@ from lab import processes
 from lab.fabric import links
 
 CLIENT = 'client'
+
+# Of linux/in.h and linux/in6.h; the socket module has no names for them.
+IP_MTU_DISCOVER, IP_MTU = 10, 14
+IPV6_MTU_DISCOVER, IPV6_MTU = 23, 24
+PMTUDISC_DO = 2
 
 # Requests that one curl process makes, each on a connection of its own.
 _PER_PROCESS = 50
@@ -132,6 +138,35 @@ def udp(lab, address, port, number=100, timeout=2.0):
             else:
                 answers.failures.append(f'sent {i}, got {echo}')
     return answers
+
+
+def path_mtu(lab, address, port, timeout=10):
+    """The path MTU that datagrams learn; LabError if nobody tells."""
+    version = 6 if ':' in str(address) else 4
+    level, discover, mtu = {
+        4: (socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_MTU),
+        6: (socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IPV6_MTU)}[version]
+    with namespaces.inside(lab, CLIENT):
+        one = socket.socket(
+            socket.AF_INET6 if version == 6 else socket.AF_INET,
+            socket.SOCK_DGRAM)
+    with one:
+        one.setsockopt(level, discover, PMTUDISC_DO)
+        one.settimeout(0.2)
+        one.connect((str(address), port))
+        full = links.CLIENT_MTU - (48 if version == 6 else 28)
+        deadline = time.monotonic() + timeout
+        while time.monotonic() < deadline:
+            try:
+                one.send(bytes(full))
+                one.recv(65535)
+            except TimeoutError:
+                continue
+            except OSError as error:
+                if error.errno != errno.EMSGSIZE:
+                    raise
+                return one.getsockopt(level, mtu)
+    raise paths.LabError(f'nobody told the path MTU to {address}')
 
 
 def _portion(lab, url, number, timeout):

@@ -37,10 +37,11 @@ def receive_at_once(lab, host, interface):
     A veth device takes such packets only when it polls (NAPI). Switching on
     GRO makes it poll, but Linux 6.18 still wakes it up only if it has an XDP
     program itself: packets would wait until some other one comes along. The
-    members' program, which only takes tunnels to the interface's own
-    addresses, lets everything pass here.
+    members' program, which takes nothing but packets for VIPs, lets
+    everything pass here, where it is given none.
     """
-    processes.run(lab, host, [DECAPSULATE, 'attach', interface])
+    processes.run(lab, host, [DECAPSULATE, 'setup', '--any-source', '--mss',
+                              'off', interface])
 
 
 def set_mtu(lab, host, interface, mtu):

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members: unmodified nginx behind a decapsulating XDP program."""
 
-import ipaddress
-import json
 import sys
 
 from lab import namespaces
@@ -67,25 +65,33 @@ def create(lab, member):
     links.default_route(lab, member, paths.MEMBER_GATEWAY,
                         paths.MEMBER_GATEWAY_V6)
     lab.state.put('addresses', member, {'uplink': own})
-    processes.run(lab, member, [links.DECAPSULATE, 'attach', links.UPLINK])
+    lab.state.put('members', member, {'vips': [], 'dscp': {}, 'mss': 'auto'})
+    _set_up(lab, member)
     _start(lab, member)
 
 
-def add_vip(lab, vip, members):
-    """Let members take packets to a VIP."""
-    for member in members:
-        if str(vip) not in _vips(lab, member):
-            namespaces.address(lab, member, 'lo', str(vip))
+def add_vip(lab, vip, members, dscp=None):
+    """Let members take packets to a VIP, or those with a DSCP as its own."""
+    def change(options):
+        options['vips'] = sorted({*options['vips'], str(vip)})
+        if dscp is not None:
+            options['dscp'][str(dscp)] = str(vip)
+    _change(lab, members, change)
 
 
 def remove_vip(lab, vip, members):
     """Undo add_vip()."""
-    for member in members:
-        if str(vip) in _vips(lab, member):
-            with namespaces.link(lab, member) as netlink:
-                prefix = ipaddress.ip_address(vip).max_prefixlen
-                netlink.addr('del', index=1, address=str(vip),
-                             prefixlen=prefix)
+    def change(options):
+        options['vips'] = sorted({*options['vips']} - {str(vip)})
+        options['dscp'] = {dscp: other
+                           for dscp, other in options['dscp'].items()
+                           if other != str(vip)}
+    _change(lab, members, change)
+
+
+def set_mss(lab, mss, members):
+    """What members offer to clients: 'auto', 'off' or a number."""
+    _change(lab, members, lambda options: options.update(mss=mss))
 
 
 def http_name(member):
@@ -103,12 +109,24 @@ def files(lab, member):
     return lab.host_directory(member) / 'files'
 
 
-def _vips(lab, member):
-    done = processes.run(lab, member, ['ip', '-json', 'address', 'show',
-                                       'dev', 'lo'])
-    return {entry['local'] for interface in json.loads(done.stdout)
-            for entry in interface['addr_info']
-            if not ipaddress.ip_address(entry['local']).is_loopback}
+def _change(lab, members, change):
+    for member in members:
+        options = lab.state.section('members')[member]
+        change(options)
+        lab.state.put('members', member, options)
+        _set_up(lab, member)
+
+
+def _set_up(lab, member):
+    options = lab.state.section('members')[member]
+    words = [links.DECAPSULATE, 'setup', '--mss', options['mss']]
+    for network in (paths.UPLINK_NETWORK, paths.UPLINK_NETWORK_V6):
+        words += ['--node', str(network)]
+    for vip in options['vips']:
+        words += ['--vip', vip]
+    for dscp, vip in options['dscp'].items():
+        words += ['--dscp', f'{dscp}={vip}']
+    processes.run(lab, member, [*words, links.UPLINK])
 
 
 def _start(lab, member):

@@ -87,11 +87,12 @@ def configure(lab, node, options=None):
             'use_stderr': True,
             'debug': True,
         },
-        'vip': {'allowed_networks':
-                f'{paths.VIP_NETWORK},{paths.VIP_NETWORK_V6}'},
+        'vip': {'allowed_networks': paths.VIP_NETWORKS},
         'agent': {
             'run_directory': run_directory(lab, node),
             'uplinks': links.UPLINK,
+            # Both families go over the session of IPv4.
+            'next_hop_v6': address(node, 6),
         },
         'datapath': {
             'library': paths.LIBRARY,
@@ -109,10 +110,12 @@ def configure_exabgp(lab, node):
         [exabgp_config.Neighbour(
             local_address=own, local_as=router.NODE_ASN,
             peer_address=gateway, peer_as=router.ASN,
-            hold_time=router.HOLD_TIME)],
+            hold_time=router.HOLD_TIME,
+            families=('ipv4 unicast', 'ipv6 unicast'))],
         [str(_program('octavia-xdp-announcer')), '--file',
          str(run_directory(lab, node) / announcements.FILE_NAME),
-         '--network', str(paths.VIP_NETWORK)]))
+         '--network', str(paths.VIP_NETWORK),
+         '--network', str(paths.VIP_NETWORK_V6)]))
 
 
 def start(lab, node, *wanted):

@@ -4,6 +4,7 @@
 A socket belongs to one thread, so each thread makes a ``Kernel`` of its own.
 """
 
+import contextlib
 import ipaddress
 import os
 import select
@@ -12,6 +13,7 @@ import typing
 
 from pyroute2 import IPRoute
 from pyroute2 import netlink
+from pyroute2.netlink import exceptions
 from pyroute2.netlink import rtnl
 from pyroute2.netlink.rtnl import ifaddrmsg
 from pyroute2.netlink.rtnl import ifinfmsg
@@ -123,11 +125,15 @@ class Kernel:
 
     def resolve(self, link, address):
         """Make the kernel ask for an address, or ask again whether its
-        entry still holds."""
+        entry still holds.
+
+        :raises OSError: it cannot.
+        """
         version = ipaddress.ip_address(address).version
-        self._netlink.neigh('replace', dst=address, ifindex=link,
-                            family=FAMILIES[version], flags=ndmsg.NTF_USE,
-                            state=ndmsg.NUD_NONE)
+        with _os_errors():
+            self._netlink.neigh('replace', dst=address, ifindex=link,
+                                family=FAMILIES[version],
+                                flags=ndmsg.NTF_USE, state=ndmsg.NUD_NONE)
 
     def route_mtus(self):
         """MTUs that routes say and those learnt: {network: MTU}."""
@@ -179,9 +185,10 @@ class Kernel:
         :raises OSError: there is no route.
         """
         version = ipaddress.ip_address(address).version
-        for message in self._netlink.route('get', dst=address,
-                                           family=FAMILIES[version]):
-            return mtu_of(message)
+        with _os_errors():
+            for message in self._netlink.route('get', dst=address,
+                                               family=FAMILIES[version]):
+                return mtu_of(message)
         return 0
 
 
@@ -224,10 +231,19 @@ class Events:
             try:
                 for message in self._netlink.get():
                     found = found or matters(message)
-            except OSError:
+            except (OSError, exceptions.NetlinkError):
                 # More than the socket holds: some were lost.
                 found = True
         return found
+
+
+@contextlib.contextmanager
+def _os_errors():
+    """The kernel's refusals as the exceptions that they are elsewhere."""
+    try:
+        yield
+    except exceptions.NetlinkError as error:
+        raise OSError(error.code, os.strerror(error.code)) from error
 
 
 def link_of(message):

@@ -49,6 +49,7 @@ class UplinkKeeper:
         self._in_force = None
         self._node = None
         self._cleared = False
+        self._logged = {}  # name → State
         self._error = None
         self._patience = 0.0
         self._ready = frozenset()
@@ -90,7 +91,11 @@ class UplinkKeeper:
     def _run(self, delay):
         while not self._stop.is_set():
             # All events until now are one look.
-            self._events.wait(delay, self._uplinks.concerns)
+            try:
+                self._events.wait(delay, self._uplinks.concerns)
+            except Exception:
+                LOG.exception('An event could not be read.')
+                self._stop.wait(RETRY)
             if not self._stop.is_set():
                 delay = self._look()
 
@@ -119,15 +124,7 @@ class UplinkKeeper:
 
     def _apply(self, states):
         states = self._attach(states)
-        before = {state.name: state for state in self.states}
-        for state in states:
-            last = before.get(state.name)
-            if last is None or state.describe() != last.describe():
-                worse = state.problem or (
-                    last and state.answering < last.answering)
-                log = LOG.warning if worse else LOG.info
-                log('%s', state.describe())
-        self.states = states
+        self._log(states)
         node = self._node_settings(states)
         if node != self._node:
             self._datapath.set_node(node)
@@ -137,15 +134,27 @@ class UplinkKeeper:
             self._node = node
         if self._in_force is None and time.monotonic() < self._patience and (
                 any(state.waits for state in states)):
+            self.states = states
             return
         wanted = self._uplinks.for_datapath(states)
         if wanted != self._in_force:
             self._datapath.set_uplinks(wanted)
             self._in_force = wanted
-        ready = self._uplinks.ready(states, node)
-        if ready != self._ready:
-            self._ready = ready
+        before, self._ready = self._ready, self._uplinks.ready(states, node)
+        self.states = states
+        if self._ready != before:
             self._changed()
+
+    def _log(self, states):
+        before, self._logged = self._logged, {
+            state.name: state for state in states}
+        for state in states:
+            last = before.get(state.name)
+            if last is None or state.describe() != last.describe():
+                worse = state.problem or (
+                    last and state.answering < last.answering)
+                log = LOG.warning if worse else LOG.info
+                log('%s', state.describe())
 
     def _attach(self, states):
         """Once to each device, and again if it has lost the program.

@@ -53,7 +53,9 @@ int complain_status(int status, const char *format, ...)
 	if (said[0])
 		fprintf(stderr, " (%s)", said);
 	if (status == -EPERM)
-		fputs("; it takes CAP_NET_ADMIN and CAP_BPF", stderr);
+		fputs("; it takes root, or CAP_NET_ADMIN, CAP_BPF and "
+		      "CAP_SYS_ADMIN",
+		      stderr);
 	fputc('\n', stderr);
 	va_end(arguments);
 	said[0] = '\0';

@@ -20,7 +20,8 @@
 #define FILTER_HANDLE 1
 #define FILTER_PRIORITY 0x584d
 
-static int open_ours(__u32 id, const char *name, bool *foreign)
+/* -ENOENT: it is another's. */
+static int open_ours(__u32 id, const char *name)
 {
 	struct bpf_prog_info info = {};
 	__u32 length = sizeof(info);
@@ -32,8 +33,7 @@ static int open_ours(__u32 id, const char *name, bool *foreign)
 	    !strcmp(info.name, name))
 		return program;
 	close(program);
-	*foreign = true;
-	return -1;
+	return -ENOENT;
 }
 
 static int find_xdp(const struct interface *interface,
@@ -41,16 +41,22 @@ static int find_xdp(const struct interface *interface,
 {
 	LIBBPF_OPTS(bpf_xdp_query_opts, query);
 	int status = bpf_xdp_query(interface->index, 0, &query);
-	bool foreign = query.attach_mode == XDP_ATTACHED_MULTI;
 
 	if (status)
 		return complain_status(status, "%s: XDP", interface->name);
-	if (query.prog_id)
-		installed->xdp = open_ours(query.prog_id, MEMBER_XDP, &foreign);
+	if (query.attach_mode == XDP_ATTACHED_MULTI)
+		installed->xdp = -ENOENT;
+	else if (query.prog_id)
+		installed->xdp = open_ours(query.prog_id, MEMBER_XDP);
+	else
+		return 0;
+	if (installed->xdp == -ENOENT)
+		installed->foreign = "XDP program";
+	else if (installed->xdp < 0)
+		return complain_status(installed->xdp, "%s: XDP program",
+				       interface->name);
 	installed->xdp_mode =
 		query.attach_mode == XDP_ATTACHED_SKB ? MODE_GENERIC : MODE_XDP;
-	if (foreign)
-		installed->foreign = "XDP program";
 	return 0;
 }
 
@@ -63,18 +69,18 @@ static int find_filter(const struct interface *interface,
 		    .priority = FILTER_PRIORITY);
 	int *out = in ? &installed->in : &installed->out;
 	int status = bpf_tc_query(&hook, &options);
-	bool foreign = false;
 
 	/* EINVAL: there is nothing of that priority */
 	if (status == -ENOENT || status == -EINVAL)
 		return 0;
-	if (status)
-		return complain_status(status, "%s: tc", interface->name);
-	*out = open_ours(options.prog_id, in ? MEMBER_IN : MEMBER_OUT,
-			 &foreign);
-	if (foreign)
+	if (!status)
+		*out = open_ours(options.prog_id, in ? MEMBER_IN : MEMBER_OUT);
+	if (*out == -ENOENT)
 		installed->foreign =
 			in ? "tc ingress filter" : "tc egress filter";
+	else if (status || *out < 0)
+		return complain_status(status ? status : *out, "%s: tc filter",
+				       interface->name);
 	return 0;
 }
 

@@ -84,7 +84,8 @@ static int undo_sysctls(const struct interface *interface, int program,
 }
 
 static int refuse(const struct interface *interface,
-		  const struct installed *installed)
+		  const struct installed *installed,
+		  const struct settings *settings)
 {
 	struct interface lo;
 
@@ -92,7 +93,8 @@ static int refuse(const struct interface *interface,
 		return complain("%s has another %s; remove that first, or "
 				"choose another mode (--tc)",
 				interface->name, installed->foreign);
-	if (find_interface("lo", &lo) || !(lo.flags & IFF_UP))
+	if (settings->vips && !(settings->flags & NO_ADDRESS) &&
+	    (find_interface("lo", &lo) || !(lo.flags & IFF_UP)))
 		return complain("lo is down, packets to a VIP on it would be "
 				"lost: ip link set lo up");
 	return 0;
@@ -178,7 +180,7 @@ int setup(struct arguments *arguments)
 	if (arguments->tc && installed.foreign && installed.xdp < 0 &&
 	    !strcmp(installed.foreign, "XDP program"))
 		installed.foreign = NULL;
-	status = refuse(&interface, &installed);
+	status = refuse(&interface, &installed, &arguments->settings);
 	if (!status)
 		status = apply(&interface, &installed, &arguments->settings);
 	close_installed(&installed);

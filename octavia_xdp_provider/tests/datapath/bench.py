@@ -16,7 +16,7 @@ from octavia_xdp_provider.tests.unit import maglev_model
 
 CLOCK_MONOTONIC_COARSE = 6  # time.h; the time module has no name for it
 UNIT = 1 << flows.UNIT_SHIFT
-MARGIN = 200_000_000  # ns that a batch may take
+MARGIN = 50_000_000  # ns that a batch may take
 NO_UPLINK = 255
 SLOT_OPEN = 0x8000
 BLOCK_LEARNING = 512
@@ -153,11 +153,14 @@ class Bench:
 
     def refresh(self):
         """Read what only the tables know, and check all that is known."""
-        config = self.maps['config'].read(bytes(4))
-        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
+        self._read_node()
         for service in self.services:
             self._read(service)
         self.model.set_services(self.services)
+
+    def _read_node(self):
+        config = self.maps['config'].read(bytes(4))
+        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
 
     def _read(self, service: state.Service):
         told = self.datapath.service(service)
@@ -269,17 +272,28 @@ class Bench:
         remembers."""
         self.maps['fragments'].clear()
         self.model.fragments = forward.fragments.Fragments()
-        memory = self.model.memory
-        memory.sets.clear()
-        for where in range(self.node.flow_sets):
-            raw = self.maps['flows'].read(struct.pack('=I', where))
-            words = struct.unpack('=8Q', raw)
-            if any(words):
-                memory.sets[where] = [
-                    flows.Entry(word >> 24, word >> 10 & 0x3fff,
-                                bool(word & 0x200), word & 0x1ff)
-                    if word else None for word in words]
+        self.model.memory.sets = {
+            where: self.remembered(where)
+            for where in range(self.node.flow_sets)}
         self.reset_counters()
+
+    def remembered(self, where: int) -> list[flows.Entry | None]:
+        """One set of the program's memory of flows."""
+        raw = self.maps['flows'].read(struct.pack('=I', where))
+        return [flows.Entry(word >> 24, word >> 10 & flows.TIME_MASK,
+                            bool(word & 0x200), word & 0x1ff)
+                if word else None for word in struct.unpack('=8Q', raw)]
+
+    def compare_memory(self):
+        for where in range(self.node.flow_sets):
+            mine = self.model.memory.ways(where)
+            theirs = self.remembered(where)
+            if mine != theirs:
+                raise Difference('\n'.join((
+                    f'remembered flows, set {where}, time '
+                    f'{clock() // UNIT & flows.TIME_MASK}: model, program',
+                    *(f'{one}  {two}' for one, two in
+                      zip(mine, theirs, strict=True)))))
 
     def reset_counters(self):
         """The model's counters go on from the program's."""

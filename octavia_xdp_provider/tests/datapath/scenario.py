@@ -216,6 +216,7 @@ class Scenario:
         frames = [self.traffic.frame() for _ in range(BATCH * BATCHES)]
         for start in range(0, len(frames), self.batch):
             self.bench.run(frames[start:start + self.batch])
+            self.bench.compare_memory()
 
 
 def clients_of(family: int) -> list[bytes]:

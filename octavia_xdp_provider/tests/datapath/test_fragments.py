@@ -122,7 +122,7 @@ class TestFragments(cases.PacketCase):
             self.dropped(cases.link() / packet, Outcome.DROP_TUNNEL)
 
     def test_member_is_gone(self):
-        service, address = self.member(four(FIRST))
+        _, address = self.member(four(FIRST))
         gone = [one for other in self.services.values()
                 for one in other.members.values() if one.address == address]
         for one in gone:

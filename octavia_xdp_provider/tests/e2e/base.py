@@ -111,6 +111,7 @@ class LabTestCase(unittest.TestCase):
 
     def create_web(self, hosts=fabric.MEMBERS, port=80, protocol='TCP',
                    monitor='HTTP', version=4, member_version=None,
+                   enabled=None,
                    balancer_options=None, listener_options=None,
                    pool_options=None, member_options=None,
                    **monitor_options):
@@ -118,6 +119,7 @@ class LabTestCase(unittest.TestCase):
 
         :param version: the VIP's IP version, and the members' unless
             `member_version` is another.
+        :param enabled: how many members take flows; all, unless told.
         :param member_options: host → what its member has beyond the rest.
         :returns: (balancer, listener, pool, name → member).
         """
@@ -151,9 +153,10 @@ class LabTestCase(unittest.TestCase):
                 self.member(pool, member).operating_status == 'ONLINE'
                 for member in made.values()))
             for node in fabric.NODES:
-                self.wait(f'{len(hosts)} members on {node}',
-                          lambda node=node: self.enabled(
-                              node, balancer, protocol, port) == len(hosts))
+                wanted = len(hosts) if enabled is None else enabled
+                self.wait(f'{wanted} members on {node}',
+                          lambda node=node, wanted=wanted: self.enabled(
+                              node, balancer, protocol, port) == wanted)
         return balancer, listener, pool, made
 
     def create_member(self, pool, host, port=80, **more):

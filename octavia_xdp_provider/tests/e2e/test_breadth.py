@@ -4,6 +4,10 @@
 import json
 import sys
 
+from scapy.layers import inet
+from scapy.layers import inet6
+from scapy.layers import l2
+
 from lab import fabric
 from lab import paths
 from lab import processes
@@ -11,7 +15,6 @@ from lab.fabric import capture
 from lab.fabric import client
 from lab.fabric import links
 from lab.fabric import members
-from lab.fabric import nodes
 from octavia_xdp_provider.tests.e2e import base
 
 QUIC_PORT = 4433
@@ -64,8 +67,8 @@ class TestEncapsulations(base.LabTestCase):
             version=version, member_version=member_version,
             balancer_options={'flavor_id': flavor})
         if encapsulation == 'dscp':
-            members.add_dscp(self.lab, options['dscp'],
-                             balancer.vip_address, fabric.MEMBERS)
+            members.add_vip(self.lab, balancer.vip_address,
+                            fabric.MEMBERS, options['dscp'])
         with capture.at_member(self.lab, 'member1', expression) as taken:
             answers = client.requests(self.lab, self.url(balancer), 100)
         self.assertEqual([], answers.failures)
@@ -154,24 +157,15 @@ class TestPathMtu(base.LabTestCase):
             links.set_mtu(self.lab, node, links.UPLINK, links.CLIENT_MTU)
             self.addCleanup(links.set_mtu, self.lab, node, links.UPLINK,
                             links.FABRIC_MTU)
-
-    def wait_mtu(self, balancer, size):
-        def told():
-            for node in fabric.NODES:
-                with self.datapath(node) as opened:
-                    if not opened.outcomes():
-                        return False
-            return True
-        self.wait('the nodes', told)
+        # The client shall learn it from the nodes, not from the members.
+        members.set_mss(self.lab, 'off', fabric.MEMBERS)
+        self.addCleanup(members.set_mss, self.lab, 'auto', fabric.MEMBERS)
 
     def test_upload_does_not_stall(self):
         for version in (4, 6):
             with self.subTest(version=version):
                 balancer, *_ = self.create_web(version=version)
-                members.clamp(self.lab, False, fabric.MEMBERS)
-                self.addCleanup(members.clamp, self.lab, True,
-                                fabric.MEMBERS)
-                self.wait_limit()
+                self.wait_limit(balancer)
                 upload = self.lab.directory / 'upload'
                 upload.write_bytes(bytes(4 << 20))
                 body = client.curl(
@@ -187,13 +181,24 @@ class TestPathMtu(base.LabTestCase):
                 balancer, *_ = self.create_web(
                     version=version, port=members.UDP_PORT, protocol='UDP',
                     monitor=None)
-                self.wait_limit()
                 self.assertEqual(limit, client.path_mtu(
                     self.lab, balancer.vip_address, members.UDP_PORT))
                 self.delete_balancer(balancer)
 
-    def wait_limit(self):
-        """Wait until the agents have noticed the MTU."""
+    def wait_limit(self, balancer):
+        """Wait until the nodes refuse a full packet of a client.
+
+        That shows it without sending one, from which the client would learn.
+        """
+        vip = balancer.vip_address
+        if ':' in vip:
+            packet = inet6.IPv6(src=paths.CLIENT_ADDRESS_V6, dst=vip)
+        else:
+            packet = inet.IP(src=paths.CLIENT_ADDRESS, dst=vip, flags='DF')
+        packet /= inet.TCP(sport=40000, dport=80, flags='A')
+        packet /= bytes(links.CLIENT_MTU - len(packet))
+        frame = bytes(l2.Ether() / packet)
         for node in fabric.NODES:
-            self.wait(f'MTU on {node}', lambda node=node: (
-                nodes.uplink_mtu(self.lab, node) == links.CLIENT_MTU), 20)
+            with self.datapath(node) as opened:
+                self.wait(f'MTU on {node}', lambda opened=opened: (
+                    len(opened.run([(frame, 0)])[0][1]) < len(frame)), 20)

@@ -21,10 +21,10 @@ import threading
 import unittest
 import uuid
 
+from scapy import packet as scapy_packet
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
-from scapy import packet as scapy_packet
 
 DATAPATH = pathlib.Path(__file__).parents[3] / 'datapath'
 TOOL = DATAPATH / 'build/octavia-xdp-member'
@@ -39,6 +39,7 @@ MEMBER_MAC = '02:00:00:00:00:01'
 GATEWAY_MAC = '02:00:00:00:00:02'
 LAN_MAC = '02:00:00:00:00:03'
 VIP_MAC = '02:00:00:00:00:04'
+SID4, SID6 = '2001:db8:1::4000', '2001:db8:1::6000'
 DSCP = 7
 MTU = 1500
 ENCAPSULATIONS = ('ipip', 'gue', 'gre')
@@ -88,7 +89,11 @@ def recomputed(packet):
 
 
 def tunnel(inner, encapsulation, version=4, source=None):
-    """What an LB node makes of a client's packet (bytes)."""
+    """What an LB node makes of a client's packet (bytes).
+
+    SRv6 is IPIP to a SID: which one tells IPv4 from IPv6, as it must where
+    the kernel takes the packet.
+    """
     protocol = 4 if inner[0] >> 4 == 4 else 41
     if version == 4:
         def outer(number):
@@ -99,10 +104,11 @@ def tunnel(inner, encapsulation, version=4, source=None):
                            **copied)
     else:
         def outer(number):
-            return inet6.IPv6(src=source or NODE6, dst=OWN6, nh=number,
-                              hlim=64)
+            to = OWN6 if encapsulation != 'srv6' else (
+                SID4 if protocol == 4 else SID6)
+            return inet6.IPv6(src=source or NODE6, dst=to, nh=number, hlim=64)
     raw = scapy_packet.Raw(inner)
-    if encapsulation == 'ipip':
+    if encapsulation in ('ipip', 'srv6'):
         return outer(protocol) / raw
     if encapsulation == 'gue':
         # IPv6 of scapy would compute a checksum for 0
@@ -143,7 +149,7 @@ class Fabric(unittest.TestCase):
         self._addresses()
         self.largest = self.sent = 0
         self.last = None
-        self.too_big = threading.Event()
+        self.did_not_fit = threading.Event()
         self._relay()
 
     def run_in(self, name, *words, **options):
@@ -197,7 +203,7 @@ class Fabric(unittest.TestCase):
         link = l2.Ether(src=GATEWAY_MAC, dst=MEMBER_MAC, type=kind)
         length = len(bytes(packet))
         if length > MTU:
-            self.too_big.set()
+            self.did_not_fit.set()
             return
         self.largest = max(self.largest, length)
         self.sent += 1

@@ -409,7 +409,7 @@ class TestVeth(TwoNamespaces):
     def setUp(self):
         super().setUp()
         # any program does: it must only have one (see the class above)
-        self.member_tool(self.peer, 'attach', '--address', '127.0.0.2', 'gw0')
+        self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
         self.datapath = self.open()
         with self.inside(self.node):
             self.uplink = datapath.Uplink(
@@ -504,40 +504,6 @@ class TestVeth(TwoNamespaces):
         peer.send(ethernet + packet)
         drops = self.datapath.outcomes()
         self.assertEqual(1, drops[datapath.Outcome.DROP_NO_NEXT_HOP])
-
-
-class TestMember(TwoNamespaces):
-    """The member's tool and program, in the place of the node."""
-
-    def test_decapsulates(self):
-        command('ip', '-n', self.node, 'address', 'add', '10.1.0.1/24',
-                'dev', 'up0')
-        command('ip', '-n', self.node, 'link', 'set', 'lo', 'up')
-        command('ip', '-n', self.node, 'address', 'add', f'{VIP}/32',
-                'dev', 'lo')
-        with self.inside(self.node):
-            service = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.addCleanup(service.close)
-        service.settimeout(2)
-        service.bind((VIP, 53))
-        self.member_tool(self.node, 'attach', 'up0')
-        self.member_tool(self.node, 'attach', 'up0')
-
-        inner = udp_packet('10.1.0.7', VIP, 4000, 53, b'question')
-        outer = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(inner), 0, 0,
-                            64, 4, 0, socket.inet_aton(NODE),
-                            socket.inet_aton('10.1.0.1'))
-        outer = outer[:10] + struct.pack('!H', checksum(outer)) + outer[12:]
-        ethernet = bytes.fromhex(
-            (OWN_MAC + GATEWAY_MAC).replace(':', '')) + b'\x08\x00'
-        self.socket().send(ethernet + outer + inner)
-        self.assertEqual((b'question', ('10.1.0.7', 4000)),
-                         service.recvfrom(100))
-        self.assertEqual('mode native\ndecapsulated 1\nmalformed 0\n',
-                         self.member_tool(self.node, 'show', 'up0'))
-        self.member_tool(self.node, 'detach', 'up0')
-        with self.assertRaises(subprocess.CalledProcessError):
-            self.member_tool(self.node, 'show', 'up0')
 
 
 def _libc():

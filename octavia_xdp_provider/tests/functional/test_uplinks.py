@@ -249,8 +249,19 @@ class TestPathMtu(Routed):
             self.ip(NODE, 'route', 'add', destination, 'via', gateway, 'mtu',
                     '1400')
         self.assertEqual((1400, 1400), self.mtus())
+        self.ip(NODE, 'route', 'add', 'unreachable', f'{MEMBER}/32')
+        self.ip(NODE, 'route', 'change', '198.18.0.0/16', 'via',
+                '198.51.101.1', 'mtu', '1300')
+        self.assertEqual((0, 1400), self.mtus())
+        self.assertEqual(1300, self.paths.of('198.18.10.12'))
         self.ip(NODE, 'route', 'del', '198.18.0.0/16')
         self.assertEqual((0, 1400), self.mtus())
+
+    def test_what_the_kernel_refuses(self):
+        self.ip(NODE, 'route', 'add', 'unreachable', f'{MEMBER}/32')
+        self.assertRaises(OSError, self.kernel.path_mtu, MEMBER)
+        self.assertRaises(OSError, self.kernel.resolve, 12345,
+                          '198.51.101.1')
 
     def test_learnt(self):
         namespaces.create(self.lab, 'member')

@@ -70,6 +70,22 @@ def forget(memory: Memory, name):
             ways[index] = None
 
 
+def _worth(entry: Entry | None, time: int, timeout: int) -> tuple[bool, int]:
+    """How well the place does for another flow: (free, age).
+
+    A free place is like one of time 0; it matters only to which of several
+    good places is taken, and so to what gives way later on.
+    """
+    if entry is None:
+        entry = Entry(0, 0, False, 0)
+        free = True
+    else:
+        free = _age(entry, time) > timeout
+    age = _age(entry, time)
+    loose = not entry.confirmed and age > PROTECTED
+    return free, age if loose else 0
+
+
 def remember(memory: Memory, name, member: int, time: int) -> bool:
     where, tag = name
     ways = memory.ways(where)
@@ -78,19 +94,13 @@ def remember(memory: Memory, name, member: int, time: int) -> bool:
         if entry is not None and entry.tag == tag:
             place = index
             break
-    # Of places that are as good as each other the last one.
     if place is None:
+        timeout = _timeout(memory.node.idle_timeout_max)
+        best = (False, 0)
         for index, entry in enumerate(ways):
-            if entry is None or (
-                    _age(entry, time) >
-                    _timeout(memory.node.idle_timeout_max)):
-                place = index
-    if place is None:
-        oldest = PROTECTED + 1
-        for index, entry in enumerate(ways):
-            if not entry.confirmed and _age(entry, time) >= oldest:
-                oldest = _age(entry, time)
-                place = index
+            worth = _worth(entry, time, timeout)
+            if worth > best:
+                place, best = index, worth
     if place is None:
         return False
     ways[place] = Entry(tag, time & TIME_MASK, False, member)
@@ -124,10 +134,10 @@ def choose(memory: Memory, service: state.Service, flow: tuple, slot: int,
     if opens:
         if entry is not None and _takes(service, entry.member):
             return entry.member, False
-        if now == state.NOBODY:
-            return now, False
         if before == now:
             forget(memory, name)
+            return now, False
+        if now == state.NOBODY:
             return now, False
         if remember(memory, name, now, time):
             return now, False
