@@ -20,6 +20,7 @@
 
 #define PRIORITY 1
 #define HANDLE 0x6f7870
+#define PROGRAM_MAPS 8 /* more than it has */
 
 int load_probe_program(const struct oxp_node *node,
 		       const struct probe_maps *maps, struct probe **out,
@@ -63,16 +64,6 @@ static int info_of(int program, struct bpf_prog_info *info, __u32 *maps,
 	return bpf_obj_get_info_by_fd(program, info, &length);
 }
 
-static int id_of_map(int map, __u32 *id)
-{
-	struct bpf_map_info info = {};
-	__u32 length = sizeof(info);
-	int status = bpf_obj_get_info_by_fd(map, &info, &length);
-
-	*id = info.id;
-	return status;
-}
-
 /* The filter at our place: a descriptor of its program, if that is ours.
  * -ENOENT: there is none; -EBUSY: it is another's. */
 static int find_ours(uint32_t ifindex)
@@ -103,20 +94,17 @@ static int find_ours(uint32_t ifindex)
 	return status;
 }
 
-/* Whether the program that is attached does what the other would do. */
-static bool is_same(int program, int other, int targets)
+/* Whether the program that is attached does what the other would do, over
+ * the same maps: the kernel lists them in the order of the instructions. */
+static bool is_same(int program, int other)
 {
+	__u32 maps[PROGRAM_MAPS] = {}, other_maps[PROGRAM_MAPS] = {};
 	struct bpf_prog_info info, other_info;
-	__u32 maps[8], id;
 
-	if (info_of(program, &info, maps, sizeof(maps) / sizeof(*maps)) ||
-	    info_of(other, &other_info, NULL, 0) || id_of_map(targets, &id) ||
-	    memcmp(info.tag, other_info.tag, sizeof(info.tag)))
-		return false;
-	for (__u32 i = 0; i < info.nr_map_ids && i < 8; i++)
-		if (maps[i] == id)
-			return true;
-	return false;
+	return !info_of(program, &info, maps, PROGRAM_MAPS) &&
+	       !info_of(other, &other_info, other_maps, PROGRAM_MAPS) &&
+	       !memcmp(info.tag, other_info.tag, sizeof(info.tag)) &&
+	       !memcmp(maps, other_maps, sizeof(maps));
 }
 
 static int attach(uint32_t ifindex, int program, const char *name, char *error)
@@ -162,8 +150,7 @@ static int attach_locked(struct oxp_node *node, uint32_t ifindex,
 					 "of probes belongs (egress, priority "
 					 "%d, handle 0x%x)",
 					 name, PRIORITY, HANDLE);
-		else if (present < 0 ||
-			 !is_same(present, program, maps.targets))
+		else if (present < 0 || !is_same(present, program))
 			status = attach(ifindex, program, name, error);
 		if (present >= 0)
 			close(present);

@@ -453,6 +453,10 @@ static void test_attach(void **state)
 	/* it stays as it is, unless the targets are others */
 	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
 	assert_int_equal(filter(), first);
+	remove_folder(node, PROBES_FOLDER);
+	set_probes(NULL, 0);
+	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
+	assert_int_not_equal(filter(), first);
 	beside.prog_fd = mark_probe;
 	assert_int_equal(bpf_tc_attach(&hook, &beside), 0);
 	assert_int_equal(oxp_probe_detach(node, 1, error), 0);
