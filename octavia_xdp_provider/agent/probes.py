@@ -142,10 +142,12 @@ class Probes:
         marks = self._marks
         if marks is None:
             return
-        self._datapath.set_probes({
+        table = {
             **{mark: way for mark, way in marks.held.items()
                if self._named is None or mark in self._named},
-            **marks.wanted})
+            **marks.wanted}
+        if table != marks.held:
+            self._datapath.set_probes(table)
 
     def written(self):
         """The checks file has been written; ends a pass."""
