@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Families, protocols and encapsulations, with real clients and servers."""
 
+import ipaddress
 import json
 import sys
 
@@ -9,6 +10,7 @@ from scapy.layers import inet6
 from scapy.layers import l2
 
 from lab import fabric
+from lab import namespaces
 from lab import paths
 from lab import processes
 from lab.fabric import capture
@@ -106,6 +108,52 @@ class TestEncapsulations(base.LabTestCase):
         self.check_all('dscp', {
             (4, 4): 'ip[1] & 0xfc = 0x70 and tcp dst port 80',
             (6, 6): 'ip6[0:2] & 0x0fc0 = 0x0700'}, dscp=0x1c)
+
+
+class TestSegmentRouting(base.LabTestCase):
+    """The members' kernels end the segment, no program of ours."""
+
+    FUNCTION = 0xd4
+
+    def network(self, host):
+        """The member's own /112: the end of an address is a function."""
+        return ipaddress.ip_network(
+            (int(paths.MEMBER_NETWORK_V6[0])
+             + (0x1000 + members.number(host) << 16), 112))
+
+    def prepare(self, host):
+        """An address that answers health checks, and the SID."""
+        own = self.network(host)[1]
+        sid = self.network(host)[self.FUNCTION]
+        namespaces.address(self.lab, host, links.UPLINK, f'{own}/128')
+        # The router's way to the whole /112 is the member.
+        self.change_route(links.ROUTER, self.network(host),
+                          'via', members.address(host, 6))
+        self.change_route(host, sid, 'encap', 'seg6local', 'action',
+                          'End.DX4', 'nh4', '0.0.0.0', 'dev', links.UPLINK)
+        return {'address': str(own)}
+
+    def change_route(self, host, destination, *how):
+        command = ['ip', '-6', 'route']
+        processes.run(self.lab, host,
+                      [*command, 'add', str(destination), *how])
+        self.addCleanup(processes.run, self.lab, host,
+                        [*command, 'del', str(destination)])
+
+    def test_ipv4_in_segments(self):
+        flavor = self.create_flavor(encapsulation='srv6',
+                                    srv6_function=self.FUNCTION)
+        ends = {host: self.prepare(host) for host in fabric.MEMBERS}
+        balancer, *_ = self.create_web(
+            member_options=ends, balancer_options={'flavor_id': flavor})
+        with capture.at_member(self.lab, 'member1', 'ip6 proto 4') as taken:
+            answers = client.requests(self.lab, self.url(balancer), 100)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        sid = self.network('member1')[self.FUNCTION].packed
+        arrived = [packet for packet in taken.packets if packet.outgoing]
+        self.assertGreaterEqual(len(arrived), 3 * answers.count['member1'])
+        self.assertEqual({sid}, {packet.data[38:54] for packet in arrived})
 
 
 class TestQuic(base.LabTestCase):
