@@ -4,7 +4,9 @@
 #ifndef OXP_CHECKSUM_H
 #define OXP_CHECKSUM_H
 
-#include "maps.h"
+#include <linux/types.h>
+
+#include <bpf/bpf_helpers.h>
 
 static __always_inline __u16 fold(__u64 sum)
 {

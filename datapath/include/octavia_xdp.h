@@ -349,6 +349,62 @@ uint32_t oxp_quic_server_id(const struct oxp_address *member);
 int oxp_outcomes(struct oxp_node *node, uint64_t *counts, uint32_t capacity,
 		 char *error);
 
+/*
+ * Probes through the datapath. The health checker marks a probe to a VIP
+ * (SO_MARK); a program at the way out of the uplinks (tc, egress) gives it the
+ * outer header that traffic to one member gets. Nothing of this exists on a
+ * node until oxp_set_probes() is called, and it disturbs no other function.
+ */
+
+/* Marks that are ours: those with these upper 8 bits. */
+#define OXP_PROBE_MARK 0x4f000000
+#define OXP_PROBE_MARK_MASK 0xff000000
+#define OXP_PROBES_MAX 1048576
+
+/* What happened to a packet with such a mark. */
+enum oxp_probe_outcome {
+	OXP_PROBE_SENT = 0,
+	OXP_PROBE_DROP_UNKNOWN = 1,     /* no target has the mark */
+	OXP_PROBE_DROP_DESTINATION = 2, /* not to the target's VIP */
+	OXP_PROBE_DROP_NO_SOURCE = 3,   /* no outer source of the family */
+	OXP_PROBE_DROP_TOO_BIG = 4, /* beyond the MTU with the outer header */
+	OXP_PROBE_DROP_INTERNAL = 5,
+	OXP_PROBE_OUTCOMES = 6
+};
+
+struct oxp_probe {
+	uint32_t mark;
+	struct oxp_address vip;
+	struct oxp_address member;
+	uint8_t encapsulation; /* these as in struct oxp_service_settings */
+	uint8_t dscp;
+	uint16_t sid_function;
+};
+
+/* Makes these the targets of marks, and no others; those that stay as they are
+ * are not touched. Marks must be unique. Nothing is changed if one of them is
+ * refused. */
+int oxp_set_probes(struct oxp_node *node, const struct oxp_probe *probes,
+		   uint32_t count, char *error);
+/* All targets, in the order of their marks. Returns how many there are; 0
+ * also where there is nothing of this on the node. */
+int oxp_probes(struct oxp_node *node, struct oxp_probe *out, uint32_t capacity,
+	       char *error);
+/* Attaches the program to an interface that probes leave by, with the VLAN
+ * interface that the route names rather than the device below, in the caller's
+ * network namespace. Other programs there stay. An interface that has it
+ * already is left alone. -ENOENT: oxp_set_probes() was not called yet. */
+int oxp_probe_attach(struct oxp_node *node, uint32_t ifindex, char *error);
+/* -ENOENT if it was not attached. */
+int oxp_probe_detach(struct oxp_node *node, uint32_t ifindex, char *error);
+/* Detaches the program from all interfaces of the caller's network namespace
+ * and removes the targets. Returns 1, or 0 if there was nothing. */
+int oxp_remove_probes(struct oxp_node *node, char *error);
+/* As oxp_outcomes(), of probes. Returns OXP_PROBE_OUTCOMES, or 0 where there
+ * is nothing of this on the node. */
+int oxp_probe_outcomes(struct oxp_node *node, uint64_t *counts,
+		       uint32_t capacity, char *error);
+
 /* A frame for oxp_run(). */
 struct oxp_frame {
 	const uint8_t

@@ -260,6 +260,11 @@ void for_each(uint32_t count, uint32_t pieces_each,
 int parse_wanted(struct oxp_node *node, const struct oxp_wanted *wanted,
 		 struct service_block *draft, char *error);
 int check_key(const struct oxp_key *key, char *error);
+/* How packets to a VIP get to a member, by the settings' encapsulation. */
+int parse_target(const struct oxp_service_settings *settings,
+		 const struct oxp_address *vip,
+		 const struct oxp_address *address, struct block_member *out,
+		 char *error);
 
 /* allowed.c */
 /* Sorted and masked, freed by the caller; NULL if there are none. */

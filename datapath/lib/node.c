@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "internal.h"
+#include "probe_maps.h"
 
 int grace_period(struct oxp_node *node, char *error)
 {
@@ -211,6 +212,11 @@ int oxp_destroy(struct oxp_node *node, char *error)
 
 	if (status)
 		return status;
+	status = detach_probes(error);
+	if (status < 0) {
+		unlock_node(node);
+		return status;
+	}
 	remove_pins(node);
 	/* tells others that have the maps open */
 	__atomic_store_n(&node->config->layout, 0, __ATOMIC_RELEASE);

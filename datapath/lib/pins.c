@@ -3,6 +3,7 @@
  * What is pinned where:
  *   <pin directory>/maps/<name of map>
  *   <pin directory>/links/<ifindex>
+ *   <pin directory>/probes-<layout>/<name of map>, see probe.c
  * The maps appear together: they are pinned in maps-new, which is renamed.
  */
 #include <dirent.h>
@@ -18,6 +19,7 @@
 #include <bpf/libbpf.h>
 
 #include "internal.h"
+#include "probe.h"
 
 const char *const map_names[MAPS] = {
 	[MAP_CONFIG] = "config",
@@ -83,6 +85,8 @@ int rename_folder(const struct oxp_node *node, const char *from, const char *to)
 void remove_pins(struct oxp_node *node)
 {
 	remove_folder(node, "links");
+	remove_folder(node, PROBES_FOLDER_NEW);
+	remove_folder(node, PROBES_FOLDER);
 	remove_folder(node, "maps-new");
 	rename_folder(node, "maps", "maps-new");
 	remove_folder(node, "maps-new");

@@ -152,6 +152,23 @@ static int parse_member(const struct oxp_member *wanted,
 	return parse_outer(settings, key, out, error);
 }
 
+int parse_target(const struct oxp_service_settings *settings,
+		 const struct oxp_address *vip,
+		 const struct oxp_address *address, struct block_member *out,
+		 char *error)
+{
+	const struct oxp_key key = {
+		.vip = *vip, .port = 1, .protocol = IPPROTO_TCP};
+	const struct oxp_member member = {.address = *address};
+	int status = check_key(&key, error);
+
+	if (!status)
+		status = check_encapsulation(settings, error);
+	if (!status)
+		status = parse_member(&member, settings, &key, out, error);
+	return status;
+}
+
 static int check_unique(const struct service_block *draft, char *error)
 {
 	uint16_t sorted[OXP_MEMBERS_MAX];

@@ -129,7 +129,9 @@ def start(lab, node, *wanted):
                           '--checks',
                           run_directory(lab, node) / 'checks.json',
                           '--queue', run_directory(lab, node) / 'queue',
-                          '--socket', run_directory(lab, node) / 'hc.sock'],
+                          '--socket', run_directory(lab, node) / 'hc.sock',
+                          # for tests that switch probe_through_datapath on
+                          '--marks'],
                          {}),
         EXABGP: ([_program('exabgp'), _exabgp_configuration(lab, node)],
                  {**exabgp_config.ENVIRONMENT, 'exabgp_daemon_user': 'root'}),

@@ -19,6 +19,8 @@ from octavia_xdp_provider.agent.values import MemberState
 from octavia_xdp_provider.agent.values import NodeFlag
 from octavia_xdp_provider.agent.values import NodeSettings
 from octavia_xdp_provider.agent.values import Outcome
+from octavia_xdp_provider.agent.values import ProbeOutcome
+from octavia_xdp_provider.agent.values import ProbeWay
 from octavia_xdp_provider.agent.values import Service
 from octavia_xdp_provider.agent.values import ServiceFlag
 from octavia_xdp_provider.agent.values import Settings
@@ -27,8 +29,9 @@ from octavia_xdp_provider.agent.values import Uplink
 # What users of the datapath need comes from here.
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Info', 'Key', 'Library', 'Member',
-           'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome', 'Service',
-           'ServiceFlag', 'Settings', 'Uplink']
+           'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
+           'ProbeOutcome', 'ProbeWay', 'Service', 'ServiceFlag', 'Settings',
+           'Uplink']
 
 
 class Datapath:
@@ -318,6 +321,42 @@ class Datapath:
         known = set(Outcome)
         return {Outcome(index): out[index] for index in range(count)
                 if index in known}
+
+    @property
+    def probe_marks(self) -> range:
+        """Marks that a target may have."""
+        first = self._api.OXP_PROBE_MARK
+        return range(first, (first | ~self._api.OXP_PROBE_MARK_MASK
+                             & 0xffffffff) + 1)
+
+    def set_probes(self, wanted: typing.Mapping[int, ProbeWay]):
+        """Make these the targets of marked probes, and no others."""
+        self._call('oxp_set_probes', self.library.probes(wanted),
+                   len(wanted))
+
+    def probes(self) -> dict[int, ProbeWay]:
+        """Targets of marked probes, by their marks."""
+        out, count = self._array('oxp_probes', 'struct oxp_probe')
+        return {one.mark: oxp.probe_way_of(one) for one in out[0:count]}
+
+    def attach_probe(self, ifindex: int):
+        """Send marked probes that leave by an interface to their targets.
+
+        :raises DatapathError: ENOENT before set_probes().
+        """
+        self._call('oxp_probe_attach', ifindex)
+
+    def detach_probe(self, ifindex: int):
+        self._call('oxp_probe_detach', ifindex)
+
+    def remove_probes(self) -> bool:
+        """Remove targets and programs; whether there was anything."""
+        return bool(self._call('oxp_remove_probes'))
+
+    def probe_outcomes(self) -> dict[ProbeOutcome, int]:
+        """Marked packets by what happened to them."""
+        out, count = self._array('oxp_probe_outcomes', 'uint64_t')
+        return {ProbeOutcome(index): out[index] for index in range(count)}
 
     def run(self, frames: typing.Sequence[tuple[bytes, int]],
             ) -> list[tuple[int, bytes]]:

@@ -75,12 +75,57 @@ class _Use(typing.NamedTuple):
     settings: datapath.Settings
 
 
-def checks(monitor, member):
+class Through(typing.NamedTuple):
+    """How a member is probed inside its encapsulation: at the address and
+    port of its service, by probes with this mark."""
+
+    mark: int
+    service: datapath.Key
+
+
+def checks(monitor, member, through=None):
     """All checks of a member that its pool's health monitor asks for.
 
-    The member is up if all of them are.
+    The member is up if all of them are. With ``through`` a check of what
+    clients use goes there alone: it finds whatever the one at the member's
+    own address would. What the monitor wants to be checked elsewhere is
+    checked there, and the way of traffic in addition.
     """
-    return [check(monitor, member)]
+    own = check(monitor, member)
+    if through is None:
+        return [own]
+    at_service = dataclasses.replace(
+        own, address=through.service.address, port=through.service.port,
+        mark=through.mark)
+    if _is_of_service(monitor, member, through.service):
+        found = [at_service]
+    else:
+        at_service = dataclasses.replace(
+            at_service, type=_CONNECT[through.service.protocol], http=None,
+            tls=None)
+        found = [own, at_service]
+    if at_service.type == 'udp-connect':
+        # Silence is good there: of a tunnel that ends nowhere, too.
+        found.append(dataclasses.replace(at_service, type='ping'))
+    return found
+
+
+# What tells at least that somebody listens, by the protocol of a service.
+_CONNECT = {'TCP': 'tcp', 'UDP': 'udp-connect', 'SCTP': 'sctp'}
+_PROTOCOLS = {'UDP-CONNECT': 'UDP', 'SCTP': 'SCTP'}  # others are TCP
+
+
+def _is_of_service(monitor, member, service):
+    """Whether the monitor asks for what clients of the service use."""
+    if member['monitor_address'] not in (None, '', member['address']):
+        return False
+    if monitor['type'] == 'PING':
+        return True
+    port = member['protocol_port']
+    # The member's own tool rewrites ports of the service's protocol only.
+    return member['monitor_port'] in (None, 0, port) and (
+        port == service.port
+        or _PROTOCOLS.get(monitor['type'], 'TCP') == service.protocol)
 
 
 def check(monitor, member):
@@ -127,13 +172,15 @@ def _member_address(name, text, limits):
     return str(address)
 
 
-def plan(document, limits, path_mtu=None, scope=POOL):
+def plan(document, limits, path_mtu=None, scope=POOL, mark=None):
     """What a load balancer needs on this node.
 
     :param path_mtu: gives the greatest outer packet, in bytes, that reaches
         an address, or 0 where the uplink alone says it.
     :param scope: which monitors decide the state of a member: that of its
         POOL, or those of its LOAD_BALANCER whose pools hold its address.
+    :param mark: gives, from VIP, member and datapath.Settings, the mark of
+        probes inside the member's encapsulation, or None for no such probes.
     :raises Refused: the node must not do it.
     :raises ValueError: a field cannot be read.
     """
@@ -158,7 +205,7 @@ def plan(document, limits, path_mtu=None, scope=POOL):
                 uses.append(_Use(
                     key, listener['default_pool_id'], pool,
                     service_settings.of(document, listener, pool)))
-    asked = _asked(uses, limits)
+    asked = _asked(uses, limits, mark or (lambda *_way: None))
     if scope == LOAD_BALANCER:
         asked = _joined(uses, asked)
     for use in uses:
@@ -167,8 +214,8 @@ def plan(document, limits, path_mtu=None, scope=POOL):
     return result
 
 
-def _asked(uses, limits):
-    """(pool id, member id) → checks, of every member that is monitored."""
+def _asked(uses, limits, mark):
+    """(Key, pool id, member id) → checks, of every monitored member."""
     found = {}
     for use in uses:
         monitor = use.pool['healthmonitor']
@@ -180,13 +227,19 @@ def _asked(uses, limits):
             if member['monitor_address']:
                 _member_address('monitor_address', member['monitor_address'],
                                 limits)
-            found[use.pool_id, member_id] = checks(monitor, member)
+            number = mark(
+                use.key.address,
+                _member_address('address', member['address'], limits),
+                use.settings)
+            through = number and Through(number, use.key)
+            found[use.key, use.pool_id, member_id] = checks(
+                monitor, member, through)
     return found
 
 
 def _joined(uses, asked):
     """The same, each with the checks of all members of its address."""
-    addresses = {(use.pool_id, member_id): member['address']
+    addresses = {(use.key, use.pool_id, member_id): member['address']
                  for use in uses
                  for member_id, member in use.pool['members'].items()}
     by_address = {}
@@ -202,7 +255,7 @@ def _plan_service(result, use, asked, limits, path_mtu):
     for member_id, member in use.pool['members'].items():
         address = _member_address('address', member['address'], limits)
         check_id = 0
-        wanted = asked.get((use.pool_id, member_id))
+        wanted = asked.get((use.key, use.pool_id, member_id))
         if wanted:
             name = _watch(result, wanted)
             keys.add(name)
@@ -214,7 +267,7 @@ def _plan_service(result, use, asked, limits, path_mtu):
             path_mtu(service_settings.outer_address(use.settings, address))))
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
     if keys:
-        result.pools[use.pool_id] = keys
+        result.pools.setdefault(use.pool_id, set()).update(keys)
 
 
 def _watch(result, wanted):

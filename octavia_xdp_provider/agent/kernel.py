@@ -157,6 +157,28 @@ class Kernel:
             request, msg_type=rtnl.RTM_GETROUTE,
             msg_flags=netlink.NLM_F_REQUEST | netlink.NLM_F_DUMP)
 
+    def routes(self):
+        """All routes, in a form that can be compared."""
+        return frozenset(
+            (family, message['type'], message['dst_len'],
+             message.get_attr('RTA_TABLE'), message.get_attr('RTA_DST'),
+             message.get_attr('RTA_OIF'), message.get_attr('RTA_PRIORITY'),
+             tuple(hop['oif'] for hop
+                   in message.get_attr('RTA_MULTIPATH') or ()))
+            for family in FAMILIES.values()
+            for message in self._netlink.get_routes(family=family))
+
+    def route_device(self, address, mark):
+        """Index of the device that marked packets to an address leave by.
+
+        :raises OSError: there is no route.
+        """
+        version = ipaddress.ip_address(address).version
+        for message in self._netlink.route('get', dst=address, mark=mark,
+                                           family=FAMILIES[version]):
+            return message.get_attr('RTA_OIF')
+        return None
+
     def path_mtu(self, address):
         """The MTU of the route to an address, 0 where it has none.
 

@@ -113,6 +113,17 @@ class Library:
         out.icmp_rate = wanted.icmp_rate
         return out
 
+    def probes(self, wanted: typing.Mapping[int, values.ProbeWay]):
+        out = self.ffi.new('struct oxp_probe[]', len(wanted))
+        for (mark, way), entry in zip(wanted.items(), out, strict=True):
+            entry.mark = mark
+            entry.vip = self.address(way.vip)[0]
+            entry.member = self.address(way.member)[0]
+            entry.encapsulation = way.encapsulation
+            entry.dscp = way.dscp
+            entry.sid_function = way.sid_function
+        return out
+
     def members(self, wanted: typing.Sequence[values.Member]):
         out = self.ffi.new('struct oxp_member[]', len(wanted))
         for member, entry in zip(wanted, out, strict=True):
@@ -188,6 +199,13 @@ def member_of(one) -> values.MemberState:
         bool(one.healthy), bool(one.known), counters_of(one.counters),
         bool(one.backup), one.mtu, bool(one.takes_flows), one.index,
         one.quic_server_id)
+
+
+def probe_way_of(probe) -> values.ProbeWay:
+    return values.ProbeWay(
+        text_of(probe.vip), text_of(probe.member),
+        values.Encapsulation(probe.encapsulation), probe.dscp,
+        probe.sid_function)
 
 
 def network_of(network) -> str:

@@ -7,7 +7,8 @@ sends them, and the fabric must have stopped before a service goes.
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
 2. set the services (a table switches by one store, see the library), and
    ring the result handler, which knows more than new tables do;
-3. write the checks file;
+3. set the marks of probes that go through the datapath, where there are
+   any, and write the checks file;
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic.
 """
@@ -58,12 +59,13 @@ class Reconciler:
     """Holds nothing but the ways to the three things it reconciles."""
 
     def __init__(self, conf, files, dataplane, announce, limits,
-                 path_mtu=None):
+                 path_mtu=None, probes=None):
         self._files = files
         self._datapath = dataplane
         self._announce = announce
         self._limits = limits
         self._path_mtu = path_mtu
+        self._probes = probes
         self._slots = conf.datapath.slots
         self._next_hop_v6 = conf.agent.next_hop_v6
         self._families = {}  # key → families of its members
@@ -103,11 +105,13 @@ class Reconciler:
         limits = self._limits()
         if self._path_mtu:
             self._path_mtu.refresh()
+        if self._probes:
+            self._probes.begin()
         for key, (_, document) in wanted.load_balancers.items():
             try:
                 plans[key] = forwarding.plan(
                     document, limits, self._path_mtu and self._path_mtu.of,
-                    self._scope)
+                    self._scope, self._probes and self._probes.mark)
             except (errors.Refused, ValueError) as error:
                 failed[key] = str(error)
         for plan in plans.values():
@@ -181,9 +185,13 @@ class Reconciler:
                     groups += [checks_file.Group(pool_id, frozenset(keys),
                                                  self._panic_percent)
                                for pool_id, keys in plan.pools.items()]
+        if self._probes:
+            self._probes.set()
         if checks_file.write(self._files.checks, checks,
                              conditions=conditions, groups=groups):
             LOG.info('Checks file written with %s checks.', len(checks))
+        if self._probes:
+            self._probes.written()
 
     def announce(self, ready):
         """Announce every VIP with a member that takes traffic, no other.

@@ -21,6 +21,7 @@ from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import kernel
 from octavia_xdp_provider.agent import path_mtu
+from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import uplink_keeper
 from octavia_xdp_provider.common import files
@@ -61,9 +62,13 @@ class Agent:
             conf.agent.run_directory,
             options.networks(conf, 'vip', 'allowed_networks'))
         self._kernel = kernel.Kernel()  # the worker's
+        self._probes = probes.Probes(
+            self._datapath, self._kernel, conf.agent.uplinks,
+            conf.agent.probe_through_datapath)
         self._reconciler = reconcile.Reconciler(
             conf, self._files, self._datapath, self._announce, self._limits,
-            path_mtu.PathMtu(self._kernel, conf.datapath.member_mtu))
+            path_mtu.PathMtu(self._kernel, conf.datapath.member_mtu),
+            self._probes)
         self._stop = threading.Event()
         self._work = threading.Event()
         self._uplinks = uplink_keeper.UplinkKeeper(
@@ -141,6 +146,7 @@ class Agent:
             try:
                 wanted = self._wanted
                 ready = self._uplinks.ready
+                self._probes.attach()
                 if wanted is None:
                     self._reconciler.announce(frozenset())
                 elif (wanted.load_balancers is not done
@@ -259,6 +265,7 @@ class Agent:
             'version': pbr.version.VersionInfo(
                 'octavia-xdp-provider').release_string(),
             **self._uplinks.report(),
+            **self._probes.report(),
             'health_checker': checker_status.read(self._files.checker_socket),
             'services': info.services,
             'services_max': info.services_max,

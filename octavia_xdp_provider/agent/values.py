@@ -149,6 +149,27 @@ class Info(typing.NamedTuple):
     map_bytes: int
 
 
+class ProbeOutcome(enum.IntEnum):
+    """What happened to a packet with a mark: enum oxp_probe_outcome."""
+
+    SENT = 0
+    DROP_UNKNOWN = 1
+    DROP_DESTINATION = 2
+    DROP_NO_SOURCE = 3
+    DROP_TOO_BIG = 4
+    DROP_INTERNAL = 5
+
+
+class ProbeWay(typing.NamedTuple):
+    """How probes to a VIP reach one of its members."""
+
+    vip: str
+    member: str
+    encapsulation: Encapsulation = Encapsulation.IPIP
+    dscp: int = 0
+    sid_function: int = 0
+
+
 class Uplink(typing.NamedTuple):
     """A way out of the node.
 

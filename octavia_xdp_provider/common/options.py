@@ -175,6 +175,16 @@ agent_opts = [
                     'not down, no further member of it goes down: the last '
                     'set stays, because the fault is likelier to be the '
                     'node\'s own network. 0: never.'),
+    cfg.BoolOpt('probe_through_datapath',
+                default=False,
+                help='Whether members are probed as clients reach them: at '
+                     'the VIP, inside the encapsulation that traffic gets, '
+                     'so that a member whose decapsulation is broken, or '
+                     'that does not have the VIP, is found down. A monitor '
+                     'with an address or port of its own is obeyed in '
+                     'addition. The health checker must be allowed to mark '
+                     'packets (OCTAVIA_XDP_HC_MARKS=1); see the '
+                     'administrator guide.'),
     cfg.FloatOpt('withdraw_grace',
                  default=0.5, min=0.0, max=60.0,
                  help='Seconds between the withdrawal of a VIP and the '

@@ -4,6 +4,7 @@
 import signal
 import time
 
+from lab import fabric
 from lab import processes
 from lab.fabric import client
 from lab.fabric import members
@@ -73,6 +74,28 @@ class TestHealth(base.LabTestCase):
         self.wait('ONLINE of both', lambda: set(
             self.statuses(pool, made).values()) == {'ONLINE'})
         self.wait_routes(balancer)
+
+    def probe_through_datapath(self):
+        """All nodes do so until the end of the test."""
+        def switch(options):
+            for node in fabric.NODES:
+                nodes.configure(self.lab, node, options)
+                nodes.restart(self.lab, node, nodes.AGENT)
+
+        self.addCleanup(switch, None)
+        switch({'agent': {'probe_through_datapath': True}})
+
+    def test_member_without_the_vip(self):
+        """Only probes that take the way of traffic find it."""
+        balancer, _, pool, made = self.create_web(
+            hosts=['member1', 'member2'])
+        members.remove_vip(self.lab, balancer.vip_address, ['member1'])
+        self.probe_through_datapath()
+        self.wait('ERROR of member1', lambda: self.statuses(pool, made) == {
+            'member1': 'ERROR', 'member2': 'ONLINE'})
+        members.add_vip(self.lab, balancer.vip_address, ['member1'])
+        self.wait('ONLINE of both', lambda: set(
+            self.statuses(pool, made).values()) == {'ONLINE'})
 
     def test_tcp_monitor(self):
         balancer, _, pool, made = self.create_web(

@@ -42,6 +42,7 @@ class Unloaded(library.Library):
 
 _PREFIXES = {'oxp_outcome': 'OXP_', 'oxp_encapsulation': 'OXP_',
              'oxp_node_flag': 'OXP_NODE_',
+             'oxp_probe_outcome': 'OXP_PROBE_',
              'oxp_service_flag': 'OXP_SERVICE_'}
 
 
@@ -63,8 +64,11 @@ class TestHeader(base.BaseTestCase):
     def test_enums(self):
         outcomes = self.library.enum('oxp_outcome')
         self.assertEqual(len(values.Outcome), outcomes.pop('OUTCOMES'))
+        of_probes = self.library.enum('oxp_probe_outcome')
+        self.assertEqual(len(values.ProbeOutcome), of_probes.pop('OUTCOMES'))
         for found, mine in (
                 (outcomes, values.Outcome),
+                (of_probes, values.ProbeOutcome),
                 (self.library.enum('oxp_encapsulation'),
                  values.Encapsulation),
                 (self.library.enum('oxp_node_flag'), values.NodeFlag),

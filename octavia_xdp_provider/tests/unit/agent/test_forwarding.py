@@ -123,6 +123,95 @@ class TestPlan(base.TestCase):
                 return condition.checks
         return {name}
 
+    def test_groups_of_a_shared_pool(self):
+        """A pool of two listeners is guarded as one."""
+        self.document['listeners']['other'] = dict(
+            self.document['listeners']['listener'], protocol_port=8080)
+        plan = self.plan_through()
+        self.assertEqual(4, len(plan.pools['pool']))
+        self.assertEqual(2, len(self.plan().pools['pool']))
+
+    def plan_through(self, marks=None):
+        """With a mark for each member, 1 and on."""
+        marks = {} if marks is None else marks
+        return forwarding.plan(
+            self.document, LIMITS,
+            mark=lambda *way: marks.setdefault(way, len(marks) + 1))
+
+    def through(self, protocol='TCP', **monitor):
+        """(type, address, port, mark) of what decides the state of m1."""
+        self.document['listeners']['listener']['protocol'] = protocol
+        self.pool['healthmonitor'].update(monitor)
+        plan = self.plan_through()
+        key = plan.listeners['listener']
+        member, = (one for one in plan.services[key].members
+                   if one.address == '198.18.10.11')
+        name = f'{member.check:016x}'
+        keys = {name}
+        for condition in plan.conditions:
+            if condition.key == name:
+                keys = condition.checks
+        checks_file.build_document(plan.checks, plan.conditions)
+        return {(check.type, check.address, check.port, check.mark)
+                for check in plan.checks if check.key in keys}
+
+    def test_through_takes_the_place_of_the_check_of_a_service(self):
+        for kind in ('TCP', 'HTTP', 'HTTPS', 'TLS-HELLO', 'SCTP', 'PING'):
+            self.assertEqual({(kind.lower(), base.VIP, 80, 1)},
+                             self.through(type=kind))
+        check, = (check for check in self.plan_through().checks
+                  if check.mark == 1)
+        own, = (check for check in self.plan().checks
+                if check.address == '198.18.10.11')
+        self.assertEqual(own, dataclasses.replace(
+            check, address=own.address, mark=None))
+
+    def test_what_is_checked_elsewhere_is_checked_in_addition(self):
+        member = self.members['m1']
+        member['monitor_port'] = 8080
+        self.assertEqual({('http', '198.18.10.11', 8080, None),
+                          ('tcp', base.VIP, 80, 1)}, self.through())
+        self.assertEqual({('http', '198.18.10.11', 8080, None),
+                          ('sctp', base.VIP, 80, 1)}, self.through('SCTP'))
+        member.update(monitor_port=None, monitor_address='198.18.10.99')
+        self.assertEqual({('ping', '198.18.10.99', 80, None),
+                          ('tcp', base.VIP, 80, 1)}, self.through(
+                              type='PING'))
+        # A port of the member that its own tool rewrites.
+        member.update(monitor_address='198.18.10.11', protocol_port=8080,
+                      monitor_port=8080)
+        self.assertEqual({('http', base.VIP, 80, 1)},
+                         self.through(type='HTTP'))
+        self.assertEqual({('http', '198.18.10.11', 8080, None),
+                          ('sctp', base.VIP, 80, 1)}, self.through('SCTP'))
+
+    def test_silence_does_not_tell_that_a_tunnel_works(self):
+        self.assertEqual({('udp-connect', base.VIP, 80, 1),
+                          ('ping', base.VIP, 80, 1)},
+                         self.through('UDP', type='UDP-CONNECT'))
+        self.assertEqual({('ping', base.VIP, 80, 1)},
+                         self.through('UDP', type='PING'))
+        self.members['m1']['monitor_port'] = 8080
+        self.assertEqual({('http', '198.18.10.11', 8080, None),
+                          ('udp-connect', base.VIP, 80, 1),
+                          ('ping', base.VIP, 80, 1)},
+                         self.through('UDP', type='HTTP'))
+
+    def test_a_mark_for_each_way(self):
+        marks = {}
+        self.document['flavor'] = {'encapsulation': 'gue'}
+        self.plan_through(marks)
+        self.assertEqual(
+            {(base.VIP, '198.18.10.11', datapath.Encapsulation.GUE),
+             (base.VIP, '198.18.10.12', datapath.Encapsulation.GUE)},
+            {(vip, member, settings.encapsulation)
+             for vip, member, settings in marks})
+
+    def test_without_a_mark_the_own_address_is_probed(self):
+        plan = forwarding.plan(self.document, LIMITS,
+                               mark=lambda *_way: None)
+        self.assertEqual(self.plan(), plan)
+
     def test_pools_decide_for_themselves(self):
         self.add_pool('other', 443, {'n1': '198.18.10.11'}, type='TCP')
         plan = self.plan()
@@ -187,7 +276,7 @@ class TestPlan(base.TestCase):
     def test_several_checks_of_one_monitor_are_joined(self):
         real = forwarding.check
 
-        def two(monitor, member):
+        def two(monitor, member, through=None):
             one = real(monitor, member)
             return [one, dataclasses.replace(one, mark=7)]
         with mock.patch.object(forwarding, 'checks', two):

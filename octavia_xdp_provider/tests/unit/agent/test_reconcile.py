@@ -3,6 +3,7 @@
 
 import ipaddress
 import json
+import os
 import types
 from unittest import mock
 
@@ -95,12 +96,12 @@ class TestReconciler(base.TestCase):
         self.reconciler = self.make(self.conf)
         self.document = base.document()
 
-    def make(self, conf):
+    def make(self, conf, **more):
         return reconcile.Reconciler(
             conf, types.SimpleNamespace(
                 checks=f'{self.directory}/checks.json',
                 handler_bell=f'{self.directory}/handler.bell'),
-            self.datapath, self.announce, lambda: self.limits)
+            self.datapath, self.announce, lambda: self.limits, **more)
 
     def wanted(self, *documents):
         return reconcile.Wanted(7, {
@@ -165,6 +166,21 @@ class TestReconciler(base.TestCase):
                   for group in document['groups']}
         self.assertEqual([condition['key']], groups['other'])
         self.assertIn(condition['key'], groups['pool'])
+
+    def test_marks_come_before_the_checks_file(self):
+        marks = mock.Mock()
+        marks.mark.side_effect = [7, 8]
+        marks.set.side_effect = lambda: self.events.append(
+            ('marks', os.path.exists(f'{self.directory}/checks.json')))
+        marks.written.side_effect = lambda: self.events.append(
+            ('written', [check['mark'] for check in self.checks()]))
+        self.reconciler = self.make(self.conf, probes=marks)
+        self.run_pass(self.document)
+        self.assertEqual(('set', KEY), self.events[0])
+        self.assertEqual(('marks', False), self.events[1])
+        self.assertEqual(('written', {7, 8}), (
+            self.events[2][0], set(self.events[2][1])))
+        marks.begin.assert_called_once_with()
 
     def test_withdraw_comes_before_unload(self):
         self.unmonitored()

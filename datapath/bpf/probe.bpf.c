@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * On the way out of an uplink: probes of the health checker whose mark says
+ * through which member a VIP is to be probed get what the forwarding program
+ * would give to a client's packet for that member. Answers come from the VIP
+ * to the node's own address and are none of our business.
+ *
+ * The kernel has routed the probe by the VIP, and its link header is that of
+ * the uplink's next hop, as it is for traffic. Where the outer packet is of
+ * the other family the kernel is asked for the next hop once more.
+ *
+ * A packet with a mark of ours never leaves as it came.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+#include <stddef.h>
+
+#include "outer.h"
+#include "probe.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, OXP_PROBES_MAX);
+	__type(key, __u32);
+	__type(value, struct probe_target);
+} targets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, OXP_PROBE_OUTCOMES);
+	__type(key, __u32);
+	__type(value, __u64);
+} outcomes SEC(".maps");
+
+/* That of the forwarding program. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct node_config);
+} config SEC(".maps");
+
+/* What is known of the probe before it is changed. */
+struct probe {
+	__u64 head; /* see outer.h */
+	__u32 entropy;
+	bool v6;
+};
+
+static __always_inline int finish(__u32 outcome, int action)
+{
+	__u64 *packets = bpf_map_lookup_elem(&outcomes, &outcome);
+
+	if (packets)
+		++*packets;
+	return action;
+}
+
+static __always_inline int drop(__u32 outcome)
+{
+	return finish(outcome, TC_ACT_SHOT);
+}
+
+/* Source and destination as one word, as the forwarding program has them; 0 if
+ * the protocol has none. */
+static __always_inline __u32 ports_of(struct __sk_buff *skb, __u32 l4,
+				      __u8 protocol)
+{
+	__be16 ports[2];
+
+	if ((protocol != IPPROTO_TCP && protocol != IPPROTO_UDP &&
+	     protocol != IPPROTO_SCTP) ||
+	    bpf_skb_load_bytes(skb, l4, ports, sizeof(ports)))
+		return 0;
+	return (__u32)ports[0] << 16 | ports[1];
+}
+
+/* Whether the packet is one to the target's VIP. */
+static __always_inline bool parse_v4(struct __sk_buff *skb,
+				     const struct probe_target *target,
+				     struct probe *probe)
+{
+	struct iphdr ip;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)) ||
+	    target->vip[2] != bpf_htonl(0xffff) || target->vip[0] ||
+	    target->vip[1] || target->vip[3] != ip.daddr)
+		return false;
+	probe->head = head_of_v4(&ip);
+	probe->entropy = flow_entropy(
+		flow_hash_v4(ip.saddr, ip.daddr,
+			     ports_of(skb, ETH_HLEN + 4 * ip.ihl, ip.protocol),
+			     ip.protocol));
+	return true;
+}
+
+static __always_inline bool parse_v6(struct __sk_buff *skb,
+				     const struct probe_target *target,
+				     struct probe *probe)
+{
+	struct ipv6hdr ip;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		return false;
+	for (int i = 0; i < 4; i++)
+		if (target->vip[i] != ip.daddr.in6_u.u6_addr32[i])
+			return false;
+	probe->head = head_of_v6(&ip);
+	probe->entropy = flow_entropy(flow_hash_v6(
+		ip.saddr.in6_u.u6_addr32, ip.daddr.in6_u.u6_addr32,
+		ports_of(skb, ETH_HLEN + sizeof(ip), ip.nexthdr), ip.nexthdr));
+	return true;
+}
+
+/* By the kernel's route to the packet's present destination. The packet comes
+ * by here again, without its mark. */
+static __always_inline int by_route(struct __sk_buff *skb)
+{
+	int action = bpf_redirect_neigh(skb->ifindex, NULL, 0, 0);
+
+	skb->mark = 0;
+	if (action != TC_ACT_REDIRECT)
+		return drop(OXP_PROBE_DROP_INTERNAL);
+	return finish(OXP_PROBE_SENT, action);
+}
+
+/* Room of the outer header, told to the kernel: it then segments and computes
+ * checksums of the packet inside. */
+static __always_inline __u64 room_flags(__u32 way)
+{
+	__u64 flags = is_outer_v6(way) ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6
+				       : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4;
+
+	if (way >> 1 == WAY_GUE_V4 >> 1)
+		flags |= BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
+	else if (way >> 1 == WAY_GRE_V4 >> 1)
+		flags |= BPF_F_ADJ_ROOM_ENCAP_L4_GRE;
+	return flags;
+}
+
+static __always_inline int encapsulate(struct __sk_buff *skb,
+				       const struct probe_target *target,
+				       const struct probe *probe)
+{
+	const struct node_config *node;
+	__u32 zero = 0, way = target->way;
+	__u32 length = outer_length(way), ip_length;
+	bool outer_v6 = is_outer_v6(way);
+	__u32 outer[12] = {};
+
+	node = bpf_map_lookup_elem(&config, &zero);
+	if (!node)
+		return drop(OXP_PROBE_DROP_INTERNAL);
+	if (outer_v6 ? !(node->source_v6[0] | node->source_v6[1] |
+			 node->source_v6[2] | node->source_v6[3])
+		     : !node->source_v4)
+		return drop(OXP_PROBE_DROP_NO_SOURCE);
+	if (outer_v6)
+		push_v6(outer, probe->head, way, probe->entropy, node,
+			target->outer, probe->v6);
+	else
+		push_v4(outer, probe->head, way,
+			outer_source(node->source_v4, node->entropy_v4,
+				     probe->entropy),
+			target->outer[3], probe->v6);
+	ip_length = outer_v6 ? 40 : 20;
+	push_shim((void *)outer + ip_length, way, head_length(probe->head),
+		  probe->entropy, probe->v6);
+
+	if (bpf_skb_adjust_room(skb, length, BPF_ADJ_ROOM_MAC, room_flags(way)))
+		return drop(OXP_PROBE_DROP_TOO_BIG);
+	/* by constants: older kernels want to see the length */
+	if (bpf_skb_store_bytes(skb, ETH_HLEN, outer, 20, 0) ||
+	    (length >= 24 &&
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 20, outer + 5, 4, 0)) ||
+	    (length >= 28 &&
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 24, outer + 6, 4, 0)) ||
+	    (length >= 40 &&
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 28, outer + 7, 12, 0)) ||
+	    (length >= 44 &&
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 40, outer + 10, 4, 0)) ||
+	    (length >= 48 &&
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 44, outer + 11, 4, 0)))
+		return drop(OXP_PROBE_DROP_INTERNAL);
+	if (outer_v6 != probe->v6)
+		return by_route(skb);
+	return finish(OXP_PROBE_SENT, TC_ACT_OK);
+}
+
+/* Offset of the checksum that covers the addresses; 0: there is none. */
+static __always_inline __u32 covering_checksum(__u8 protocol, bool v6)
+{
+	if (protocol == IPPROTO_TCP)
+		return 16;
+	if (protocol == IPPROTO_UDP)
+		return 6;
+	return protocol == IPPROTO_ICMPV6 && v6 ? 2 : 0;
+}
+
+static __always_inline int correct_l4(struct __sk_buff *skb, __u32 l4,
+				      __u8 protocol, bool v6, __s64 difference)
+{
+	__u32 check = covering_checksum(protocol, v6);
+	__u64 flags = BPF_F_PSEUDO_HDR;
+
+	if (protocol == IPPROTO_UDP)
+		flags |= BPF_F_MARK_MANGLED_0;
+	return check ? bpf_l4_csum_replace(skb, l4 + check, 0, difference,
+					   flags)
+		     : 0;
+}
+
+static __always_inline int rewrite_v4(struct __sk_buff *skb,
+				      const struct probe_target *target)
+{
+	__be32 to = target->outer[3];
+	struct iphdr ip;
+	__s64 difference;
+	__u8 marked;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		return -1;
+	marked = target->dscp << 2 | (ip.tos & 3);
+	difference = bpf_csum_diff(&ip.daddr, 4, &to, 4, 0);
+	if (difference < 0 ||
+	    correct_l4(skb, ETH_HLEN + 4 * ip.ihl, ip.protocol, false,
+		       difference) ||
+	    bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check),
+				ip.daddr, to, 4) ||
+	    bpf_l3_csum_replace(skb, ETH_HLEN + offsetof(struct iphdr, check),
+				bpf_htons(ip.tos), bpf_htons(marked), 2))
+		return -1;
+	return bpf_skb_store_bytes(skb, ETH_HLEN + 1, &marked, 1, 0) ||
+	       bpf_skb_store_bytes(skb,
+				   ETH_HLEN + offsetof(struct iphdr, daddr),
+				   &to, sizeof(to), 0);
+}
+
+static __always_inline int rewrite_v6(struct __sk_buff *skb,
+				      const struct probe_target *target)
+{
+	__be32 to[4], was[4];
+	struct ipv6hdr ip;
+	__s64 difference;
+	__be16 first;
+
+	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
+		return -1;
+	for (int i = 0; i < 4; i++) {
+		to[i] = target->outer[i];
+		was[i] = ip.daddr.in6_u.u6_addr32[i];
+	}
+	first = (*(__be16 *)&ip & bpf_htons(0xf03f)) |
+		bpf_htons(target->dscp << 6);
+	difference = bpf_csum_diff(was, sizeof(was), to, sizeof(to), 0);
+	if (difference < 0 || correct_l4(skb, ETH_HLEN + sizeof(ip), ip.nexthdr,
+					 true, difference))
+		return -1;
+	return bpf_skb_store_bytes(skb, ETH_HLEN, &first, sizeof(first), 0) ||
+	       bpf_skb_store_bytes(skb,
+				   ETH_HLEN + offsetof(struct ipv6hdr, daddr),
+				   to, sizeof(to), 0);
+}
+
+static __always_inline int rewrite(struct __sk_buff *skb,
+				   const struct probe_target *target, bool v6)
+{
+	if (v6 ? rewrite_v6(skb, target) : rewrite_v4(skb, target))
+		return drop(OXP_PROBE_DROP_INTERNAL);
+	return finish(OXP_PROBE_SENT, TC_ACT_OK);
+}
+
+SEC("tc")
+int oxp_probe(struct __sk_buff *skb)
+{
+	const struct probe_target *target;
+	__u32 mark = skb->mark;
+	struct probe probe = {};
+	bool ours;
+
+	if ((mark & OXP_PROBE_MARK_MASK) != OXP_PROBE_MARK)
+		return TC_ACT_UNSPEC;
+	target = bpf_map_lookup_elem(&targets, &mark);
+	if (!target)
+		return drop(OXP_PROBE_DROP_UNKNOWN);
+	probe.v6 = skb->protocol == bpf_htons(ETH_P_IPV6);
+	if (probe.v6)
+		ours = parse_v6(skb, target, &probe);
+	else
+		ours = skb->protocol == bpf_htons(ETH_P_IP) &&
+		       parse_v4(skb, target, &probe);
+	if (!ours)
+		return drop(OXP_PROBE_DROP_DESTINATION);
+	if (target->way == WAY_DSCP)
+		return rewrite(skb, target, probe.v6);
+	if (target->way > WAY_DSCP)
+		return drop(OXP_PROBE_DROP_INTERNAL);
+	return encapsulate(skb, target, &probe);
+}

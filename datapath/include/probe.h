@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Maps of the program that sends probes the way of traffic, read by it and by
+ * the library. They are pinned in <pin directory>/probes-<layout> while a node
+ * sends probes so, and all they hold can be written again: another layout is
+ * another folder.
+ *   targets   HASH           mark -> struct probe_target
+ *   outcomes  PERCPU_ARRAY   __u64 packets by enum oxp_probe_outcome
+ * The outer source addresses are those of the map `config` of layout.h.
+ */
+#ifndef OXP_PROBE_H
+#define OXP_PROBE_H
+
+#include <linux/types.h>
+
+#include "octavia_xdp.h"
+
+#define PROBES_FOLDER "probes-1"
+#define PROBES_FOLDER_NEW "probes-1-new"
+#define PROBES_PROGRAM "oxp_probe"
+
+/* Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
+struct probe_target {
+	__be32 vip[4];      /* no other destination is sent */
+	__be32 outer[4];    /* destination of the outer header, or rewritten */
+	__be32 member[4];   /* as the library was told */
+	__u8 way;           /* enum way of layout.h */
+	__u8 dscp;          /* of WAY_DSCP */
+	__u8 encapsulation; /* enum oxp_encapsulation */
+	__u8 zero;
+	__u16 sid_function;
+	__u16 zero1;
+};
+
+#endif

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes that reach a member as traffic does: inside its encapsulation.
+
+A probe to a VIP carries a mark, and the datapath's table of marks says to
+which member, and how, it is sent on (octavia_xdp.h). The table is set before
+the checks file asks for probes with new marks. Marks leave it a pass after
+their checks have left the file: the checker may still be sending.
+"""
+
+import hashlib
+import ipaddress
+import socket
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.agent import datapath
+
+LOG = logging.getLogger(__name__)
+
+
+class Marks:
+    """Gives each way a mark of its own.
+
+    A way that has one in the table keeps it, also over a restart. Others get
+    one that no way in the table has, so that no mark ever changes its member
+    while probes may be under way.
+
+    :param held: the table, mark → datapath.ProbeWay.
+    :param numbers: the range of marks that there are.
+    """
+
+    def __init__(self, held, numbers):
+        self.held = held
+        self._numbers = numbers
+        self.wanted = {}  # mark → way
+        self._marks = {way: mark for mark, way in held.items()}
+
+    def of(self, way):
+        """The mark of a way, which is wanted from now on."""
+        mark = self._marks.get(way)
+        if mark is None:
+            numbers = self._numbers
+            place = home(way) % len(numbers)
+            while (mark := numbers[place]) in self.held or (
+                    mark in self.wanted):
+                place = (place + 1) % len(numbers)
+            self._marks[way] = mark
+        self.wanted[mark] = way
+        return mark
+
+
+def home(way):
+    """A number by which the way's mark is chosen, if nobody has it."""
+    text = ' '.join([way.vip, way.member, *(
+        str(int(field)) for field in way[2:])])
+    digest = hashlib.sha256(text.encode()).digest()
+    return int.from_bytes(digest[:8], 'big')
+
+
+class Probes:
+    """Keeps table and programs; belongs to the worker's thread.
+
+    :param kernel: kernel.Kernel of this thread.
+    :param uplinks: names of the interfaces that probes may leave by.
+    :param enabled: [agent] probe_through_datapath. If not, what was there
+        before is removed.
+    """
+
+    def __init__(self, dataplane, kernel, uplinks, enabled):
+        self._datapath = dataplane
+        self._kernel = kernel
+        self._uplinks = uplinks
+        self._enabled = enabled
+        self._lasting = {'table', *uplinks}  # what no pass asks for
+        self._marks = None
+        self._named = None   # marks in the checks file; None: not known
+        self._attached = {}  # index → name
+        self._routes = None
+        self._devices = {}   # VIP → index of the device of its route
+        self._problems = {}  # what → why
+        self._vips = set()   # that a pass has asked for
+        self._left = not enabled  # what is there is to be removed
+
+    def begin(self):
+        """Look at what is there; begins a pass."""
+        if not self._enabled:
+            return
+        self._marks = None
+        self._vips = set()
+        try:
+            held = self._datapath.probes()
+            if not held:
+                self._datapath.set_probes({})  # there is a table from now on
+        except datapath.DatapathError as error:
+            # All else can be made true without.
+            self._tell('table', 'Members are probed at their own addresses '
+                       f'only: {error.text}')
+            return
+        self._tell('table', None)
+        self._marks = Marks(held, self._datapath.probe_marks)
+        self._attached = {}
+        self.attach()
+        routes = self._kernel.routes()
+        if routes != self._routes:
+            self._routes = routes
+            self._devices = {}
+
+    def attach(self):
+        """Put the program where it is not known to be."""
+        if self._marks is None:
+            return
+        found = {}
+        for name in self._uplinks:
+            try:
+                index = socket.if_nametoindex(name)
+                if index not in self._attached:
+                    self._datapath.attach_probe(index)
+            except OSError as error:
+                self._tell(name, f'{name} sends no probes through the '
+                           f'datapath: {error.strerror}')
+            else:
+                self._tell(name, None)
+                found[index] = name
+        self._attached = found
+
+    def mark(self, vip, member, settings):
+        """The mark of probes to a VIP that are to reach a member.
+
+        None where there is none: the option is off, or such a probe would
+        not pass the program.
+        """
+        if self._marks is None:
+            return None
+        way = datapath.ProbeWay(vip, member, settings.encapsulation,
+                                settings.dscp, settings.sid_function)
+        if not _is_possible(way) or not self._leaves(vip):
+            return None
+        return self._marks.of(way)
+
+    def set(self):
+        """Let the table have all that the coming checks file names."""
+        marks = self._marks
+        if marks is None:
+            return
+        table = {
+            **{mark: way for mark, way in marks.held.items()
+               if self._named is None or mark in self._named},
+            **marks.wanted}
+        if table != marks.held:
+            self._datapath.set_probes(table)
+
+    def written(self):
+        """The checks file has been written; ends a pass."""
+        for what in self._problems.keys() - self._vips - self._lasting:
+            del self._problems[what]
+        if self._enabled:
+            self._named = set(self._marks.wanted if self._marks else ())
+        elif self._left and self._named is None:
+            self._named = set()
+        elif self._left:
+            # A pass after the last marks have left the file.
+            if self._datapath.remove_probes():
+                LOG.info('Probes no longer go through the datapath.')
+            self._left = False
+
+    def report(self):
+        """For the operator, as JSON."""
+        if not self._enabled:
+            return {}
+        return {'probes': {
+            'problems': sorted(self._problems.values()),
+            'outcomes': {outcome.name.lower(): count for outcome, count
+                         in self._datapath.probe_outcomes().items()
+                         if count}}}
+
+    def _leaves(self, vip):
+        """Whether probes to a VIP leave by an interface with the program."""
+        self._vips.add(vip)
+        if vip not in self._devices:
+            self._devices[vip] = self._ask(vip)
+        device = self._devices[vip]
+        if device in self._attached:
+            self._tell(vip, None)
+            return True
+        if device is None:
+            why = 'has no route'
+        else:
+            why = f'leaves by {_name_of(device)}, which is no uplink'
+        self._tell(vip, 'Members are probed at their own addresses only: '
+                   f'what goes to {vip} {why}')
+        return False
+
+    def _ask(self, vip):
+        try:
+            return self._kernel.route_device(
+                vip, self._datapath.probe_marks[0])
+        except OSError as error:
+            LOG.debug('No route to %s: %s', vip, error)
+            return None
+
+    def _tell(self, what, problem):
+        before = self._problems.get(what)
+        if problem == before:
+            return
+        if problem:
+            self._problems[what] = problem
+            LOG.error('%s.', problem)
+        else:
+            del self._problems[what]
+            LOG.info('Probes go through the datapath again (%s).', what)
+
+
+def _is_possible(way):
+    """Whether the datapath takes it; else it refuses the service as well."""
+    vip, member = (ipaddress.ip_address(one) for one in (way.vip, way.member))
+    if (member.is_unspecified or member.is_multicast
+            or (member.version == 4 and member.packed[0] >= 224)):
+        return False
+    if way.encapsulation == datapath.Encapsulation.DSCP:
+        return vip.version == member.version
+    return (way.encapsulation != datapath.Encapsulation.SRV6
+            or member.version == 6)
+
+
+def _name_of(index):
+    try:
+        return socket.if_indextoname(index)
+    except OSError:
+        return f'interface {index}'

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Probes inside the encapsulation, with all that takes part in them: the
+node's pass, checker, result handler, datapath, a router and a member."""
+
+import functools
+import itertools
+import os
+import socket
+import sys
+import types
+
+from oslotest import base
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from octavia_xdp_provider.agent import announcements
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import files as node_files
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import kernel
+from octavia_xdp_provider.agent import probes
+from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.agent import uplink_keeper
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.tests.functional import handoff
+from octavia_xdp_provider.tests.functional import test_datapath
+
+NODE, ROUTER, MEMBER = HOSTS = ('node', 'router', 'member')
+TOOL = test_datapath.BUILD / 'octavia-xdp-member'
+OWN = {4: '198.18.10.11', 6: '2001:db8:10::11'}
+NETWORKS = {NODE: {4: '198.18.1.{}/30', 6: '2001:db8:1::{}/64'},
+            MEMBER: {4: '198.18.10.{}/24', 6: '2001:db8:10::{}/64'}}
+HTTP_PORT, UDP_PORT = 80, 5353
+MONITOR = {'id': 'hm', 'type': 'HTTP', 'delay': 1, 'timeout': 1,
+           'max_retries': 1, 'max_retries_down': 2}
+WAYS = [
+    *itertools.product(('ipip', 'gue', 'gre'), (4, 6), (4, 6)),
+    ('dscp', 4, 4), ('dscp', 6, 6), ('srv6', 4, 6), ('srv6', 6, 6)]
+SO_MARK = 36
+
+
+def vip_of(number, version):
+    return (f'203.0.113.{number + 1}' if version == 4
+            else f'2001:db8:113::{number + 1:x}')
+
+
+def load_balancer(number, encapsulation, vip_version, member_version,
+                  udp=False):
+    """A document with one member."""
+    flavor = {'encapsulation': encapsulation}
+    if encapsulation == 'dscp':
+        flavor['dscp'] = number + 1
+    port = UDP_PORT if udp else HTTP_PORT
+    return spec.document(f'lb{number}', {
+        'name': 'web', 'project_id': 'p', 'flavor': flavor,
+        'vip_address': vip_of(number, vip_version),
+        'listeners': {'listener': {
+            'protocol': 'UDP' if udp else 'TCP', 'protocol_port': port,
+            'default_pool_id': 'pool'}},
+        'pools': {'pool': {
+            'protocol': 'UDP' if udp else 'TCP',
+            'lb_algorithm': 'SOURCE_IP_PORT',
+            'members': {'m1': {'address': OWN[member_version],
+                               'protocol_port': port}},
+            'healthmonitor': dict(
+                MONITOR, type='UDP-CONNECT' if udp else 'HTTP')}}})
+
+
+class Probed(base.BaseTestCase):
+    """Node, router, and a member that serves everything."""
+
+    # Far above what it takes.
+    SOON = 240
+    uplink = 'eth0'
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('network namespaces need root')
+        for path in (test_datapath.library_path(), TOOL,
+                     handoff.checker_path()):
+            if not os.path.exists(path):
+                self.skipTest(f'{path} is not built')
+        self.lab = paths.Lab(f'probes-{os.getpid()}')
+        self.lab.make_directories()
+        self.addCleanup(self.lab.remove_directories)
+        for host in HOSTS:
+            namespaces.create(self.lab, host)
+            self.addCleanup(namespaces.delete, self.lab, host)
+            namespaces.sysctl(
+                self.lab, host, net__ipv4__conf__all__rp_filter=0,
+                net__ipv4__conf__default__rp_filter=0,
+                net__ipv4__ip_forward=int(host == ROUTER),
+                net__ipv6__conf__all__forwarding=int(host == ROUTER))
+        for host in (NODE, MEMBER):
+            self.connect(host)
+        self.balancers = {
+            document['id']: (1, document) for document in [
+                *(load_balancer(number, *way)
+                  for number, way in enumerate(WAYS)),
+                load_balancer(len(WAYS), 'ipip', 4, 4, udp=True)]}
+        self.vips = [document['vip_address'] for _generation, document
+                     in self.balancers.values()]
+        self.start_member()
+        self.start_node()
+
+    def connect(self, host):
+        """Cable a host to the router; checksums must be in the packets."""
+        namespaces.veth(self.lab, (host, 'eth0'), (ROUTER, host))
+        own = {NODE: 2, MEMBER: 11}[host]
+        for end, name in ((host, 'eth0'), (ROUTER, host)):
+            processes.run(self.lab, end, ['ethtool', '-K', name, 'tx', 'off'])
+            processes.run(self.lab, end, ['ip', 'link', 'set', name, 'mtu',
+                                          '1600'])
+        near, far = self.ends(host)
+        for version, pattern in NETWORKS[host].items():
+            namespaces.address(self.lab, host, near, pattern.format(own))
+            namespaces.address(self.lab, ROUTER, far, pattern.format(1))
+            processes.run(self.lab, host, [
+                'ip', f'-{version}', 'route', 'add', 'default', 'via',
+                pattern.format(1).partition('/')[0], 'mtu', '1500'])
+
+    def ends(self, host):
+        """The interfaces that have the addresses of a cable."""
+        return 'eth0', host
+
+    def start_member(self):
+        documents = self.lab.run_directory / 'documents'
+        documents.mkdir()
+        processes.start(self.lab, MEMBER, 'http', [
+            sys.executable, '-m', 'http.server', str(HTTP_PORT), '--bind',
+            '::'], cwd=documents)
+        processes.start(self.lab, MEMBER, 'udp', [
+            sys.executable, '-m', 'lab.fabric.udp_echo', str(UDP_PORT),
+            'member'], cwd=paths.CHECKOUT)
+        for name in ('http', 'udp'):
+            self.addCleanup(processes.stop, self.lab, name)
+        self.setup_member()
+
+    def setup_member(self):
+        words = [word for vip in self.vips for word in ('--vip', vip)]
+        for number, way in enumerate(WAYS):
+            if way[0] == 'dscp':
+                words += ['--dscp', f'{number + 1}={self.vips[number]}']
+        processes.run(self.lab, MEMBER, [
+            TOOL, 'setup', *words, '--node', '198.18.1.0/24', '--node',
+            '2001:db8:1::/64', 'eth0'])
+
+    def address_on_lo(self, verb, *vips):
+        for vip in vips:
+            length = 128 if ':' in vip else 32
+            processes.run(self.lab, MEMBER, [
+                'ip', 'address', verb, f'{vip}/{length}', 'dev', 'lo',
+                *(['nodad'] if length == 128 and verb == 'add' else [])])
+
+    def start_node(self):
+        run = self.lab.run_directory
+        (run / 'bpf').mkdir()
+        processes.run(self.lab, None, ['mount', '-t', 'bpf', 'bpf',
+                                       run / 'bpf'])
+        self.addCleanup(processes.run, self.lab, None,
+                        ['umount', '-l', run / 'bpf'])
+        configuration = run / 'conf'
+        configuration.write_text(
+            '[vip]\nallowed_networks = 203.0.113.0/24, 2001:db8:113::/64\n'
+            f'[agent]\nrun_directory = {run}\n'
+            f'uplinks = {self.uplink}\n'
+            'withdraw_grace = 0\nprobe_through_datapath = true\n'
+            f'[datapath]\nlibrary = {test_datapath.library_path()}\n'
+            f'pin_directory = {run}/bpf/pins\nservices_max = 64\n'
+            'slots = 1009\n')
+        self.conf = options.load(config_files=[str(configuration)])
+        self.files = node_files.NodeFiles(self.conf)
+        self.files.make()
+        self.datapath = self.files.open_datapath(create=True)
+        self.addCleanup(self.datapath.close)
+        with namespaces.inside(self.lab, NODE):
+            self.kernel = kernel.Kernel()
+            self.addCleanup(self.kernel.close)
+            self.keeper = uplink_keeper.UplinkKeeper(
+                self.conf, self.datapath, lambda: None)
+            self.addCleanup(self.keeper.stop)
+            self.keeper.start()
+        self.reconciler = self.make_reconciler()
+        self.run_pass()
+        processes.start(self.lab, NODE, 'handler', [
+            sys.executable, '-m', 'octavia_xdp_provider.cmd.result_handler',
+            '--config-file', configuration], cwd=paths.CHECKOUT)
+        processes.start(self.lab, NODE, 'hc', [
+            handoff.checker_path(), 'run', '--checks', self.files.checks,
+            '--queue', self.files.queue])
+        for name in ('handler', 'hc'):
+            self.addCleanup(processes.stop, self.lab, name)
+
+    def make_reconciler(self, enabled=True):
+        self.probes = probes.Probes(self.datapath, self.kernel, [self.uplink],
+                                    enabled)
+        limits = forwarding.Limits(
+            tuple(options.networks(self.conf, 'vip', 'allowed_networks')),
+            (), frozenset())
+        return reconcile.Reconciler(
+            self.conf, types.SimpleNamespace(
+                checks=self.files.checks,
+                handler_bell=self.files.handler_bell),
+            self.datapath, announcements.Announcements(
+                str(self.lab.run_directory), limits.vip_networks),
+            lambda: limits, probes=self.probes)
+
+    def run_pass(self):
+        with namespaces.inside(self.lab, NODE):
+            self.outcome = self.reconciler.reconcile(
+                reconcile.Wanted(1, self.balancers), frozenset((4, 6)))
+        self.assertEqual({None}, {
+            one['error'] for one in self.outcome.synced.values()})
+
+    def states(self):
+        """Load balancer → state of its member."""
+        return {name: members['m1'] for name, members
+                in self.reconciler.members(self.outcome).items()}
+
+    def wait_states(self, **expected):
+        def there():
+            return self.states() == {
+                name: expected.get(name, expected['others'])
+                for name in self.balancers}
+        try:
+            processes.wait_for('states', there, self.SOON)
+        except paths.LabError:
+            self.fail(f'{expected}: {self.states()}, '
+                      f'{self.probes.report()}, {self.ways()}')
+
+    def ways(self):
+        return {name: WAYS[number] for number, name
+                in enumerate(self.balancers) if number < len(WAYS)}
+
+    def marks(self):
+        return {way.vip: mark for mark, way in self.datapath.probes().items()}
+
+    def connected(self, vip):
+        """A socket to a VIP that has the mark of its only member."""
+        family = socket.AF_INET6 if ':' in vip else socket.AF_INET
+        with namespaces.inside(self.lab, NODE):
+            opened = socket.socket(family, socket.SOCK_STREAM)
+        self.addCleanup(opened.close)
+        opened.setsockopt(socket.SOL_SOCKET, SO_MARK, self.marks()[vip])
+        opened.settimeout(self.SOON)
+        opened.connect((vip, HTTP_PORT))
+        return opened
+
+    def filters(self):
+        return processes.run(self.lab, NODE, [
+            'tc', 'filter', 'show', 'dev', self.uplink, 'egress']).stdout
+
+
+class TestProbes(Probed):
+
+    def test_truth_about_tunnel_and_address(self):
+        self.wait_states(others='up')
+        # One VIP alone, then all of them.
+        self.address_on_lo('del', self.vips[0])
+        self.wait_states(others='up', lb0='down')
+        self.address_on_lo('del', *self.vips[1:])
+        self.wait_states(others='down')
+        self.address_on_lo('add', *self.vips)
+        self.wait_states(others='up')
+        processes.run(self.lab, MEMBER, [TOOL, 'remove', 'eth0'])
+        self.wait_states(others='down')
+        self.setup_member()
+        self.wait_states(others='up')
+        counts = self.datapath.probe_outcomes()
+        self.assertEqual({datapath.ProbeOutcome.SENT}, {
+            outcome for outcome, count in counts.items() if count})
+
+    def test_what_the_kernel_has_still_to_cut_into_packets(self):
+        """Checksums and segments are left to the device, here to software."""
+        request = b'GET /' + b'x' * 30000 + b' HTTP/1.0\r\n\r\n'
+        for number, way in enumerate(WAYS):
+            opened = self.connected(self.vips[number])
+            opened.sendall(request)
+            answer = b''.join(iter(functools.partial(opened.recv, 65536),
+                                   b''))
+            # Its path is read to the end and is no file.
+            self.assertIn(b' 404 ', answer[:20], way)
+
+    def test_switched_off_and_on(self):
+        self.wait_states(others='up')
+        self.reconciler = self.make_reconciler(enabled=False)
+        self.run_pass()
+        self.run_pass()
+        self.wait_states(others='up')
+        self.assertEqual({}, self.datapath.probes())
+        self.assertNotIn('oxp_probe', self.filters())
+        self.reconciler = self.make_reconciler()
+        self.run_pass()
+        marks = self.marks()
+        self.assertEqual(set(self.vips), set(marks))
+        self.assertIn('oxp_probe', self.filters())
+        with namespaces.inside(self.lab, NODE):
+            opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self.addCleanup(opened.close)
+        unknown = max(marks.values()) + 1
+        opened.setsockopt(socket.SOL_SOCKET, SO_MARK, unknown)
+        opened.sendto(b'x', (self.vips[0], UDP_PORT))
+        self.assertEqual(1, self.datapath.probe_outcomes()[
+            datapath.ProbeOutcome.DROP_UNKNOWN])
+
+
+class TestVlan(Probed):
+    """The node's uplink is a VLAN interface."""
+
+    uplink = 'eth0.100'
+
+    def ends(self, host):
+        if host != NODE:
+            return super().ends(host)
+        for end, name in ((NODE, 'eth0'), (ROUTER, NODE)):
+            # Tags must be in the packets that XDP sees.
+            processes.run(self.lab, end, ['ethtool', '-K', name, 'rxvlan',
+                                          'off', 'txvlan', 'off'])
+            try:
+                processes.run(self.lab, end, [
+                    'ip', 'link', 'add', f'{name}.100', 'link', name, 'type',
+                    'vlan', 'id', '100'])
+            except paths.LabError as error:
+                self.skipTest(f'the kernel knows no VLANs: {error}')
+            namespaces.up(self.lab, end, f'{name}.100')
+        return self.uplink, f'{NODE}.100'
+
+    def test_truth_about_the_address(self):
+        self.wait_states(others='up')
+        self.address_on_lo('del', self.vips[0])
+        self.wait_states(others='up', lb0='down')
+        self.assertIn('oxp_probe', self.filters())

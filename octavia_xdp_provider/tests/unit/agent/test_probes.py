@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Marks of probes, and when they come and go."""
+
+import socket
+from unittest import mock
+
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import probes
+from octavia_xdp_provider.tests.unit import base
+
+SETTINGS = datapath.Settings()
+NUMBERS = range(0x4f000000, 0x50000000)
+
+
+def home(one):
+    return NUMBERS[probes.home(one) % len(NUMBERS)]
+
+
+def way(number, vip=base.VIP):
+    return datapath.ProbeWay(vip, f'198.18.10.{number}')
+
+
+class TestMarks(base.TestCase):
+
+    def test_equal_ways_have_one_mark(self):
+        marks = probes.Marks({}, NUMBERS)
+        self.assertEqual(marks.of(way(1)), marks.of(way(1)))
+        self.assertEqual({home(way(1)): way(1)}, marks.wanted)
+
+    def test_the_mark_is_of_every_field(self):
+        ways = {way(1), way(2), way(1, '203.0.113.11'),
+                way(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
+                                dscp=1),
+                way(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
+                                dscp=2),
+                way(1)._replace(encapsulation=datapath.Encapsulation.SRV6),
+                way(1)._replace(encapsulation=datapath.Encapsulation.SRV6,
+                                sid_function=1)}
+        self.assertEqual(len(ways), len(set(map(home, ways))))
+
+    def test_the_home_does_not_move(self):
+        # Where the table is empty, marks are those from before a reboot.
+        self.assertEqual(0x4f5b424d, home(way(1)))
+
+    def test_who_is_in_the_table_keeps_its_mark(self):
+        held = {home(way(1)): way(2)}
+        marks = probes.Marks(held, NUMBERS)
+        self.assertEqual(home(way(1)), marks.of(way(2)))
+        # Its home is taken, whether or not it is wanted still.
+        self.assertEqual(home(way(1)) + 1, marks.of(way(1)))
+        self.assertEqual(
+            {way(1), way(2)}, set(marks.wanted.values()))
+
+    def test_collisions(self):
+        first, last = NUMBERS[0], NUMBERS[-1]
+        with mock.patch.object(probes, 'home', return_value=last - first):
+            marks = probes.Marks({}, NUMBERS)
+            self.assertEqual([last, first, first + 1],
+                             [marks.of(way(n)) for n in range(3)])
+            again = probes.Marks(marks.wanted, NUMBERS)
+            self.assertEqual(
+                [first + 1, last, first, first + 2],
+                [again.of(way(n)) for n in (2, 0, 1, 3)])
+
+
+class FakeKernel:
+
+    def __init__(self, device):
+        self.table = frozenset({1})
+        self.device = device
+        self.asked = 0
+
+    def routes(self):
+        return self.table
+
+    def route_device(self, _address, mark):
+        self.asked += 1
+        if self.device is None:
+            raise OSError(101, 'Network is unreachable')
+        return self.device
+
+
+class FakeDatapath:
+
+    probe_marks = NUMBERS
+
+    def __init__(self):
+        self.table = None
+        self.attached = []
+
+    def probes(self):
+        return dict(self.table or {})
+
+    def set_probes(self, wanted):
+        self.table = dict(wanted)
+
+    def attach_probe(self, index):
+        if self.table is None:
+            raise datapath.DatapathError(2, 'no targets of probes')
+        self.attached.append(index)
+
+    def remove_probes(self):
+        found, self.table = self.table is not None, None
+        return found
+
+    def probe_outcomes(self):
+        return {datapath.ProbeOutcome.SENT: 3,
+                datapath.ProbeOutcome.DROP_UNKNOWN: 0}
+
+
+class TestProbes(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.index = 1
+        for name, fake in (('if_nametoindex', self.index_of),
+                           ('if_indextoname', lambda index: f'eth{index}')):
+            patcher = mock.patch.object(socket, name, fake)
+            patcher.start()
+            self.addCleanup(patcher.stop)
+        self.kernel = FakeKernel(1)
+        self.datapath = FakeDatapath()
+        self.probes = self.make()
+
+    def index_of(self, _name):
+        if self.index is None:
+            raise OSError(19, 'No such device')
+        return self.index
+
+    def make(self, enabled=True):
+        return probes.Probes(self.datapath, self.kernel, ['eth1'], enabled)
+
+    def run_pass(self, *numbers):
+        """Returns the marks of these members."""
+        self.probes.begin()
+        found = [self.probes.mark(base.VIP, f'198.18.10.{number}', SETTINGS)
+                 for number in numbers]
+        self.probes.set()
+        self.during = self.ways()
+        self.probes.written()
+        return found
+
+    def ways(self):
+        return set((self.datapath.table or {}).values())
+
+    def test_marks_come_before_and_go_a_pass_after_the_file(self):
+        first = self.run_pass(1, 2)
+        self.assertEqual({way(1), way(2)}, self.during)
+        self.assertEqual(first, self.run_pass(1, 2))
+        self.run_pass(2)
+        self.assertEqual({way(1), way(2)}, self.during)
+        self.run_pass(2)
+        self.assertEqual({way(2)}, self.during)
+
+    def test_a_restart_keeps_what_the_file_may_name(self):
+        marks = self.run_pass(1, 2)
+        self.probes = self.make()
+        self.assertEqual(marks[1:], self.run_pass(2))
+        self.assertEqual({way(1), way(2)}, self.during)
+        self.run_pass(2)
+        self.assertEqual({way(2)}, self.during)
+
+    def test_switched_off_it_is_removed_a_pass_after_the_file(self):
+        self.run_pass(1)
+        self.probes = self.make(enabled=False)
+        self.assertEqual([None], self.run_pass(1))
+        self.assertEqual({way(1)}, self.ways())
+        self.run_pass(1)
+        self.assertIsNone(self.datapath.table)
+        self.assertEqual({}, self.probes.report())
+
+    def test_another_way_out(self):
+        self.kernel.device = 7
+        self.assertEqual([None], self.run_pass(1))
+        problem, = self.probes.report()['probes']['problems']
+        self.assertIn(f'{base.VIP} leaves by eth7', problem)
+        self.kernel.device = 1
+        # Nobody is asked until the kernel has other routes.
+        self.assertEqual([None], self.run_pass(1))
+        self.assertEqual(1, self.kernel.asked)
+        self.kernel.table = frozenset({2})
+        self.assertEqual([home(way(1))], self.run_pass(1))
+        self.assertEqual({'problems': [], 'outcomes': {'sent': 3}},
+                         self.probes.report()['probes'])
+
+    def test_what_the_datapath_would_refuse_has_no_mark(self):
+        """One such way would keep all others out of the table."""
+        self.probes.begin()
+        kinds = datapath.Encapsulation
+        for member, kind, possible in (
+                ('198.18.10.1', kinds.DSCP, True),
+                ('2001:db8:10::1', kinds.DSCP, False),
+                ('198.18.10.1', kinds.SRV6, False),
+                ('2001:db8:10::1', kinds.SRV6, True),
+                ('2001:db8:10::1', kinds.GUE, True),
+                ('224.0.0.5', kinds.IPIP, False),
+                ('255.255.255.255', kinds.IPIP, False),
+                ('ff02::5', kinds.IPIP, False), ('::', kinds.IPIP, False)):
+            mark = self.probes.mark(base.VIP, member, datapath.Settings(
+                encapsulation=kind))
+            self.assertEqual(possible, mark is not None, (member, kind))
+
+    def test_a_table_that_cannot_be_made_disturbs_nothing_else(self):
+        with mock.patch.object(
+                self.datapath, 'set_probes',
+                side_effect=datapath.DatapathError(1, 'not permitted')):
+            self.assertEqual([None], self.run_pass(1))
+            self.probes.attach()
+        self.assertEqual(
+            ['Members are probed at their own addresses only: not '
+             'permitted'], self.probes.report()['probes']['problems'])
+        self.assertIsNotNone(self.run_pass(1)[0])
+        self.assertEqual([], self.probes.report()['probes']['problems'])
+
+    def test_no_route(self):
+        self.kernel.device = None
+        self.assertEqual([None], self.run_pass(1))
+        problem, = self.probes.report()['probes']['problems']
+        self.assertIn('has no route', problem)
+        # Nobody cares once there is no such VIP.
+        self.run_pass()
+        self.assertEqual([], self.probes.report()['probes']['problems'])
+
+    def test_an_uplink_comes_and_is_replaced(self):
+        self.index = None
+        self.assertEqual([None], self.run_pass(1))
+        self.assertIn('eth1 sends no probes through the datapath: No such '
+                      'device', self.probes.report()['probes']['problems'])
+        self.index = 1
+        self.probes.attach()
+        self.probes.attach()
+        self.assertEqual([1], self.datapath.attached)
+        self.index = self.kernel.device = 2
+        self.kernel.table = frozenset({2})
+        self.assertIsNotNone(self.run_pass(1)[0])
+        self.assertEqual([1, 2], self.datapath.attached)
