@@ -29,12 +29,16 @@ class Timed(results.ResultHandler):
     def _apply(self, batch, whole):
         super()._apply(batch, whole)
         if batch.changed:
-            self.pipe.send((time.monotonic_ns(), len(batch.changed)))
+            self._tell(len(batch.changed))
 
     def step(self, rescan=True):
         super().step(rescan)
         if rescan:
-            self.pipe.send((time.monotonic_ns(), 0))
+            self._tell(0)
+
+    def _tell(self, results_in):
+        self.pipe.send((time.monotonic_ns(), time.process_time_ns(),
+                        results_in))
 
 
 def _handle(config, pipe):
@@ -50,6 +54,7 @@ class Handler:
         self._pipe, other = multiprocessing.Pipe()
         self._process = multiprocessing.get_context('spawn').Process(
             target=_handle, args=(str(config), other))
+        self.used = self._used_before = 0  # CPU time, ns
 
     @contextlib.contextmanager
     def running(self):
@@ -69,7 +74,14 @@ class Handler:
     def _told(self):
         if not self._pipe.poll(PATIENCE):
             raise RuntimeError('the result handler does not answer')
-        return self._pipe.recv()
+        moment, used, results_in = self._pipe.recv()
+        self._used_before, self.used = self.used, used
+        return moment, results_in
+
+    @property
+    def used_last(self):
+        """CPU time between the last two things that it told, ns."""
+        return self.used - self._used_before
 
     def applied(self, count):
         """When so many results are in the tables, ns."""

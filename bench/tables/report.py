@@ -13,8 +13,8 @@ def figures(library, through_handler):
     return {
         'updates': [
             {'members': one['members'],
-             'up_ms': round(min(changes['up']), 3),
-             'down_ms': round(min(changes['down']), 3),
+             'up_ms': round(min(changes['up'])[0], 3),
+             'down_ms': round(min(changes['down'])[0], 3),
              'baseline_up_ms': round(min(one['baseline_up']), 3)}
             for one, changes in _pairs(library, through_handler)],
         'one_table': [
@@ -37,13 +37,14 @@ def markdown(library, through_handler):
         'Milliseconds, least / median. *queue* is from the rename of the '
         "queue's file to the last switched table, *library* the library's "
         'call alone, *entries* the same tables written as array entries in '
-        'batches.', '',
-        '| member changes | queue, up | queue, down | library, up | CPU '
-        '| library, down | CPU | entries, up |',
-        '|---|---|---|---|---|---|---|---|']
+        'batches; CPU is that of all threads of the process.', '',
+        '| member changes | queue, up | CPU | queue, down | CPU '
+        '| library, up | CPU | library, down | CPU | entries, up |',
+        '|---|---|---|---|---|---|---|---|---|---|']
     for one, changes in _pairs(library, through_handler):
         cells = [_text(samples) for samples in (
-            changes['up'], changes['down'], one['up'], one['up_cpu'],
+            *zip(*changes['up'], strict=True),
+            *zip(*changes['down'], strict=True), one['up'], one['up_cpu'],
             one['down'], one['down_cpu'], one['baseline_up'])]
         lines.append(f'| {one["members"]} | {" | ".join(cells)} |')
     lines += ['', '| one table | µs, least / median |', '|---|---|']

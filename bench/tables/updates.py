@@ -21,7 +21,7 @@ NS_PER_MS = 1e6
 
 
 def run(library, rounds):
-    """{member changes: {'up': [ms of each round], 'down': [...]}}."""
+    """{member changes: {'up': [(ms, CPU ms) of each round], 'down': …}}."""
     with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
         config = folder / 'conf'
         config.write_text(
@@ -52,7 +52,7 @@ def _measure(node, writer, child, rounds):
 
 
 def _round(node, writer, child, vips, checks):
-    """Milliseconds of all up from nothing, and of one down in each table."""
+    """Times of all up from nothing, and of one down in each table."""
     services = {}
     for vip, port in itertools.product(range(vips), PORTS):
         key = datapath.Key(
@@ -83,5 +83,7 @@ def _round(node, writer, child, vips, checks):
 
 
 def _change(writer, child, states):
+    """Milliseconds, and those of the handler's CPU time."""
     start = writer.delta(states)
-    return (child.applied(len(states)) - start) / NS_PER_MS
+    end = child.applied(len(states))
+    return (end - start) / NS_PER_MS, child.used_last / NS_PER_MS
