@@ -182,8 +182,7 @@ static int fill_new(const struct oxp_node *node, struct forward *object,
 	configure_program(object, config, config->flags);
 	status = forward__load(object);
 	if (status)
-		return failure(error, status, "cannot load the datapath (%s)",
-			       last_libbpf_message());
+		return load_failure(error, status, "the datapath");
 	status = write_first(object, config);
 	if (status)
 		return failure(error, status, "cannot write the first state");

@@ -125,6 +125,8 @@ int attached_program(struct oxp_node *node, uint32_t *id);
 /* error.c */
 int failure(char *error, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Of libbpf's load functions. */
+int load_failure(char *error, int status, const char *what);
 void catch_libbpf_messages(void);
 const char *last_libbpf_message(void);
 void forget_libbpf_messages(void);
