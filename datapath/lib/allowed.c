@@ -256,6 +256,20 @@ int write_allowed(struct oxp_node *node, uint32_t set,
 	return 0;
 }
 
+int count_allowed(struct oxp_node *node,
+		  bool (*one)(struct oxp_node *node, uint32_t set), char *error)
+{
+	int status, count = 0;
+
+	node->allowed_changes = 0; /* what the kernel has, not our copy */
+	status = derive_allowed(node, error);
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < node->allowed_count; i++)
+		count += one(node, node->allowed[i].set);
+	return count;
+}
+
 int mend_allowed(struct oxp_node *node,
 		 bool (*keep)(struct oxp_node *node, uint32_t set), char *error)
 {

@@ -46,8 +46,7 @@ int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
 		status = forward__load(object);
 	if (status) {
 		forward__destroy(object);
-		return failure(error, status, "cannot load the program (%s)",
-			       last_libbpf_message());
+		return load_failure(error, status, "the program");
 	}
 	*out = object;
 	return 0;

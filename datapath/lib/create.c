@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Creating the state. What it takes, with L slots (slots_max) and C CPUs:
- *   service   2 * (16,512 + 4 L) + L + 128 + 32 C bytes: 153 kB with L = 13,313
- *             and two CPUs
- *   member    32 C bytes, and 8 in each process that sets services
+ * Creating the state. What it takes, with L slots (slots_max, rounded up to
+ * cache lines) and C CPUs; tests/test_scale.c has the same figures:
+ *   service   2 * (16,448 + 4 L) + L + 96 + 8 + 32 C bytes, and its share of
+ *             the lookup tables: 153 kB with L = 13,313 and two CPUs
+ *   member    8 + 32 C bytes and 16 in the index of QUIC servers, of the next
+ *             power of two; 8 more in each process that sets services
  *   flow      8 bytes
  *   lookup    192 bytes for each of the next power of two to 1.6 buckets a
  *             service: eight places for each key of a service or VIP
@@ -180,8 +182,7 @@ static int fill_new(const struct oxp_node *node, struct forward *object,
 	configure_program(object, config, config->flags);
 	status = forward__load(object);
 	if (status)
-		return failure(error, status, "cannot load the datapath (%s)",
-			       last_libbpf_message());
+		return load_failure(error, status, "the datapath");
 	status = write_first(object, config);
 	if (status)
 		return failure(error, status, "cannot write the first state");

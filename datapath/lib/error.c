@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -53,4 +54,16 @@ int failure(char *error, int status, const char *format, ...)
 	snprintf(error + used, OXP_ERROR_LENGTH - used, ": %s",
 		 strerror(-status));
 	return status;
+}
+
+int load_failure(char *error, int status, const char *what)
+{
+	/* libbpf's message would lead astray */
+	if (status == -EPERM)
+		return failure(error, status,
+			       "cannot load %s: CAP_BPF, CAP_NET_ADMIN and "
+			       "CAP_PERFMON are needed",
+			       what);
+	return failure(error, status, "cannot load %s (%s)", what,
+		       last_libbpf_message());
 }

@@ -131,6 +131,8 @@ int attached_program(struct oxp_node *node, uint32_t *id);
 /* error.c */
 int failure(char *error, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Of libbpf's load functions. */
+int load_failure(char *error, int status, const char *what);
 void catch_libbpf_messages(void);
 const char *last_libbpf_message(void);
 void forget_libbpf_messages(void);
@@ -185,8 +187,10 @@ int lookup_check(struct oxp_node *node, uint32_t *keys);
 /* vips.c */
 /* Finds or makes the entry of a service's VIP and counts the service in. */
 int enter_vip(struct oxp_node *node, uint32_t index, char *error);
-/* Counts all used entries but those with a bit in `gone` (may be NULL);
- * removes the keys of VIPs without services. */
+/* What follows from all used entries but those with a bit in `gone` (may be
+ * NULL): numbers of services and ports. To be freed; NULL: no memory. */
+struct vip_entry *count_vips(struct oxp_node *node, const uint64_t *gone);
+/* Writes that, and removes the keys of VIPs without services. */
 int refresh_vips(struct oxp_node *node, const uint64_t *gone);
 
 /* tables.c */
@@ -275,6 +279,11 @@ int read_allowed(struct oxp_node *node, uint32_t set,
 		 const struct allowed **out, char *error);
 int write_allowed(struct oxp_node *node, uint32_t set,
 		  const struct oxp_network *networks, uint32_t count,
+		  char *error);
+/* Calls one(node, set) for each network of each set; how often it returned
+ * true. */
+int count_allowed(struct oxp_node *node,
+		  bool (*one)(struct oxp_node *node, uint32_t set),
 		  char *error);
 /* Removes all sets for which keep(node, set) is false. */
 int mend_allowed(struct oxp_node *node,

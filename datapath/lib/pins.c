@@ -214,7 +214,9 @@ int open_pins(struct oxp_node *node, char *error)
 			 * maps, and ENOENT would say that there is none */
 			if (status == -ENOENT)
 				status = -EPROTO;
-			status = failure(error, status, "cannot open %s", path);
+			status = failure(
+				error, status, "cannot open %s%s", path,
+				status == -EPERM ? " (CAP_BPF is needed)" : "");
 			free(path);
 			return status;
 		}

@@ -55,6 +55,23 @@ static const char *find_fault_in_members(const struct service_block *block)
 	return NULL;
 }
 
+/* As many as it was given; which ones nothing else says. */
+static const char *find_fault_in_networks(struct oxp_node *node,
+					  const struct service_block *block)
+{
+	const struct allowed *networks;
+	int count;
+
+	if (!(block->flags & BLOCK_ALLOWED))
+		return NULL;
+	count = read_allowed(node, block->allowed_set, &networks, NULL);
+	if (count < 0)
+		return "there is no memory to read its allowed networks";
+	return count == (int)block->allowed_count
+		       ? NULL
+		       : "its allowed networks are not all there";
+}
+
 /* What is wrong with a service, or NULL. */
 static const char *find_fault(struct oxp_node *node, uint32_t index,
 			      uint16_t *owners, uint32_t *quic)
@@ -81,6 +98,8 @@ static const char *find_fault(struct oxp_node *node, uint32_t index,
 		fault = find_fault_in_slots(node, block, owners);
 	if (!fault && !quic_servers_right(node, index, quic))
 		fault = "its QUIC servers are not those of its members";
+	if (!fault)
+		fault = find_fault_in_networks(node, block);
 	return fault;
 }
 
@@ -100,22 +119,36 @@ static uint32_t count_keys(int map)
 static const char *find_fault_in_vips(struct oxp_node *node, uint32_t *vips)
 {
 	uint32_t max = node->config->services_max;
-	uint32_t *counts = calloc(max, sizeof(*counts));
+	struct vip_entry *wanted = count_vips(node, NULL);
 	const char *fault = NULL;
 
-	if (!counts)
+	if (!wanted)
 		return "no memory to count the VIPs";
-	for (uint32_t i = 0; i < max; i++)
-		if (entry_of(node, i)->state == ENTRY_USED &&
-		    entry_of(node, i)->vip_index < max)
-			counts[entry_of(node, i)->vip_index]++;
 	for (uint32_t i = 0; i < max; i++) {
-		*vips += !!counts[i];
-		if (counts[i] != node->vips[i].services)
+		const struct vip_entry *vip = &node->vips[i];
+
+		*vips += !!wanted[i].services;
+		if (vip->services != wanted[i].services)
 			fault = "a VIP has another number of services";
+		else if (vip->fragment_port_tcp !=
+				 wanted[i].fragment_port_tcp ||
+			 vip->fragment_port_udp !=
+				 wanted[i].fragment_port_udp ||
+			 vip->fragment_port_sctp !=
+				 wanted[i].fragment_port_sctp)
+			fault = "fragments to a VIP go to another port than "
+				"its lowest";
 	}
-	free(counts);
+	free(wanted);
 	return fault;
+}
+
+/* The set that was live before a change stays until the next one or until its
+ * service goes: packets may still have read its number. */
+static bool is_of_nobody(struct oxp_node *node, uint32_t set)
+{
+	return set / 2 >= node->config->services_max ||
+	       entry_of(node, set / 2)->state != ENTRY_USED;
 }
 
 /* Faults that are of no single service. */
@@ -136,7 +169,10 @@ static const char *find_common_fault(struct oxp_node *node, uint32_t services,
 		return "the lookup tables have keys of nobody";
 	if (count_keys(node->map[MAP_QUIC_SERVERS]) != quic)
 		return "there are QUIC servers of nobody";
-	return NULL;
+	wrong = count_allowed(node, is_of_nobody, NULL);
+	if (wrong < 0)
+		return "no memory to read the allowed networks";
+	return wrong ? "there are allowed networks of nobody" : NULL;
 }
 
 struct faults {
@@ -168,6 +204,7 @@ static void verify(struct oxp_node *node, uint16_t *owners,
 	uint32_t services = 0, quic = 0;
 	const char *fault;
 
+	node->allowed_changes = 0; /* what the kernel has, not our copy */
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
 		const struct service_entry *entry = entry_of(node, i);
 
@@ -178,7 +215,8 @@ static void verify(struct oxp_node *node, uint16_t *owners,
 		if (fault)
 			add_fault(faults, entry, fault);
 	}
-	fault = find_common_fault(node, services, quic);
+	/* otherwise it may be no more than a consequence */
+	fault = faults->count ? NULL : find_common_fault(node, services, quic);
 	if (fault)
 		add_fault(faults, NULL, fault);
 }

@@ -65,20 +65,28 @@ int enter_vip(struct oxp_node *node, uint32_t index, char *error)
 	return 0;
 }
 
-int refresh_vips(struct oxp_node *node, const uint64_t *gone)
+struct vip_entry *count_vips(struct oxp_node *node, const uint64_t *gone)
 {
 	uint32_t max = node->config->services_max;
-	struct vip_entry *again = calloc(max, sizeof(*again));
+	struct vip_entry *counted = calloc(max, sizeof(*counted));
 
-	if (!again)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < max; i++) {
+	for (uint32_t i = 0; counted && i < max; i++) {
 		const struct service_entry *entry = entry_of(node, i);
 
 		if (entry->state == ENTRY_USED && entry->vip_index < max &&
 		    !(gone && gone[i / 64] >> i % 64 & 1))
-			count_in(&again[entry->vip_index], entry);
+			count_in(&counted[entry->vip_index], entry);
 	}
+	return counted;
+}
+
+int refresh_vips(struct oxp_node *node, const uint64_t *gone)
+{
+	uint32_t max = node->config->services_max;
+	struct vip_entry *again = count_vips(node, gone);
+
+	if (!again)
+		return -ENOMEM;
 	for (uint32_t i = 0; i < max; i++) {
 		struct vip_entry *vip = &node->vips[i];
 		struct lookup_key key;

@@ -1,32 +1,55 @@
 // SPDX-License-Identifier: Apache-2.0
-/* What tables cost, from the library's call to the last switch. Each figure is
- * the least of several rounds, as other work disturbs. */
+/*
+ * What tables cost in the library alone, from its call to the last switch,
+ * and the same tables written as katran does it: entries of 8 bytes in an
+ * array map, one for each slot, in batches. Every sample goes as JSON to the
+ * file that is named; bench/tables shows them beside the result handler's.
+ */
 #include <time.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
 
 #include "harness.h"
 
-#define MEMBERS 10 /* of each VIP */
+#define MEMBERS 10 /* of each service */
+#define PORTS 2    /* services of each VIP, with equal members */
 #define VIPS 1000
-#define ROUNDS 5
+#define SERVICES (PORTS * VIPS)
+#define SLOTS OXP_SLOTS_DEFAULT
+#define ROUNDS_MAX 100
+#define BUILDS (10 * ROUNDS_MAX)
 
 static struct oxp_node *node;
-static struct oxp_member members[VIPS][2 * MEMBERS];
+static struct oxp_member members[SERVICES][2 * MEMBERS];
+static int rounds = 5;
+static FILE *json;
 
-static double now(void)
+static double clock_ms(clockid_t clock)
 {
 	struct timespec time;
 
-	clock_gettime(CLOCK_MONOTONIC, &time);
+	clock_gettime(clock, &time);
 	return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
+}
+
+static double now(void)
+{
+	return clock_ms(CLOCK_MONOTONIC);
 }
 
 /* Of all threads: what other work on the machine does not disturb. */
 static double cpu(void)
 {
-	struct timespec time;
+	return clock_ms(CLOCK_PROCESS_CPUTIME_ID);
+}
 
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-	return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
+static void say(const char *key, const double *samples, int count)
+{
+	fprintf(json, "\"%s\": [", key);
+	for (int i = 0; i < count; i++)
+		fprintf(json, "%s%.6f", i ? ", " : "", samples[i]);
+	fprintf(json, "]");
 }
 
 static struct oxp_address numbered(const char *base, uint32_t number)
@@ -39,6 +62,20 @@ static struct oxp_address numbered(const char *base, uint32_t number)
 	return out;
 }
 
+/* Ports of a VIP have the same addresses, each with a check of its own. */
+static void make_all_members(void)
+{
+	for (uint32_t i = 0; i < SERVICES; i++)
+		for (uint32_t j = 0; j < 2 * MEMBERS; j++)
+			members[i][j] = (struct oxp_member){
+				.address = numbered("10.0.0.0",
+						    i / PORTS * 64 + j),
+				.check = i * MEMBERS + j + 1,
+				.weight = 1,
+				.admin_up = 1,
+			};
+}
+
 static void fill(struct oxp_wanted *wanted, uint32_t services, uint32_t ports,
 		 uint32_t count)
 {
@@ -47,128 +84,185 @@ static void fill(struct oxp_wanted *wanted, uint32_t services, uint32_t ports,
 			.key = {.vip = numbered("192.0.0.1", i / ports),
 				.port = 80 + i % ports,
 				.protocol = 6},
-			.members = members[i / ports],
+			.members = members[i],
 			.count = count,
 		};
 }
 
 static void set_all(struct oxp_wanted *wanted, uint32_t count)
 {
-	int status = oxp_services_set(node, wanted, count, error);
-
-	if (status < 0)
+	if (oxp_services_set(node, wanted, count, error) < 0)
 		fail_msg("set: %s", error);
 }
 
-static void delete_all(struct oxp_wanted *wanted, uint32_t count)
+static void delete_all(const struct oxp_wanted *wanted, uint32_t count)
 {
-	static struct oxp_key keys[2 * VIPS];
+	static struct oxp_key keys[SERVICES];
 
 	for (uint32_t i = 0; i < count; i++)
 		keys[i] = wanted[i].key;
 	assert_int_equal(oxp_service_delete(node, keys, count, error), count);
 }
 
-/* All members of `vips` VIPs with two ports each come up, then one member of
- * each goes down: member changes of both ports. */
-static void measure_health(uint32_t vips)
+static void verify(void)
 {
-	static struct oxp_wanted wanted[2 * VIPS];
-	static struct oxp_result results[VIPS * MEMBERS];
-	double up = 1e9, down = 1e9, up_cpu = 1e9, down_cpu = 1e9, start, used;
-
-	fill(wanted, 2 * vips, 2, MEMBERS);
-	for (int round = 0; round < ROUNDS; round++) {
-		set_all(wanted, 2 * vips);
-		for (uint32_t i = 0; i < vips * MEMBERS; i++)
-			results[i] = (struct oxp_result){i + 1, 1};
-		start = now();
-		used = cpu();
-		assert_int_equal(
-			oxp_health_apply(node, results, vips * MEMBERS, error),
-			2 * vips);
-		up = now() - start < up ? now() - start : up;
-		up_cpu = cpu() - used < up_cpu ? cpu() - used : up_cpu;
-		/* as about once a second */
-		node->config->ticked -= 2000;
-		assert_true(oxp_tick(node, error) >= 0);
-		for (uint32_t i = 0; i < vips; i++)
-			results[i] = (struct oxp_result){
-				i * MEMBERS + 1 + i % 10, 0};
-		start = now();
-		used = cpu();
-		assert_int_equal(oxp_health_apply(node, results, vips, error),
-				 2 * vips);
-		down = now() - start < down ? now() - start : down;
-		down_cpu = cpu() - used < down_cpu ? cpu() - used : down_cpu;
-		assert_int_equal(oxp_verify(node, error), 0);
-		delete_all(wanted, 2 * vips);
-	}
-	printf("| %u (%u) | %.2f | %.2f | %.2f | %.2f |\n", vips * MEMBERS * 2,
-	       vips, up, down, up_cpu, down_cpu);
+	if (oxp_verify(node, error))
+		fail_msg("verify: %s", error);
 }
 
-/* A full resync of 1,000 services with 20 members. */
+/* As it is done about once a second: no update has to wait for packets. */
+static void tick(void)
+{
+	node->config->ticked -= 2000;
+	assert_true(oxp_tick(node, error) >= 0);
+}
+
+static void apply(const struct oxp_result *results, uint32_t count,
+		  uint32_t services, double *took, double *used)
+{
+	double start = now(), start_cpu = cpu();
+
+	assert_int_equal(oxp_health_apply(node, results, count, error),
+			 services);
+	*took = now() - start;
+	*used = cpu() - start_cpu;
+}
+
+/* All members of `vips` VIPs come up, then one of each service goes down. */
+static void measure_health(uint32_t vips)
+{
+	static struct oxp_wanted wanted[SERVICES];
+	static struct oxp_result results[SERVICES * MEMBERS];
+	double up[ROUNDS_MAX], down[ROUNDS_MAX], up_cpu[ROUNDS_MAX],
+		down_cpu[ROUNDS_MAX];
+	uint32_t services = PORTS * vips;
+
+	fill(wanted, services, PORTS, MEMBERS);
+	for (int round = 0; round < rounds; round++) {
+		set_all(wanted, services);
+		for (uint32_t i = 0; i < services * MEMBERS; i++)
+			results[i] = (struct oxp_result){i + 1, 1};
+		apply(results, services * MEMBERS, services, &up[round],
+		      &up_cpu[round]);
+		tick();
+		for (uint32_t i = 0; i < services; i++)
+			results[i] = (struct oxp_result){
+				i * MEMBERS + 1 + i / PORTS % MEMBERS, 0};
+		apply(results, services, services, &down[round],
+		      &down_cpu[round]);
+		verify();
+		delete_all(wanted, services);
+	}
+	fprintf(json, "{\"members\": %u, ", services * MEMBERS);
+	say("up", up, rounds);
+	fprintf(json, ", ");
+	say("down", down, rounds);
+	fprintf(json, ", ");
+	say("up_cpu", up_cpu, rounds);
+	fprintf(json, ", ");
+	say("down_cpu", down_cpu, rounds);
+}
+
+/* The table of a VIP, computed once by our own builder, goes into the entries
+ * of each of its services. */
+static void write_entries(int map, uint32_t vips)
+{
+	static uint16_t table[SLOTS], weights[MEMBERS];
+	static uint32_t keys[SLOTS];
+	static uint64_t values[SLOTS];
+	struct oxp_address addresses[MEMBERS];
+	uint32_t count;
+
+	for (uint32_t i = 0; i < PORTS * vips; i++) {
+		if (i % PORTS == 0) {
+			for (uint32_t j = 0; j < MEMBERS; j++) {
+				addresses[j] = members[i][j].address;
+				weights[j] = 1;
+			}
+			oxp_maglev_build(addresses, weights, MEMBERS, SLOTS,
+					 table);
+		}
+		for (uint32_t j = 0; j < SLOTS; j++) {
+			keys[j] = i * SLOTS + j;
+			values[j] = table[j];
+		}
+		count = SLOTS;
+		assert_int_equal(
+			bpf_map_update_batch(map, keys, values, &count, NULL),
+			0);
+	}
+}
+
+static void measure_baseline(uint32_t vips)
+{
+	double up[ROUNDS_MAX];
+	int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, "baseline", 4, 8,
+				 PORTS * vips * SLOTS, NULL);
+
+	assert_true(map >= 0);
+	for (int round = 0; round < rounds; round++) {
+		double start = now();
+
+		write_entries(map, vips);
+		up[round] = now() - start;
+	}
+	close(map);
+	fprintf(json, ", ");
+	say("baseline_up", up, rounds);
+	fprintf(json, "}");
+}
+
+/* A full resync of 1,000 services with 20 members, from nothing. */
 static void measure_resync(void)
 {
 	static struct oxp_wanted wanted[VIPS];
-	double start, empty, again, single, batch;
+	double empty[ROUNDS_MAX], again[ROUNDS_MAX], less[ROUNDS_MAX], start;
 
 	for (uint32_t i = 0; i < VIPS; i++)
 		for (uint32_t j = 0; j < 2 * MEMBERS; j++)
 			members[i][j].check = 0;
 	fill(wanted, VIPS, 1, 2 * MEMBERS);
-	start = now();
-	set_all(wanted, VIPS);
-	empty = now() - start;
-	start = now();
-	set_all(wanted, VIPS);
-	again = now() - start;
-	for (uint32_t i = 0; i < VIPS; i++)
-		wanted[i].count--;
-	start = now();
-	set_all(wanted, VIPS);
-	batch = now() - start;
-	start = now();
-	for (uint32_t i = 0; i < VIPS; i++)
-		assert_int_equal(oxp_service_set(node, &wanted[i].key, NULL,
-						 members[i], 2 * MEMBERS, NULL,
-						 error),
-				 0);
-	single = now() - start;
-	printf("\n%d services of %d members: from empty %.0f ms, unchanged "
-	       "%.1f ms, one member less %.0f ms, one by one %.0f ms\n",
-	       VIPS, 2 * MEMBERS, empty, again, batch, single);
-	start = now();
-	assert_int_equal(oxp_verify(node, error), 0);
-	printf("verified in %.0f ms\n", now() - start);
-}
-
-static void measure_reading(void)
-{
-	static struct oxp_service services[2 * VIPS];
-	double start = now();
-
-	assert_int_equal(oxp_services(node, services, 2 * VIPS, error), VIPS);
-	printf("%d services with counters read in %.1f ms\n", VIPS,
-	       now() - start);
-	start = now();
-	assert_true(oxp_tick(node, error) >= 0);
-	printf("one tick: %.2f ms\n", now() - start);
+	for (int round = 0; round < rounds; round++) {
+		start = now();
+		set_all(wanted, VIPS);
+		empty[round] = now() - start;
+		start = now();
+		set_all(wanted, VIPS);
+		again[round] = now() - start;
+		tick();
+		for (uint32_t i = 0; i < VIPS; i++)
+			wanted[i].count--;
+		start = now();
+		set_all(wanted, VIPS);
+		less[round] = now() - start;
+		for (uint32_t i = 0; i < VIPS; i++)
+			wanted[i].count++;
+		verify();
+		delete_all(wanted, VIPS);
+	}
+	make_all_members();
+	fprintf(json, ",\n\"resync\": {\"services\": %d, \"members\": %d, ",
+		VIPS, 2 * MEMBERS);
+	say("empty", empty, rounds);
+	fprintf(json, ", ");
+	say("unchanged", again, rounds);
+	fprintf(json, ", ");
+	say("one_less", less, rounds);
+	fprintf(json, "}");
 }
 
 static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 {
 	static uint16_t table[65537];
 	struct oxp_address addresses[256];
+	double took[BUILDS];
 	uint16_t weights[256];
-	double least = 1e9;
 
 	for (uint32_t i = 0; i < count; i++) {
 		addresses[i] = numbered("10.0.0.0", i);
 		weights[i] = weighted ? 1 + i * 7 % 100 : 1;
 	}
-	for (int i = 0; i < 50; i++) {
+	for (int i = 0; i < 10 * rounds; i++) {
 		double start;
 
 		/* the processor must not learn one table by heart */
@@ -176,11 +270,12 @@ static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 			addresses[j].bytes[13] = i;
 		start = now();
 		oxp_maglev_build(addresses, weights, count, slots, table);
-		if (now() - start < least)
-			least = now() - start;
+		took[i] = now() - start;
 	}
-	printf("%u slots, %u members%s: %.0f us\n", slots, count,
-	       weighted ? " of unequal weights" : "", least * 1000);
+	fprintf(json, "{\"slots\": %u, \"members\": %u, \"weighted\": %s, ",
+		slots, count, weighted ? "true" : "false");
+	say("build", took, 10 * rounds);
+	fprintf(json, "}");
 }
 
 static void bench(void **state)
@@ -190,41 +285,53 @@ static void bench(void **state)
 		.pin_directory = "/mnt/bpf/bench",
 		.lock_file = "/mnt/lock",
 		.create = 1,
-		.services_max = 2 * VIPS + 48,
+		.services_max = SERVICES + 48,
 		.members_max = 65536,
 	};
-	struct oxp_info info;
 
 	(void)state;
 	if (oxp_open(&options, &node, error))
 		fail_msg("open: %s", error);
-	for (uint32_t i = 0; i < VIPS; i++)
-		for (uint32_t j = 0; j < 2 * MEMBERS; j++)
-			members[i][j] = (struct oxp_member){
-				.address = numbered("10.0.0.0", i * 64 + j),
-				.check = i * MEMBERS + j + 1,
-				.weight = 1,
-				.admin_up = 1,
-			};
+	make_all_members();
+	fprintf(json, "{\"one_table\": [\n");
 	measure_table(13313, 10, false);
+	fprintf(json, ",\n");
 	measure_table(13313, 10, true);
+	fprintf(json, ",\n");
 	measure_table(65537, 100, false);
-	printf("\n| member changes (VIPs) | up, ms | down, ms | up, CPU ms | "
-	       "down, CPU ms |\n|---|---|---|---|---|\n");
-	for (int i = 0; i < 4; i++)
+	fprintf(json, "],\n\"updates\": [\n");
+	for (int i = 0; i < 4; i++) {
+		fprintf(json, "%s", i ? ",\n" : "");
 		measure_health(vips[i]);
+		measure_baseline(vips[i]);
+	}
+	fprintf(json, "]");
 	measure_resync();
-	measure_reading();
-	assert_int_equal(oxp_info(node, &info, error), 0);
-	printf("%.1f MB of maps for %u services\n", info.map_bytes / 1e6,
-	       info.services_max);
+	fprintf(json, "}\n");
 	assert_int_equal(oxp_destroy(node, error), 0);
 	oxp_close(node);
 }
 
-int main(void)
+int main(int count, char **arguments)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(bench)};
+	int status;
 
-	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+	if (count > 2)
+		rounds = atoi(arguments[2]);
+	if (count < 2 || rounds < 1 || rounds > ROUNDS_MAX) {
+		fprintf(stderr, "usage: %s JSON-FILE [ROUNDS]\n", *arguments);
+		return 2;
+	}
+	json = fopen(arguments[1], "w");
+	if (!json) {
+		perror(arguments[1]);
+		return 1;
+	}
+	status = cmocka_run_group_tests(tests, enter_namespace, NULL);
+	if (fclose(json)) {
+		perror(arguments[1]);
+		return 1;
+	}
+	return status;
 }

@@ -3,6 +3,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import pathlib
 import socket
@@ -441,6 +442,42 @@ class TestVeth(TwoNamespaces):
         self.detach()
         self.assertNotIn('prog/xdp', self.link())
         self.assert_fails(errno.ENOENT, self.detach)
+
+    def test_program_of_all_links_is_replaced(self):
+        command('ip', '-n', self.node, 'link', 'add', 'up1', 'type', 'veth',
+                'peer', 'name', 'gw1', 'netns', self.peer)
+        with self.inside(self.node):
+            links = [socket.if_nametoindex(name) for name in ('up0', 'up1')]
+            for link in links:
+                self.datapath.attach(link)
+        before = self.programs('up0', 'up1')
+        self.assertNotEqual(before[0], before[1])
+
+        # What is static in the program: one for all takes over.
+        self.datapath.set_node(datapath.NodeSettings(
+            NODE, flags=datapath.NodeFlag.FIB))
+        fib = self.programs('up0', 'up1')
+        self.assertEqual(fib[0], fib[1])
+        self.assertNotIn(fib[0], before)
+        # What is read from a map, and what has not changed, needs none.
+        for settings in (datapath.NodeSettings(NODE, flags=(
+                datapath.NodeFlag.FIB | datapath.NodeFlag.ECHO)), ) * 2:
+            self.datapath.set_node(settings)
+            self.assertEqual(fib, self.programs('up0', 'up1'))
+
+        # One that has gone keeps the others from nothing.
+        command('ip', '-n', self.node, 'link', 'del', 'up1')
+        self.datapath.set_node(datapath.NodeSettings(NODE))
+        self.assertNotIn(self.programs('up0'), ([fib[0]], [before[0]]))
+        with self.inside(self.node):
+            self.datapath.detach(links[0])
+            self.assert_fails(errno.ENOENT, self.datapath.detach, links[1])
+
+    def programs(self, *names):
+        """The id of the program that each interface has."""
+        return [json.loads(command('ip', '-n', self.node, '-j', 'link',
+                                   'show', name))[0]['xdp']['prog']['id']
+                for name in names]
 
     def test_destroy_detaches(self):
         self.attach()

@@ -105,3 +105,31 @@ class TestMaglev(unittest.TestCase):
         moved = sum(old != new for old, new in zip(before, after, strict=True))
         # 1331 slots were its own; the paper's table moves a few others
         self.assertLess(moved, 1.2 * 13313 / 10)
+
+    def test_balance_of_the_paper(self):
+        # Section 3.4: more than 100 slots a member, "at most a 1 % difference
+        # in hash space".
+        members = {f'10.0.{number >> 8}.{number & 255}': 1
+                   for number in range(655)}
+        shares = collections.Counter(self.library.maglev(members, 65537))
+        self.assertEqual(655, len(shares))
+        self.assertLessEqual(
+            max(shares.values()) - min(shares.values()), 65537 / 655 / 100)
+
+    def test_disruption_of_the_paper(self):
+        # Figure 12, 1,000 members and 65,537 slots: with a few members down
+        # at once a few percent of the slots of all others change.
+        members = {f'10.0.{number >> 8}.{number & 255}': 1
+                   for number in range(1000)}
+        before = self.library.maglev(members, 65537)
+        source = random.Random(12)
+        for failures, bound in ((1, 0.01), (5, 0.03), (20, 0.05)):
+            down = set(source.sample(sorted(members), failures))
+            after = self.library.maglev(
+                {one: int(one not in down) for one in members}, 65537)
+            needless = sum(
+                old != new for old, new in zip(before, after, strict=True)
+                if old not in down)
+            self.assertNotEqual([], down.intersection(before))
+            self.assertEqual(set(), down.intersection(after))
+            self.assertLess(needless / 65537, bound, failures)

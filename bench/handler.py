@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result handler as a process of its own, and who writes its queue.
+
+Real library, real pinned maps, a real directory; only the moments at which
+the handler is done are told through a pipe.
+"""
+
+import contextlib
+import multiprocessing
+import os
+import time
+
+from octavia_xdp_provider.agent import results
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import result_queue
+
+BOOT = 1
+PATIENCE = 60  # seconds
+
+
+class Timed(results.ResultHandler):
+    """Says when a batch is in the tables, and how many results it had.
+
+    And, with 0 results, when it has looked at services and slots.
+    """
+
+    pipe = None
+
+    def _apply(self, batch, whole):
+        super()._apply(batch, whole)
+        if batch.changed:
+            self._tell(len(batch.changed))
+
+    def step(self, rescan=True):
+        super().step(rescan)
+        if rescan:
+            self._tell(0)
+
+    def _tell(self, results_in):
+        self.pipe.send((time.monotonic_ns(), time.process_time_ns(),
+                        results_in))
+
+
+def _handle(config, pipe):
+    handler = Timed(options.load(config_files=[config]))
+    handler.pipe = pipe
+    handler.run()
+
+
+class Handler:
+    """The process and what it tells."""
+
+    def __init__(self, config):
+        self._pipe, other = multiprocessing.Pipe()
+        self._process = multiprocessing.get_context('spawn').Process(
+            target=_handle, args=(str(config), other))
+        self.used = self._used_before = 0  # CPU time, ns
+
+    @contextlib.contextmanager
+    def running(self):
+        self._process.start()
+        try:
+            yield self
+        finally:
+            self._process.terminate()
+            self._process.join(5)
+            self._process.kill()
+            self._process.join()
+
+    @property
+    def pid(self):
+        return self._process.pid
+
+    def _told(self):
+        if not self._pipe.poll(PATIENCE):
+            raise RuntimeError('the result handler does not answer')
+        moment, used, results_in = self._pipe.recv()
+        self._used_before, self.used = self.used, used
+        return moment, results_in
+
+    @property
+    def used_last(self):
+        """CPU time between the last two things that it told, ns."""
+        return self.used - self._used_before
+
+    def applied(self, count):
+        """When so many results are in the tables, ns."""
+        while count > 0:
+            moment, results_in = self._told()
+            count -= results_in
+        return moment
+
+    def looked(self, since):
+        """Wait for a look at everything that ended after ``since``, ns."""
+        while True:
+            moment, results_in = self._told()
+            if not results_in and moment >= since:
+                return
+
+
+class Writer:
+    """The health checker's side of the queue."""
+
+    def __init__(self, folder):
+        self._queue = folder / 'queue'
+        self._queue.mkdir()
+        self._next = 1
+        self._write('snapshot', result_queue.Kind.SNAPSHOT, 0, 0, [])
+
+    def _write(self, name, kind, first, last, records):
+        """Write under a temporary name; when it is going to be renamed."""
+        temporary = self._queue / '.tmp-writer'
+        temporary.write_bytes(
+            result_queue.encode(kind, BOOT, first, last, records))
+        moment = time.monotonic_ns()
+        os.rename(temporary, self._queue / name)
+        return moment
+
+    def delta(self, states):
+        """Write the states of checks {key: state} as one delta."""
+        first = self._next
+        records = [
+            result_queue.Record(key, first + index, time.time_ns(), state, 0,
+                                result_queue.FLAG_VERIFIED, 0)
+            for index, (key, state) in enumerate(states.items())]
+        self._next += len(records)
+        return self._write(result_queue.delta_name(BOOT, first),
+                           result_queue.Kind.DELTA, first, self._next - 1,
+                           records)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of members, from the queue's file to the last switched table."""
+
+import ipaddress
+import itertools
+import sys
+import time
+
+from bench import handler
+from bench.hc import space
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.common import result_queue
+
+VIPS = (1, 10, 100, 1000)
+PORTS = (80, 443)
+MEMBERS = 10
+SLOTS = 13313
+SERVICES_MAX = 2048
+UP, DOWN = result_queue.State.UP, result_queue.State.DOWN
+NS_PER_MS = 1e6
+
+
+def run(library, rounds):
+    """{member changes: {'up': [(ms, CPU ms) of each round], 'down': …}}."""
+    with space.mounted('tmpfs') as folder, space.mounted('bpf') as bpffs:
+        config = folder / 'conf'
+        config.write_text(
+            f'[agent]\nrun_directory = {folder}\n[datapath]\n'
+            f'library = {library}\npin_directory = {bpffs}/node\n')
+        node = datapath.Datapath(
+            f'{bpffs}/node', str(folder / 'datapath.lock'), create=True,
+            services_max=SERVICES_MAX, slots_max=SLOTS, library=str(library))
+        with node:
+            writer = handler.Writer(folder)
+            with handler.Handler(config).running() as child:
+                return _measure(node, writer, child, rounds)
+
+
+def _measure(node, writer, child, rounds):
+    found = {vips * len(PORTS) * MEMBERS: {'up': [], 'down': []}
+             for vips in VIPS}
+    # No two rounds have a check in common: the handler knows none of them.
+    checks = itertools.count(1)
+    for number in range(rounds + 1):
+        for vips, one in zip(VIPS, found.values(), strict=True):
+            up, down = _round(node, writer, child, vips, checks)
+            if number:  # the first warms the handler up
+                one['up'].append(up)
+                one['down'].append(down)
+        print(f'  round {number} of {rounds}', file=sys.stderr)
+    return found
+
+
+def _round(node, writer, child, vips, checks):
+    """Times of all up from nothing, and of one down in each table."""
+    services = {}
+    for vip, port in itertools.product(range(vips), PORTS):
+        key = datapath.Key(
+            str(ipaddress.ip_address('192.0.0.1') + vip), 'TCP', port)
+        first = ipaddress.ip_address('10.0.0.1') + 64 * vip
+        services[key] = (datapath.Settings(slots=SLOTS), [
+            datapath.Member(str(first + member), check=next(checks))
+            for member in range(MEMBERS)])
+    _, refused = node.set_services(services)
+    if refused:
+        raise RuntimeError(refused)
+    keys = [member.check for _, members in services.values()
+            for member in members]
+    # The handler has seen the new services; its next look is 1 s away.
+    child.looked(time.monotonic_ns())
+    up = _change(writer, child, dict.fromkeys(keys, UP))
+    # Its look once a second also waits for packets of the tables before.
+    child.looked(time.monotonic_ns() + 1_000_000_000)
+    down = _change(writer, child, dict.fromkeys(keys[::MEMBERS], DOWN))
+    for service in node.services():
+        if service.enabled != MEMBERS - 1:
+            raise RuntimeError(f'{service} does not have what was told')
+    wrong = node.verify()
+    if wrong:
+        raise RuntimeError(wrong)
+    node.delete_services(services)
+    return up, down
+
+
+def _change(writer, child, states):
+    """Milliseconds, and those of the handler's CPU time."""
+    start = writer.delta(states)
+    end = child.applied(len(states))
+    return (end - start) / NS_PER_MS, child.used_last / NS_PER_MS

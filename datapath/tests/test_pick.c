@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+/* oxp_service_pick() names the member to which the program then sends, and
+ * QUIC server IDs are those of RFC 3720's CRC. */
+#include <errno.h>
+#include <linux/bpf.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include "harness.h"
+
+#define CLIENTS 300
+#define MEMBERS 20
+
+static struct oxp_node *node;
+static int program;
+static struct oxp_member members[MEMBERS];
+
+static int set_up(void **state)
+{
+	(void)state;
+	node = fresh_state();
+	program = forward_program(node);
+	make_members(members, MEMBERS, 0, 0);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	close(program);
+	oxp_close(node);
+	return 0;
+}
+
+/* A TCP segment over IPv6 without payload. */
+static void make_frame_v6(struct frame *out, const struct oxp_address *source,
+			  const struct oxp_address *destination,
+			  uint16_t source_port, uint16_t port)
+{
+	uint8_t *ip = out->data + 14, *tcp = ip + 40;
+
+	memset(out, 0, sizeof(*out));
+	memcpy(out->data, (uint8_t[]){2, 0, 0, 0, 0, 1}, 6);
+	memcpy(out->data + 6, (uint8_t[]){2, 0, 0, 0, 0, 3}, 6);
+	out->data[12] = 0x86;
+	out->data[13] = 0xdd;
+	ip[0] = 0x60;
+	ip[5] = 20;
+	ip[6] = IPPROTO_TCP;
+	ip[7] = 60;
+	memcpy(ip + 8, source->bytes, 16);
+	memcpy(ip + 24, destination->bytes, 16);
+	tcp[0] = source_port >> 8;
+	tcp[1] = source_port;
+	tcp[2] = port >> 8;
+	tcp[3] = port;
+	tcp[12] = 0x50;
+	tcp[13] = 0x10;
+	out->length = 14 + 40 + 20;
+}
+
+/* The outer header's destination: members are IPv4, with IPv4 around. */
+static struct oxp_address sent_to(const struct frame *frame)
+{
+	struct oxp_address out = address("0.0.0.0");
+	struct frame sent;
+
+	assert_int_equal(run(program, frame, &sent), XDP_TX);
+	assert_int_equal(sent.data[12] << 8 | sent.data[13], 0x0800);
+	memcpy(out.bytes + 12, sent.data + 14 + 16, 4);
+	return out;
+}
+
+/* Clients in different networks at both ends of the address; how many
+ * different members they get. */
+static uint32_t compare(const struct oxp_key *key, const char *first)
+{
+	struct oxp_address client = address(first), picked, sent;
+	bool seen[256] = {};
+	uint32_t different = 0;
+	struct frame frame;
+
+	for (int i = 0; i < CLIENTS; i++) {
+		uint16_t port = 1024 + 7 * i;
+
+		client.bytes[13] = i;
+		client.bytes[15] = 1 + i % 5;
+		client.bytes[7] = is_v4(client.bytes) ? 0 : i % 3;
+		assert_int_equal(oxp_service_pick(node, key, &client, port,
+						  &picked, error),
+				 0);
+		if (is_v4(client.bytes)) {
+			char text[16];
+			struct flow flow = {text, VIP, port, key->port,
+					    IPPROTO_TCP};
+
+			snprintf(text, sizeof(text), "%u.%u.%u.%u",
+				 client.bytes[12], client.bytes[13],
+				 client.bytes[14], client.bytes[15]);
+			make_frame(&frame, &flow, 0, NULL);
+		} else {
+			make_frame_v6(&frame, &client, &key->vip, port,
+				      key->port);
+		}
+		sent = sent_to(&frame);
+		assert_memory_equal(&sent, &picked, sizeof(sent));
+		different += !seen[picked.bytes[15]];
+		seen[picked.bytes[15]] = true;
+	}
+	return different;
+}
+
+static void test_pick(void **state)
+{
+	struct oxp_key v4 = tcp_key(VIP, 80), v6 = tcp_key(VIP_V6, 80);
+
+	(void)state;
+	set_service(node, &v4, members, MEMBERS);
+	set_service(node, &v6, members, MEMBERS);
+	assert_int_equal(compare(&v4, "198.18.0.1"), MEMBERS);
+	assert_int_equal(compare(&v6, "2001:db8:5::1"), MEMBERS);
+}
+
+static void test_pick_by_source(void **state)
+{
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
+						.flags = OXP_SERVICE_SOURCE};
+	struct oxp_key v4 = tcp_key(VIP, 80), v6 = tcp_key(VIP_V6, 80);
+	struct oxp_address client = address(CLIENT), one, other;
+
+	(void)state;
+	set_service_as(node, &v4, &settings, members, MEMBERS);
+	set_service_as(node, &v6, &settings, members, MEMBERS);
+	assert_int_equal(compare(&v4, "198.18.0.1"), MEMBERS);
+	assert_int_equal(compare(&v6, "2001:db8:5::1"), MEMBERS);
+	assert_int_equal(oxp_service_pick(node, &v4, &client, 1, &one, error),
+			 0);
+	assert_int_equal(oxp_service_pick(node, &v4, &client, 2, &other, error),
+			 0);
+	assert_memory_equal(&one, &other, sizeof(one));
+	/* lengths within a byte, so that a part of one counts */
+	settings.source_length_v4 = 13;
+	settings.source_length_v6 = 63;
+	set_service_as(node, &v4, &settings, members, MEMBERS);
+	set_service_as(node, &v6, &settings, members, MEMBERS);
+	assert_in_range(compare(&v4, "198.18.0.1"), 2, MEMBERS);
+	assert_int_equal(compare(&v6, "2001:db8:5::1"), 2); /* 0 and 1, 2 */
+}
+
+static void test_pick_refuses(void **state)
+{
+	struct oxp_key v4 = tcp_key(VIP, 80), none = tcp_key(VIP, 81);
+	struct oxp_address v6_client = address("2001:db8::9");
+	struct oxp_address client = address(CLIENT), out;
+
+	(void)state;
+	set_service(node, &v4, members, 0);
+	assert_int_equal(oxp_service_pick(node, &v4, &client, 1, &out, error),
+			 -ENETUNREACH);
+	assert_int_equal(oxp_service_pick(node, &none, &client, 1, &out, error),
+			 -ENOENT);
+	assert_int_equal(
+		oxp_service_pick(node, &v4, &v6_client, 1, &out, error),
+		-EAFNOSUPPORT);
+}
+
+/* Table-driven, where the library goes bit by bit. */
+static uint32_t crc32c(const uint8_t *bytes, size_t length)
+{
+	uint32_t table[256], crc = UINT32_MAX;
+
+	for (uint32_t i = 0; i < 256; i++) {
+		table[i] = i;
+		for (int bit = 0; bit < 8; bit++)
+			table[i] =
+				table[i] >> 1 ^ (table[i] & 1 ? 0x82f63b78 : 0);
+	}
+	while (length--)
+		crc = table[(crc ^ *bytes++) & 255] ^ crc >> 8;
+	return ~crc;
+}
+
+static void test_quic_server_ids(void **state)
+{
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
+						.flags = OXP_SERVICE_QUIC};
+	/* The generator itself, 33 bits with the highest power first: adding
+	 * it anywhere leaves the remainder as it was. */
+	uint64_t generator = 1 | 0x82f63b78ULL << 1;
+	struct oxp_key key = udp_key(VIP, 443);
+	struct oxp_member twins[2] = {members[0], members[0]};
+	struct oxp_service service;
+
+	(void)state;
+	/* the check value of the CRC catalogue */
+	assert_int_equal(crc32c((const uint8_t *)"123456789", 9), 0xe3069283);
+	for (int i = 0; i < MEMBERS; i++)
+		assert_int_equal(oxp_quic_server_id(&members[i].address),
+				 crc32c(members[i].address.bytes, 16));
+	twins[0].address = twins[1].address = address("2001:db8::1");
+	for (int i = 0; i < 5; i++)
+		twins[1].address.bytes[8 + i] ^= generator >> 8 * i;
+	assert_int_equal(oxp_quic_server_id(&twins[0].address),
+			 oxp_quic_server_id(&twins[1].address));
+	assert_int_equal(
+		oxp_service_set(node, &key, &settings, twins, 2, NULL, error),
+		-EEXIST);
+	assert_non_null(strstr(error, "2001:db8::1 "));
+	assert_non_null(strstr(error, "2001:db8::f"));
+	assert_int_equal(oxp_service(node, &key, &service, error), -ENOENT);
+	/* one of them may be there, and the refused one changes nothing */
+	set_service_as(node, &key, &settings, twins, 1);
+	assert_int_equal(
+		oxp_service_set(node, &key, &settings, twins, 2, NULL, error),
+		-EEXIST);
+	assert_int_equal(oxp_service(node, &key, &service, error), 0);
+	assert_int_equal(service.members, 1);
+	if (oxp_verify(node, error))
+		fail_msg("verify: %s", error);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_pick),
+		TEST(test_pick_by_source),
+		TEST(test_pick_refuses),
+		TEST(test_quic_server_ids),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Memory, exactly as lib/create.c and the administrator's guide state it, and
+ * a node that is as big as is promised: 10,000 services and 100,000 members.
+ * How long things took is printed and not judged.
+ */
+#include <errno.h>
+#include <netinet/in.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "harness.h"
+
+#define SERVICES 10000U
+#define MEMBERS 10
+#define NEEDED_KB (4UL << 20)
+
+static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t slots,
+			  uint32_t flows)
+{
+	struct oxp_options options = {
+		.pin_directory = "/mnt/bpf/sized",
+		.lock_file = "/mnt/lock",
+		.services_max = services,
+		.members_max = members,
+		.slots_max = slots,
+		.flows_max = flows,
+		.create = 1,
+	};
+	struct oxp_node *node;
+	struct oxp_info info;
+
+	if (oxp_open(&options, &node, error))
+		fail_msg("open: %s", error);
+	assert_int_equal(oxp_info(node, &info, error), 0);
+	assert_int_equal(info.services_max, services);
+	assert_int_equal(info.members_max, members);
+	assert_int_equal(info.slots_max, slots);
+	assert_int_equal(info.flows_max, flows);
+	assert_int_equal(oxp_destroy(node, error), 0);
+	oxp_close(node);
+	return info.map_bytes;
+}
+
+/* What the guide states, for tables of 13,313 slots; the kernel rounds maps
+ * up to whole pages. */
+#define BYTES_OF_SERVICE(cpus) (2 * 69824 + 13376 + 403 + 8 + 32 * (cpus))
+#define BYTES_OF_MEMBER(cpus) (24 + 32 * (cpus))
+#define BYTES_OF_FLOW 8
+
+static void expect_each(uint64_t more, uint64_t less, uint32_t count,
+			uint64_t each)
+{
+	uint64_t found = (more - less + count / 2) / count;
+
+	if (found != each)
+		fail_msg("%llu bytes each instead of %llu",
+			 (unsigned long long)found, (unsigned long long)each);
+}
+
+/* Sizes at which the kernel's powers of two are exact. */
+static void test_bytes(void **state)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t base = map_bytes(640, 4096, 13313, 1024);
+
+	(void)state;
+	expect_each(map_bytes(1280, 4096, 13313, 1024), base, 640,
+		    BYTES_OF_SERVICE(cpus));
+	expect_each(map_bytes(640, 8192, 13313, 1024), base, 4096,
+		    BYTES_OF_MEMBER(cpus));
+	expect_each(map_bytes(640, 4096, 13313, 1 << 20), base,
+		    (1 << 20) - 1024, BYTES_OF_FLOW);
+}
+
+static unsigned long available_kb(void)
+{
+	unsigned long found = 0;
+	FILE *file = fopen("/proc/meminfo", "re");
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %lu kB", &found) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return found;
+}
+
+static double now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
+}
+
+static void fill(struct oxp_wanted *wanted, struct oxp_member *members)
+{
+	for (uint32_t i = 0; i < SERVICES; i++) {
+		wanted[i] = (struct oxp_wanted){
+			.key = tcp_key(VIP, 1 + i),
+			.members = &members[i * MEMBERS],
+			.count = MEMBERS,
+		};
+		for (uint32_t j = i * MEMBERS; j < (i + 1) * MEMBERS; j++) {
+			members[j] = (struct oxp_member){
+				.address = address("10.0.0.0"),
+				.check = j + 1,
+				.weight = 1,
+				.admin_up = 1,
+			};
+			members[j].address.bytes[13] = j >> 16;
+			members[j].address.bytes[14] = j >> 8;
+			members[j].address.bytes[15] = j;
+		}
+	}
+}
+
+static void expect_counters(struct oxp_node *node, int program,
+			    struct oxp_service *services)
+{
+	struct flow flow = {CLIENT, VIP, 40000, SERVICES, IPPROTO_TCP};
+	struct frame frame;
+	double start;
+
+	make_frame(&frame, &flow, 10, NULL);
+	assert_int_equal(run(program, &frame, NULL), XDP_TX);
+	start = now();
+	assert_int_equal(oxp_services(node, services, SERVICES, error),
+			 SERVICES);
+	print_message("%u services with counters read in %.1f ms\n", SERVICES,
+		      now() - start);
+	for (uint32_t i = 0; i < SERVICES; i++) {
+		assert_int_equal(services[i].key.port, 1 + i);
+		assert_int_equal(services[i].enabled, MEMBERS);
+		assert_int_equal(services[i].counters.packets,
+				 i == SERVICES - 1);
+	}
+}
+
+static void use(struct oxp_node *node)
+{
+	struct oxp_wanted *wanted = calloc(SERVICES, sizeof(*wanted));
+	struct oxp_member *members =
+		calloc(SERVICES * MEMBERS, sizeof(*members));
+	struct oxp_result *results =
+		calloc(SERVICES * MEMBERS, sizeof(*results));
+	struct oxp_service *services = calloc(SERVICES, sizeof(*services));
+	struct oxp_wanted more;
+	struct oxp_info info;
+	int program;
+	double start;
+
+	assert_non_null(wanted);
+	assert_non_null(members);
+	assert_non_null(results);
+	assert_non_null(services);
+	fill(wanted, members);
+	start = now();
+	if (oxp_services_set(node, wanted, SERVICES, error) != (int)SERVICES)
+		fail_msg("set: %s", error);
+	print_message("%u services set in %.0f ms\n", SERVICES, now() - start);
+	for (uint32_t i = 0; i < SERVICES * MEMBERS; i++)
+		results[i] = (struct oxp_result){i + 1, 1};
+	start = now();
+	assert_int_equal(
+		oxp_health_apply(node, results, SERVICES * MEMBERS, error),
+		SERVICES);
+	print_message("%u members up in %.0f ms\n", SERVICES * MEMBERS,
+		      now() - start);
+	assert_int_equal(oxp_info(node, &info, error), 0);
+	assert_int_equal(info.services, SERVICES);
+	assert_int_equal(info.members, SERVICES * MEMBERS);
+	program = forward_program(node);
+	expect_counters(node, program, services);
+	close(program);
+
+	/* one more of either does not fit, and nothing of it stays */
+	more = wanted[0];
+	more.key.port = SERVICES + 1;
+	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
+	assert_non_null(strstr(error, "all 10000 services"));
+	assert_int_equal(oxp_service_delete(node, &wanted[7].key, 1, error), 1);
+	more.count = MEMBERS - 1;
+	assert_int_equal(oxp_services_set(node, &more, 1, error), 1);
+	more = wanted[8];
+	more.members = &members[6 * MEMBERS]; /* 12 where 10 were */
+	more.count = MEMBERS + 2;
+	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
+	assert_non_null(strstr(error, "all 100000 members"));
+	start = now();
+	if (oxp_verify(node, error))
+		fail_msg("verify: %s", error);
+	print_message("verified in %.0f ms\n", now() - start);
+	free(services);
+	free(results);
+	free(members);
+	free(wanted);
+}
+
+static void test_scale(void **state)
+{
+	struct oxp_options options = {
+		.pin_directory = "/mnt/bpf/many",
+		.lock_file = "/mnt/lock",
+		.services_max = SERVICES,
+		.members_max = SERVICES * MEMBERS,
+		.create = 1,
+	};
+	struct oxp_uplink uplink = {.ifindex = 1,
+				    .mtu = 1500,
+				    .own_mac = {2, 0, 0, 0, 0, 1},
+				    .gateway_mac_v4 = {2, 0, 0, 0, 0, 2}};
+	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+	struct oxp_node *node;
+
+	(void)state;
+	if (available_kb() < NEEDED_KB) {
+		print_message("%lu MB of memory are available, %lu are "
+			      "needed: skipped\n",
+			      available_kb() >> 10, NEEDED_KB >> 10);
+		skip();
+	}
+	if (oxp_open(&options, &node, error))
+		fail_msg("open: %s", error);
+	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
+	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	use(node);
+	assert_int_equal(oxp_destroy(node, error), 0);
+	oxp_close(node);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_bytes),
+		cmocka_unit_test(test_scale),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which uplink each of the 64 choices has, through all that may happen. */
+#include <errno.h>
+
+#include "harness.h"
+
+#define CHOICES 64
+
+static struct oxp_node *node;
+
+static int set_up(void **state)
+{
+	(void)state;
+	node = fresh_state();
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	oxp_close(node);
+	return 0;
+}
+
+/* Ways out differ by their VLAN: all are on the loopback device. */
+static struct oxp_uplink way(uint16_t vlan)
+{
+	return (struct oxp_uplink){
+		.ifindex = 1,
+		.mtu = 1500,
+		.own_mac = {2, 0, 0, 0, 0, 1},
+		.gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
+		.gateway_mac_v6 = {2, 0, 0, 0, 0, 2},
+		.vlans = 1,
+		.vlan = {vlan},
+	};
+}
+
+/* The VLAN of each choice, 0 for none. */
+static void set(const struct oxp_uplink *uplinks, uint32_t count, bool v6,
+		uint16_t *out)
+{
+	const struct uplink_set *live;
+
+	if (oxp_set_uplinks(node, uplinks, count, error))
+		fail_msg("uplinks: %s", error);
+	live = &node->uplinks[node->config->active_uplinks & 1];
+	for (int i = 0; i < CHOICES; i++) {
+		uint8_t choice = live->choice[v6][i];
+
+		assert_true(choice < count || choice == OXP_NO_UPLINK);
+		out[i] = choice == OXP_NO_UPLINK
+				 ? 0
+				 : live->uplink[choice].link[v6][14] << 8 |
+					   live->uplink[choice].link[v6][15];
+	}
+}
+
+static uint32_t share_of(const uint16_t *choices, uint16_t vlan)
+{
+	uint32_t share = 0;
+
+	for (int i = 0; i < CHOICES; i++)
+		share += choices[i] == vlan;
+	return share;
+}
+
+static void test_spread(void **state)
+{
+	struct oxp_uplink uplinks[OXP_UPLINKS_MAX];
+	uint16_t choices[CHOICES];
+
+	(void)state;
+	for (uint32_t i = 0; i < OXP_UPLINKS_MAX; i++)
+		uplinks[i] = way(i + 1);
+	for (uint32_t count = 1; count <= OXP_UPLINKS_MAX; count++)
+		for (int v6 = 0; v6 < 2; v6++) {
+			set(uplinks, count, v6, choices);
+			for (uint32_t i = 0; i < count; i++)
+				assert_in_range(share_of(choices, i + 1),
+						CHOICES / count,
+						(CHOICES + count - 1) / count);
+		}
+	set(uplinks, 0, false, choices);
+	assert_int_equal(share_of(choices, 0), CHOICES);
+}
+
+/* No more choices move than have to. */
+static void test_stability(void **state)
+{
+	struct oxp_uplink uplinks[5];
+	uint16_t all[CHOICES], fewer[CHOICES], again[CHOICES];
+	uint32_t moved = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < 5; i++)
+		uplinks[i] = way(100 + i);
+	set(uplinks, 5, false, all);
+	/* 100 goes, and the others are told in another order */
+	set(uplinks + 1, 4, false, fewer);
+	uplinks[1] = way(104);
+	uplinks[4] = way(101);
+	set(uplinks + 1, 4, false, again);
+	assert_memory_equal(fewer, again, sizeof(again));
+	for (int i = 0; i < CHOICES; i++) {
+		assert_int_not_equal(fewer[i], 100);
+		if (all[i] != 100)
+			assert_int_equal(fewer[i], all[i]);
+	}
+	/* and comes back: it takes its share, the rest stays */
+	set(uplinks, 5, false, again);
+	assert_in_range(share_of(again, 100), CHOICES / 5, CHOICES / 5 + 1);
+	for (int i = 0; i < CHOICES; i++)
+		moved += again[i] != fewer[i];
+	assert_int_equal(moved, share_of(again, 100));
+}
+
+/* A next hop that is not known yet, or another one, is the same way out. */
+static void test_next_hops(void **state)
+{
+	struct oxp_uplink uplinks[2] = {way(1), way(2)};
+	uint16_t before[CHOICES], choices[CHOICES];
+
+	(void)state;
+	set(uplinks, 2, false, before);
+	uplinks[0].gateway_mac_v4[5] = 9;
+	uplinks[0].mtu = 9000;
+	set(uplinks, 2, false, choices);
+	assert_memory_equal(choices, before, sizeof(before));
+	memset(uplinks[0].gateway_mac_v4, 0, 6);
+	set(uplinks, 2, false, choices);
+	assert_int_equal(share_of(choices, 2), CHOICES);
+	set(uplinks, 2, true, choices);
+	assert_int_equal(share_of(choices, 1), CHOICES / 2);
+	set(uplinks, 1, false, choices);
+	assert_int_equal(share_of(choices, 0), CHOICES);
+}
+
+/* The choices of packets under way stay as they are until they have left. */
+static void test_refused_and_unchanged(void **state)
+{
+	struct oxp_uplink uplinks[OXP_UPLINKS_MAX + 1] = {way(1), way(2)};
+	struct uplink_set before[2];
+	uint64_t active;
+
+	(void)state;
+	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), 0);
+	active = node->config->active_uplinks;
+	memcpy(before, node->uplinks, sizeof(before));
+	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), 0);
+	assert_int_equal(
+		oxp_set_uplinks(node, uplinks, OXP_UPLINKS_MAX + 1, error),
+		-E2BIG);
+	uplinks[1].own_mac[0] = 1;
+	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), -EINVAL);
+	uplinks[1] = way(2);
+	uplinks[1].ifindex = 2000000000;
+	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), -ENODEV);
+	assert_non_null(strstr(error, "2000000000"));
+	assert_int_equal(node->config->active_uplinks, active);
+	assert_memory_equal(before, node->uplinks, sizeof(before));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_spread),
+		TEST(test_stability),
+		TEST(test_next_hops),
+		TEST(test_refused_and_unchanged),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+/* oxp_verify() finds each kind of damage and names it, and nothing else. */
+#include <netinet/in.h>
+
+#include <bpf/bpf.h>
+
+#include "harness.h"
+
+static struct oxp_node *node;
+static struct service_block *block; /* of HTTP, whose slots are open */
+static struct service_entry *entry; /* of HTTP */
+
+static int set_up(void **state)
+{
+	struct oxp_network networks[] = {{address("10.0.0.0"), 8},
+					 {address("2001:db8::"), 32}};
+	struct oxp_service_settings quic = {.slots = TEST_SLOTS,
+					    .flags = OXP_SERVICE_QUIC};
+	struct oxp_service_settings limited = {
+		.slots = TEST_SLOTS, .allowed = networks, .allowed_count = 2};
+	struct oxp_key http = tcp_key(VIP, 80), udp = udp_key(VIP, 443);
+	struct oxp_member members[4];
+	struct oxp_service service;
+
+	(void)state;
+	node = fresh_state();
+	make_members(members, 4, 0, 0);
+	set_service_as(node, &udp, &quic, members, 3);
+	set_service_as(node, &http, &limited, members, 3);
+	set_service_as(node, &http, &limited, members, 4);
+	assert_int_equal(oxp_service(node, &http, &service, error), 0);
+	assert_true(service.open_slots > 0);
+	block = live_block(node, service.index);
+	entry = entry_of(node, service.index);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	oxp_close(node);
+	return 0;
+}
+
+static void expect_fault(const char *text)
+{
+	error[0] = '\0';
+	assert_int_equal(oxp_verify(node, error), 1);
+	if (!strstr(error, text))
+		fail_msg("\"%s\" instead of \"%s\"", error, text);
+}
+
+static void expect_sound(void)
+{
+	if (oxp_verify(node, error))
+		fail_msg("verify: %s", error);
+}
+
+/* `with` in place of what is at `at`, for one call. */
+static void damage(void *at, size_t size, const void *with, const char *text)
+{
+	char before[8];
+
+	assert_true(size <= sizeof(before));
+	assert_memory_not_equal(at, with, size);
+	memcpy(before, at, size);
+	memcpy(at, with, size);
+	expect_fault(text);
+	memcpy(at, before, size);
+	expect_sound();
+}
+
+#define DAMAGE(place, value, text)                                             \
+	do {                                                                   \
+		__typeof__(place) with = (value);                              \
+		damage(&(place), sizeof(place), &with, text);                  \
+	} while (0)
+
+static void test_blocks(void **state)
+{
+	uint32_t open = 0, closed = 0;
+	uint16_t *before = before_of(node, block);
+
+	(void)state;
+	expect_sound();
+	while (!(block->slot[open] & SLOT_OPEN))
+		open++;
+	while (block->slot[closed] & SLOT_OPEN)
+		closed++;
+	DAMAGE(block->slots, 1008, "its table has an impossible size");
+	DAMAGE(block->slots, 1013, "its table has an impossible size");
+	DAMAGE(block->members, 257, "it has too many members");
+	DAMAGE(block->enabled, 3, "flags contradict each other");
+	DAMAGE(block->member[2].flags,
+	       block->member[2].flags & ~MEMBER_TAKES_FLOWS,
+	       "flags contradict each other");
+	DAMAGE(block->slot[closed], block->slot[closed] ^ 1,
+	       "its table is not the one of its members");
+	DAMAGE(block->member[1].weight, 7,
+	       "its table is not the one of its members");
+	DAMAGE(before[open], 9, "an open slot leads to nobody");
+	DAMAGE(block->open, 1, "it has more open slots than it says");
+}
+
+static void test_keys(void **state)
+{
+	struct lookup_key key = entry_key(entry);
+	struct lookup_key vip = lookup_key(entry->vip, 0, 0);
+	struct lookup_key stray = lookup_key(entry->vip, htons(9), IPPROTO_TCP);
+	uint32_t *value = lookup_value(node, false, entry->place);
+	int64_t place = lookup_find(node, &vip);
+	struct vip_entry *one = &node->vips[entry->vip_index];
+
+	(void)state;
+	assert_int_equal(lookup_find(node, &key), entry->place);
+	/* to the other service: that one is still led to */
+	DAMAGE(*value, *value ^ 2, "its key does not lead to it");
+	DAMAGE(one->services, 1, "a VIP has another number of services");
+	DAMAGE(one->fragment_port_tcp, htons(81),
+	       "fragments to a VIP go to another port");
+	DAMAGE(one->fragment_port_sctp, htons(80),
+	       "fragments to a VIP go to another port");
+	DAMAGE(node->lookup_v4[3].overflow, 5, "wrong counts");
+	DAMAGE(node->lookup_v6[3].overflow, 5, "wrong counts");
+	place = lookup_insert(node, &stray, 0);
+	assert_true(place >= 0);
+	expect_fault("keys of nobody");
+	lookup_erase(node, &stray, place);
+	expect_sound();
+	/* both services have lost it */
+	place = lookup_find(node, &vip);
+	value = lookup_value(node, false, place);
+	*value ^= 1;
+	assert_int_equal(oxp_verify(node, error), 2);
+	assert_non_null(strstr(error, "its VIP is not known"));
+	*value ^= 1;
+	expect_sound();
+}
+
+static void test_quic_servers(void **state)
+{
+	struct oxp_address member = address("10.1.0.2");
+	struct quic_key key = {.server_id = htonl(oxp_quic_server_id(&member))};
+	struct quic_key stray = {.service = 9};
+	int map = node->map[MAP_QUIC_SERVERS];
+	__u32 value, wrong = 2;
+
+	(void)state;
+	while (bpf_map_lookup_elem(map, &key, &value))
+		assert_true(++key.service < 16);
+	bpf_map_update_elem(map, &key, &wrong, BPF_ANY);
+	expect_fault("its QUIC servers are not those of its members");
+	bpf_map_update_elem(map, &key, &value, BPF_ANY);
+	expect_sound();
+	bpf_map_update_elem(map, &stray, &value, BPF_ANY);
+	expect_fault("there are QUIC servers of nobody");
+	bpf_map_delete_elem(map, &stray);
+	expect_sound();
+}
+
+static void test_networks(void **state)
+{
+	struct allowed_v4 key = {.length = 32 + 8,
+				 .set = htonl(block->allowed_set),
+				 .address = htonl(10 << 24)};
+	struct allowed_v6 stray = {.length = 32, .set = htonl(2 * 9)};
+	__u32 one = 1;
+
+	(void)state;
+	assert_int_equal(bpf_map_delete_elem(node->map[MAP_ALLOWED_V4], &key),
+			 0);
+	expect_fault("its allowed networks are not all there");
+	bpf_map_update_elem(node->map[MAP_ALLOWED_V4], &key, &one, BPF_ANY);
+	expect_sound();
+	bpf_map_update_elem(node->map[MAP_ALLOWED_V6], &stray, &one, BPF_ANY);
+	expect_fault("there are allowed networks of nobody");
+	bpf_map_delete_elem(node->map[MAP_ALLOWED_V6], &stray);
+	expect_sound();
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_blocks),
+		TEST(test_keys),
+		TEST(test_quic_servers),
+		TEST(test_networks),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
