@@ -47,22 +47,6 @@ const volatile bool feature_fib = true;
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "headers are read and built as little-endian words"
-/* By value: older kernels take no key from a function's argument. */
-static __always_inline const struct service_block *find_block(__u32 number)
-{
-	return bpf_map_lookup_elem(&tables, &number);
-}
-
-/* The member with an index that was checked already: the verifier forgets
- * bounds of values that it did not see in a register since. */
-static __always_inline const struct block_member *
-member_of(const struct service_block *block, __u64 index)
-{
-	_Static_assert(OXP_MEMBERS_MAX == 256, "mask of indices");
-	asm volatile("%0 &= 255" : "+r"(index));
-	return &block->member[index];
-}
-
 #endif
 
 #define MMAPPED_ARRAY(name, entries, element)                                  \

@@ -9,7 +9,8 @@ sends them, and the fabric must have stopped before a service goes.
    ring the result handler, which knows more than new tables do;
 3. write the checks file;
 4. delete services that are not wanted;
-5. announce every VIP with at least one member that takes traffic.
+5. announce every VIP with at least one member that takes traffic, if packets
+   to its members find a way out.
 """
 
 import dataclasses
