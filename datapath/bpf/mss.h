@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The client's SYN tells the member how much it may send; the member's answers
- * go to the client directly, but what the client learns from the same option
- * of the member is not ours to change. What is clamped here keeps both sides
- * at what the path to the member carries, as most stacks use the lower of the
- * two. */
+/* The MSS in a client's SYN limits what the member sends, which goes to the
+ * client directly. What the client sends is limited by the member's SYN-ACK,
+ * which does not come by here: member_mss.h clamps that. Here the client's
+ * offer is held to what the path through this node carries, so that members
+ * whose stack answers with the smaller of both offers need nothing else. */
 #ifndef OXP_MSS_H
 #define OXP_MSS_H
 

@@ -211,7 +211,9 @@ enum member_flag {
 	MEMBER_BACKUP = 16,
 	/* Computed from the others, for packets: */
 	MEMBER_KEEPS_FLOWS = 32, /* admin up and healthy */
-	MEMBER_TAKES_FLOWS = 64, /* has slots */
+	/* May have slots: is up, has a weight, and is no backup while others
+	 * serve. A tiny weight may get none all the same. */
+	MEMBER_TAKES_FLOWS = 64,
 };
 
 /* One cache line; a packet reads outer, counter, mtu, way and flags. */
@@ -255,7 +257,7 @@ struct service_block {
 	__u32 slots;      /* prime, at most slots_max */
 	__u32 flags;      /* enum oxp_service_flag, BLOCK_* */
 	__u16 members;    /* places of member[] that may be in use */
-	__u16 enabled;    /* members with slots */
+	__u16 enabled;    /* members with MEMBER_TAKES_FLOWS */
 	__u16 open;       /* open slots, 65535: or more */
 	__u16 idle_timeout;
 	__u8 encapsulation;

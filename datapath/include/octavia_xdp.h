@@ -51,7 +51,8 @@ enum oxp_outcome {
 	/* remarks on packets that were forwarded or passed all the same */
 	OXP_FRAGMENT_GUESSED = 4, /* first fragment not seen: by addresses */
 	OXP_MEMORY_FULL = 5,      /* new flow not remembered: stays with the
-				   * member from before the change */
+				   * member from before the change, unless that
+				   * one only drains */
 	OXP_PASSED_TOO_BIG = 6,   /* fragmentation is left to the stack */
 	/* dropped */
 	OXP_DROP_MALFORMED = 7,    /* to a VIP, cut short or inconsistent */
@@ -269,7 +270,7 @@ struct oxp_service {
 	uint32_t index;
 	uint32_t slots;
 	uint32_t members;
-	uint32_t enabled;    /* members that take new flows */
+	uint32_t enabled;    /* members that may take new flows */
 	uint32_t open_slots; /* changing owners: flows there are remembered */
 	uint64_t generation; /* grows with each switch */
 	struct oxp_service_settings settings; /* with allowed == NULL */
@@ -285,7 +286,8 @@ struct oxp_member_state {
 	uint8_t backup;
 	uint8_t healthy;         /* as told, or as assumed */
 	uint8_t known;           /* the health check has told its result */
-	uint8_t takes_flows;     /* new ones: it has slots */
+	uint8_t takes_flows;     /* may take new ones: up, with a weight, and
+				  * no backup while others serve */
 	uint16_t index;          /* within the service while it stays */
 	uint32_t quic_server_id; /* see oxp_quic_server_id() */
 	struct oxp_counters counters;

@@ -10,7 +10,8 @@ sends them, and the fabric must have stopped before a service goes.
 3. set the marks of probes that go through the datapath, where there are
    any, and write the checks file;
 4. delete services that are not wanted;
-5. announce every VIP with at least one member that takes traffic.
+5. announce every VIP with at least one member that takes traffic, if packets
+   to its members find a way out.
 """
 
 import dataclasses

@@ -110,11 +110,11 @@ def placement_list(conf, arguments):
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
-    print(f'{"LOAD BALANCER":36} {"VIP":15} {"HOST":20} {"WANTED":7} '
+    print(f'{"LOAD BALANCER":36} {"VIP":39} {"HOST":20} {"WANTED":7} '
           f'{"SYNCED":7} STATE')
     for row in rows:
         state = row['error'] or ('leaving' if row['leaving'] else 'ok')
-        print(f'{row["load_balancer"]:36} {row["vip"] or "-":15} '
+        print(f'{row["load_balancer"]:36} {row["vip"] or "-":39} '
               f'{row["host"]:20} {row["wanted_generation"] or "-":<7} '
               f'{row["synced_generation"]:<7} {state}')
     return 0

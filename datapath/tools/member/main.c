@@ -5,7 +5,7 @@
 
 #include "tool.h"
 
-int usage(void)
+void print_usage(FILE *out)
 {
 	fputs("usage: " PROGRAM " setup [OPTION]... INTERFACE\n"
 	      "       " PROGRAM " check [--json] [OPTION]... INTERFACE\n"
@@ -30,9 +30,9 @@ int usage(void)
 	      "  --no-address      do not put VIPs on lo\n"
 	      "  --sysctl          set the interface's sysctls, too\n"
 	      "setup run again makes it as the arguments say now. check with\n"
-	      "options also says whether setup would change anything.\n",
-	      stderr);
-	return 2;
+	      "options also says whether setup would change anything.\n"
+	      "--help shows this.\n",
+	      out);
 }
 
 int main(int count, char **words)
@@ -69,5 +69,6 @@ int main(int count, char **words)
 		return commands[i].run(&arguments);
 	}
 	complain("%s: no such command", arguments.command);
-	return usage();
+	print_usage(stderr);
+	return 2;
 }

@@ -46,6 +46,18 @@ static int ask(struct nlmsghdr *message, mnl_cb_t each, void *data)
 	return status;
 }
 
+/* A message of REQUEST_MAX zeroed bytes that asks for all of a kind, of every
+ * family. Its header has `length` bytes, zeroes. */
+static struct nlmsghdr *ask_for_all(char *buffer, uint16_t type, size_t length)
+{
+	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
+
+	message->nlmsg_type = type;
+	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	mnl_nlmsg_put_extra_header(message, length);
+	return message;
+}
+
 struct address_list {
 	struct host_address *out;
 	int count, max;
@@ -100,15 +112,10 @@ int list_addresses(struct host_address *out, int max)
 {
 	struct address_list list = {.out = out, .max = max};
 	char buffer[REQUEST_MAX] = {};
-	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
-	struct ifaddrmsg *header;
-	int status;
+	struct nlmsghdr *message =
+		ask_for_all(buffer, RTM_GETADDR, sizeof(struct ifaddrmsg));
+	int status = ask(message, take_address, &list);
 
-	message->nlmsg_type = RTM_GETADDR;
-	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
-	header->ifa_family = AF_UNSPEC;
-	status = ask(message, take_address, &list);
 	if (status)
 		return complain_status(status, "the host's addresses");
 	return list.count;
@@ -185,14 +192,11 @@ int count_filters(unsigned int ifindex)
 
 	for (int i = 0; i < 2; i++) {
 		char buffer[REQUEST_MAX] = {};
-		struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
-		struct tcmsg *header;
+		struct nlmsghdr *message = ask_for_all(buffer, RTM_GETTFILTER,
+						       sizeof(struct tcmsg));
+		struct tcmsg *header = mnl_nlmsg_get_payload(message);
 		int status;
 
-		message->nlmsg_type = RTM_GETTFILTER;
-		message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-		header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
-		header->tcm_family = AF_UNSPEC;
 		header->tcm_ifindex = ifindex;
 		header->tcm_parent = parents[i];
 		status = ask(message, count_one, &count);
@@ -215,11 +219,10 @@ static int look_at_qdisc(const struct nlmsghdr *message, void *data)
 
 	if (header->tcm_ifindex != (int)search->ifindex)
 		return MNL_CB_OK;
-	mnl_attr_for_each(
-		attribute, message,
-		sizeof(*header)) if (mnl_attr_get_type(attribute) == TCA_KIND &&
-				     !strcmp(mnl_attr_get_str(attribute),
-					     "clsact")) search->found = true;
+	mnl_attr_for_each (attribute, message, sizeof(*header))
+		if (mnl_attr_get_type(attribute) == TCA_KIND &&
+		    !strcmp(mnl_attr_get_str(attribute), "clsact"))
+			search->found = true;
 	return MNL_CB_OK;
 }
 
@@ -227,14 +230,11 @@ int has_clsact(unsigned int ifindex)
 {
 	struct qdisc_search search = {.ifindex = ifindex};
 	char buffer[REQUEST_MAX] = {};
-	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
-	struct tcmsg *header;
+	struct nlmsghdr *message =
+		ask_for_all(buffer, RTM_GETQDISC, sizeof(struct tcmsg));
+	struct tcmsg *header = mnl_nlmsg_get_payload(message);
 	int status;
 
-	message->nlmsg_type = RTM_GETQDISC;
-	message->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
-	header = mnl_nlmsg_put_extra_header(message, sizeof(*header));
-	header->tcm_family = AF_UNSPEC;
 	header->tcm_ifindex = ifindex;
 	status = ask(message, look_at_qdisc, &search);
 	if (status)

@@ -9,6 +9,8 @@
 
 #include "tool.h"
 
+#define HELP 'h' /* on the command line alone */
+
 enum key {
 	ADDRESS = 256,
 	ANY_SOURCE_KEY,
@@ -32,6 +34,7 @@ static const struct option keys[] = {
 	{"config", required_argument, NULL, CONFIG},
 	{"dscp", required_argument, NULL, DSCP},
 	{"generic", no_argument, NULL, GENERIC},
+	{"help", no_argument, NULL, HELP},
 	{"interface", required_argument, NULL, INTERFACE},
 	{"json", no_argument, NULL, JSON},
 	{"mss", required_argument, NULL, MSS},
@@ -203,7 +206,7 @@ static int read_line(struct arguments *arguments, char *line)
 	key = stripped(key);
 	for (const struct option *one = keys; one->name; one++) {
 		if (strcmp(one->name, key) || one->val == CONFIG ||
-		    one->val == JSON)
+		    one->val == HELP || one->val == JSON)
 			continue;
 		if (one->has_arg == required_argument)
 			return set_key(arguments, one->val, value);
@@ -245,16 +248,22 @@ int read_arguments(struct arguments *arguments, int count, char **words)
 
 	memset(arguments, 0, sizeof(*arguments));
 	arguments->mss = -1;
-	while ((option = getopt_long(count, words, "", keys, NULL)) != -1) {
+	while ((option = getopt_long(count, words, "h", keys, NULL)) != -1) {
 		if (option == '?')
 			return -1;
+		if (option == HELP) {
+			print_usage(stdout);
+			exit(0);
+		}
 		arguments->options |= option != CONFIG && option != INTERFACE &&
 				      option != JSON;
 		if (set_key(arguments, option, optarg))
 			return -1;
 	}
-	if (optind == count)
-		return usage();
+	if (optind == count) {
+		print_usage(stderr);
+		return -1;
+	}
 	arguments->command = words[optind++];
 	if (optind < count && set_interface(arguments, words[optind++]))
 		return -1;

@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "member.h"
 #include "member.skel.h"
@@ -28,7 +29,7 @@ struct arguments {
 };
 
 int read_arguments(struct arguments *arguments, int count, char **words);
-int usage(void); /* 2 */
+void print_usage(FILE *out);
 
 /* error.c */
 int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -276,6 +276,9 @@ class TestRefused(Tool):
                 (('setup', '--json', 'eth0'), 'no --json'),
                 (('setup', '--nonsense', 'eth0'), 'nonsense')):
             self.assertIn(said, self.refused(*words))
+        done = self.try_tool('setup', '--help')
+        self.assertEqual((0, ''), (done.returncode, done.stderr))
+        self.assertIn('usage', done.stdout)
 
     def test_another_xdp_program(self):
         self.run_in(self.member, 'ip', 'link', 'set', 'eth0', 'xdpdrv',
