@@ -34,6 +34,11 @@ def text(address: bytes) -> str:
     return str(ipaddress.ip_address(address))
 
 
+def wait_for_next_unit():
+    """Until the coarse clock, which lags behind, has ticked as well."""
+    time.sleep((UNIT - clock() % UNIT + 8_000_000) / 1e9)
+
+
 class Difference(Exception):
     """Program and model disagree."""
 
@@ -208,17 +213,14 @@ class Bench:
         self.node = node
         self.model = forward.Forwarder(node)
         self.set_node()
-        # A second begins with its budget of answers.
-        time.sleep((UNIT - clock() % UNIT + 8_000_000) / 1e9 if
-                   node.icmp_rate else 0)
+        self.begin_unit()
 
     # Running ---------------------------------------------------------------
 
     def run(self, frames: list[bytes]) -> list[forward.Result]:
         """Run the frames in turn through both. Returns what happened."""
-        left = UNIT - clock() % UNIT
-        if left < MARGIN:
-            time.sleep((left + 8_000_000) / 1e9)
+        if UNIT - clock() % UNIT < MARGIN:
+            wait_for_next_unit()
         self.maps['sources'].clear()
         self.model.sources = rate.Sources()
         before = self.datapath.outcomes()
@@ -276,6 +278,12 @@ class Bench:
             where: self.remembered(where)
             for where in range(self.node.flow_sets)}
         self.reset_counters()
+        self.begin_unit()
+
+    def begin_unit(self):
+        """A unit of time begins with its whole budget of answers."""
+        if self.node.icmp_rate:
+            wait_for_next_unit()
 
     def remembered(self, where: int) -> list[flows.Entry | None]:
         """One set of the program's memory of flows."""
