@@ -168,6 +168,9 @@ struct oxp_node_settings {
 			     * answers itself; 0: none */
 };
 
+/* Each setting takes effect by itself, and a change of source_v6 is no single
+ * store: for a moment a packet may leave with parts of the old and of the new
+ * address in its outer source. Everything else is one word. */
 int oxp_set_node(struct oxp_node *node,
 		 const struct oxp_node_settings *settings, char *error);
 

@@ -176,7 +176,7 @@ static bool take_counter(struct oxp_node *node, uint32_t *index)
 	return false;
 }
 
-int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
+static int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
 {
 	int status;
 
@@ -204,6 +204,54 @@ int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
 void release_counter(struct oxp_node *node, uint32_t index, uint64_t since)
 {
 	node->counter_free_since[index] = since;
+}
+
+static bool is_new(const uint64_t new_places[4], uint32_t place)
+{
+	return new_places[place / 64] >> place % 64 & 1;
+}
+
+void release_new_counters(struct oxp_node *node,
+			  const struct service_block *draft,
+			  const uint64_t new_places[4], uint32_t places)
+{
+	for (uint32_t i = 0; i < places; i++)
+		if (is_new(new_places, i))
+			release_counter(node, draft->member[i].counter, 0);
+}
+
+int allocate_new_counters(struct oxp_node *node, struct service_block *draft,
+			  const uint64_t new_places[4], char *error)
+{
+	for (uint32_t i = 0; i < draft->members; i++) {
+		int status;
+
+		if (!is_new(new_places, i))
+			continue;
+		status = allocate_counter(node, &draft->member[i].counter,
+					  error);
+		if (status) {
+			release_new_counters(node, draft, new_places, i);
+			return status;
+		}
+	}
+	return 0;
+}
+
+void release_old_counters(struct oxp_node *node,
+			  const struct service_block *old,
+			  const struct service_block *next)
+{
+	for (uint32_t i = 0; i < old->members; i++) {
+		const struct block_member *member = &old->member[i];
+
+		if (member->flags & MEMBER_PRESENT &&
+		    (i >= next->members ||
+		     !(next->member[i].flags & MEMBER_PRESENT) ||
+		     next->member[i].counter != member->counter))
+			release_counter(node, member->counter,
+					node->config->epoch);
+	}
 }
 
 int oxp_outcomes(struct oxp_node *node, uint64_t *counts, uint32_t capacity,

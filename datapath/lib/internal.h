@@ -308,9 +308,18 @@ int mend(struct oxp_node *node, char *error);
 /* Finds out who owns which, unless that is known: from the blocks of all used
  * entries, so not while one is being made. */
 void derive_counters(struct oxp_node *node);
-int allocate_counter(struct oxp_node *node, uint32_t *index, char *error);
 /* `since`: epoch of the switch that took the member out; 0: nobody saw it */
 void release_counter(struct oxp_node *node, uint32_t index, uint64_t since);
+/* Those of the draft's members with a bit in new_places[]; all or none. */
+int allocate_new_counters(struct oxp_node *node, struct service_block *draft,
+			  const uint64_t new_places[4], char *error);
+void release_new_counters(struct oxp_node *node,
+			  const struct service_block *draft,
+			  const uint64_t new_places[4], uint32_t places);
+/* Those of members that are not in the next block, after the switch. */
+void release_old_counters(struct oxp_node *node,
+			  const struct service_block *old,
+			  const struct service_block *next);
 int zero_service_counters(struct oxp_node *node, uint32_t index);
 /* Sums `words` 64-bit words of one element over all CPUs. */
 int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums);

@@ -54,38 +54,6 @@ static bool is_same(const struct service_block *draft,
 			       old->members * sizeof(old->member[0]));
 }
 
-static bool is_new(const uint64_t new_places[4], uint32_t place)
-{
-	return new_places[place / 64] >> place % 64 & 1;
-}
-
-static void release_new(struct oxp_node *node,
-			const struct service_block *draft,
-			const uint64_t new_places[4], uint32_t places)
-{
-	for (uint32_t i = 0; i < places; i++)
-		if (is_new(new_places, i))
-			release_counter(node, draft->member[i].counter, 0);
-}
-
-static int allocate_new(struct oxp_node *node, struct service_block *draft,
-			const uint64_t new_places[4], char *error)
-{
-	for (uint32_t i = 0; i < draft->members; i++) {
-		int status;
-
-		if (!is_new(new_places, i))
-			continue;
-		status = allocate_counter(node, &draft->member[i].counter,
-					  error);
-		if (status) {
-			release_new(node, draft, new_places, i);
-			return status;
-		}
-	}
-	return 0;
-}
-
 static int free_entry(struct oxp_node *node, char *error)
 {
 	uint32_t max = node->config->services_max;
@@ -232,13 +200,13 @@ static int prepare(struct batch *batch, struct oxp_wanted *wanted,
 	else if ((status = zero_service_counters(node, index)))
 		failure(error, status, "cannot reset a service's counters");
 	if (!status)
-		status = allocate_new(node, draft, new_places, error);
+		status = allocate_new_counters(node, draft, new_places, error);
 	if (status)
 		return status;
 	status = write_draft(batch, wanted, index, old, draft, networks,
 			     write_set, error);
 	if (status)
-		release_new(node, draft, new_places, draft->members);
+		release_new_counters(node, draft, new_places, draft->members);
 	return status;
 }
 
@@ -259,22 +227,6 @@ static int publish(struct oxp_node *node, uint32_t index, char *error)
 	return 0;
 }
 
-/* Counters of members that are not in the next block. */
-static void release_old(struct oxp_node *node, const struct service_block *old,
-			const struct service_block *next)
-{
-	for (uint32_t i = 0; i < old->members; i++) {
-		const struct block_member *member = &old->member[i];
-
-		if (member->flags & MEMBER_PRESENT &&
-		    (i >= next->members ||
-		     !(next->member[i].flags & MEMBER_PRESENT) ||
-		     next->member[i].counter != member->counter))
-			release_counter(node, member->counter,
-					node->config->epoch);
-	}
-}
-
 static void finish(void *context, const struct rebuild_job *job)
 {
 	struct batch *batch = context;
@@ -284,7 +236,7 @@ static void finish(void *context, const struct rebuild_job *job)
 
 	if (job->old) {
 		switch_tables(batch->node, job->index);
-		release_old(batch->node, job->old, job->next);
+		release_old_counters(batch->node, job->old, job->next);
 	} else {
 		status = publish(batch->node, job->index, text);
 	}

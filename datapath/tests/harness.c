@@ -46,6 +46,20 @@ int enter_namespace(void **state)
 	return 0;
 }
 
+unsigned long available_kb(void)
+{
+	unsigned long found = 0;
+	FILE *file = fopen("/proc/meminfo", "re");
+	char line[128];
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "MemAvailable: %lu kB", &found) == 1)
+			break;
+	if (file)
+		fclose(file);
+	return found;
+}
+
 struct oxp_node *open_state(void)
 {
 	struct oxp_options options = {

@@ -33,6 +33,9 @@ extern bool wait_for_packets;
  * however the test ends. A cmocka group setup. */
 int enter_namespace(void **state);
 
+/* Memory that the machine could give away now. */
+unsigned long available_kb(void);
+
 /* Opens the state in the private file system, created if it is not there. */
 struct oxp_node *open_state(void);
 /* As open_state(), from empty and with an uplink. */
