@@ -331,6 +331,10 @@ int read_all_service_counters(struct oxp_node *node, uint32_t count,
 int read_member_counters(struct oxp_node *node, uint32_t index,
 			 struct oxp_counters *out);
 
+/* show.c: locks the node and finds a service; its index, or an error, then
+ * unlocked */
+int lock_service(struct oxp_node *node, const struct oxp_key *key, char *error);
+
 /* run.c */
 int run_program(int program, struct oxp_frame *frame, char *error);
 

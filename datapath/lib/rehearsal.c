@@ -223,27 +223,6 @@ int oxp_rehearsal_run(struct oxp_rehearsal *rehearsal, struct oxp_frame *frame,
 	return status;
 }
 
-/* A service's index, with the node locked; an error, with it unlocked. */
-static int lock_with(struct oxp_node *node, const struct oxp_key *key,
-		     char *error)
-{
-	struct lookup_key lookup;
-	int status = check_key(key, error);
-
-	if (!status)
-		status = lock_node(node, error);
-	if (status)
-		return status;
-	lookup = lookup_key(key->vip.bytes, htons(key->port), key->protocol);
-	status = find_service(node, &lookup);
-	if (status >= 0)
-		return status;
-	unlock_node(node);
-	return failure(
-		error, status, "%s",
-		key_text(key->vip.bytes, htons(key->port), key->protocol));
-}
-
 /* What decides on a packet's slot, in the order of the packet's bytes. */
 struct flow {
 	__be32 source[4];
@@ -363,7 +342,7 @@ int oxp_rehearsal_select(struct oxp_rehearsal *rehearsal,
 			 const struct oxp_packet *packet,
 			 struct oxp_selection *out, char *error)
 {
-	int index = lock_with(rehearsal->node, key, error);
+	int index = lock_service(rehearsal->node, key, error);
 
 	if (index < 0)
 		return index;
@@ -396,7 +375,7 @@ int oxp_rehearsal_fragment(struct oxp_rehearsal *rehearsal,
 	*service = (struct oxp_key){.vip = packet->destination,
 				    .port = ntohs(owner.port),
 				    .protocol = owner.protocol};
-	status = lock_with(rehearsal->node, service, error);
+	status = lock_service(rehearsal->node, service, error);
 	if (status < 0)
 		return status;
 	unlock_node(rehearsal->node);
@@ -412,7 +391,7 @@ int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
 			 const struct oxp_address *source, uint64_t *tokens,
 			 char *error)
 {
-	int index = lock_with(rehearsal->node, key, error);
+	int index = lock_service(rehearsal->node, key, error);
 	const struct service_block *block;
 	struct source_budget budget;
 	struct source_key name = {};

@@ -111,9 +111,7 @@ int oxp_services(struct oxp_node *node, struct oxp_service *out,
 	return count;
 }
 
-/* Locks the node and finds a service; its index or an error, then unlocked. */
-static int lock_service(struct oxp_node *node, const struct oxp_key *key,
-			char *error)
+int lock_service(struct oxp_node *node, const struct oxp_key *key, char *error)
 {
 	struct lookup_key lookup;
 	int status = check_key(key, error);

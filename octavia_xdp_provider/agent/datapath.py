@@ -346,9 +346,6 @@ class Datapath:
         """
         self._call('oxp_probe_attach', ifindex)
 
-    def detach_probe(self, ifindex: int):
-        self._call('oxp_probe_detach', ifindex)
-
     def remove_probes(self) -> bool:
         """Remove targets and programs; whether there was anything."""
         return bool(self._call('oxp_remove_probes'))
