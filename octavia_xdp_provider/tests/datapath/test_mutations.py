@@ -22,8 +22,6 @@ from octavia_xdp_provider.tests.datapath import scenario
 
 PREFIX = 'OCTAVIA_XDP_MUTATION_'
 STEPS = 100
-# Less than all outcomes need, also where the processor is emulated.
-SHORT = 30
 
 
 def setting(name: str, default: int | None) -> int | None:
@@ -80,10 +78,9 @@ class TestMutations(unittest.TestCase):
         print(f'{self.bench.ran} frames without a difference',
               file=sys.stderr)
 
+    @environment.takes_long
     def test_all_outcomes_occur(self):
         """The random traffic reaches every decision."""
-        if (setting('SECONDS', 60) or 0) < SHORT:
-            self.skipTest(f'needs {PREFIX}SECONDS of {SHORT} or more')
         seen = collections.Counter()
         run = self.bench.run
 

@@ -167,11 +167,11 @@ class TestRoutes(wires.Wires):
                             NO_NEXT_HOP)
 
     def test_mtu_of_the_route(self):
-        # Without the lock the kernel forwards IPv4 by the device's.
+        # Without the lock the kernel forwards by the device's.
         self.ip(NODE, 'route', 'add', '198.18.3.0/24', 'via', '198.51.102.1',
                 'mtu', 'lock', '1400')
         self.ip(NODE, 'route', 'add', '2001:db8:10:3::/64', 'via',
-                '2001:db8:2::1', 'mtu', '1400')
+                '2001:db8:2::1', 'mtu', 'lock', '1400')
         self.serve(1, '198.18.3.11')
         self.serve(1, '2001:db8:10:3::11', vip=wires.VIP_V6)
         # Largest UDP payloads: 1400 less outer, inner and UDP headers.

@@ -42,6 +42,16 @@ def ethertype(packet):
     return b'\x08\x00' if packet[0] >> 4 == 4 else b'\x86\xdd'
 
 
+def addresses(packet):
+    """(source, destination)"""
+    family, start, length = ((socket.AF_INET, 12, 4)
+                             if packet[0] >> 4 == 4 else
+                             (socket.AF_INET6, 8, 16))
+    middle = start + length
+    return (socket.inet_ntop(family, packet[start:middle]),
+            socket.inet_ntop(family, packet[middle:middle + length]))
+
+
 class Wire:
     """A router's end of its link to the node."""
 
@@ -74,6 +84,9 @@ class Wires(test_uplinks.Keeper):
                       for number, host in enumerate(test_uplinks.ROUTERS,
                                                     start=1)}
 
+    def command(self, host, *words):
+        processes.run(self.lab, host, words)
+
     def serve(self, listener, *members, vip=VIP, **settings):
         key = datapath.Key(vip, 'UDP', listener)
         self.datapath.set_service(
@@ -105,13 +118,7 @@ class Wires(test_uplinks.Keeper):
         self.assertEqual(router, host)
         self.assertEqual((wire.mac, wire.node), (frame[:6], frame[6:12]))
         self.assertEqual(ethertype(frame[14:]), frame[12:14])
-        family, start, end = ((socket.AF_INET, 26, 34)
-                              if frame[14] >> 4 == 4 else
-                              (socket.AF_INET6, 22, 54))
-        half = (end - start) // 2
-        self.assertEqual(outer, (
-            socket.inet_ntop(family, frame[start:start + half]),
-            socket.inet_ntop(family, frame[start + half:end])))
+        self.assertEqual(outer, addresses(frame[14:]))
 
     def assert_dropped(self, router, packet, outcome, count=1):
         before = self.datapath.outcomes()[outcome]
