@@ -17,6 +17,10 @@ VIP, VIP_V6 = '203.0.113.10', '2001:db8:f::10'
 CLIENT, CLIENT_V6 = '192.0.2.7', '2001:db8:c::7'
 _ETH_P_ALL = 3
 _SO_RCVBUFFORCE = 33
+# linux/if_packet.h
+_SOL_PACKET, _PACKET_AUXDATA = 263, 8
+_AUXDATA = struct.Struct('=IIIHHHH')
+_VLAN_VALID = 1 << 4
 
 
 def udp_v4(port, listener, payload, flags=0x4000):
@@ -68,7 +72,22 @@ class Wire:
                                         socket.htons(_ETH_P_ALL))
         case.addCleanup(self.socket.close)
         self.socket.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, 1 << 24)
+        self.socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
         self.socket.bind((name, _ETH_P_ALL))
+
+    def receive(self):
+        """The next frame, None if it left here. The kernel has taken the
+        outermost tag off."""
+        frame, notes, _, origin = self.socket.recvmsg(
+            65536, socket.CMSG_SPACE(_AUXDATA.size))
+        if origin[2] == socket.PACKET_OUTGOING:
+            return None
+        for _level, _type, data in notes:
+            status, *_, tci, protocol = _AUXDATA.unpack(data[:_AUXDATA.size])
+            if status & _VLAN_VALID:
+                frame = frame[:12] + struct.pack('!HH', protocol,
+                                                 tci) + frame[12:]
+        return frame
 
     def send(self, packet, tag=b''):
         self.socket.send(self.node + self.mac + tag + ethertype(packet) +
@@ -101,8 +120,8 @@ class Wires(test_uplinks.Keeper):
         while (left := end - time.monotonic()) > 0:
             readable, _, _ = select.select(list(by_socket), [], [], left)
             for one in readable:
-                frame, origin = one.recvfrom(65536)
-                if origin[2] != socket.PACKET_OUTGOING and wanted(frame):
+                frame = self.wires[by_socket[one]].receive()
+                if frame and wanted(frame):
                     return by_socket[one], frame
         self.fail('no such frame has come')
 
