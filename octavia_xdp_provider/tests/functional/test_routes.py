@@ -115,9 +115,9 @@ class TestRoutes(wires.Wires):
             self.serve(1, member, vip=vip)
             self.serve(2, member, vip=vip, dscp=7,
                        encapsulation=datapath.Encapsulation.DSCP)
-        for make, source, client, member in (
-                (wires.udp_v4, SOURCE, wires.CLIENT, '198.18.1.11'),
-                (wires.udp_v6, SOURCE_V6, wires.CLIENT_V6,
+        for make, source, member in (
+                (wires.udp_v4, SOURCE, '198.18.1.11'),
+                (wires.udp_v6, SOURCE_V6,
                  '2001:db8:10:1::11')):
             self.assert_left(R1, make(1024, 1, b'question'),
                              (source, member))

@@ -45,8 +45,8 @@ class TestVlans(wires.Wires):
                     self.lab, host, link,
                     f'2001:db8:{"a" if link == "one" else "b"}::{suffix}/64')
             # So that XDP and the raw socket see tags within the frames.
-            self.command(host, 'ethtool', '-K', below, 'rxvlan', 'off', 'txvlan',
-                     'off')
+            self.command(host, 'ethtool', '-K', below, 'rxvlan', 'off',
+                         'txvlan', 'off')
         for version in ('-4', '-6'):
             self.ip(NODE, version, 'route', 'flush', 'default')
         for link, v4, v6 in (('one', '198.51.110.1', '2001:db8:a::1'),
