@@ -90,6 +90,11 @@ static __always_inline __u32 outer_length(__u32 way)
 	return (is_outer_v6(way) ? 40 : 20) + shim_length(way);
 }
 
+static __always_inline __u16 gue_source_port(__u32 entropy)
+{
+	return 0xc000 | (entropy & 0x3fff);
+}
+
 /* GUE's UDP header or GRE's, if the way has one. */
 static __always_inline void push_shim(void *shim, __u32 way, __u32 length,
 				      __u32 entropy, bool v6)
@@ -97,7 +102,7 @@ static __always_inline void push_shim(void *shim, __u32 way, __u32 length,
 	__be16 *word = shim;
 
 	if (way >> 1 == WAY_GUE_V4 >> 1) {
-		word[0] = bpf_htons(0xc000 | (entropy & 0x3fff));
+		word[0] = bpf_htons(gue_source_port(entropy));
 		word[1] = bpf_htons(OXP_GUE_PORT);
 		word[2] = bpf_htons(length + 8);
 		word[3] = 0; /* RFC 6935 */

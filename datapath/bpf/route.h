@@ -13,31 +13,71 @@
 #define AF_INET6 10
 #endif
 
-static __always_inline void from_parcel_v6(struct bpf_fib_lookup *fib,
-					   const struct parcel *parcel,
-					   const struct node_config *node,
-					   const struct block_member *member)
+/* The packet as it will leave: rules and the choice among several gateways
+ * may ask for all of it. */
+static __always_inline void from_outer_v6(struct bpf_fib_lookup *fib,
+					  const struct parcel *parcel,
+					  const struct node_config *node)
 {
-	fib->family = AF_INET6;
-	fib->flowinfo = bpf_htonl((__u32)head_tos(parcel->head) << 20);
-	for (int i = 0; i < 4; i++) {
+	fib->flowinfo = bpf_htonl((__u32)head_tos(parcel->head) << 20 |
+				  (parcel->entropy & 0xfffff));
+	for (int i = 0; i < 4; i++)
 		fib->ipv6_src[i] = node->source_v6[i];
-		fib->ipv6_dst[i] = member->outer[i];
-	}
 	fib->ipv6_src[3] = outer_source(node->source_v6[3], node->entropy_v6,
 					parcel->entropy);
 }
 
-static __always_inline void from_parcel_v4(struct bpf_fib_lookup *fib,
-					   const struct parcel *parcel,
-					   const struct node_config *node,
-					   const struct block_member *member)
+static __always_inline void from_outer_v4(struct bpf_fib_lookup *fib,
+					  const struct parcel *parcel,
+					  const struct node_config *node)
 {
-	fib->family = AF_INET;
 	fib->tos = head_tos(parcel->head) & 0xfc;
 	fib->ipv4_src = outer_source(node->source_v4, node->entropy_v4,
 				     parcel->entropy);
-	fib->ipv4_dst = member->outer[3];
+}
+
+static __always_inline void from_shim(struct bpf_fib_lookup *fib,
+				      const struct parcel *parcel, __u32 way)
+{
+	fib->l4_protocol = outer_protocol(way, parcel->v6);
+	if (fib->l4_protocol != IPPROTO_UDP)
+		return;
+	fib->sport = bpf_htons(gue_source_port(parcel->entropy));
+	fib->dport = bpf_htons(OXP_GUE_PORT);
+}
+
+/* Without an outer header it leaves as the client's. */
+static __always_inline bool from_client(struct bpf_fib_lookup *fib,
+					struct xdp_md *ctx,
+					const struct parcel *parcel, __u8 dscp)
+{
+	const __be16 *ports;
+
+	if (parcel->v6) {
+		const struct ipv6hdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+
+		if (!ip)
+			return false;
+		fib->flowinfo = (*(const __be32 *)ip & bpf_htonl(0xfffff)) |
+				bpf_htonl((__u32)dscp << 22);
+		__builtin_memcpy(fib->ipv6_src, &ip->saddr, 16);
+	} else {
+		const struct iphdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+
+		if (!ip)
+			return false;
+		fib->tos = dscp << 2;
+		fib->ipv4_src = ip->saddr;
+	}
+	fib->l4_protocol = parcel->protocol;
+	if (parcel->kind != KIND_WHOLE)
+		return true;
+	ports = at(ctx, parcel->l4, 4);
+	if (!ports)
+		return false;
+	fib->sport = ports[0];
+	fib->dport = ports[1];
+	return true;
 }
 
 static __always_inline void to_uplink(struct uplink *uplink,
@@ -76,10 +116,21 @@ __noinline int find_route(struct xdp_md *ctx, const struct parcel *parcel,
 		return -1;
 	member = member_of(block, parcel->member);
 	v6 = is_outer_v6_of(parcel, member->way);
+	fib.family = v6 ? AF_INET6 : AF_INET;
 	if (v6)
-		from_parcel_v6(&fib, parcel, node, member);
+		__builtin_memcpy(fib.ipv6_dst, member->outer, 16);
 	else
-		from_parcel_v4(&fib, parcel, node, member);
+		fib.ipv4_dst = member->outer[3];
+	if (member->way == WAY_DSCP) {
+		if (!from_client(&fib, ctx, parcel, block->dscp))
+			return -1;
+	} else {
+		if (v6)
+			from_outer_v6(&fib, parcel, node);
+		else
+			from_outer_v4(&fib, parcel, node);
+		from_shim(&fib, parcel, member->way);
+	}
 	fib.ifindex = ctx->ingress_ifindex;
 	fib.tot_len = length;
 	status = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);

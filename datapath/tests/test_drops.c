@@ -190,6 +190,28 @@ static void test_no_next_hop(void **state)
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
 }
 
+/* The kernel would not forward from the loopback device to anything in
+ * `devices`; where it does, network namespaces test. */
+static void test_no_route(void **state)
+{
+	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+	struct frame frame;
+
+	(void)state;
+	make_frame(&frame, &web, 10, NULL);
+	settings.flags = OXP_NODE_FIB;
+	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	close(program);
+	program = forward_program(node);
+	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
+	settings.flags = 0;
+	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	expect_forwarded(&frame);
+	close(program);
+	program = forward_program(node);
+	expect_forwarded(&frame);
+}
+
 static void test_deleted_service_is_not_ours(void **state)
 {
 	struct variation with = {.fragment = 0x0064};
@@ -220,6 +242,7 @@ int main(void)
 		TEST(test_no_member),
 		TEST(test_too_big),
 		TEST(test_no_next_hop),
+		TEST(test_no_route),
 		TEST(test_deleted_service_is_not_ours),
 	};
 

@@ -139,6 +139,9 @@ class Uplinks:
             return State(name, problem)
         device, vlans, vlan_problem = _below(link, snapshot.links)
         problem = problem or vlan_problem
+        if vlans and self._by_routes:
+            problem = problem or ('with [datapath] next_hop = routes it must '
+                                  'not be a VLAN interface')
         state = State(
             name, problem, device.index, device.name, link.mac or '',
             min(link.mtu, _MTU_MAX), vlans,

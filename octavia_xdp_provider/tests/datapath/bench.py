@@ -58,8 +58,9 @@ def takers(members: list[state.Member]) -> list[state.Member]:
 def wanted_table(members: list[state.Member],
                  slots: int) -> list[bytes | None]:
     """The member of each slot: by Maglev, from what was configured alone."""
-    weights = {text(one.address): one.weight for one in takers(members)}
-    return [None if name is None else packed(name)
+    named = {text(one.address): one for one in takers(members)}
+    weights = {name: one.weight for name, one in named.items()}
+    return [None if name is None else named[name].address
             for name in maglev_model.populate(weights, slots)]
 
 

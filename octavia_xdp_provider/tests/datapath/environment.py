@@ -16,7 +16,11 @@ from octavia_xdp_provider.tests.datapath import library
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 LOOPBACK = 1
-MODEL_ONLY = os.environ.get('OCTAVIA_XDP_PACKETS') == 'model'
+_KIND = os.environ.get('OCTAVIA_XDP_PACKETS')
+MODEL_ONLY = _KIND == 'model'
+# For tests that repeat one thing so often that an emulated processor would
+# take minutes for it.
+takes_long = unittest.skipIf(_KIND == 'quick', 'takes long')
 OTHER_UPLINKS = ('uplink1', 'uplink2')
 
 

@@ -223,6 +223,7 @@ class TestDscp(cases.PacketCase):
                         self.forwarded(cases.link() / inner,
                                        self.expected(inner))
 
+    @environment.takes_long
     def test_every_checksum(self):
         """Also those where ones' complement has two zeroes."""
         self.prepare()

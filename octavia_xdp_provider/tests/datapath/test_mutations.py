@@ -8,6 +8,7 @@ SCENARIO steps: a change of the configuration and a batch of frames.
 """
 
 import collections
+import math
 import os
 import random
 import sys
@@ -38,9 +39,11 @@ class TestMutations(unittest.TestCase):
         self.bench = bench.Bench(cases.plain_node(), flows_max=64)
         self.addCleanup(self.bench.close)
 
-    def run_scenario(self, seed: int, batch: int):
+    def run_scenario(self, seed: int, batch: int, end: float = math.inf):
         running = scenario.Scenario(self.bench, seed, batch)
         for step in range(STEPS):
+            if time.monotonic() > end:
+                break
             try:
                 running.step()
             except bench.Difference as difference:
@@ -62,7 +65,9 @@ class TestMutations(unittest.TestCase):
         rng = random.Random()
         while True:
             self.run_scenario(only if only is not None else
-                              rng.randrange(1 << 32), scenario.BATCH)
+                              rng.randrange(1 << 32), scenario.BATCH,
+                              math.inf if only is not None or count is not None
+                              else end)
             if only is not None:
                 break
             if count is not None:
@@ -73,6 +78,7 @@ class TestMutations(unittest.TestCase):
         print(f'{self.bench.ran} frames without a difference',
               file=sys.stderr)
 
+    @environment.takes_long
     def test_all_outcomes_occur(self):
         """The random traffic reaches every decision."""
         seen = collections.Counter()

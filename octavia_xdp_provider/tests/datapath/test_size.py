@@ -8,6 +8,7 @@ from scapy.packet import Raw
 
 from octavia_xdp_provider.tests.datapath import bench
 from octavia_xdp_provider.tests.datapath import cases
+from octavia_xdp_provider.tests.datapath import environment
 from octavia_xdp_provider.tests.datapath.cases import Action
 from octavia_xdp_provider.tests.datapath.cases import Encapsulation
 from octavia_xdp_provider.tests.datapath.cases import Outcome
@@ -285,6 +286,7 @@ class TestSegmentSize(cases.PacketCase):
         for flags in ('SEC', 'SP', 'SU'):
             self.both([('MSS', 1460)], [('MSS', 1440)], flags=flags)
 
+    @environment.takes_long
     def test_every_checksum(self):
         self.service()
         for port in range(1, 0x10000, 97):

@@ -75,7 +75,8 @@ class Routed(base.BaseTestCase):
             return options.load(config_files=[file.name])
 
 
-class TestKeeper(Routed):
+class Keeper(Routed):
+    """A keeper on a datapath of its own."""
 
     def setUp(self):
         super().setUp()
@@ -112,6 +113,13 @@ class TestKeeper(Routed):
     def wait_ways(self, *expected):
         self.wait(f'ways {expected}; there are {self.ways()}',
                   lambda: set(self.ways()) == set(expected))
+
+    def index(self, link):
+        with namespaces.link(self.lab, NODE) as route:
+            return route.link_lookup(ifname=link)[0]
+
+
+class TestKeeper(Keeper):
 
     def attached(self):
         shown = self.ip(NODE, '-o', 'link', 'show')
@@ -222,10 +230,6 @@ class TestKeeper(Routed):
         self.assertEqual({'eth1', 'eth2'}, self.attached())
         self.start('uplinks = eth2\n')
         self.assertEqual({'eth2'}, self.attached())
-
-    def index(self, link):
-        with namespaces.link(self.lab, NODE) as route:
-            return route.link_lookup(ifname=link)[0]
 
 
 class TestPathMtu(Routed):

@@ -201,6 +201,12 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual([1, 2], self.indices())
         self.assertEqual({4, 6}, self.ready())
 
+    def test_by_routes_without_tags(self):
+        self.stack([(100, 0x8100)])
+        self.make('eth1', by_routes=True)
+        self.assertEqual((), self.look())
+        self.assertIn('next_hop = routes', self.states[0].problem)
+
     def test_events_that_concern(self):
         self.look()
         for concerns, event, fields in (

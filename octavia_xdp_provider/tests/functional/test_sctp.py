@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Associations of the kernel's SCTP through a node to two members. Where the
+kernel has no SCTP these tests are skipped.
+
+    client --- r1 --- node      r1 routes; members answer past the node
+                |
+             m1, m2
+"""
+
+import contextlib
+import errno
+import select
+import socket
+import threading
+
+from lab import namespaces
+from lab import processes
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.tests.functional import test_datapath
+from octavia_xdp_provider.tests.functional import test_uplinks
+from octavia_xdp_provider.tests.functional import wires
+
+NODE, R1 = wires.NODE, test_uplinks.ROUTERS[0]
+MEMBERS = {'m1': ('198.18.1.11', '2001:db8:11::11'),
+           'm2': ('198.18.2.11', '2001:db8:12::11')}
+PORT = 2905
+FAMILIES = {socket.AF_INET: (wires.CLIENT, wires.VIP),
+            socket.AF_INET6: (wires.CLIENT_V6, wires.VIP_V6)}
+ASSOCIATIONS = 12
+
+
+class TestSctp(test_uplinks.Keeper):
+
+    def setUp(self):
+        super().setUp()
+        try:
+            socket.socket(socket.AF_INET, socket.SOCK_STREAM,
+                          socket.IPPROTO_SCTP).close()
+        except OSError as error:
+            if error.errno != errno.EPROTONOSUPPORT:
+                raise
+            self.skipTest('the kernel has no SCTP')
+        self.host('client', (wires.CLIENT, '192.0.2.1'),
+                  (wires.CLIENT_V6, '2001:db8:c::1'))
+        for name, (v4, v6) in MEMBERS.items():
+            self.host(name, (v4, v4[:-1]), (v6, v6[:-1]))
+            for vip in (wires.VIP, wires.VIP_V6):
+                self.ip(name, 'address', 'add', vip, 'dev', 'lo')
+            self.member_tool(name, '--vip', wires.VIP, '--vip', wires.VIP_V6,
+                             '--node', '198.51.101.2', '--node',
+                             '2001:db8:1::2', 'eth0')
+        # What leaves the client goes through programs, which know nothing of
+        # checksums that a device is still to fill in.
+        processes.run(self.lab, 'client', [
+            'ethtool', '-K', 'eth0', 'tx', 'off', 'gso', 'off'])
+        # Any program does, so that veth takes frames of the node's program.
+        self.member_tool(R1, '--any-source', 'node')
+        namespaces.sysctl(self.lab, R1, net__ipv4__ip_forward=1,
+                          net__ipv6__conf__all__forwarding=1)
+        for vip, node in ((wires.VIP, '198.51.101.2'),
+                          (wires.VIP_V6, '2001:db8:1::2')):
+            self.ip(R1, 'route', 'add', vip, 'via', node)
+        self.start('uplinks = eth1\n')
+        self.wait_ways(('eth1', 4), ('eth1', 6))
+        for position, vip in enumerate((wires.VIP, wires.VIP_V6)):
+            self.datapath.set_service(
+                datapath.Key(vip, 'SCTP', PORT),
+                [datapath.Member(addresses[position])
+                 for addresses in MEMBERS.values()],
+                datapath.Settings(slots=1009))
+
+    def host(self, name, *addresses):
+        """Behind r1; addresses: (own, r1's)."""
+        namespaces.create(self.lab, name)
+        self.addCleanup(namespaces.delete, self.lab, name)
+        namespaces.veth(self.lab, (name, 'eth0'), (R1, name))
+        for own, gateway in addresses:
+            length = 64 if ':' in own else 24
+            namespaces.address(self.lab, name, 'eth0', f'{own}/{length}')
+            namespaces.address(self.lab, R1, name, f'{gateway}/{length}')
+            self.ip(name, 'route', 'add', 'default', 'via', gateway)
+
+    def member_tool(self, host, *words):
+        processes.run(self.lab, host, [
+            test_datapath.BUILD / 'octavia-xdp-member', 'setup', *words])
+
+    def socket(self, host, family):
+        with namespaces.inside(self.lab, host):
+            opened = socket.socket(family, socket.SOCK_STREAM,
+                                   socket.IPPROTO_SCTP)
+        self.addCleanup(opened.close)
+        opened.settimeout(self.SOON)
+        return opened
+
+    def serve(self, host, family):
+        """Answer with the member's name and what was asked."""
+        listener = self.socket(host, family)
+        listener.bind((FAMILIES[family][1], PORT))
+        listener.listen(ASSOCIATIONS)
+        stop, end = socket.socketpair()
+        self.addCleanup(stop.close)
+        thread = threading.Thread(
+            target=self.answer, args=(listener, stop, host.encode()),
+            daemon=True)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(end.close)
+
+    def answer(self, listener, stop, name):
+        with contextlib.ExitStack() as stack:
+            while True:
+                readable, _, _ = select.select([listener, stop], [], [])
+                if stop in readable:
+                    return
+                accepted, _ = listener.accept()
+                stack.callback(accepted.close)
+                thread = threading.Thread(target=self.echo,
+                                          args=(accepted, name), daemon=True)
+                thread.start()
+
+    @staticmethod
+    def echo(accepted, name):
+        with contextlib.suppress(OSError):
+            while data := accepted.recv(4096):
+                accepted.send(name + b' ' + data)
+
+    def test_echo(self):
+        for family, (client, vip) in FAMILIES.items():
+            with self.subTest(vip):
+                for host in MEMBERS:
+                    self.serve(host, family)
+                self.associate(family, client, vip)
+
+    def associate(self, family, client, vip):
+        took = []
+        clients = []
+        for number in range(ASSOCIATIONS):
+            opened = self.socket('client', family)
+            opened.bind((client, 40000 + number))
+            opened.connect((vip, PORT))
+            clients.append(opened)
+        for turn in range(3):
+            for number, opened in enumerate(clients):
+                question = b'question %d of %d' % (turn, number)
+                opened.send(question)
+                name, _, echo = opened.recv(4096).partition(b' ')
+                self.assertEqual(question, echo)
+                took.append(name.decode())
+        first = took[:ASSOCIATIONS]
+        self.assertEqual(set(MEMBERS), set(first))
+        # Each stays where it began.
+        self.assertEqual(3 * first, took)
+        key = datapath.Key(vip, 'SCTP', PORT)
+        self.assertGreaterEqual(self.datapath.service(key).counters.flows,
+                                ASSOCIATIONS)
+        for position, member in enumerate(self.datapath.members(key)):
+            self.assertGreater(member.counters.packets,
+                               3 * first.count(f'm{position + 1}'))
