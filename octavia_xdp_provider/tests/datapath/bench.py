@@ -209,9 +209,12 @@ class Bench:
         self.node = node
         self.model = forward.Forwarder(node)
         self.set_node()
-        # A second begins with its budget of answers.
-        time.sleep((UNIT - clock() % UNIT + 8_000_000) / 1e9 if
-                   node.icmp_rate else 0)
+        self._await_budget()
+
+    def _await_budget(self):
+        """A second begins with its whole budget of answers."""
+        if self.node.icmp_rate:
+            time.sleep((UNIT - clock() % UNIT + 8_000_000) / 1e9)
 
     # Running ---------------------------------------------------------------
 
@@ -277,6 +280,7 @@ class Bench:
             where: self.remembered(where)
             for where in range(self.node.flow_sets)}
         self.reset_counters()
+        self._await_budget()
 
     def remembered(self, where: int) -> list[flows.Entry | None]:
         """One set of the program's memory of flows."""
