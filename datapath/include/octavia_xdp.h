@@ -379,6 +379,158 @@ int oxp_run(struct oxp_node *node, struct oxp_frame *frames, uint32_t count,
  * number of services that differ; `error` then describes the first. */
 int oxp_verify(struct oxp_node *node, char *error);
 
+/*
+ * For the operator's tools: what is loaded, what it would do, what it does.
+ * Nothing here changes the node.
+ */
+
+int oxp_get_node(struct oxp_node *node, struct oxp_node_settings *out,
+		 char *error);
+
+/* Which uplink takes a flow is said by the top 6 bits of its entropy: an index
+ * into the uplinks, or OXP_NO_CHOICE where the outer packet's family has no
+ * way out. */
+#define OXP_NO_CHOICE 255
+struct oxp_choices {
+	uint8_t v4[64];
+	uint8_t v6[64];
+};
+/* Returns the number of uplinks. */
+int oxp_get_uplinks(struct oxp_node *node, struct oxp_uplink *out,
+		    uint32_t capacity, struct oxp_choices *choices,
+		    char *error);
+
+/* The program of an interface that the node is attached to. */
+struct oxp_program {
+	uint32_t ifindex;
+	uint32_t id;
+	uint8_t tag[8]; /* the same for the same instructions */
+	char name[16];
+	uint64_t loaded; /* CLOCK_BOOTTIME, ns */
+	/* while the kernel counts them: sysctl kernel.bpf_stats_enabled */
+	uint64_t runs;
+	uint64_t run_time; /* ns, of all runs */
+};
+/* Returns how many there are, in no order. */
+int oxp_programs(struct oxp_node *node, struct oxp_program *out,
+		 uint32_t capacity, char *error);
+
+/* What oxp_verify() finds; protocol 0: it is about no single service. */
+struct oxp_fault {
+	struct oxp_key key;
+	char text[108];
+};
+/* oxp_verify() that names all faults. Returns how many there are. */
+int oxp_faults(struct oxp_node *node, struct oxp_fault *out, uint32_t capacity,
+	       char *error);
+
+/*
+ * A rehearsal: this library's program on the node's tables and on private
+ * copies of all that packets change (flows, fragments, rates, counters), as
+ * they are when it is opened. What one frame leaves in the copies the next
+ * one finds; the node sees nothing of it. ICMP budgets begin full. Takes as
+ * much memory as the node's flows and 20 MB.
+ */
+struct oxp_rehearsal;
+/* The tag of its program in *tag: to be compared with oxp_programs(). */
+int oxp_rehearsal_open(struct oxp_node *node, struct oxp_rehearsal **rehearsal,
+		       uint8_t tag[8], char *error);
+/* Before its node. */
+void oxp_rehearsal_close(struct oxp_rehearsal *rehearsal);
+/* Runs one frame. outcomes[i] is how often it met outcome i. */
+int oxp_rehearsal_run(struct oxp_rehearsal *rehearsal, struct oxp_frame *frame,
+		      uint64_t outcomes[OXP_OUTCOMES], char *error);
+
+/* What of a packet selects its member; of an ICMP error the flow that it is
+ * about, as its client would send it. */
+struct oxp_packet {
+	struct oxp_address source;
+	struct oxp_address destination;
+	uint16_t source_port;
+	uint16_t destination_port;
+	uint8_t protocol;          /* behind IPv6 extension headers */
+	uint8_t later;             /* fragment: it has no ports */
+	uint8_t fragment_protocol; /* as the fragment's own header says */
+	uint8_t zero;
+	uint32_t fragment_id; /* 16 bits of IPv4, 32 of IPv6 */
+};
+
+/* Members are named by oxp_member_state.index, or OXP_NO_MEMBER. */
+struct oxp_selection {
+	uint32_t slots;
+	uint32_t slot;
+	uint32_t entropy;
+	uint32_t age; /* of the remembered flow: about seconds */
+	uint16_t now; /* of new flows */
+	uint16_t before;
+	uint16_t remembered; /* OXP_NO_MEMBER: the flow is not */
+	uint8_t open;
+	uint8_t confirmed; /* the remembered flow is */
+	uint8_t learning;  /* unknown flows are taken for old ones */
+	uint8_t zero[3];
+};
+/* Computes a packet's slot, and looks up what the rehearsal knows of its flow:
+ * so before the packet is run. -ENOENT: no such service. */
+int oxp_rehearsal_select(struct oxp_rehearsal *rehearsal,
+			 const struct oxp_key *key,
+			 const struct oxp_packet *packet,
+			 struct oxp_selection *out, char *error);
+/* Where the first fragment of the same packet went. -ENOENT: not known. */
+int oxp_rehearsal_fragment(struct oxp_rehearsal *rehearsal,
+			   const struct oxp_packet *packet,
+			   struct oxp_key *service, uint16_t *member,
+			   char *error);
+/* The flows, in 1/1024, that a source may open now at a service with a
+ * new_flow_rate. */
+int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
+			 const struct oxp_key *key,
+			 const struct oxp_address *source, uint64_t *tokens,
+			 char *error);
+
+/*
+ * Watching packets of a VIP before and after the program. While a trace is
+ * open, the kernel calls two more programs around each run; without one, the
+ * forwarding program is not touched. It ends with the process at the latest.
+ */
+#define OXP_TRACE_SNAPLEN_MAX 3520
+struct oxp_trace_options {
+	struct oxp_address vip; /* destination of the packets that come in */
+	uint32_t every;   /* of so many packets that each CPU sees, one; 0: 1 */
+	uint32_t snaplen; /* bytes of a frame that are kept; 0: 256 */
+	uint32_t buffer;  /* bytes for what is not read yet, rounded up to a
+			   * power of two; 0: 4 MiB */
+};
+
+/* One side of a packet; `captured` bytes of the frame follow. */
+struct oxp_trace_packet {
+	uint64_t time;    /* CLOCK_MONOTONIC, ns */
+	uint64_t number;  /* the same on both sides */
+	uint32_t ifindex; /* where it came in */
+	uint32_t queue;
+	uint32_t length; /* of the frame */
+	uint32_t captured;
+	uint32_t action; /* enum xdp_action, once it went through */
+	uint8_t out;     /* 0: as it came; 1: as the program left it */
+	uint8_t zero[3];
+};
+
+struct oxp_trace;
+/* -ENOENT: the program is attached to no interface. */
+int oxp_trace_open(struct oxp_node *node,
+		   const struct oxp_trace_options *options,
+		   struct oxp_trace **trace, char *error);
+void oxp_trace_close(struct oxp_trace *trace);
+/* Waits for packets, `timeout` ms at most, and writes them one after the
+ * other, each a struct oxp_trace_packet with the bytes of its frame, filled up
+ * to a multiple of 8. Programs that were attached meanwhile are traced from
+ * the next call on. Returns the bytes written, 0 after the time, -EINTR after
+ * a signal. `capacity` is at least OXP_TRACE_ROOM. */
+#define OXP_TRACE_ROOM 4096
+int oxp_trace_read(struct oxp_trace *trace, uint8_t *out, uint32_t capacity,
+		   int32_t timeout, char *error);
+/* Sides of packets for which the buffer had no room. */
+uint64_t oxp_trace_lost(const struct oxp_trace *trace);
+
 /* A Maglev table as a pure function of the set of (address, weight): out[i]
  * is an index into `addresses`, or OXP_NO_MEMBER in every slot if nobody has
  * a weight. Needs neither node nor privileges. */

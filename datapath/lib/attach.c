@@ -82,12 +82,10 @@ static int open_link(const char *path, uint32_t ifindex)
 	return unlink(path) ? -errno : -ENOENT;
 }
 
-/* Calls one(node, link, argument) with the pinned links of all interfaces
- * that are still there, until it returns other than 0. */
-static int for_each_link(struct oxp_node *node,
-			 int (*one)(struct oxp_node *node, int link,
-				    uint32_t ifindex, void *argument),
-			 void *argument)
+int for_each_link(struct oxp_node *node,
+		  int (*one)(struct oxp_node *node, int link, uint32_t ifindex,
+			     void *argument),
+		  void *argument)
 {
 	char *folder = pin_path(node, "links", NULL);
 	DIR *directory = folder ? opendir(folder) : NULL;

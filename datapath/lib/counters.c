@@ -14,8 +14,7 @@
 
 #include "internal.h"
 
-/* Sums `words` 64-bit words of one element over all CPUs. */
-static int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums)
+int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums)
 {
 	int cpus = libbpf_num_possible_cpus();
 	uint64_t *values;

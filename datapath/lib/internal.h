@@ -116,6 +116,12 @@ void configure_program(struct forward *object, const struct node_config *config,
 		       uint32_t flags);
 int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
 		 char *error);
+/* Calls one(node, link, ifindex, argument) with the pinned links of all
+ * interfaces that are still there, until it returns other than 0. */
+int for_each_link(struct oxp_node *node,
+		  int (*one)(struct oxp_node *node, int link, uint32_t ifindex,
+			     void *argument),
+		  void *argument);
 /* Replaces the program of all links; all or none. */
 int replace_programs(struct oxp_node *node, int program, char *error);
 /* A descriptor of the program that an interface has now, its id in *id;
@@ -292,6 +298,8 @@ int allocate_counter(struct oxp_node *node, uint32_t *index, char *error);
 /* `since`: epoch of the switch that took the member out; 0: nobody saw it */
 void release_counter(struct oxp_node *node, uint32_t index, uint64_t since);
 int zero_service_counters(struct oxp_node *node, uint32_t index);
+/* Sums `words` 64-bit words of one element over all CPUs. */
+int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums);
 int read_service_counters(struct oxp_node *node, uint32_t index,
 			  struct oxp_counters *out);
 /* Those of services 0 … count - 1. */
@@ -299,6 +307,9 @@ int read_all_service_counters(struct oxp_node *node, uint32_t count,
 			      struct oxp_counters *out);
 int read_member_counters(struct oxp_node *node, uint32_t index,
 			 struct oxp_counters *out);
+
+/* run.c */
+int run_program(int program, struct oxp_frame *frame, char *error);
 
 /* maglev.c */
 struct taker {

@@ -48,7 +48,7 @@ static int find_program(struct oxp_node *node, char *error)
 	return 0;
 }
 
-static int run_one(int program, struct oxp_frame *frame, char *error)
+int run_program(int program, struct oxp_frame *frame, char *error)
 {
 	/* a frame grows by the outer headers at most */
 	uint8_t out[OXP_FRAME_MAX + 256];
@@ -93,7 +93,7 @@ int oxp_run(struct oxp_node *node, struct oxp_frame *frames, uint32_t count,
 	pthread_mutex_lock(&node->run_mutex);
 	status = find_program(node, error);
 	while (!status && done < count) {
-		status = run_one(node->run_program, &frames[done], error);
+		status = run_program(node->run_program, &frames[done], error);
 		done += !status;
 	}
 	pthread_mutex_unlock(&node->run_mutex);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Computing everything again that follows from something else. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,11 +139,34 @@ static const char *find_common_fault(struct oxp_node *node, uint32_t services,
 	return NULL;
 }
 
-static int verify(struct oxp_node *node, uint16_t *owners, char *error)
+struct faults {
+	struct oxp_fault *out;
+	uint32_t capacity;
+	uint32_t count;
+};
+
+/* `entry`: the service that it is about, or NULL. */
+static void add_fault(struct faults *faults, const struct service_entry *entry,
+		      const char *text)
+{
+	struct oxp_fault *fault = &faults->out[faults->count];
+
+	if (faults->count++ >= faults->capacity)
+		return;
+	*fault = (struct oxp_fault){};
+	if (entry) {
+		memcpy(fault->key.vip.bytes, entry->vip, sizeof(entry->vip));
+		fault->key.port = ntohs(entry->port);
+		fault->key.protocol = entry->protocol;
+	}
+	snprintf(fault->text, sizeof(fault->text), "%s", text);
+}
+
+static void verify(struct oxp_node *node, uint16_t *owners,
+		   struct faults *faults)
 {
 	uint32_t services = 0, quic = 0;
 	const char *fault;
-	int faults = 0;
 
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
 		const struct service_entry *entry = entry_of(node, i);
@@ -151,30 +175,45 @@ static int verify(struct oxp_node *node, uint16_t *owners, char *error)
 			continue;
 		services++;
 		fault = find_fault(node, i, owners, &quic);
-		if (fault && !faults++ && error)
-			snprintf(error, OXP_ERROR_LENGTH, "%s: %s",
-				 key_text(entry->vip, entry->port,
-					  entry->protocol),
-				 fault);
+		if (fault)
+			add_fault(faults, entry, fault);
 	}
 	fault = find_common_fault(node, services, quic);
-	if (fault && !faults++ && error)
-		snprintf(error, OXP_ERROR_LENGTH, "%s", fault);
-	return faults;
+	if (fault)
+		add_fault(faults, NULL, fault);
 }
 
-int oxp_verify(struct oxp_node *node, char *error)
+int oxp_faults(struct oxp_node *node, struct oxp_fault *out, uint32_t capacity,
+	       char *error)
 {
 	uint16_t *owners = calloc(node->config->slots_max, sizeof(*owners));
+	struct faults faults = {out, capacity, 0};
 	int status;
 
 	if (!owners)
 		return failure(error, -ENOMEM, "cannot verify");
 	status = lock_node(node, error);
 	if (!status) {
-		status = verify(node, owners, error);
+		verify(node, owners, &faults);
 		unlock_node(node);
 	}
 	free(owners);
-	return status;
+	return status ? status : (int)faults.count;
+}
+
+int oxp_verify(struct oxp_node *node, char *error)
+{
+	struct oxp_fault first;
+	int count = oxp_faults(node, &first, 1, error);
+
+	if (count <= 0 || !error)
+		return count;
+	if (first.key.protocol)
+		snprintf(error, OXP_ERROR_LENGTH, "%s: %s",
+			 key_text(first.key.vip.bytes, htons(first.key.port),
+				  first.key.protocol),
+			 first.text);
+	else
+		snprintf(error, OXP_ERROR_LENGTH, "%s", first.text);
+	return count;
 }

@@ -50,6 +50,11 @@ class NodeFiles:
         """Where octavia-xdp-hc shows its live table."""
         return self.path('hc.sock')
 
+    @property
+    def lock(self):
+        """Held by whoever changes the datapath."""
+        return self.path('datapath.lock')
+
     def make(self):
         """Create the directories."""
         os.makedirs(self.queue, mode=0o755, exist_ok=True)
@@ -62,7 +67,7 @@ class NodeFiles:
         """
         options = self._conf.datapath
         return datapath.Datapath(
-            options.pin_directory, self.path('datapath.lock'),
+            options.pin_directory, self.lock,
             create=create, services_max=options.services_max,
             slots_max=options.slots, flows_max=options.flows_max,
             library=options.library)

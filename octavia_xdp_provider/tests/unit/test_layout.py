@@ -16,6 +16,7 @@ ROOMS = {
     'driver': {'common', 'driver'},
     'controller': {'common', 'controller'},
     'agent': {'common', 'agent'},
+    'ctl': {'common', 'agent', 'ctl'},
 }
 
 

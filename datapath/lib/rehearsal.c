@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The program on the node's tables and on private copies of what packets
+ * change: what would become of a frame, without a trace of it in the node.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "forward.skel.h"
+#include "internal.h"
+
+struct oxp_rehearsal {
+	struct oxp_node *node;
+	struct forward *object;
+	struct flow_set *flows; /* the copy, mapped */
+	size_t flows_size;
+};
+
+/* Maps that packets write. Of counters and ages the program reads nothing
+ * that it decides by: one element is enough, it looks before it writes. */
+static bool is_private(enum map map)
+{
+	switch (map) {
+	case MAP_AGES:
+	case MAP_FLOWS:
+	case MAP_FRAGMENTS:
+	case MAP_SOURCES:
+	case MAP_ICMP_BUDGET:
+	case MAP_SERVICE_COUNTERS:
+	case MAP_MEMBER_COUNTERS:
+	case MAP_OUTCOMES:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static int load(struct oxp_rehearsal *rehearsal, char *error)
+{
+	struct oxp_node *node = rehearsal->node;
+	const struct node_config *config = node->config;
+	struct forward *object;
+	int status = 0;
+
+	forget_libbpf_messages();
+	object = rehearsal->object = forward__open();
+	if (!object)
+		return failure(error, -errno, "cannot open the BPF object (%s)",
+			       last_libbpf_message());
+	for (int i = 0; i < MAPS && !status; i++)
+		if (!is_private(i))
+			status = bpf_map__reuse_fd(
+				bpf_object__find_map_by_name(object->obj,
+							     map_names[i]),
+				node->map[i]);
+	if (!status)
+		status = bpf_map__set_value_size(object->maps.ages,
+						 AGES_SIZE(config->slots_max));
+	if (!status)
+		status = bpf_map__set_max_entries(
+			object->maps.flows, config->flows_max / OXP_FLOW_WAYS);
+	configure_program(object, config, config->flags);
+	if (!status)
+		status = forward__load(object);
+	return status ? failure(error, status, "cannot load the program (%s)",
+				last_libbpf_message())
+		      : 0;
+}
+
+static int copy_flows(struct oxp_rehearsal *rehearsal, char *error)
+{
+	size_t size =
+		(size_t)rehearsal->node->config->flows_max * sizeof(uint64_t);
+	void *from = mmap(NULL, size, PROT_READ, MAP_SHARED,
+			  rehearsal->node->map[MAP_FLOWS], 0);
+	void *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			bpf_map__fd(rehearsal->object->maps.flows), 0);
+	int status = from == MAP_FAILED || to == MAP_FAILED ? -errno : 0;
+
+	if (to != MAP_FAILED) {
+		rehearsal->flows = to;
+		rehearsal->flows_size = size;
+	}
+	if (!status)
+		memcpy(to, from, size);
+	if (from != MAP_FAILED)
+		munmap(from, size);
+	return status ? failure(error, status, "cannot copy the flows") : 0;
+}
+
+/* More than one of the kernel's buckets ever holds. */
+#define BATCH 1024
+
+/* Reading in batches leaves the order of least recent use alone. */
+static int copy_hash(int from, int to, size_t key_size, size_t value_size,
+		     char *error)
+{
+	char *keys = calloc(BATCH, key_size + value_size);
+	char *values = keys + BATCH * key_size;
+	uint32_t position = 0, count;
+	bool first = true, end = false;
+	int status = keys ? 0 : -ENOMEM;
+
+	while (!status && !end) {
+		count = BATCH;
+		status = bpf_map_lookup_batch(from, first ? NULL : &position,
+					      &position, keys, values, &count,
+					      NULL);
+		first = false;
+		end = status == -ENOENT;
+		if (end)
+			status = 0;
+		if (!status && count)
+			status = bpf_map_update_batch(to, keys, values, &count,
+						      NULL);
+	}
+	free(keys);
+	return status ? failure(error, status, "cannot copy what packets left")
+		      : 0;
+}
+
+static int copy_state(struct oxp_rehearsal *rehearsal, char *error)
+{
+	struct forward *object = rehearsal->object;
+	const int *map = rehearsal->node->map;
+	int status = copy_flows(rehearsal, error);
+
+	if (!status)
+		status = copy_hash(map[MAP_FRAGMENTS],
+				   bpf_map__fd(object->maps.fragments),
+				   sizeof(struct fragment_key),
+				   sizeof(struct fragment_owner), error);
+	if (!status)
+		status = copy_hash(map[MAP_SOURCES],
+				   bpf_map__fd(object->maps.sources),
+				   sizeof(struct source_key),
+				   sizeof(struct source_budget), error);
+	return status;
+}
+
+static int program_of(const struct oxp_rehearsal *rehearsal)
+{
+	return bpf_program__fd(rehearsal->object->progs.oxp_forward);
+}
+
+static int read_tag(const struct oxp_rehearsal *rehearsal, uint8_t tag[8],
+		    char *error)
+{
+	struct bpf_prog_info info = {};
+	__u32 length = sizeof(info);
+	int status =
+		bpf_obj_get_info_by_fd(program_of(rehearsal), &info, &length);
+
+	if (status)
+		return failure(error, status, "cannot look at the program");
+	memcpy(tag, info.tag, sizeof(info.tag));
+	return 0;
+}
+
+int oxp_rehearsal_open(struct oxp_node *node, struct oxp_rehearsal **out,
+		       uint8_t tag[8], char *error)
+{
+	struct oxp_rehearsal *rehearsal = calloc(1, sizeof(*rehearsal));
+	int status;
+
+	*out = NULL;
+	if (!rehearsal)
+		return failure(error, -ENOMEM, "cannot rehearse");
+	rehearsal->node = node;
+	status = load(rehearsal, error);
+	if (!status)
+		status = copy_state(rehearsal, error);
+	if (!status)
+		status = read_tag(rehearsal, tag, error);
+	if (status) {
+		oxp_rehearsal_close(rehearsal);
+		return status;
+	}
+	*out = rehearsal;
+	return 0;
+}
+
+void oxp_rehearsal_close(struct oxp_rehearsal *rehearsal)
+{
+	if (!rehearsal)
+		return;
+	if (rehearsal->flows)
+		munmap(rehearsal->flows, rehearsal->flows_size);
+	forward__destroy(rehearsal->object);
+	free(rehearsal);
+}
+
+static int read_outcomes(const struct oxp_rehearsal *rehearsal,
+			 uint64_t *counts, char *error)
+{
+	int map = bpf_map__fd(rehearsal->object->maps.outcomes);
+	int status = 0;
+
+	for (uint32_t i = 0; i < OXP_OUTCOMES && !status; i++)
+		status = read_sums(map, i, 1, &counts[i]);
+	return status ? failure(error, status, "cannot read outcomes") : 0;
+}
+
+int oxp_rehearsal_run(struct oxp_rehearsal *rehearsal, struct oxp_frame *frame,
+		      uint64_t outcomes[OXP_OUTCOMES], char *error)
+{
+	uint64_t before[OXP_OUTCOMES];
+	int status = read_outcomes(rehearsal, before, error);
+
+	if (!status)
+		status = run_program(program_of(rehearsal), frame, error);
+	if (!status)
+		status = read_outcomes(rehearsal, outcomes, error);
+	for (int i = 0; i < OXP_OUTCOMES && !status; i++)
+		outcomes[i] -= before[i];
+	return status;
+}
+
+/* A service's index, with the node locked; an error, with it unlocked. */
+static int lock_with(struct oxp_node *node, const struct oxp_key *key,
+		     char *error)
+{
+	struct lookup_key lookup;
+	int status = check_key(key, error);
+
+	if (!status)
+		status = lock_node(node, error);
+	if (status)
+		return status;
+	lookup = lookup_key(key->vip.bytes, htons(key->port), key->protocol);
+	status = find_service(node, &lookup);
+	if (status >= 0)
+		return status;
+	unlock_node(node);
+	return failure(
+		error, status, "%s",
+		key_text(key->vip.bytes, htons(key->port), key->protocol));
+}
+
+/* What decides on a packet's slot, in the order of the packet's bytes. */
+struct flow {
+	__be32 source[4];
+	__be32 destination[4];
+	uint32_t ports;
+	uint8_t protocol;
+	bool v4;
+};
+
+static void keep_bits(__be32 *words, int length)
+{
+	for (int i = 0; i < 4; i++, length -= 32)
+		if (length <= 0)
+			words[i] = 0;
+		else if (length < 32)
+			words[i] &= htonl(~0U << (32 - length));
+}
+
+static struct flow flow_of(const struct service_block *block,
+			   const struct oxp_packet *packet)
+{
+	struct flow flow = {.protocol = packet->protocol,
+			    .v4 = is_v4(packet->destination.bytes)};
+
+	memcpy(flow.source, packet->source.bytes, sizeof(flow.source));
+	memcpy(flow.destination, packet->destination.bytes,
+	       sizeof(flow.destination));
+	if (!packet->later)
+		flow.ports = (uint32_t)htons(packet->source_port) << 16 |
+			     htons(packet->destination_port);
+	if (block->flags & OXP_SERVICE_SOURCE) {
+		flow.ports = 0;
+		flow.protocol = 0;
+		keep_bits(flow.source, flow.v4 ? 96 + block->source_length_v4
+					       : block->source_length_v6);
+	}
+	return flow;
+}
+
+static uint64_t hash_of(const struct flow *flow, uint64_t seed)
+{
+	if (flow->v4)
+		return seeded_hash_v4(flow->source[3], flow->destination[3],
+				      flow->ports, flow->protocol, seed);
+	return seeded_hash_v6(flow->source, flow->destination, flow->ports,
+			      flow->protocol, seed);
+}
+
+static uint64_t coarse_time(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return now.tv_sec * 1000000000ULL + now.tv_nsec;
+}
+
+static void recall(const struct oxp_rehearsal *rehearsal, uint64_t name,
+		   const struct service_block *block, struct oxp_selection *out)
+{
+	uint32_t sets = rehearsal->node->config->flows_max / OXP_FLOW_WAYS;
+	const struct flow_set *set = &rehearsal->flows[name & (sets - 1)];
+
+	for (int i = 0; i < OXP_FLOW_WAYS; i++) {
+		uint64_t entry = set->entry[i];
+		uint32_t age =
+			(coarse_time() >> 30) - (entry >> FLOW_TIME_SHIFT);
+
+		if ((entry & FLOW_TAG_MASK) != (name & FLOW_TAG_MASK))
+			continue;
+		age &= FLOW_TIME_MASK;
+		if (age > block->idle_timeout)
+			return;
+		out->remembered = entry & FLOW_MEMBER;
+		out->confirmed = !!(entry & FLOW_CONFIRMED);
+		out->age = age;
+		return;
+	}
+}
+
+static uint16_t member_number(uint16_t slot)
+{
+	slot &= SLOT_MEMBER;
+	return slot < OXP_MEMBERS_MAX ? slot : OXP_NO_MEMBER;
+}
+
+static void select_slot(const struct oxp_rehearsal *rehearsal, uint32_t index,
+			const struct oxp_packet *packet,
+			struct oxp_selection *out)
+{
+	struct oxp_node *node = rehearsal->node;
+	struct service_block *block = live_block(node, index);
+	struct flow flow = flow_of(block, packet);
+	uint64_t hash = hash_of(&flow, FLOW_SEED), name;
+	uint16_t slot;
+
+	*out = (struct oxp_selection){
+		.slots = block->slots,
+		.slot = flow_slot(hash, block->slots),
+		.entropy = flow_entropy(hash),
+		.remembered = OXP_NO_MEMBER,
+		.learning = !!(block->flags & BLOCK_LEARNING),
+	};
+	slot = block->slot[out->slot];
+	out->open = !!(slot & SLOT_OPEN);
+	out->now = member_number(slot);
+	out->before = out->open
+			      ? member_number(before_of(node, block)[out->slot])
+			      : out->now;
+	name = flow_tag(hash_of(&flow, node->config->seed) ^
+			index * FLOW_SERVICE);
+	if (out->open && !packet->later)
+		recall(rehearsal, name, block, out);
+}
+
+int oxp_rehearsal_select(struct oxp_rehearsal *rehearsal,
+			 const struct oxp_key *key,
+			 const struct oxp_packet *packet,
+			 struct oxp_selection *out, char *error)
+{
+	int index = lock_with(rehearsal->node, key, error);
+
+	if (index < 0)
+		return index;
+	select_slot(rehearsal, index, packet, out);
+	unlock_node(rehearsal->node);
+	return 0;
+}
+
+int oxp_rehearsal_fragment(struct oxp_rehearsal *rehearsal,
+			   const struct oxp_packet *packet,
+			   struct oxp_key *service, uint16_t *member,
+			   char *error)
+{
+	bool v4 = is_v4(packet->destination.bytes);
+	struct fragment_key key = {
+		.id = v4 ? htons(packet->fragment_id)
+			 : htonl(packet->fragment_id),
+		.protocol = packet->fragment_protocol,
+	};
+	struct fragment_owner owner;
+	int status;
+
+	memcpy(key.source, packet->source.bytes, sizeof(key.source));
+	memcpy(key.destination, packet->destination.bytes,
+	       sizeof(key.destination));
+	status = bpf_map_lookup_elem(
+		bpf_map__fd(rehearsal->object->maps.fragments), &key, &owner);
+	if (status)
+		return failure(error, status, "the first fragment");
+	*service = (struct oxp_key){.vip = packet->destination,
+				    .port = ntohs(owner.port),
+				    .protocol = owner.protocol};
+	status = lock_with(rehearsal->node, service, error);
+	if (status < 0)
+		return status;
+	unlock_node(rehearsal->node);
+	/* the place of a service that is gone and was given away */
+	if (status != (int)owner.service)
+		return failure(error, -ENOENT, "the first fragment's service");
+	*member = owner.member;
+	return 0;
+}
+
+int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
+			 const struct oxp_key *key,
+			 const struct oxp_address *source, uint64_t *tokens,
+			 char *error)
+{
+	int index = lock_with(rehearsal->node, key, error);
+	const struct service_block *block;
+	struct source_budget budget;
+	struct source_key name = {};
+	uint64_t rate, burst, gained;
+
+	if (index < 0)
+		return index;
+	block = live_block(rehearsal->node, index);
+	rate = block->new_flow_rate;
+	burst = block->new_flow_burst ? block->new_flow_burst : rate;
+	unlock_node(rehearsal->node);
+	/* what fits the budget's 32 bits */
+	if (burst > UINT32_MAX / 1024)
+		burst = UINT32_MAX / 1024;
+	*tokens = burst * 1024;
+	name.service = index;
+	memcpy(name.source, source->bytes,
+	       is_v4(source->bytes) ? sizeof(name.source) : 8);
+	if (bpf_map_lookup_elem(bpf_map__fd(rehearsal->object->maps.sources),
+				&name, &budget))
+		return 0;
+	gained = (uint32_t)(coarse_time() / 1000000 - budget.time) * rate;
+	if (gained < burst * 1000 &&
+	    budget.flows + gained * 1024 / 1000 < *tokens)
+		*tokens = budget.flows + gained * 1024 / 1000;
+	return 0;
+}

@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Looking at a node leaves nothing in it, and sees what packets would. */
+#include <errno.h>
+#include <sys/mman.h>
+
+#include <bpf/bpf.h>
+
+#include "fixture.h"
+
+/* All that packets change, as bytes. */
+struct memory {
+	uint64_t outcomes[OXP_OUTCOMES];
+	struct oxp_counters services[2], members[2];
+	uint8_t ages[2 * AGES_SIZE(TEST_SLOTS)];
+	uint32_t keys[2]; /* fragments, sources */
+	uint64_t flows;   /* sum of products: none may move either */
+};
+
+static uint32_t keys_of(int map)
+{
+	char key[64], next[64];
+	uint32_t count = 0;
+	bool more = !bpf_map_get_next_key(map, NULL, next);
+
+	for (; more; count++) {
+		memcpy(key, next, sizeof(key));
+		more = !bpf_map_get_next_key(map, key, next);
+	}
+	return count;
+}
+
+static uint64_t sum_of_flows(void)
+{
+	size_t count = node->config->flows_max;
+	uint64_t sum = 0;
+	uint64_t *word = mmap(NULL, 8 * count, PROT_READ, MAP_SHARED,
+			      node->map[MAP_FLOWS], 0);
+
+	assert_ptr_not_equal(word, MAP_FAILED);
+	for (size_t i = 0; i < count; i++)
+		sum += word[i] * (i + 1);
+	munmap(word, 8 * count);
+	return sum;
+}
+
+static void remember(struct memory *memory)
+{
+	memset(memory, 0, sizeof(*memory));
+	assert_int_equal(
+		oxp_outcomes(node, memory->outcomes, OXP_OUTCOMES, error),
+		OXP_OUTCOMES);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(
+			read_service_counters(node, i, &memory->services[i]),
+			0);
+		assert_int_equal(
+			read_member_counters(node, i, &memory->members[i]), 0);
+	}
+	memcpy(memory->ages, node->ages, sizeof(memory->ages));
+	memory->keys[0] = keys_of(node->map[MAP_FRAGMENTS]);
+	memory->keys[1] = keys_of(node->map[MAP_SOURCES]);
+	memory->flows = sum_of_flows();
+}
+
+static struct oxp_rehearsal *rehearse(void)
+{
+	struct oxp_rehearsal *rehearsal;
+	uint8_t tag[8];
+
+	if (oxp_rehearsal_open(node, &rehearsal, tag, error))
+		fail_msg("rehearsal: %s", error);
+	return rehearsal;
+}
+
+static uint32_t run_in(struct oxp_rehearsal *rehearsal, struct frame *in,
+		       struct frame *out, uint64_t *outcomes)
+{
+	uint64_t unused[OXP_OUTCOMES];
+	struct frame ignored;
+	struct oxp_frame frame = {
+		.data = in->data,
+		.length = in->length,
+		.out = out ? out->data : ignored.data,
+		.capacity = FRAME_MAX,
+	};
+
+	if (oxp_rehearsal_run(rehearsal, &frame, outcomes ? outcomes : unused,
+			      error))
+		fail_msg("run: %s", error);
+	if (out)
+		out->length = frame.out_length;
+	return frame.action;
+}
+
+/* Two members, and half of the slots open: the second one came just now. Two
+ * frames of flows that go to the second one if they are new. */
+static void open_slots(void)
+{
+	struct oxp_key http = tcp_key(VIP, 80);
+	struct oxp_member members[2];
+
+	make_members(members, 2, 0, 0);
+	set_service(node, &http, members, 2);
+	assert_true(live_block(node, 0)->open);
+}
+
+static struct oxp_packet packet_of(const struct flow *flow)
+{
+	return (struct oxp_packet){
+		.source = address(flow->source),
+		.destination = address(flow->destination),
+		.source_port = flow->source_port,
+		.destination_port = flow->destination_port,
+		.protocol = flow->protocol,
+	};
+}
+
+static struct oxp_selection select_in(struct oxp_rehearsal *rehearsal,
+				      const struct flow *flow)
+{
+	struct oxp_key http = tcp_key(VIP, 80);
+	struct oxp_packet packet = packet_of(flow);
+	struct oxp_selection selection;
+
+	if (oxp_rehearsal_select(rehearsal, &http, &packet, &selection, error))
+		fail_msg("select: %s", error);
+	return selection;
+}
+
+static struct flow moving_flow(struct oxp_rehearsal *rehearsal)
+{
+	struct flow flow = web;
+	struct oxp_selection selection;
+
+	do {
+		flow.source_port++;
+		selection = select_in(rehearsal, &flow);
+	} while (!selection.open || selection.now == selection.before);
+	return flow;
+}
+
+static const struct variation syn = {.tcp_flags = 2};
+
+static void test_no_trace(void **state)
+{
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
+						.new_flow_rate = 10};
+	struct oxp_key name = udp_key(VIP, 53);
+	struct variation first = {.fragment = 0x2000, .id = 7};
+	struct oxp_rehearsal *rehearsal;
+	static struct memory before, after;
+	uint64_t outcomes[OXP_OUTCOMES];
+	struct frame frame, out;
+	struct oxp_member member;
+	struct flow flow;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &name, &settings, &member, 1);
+	open_slots();
+	memset(node->ages, 3, sizeof(before.ages));
+	remember(&before);
+	rehearsal = rehearse();
+	flow = moving_flow(rehearsal);
+
+	make_frame(&frame, &flow, 0, &syn);
+	assert_int_equal(run_in(rehearsal, &frame, &out, outcomes), XDP_TX);
+	expect_encapsulated(&frame, &out, "10.1.0.2");
+	for (int i = 0; i < OXP_OUTCOMES; i++)
+		assert_int_equal(outcomes[i], 0);
+	make_frame(&frame, &flow, 0, NULL);
+	/* the rehearsal remembers */
+	assert_int_equal(run_in(rehearsal, &frame, &out, NULL), XDP_TX);
+	expect_encapsulated(&frame, &out, "10.1.0.2");
+	flow.source_port++;
+	make_frame(&frame, &dns, 8, &first);
+	assert_int_equal(run_in(rehearsal, &frame, NULL, NULL), XDP_TX);
+	frame.length = 40;
+	assert_int_equal(run_in(rehearsal, &frame, NULL, outcomes), XDP_DROP);
+	assert_int_equal(outcomes[OXP_DROP_MALFORMED], 1);
+	oxp_rehearsal_close(rehearsal);
+
+	remember(&after);
+	assert_memory_equal(&before, &after, sizeof(before));
+	/* that the comparison would notice */
+	make_frame(&frame, &dns, 8, &first);
+	run(program, &frame, NULL);
+	remember(&after);
+	assert_int_equal(after.services[1].packets,
+			 before.services[1].packets + 1);
+	assert_int_equal(after.keys[0], before.keys[0] + 1);
+	assert_int_equal(after.keys[1], before.keys[1] + 1);
+}
+
+static void test_flows_are_known(void **state)
+{
+	struct oxp_rehearsal *rehearsal;
+	struct oxp_selection selection;
+	struct frame frame, out;
+	struct flow flow;
+
+	(void)state;
+	open_slots();
+	rehearsal = rehearse();
+	flow = moving_flow(rehearsal);
+	selection = select_in(rehearsal, &flow);
+	assert_int_equal(selection.remembered, OXP_NO_MEMBER);
+	assert_int_equal(selection.before, 0);
+	assert_int_equal(selection.now, 1);
+	make_frame(&frame, &flow, 0, NULL);
+	run_in(rehearsal, &frame, &out, NULL);
+	expect_encapsulated(&frame, &out, "10.1.0.1");
+	oxp_rehearsal_close(rehearsal);
+
+	make_frame(&frame, &flow, 0, &syn);
+	run(program, &frame, NULL);
+	rehearsal = rehearse();
+	selection = select_in(rehearsal, &flow);
+	assert_int_equal(selection.remembered, 1);
+	assert_false(selection.confirmed);
+	make_frame(&frame, &flow, 0, NULL);
+	run_in(rehearsal, &frame, &out, NULL);
+	expect_encapsulated(&frame, &out, "10.1.0.2");
+	assert_true(select_in(rehearsal, &flow).confirmed);
+	oxp_rehearsal_close(rehearsal);
+}
+
+static void test_fragments_are_known(void **state)
+{
+	struct variation first = {.fragment = 0x2000, .id = 7};
+	struct variation later = {.fragment = 100, .id = 7};
+	struct oxp_packet packet = packet_of(&dns);
+	struct oxp_rehearsal *rehearsal;
+	uint64_t outcomes[OXP_OUTCOMES];
+	struct frame frame;
+	struct oxp_key key;
+	uint16_t member;
+
+	(void)state;
+	packet.later = 1;
+	packet.fragment_id = 7;
+	packet.fragment_protocol = IPPROTO_UDP;
+	rehearsal = rehearse();
+	assert_int_equal(oxp_rehearsal_fragment(rehearsal, &packet, &key,
+						&member, error),
+			 -ENOENT);
+	oxp_rehearsal_close(rehearsal);
+	make_frame(&frame, &dns, 8, &first);
+	run(program, &frame, NULL);
+	rehearsal = rehearse();
+	assert_int_equal(oxp_rehearsal_fragment(rehearsal, &packet, &key,
+						&member, error),
+			 0);
+	assert_int_equal(key.port, 53);
+	assert_int_equal(member, 0);
+	make_frame(&frame, &dns, 8, &later);
+	assert_int_equal(run_in(rehearsal, &frame, NULL, outcomes), XDP_TX);
+	assert_int_equal(outcomes[OXP_FRAGMENT_GUESSED], 0);
+	packet.fragment_id = 8;
+	assert_int_equal(oxp_rehearsal_fragment(rehearsal, &packet, &key,
+						&member, error),
+			 -ENOENT);
+	oxp_rehearsal_close(rehearsal);
+}
+
+static void test_tokens_are_known(void **state)
+{
+	/* so slow that no token comes during the test */
+	struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 600};
+	struct oxp_address client = address(CLIENT);
+	struct oxp_key name = udp_key(VIP, 53);
+	struct oxp_rehearsal *rehearsal;
+	struct oxp_member member;
+	struct frame frame;
+	uint64_t tokens;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &name, &settings, &member, 1);
+	make_frame(&frame, &dns, 0, NULL);
+	for (int i = 0; i < 300; i++)
+		run(program, &frame, NULL);
+	rehearsal = rehearse();
+	assert_int_equal(
+		oxp_rehearsal_tokens(rehearsal, &name, &client, &tokens, error),
+		0);
+	assert_in_range(tokens / 1024, 300, 599);
+	client = address("198.51.100.8");
+	assert_int_equal(
+		oxp_rehearsal_tokens(rehearsal, &name, &client, &tokens, error),
+		0);
+	assert_int_equal(tokens, 600 * 1024);
+	oxp_rehearsal_close(rehearsal);
+}
+
+static void test_settings_come_back(void **state)
+{
+	struct oxp_node_settings settings = {
+		.source_v4 = address("10.0.0.0"),
+		.source_v6 = address("fd00::"),
+		.entropy_v4 = 7,
+		.entropy_v6 = 31,
+		.flags = OXP_NODE_CLAMP_MSS,
+		.icmp_rate = 12,
+	};
+	struct oxp_uplink uplinks[2] = {
+		{.ifindex = 1,
+		 .mtu = 1500,
+		 .own_mac = {2, 0, 0, 0, 0, 1},
+		 .gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
+		 .gateway_mac_v6 = {2, 0, 0, 0, 0, 3},
+		 .vlans = 2,
+		 .vlan = {100, 0x2004}},
+		{.ifindex = 1,
+		 .mtu = 9000,
+		 .own_mac = {2, 0, 0, 0, 0, 4},
+		 .gateway_mac_v4 = {2, 0, 0, 0, 0, 5}},
+	};
+	struct oxp_node_settings seen;
+	struct oxp_uplink ways[2];
+	struct oxp_choices choices;
+	int second = 0;
+
+	(void)state;
+	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_get_node(node, &seen, error), 0);
+	assert_memory_equal(&seen, &settings, sizeof(seen));
+	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), 0);
+	assert_int_equal(oxp_get_uplinks(node, ways, 1, NULL, error), 2);
+	assert_int_equal(oxp_get_uplinks(node, ways, 2, &choices, error), 2);
+	assert_memory_equal(ways, uplinks, sizeof(ways));
+	for (int i = 0; i < 64; i++) {
+		second += choices.v4[i] == 1;
+		assert_int_equal(choices.v6[i], 0);
+	}
+	assert_int_equal(second, 32);
+	assert_int_equal(oxp_set_uplinks(node, uplinks, 0, error), 0);
+	assert_int_equal(oxp_get_uplinks(node, ways, 2, &choices, error), 0);
+	assert_int_equal(choices.v4[63], OXP_NO_CHOICE);
+	assert_int_equal(oxp_programs(node, NULL, 0, error), 0);
+}
+
+static void test_all_faults(void **state)
+{
+	struct oxp_fault faults[3] = {};
+
+	(void)state;
+	assert_int_equal(oxp_faults(node, faults, 3, error), 0);
+	live_block(node, 0)->slot[5] = SLOT_NOBODY;
+	live_block(node, 1)->member[0].flags |= MEMBER_BACKUP;
+	live_block(node, 1)->member[0].flags &= ~MEMBER_TAKES_FLOWS;
+	assert_int_equal(oxp_faults(node, faults, 1, error), 2);
+	assert_int_equal(oxp_faults(node, faults, 3, error), 2);
+	assert_int_equal(faults[0].key.port, 80);
+	assert_int_equal(faults[0].key.protocol, IPPROTO_TCP);
+	assert_true(faults[0].text[0]);
+	assert_int_equal(faults[1].key.port, 53);
+	assert_int_equal(faults[2].key.protocol, 0);
+	assert_int_equal(oxp_verify(node, error), 2);
+	assert_non_null(strstr(error, faults[0].text));
+	assert_non_null(strstr(error, "80"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_no_trace),
+		TEST(test_flows_are_known),
+		TEST(test_fragments_are_known),
+		TEST(test_tokens_are_known),
+		TEST(test_settings_come_back),
+		TEST(test_all_faults),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

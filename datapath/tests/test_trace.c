@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Traces of packets. Kernels whose policy lets nobody load tracing programs
+ * cannot run this: there it is skipped; tools/on-kernel has kernels that can.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include <bpf/bpf.h>
+#include <net/if.h>
+
+#include "fixture.h"
+
+static uint32_t device;
+
+/* A network namespace of its own, with a veth pair. */
+static int enter(void **state)
+{
+	if (enter_namespace(state) || unshare(CLONE_NEWNET) ||
+	    system("ip link add traced type veth peer name other && "
+		   "ip link set traced up && ip link set other up"))
+		return -1;
+	device = if_nametoindex("traced");
+	return device ? 0 : -1;
+}
+
+static int attach(void **state)
+{
+	set_up(state);
+	return oxp_attach(node, device, error);
+}
+
+static struct oxp_trace *open_trace(uint32_t every, uint32_t snaplen,
+				    uint32_t buffer)
+{
+	struct oxp_trace_options options = {.vip = address(VIP),
+					    .every = every,
+					    .snaplen = snaplen,
+					    .buffer = buffer};
+	struct oxp_trace *trace;
+	int status = oxp_trace_open(node, &options, &trace, error);
+
+	if (status == -EPERM) {
+		print_message("no tracing programs here: %s\n", error);
+		skip();
+	}
+	if (status)
+		fail_msg("trace: %s", error);
+	return trace;
+}
+
+/* Through the program that is attached. */
+static uint32_t pass(const struct frame *frame, uint32_t count)
+{
+	struct oxp_frame one = {.data = frame->data,
+				.length = frame->length,
+				.ifindex = device};
+
+	for (uint32_t i = 0; i < count; i++)
+		if (oxp_run(node, &one, 1, error) != 1)
+			fail_msg("run: %s", error);
+	return one.action;
+}
+
+static uint8_t room[1 << 20];
+
+/* The traced sides, one after the other in `room`; their number. */
+static int read_sides(struct oxp_trace *trace,
+		      const struct oxp_trace_packet **out, int capacity)
+{
+	uint32_t length = 0;
+	int status, count = 0;
+
+	do {
+		status = oxp_trace_read(trace, room + length,
+					sizeof(room) - length, 100, error);
+		if (status < 0)
+			fail_msg("read: %s", error);
+		length += status;
+	} while (status);
+	for (uint32_t at = 0; at < length; count++) {
+		const struct oxp_trace_packet *side = (void *)(room + at);
+
+		if (count < capacity)
+			out[count] = side;
+		at += (sizeof(*side) + side->captured + 7) & ~7U;
+	}
+	return count;
+}
+
+static void test_both_sides(void **state)
+{
+	const struct oxp_trace_packet *side[4];
+	struct flow other = {CLIENT, "192.0.2.9", 1, 80, IPPROTO_TCP};
+	struct oxp_trace *trace = open_trace(1, 2000, 0);
+	struct frame in, out;
+
+	(void)state;
+	make_frame(&in, &other, 5, NULL);
+	pass(&in, 3);
+	make_frame(&in, &web, 100, NULL);
+	pass(&in, 1);
+	run(program, &in, &out); /* not attached: not traced */
+	assert_int_equal(read_sides(trace, side, 4), 2);
+	assert_false(side[0]->out);
+	assert_true(side[1]->out);
+	assert_int_equal(side[0]->number, side[1]->number);
+	assert_int_equal(side[0]->ifindex, device);
+	assert_int_equal(side[0]->length, in.length);
+	assert_int_equal(side[0]->captured, in.length);
+	assert_memory_equal(side[0] + 1, in.data, in.length);
+	assert_int_equal(side[1]->action, XDP_REDIRECT);
+	assert_int_equal(side[1]->captured, out.length);
+	assert_memory_equal(side[1] + 1, out.data, out.length);
+	assert_true(side[0]->time <= side[1]->time);
+	assert_int_equal(oxp_trace_lost(trace), 0);
+	oxp_trace_close(trace);
+}
+
+static void test_drops_and_snaplen(void **state)
+{
+	const struct oxp_trace_packet *side[2];
+	struct flow bad = {"127.0.0.1", VIP, 1, 80, IPPROTO_TCP};
+	struct oxp_trace *trace = open_trace(1, 60, 0);
+	struct frame in;
+
+	(void)state;
+	make_frame(&in, &bad, 100, NULL);
+	assert_int_equal(pass(&in, 1), XDP_DROP);
+	assert_int_equal(read_sides(trace, side, 2), 2);
+	assert_int_equal(side[1]->action, XDP_DROP);
+	assert_int_equal(side[1]->length, in.length);
+	assert_int_equal(side[1]->captured, 60);
+	oxp_trace_close(trace);
+}
+
+static void test_tags(void **state)
+{
+	static const uint8_t tags[8] = {0x88, 0xa8, 0, 5, 0x81, 0, 0, 6};
+	struct oxp_trace *trace = open_trace(0, 0, 0);
+	const struct oxp_trace_packet *side[2];
+	struct frame in;
+
+	(void)state;
+	make_frame(&in, &web, 0, NULL);
+	memmove(in.data + 20, in.data + 12, in.length - 12);
+	memcpy(in.data + 12, tags, sizeof(tags));
+	in.length += sizeof(tags);
+	pass(&in, 1);
+	assert_int_equal(read_sides(trace, side, 2), 2);
+	oxp_trace_close(trace);
+}
+
+static void test_sampling(void **state)
+{
+	const struct oxp_trace_packet *side[64];
+	struct oxp_trace *trace;
+	struct frame in;
+	cpu_set_t cpu;
+
+	(void)state;
+	CPU_ZERO(&cpu);
+	CPU_SET(sched_getcpu(), &cpu);
+	assert_int_equal(sched_setaffinity(0, sizeof(cpu), &cpu), 0);
+	trace = open_trace(10, 0, 0);
+	make_frame(&in, &web, 0, NULL);
+	pass(&in, 100);
+	assert_int_equal(read_sides(trace, side, 64), 20);
+	oxp_trace_close(trace);
+}
+
+static void test_lost(void **state)
+{
+	struct oxp_trace *trace = open_trace(1, 1000, 4096);
+	const struct oxp_trace_packet *side[1];
+	struct frame in;
+	int kept;
+
+	(void)state;
+	make_frame(&in, &web, 1000, NULL);
+	pass(&in, 50);
+	kept = read_sides(trace, side, 1);
+	assert_true(kept > 0 && kept < 100);
+	assert_int_equal(oxp_trace_lost(trace), 100 - kept);
+	oxp_trace_close(trace);
+}
+
+/* Attaching again replaces the program: the new one is traced as well. */
+static void test_new_program(void **state)
+{
+	struct oxp_trace *trace = open_trace(1, 0, 0);
+	const struct oxp_trace_packet *side[8];
+	struct frame in;
+	uint64_t number;
+
+	(void)state;
+	make_frame(&in, &web, 0, NULL);
+	pass(&in, 1);
+	assert_int_equal(read_sides(trace, side, 8), 2);
+	number = side[0]->number;
+	assert_int_equal(oxp_attach(node, device, error), 0);
+	assert_int_equal(read_sides(trace, side, 8), 0);
+	pass(&in, 1);
+	assert_int_equal(read_sides(trace, side, 8), 2);
+	assert_int_not_equal(side[0]->number, number);
+	oxp_trace_close(trace);
+}
+
+static uint32_t tracing_programs(void)
+{
+	uint32_t id = 0, count = 0;
+
+	while (!bpf_prog_get_next_id(id, &id)) {
+		struct bpf_prog_info info = {};
+		__u32 length = sizeof(info);
+		int fd = bpf_prog_get_fd_by_id(id);
+
+		if (fd < 0)
+			continue;
+		assert_int_equal(bpf_obj_get_info_by_fd(fd, &info, &length), 0);
+		count += info.type == BPF_PROG_TYPE_TRACING;
+		close(fd);
+	}
+	return count;
+}
+
+static void test_nothing_stays(void **state)
+{
+	uint32_t before = tracing_programs();
+	struct oxp_trace *trace = open_trace(1, 0, 0);
+
+	(void)state;
+	assert_int_equal(tracing_programs(), before + 2);
+	oxp_trace_close(trace);
+	/* the kernel frees them after a grace period */
+	for (int i = 0; i < 1000 && tracing_programs() != before; i++)
+		usleep(10000);
+	assert_int_equal(tracing_programs(), before);
+}
+
+static void test_refused(void **state)
+{
+	struct oxp_trace_options options = {.vip = address(VIP)};
+	struct oxp_trace *trace;
+
+	(void)state;
+	options.snaplen = OXP_TRACE_SNAPLEN_MAX + 1;
+	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
+			 -EINVAL);
+	options.snaplen = 0;
+	assert_int_equal(oxp_detach(node, device, error), 0);
+	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
+			 -ENOENT);
+	assert_null(trace);
+	options.vip = address("0.0.0.0");
+	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
+			 -EINVAL);
+}
+
+static void test_programs(void **state)
+{
+	struct oxp_rehearsal *rehearsal;
+	struct oxp_program one;
+	uint8_t tag[8];
+
+	(void)state;
+	assert_int_equal(oxp_programs(node, &one, 1, error), 1);
+	assert_int_equal(one.ifindex, device);
+	assert_string_equal(one.name, "oxp_forward");
+	assert_true(one.id && one.loaded);
+	assert_int_equal(oxp_rehearsal_open(node, &rehearsal, tag, error), 0);
+	assert_memory_equal(tag, one.tag, sizeof(tag));
+	oxp_rehearsal_close(rehearsal);
+}
+
+#define TRACE(name) cmocka_unit_test_setup_teardown(name, attach, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TRACE(test_both_sides),    TRACE(test_drops_and_snaplen),
+		TRACE(test_tags),          TRACE(test_sampling),
+		TRACE(test_lost),          TRACE(test_new_program),
+		TRACE(test_nothing_stays), TRACE(test_refused),
+		TRACE(test_programs),
+	};
+
+	return cmocka_run_group_tests(tests, enter, NULL);
+}

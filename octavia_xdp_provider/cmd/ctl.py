@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-ctl: what an LB node does with packets, and why."""
+
+import argparse
+import contextlib
+import os
+import sys
+
+from octavia_xdp_provider.agent.datapath import DatapathError
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.ctl import capture
+from octavia_xdp_provider.ctl import explain
+from octavia_xdp_provider.ctl import node as nodes
+from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.ctl import rates
+from octavia_xdp_provider.ctl import show
+from octavia_xdp_provider.ctl import top
+from octavia_xdp_provider.ctl import trace
+from octavia_xdp_provider.ctl import verify
+
+PROGRAM = 'octavia-xdp-ctl'
+FAILED = 2
+
+
+def _number(low, high, name='number'):
+    """A type of arguments: an integer of a range."""
+    def parse(text):
+        value = int(text, 0)
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(
+                f'{value} is not from {low} to {high}')
+        return value
+    parse.__name__ = name
+    return parse
+
+
+def _seconds(text):
+    value = float(text)
+    if not 0.1 <= value <= 86400:
+        raise argparse.ArgumentTypeError(f'{text} is not from 0.1 to 86400')
+    return value
+
+
+def _filters(parser):
+    parser.add_argument('--vip', type=nodes.address,
+                        help='only services of this address')
+    parser.add_argument('--protocol', type=nodes.protocol,
+                        help='only services of TCP, UDP or SCTP')
+    parser.add_argument('--port', type=nodes.port,
+                        help='only services of this port')
+
+
+def _json(parser):
+    parser.add_argument('--json', action='store_true', help='for programs')
+
+
+def _add_show(commands):
+    parser = commands.add_parser(
+        'show', help='what the tables hold',
+        description='Show what the node\'s tables hold.')
+    subjects = parser.add_subparsers(dest='subject', required=True,
+                                     metavar='SUBJECT')
+    for name, function in show.SUBJECTS.items():
+        subject = subjects.add_parser(name, help=function.__doc__,
+                                      description=function.__doc__)
+        if name not in ('neighbours', 'programs'):
+            _filters(subject)
+        _json(subject)
+    parser.set_defaults(function=show.run)
+
+
+def _add_top(commands):
+    parser = commands.add_parser('top', help='live rates',
+                                 description='Show rates, live.')
+    parser.add_argument('--sort', choices=rates.ORDERS, default='packets',
+                        help='what comes first (%(default)s)')
+    parser.add_argument('--interval', type=_seconds, default=1.0,
+                        metavar='SECONDS', help='between two looks '
+                        '(%(default)s)')
+    parser.add_argument('--batch', action='store_true',
+                        help='write text, for pipes')
+    parser.add_argument('-n', '--count', type=_number(0, 10 ** 9), default=0,
+                        help='with --batch: so many times; 0: without end')
+    parser.add_argument('--rows', type=_number(1, 10 ** 6), default=20,
+                        help='with --batch: services at most (%(default)s)')
+    _json(parser)
+    parser.set_defaults(function=top.run)
+
+
+def _add_explain(commands):
+    parser = commands.add_parser(
+        'explain', help='what the program does with a packet, and why',
+        description='Tell what the program does with a packet, step by step. '
+        'Nothing is sent, and nothing is left in counters or tables. Exit '
+        'status: 0, or 1 if the program does not do what the tables say.')
+    parser.add_argument(
+        'what', nargs='*', metavar='PROTOCOL SOURCE DESTINATION',
+        help='tcp, udp, sctp or icmp (echo request), and ADDRESS:PORT or '
+             '[ADDRESS]:PORT; of icmp, ADDRESS')
+    parser.add_argument('--file', help='packets of a pcap or pcapng file')
+    parser.add_argument('--number', type=_number(1, 10 ** 9),
+                        help='only this packet of the file')
+    parser.add_argument('--steps', action='store_true',
+                        help='all steps, also of many packets')
+    parser.add_argument('--interface',
+                        help='where it comes in (the first with the program)')
+    parser.add_argument('--syn', action='store_true',
+                        help='it opens a flow (SYN, INIT)')
+    parser.add_argument('--length', type=_number(0, 65575), default=0,
+                        help='bytes of the IP packet (what it needs)')
+    parser.add_argument('--dscp', type=_number(0, 63), default=0)
+    parser.add_argument('--vlan', type=_number(0, 4095), action='append',
+                        default=[], help='tag; twice, the outer one first')
+    parser.add_argument('--fragment', choices=('first', 'later'))
+    parser.add_argument('--may-fragment', action='store_true',
+                        help='IPv4 without DF')
+    parser.add_argument('--payload', type=bytes.fromhex, default=b'',
+                        metavar='HEX', help='what follows the header')
+    _json(parser)
+    parser.set_defaults(function=explain.run)
+
+
+def _add_trace(commands):
+    parser = commands.add_parser(
+        'trace', help='packets of a VIP, before and after the program',
+        description='Copy packets of a VIP, before and after the program. '
+        'Without this command running it costs nothing.')
+    parser.add_argument('vip', type=nodes.address, metavar='VIP')
+    parser.add_argument('-w', '--write', metavar='FILE',
+                        help='a pcapng file, "-" for standard output; '
+                             'without it, lines of text')
+    parser.add_argument('--every', type=_number(1, 2 ** 32 - 1), default=1,
+                        help='of so many packets on each CPU, one '
+                             '(%(default)s)')
+    parser.add_argument('--count', type=_number(0, 2 ** 63), default=0,
+                        help='end after so many packets')
+    parser.add_argument('--seconds', type=_seconds, default=None,
+                        help='end after so long')
+    parser.add_argument('--snaplen', type=_number(1, 3520), default=256,
+                        help='bytes of a frame that are kept (%(default)s)')
+    parser.add_argument('--buffer', type=_number(4096, 2 ** 28),
+                        default=2 ** 22, help='bytes for packets that are '
+                        'not written yet (%(default)s)')
+    parser.set_defaults(function=trace.run)
+
+
+def parser():
+    result = argparse.ArgumentParser(
+        prog=PROGRAM, description=__doc__.partition(': ')[2].capitalize(),
+        epilog='Exit status: 0; 1 if verify or explain found a difference; '
+               '2 if it could not be done.')
+    result.add_argument('--config-file', action='append',
+                        help='configuration file of the node')
+    result.add_argument('--pin-directory',
+                        help='in place of [datapath] pin_directory')
+    result.add_argument('--lock-file',
+                        help='in place of datapath.lock in [agent] '
+                             'run_directory')
+    result.add_argument('--library',
+                        help='in place of [datapath] library')
+    commands = result.add_subparsers(required=True, metavar='COMMAND')
+    _add_show(commands)
+    _add_top(commands)
+    _add_explain(commands)
+    _add_trace(commands)
+    checking = commands.add_parser(
+        'verify', help='compute every table again, and compare',
+        description='Compute every table again and compare it with the '
+        'kernel\'s. Exit status: 0, or 1 if one differs.')
+    _json(checking)
+    checking.set_defaults(function=verify.run)
+    return result
+
+
+def _check(result, arguments):
+    """Combinations that argparse does not know."""
+    if arguments.function is explain.run:
+        if len(arguments.vlan) > 2:
+            result.error('--vlan: at most twice')
+        if arguments.number and not arguments.file:
+            result.error('--number is of a --file')
+    if arguments.function is top.run and not arguments.batch and (
+            arguments.count or arguments.json):
+        result.error('-n and --json need --batch')
+
+
+def main(argv=None):
+    commands = parser()
+    arguments = commands.parse_args(argv)
+    _check(commands, arguments)
+    try:
+        with nodes.open_node(arguments) as node:
+            return arguments.function(node, arguments)
+    except DatapathError as error:
+        message = f'{error.text}'
+    except (options.ConfigurationError, packet.PacketError) as error:
+        message = str(error)
+    except capture.CaptureError as error:
+        message = f'{arguments.file}: {error}'
+    except BrokenPipeError:
+        # The reader has seen enough; nothing more to be flushed at exit.
+        with contextlib.suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except OSError as error:
+        message = str(error)
+    except KeyboardInterrupt:
+        return 130
+    print(f'{PROGRAM}: {message}', file=sys.stderr)
+    return FAILED
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writing pcapng files (draft-ietf-opsawg-pcapng), little-endian.
+
+The four options of a packet that matter here are what no library that is
+still maintained and free of the GPL can write.
+"""
+
+import struct
+
+_SECTION, _INTERFACE, _ENHANCED = 0x0a0d0d0a, 1, 6
+_BYTE_ORDER = 0x1a2b3c4d
+_ETHERNET = 1
+# Options: of any block, of sections, of interfaces, of packets.
+_COMMENT = 1
+_APPLICATION = 4
+_NAME, _RESOLUTION = 2, 9
+_FLAGS, _PACKET_ID, _QUEUE, _VERDICT = 2, 5, 6, 7
+_INBOUND, _OUTBOUND = 1, 2
+_NANOSECONDS = 9  # 10^-9 seconds
+_VERDICT_XDP = 2  # what follows is an XDP action, 64 bits
+
+
+def _pad(data):
+    return data + bytes(-len(data) % 4)
+
+
+def _options(options):
+    """Of (code, value); ends with opt_endofopt."""
+    out = b''.join(struct.pack('<HH', code, len(value)) + _pad(value)
+                   for code, value in options)
+    return out + bytes(4) if out else b''
+
+
+def _block(kind, body):
+    length = 12 + len(body)
+    return struct.pack('<II', kind, length) + body + struct.pack('<I',
+                                                                 length)
+
+
+class Writer:
+    """One section; interfaces may come at any time before their packets."""
+
+    def __init__(self, file, application):
+        self._file = file
+        self._interfaces = 0
+        file.write(_block(_SECTION, struct.pack(
+            '<IHHq', _BYTE_ORDER, 1, 0, -1) + _options(
+                [(_APPLICATION, application.encode())])))
+
+    def interface(self, name, snaplen):
+        """Describe an interface; returns its number."""
+        self._file.write(_block(_INTERFACE, struct.pack(
+            '<HHI', _ETHERNET, 0, snaplen) + _options(
+                [(_NAME, name.encode()),
+                 (_RESOLUTION, bytes([_NANOSECONDS]))])))
+        self._interfaces += 1
+        return self._interfaces - 1
+
+    def packet(self, interface, time, data, length, *, out=False,
+               number=None, queue=None, action=None, comment=None):
+        """Write a packet.
+
+        :param time: nanoseconds since 1970, UTC.
+        :param length: the frame's own, of which `data` may be less.
+        :param out: it left; otherwise it came in.
+        :param number: the same of all blocks that are of one packet.
+        :param action: what an XDP program decided, a number.
+        """
+        options = [(_FLAGS, struct.pack(
+            '<I', _OUTBOUND if out else _INBOUND))]
+        if number is not None:
+            options.append((_PACKET_ID, struct.pack('<Q', number)))
+        if queue is not None:
+            options.append((_QUEUE, struct.pack('<I', queue)))
+        if action is not None:
+            options.append((_VERDICT, struct.pack('<BQ', _VERDICT_XDP,
+                                                  action)))
+        if comment:
+            options.append((_COMMENT, comment.encode()))
+        self._file.write(_block(_ENHANCED, struct.pack(
+            '<IIIII', interface, time >> 32, time & 0xffffffff, len(data),
+            length) + _pad(data) + _options(options)))

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-ctl show: what the tables hold.
+
+Each function of SUBJECTS returns (value for JSON, text for people).
+"""
+
+import collections
+
+from octavia_xdp_provider.agent import values
+from octavia_xdp_provider.ctl import links
+from octavia_xdp_provider.ctl import node as nodes
+from octavia_xdp_provider.ctl import output
+
+
+def _services(node, arguments):
+    return [one for one in node.services()
+            if nodes.matches(arguments, one.key)]
+
+
+def _key(key):
+    return {'vip': key.address, 'protocol': key.protocol, 'port': key.port}
+
+
+def _flags(flags):
+    return [flag.name.lower() for flag in type(flags) if flag in flags]
+
+
+def services(node, arguments):
+    """Services, with their members' number and counters."""
+    found = _services(node, arguments)
+    value = [_key(one.key) | {
+        'members': one.members, 'enabled': one.enabled, 'slots': one.slots,
+        'open_slots': one.open_slots, 'generation': one.generation,
+        'encapsulation': one.settings.encapsulation.name.lower(),
+        'flags': _flags(one.settings.flags)} | one.counters._asdict()
+        for one in found]
+    return value, output.table(
+        ('VIP', 'PROTOCOL', 'PORT', 'MEMBERS', 'TAKING', 'SLOTS', 'OPEN',
+         'ENCAPSULATION', 'PACKETS', 'BYTES', 'FLOWS'),
+        [(*one.key, one.members, one.enabled, one.slots, one.open_slots,
+          one.settings.encapsulation.name.lower(), *one.counters)
+         for one in found])
+
+
+def member_state(member):
+    """One word, and why."""
+    if not member.admin_up:
+        return 'disabled'
+    if not member.healthy:
+        return 'down' if member.known else 'unknown'
+    if member.takes_flows:
+        return 'up'
+    return 'drained' if not member.weight else 'standby'
+
+
+def members(node, arguments):
+    """Members of the services."""
+    value, rows = [], []
+    for service in _services(node, arguments):
+        for one in node.members(service.key):
+            value.append(_key(service.key) | {
+                'address': one.address, 'state': member_state(one),
+                'weight': one.weight, 'backup': one.backup,
+                'admin_up': one.admin_up, 'healthy': one.healthy,
+                'known': one.known, 'takes_flows': one.takes_flows,
+                'check': f'{one.check:016x}' if one.check else None,
+                'mtu': one.mtu or None, 'index': one.index}
+                | one.counters._asdict())
+            rows.append((*service.key, one.address, member_state(one),
+                         one.weight, one.backup, one.mtu or None,
+                         *one.counters))
+    return value, output.table(
+        ('VIP', 'PROTOCOL', 'PORT', 'MEMBER', 'STATE', 'WEIGHT', 'BACKUP',
+         'MTU', 'PACKETS', 'BYTES', 'FLOWS'), rows)
+
+
+def shares(members_of, now, before):
+    """(member, slots, slots of old flows, share of slots, share of weight)
+    of each member; shares in per cent."""
+    slots = len(now)
+    held = collections.Counter(now)
+    old = collections.Counter(before)
+    weight = sum(one.weight for one in members_of if one.takes_flows)
+    return [(one, held[one.address], old[one.address],
+             100 * held[one.address] / slots,
+             100 * one.weight / weight if weight and one.takes_flows else 0.0)
+            for one in members_of]
+
+
+def tables(node, arguments):
+    """Slots of each member, against its weight."""
+    value, rows = [], []
+    for service in _services(node, arguments):
+        now, before = node.tables(service.key)
+        found = shares(node.members(service.key), now, before)
+        value.append(_key(service.key) | {
+            'slots': len(now), 'open_slots': service.open_slots,
+            'generation': service.generation,
+            'without_member': now.count(None),
+            'members': [{
+                'address': one.address, 'slots': held, 'slots_before': old,
+                'share_percent': share, 'weight': one.weight,
+                'weight_percent': weight}
+                for one, held, old, share, weight in found]})
+        rows.extend((*service.key, one.address, held, share, weight, old)
+                    for one, held, old, share, weight in found)
+        if None in now:
+            rows.append((*service.key, '(nobody)', now.count(None),
+                         100 * now.count(None) / len(now), 0.0,
+                         before.count(None)))
+        rows.append((*service.key, f'= {len(now)} slots, '
+                     f'{service.open_slots} open', None, None, None, None))
+    return value, output.table(
+        ('VIP', 'PROTOCOL', 'PORT', 'MEMBER', 'SLOTS', 'SHARE %',
+         'WEIGHT %', 'OLD FLOWS\' SLOTS'), rows)
+
+
+def neighbours(node, arguments):
+    """Uplinks and their next hops, and what the kernel knows of those."""
+    uplinks, choices = node.uplinks()
+    kernel = links.Links()
+    value, rows = [], []
+    for position, uplink in enumerate(uplinks):
+        for version, mac, family in (
+                (4, uplink.gateway_mac_v4, choices.v4),
+                (6, uplink.gateway_mac_v6, choices.v6)):
+            known = kernel.neighbours(uplink.ifindex, version, mac)
+            share = 100 * family.count(position) / len(family)
+            name = kernel.name(uplink.ifindex)
+            value.append({
+                'interface': name, 'ifindex': uplink.ifindex,
+                'mtu': uplink.mtu, 'vlans': uplink.vlans,
+                'own_mac': uplink.own_mac, 'family': version,
+                'gateway_mac': mac, 'flows_percent': share,
+                'kernel': [{'address': one.address, 'state': one.state,
+                            'interface': one.interface} for one in known]})
+            rows.append((
+                name, ','.join(str(tag & 4095) for tag in uplink.vlans)
+                or None, uplink.mtu, f'IPv{version}', mac, share,
+                ', '.join(f'{one.address} {one.state}' for one in known)
+                or None))
+    return value, output.table(
+        ('UPLINK', 'VLAN', 'MTU', 'FAMILY', 'NEXT HOP', 'FLOWS %',
+         'IN THE KERNEL'), rows)
+
+
+def programs(node, arguments):
+    """Attached programs, and the versions of what is at work."""
+    info = node.info()
+    kernel = links.Links()
+    counted = links.statistics_enabled()
+    value = {
+        'interface_version': node.library.api.OXP_API_VERSION,
+        'layout': info.layout, 'statistics': counted, 'programs': []}
+    rows = []
+    for one in node.programs():
+        loaded = links.since_boot(one.loaded)
+        mode = kernel.xdp_mode(one.ifindex, one.id)
+        value['programs'].append({
+            'interface': kernel.name(one.ifindex), 'ifindex': one.ifindex,
+            'mode': mode, 'id': one.id, 'name': one.name, 'tag': one.tag,
+            'loaded': loaded, 'runs': one.runs if counted else None,
+            'run_time_ns': one.run_time if counted else None})
+        rows.append((
+            kernel.name(one.ifindex), mode, one.id, one.name, one.tag,
+            loaded, one.runs if counted else None,
+            one.run_time / one.runs if counted and one.runs else None))
+    text = output.table(
+        ('INTERFACE', 'MODE', 'ID', 'NAME', 'TAG', 'LOADED', 'RUNS',
+         'NS PER RUN'), rows)
+    text += (f'\n\nMap layout {info.layout}, library interface '
+             f'{node.library.api.OXP_API_VERSION}.')
+    if not counted:
+        text += ('\nRuns are not counted: sysctl kernel.bpf_stats_enabled=1 '
+                 'counts them, and slows every packet down.')
+    return value, text
+
+
+def _settings_rows(node):
+    settings = node.node_settings()
+    return [
+        ('outer source IPv4', settings.source_v4),
+        ('outer source IPv6', settings.source_v6),
+        ('entropy IPv4, bits', settings.entropy_v4),
+        ('entropy IPv6, bits', settings.entropy_v6),
+        ('echo replies', values.NodeFlag.ECHO in settings.flags),
+        ('MSS clamping', values.NodeFlag.CLAMP_MSS in settings.flags),
+        ('too big without DF',
+         'pass' if values.NodeFlag.PASS_TOO_BIG in settings.flags
+         else 'drop'),
+        ('next hop', 'routes' if values.NodeFlag.FIB in settings.flags
+         else 'uplinks'),
+        ('ICMP per second and CPU', settings.icmp_rate)]
+
+
+def settings(node, arguments):
+    """Settings of the node and its services, and sizes."""
+    info = node.info()
+    found = _services(node, arguments)
+    networks = {one.key: node.allowed(one.key) for one in found}
+    value = {
+        'node': node.node_settings()._asdict() | {
+            'flags': _flags(node.node_settings().flags)},
+        'sizes': info._asdict(),
+        'services': [_key(one.key) | one.settings._asdict() | {
+            'slots': one.slots, 'flags': _flags(one.settings.flags),
+            'encapsulation': one.settings.encapsulation.name.lower(),
+            'allowed': networks[one.key] or None} for one in found]}
+    rows = [(name, str(output._cell(one)))
+            for name, one in _settings_rows(node)]
+    rows += [('services', f'{info.services} of {info.services_max}'),
+             ('members', f'{info.members} of {info.members_max}'),
+             ('slots at most', str(info.slots_max)),
+             ('flows at most', str(info.flows_max)),
+             ('memory of the maps, bytes', str(info.map_bytes))]
+    text = output.table(('SETTING', 'VALUE'), rows)
+    text += '\n\n' + output.table(
+        ('VIP', 'PROTOCOL', 'PORT', 'ENCAPSULATION', 'FLAGS', 'IDLE S',
+         'NEW FLOWS/S', 'BURST', 'ALLOWED'),
+        [(*one.key, one.settings.encapsulation.name.lower(),
+          ','.join(_flags(one.settings.flags)) or None,
+          one.settings.idle_timeout, one.settings.new_flow_rate or None,
+          one.settings.new_flow_burst or None,
+          _some(networks[one.key])) for one in found])
+    return value, text
+
+
+def _some(networks, limit=3):
+    if not networks:
+        return 'all'
+    more = len(networks) - limit
+    return ','.join(networks[:limit]) + (f' and {more} more'
+                                         if more > 0 else '')
+
+
+def counters(node, arguments):
+    """What became of packets, and the services' share."""
+    outcomes = {one.name.lower(): count
+                for one, count in node.outcomes().items() if one > 1}
+    found = _services(node, arguments)
+    value = {'outcomes': outcomes, 'services': [
+        _key(one.key) | one.counters._asdict() | {'members': [
+            {'address': member.address} | member.counters._asdict()
+            for member in node.members(one.key)]} for one in found]}
+    rows = []
+    for one in value['services']:
+        key = one['vip'], one['protocol'], one['port']
+        rows.append((*key, '(all)', one['packets'], one['bytes'],
+                     one['flows']))
+        rows.extend((*key, member['address'], member['packets'],
+                     member['bytes'], member['flows'])
+                    for member in one['members'])
+    return value, (
+        output.table(('OUTCOME', 'PACKETS'), outcomes.items()) + '\n\n'
+        + output.table(('VIP', 'PROTOCOL', 'PORT', 'MEMBER', 'PACKETS',
+                        'BYTES', 'FLOWS'), rows))
+
+
+SUBJECTS = {function.__name__: function for function in (
+    services, members, tables, neighbours, programs, settings, counters)}
+
+
+def run(node, arguments):
+    value, text = SUBJECTS[arguments.subject](node, arguments)
+    print(output.dump(value) if arguments.json else text)
+    return 0

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-ctl top: live rates of services, members and drops."""
+
+import curses
+import sys
+import time
+
+from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.ctl import rates
+from octavia_xdp_provider.ctl import show
+
+_OUTCOMES = 4
+_KEYS = {ord('p'): 'packets', ord('b'): 'bytes', ord('f'): 'flows'}
+_HELP = 'p b f: sort by packets, bytes, flows   Enter: members   q: end'
+
+
+def _speed(row):
+    return (output.short(row.packets), output.short(8 * row.bytes),
+            output.short(row.flows))
+
+
+def head(view, order):
+    """The first lines: totals, and what happens to packets that are not
+    forwarded."""
+    packets, bits, flows = _speed(view.total)
+    lines = [f'{view.services} services, {packets} packets/s, {bits}bit/s, '
+             f'{flows} new flows/s, by {order}']
+    for name, rate, total in view.outcomes[:_OUTCOMES]:
+        lines.append(f'{name.lower():22}{output.short(rate):>8}/s '
+                     f'{total:>16} in all')
+    return lines
+
+
+HEADERS = (f'{"SERVICE":48}{"PACKETS/S":>10}{"BIT/S":>8}{"FLOWS/S":>9}'
+           f'{"MEMBERS":>10}')
+MEMBER_HEADERS = (f'{"MEMBER":48}{"PACKETS/S":>10}{"BIT/S":>8}'
+                  f'{"FLOWS/S":>9}  STATE')
+
+
+def service_line(row):
+    packets, bits, flows = _speed(row)
+    members = f'{row.service.enabled}/{row.service.members}'
+    address, protocol, port = row.name
+    name = (f'{protocol} [{address}]:{port}' if ':' in address
+            else f'{protocol} {address}:{port}')
+    return f'{name:48}{packets:>10}{bits:>8}{flows:>9}{members:>10}'
+
+
+def member_line(row):
+    packets, bits, flows = _speed(row)
+    return (f'{row.name:48}{packets:>10}{bits:>8}{flows:>9}  '
+            f'{show.member_state(row.service)}, weight {row.service.weight}')
+
+
+def _batch(node, arguments):
+    """For pipes: so many times, each as text."""
+    meter = rates.Meter(node)
+    done = 0
+    while not arguments.count or done < arguments.count:
+        time.sleep(arguments.interval)
+        view = meter.view(arguments.sort, arguments.rows)
+        if arguments.json:
+            print(output.dump({
+                'seconds': view.seconds, 'services': view.services,
+                'rows': [show._key(row.name) | {
+                    'packets_per_second': row.packets,
+                    'bytes_per_second': row.bytes,
+                    'flows_per_second': row.flows} for row in view.rows],
+                'outcomes': [{'outcome': name.lower(),
+                              'packets_per_second': rate, 'packets': total}
+                             for name, rate, total in view.outcomes]}))
+        else:
+            print('\n'.join([*head(view, arguments.sort), HEADERS,
+                             *map(service_line, view.rows), '']))
+        sys.stdout.flush()
+        done += 1
+    return 0
+
+
+class Screen:
+    """The terminal."""
+
+    def __init__(self, window, node, arguments):
+        self._window = window
+        self._node = node
+        self._interval = arguments.interval
+        self._order = arguments.sort
+        self._meter = rates.Meter(node)
+        self._view = None
+        self._selected = 0
+        self._service = None  # whose members are shown
+
+    def run(self):
+        curses.curs_set(0)
+        self._window.keypad(True)
+        due = time.monotonic() + min(self._interval, 0.5)
+        self._draw()
+        while True:
+            left = due - time.monotonic()
+            if left <= 0:
+                self._refresh()
+                due = time.monotonic() + self._interval
+                continue
+            self._window.timeout(max(int(left * 1000), 1))
+            try:
+                key = self._window.getch()
+            except KeyboardInterrupt:
+                return
+            if key == ord('q') or (key == 27 and self._service is None):
+                return
+            if key != -1:
+                self._press(key)
+                self._draw()
+
+    def _room(self):
+        return max(self._window.getmaxyx()[0] - _OUTCOMES - 4, 1)
+
+    def _refresh(self):
+        self._view = self._meter.view(self._order, self._room())
+        self._draw()
+
+    def _press(self, key):
+        rows = self._view.rows if self._view else []
+        if key in _KEYS:
+            self._order = _KEYS[key]
+            if self._view:
+                position = rates.ORDERS.index(self._order) + 1
+                rows.sort(key=lambda row: -row[position])
+        elif key == curses.KEY_DOWN:
+            self._selected = min(self._selected + 1, max(len(rows) - 1, 0))
+        elif key == curses.KEY_UP:
+            self._selected = max(self._selected - 1, 0)
+        elif key in (curses.KEY_ENTER, 10, 13) and rows:
+            self._service = None if self._service else rows[
+                min(self._selected, len(rows) - 1)].name
+        elif key in (27, curses.KEY_BACKSPACE, 127):
+            self._service = None
+
+    def _put(self, line, text, attribute=curses.A_NORMAL):
+        height, width = self._window.getmaxyx()
+        if line < height:
+            self._window.addnstr(line, 0, text.ljust(width - 1), width - 1,
+                                 attribute)
+
+    def _draw(self):
+        self._window.erase()
+        if self._view is None:
+            self._put(0, 'measuring …')
+            self._window.refresh()
+            return
+        line = 0
+        for text in head(self._view, self._order):
+            self._put(line, text)
+            line += 1
+        self._put(line, HEADERS if self._service is None
+                  else MEMBER_HEADERS, curses.A_REVERSE)
+        for position, (text, chosen) in enumerate(self._lines()):
+            self._put(line + 1 + position, text,
+                      curses.A_BOLD if chosen else curses.A_NORMAL)
+        self._put(self._window.getmaxyx()[0] - 1, _HELP, curses.A_DIM)
+        self._window.refresh()
+
+    def _lines(self):
+        if self._service is None:
+            for position, row in enumerate(self._view.rows):
+                yield service_line(row), position == self._selected
+            return
+        try:
+            rows = self._meter.members(self._service)
+        except OSError:
+            yield 'the service is gone', False
+            return
+        position = rates.ORDERS.index(self._order) + 1
+        for row in sorted(rows, key=lambda row: -row[position]):
+            yield member_line(row), False
+
+
+def run(node, arguments):
+    if arguments.batch:
+        return _batch(node, arguments)
+    if not sys.stdout.isatty():
+        print('octavia-xdp-ctl: top needs a terminal; --batch writes to '
+              'pipes', file=sys.stderr)
+        return 2
+    curses.wrapper(lambda window: Screen(window, node, arguments).run())
+    return 0

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-ctl trace: packets of a VIP, before and after the program."""
+
+import contextlib
+import errno
+import signal
+import sys
+import time
+
+from octavia_xdp_provider.agent.datapath import DatapathError
+from octavia_xdp_provider.ctl import decide
+from octavia_xdp_provider.ctl import explain
+from octavia_xdp_provider.ctl import links
+from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.ctl import pcapng
+
+APPLICATION = 'octavia-xdp-ctl'
+# Seconds that a read waits: how late an end is noticed.
+_WAIT = 0.25
+
+
+class File:
+    """Sides of packets into a pcapng file."""
+
+    def __init__(self, file, snaplen):
+        self._file = file
+        self._writer = pcapng.Writer(file, APPLICATION)
+        self._snaplen = snaplen
+        self._interfaces = {}
+        self._kernel = links.Links()
+
+    def _interface(self, side):
+        key = side.ifindex, side.out
+        if key not in self._interfaces:
+            name = self._kernel.name(side.ifindex)
+            self._interfaces[key] = self._writer.interface(
+                f'{name}@{"out" if side.out else "in"}', self._snaplen)
+        return self._interfaces[key]
+
+    def write(self, side, when):
+        action = side.action if side.out else None
+        self._writer.packet(
+            self._interface(side), when, side.data, side.length,
+            out=side.out, number=side.number, queue=side.queue,
+            action=action, comment=_action(action) if side.out else None)
+
+    def flush(self):
+        self._file.flush()
+
+
+class Text:
+    """Sides of packets as lines."""
+
+    def __init__(self, file):
+        self._file = file
+        self._kernel = links.Links()
+
+    def write(self, side, when):
+        seconds = time.strftime('%H:%M:%S', time.localtime(when // 10 ** 9))
+        self._file.write(
+            f'{seconds}.{when % 10 ** 9 // 1000:06} '
+            f'{self._kernel.name(side.ifindex)} '
+            f'{"out" if side.out else "in "} {describe(side)}\n')
+
+    def flush(self):
+        self._file.flush()
+
+
+def _action(number):
+    return (explain.ACTIONS[number] if number < len(explain.ACTIONS)
+            else f'XDP action {number}')
+
+
+def describe(side):
+    """A side of a packet in words."""
+    parsed = packet.parse(side.data)
+    if not isinstance(parsed, packet.Parsed):
+        text = parsed
+    else:
+        # The data may be cut by the snaplen, which is not the packet's fault.
+        ports = side.data[parsed.transport:parsed.transport + 4]
+        known = (parsed.protocol in packet.TRANSPORT_LENGTH
+                 and len(ports) == 4 and not parsed.later)
+        text = decide.flow_text(
+            parsed.protocol, parsed.source,
+            int.from_bytes(ports[:2], 'big') if known else 0,
+            parsed.destination,
+            int.from_bytes(ports[2:], 'big') if known else 0)
+    text += f', frame of {side.length} bytes'
+    return f'{_action(side.action)}: {text}' if side.out else text
+
+
+class Limit:
+    """Ends after so many packets, each with both sides, or so long."""
+
+    def __init__(self, count, seconds):
+        self._count = count
+        self._end = time.monotonic() + seconds if seconds else None
+        self._open = set()
+        self.packets = 0
+
+    def takes(self, side):
+        """Whether a side is still wanted."""
+        if not side.out:
+            if self._count and self.packets == self._count:
+                return False
+            self.packets += 1
+            self._open.add(side.number)
+            return True
+        if side.number not in self._open:
+            return False
+        self._open.discard(side.number)
+        return True
+
+    def reached(self):
+        return (self._end is not None and time.monotonic() >= self._end) or (
+            bool(self._count) and self.packets == self._count)
+
+    @property
+    def complete(self):
+        """Whether nothing of a packet that was begun is missing."""
+        return not self._open
+
+
+@contextlib.contextmanager
+def _signals():
+    """A function that tells whether the user has asked for an end."""
+    asked = []
+    before = {number: signal.signal(
+        number, lambda *_unused: asked.append(True))
+        for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield lambda: bool(asked)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _copy(trace, sink, limit, ended):
+    while True:
+        last = ended() or limit.reached()
+        # What was on its way when the end came is still taken.
+        sides = trace.read(0 if last and limit.complete else _WAIT)
+        offset = time.time_ns() - time.monotonic_ns()
+        for side in sides:
+            if limit.takes(side):
+                sink.write(side, side.time + offset)
+        sink.flush()
+        if last and (limit.complete or not sides):
+            return
+
+
+@contextlib.contextmanager
+def _sink(arguments):
+    if not arguments.write:
+        yield Text(sys.stdout)
+    elif arguments.write == '-':
+        yield File(sys.stdout.buffer, arguments.snaplen)
+    else:
+        with open(arguments.write, 'wb') as file:
+            yield File(file, arguments.snaplen)
+
+
+def _explained(error):
+    if error.errno == errno.EPERM:
+        return DatapathError(
+            error.errno, f'{error.text}. Tracing needs CAP_BPF and '
+            'CAP_PERFMON, and a kernel whose security policy lets BPF '
+            'programs trace')
+    return error
+
+
+def run(node, arguments):
+    if arguments.write == '-' and sys.stdout.isatty():
+        print('octavia-xdp-ctl: not writing a capture to a terminal',
+              file=sys.stderr)
+        return 2
+    try:
+        trace = node.trace(arguments.vip, every=arguments.every,
+                           snaplen=arguments.snaplen,
+                           buffer=arguments.buffer)
+    except DatapathError as error:
+        raise _explained(error) from error
+    limit = Limit(arguments.count, arguments.seconds)
+    with trace, _signals() as ended:
+        with contextlib.suppress(BrokenPipeError), _sink(arguments) as sink:
+            # Whoever waits for the beginning of the trace.
+            print(f'tracing {arguments.vip}', file=sys.stderr, flush=True)
+            _copy(trace, sink, limit, ended)
+        lost = trace.lost
+    print(f'{limit.packets} packets'
+          + (f', {lost} sides lost: a larger --buffer or --every helps'
+             if lost else ''), file=sys.stderr)
+    return 0
