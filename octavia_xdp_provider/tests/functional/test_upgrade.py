@@ -37,6 +37,7 @@ ETHERNET = bytes.fromhex((test_datapath.OWN_MAC + test_datapath.GATEWAY_MAC)
                          .replace(':', '')) + b'\x08\x00'
 REPLY = ETHERNET[6:12] + ETHERNET[:6]
 SYN, ACK = 0x02, 0x10
+SO_RCVBUFFORCE = 33  # asm-generic/socket.h; Python has no name for it
 
 
 def tcp_frame(port, number, flags=ACK):
@@ -61,7 +62,7 @@ class Stream:
 
     def __init__(self, peer):
         self.peer = peer
-        peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUFFORCE, 1 << 26)
+        peer.setsockopt(socket.SOL_SOCKET, SO_RCVBUFFORCE, 1 << 26)
         peer.settimeout(0.2)
         self.sent = 0
         self.arrived = collections.Counter()
@@ -85,7 +86,8 @@ class Stream:
         began, count = time.monotonic(), 0
         fresh = 40000
         while not self._ending.is_set():
-            due = int((time.monotonic() - began) * RATE)
+            # on a busy machine less, rather than more than a queue holds
+            due = min(int((time.monotonic() - began) * RATE), count + 50)
             while count < due:
                 self.send(self._ports[count % FLOWS])
                 count += 1
@@ -100,7 +102,7 @@ class Stream:
 
     def _take(self):
         frame = self.peer.recv(2048)
-        if frame[:12] != REPLY or len(frame) < 90 or frame[23] != 4:
+        if frame[:12] != REPLY or len(frame) < 82 or frame[23] != 4:
             return
         inner = frame[34:]
         number, = struct.unpack('!Q', inner[40:48])
@@ -177,12 +179,6 @@ class UpgradeCase(test_datapath.TwoNamespaces):
     def program(self):
         return test_datapath.command('ip', '-n', self.node, '-d', 'link',
                                      'show', 'up0')
-
-    def leave_open_slots(self, stream):
-        """Flows that are remembered in slots that are open."""
-        stream.open_flows()
-        self.set_members(self.node_state, MEMBERS[:6] + ['10.1.0.20'])
-        stream.open_flows_again = None
 
     def state(self):
         with self.open_layout() as opened:
@@ -311,13 +307,9 @@ class TestWithPackets(UpgradeCase):
     def packets(self):
         with self.open_layout() as opened:
             service = opened.service(test_datapath.HTTP)
-            return (service.counters.packets, service.counters.flows, sum(
+            return (service.counters.packets, sum(
                 member.counters.packets
-                for member in opened.members(test_datapath.HTTP)
-                if member.address != '10.1.0.20') + sum(
-                member.counters.packets
-                for member in opened.members(test_datapath.HTTP)
-                if member.address == '10.1.0.20'))
+                for member in opened.members(test_datapath.HTTP)))
 
     def assert_nothing_lost(self, moved=0):
         missing = [number for number in range(self.stream.sent)
@@ -338,9 +330,9 @@ class TestWithPackets(UpgradeCase):
 
     def assert_counted(self):
         after = self.packets()
-        for index in (0, 2):
-            self.assertEqual(self.stream.sent,
-                             after[index] - self.before[index])
+        self.assertEqual([self.stream.sent] * 2,
+                         [now - then for now, then in zip(
+                             after, self.before, strict=True)])
 
     def test_maps_are_handed_over(self):
         self.run_upgrades(1001, 2, 1001, 2)
