@@ -289,7 +289,7 @@ class TestStillNode(UpgradeCase):
         self.assertIn('nothing to do', test_datapath.command(*words))
 
 
-class TestWithPackets(UpgradeCase):
+class WithPackets(UpgradeCase):
 
     def setUp(self):
         super().setUp()
@@ -321,18 +321,21 @@ class TestWithPackets(UpgradeCase):
         self.assertLessEqual(len(several), moved, several[:10])
         self.assertGreater(self.stream.sent, 1000)
 
+    def assert_counted(self):
+        after = self.packets()
+        self.assertEqual([self.stream.sent] * 2,
+                         [now - then for now, then in zip(
+                             after, self.before, strict=True)])
+
+
+class TestWithPackets(WithPackets):
+
     def run_upgrades(self, *layouts):
         with self.stream:
             time.sleep(0.3)
             for layout in layouts:
                 self.upgrade(layout)
                 time.sleep(0.3)
-
-    def assert_counted(self):
-        after = self.packets()
-        self.assertEqual([self.stream.sent] * 2,
-                         [now - then for now, then in zip(
-                             after, self.before, strict=True)])
 
     def test_maps_are_handed_over(self):
         self.run_upgrades(1001, 2, 1001, 2)
@@ -357,22 +360,22 @@ class TestWithPackets(UpgradeCase):
 
 
 CHILD = '''
-import os, sys
+import sys
 from octavia_xdp_provider.agent import takeover
 takeover.upgrade(*sys.argv[1:4], from_library=sys.argv[4])
 '''
 
 
-class TestDeath(TestWithPackets):
-    """kill -9 at random moments of upgrades up and down."""
+class TestDeath(WithPackets):
+    """kill -9 of upgrades up and down."""
 
     ROUNDS = 25
 
-    test_maps_are_handed_over = test_maps_are_copied = test_failures = None
-
-    def child(self, layout):
+    def child(self, layout, kill_at=0):
         return subprocess.Popen(
-            ['ip', 'netns', 'exec', self.node, sys.executable, '-c', CHILD,
+            ['ip', 'netns', 'exec', self.node, 'env',
+             f'LD_PRELOAD={test_datapath.BUILD}/tests/kill_at.so',
+             f'KILL_AT={kill_at}', sys.executable, '-c', CHILD,
              self.pins, self.lock, self.libraries[layout],
              self.libraries[self.layout]])
 
@@ -387,6 +390,39 @@ class TestDeath(TestWithPackets):
                 else:
                     return layout
         return self.fail('nothing can be opened')
+
+    def after_death(self):
+        """It is of use, and all interfaces use what is pinned."""
+        self.layout = self.pinned_layout()
+        with self.open_layout() as opened:
+            self.assertEqual('', opened.verify() or '')
+            opened.tick()
+        self.assertFalse(self.upgrade(self.layout).changes)
+        self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
+
+    def test_kill_before_every_step(self):
+        """Every system call that changes something but single elements."""
+        old_in_force = new_in_force = step = 0
+        with self.stream:
+            while True:
+                step += 1
+                target = 2 if self.layout == 1001 else 1001
+                process = self.child(target, kill_at=step)
+                if process.wait() == 0:
+                    break
+                self.assertEqual(-signal.SIGKILL, process.returncode)
+                self.after_death()
+                if self.layout == target:
+                    new_in_force += 1
+                else:
+                    old_in_force += 1
+        self.layout = self.pinned_layout()
+        self.assertEqual(target, self.layout)
+        self.assert_nothing_lost()
+        self.assert_counted()
+        # before and after the one moment
+        self.assertGreater(old_in_force, 10)
+        self.assertGreater(new_in_force, 5)
 
     def test_kill_anywhere(self):
         # how long one takes, undisturbed
@@ -403,16 +439,8 @@ class TestDeath(TestWithPackets):
                 time.sleep(whole * random.uniform(0.3, 1.1))
                 process.send_signal(signal.SIGKILL)
                 process.wait()
-                self.layout = self.pinned_layout()
+                self.after_death()
                 outcomes[self.layout == target] += 1
-                # it is of use, and all interfaces use what is pinned
-                with self.open_layout() as opened:
-                    self.assertEqual('', opened.verify() or '')
-                    opened.tick()
-                with self.inside(self.node):
-                    self.assertFalse(self.upgrade(self.layout).changes)
-                self.assertEqual({'links', 'maps'},
-                                 set(os.listdir(self.pins)))
         self.assert_nothing_lost()
         self.assert_counted()
         self.assertTrue(outcomes[False], outcomes)
