@@ -41,6 +41,11 @@ class NodeFiles:
         return self.path('agent.bell')
 
     @property
+    def lock(self):
+        """Held by whoever changes the datapath."""
+        return self.path('datapath.lock')
+
+    @property
     def handler_bell(self):
         """Unix datagram socket: services have changed (agent → handler)."""
         return self.path('handler.bell')
@@ -49,11 +54,6 @@ class NodeFiles:
     def checker_socket(self):
         """Where octavia-xdp-hc shows its live table."""
         return self.path('hc.sock')
-
-    @property
-    def lock(self):
-        """Held by whoever changes the datapath."""
-        return self.path('datapath.lock')
 
     def make(self):
         """Create the directories."""

@@ -2,9 +2,8 @@
 """Reading packets from pcap and pcapng files.
 
 The formats are those of draft-ietf-opsawg-pcap and draft-ietf-opsawg-pcapng;
-only what is needed of them: packets of Ethernet and of raw IP. The libraries
-for it either have had no release for years or are large and under the GPL,
-which a command that is installed on every node should not need.
+only what is needed of them: packets of Ethernet and of raw IP. scapy, which
+the tests compare this with, is large and under the GPL: not for every node.
 """
 
 import struct

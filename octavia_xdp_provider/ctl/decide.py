@@ -19,6 +19,7 @@ from octavia_xdp_provider.agent.values import ServiceFlag
 from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import quic
+from octavia_xdp_provider.ctl import select
 from octavia_xdp_provider.ctl import show
 
 _TUNNELS = {4: 'IPIP', 41: 'IPv6 in IP', 47: 'GRE'}
@@ -28,43 +29,6 @@ _ERRORS = {4: (3, 4, 5, 11, 12), 6: (1, 2, 3, 4)}
 _ICMP = {4: packet.ICMP, 6: packet.ICMPV6}
 _SCTP_INIT = 1
 _LIMIT_V4, _LIMIT_V6 = 576, 1280
-
-
-class Tables:
-    """What the node's tables hold, read once."""
-
-    def __init__(self, node, links):
-        self._node = node
-        self._links = links
-        self.services = {one.key: one for one in node.services()}
-        self.vips = {}
-        for key in self.services:
-            self.vips.setdefault(key.address, []).append(key)
-        self.settings = node.node_settings()
-        self.uplinks, self.choices = node.uplinks()
-        self._members, self._allowed = {}, {}
-
-    def version(self):
-        """Grows or changes with all that is read here."""
-        return (frozenset((one.key, one.generation)
-                          for one in self.services.values()),
-                self.settings, tuple(self.uplinks), self.choices)
-
-    def members(self, key):
-        """By index."""
-        if key not in self._members:
-            self._members[key] = {one.index: one
-                                  for one in self._node.members(key)}
-        return self._members[key]
-
-    def allowed(self, key):
-        if key not in self._allowed:
-            self._allowed[key] = [ipaddress.ip_network(text)
-                                  for text in self._node.allowed(key)]
-        return self._allowed[key]
-
-    def interface(self, ifindex):
-        return self._links.name(ifindex)
 
 
 @dataclasses.dataclass
@@ -129,8 +93,8 @@ class Decider:
             decision.step('VIP', f'{parsed.destination} is none of this '
                           'node: left to the kernel')
             return decision
-        decision.step('VIP', f'{parsed.destination} is a VIP with the services '
-                      + ', '.join(f'{key.protocol} {key.port}'
+        decision.step('VIP', f'{parsed.destination} is a VIP with the '
+                      'services ' + ', '.join(f'{key.protocol} {key.port}'
                                   for key in keys[:8])
                       + (' …' if len(keys) > 8 else ''))
         if parsed.wrong:
@@ -180,8 +144,10 @@ class Decider:
             port, False, parsed.fragment_protocol, parsed.fragment_id)
         selection = self._rehearsal.select(key, question)
         decision.entropy = selection.entropy
-        if not self._by_quic(decision, parsed, settings, key):
-            self._by_slot(decision, key, selection, question, opens)
+        if not select.by_quic(
+                decision, self.tables, key, _payload(parsed)):
+            select.by_slot(decision, self.tables, key, selection, question,
+                           opens)
         if parsed.first:
             decision.step('fragment', 'the first: later ones will follow it')
         return self._send(decision, parsed, key, opens)
@@ -239,79 +205,6 @@ class Decider:
                       f'one may open {int(tokens)} now')
         return Outcome.DROP_RATE if tokens < 1 else None
 
-    # Selection
-
-    def _by_quic(self, decision, parsed, settings, key):
-        """Whether a QUIC connection ID selects the member."""
-        if ServiceFlag.QUIC not in settings.flags:
-            return False
-        server = quic.server_id(_payload(parsed))
-        if server is None:
-            decision.step('QUIC', 'no connection ID of a member\'s')
-            return False
-        for member in self.tables.members(key).values():
-            if member.quic_server_id == server and _keeps(member):
-                decision.step('QUIC', f'server ID {server:08x}')
-                decision.member = member
-                return True
-        decision.step('QUIC', f'server ID {server:08x} is of no member that '
-                      'is up')
-        return False
-
-    def _by_slot(self, decision, key, selection, question, opens):
-        members = self.tables.members(key)
-        settings = self.tables.services[key].settings
-        by_source = ServiceFlag.SOURCE in settings.flags
-        now = members.get(selection.now)
-        decision.step('slot', f'{selection.slot} of {selection.slots}, '
-                      + ('by source address, ' if by_source else '')
-                      + ('open: it changes owners' if selection.open
-                         else 'not open'))
-        if not selection.open:
-            decision.step('owner', _address(now))
-            decision.member = now
-            return
-        before = members.get(selection.before)
-        decision.step('owner', f'now {_address(now)}, before '
-                      f'{_address(before)}')
-        known = members.get(selection.remembered)
-        if selection.remembered is None:
-            decision.step('remembered', 'no')
-        else:
-            decision.step('remembered', f'with {_address(known)}, '
-                          f'{selection.age} s ago, '
-                          + ('' if selection.confirmed else 'not ')
-                          + 'confirmed')
-        opens = opens and not by_source
-        decision.member, why = self._choose(
-            decision, selection, known, now, before, opens,
-            question.later,
-            question.protocol != packet.UDP and not by_source)
-        decision.step('choice', f'{_address(decision.member)}: {why}')
-
-    @staticmethod
-    def _choose(decision, selection, known, now, before, opens, later,
-                connected):
-        """(member, why) of an open slot."""
-        old = before if _keeps(before) else now
-        if later:
-            return old, 'fragments stay with the owner before'
-        if _keeps(known):
-            if not opens:
-                return known, 'remembered'
-            if known.takes_flows:
-                return known, 'opened before, and not answered yet'
-        if opens:
-            if now is not None and now != before:
-                decision.instead = before if (
-                    before is not None and before.takes_flows) else now
-            return now, 'a new flow'
-        if connected:
-            return old, 'not remembered, so older than the change'
-        if selection.learning:
-            return old, 'flows are still being learnt'
-        return now, 'not remembered, so new'
-
     # Fragments
 
     def _later(self, decision, parsed):
@@ -323,7 +216,7 @@ class Decider:
         if found is not None:
             key, index = found
             member = self.tables.members(key).get(index)
-            if key in self.tables.services and _keeps(member):
+            if key in self.tables.services and select.keeps(member):
                 return self._follow(decision, parsed, question, key, member)
         decision.step('fragment', f'a later one of {parsed.fragment_id:#x}; '
                       'where the first went is not known')
@@ -342,7 +235,8 @@ class Decider:
         decision.remarks.add(Outcome.FRAGMENT_GUESSED)
         selection = self._rehearsal.select(key, question)
         decision.entropy = selection.entropy
-        self._by_slot(decision, key, selection, question, False)
+        select.by_slot(decision, self.tables, key, selection, question,
+                       False)
         return self._send(decision, parsed, key, False)
 
     def _follow(self, decision, parsed, question, key, member):
@@ -415,7 +309,7 @@ class Decider:
             return decision.end(Outcome.DROP_MARTIAN)
         selection = self._rehearsal.select(key, quoted)
         decision.entropy = selection.entropy
-        self._by_slot(decision, key, selection, quoted, False)
+        select.by_slot(decision, self.tables, key, selection, quoted, False)
         return self._send(decision, parsed, key, False, quoted=True)
 
     # The way out
@@ -484,14 +378,6 @@ class Decider:
         decision.step('too big', f'the client is told {limit}')
         return self._answer(decision, Outcome.SENT_TOO_BIG,
                             Outcome.DROP_TOO_BIG)
-
-
-def _keeps(member):
-    return member is not None and member.admin_up and member.healthy
-
-
-def _address(member):
-    return 'nobody' if member is None else member.address
 
 
 def _payload(parsed):

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl explain: what the program does with a packet, and why."""
 
+import errno
 import ipaddress
 import sys
 
+from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.agent.values import Encapsulation
 from octavia_xdp_provider.agent.values import Outcome
 from octavia_xdp_provider.ctl import capture
@@ -12,9 +14,12 @@ from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.ctl import tables
 
 ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
 TX, REDIRECT, PASS, DROP = 3, 4, 2, 1
+# OXP_FRAME_MAX of octavia_xdp.h; and an Ethernet header.
+FRAME_MIN, FRAME_MAX = 14, 3520
 _REMARKS = (Outcome.FRAGMENT_GUESSED, Outcome.MEMORY_FULL)
 # Tables may change between the look at them and the run.
 _TRIES = 5
@@ -194,23 +199,29 @@ class Explainer:
     def explain(self, frames):
         """Explanations of (number, frame) pairs; once more from the start
         if the tables changed meanwhile."""
-        for _try in range(_TRIES):
+        for left in reversed(range(_TRIES)):
             seen = links.Links()
-            tables = decide.Tables(self._node, seen)
-            with self._node.rehearsal() as rehearsal:
-                self.tag = rehearsal.tag
-                found = [self._one(tables, rehearsal, number, frame)
-                         for number, frame in frames]
-            after = decide.Tables(self._node, seen).version()
-            if after == tables.version():
+            known = tables.Tables(self._node, seen)
+            try:
+                with self._node.rehearsal() as rehearsal:
+                    self.tag = rehearsal.tag
+                    found = [self._one(known, rehearsal, number, frame)
+                             for number, frame in frames]
+            except DatapathError as error:
+                # A service that has gone since.
+                if error.errno != errno.ENOENT or not left:
+                    raise
+                continue
+            after = tables.Tables(self._node, seen).version()
+            if after == known.version():
                 break
         return found
 
-    def _one(self, tables, rehearsal, number, frame):
-        decision = decide.Decider(tables, rehearsal).decide(frame)
-        decision.node_settings = tables.settings
+    def _one(self, known, rehearsal, number, frame):
+        decision = decide.Decider(known, rehearsal).decide(frame)
+        decision.node_settings = known.settings
         if decision.key is not None:
-            decision.settings = tables.services[decision.key].settings
+            decision.settings = known.services[decision.key].settings
         return Explanation(decision, rehearsal.run(frame, self._ifindex),
                            self._ifindex, number)
 
@@ -279,7 +290,7 @@ def _frames(arguments):
         return [(None, packet.frame(wanted_packet(arguments)))]
     if arguments.what:
         raise packet.PacketError('either --file or a packet in words')
-    frames, outbound, cut = [], 0, 0
+    frames, outbound, cut, long = [], 0, 0, 0
     with open(arguments.file, 'rb') as file:
         for one in capture.read(file):
             if arguments.number and one.number != arguments.number:
@@ -287,11 +298,18 @@ def _frames(arguments):
             if one.out and not arguments.number:
                 outbound += 1
                 continue
+            if not FRAME_MIN <= len(one.frame) <= FRAME_MAX:
+                long += 1
+                continue
             cut += bool(one.missing)
             frames.append((one.number, one.frame))
     if outbound:
         print(f'{outbound} packets that went out are left out',
               file=sys.stderr)
+    if long:
+        print(f'{long} packets that are no frames of {FRAME_MIN} to '
+              f'{FRAME_MAX} bytes, which is what the program gets, are left '
+              'out', file=sys.stderr)
     if cut:
         print(f'{cut} packets were not captured whole: the rest is taken '
               'for zeroes', file=sys.stderr)
@@ -303,9 +321,13 @@ def _frames(arguments):
 def _other_programs(node, tag):
     """Texts on attached programs that are not the one explained."""
     kernel = links.Links()
+    programs = node.programs()
+    if not programs:
+        print('the program is attached to no interface: no packet meets it',
+              file=sys.stderr)
     return [f'the program of {kernel.name(one.ifindex)} has the tag '
             f'{one.tag}, this library\'s has {tag}: explained is the '
-            'library\'s' for one in node.programs() if one.tag != tag]
+            'library\'s' for one in programs if one.tag != tag]
 
 
 def run(node, arguments):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing pcapng files (draft-ietf-opsawg-pcapng), little-endian.
 
-The four options of a packet that matter here are what no library that is
-still maintained and free of the GPL can write.
+Own code because of the options: which sides are of one packet, and what the
+program decided (epb_packetid, epb_verdict).
 """
 
 import struct

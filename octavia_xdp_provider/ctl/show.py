@@ -5,8 +5,10 @@ Each function of SUBJECTS returns (value for JSON, text for people).
 """
 
 import collections
+import errno
 
 from octavia_xdp_provider.agent import values
+from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
@@ -15,6 +17,16 @@ from octavia_xdp_provider.ctl import output
 def _services(node, arguments):
     return [one for one in node.services()
             if nodes.matches(arguments, one.key)]
+
+
+def _each(node, arguments, read):
+    """(service, what read(key) says) of services that are still there."""
+    for service in _services(node, arguments):
+        try:
+            yield service, read(service.key)
+        except DatapathError as error:
+            if error.errno != errno.ENOENT:
+                raise
 
 
 def _key(key):
@@ -56,8 +68,8 @@ def member_state(member):
 def members(node, arguments):
     """Members of the services."""
     value, rows = [], []
-    for service in _services(node, arguments):
-        for one in node.members(service.key):
+    for service, found in _each(node, arguments, node.members):
+        for one in found:
             value.append(_key(service.key) | {
                 'address': one.address, 'state': member_state(one),
                 'weight': one.weight, 'backup': one.backup,
@@ -90,9 +102,11 @@ def shares(members_of, now, before):
 def tables(node, arguments):
     """Slots of each member, against its weight."""
     value, rows = [], []
-    for service in _services(node, arguments):
-        now, before = node.tables(service.key)
-        found = shares(node.members(service.key), now, before)
+    def read(key):
+        return (*node.tables(key), node.members(key))
+
+    for service, (now, before, members_of) in _each(node, arguments, read):
+        found = shares(members_of, now, before)
         value.append(_key(service.key) | {
             'slots': len(now), 'open_slots': service.open_slots,
             'generation': service.generation,
@@ -196,8 +210,10 @@ def _settings_rows(node):
 def settings(node, arguments):
     """Settings of the node and its services, and sizes."""
     info = node.info()
-    found = _services(node, arguments)
-    networks = {one.key: node.allowed(one.key) for one in found}
+    found, networks = [], {}
+    for one, allowed in _each(node, arguments, node.allowed):
+        found.append(one)
+        networks[one.key] = allowed
     value = {
         'node': node.node_settings()._asdict() | {
             'flags': _flags(node.node_settings().flags)},
@@ -237,11 +253,11 @@ def counters(node, arguments):
     """What became of packets, and the services' share."""
     outcomes = {one.name.lower(): count
                 for one, count in node.outcomes().items() if one > 1}
-    found = _services(node, arguments)
     value = {'outcomes': outcomes, 'services': [
         _key(one.key) | one.counters._asdict() | {'members': [
             {'address': member.address} | member.counters._asdict()
-            for member in node.members(one.key)]} for one in found]}
+            for member in found]}
+        for one, found in _each(node, arguments, node.members)]}
     rows = []
     for one in value['services']:
         key = one['vip'], one['protocol'], one['port']

@@ -2,9 +2,11 @@
 """octavia-xdp-ctl top: live rates of services, members and drops."""
 
 import curses
+import errno
 import sys
 import time
 
+from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.ctl import show
@@ -31,9 +33,9 @@ def head(view, order):
     return lines
 
 
-HEADERS = (f'{"SERVICE":48}{"PACKETS/S":>10}{"BIT/S":>8}{"FLOWS/S":>9}'
+HEADERS = (f'{"SERVICE":40}{"PACKETS/S":>10}{"BIT/S":>8}{"FLOWS/S":>9}'
            f'{"MEMBERS":>10}')
-MEMBER_HEADERS = (f'{"MEMBER":48}{"PACKETS/S":>10}{"BIT/S":>8}'
+MEMBER_HEADERS = (f'{"MEMBER":40}{"PACKETS/S":>10}{"BIT/S":>8}'
                   f'{"FLOWS/S":>9}  STATE')
 
 
@@ -43,12 +45,12 @@ def service_line(row):
     address, protocol, port = row.name
     name = (f'{protocol} [{address}]:{port}' if ':' in address
             else f'{protocol} {address}:{port}')
-    return f'{name:48}{packets:>10}{bits:>8}{flows:>9}{members:>10}'
+    return f'{name:40}{packets:>10}{bits:>8}{flows:>9}{members:>10}'
 
 
 def member_line(row):
     packets, bits, flows = _speed(row)
-    return (f'{row.name:48}{packets:>10}{bits:>8}{flows:>9}  '
+    return (f'{row.name:40}{packets:>10}{bits:>8}{flows:>9}  '
             f'{show.member_state(row.service)}, weight {row.service.weight}')
 
 
@@ -89,6 +91,7 @@ class Screen:
         self._view = None
         self._selected = 0
         self._service = None  # whose members are shown
+        self._members = []
 
     def run(self):
         curses.curs_set(0)
@@ -117,7 +120,18 @@ class Screen:
 
     def _refresh(self):
         self._view = self._meter.view(self._order, self._room())
+        self._look_at_members()
         self._draw()
+
+    def _look_at_members(self):
+        if self._service is None:
+            return
+        try:
+            self._members = self._meter.members(self._service)
+        except DatapathError as error:
+            if error.errno != errno.ENOENT:
+                raise
+            self._service = None  # it is gone
 
     def _press(self, key):
         rows = self._view.rows if self._view else []
@@ -133,6 +147,7 @@ class Screen:
         elif key in (curses.KEY_ENTER, 10, 13) and rows:
             self._service = None if self._service else rows[
                 min(self._selected, len(rows) - 1)].name
+            self._look_at_members()
         elif key in (27, curses.KEY_BACKSPACE, 127):
             self._service = None
 
@@ -165,13 +180,8 @@ class Screen:
             for position, row in enumerate(self._view.rows):
                 yield service_line(row), position == self._selected
             return
-        try:
-            rows = self._meter.members(self._service)
-        except OSError:
-            yield 'the service is gone', False
-            return
         position = rates.ORDERS.index(self._order) + 1
-        for row in sorted(rows, key=lambda row: -row[position]):
+        for row in sorted(self._members, key=lambda row: -row[position]):
             yield member_line(row), False
 
 

@@ -153,11 +153,14 @@ class Bench:
 
     def refresh(self):
         """Read what only the tables know, and check all that is known."""
-        config = self.maps['config'].read(bytes(4))
-        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
+        self._read_node()
         for service in self.services:
             self._read(service)
         self.model.set_services(self.services)
+
+    def _read_node(self):
+        config = self.maps['config'].read(bytes(4))
+        self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
 
     def _read(self, service: state.Service):
         told = self.datapath.service(service)

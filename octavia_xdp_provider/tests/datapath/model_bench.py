@@ -51,6 +51,9 @@ class ModelBench(bench.Bench):
         self.services.remove(service)
         self.refresh()
 
+    def _read_node(self):
+        pass
+
     def _read(self, service):
         members = self.members[id(service)]
         service.members = dict(enumerate(members))

@@ -107,9 +107,11 @@ class TestNotOurs(Parsing):
 
     def test_not_ip(self):
         self.passed(cases.link() / l2.ARP(pdst=cases.VIP4))
-        self.passed(l2.Ether(type=0x88cc) / cases.payload(50))
-        self.passed(l2.Ether(type=0x0800) / Raw(b'\x65' + bytes(60)))
-        self.passed(l2.Ether(type=0x86dd) / Raw(b'\x45' + bytes(60)))
+        for ethertype, first in ((0x88cc, 0x45), (0x0800, 0x65),
+                                 (0x86dd, 0x45)):
+            self.passed(l2.Ether(dst=cases.NODE_MAC, src=cases.ROUTER_MAC,
+                                 type=ethertype) /
+                        Raw(bytes((first,)) + bytes(60)))
 
     def test_too_short_to_say(self):
         whole = bytes(cases.link() / cases.ip4() / cases.tcp())

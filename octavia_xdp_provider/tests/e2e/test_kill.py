@@ -9,12 +9,11 @@ from openstack import exceptions
 
 from lab import fabric
 from lab.fabric import client
+from lab.fabric import connections
 from lab.fabric import members
 from lab.fabric import nodes
 from octavia_xdp_provider.tests.e2e import base
 from octavia_xdp_provider.tests.unit import maglev_model
-
-UPDATED_PORT = 8080
 
 
 class Updates(threading.Thread):
@@ -62,27 +61,15 @@ class TestKill(base.LabTestCase):
 
     def setUp(self):
         super().setUp()
-        self.balancer, *_ = self.create_web()
-        # A second listener whose table changes with every update; that of
-        # the first, under load, stays, so that every request must succeed.
-        listener = self.sdk.create_listener(
-            name=self.unique('listener'), protocol='TCP',
-            load_balancer_id=self.balancer.id, protocol_port=UPDATED_PORT)
-        self.wait_active(self.balancer)
-        self.pool = self.sdk.create_pool(
-            name=self.unique('pool'), listener_id=listener.id,
-            protocol='TCP', lb_algorithm='SOURCE_IP_PORT')
-        self.wait_active(self.balancer)
-        self.made = {}
-        for host in fabric.MEMBERS:
-            self.made[host] = self.create_member(self.pool, host,
-                                                 UPDATED_PORT)
-            self.wait_active(self.balancer)
+        self.balancer, _, self.pool, self.made = self.create_web()
 
     def kill_during_updates(self, kill, revive, downtime=3):
         """Kill in the middle of updates under load, revive, check all."""
         updates = Updates(self, self.balancer, self.pool, self.made)
-        with client.Load(self.lab, self.url(self.balancer)) as load:
+        with connections.Connections(
+                self.lab, self.balancer.vip_address, number=50) as held, \
+                client.Load(self.lab, self.url(self.balancer)) as load:
+            begin = held.ask()
             updates.start()
             try:
                 self.sleep(1.5)
@@ -94,6 +81,8 @@ class TestKill(base.LabTestCase):
                 updates.stop()
             self.assertEqual('ACTIVE', self.wait_settled(self.balancer))
             self.assert_converged(updates.weights)
+            # The table changed below these, and they are where they were.
+            self.assertEqual(begin, held.ask())
         self.assertGreater(updates.count, 1)
         self.assertEqual([], load.answers.failures)
         self.assertGreater(load.answers.total, 20)
@@ -103,7 +92,7 @@ class TestKill(base.LabTestCase):
         model = maglev_model.populate(
             {members.address(host): weight
              for host, weight in weights.items()}, 13313)
-        key = self.key(self.balancer, port=UPDATED_PORT)
+        key = self.key(self.balancer)
         for node in fabric.NODES:
             with self.datapath(node) as opened:
                 self.wait(f'{node} converged',

@@ -17,6 +17,7 @@ ROOMS = {
     'controller': {'common', 'controller'},
     'agent': {'common', 'agent'},
     'ctl': {'common', 'agent', 'ctl'},
+    'drops': {'drops'},
 }
 
 

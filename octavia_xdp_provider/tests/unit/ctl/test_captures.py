@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files that we write are read by scapy, and the other way round."""
 
+import contextlib
 import io
 import struct
 
@@ -137,10 +138,8 @@ class TestReader(base.TestCase):
             for position in range(len(data)):
                 broken = bytearray(data)
                 broken[position] ^= 0xff
-                try:
+                with contextlib.suppress(capture.CaptureError):
                     self.read(bytes(broken))
-                except capture.CaptureError:
-                    pass
 
     def test_no_capture(self):
         for data in (b'', b'abc', b'#!/bin/sh\n'):

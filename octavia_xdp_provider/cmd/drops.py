@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-drops: where and why a node loses packets of its VIPs."""
+
+import argparse
+import contextlib
+import ipaddress
+import math
+import os
+import signal
+import sys
+import threading
+
+from oslo_config import cfg
+
+from octavia_xdp_provider.agent import files
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import kernel
+from octavia_xdp_provider.drops import own
+from octavia_xdp_provider.drops import view
+from octavia_xdp_provider.drops import watch
+
+PROGRAM = 'octavia-xdp-drops'
+# 2 is argparse's, for wrong arguments.
+CANNOT = 3
+
+
+class Refused(Exception):
+    """Not on this machine, or not now; the text says what to do."""
+
+
+def _address(text):
+    try:
+        address = ipaddress.ip_address(text)
+        if getattr(address, 'scope_id', None):
+            raise ValueError
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no IPv4 or IPv6 address') from None
+    return str(getattr(address, 'ipv4_mapped', None) or address)
+
+
+def _seconds(text):
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0.1 <= value <= 1e6:
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no number of seconds from 0.1 to 1000000')
+    return value
+
+
+def _count(text):
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f'{text!r} is no positive number')
+    return int(text)
+
+
+def _parser():
+    parser = argparse.ArgumentParser(
+        prog=PROGRAM,
+        description='Shows live where in the kernel packets of VIPs are lost '
+                    'and why: dropped by the network stack, by XDP, and by '
+                    'the datapath itself.',
+        epilog='Exit status: 0 after --count, --duration, SIGINT or SIGTERM; '
+               '2 wrong arguments; 3 this machine lacks something, which is '
+               'named on standard error.')
+    parser.add_argument('--config-file', action='append',
+                        help='configuration file to read')
+    parser.add_argument('--vip', action='append', type=_address,
+                        metavar='ADDRESS',
+                        help='a VIP, IPv4 or IPv6; repeatable. Default: '
+                             'those of all services of the node')
+    parser.add_argument('--own', action='store_true',
+                        help='the datapath\'s own reasons alone, for which '
+                             'neither bcc nor tracing is needed')
+    parser.add_argument('--interval', type=_seconds, default=1.0,
+                        metavar='SECONDS',
+                        help='time between two looks (%(default)s)')
+    parser.add_argument('--count', type=_count, metavar='NUMBER',
+                        help='end after this many looks')
+    parser.add_argument('--duration', type=_seconds, metavar='SECONDS',
+                        help='end after this time')
+    parser.add_argument('--json', action='store_true',
+                        help='for programs: an object a line')
+    return parser
+
+
+def _say(text):
+    print(f'{PROGRAM}: {text}', file=sys.stderr)
+
+
+def _open_own(arguments):
+    """(own.Own, None), or (None, why not)."""
+    try:
+        conf = options.load(config_files=arguments.config_file, prog=PROGRAM)
+    except (options.ConfigurationError, cfg.Error) as error:
+        raise Refused(str(error)) from error
+    try:
+        return own.Own(files.NodeFiles(conf).open_datapath()), None
+    except OSError as error:
+        # cffi goes on with how it searched.
+        return None, str(error).split('.  Additionally')[0]
+
+
+def _open(arguments, stack):
+    """Arguments of watch.Watch."""
+    ours, problem = _open_own(arguments)
+    if ours is not None:
+        stack.callback(ours.close)
+    if arguments.own:
+        if ours is None:
+            raise Refused(
+                f'the datapath\'s counters cannot be read ({problem}): is '
+                f'this an LB node, does octavia-xdp-agent run, and is this '
+                f'process root?')
+        return {'own': ours}
+    if missing := environment.all_missing():
+        raise Refused('\n'.join(
+            missing + ['--own shows the datapath\'s own reasons without '
+                       'that']))
+    if ours is None:
+        if not arguments.vip:
+            raise Refused(
+                f'the VIPs of this node are not known, because the datapath '
+                f'cannot be read ({problem}): name them with --vip')
+        _say(f'the datapath\'s own reasons are not shown, because it cannot '
+             f'be read ({problem})')
+    try:
+        tracing = kernel.Kernel()
+    except environment.Missing as error:
+        raise Refused(
+            f'{error}\n--own shows the datapath\'s own reasons without '
+            f'that') from error
+    stack.callback(tracing.close)
+    return {'own': ours, 'kernel': tracing, 'vips': arguments.vip}
+
+
+def main(argv=None):
+    parser = _parser()
+    arguments = parser.parse_args(argv)
+    if arguments.own and arguments.vip:
+        parser.error('--vip cannot go with --own: the datapath counts its '
+                     'drops for the node, not for each VIP')
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    show = (view.Programs if arguments.json else view.People)(sys.stdout)
+    try:
+        with contextlib.ExitStack() as stack:
+            watch.Watch(show, **_open(arguments, stack)).run(
+                stop, arguments.interval, arguments.count,
+                arguments.duration)
+    except BrokenPipeError:
+        # Whoever read has seen enough. Nothing is left to flush at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except Refused as refused:
+        for line in str(refused).split('\n'):
+            _say(line)
+        return CANNOT
+    except (environment.Missing, OSError) as error:
+        _say(str(error))
+        return CANNOT
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

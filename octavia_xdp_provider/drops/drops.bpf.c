@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Counts packets that the kernel drops, by where and why.
+ *
+ * bcc compiles this. It turns TRACEPOINT_PROBE's `args` into a structure of
+ * the tracepoint's format in the running kernel. Offsets within the kernel's
+ * own structures are macros that program.py takes from BTF, so that no header
+ * of the kernel is needed:
+ *
+ *   SKB_HEAD SKB_DATA SKB_NETWORK_HEADER SKB_DEV SKB_IIF
+ *   DEV_IFINDEX DEV_NET NET_INUM
+ *
+ * HAVE_<tracepoint> is there if the kernel has the tracepoint.
+ */
+
+#ifndef __always_inline
+#define __always_inline inline __attribute__((always_inline))
+#endif
+
+#define VIPS_MAX 65536
+#define ROWS_MAX 16384
+
+#define PROTOCOL_IPIP 4
+#define PROTOCOL_UDP 17
+#define PROTOCOL_IPV6 41
+#define PROTOCOL_GRE 47
+#define GUE_PORT 6080
+#define IPV4_FRAGMENT_OFFSET 0x1fff
+
+/* The format names it; the values come from BTF, to Python. */
+enum skb_drop_reason {
+	ANY_REASON
+};
+
+/* IPv4 addresses are mapped ones: ::ffff:192.0.2.1. */
+struct address {
+	u8 bytes[16];
+};
+
+struct drop {
+	struct address vip;
+	u64 location;
+	u32 reason;
+	u32 ifindex;
+	u32 netns;
+	u8 protocol;
+	u8 to_vip;
+	u8 encapsulation; /* protocol of the outer header, 0: none */
+	u8 reserved;
+};
+
+enum xdp_event {
+	EXCEPTION,
+	REDIRECT_ERR,
+	DEVMAP_XMIT,
+	BULK_TX
+};
+
+struct xdp_drop {
+	u32 event;
+	u32 program;
+	u32 action;
+	s32 ifindex;
+	s32 to_ifindex;
+	s32 error;
+};
+
+BPF_HASH(vips, struct address, u8, VIPS_MAX);
+BPF_PERCPU_HASH(drops, struct drop, u64, ROWS_MAX);
+BPF_PERCPU_HASH(xdp_drops, struct xdp_drop, u64, ROWS_MAX);
+/* Packets that found no room in the maps. */
+BPF_PERCPU_ARRAY(missed, u64, 1);
+
+struct packet {
+	struct address source;
+	struct address destination;
+	u32 length; /* of this header */
+	u8 protocol;
+};
+
+static __always_inline void miss(u64 packets)
+{
+	u32 zero = 0;
+	u64 *count = missed.lookup(&zero);
+
+	if (count)
+		*count += packets;
+}
+
+/* Reads the IP header at `at`; false if there is none. */
+static __always_inline bool parse(const u8 *at, struct packet *packet)
+{
+	u8 header[40];
+
+	if (bpf_probe_read_kernel(header, sizeof(header), at))
+		return false;
+	__builtin_memset(packet, 0, sizeof(*packet));
+	if (header[0] >> 4 == 4) {
+		packet->length = (header[0] & 15) * 4;
+		if (packet->length < 20)
+			return false;
+		packet->protocol = header[9];
+		packet->source.bytes[10] = 0xff;
+		packet->source.bytes[11] = 0xff;
+		packet->destination.bytes[10] = 0xff;
+		packet->destination.bytes[11] = 0xff;
+		__builtin_memcpy(&packet->source.bytes[12], &header[12], 4);
+		__builtin_memcpy(&packet->destination.bytes[12], &header[16],
+				 4);
+		if ((header[6] << 8 | header[7]) & IPV4_FRAGMENT_OFFSET)
+			packet->length = 0; /* nothing to look into */
+		return true;
+	}
+	if (header[0] >> 4 == 6) {
+		packet->length = 40;
+		packet->protocol = header[6];
+		__builtin_memcpy(&packet->source, &header[8], 16);
+		__builtin_memcpy(&packet->destination, &header[24], 16);
+		return true;
+	}
+	return false;
+}
+
+/* Length of what is between outer and inner IP header, or -1. */
+static __always_inline int tunnel_header(const u8 *at, u8 protocol)
+{
+	u8 header[4];
+
+	switch (protocol) {
+	case PROTOCOL_IPIP:
+	case PROTOCOL_IPV6:
+		return 0;
+	case PROTOCOL_GRE:
+		if (bpf_probe_read_kernel(header, sizeof(header), at))
+			return -1;
+		/* No options; version 0. */
+		return header[0] || header[1] ? -1 : 4;
+	case PROTOCOL_UDP:
+		if (bpf_probe_read_kernel(header, sizeof(header), at))
+			return -1;
+		return (header[2] << 8 | header[3]) == GUE_PORT ? 8 : -1;
+	}
+	return -1;
+}
+
+/* Fills in `drop` if the packet is from or to a VIP. */
+static __always_inline bool match(struct packet *packet, struct drop *drop)
+{
+	if (vips.lookup(&packet->destination)) {
+		drop->vip = packet->destination;
+		drop->to_vip = 1;
+	} else if (vips.lookup(&packet->source)) {
+		drop->vip = packet->source;
+	} else {
+		return false;
+	}
+	drop->protocol = packet->protocol;
+	return true;
+}
+
+static __always_inline bool belongs_to_vip(const u8 *skb, struct drop *drop)
+{
+	struct packet packet;
+	const u8 *at;
+	const u8 *head;
+	u16 offset;
+	u8 protocol;
+	int between;
+
+	bpf_probe_read_kernel(&head, sizeof(head), skb + SKB_HEAD);
+	bpf_probe_read_kernel(&offset, sizeof(offset),
+			      skb + SKB_NETWORK_HEADER);
+	at = head + offset;
+	/* Not set yet: the driver left data at what follows Ethernet. */
+	if (!offset)
+		bpf_probe_read_kernel(&at, sizeof(at), skb + SKB_DATA);
+	if (!parse(at, &packet))
+		return false;
+	if (match(&packet, drop))
+		return true;
+	if (!packet.length)
+		return false;
+	protocol = packet.protocol;
+	at += packet.length;
+	between = tunnel_header(at, protocol);
+	if (between < 0 || !parse(at + between, &packet))
+		return false;
+	drop->encapsulation = protocol;
+	return match(&packet, drop);
+}
+
+static __always_inline void device(const u8 *skb, struct drop *drop)
+{
+	const u8 *device = NULL;
+	const u8 *net = NULL;
+
+	/* What shares its place with dev is no address: that read fails. */
+	bpf_probe_read_kernel(&device, sizeof(device), skb + SKB_DEV);
+	if (!device ||
+	    bpf_probe_read_kernel(&drop->ifindex, sizeof(drop->ifindex),
+				  device + DEV_IFINDEX)) {
+		bpf_probe_read_kernel(&drop->ifindex, sizeof(drop->ifindex),
+				      skb + SKB_IIF);
+		return;
+	}
+	if (!bpf_probe_read_kernel(&net, sizeof(net), device + DEV_NET))
+		bpf_probe_read_kernel(&drop->netns, sizeof(drop->netns),
+				      net + NET_INUM);
+}
+
+TRACEPOINT_PROBE(skb, kfree_skb)
+{
+	const u8 *skb = (const u8 *)args->skbaddr;
+	struct drop drop = {};
+	u64 zero = 0;
+	u64 *count;
+
+	if (!belongs_to_vip(skb, &drop))
+		return 0;
+	drop.location = (u64)args->location;
+	drop.reason = args->reason;
+	device(skb, &drop);
+	count = drops.lookup_or_try_init(&drop, &zero);
+	if (count)
+		*count += 1;
+	else
+		miss(1);
+	return 0;
+}
+
+static __always_inline void count_xdp(struct xdp_drop *drop, u64 packets)
+{
+	u64 zero = 0;
+	u64 *count = xdp_drops.lookup_or_try_init(drop, &zero);
+
+	if (count)
+		*count += packets;
+	else
+		miss(packets);
+}
+
+#ifdef HAVE_xdp_exception
+TRACEPOINT_PROBE(xdp, xdp_exception)
+{
+	struct xdp_drop drop = {
+		.event = EXCEPTION,
+		.program = args->prog_id,
+		.action = args->act,
+		.ifindex = args->ifindex,
+	};
+
+	count_xdp(&drop, 1);
+	return 0;
+}
+#endif
+
+#ifdef HAVE_xdp_redirect_err
+TRACEPOINT_PROBE(xdp, xdp_redirect_err)
+{
+	struct xdp_drop drop = {
+		.event = REDIRECT_ERR,
+		.program = args->prog_id,
+		.action = args->act,
+		.ifindex = args->ifindex,
+		.to_ifindex = args->to_ifindex,
+		.error = args->err,
+	};
+
+	count_xdp(&drop, 1);
+	return 0;
+}
+#endif
+
+/* Older kernels have one of its own for redirection by a map. */
+#ifdef HAVE_xdp_redirect_map_err
+TRACEPOINT_PROBE(xdp, xdp_redirect_map_err)
+{
+	struct xdp_drop drop = {
+		.event = REDIRECT_ERR,
+		.program = args->prog_id,
+		.action = args->act,
+		.ifindex = args->ifindex,
+		.to_ifindex = args->to_ifindex,
+		.error = args->err,
+	};
+
+	count_xdp(&drop, 1);
+	return 0;
+}
+#endif
+
+#ifdef HAVE_xdp_devmap_xmit
+TRACEPOINT_PROBE(xdp, xdp_devmap_xmit)
+{
+	struct xdp_drop drop = {
+		.event = DEVMAP_XMIT,
+		.action = args->act,
+		.ifindex = args->from_ifindex,
+		.to_ifindex = args->to_ifindex,
+		.error = args->err,
+	};
+
+	if (args->drops > 0)
+		count_xdp(&drop, args->drops);
+	return 0;
+}
+#endif
+
+#ifdef HAVE_xdp_bulk_tx
+TRACEPOINT_PROBE(xdp, xdp_bulk_tx)
+{
+	struct xdp_drop drop = {
+		.event = BULK_TX,
+		.action = args->act,
+		.ifindex = args->ifindex,
+		.error = args->err,
+	};
+
+	if (args->drops > 0)
+		count_xdp(&drop, args->drops);
+	return 0;
+}
+#endif

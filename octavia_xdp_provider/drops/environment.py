@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a machine needs so that the kernel's drops can be traced.
+
+Each function returns what it looked for, or raises Missing with a sentence
+that says what is missing and what to do.
+"""
+
+import importlib.machinery
+import importlib.util
+import os
+import sys
+
+from octavia_xdp_provider.drops import btf
+
+# Where Debian's python3-bpfcc is; bcc is not on PyPI.
+SYSTEM_PACKAGES = ('/usr/lib/python3/dist-packages',)
+# In bcc's own order.
+TRACEFS = ('/sys/kernel/debug/tracing', '/sys/kernel/tracing')
+STATUS = '/proc/self/status'
+CAPABILITIES = {'CAP_BPF': 39, 'CAP_PERFMON': 38}
+CAP_SYS_ADMIN = 21  # includes both
+DROPS = 'skb/kfree_skb'
+
+
+class Missing(Exception):
+    """The machine lacks something; the text says what and what to do."""
+
+
+def bcc(places=SYSTEM_PACKAGES):
+    """The module bcc, of this Python's or the system's packages."""
+    if 'bcc' in sys.modules:
+        return sys.modules['bcc']
+    # Only bcc is taken from the system's packages: with them in sys.path
+    # others could be found there that this Python's shall not meet.
+    specification = (
+        importlib.machinery.PathFinder.find_spec('bcc') or
+        importlib.machinery.PathFinder.find_spec('bcc', list(places)))
+    if specification is None:
+        raise Missing(
+            'bcc for Python is not installed: install the package '
+            'python3-bpfcc (Debian, Ubuntu) or python3-bcc (Fedora, RHEL)')
+    module = importlib.util.module_from_spec(specification)
+    sys.modules['bcc'] = module
+    try:
+        specification.loader.exec_module(module)
+        if not hasattr(module, 'BPF'):
+            raise ImportError('it is another package of that name')
+    except Exception as error:
+        del sys.modules['bcc']
+        raise Missing(
+            f'bcc in {specification.origin} cannot be used ({error}): '
+            f'reinstall python3-bpfcc and libbpfcc') from error
+    return module
+
+
+def privileges(status=STATUS):
+    """Nothing, or raises Missing."""
+    with open(status) as file:
+        effective = next(int(line.split()[1], 16) for line in file
+                         if line.startswith('CapEff:'))
+    if effective >> CAP_SYS_ADMIN & 1:
+        return
+    lacking = [name for name, bit in CAPABILITIES.items()
+               if not effective >> bit & 1]
+    if lacking:
+        raise Missing(
+            f'this process lacks {" and ".join(lacking)}: run it as root')
+
+
+def tracepoints(places=TRACEFS):
+    """Directory below which tracefs lists the kernel's tracepoints."""
+    for place in places:
+        events = os.path.join(place, 'events')
+        if os.access(os.path.join(events, DROPS, 'format'), os.R_OK):
+            return events
+    if any(os.path.isdir(os.path.join(place, 'events')) for place in places):
+        raise Missing(
+            f'the tracepoint {DROPS.replace("/", ":")} cannot be read below '
+            f'{places[-1]}/events: run as root, on a kernel with '
+            f'CONFIG_TRACEPOINTS and CONFIG_NET')
+    raise Missing(
+        f'tracefs is not mounted: run "mount -t tracefs tracefs '
+        f'{places[-1]}"')
+
+
+def types(path=btf.PATH):
+    """The kernel's BTF."""
+    try:
+        return btf.Btf.of_kernel(path)
+    except FileNotFoundError:
+        raise Missing(
+            f'the kernel has no type information ({path}): boot one that is '
+            f'built with CONFIG_DEBUG_INFO_BTF, as those of Debian, Ubuntu '
+            f'and RHEL are') from None
+    except (OSError, btf.BtfError) as error:
+        raise Missing(
+            f'the kernel\'s type information in {path} cannot be read '
+            f'({error}): boot a kernel built with CONFIG_DEBUG_INFO_BTF by '
+            f'pahole 1.16 or newer') from error
+
+
+def all_missing(*checks):
+    """Sentences of all that is missing, so that nobody mends by turns."""
+    sentences = []
+    for check in checks or (bcc, privileges, tracepoints, types):
+        try:
+            check()
+        except Missing as missing:
+            sentences.append(str(missing))
+    return sentences

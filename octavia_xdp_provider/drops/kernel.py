@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's drops, from the counting program's maps."""
+
+import collections
+import ipaddress
+
+from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import names as kernel_names
+from octavia_xdp_provider.drops import program
+from octavia_xdp_provider.drops import rows
+
+# enum xdp_event of drops.bpf.c.
+EXCEPTION, REDIRECT_ERR, DEVMAP_XMIT, BULK_TX = range(4)
+EVENTS = {EXCEPTION: 'xdp_exception', REDIRECT_ERR: 'xdp_redirect_err',
+          DEVMAP_XMIT: 'xdp_devmap_xmit', BULK_TX: 'xdp_bulk_tx'}
+NO_ERROR = 'NO_ERROR_GIVEN'
+VIPS_MAX = 65536  # as in drops.bpf.c
+
+
+def packed(text):
+    """16 bytes; an IPv4 address as a mapped one."""
+    address = ipaddress.ip_address(text)
+    if address.version == 4:
+        return bytes(10) + b'\xff\xff' + address.packed
+    return address.packed
+
+
+def unpacked(data):
+    address = ipaddress.IPv6Address(bytes(data))
+    return str(address.ipv4_mapped or address)
+
+
+class Kernel:
+    """Counts from now on, until it is closed.
+
+    :raises Missing: this machine cannot.
+    """
+
+    def __init__(self):
+        bcc = environment.bcc()
+        environment.privileges()
+        types = environment.types()
+        self._names = kernel_names.Names(types)
+        self._library = bcc.lib
+        self._symbol = bcc.BPF.ksym
+        self._program = program.load(bcc, types, environment.tracepoints())
+        self._vips = set()
+        self._known = {}  # rows of keys: names are looked up once
+
+    def watch(self, vips):
+        """Count packets of these VIPs, and of no other."""
+        wanted = set(vips)
+        if len(wanted) > VIPS_MAX:
+            raise environment.Missing(
+                f'{len(wanted)} VIPs are more than the {VIPS_MAX} that can '
+                f'be watched: name some with --vip')
+        table = self._program['vips']
+        for vip in wanted - self._vips:
+            table[self._key(table, vip)] = table.Leaf(1)
+        for vip in self._vips - wanted:
+            del table[self._key(table, vip)]
+        self._vips = wanted
+
+    @staticmethod
+    def _key(table, vip):
+        key = table.Key()
+        key.bytes[:] = packed(vip)
+        return key
+
+    def read(self):
+        """{row: packets} since the start."""
+        counters = collections.Counter()
+        for table, describe in (('drops', self._drop),
+                                ('xdp_drops', self._xdp_drop)):
+            for key, count in self._program[table].items():
+                identity = bytes(key)
+                if (table, identity) not in self._known:
+                    self._known[table, identity] = describe(key)
+                counters[self._known[table, identity]] += sum(count)
+        return counters
+
+    def missed(self):
+        """Packets that are in no row, because there were too many."""
+        return sum(sum(count) for count in self._program['missed'].values())
+
+    def close(self):
+        self._program.cleanup()
+
+    def _drop(self, key):
+        interface, namespace = self._names.interface(key.ifindex, key.netns)
+        symbol = self._symbol(key.location).decode(errors='replace')
+        return rows.Row(
+            rows.KERNEL, self._names.reason(key.reason),
+            where=(symbol if symbol != '[unknown]'
+                   else f'{key.location:#x}'),
+            vip=unpacked(key.vip.bytes),
+            direction='to' if key.to_vip else 'from',
+            protocol=self._names.protocol(key.protocol),
+            encapsulation=(self._names.protocol(key.encapsulation)
+                           if key.encapsulation else None),
+            ifindex=key.ifindex or None, interface=interface,
+            namespace=namespace)
+
+    def _xdp_drop(self, key):
+        action = self._names.action(key.action)
+        if key.event == EXCEPTION:
+            reason = action
+        else:
+            reason = self._names.error(key.error) if key.error else NO_ERROR
+        return rows.Row(
+            rows.XDP, reason, where=EVENTS[key.event],
+            ifindex=key.ifindex,
+            interface=self._names.interface(key.ifindex)[0],
+            to_ifindex=key.to_ifindex or None, action=action,
+            program_id=key.program or None,
+            program=(kernel_names.program_name(self._library, key.program)
+                     if key.program else None))

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lost packets as tables for people and as lines of JSON for programs."""
+
+import json
+import shutil
+import time
+
+from octavia_xdp_provider.drops import rows
+
+HEAD = ('PER SECOND', 'TOTAL', 'SOURCE', 'VIP', 'REASON', 'WHERE', 'PACKETS')
+LOWEST = 3  # lines of a table: head, worst row, how many more
+NUMBERS = 2  # columns on the left that are aligned to the right
+CLEAR = '\x1b[H\x1b[2J'
+MISSED = 'not listed: too many kinds of drops at once'
+
+
+def _interface(row):
+    if row.interface:
+        return row.interface
+    if row.ifindex is None:
+        return None
+    place = f' of namespace {row.namespace}' if row.namespace else ''
+    return f'interface {row.ifindex}{place}'
+
+
+def details(row):
+    """What there is to say of a row's packets beyond its columns."""
+    parts = []
+    if row.protocol:
+        parts.append(f'{row.protocol} {row.direction} the VIP')
+    if row.encapsulation:
+        parts.append(f'in {row.encapsulation}')
+    if interface := _interface(row):
+        parts.append(interface)
+    if row.to_ifindex:
+        parts.append(f'towards interface {row.to_ifindex}')
+    if row.action and row.action != row.reason:
+        parts.append(row.action)
+    if row.program_id:
+        parts.append(f'program {row.program or "without a name"} '
+                     f'(id {row.program_id})')
+    if row.source == rows.OWN:
+        parts.append('all VIPs of the node')
+    return ', '.join(parts)
+
+
+def table(lost, seconds, height=None):
+    """Lines, at most `height` (or LOWEST) of them if that is given.
+
+    :param seconds: length of the time that Lost.packets are of.
+    """
+    lines = [HEAD] + [
+        (f'{one.packets / seconds:.1f}', str(one.total), one.row.source,
+         one.row.vip or '-', one.row.reason, one.row.where or '-',
+         details(one.row)) for one in lost]
+    hidden = 0
+    if height is not None and len(lines) > max(height, LOWEST):
+        hidden = len(lines) - max(height, LOWEST) + 1
+        del lines[-hidden:]
+    widths = [max(len(line[column]) for line in lines)
+              for column in range(len(HEAD) - 1)]
+    text = []
+    for line in lines:
+        cells = [cell.rjust(width) if column < NUMBERS else cell.ljust(width)
+                 for column, (cell, width) in enumerate(
+                     zip(line, widths, strict=False))]
+        text.append('  '.join([*cells, line[-1]]).rstrip())
+    if hidden:
+        text.append(f'… {hidden} more; --json shows all')
+    return text
+
+
+def amount(count, noun):
+    return f'{count} {noun}{"" if count == 1 else "s"}'
+
+
+class People:
+    """Tables, one above the other or, on a terminal, in place."""
+
+    def __init__(self, file):
+        self._file = file
+        self._live = file.isatty()
+        self._watching = ''
+
+    def start(self, vips, sources):
+        self._watching = (f'{amount(len(vips), "VIP")}; '
+                          f'sources: {", ".join(sources)}')
+        self._print([f'Watching {self._watching}. Ctrl-C ends.'])
+
+    def refresh(self, lost, seconds, missed, vips=()):
+        now = sum(one.packets for one in lost)
+        lines = [f'{time.strftime("%H:%M:%S")}  '
+                 f'{amount(now, "packet")} lost in {seconds:.1f} s, '
+                 f'{sum(one.total for one in lost)} since the start']
+        size = shutil.get_terminal_size()
+        if lost:
+            # Above and below: first line, missed, empty one, cursor.
+            lines += table(lost, seconds,
+                           size.lines - 4 if self._live else None)
+        if missed:
+            lines.append(f'{amount(missed, "packet")} {MISSED}')
+        if self._live:
+            lines = [line[:size.columns] for line in lines]
+            lines[0] = CLEAR + lines[0]
+        self._print([*lines, ''])
+
+    def end(self, why, seconds, total):
+        self._print([f'Ended ({why}): {amount(total, "packet")} lost in '
+                     f'{seconds:.1f} s.'])
+
+    def _print(self, lines):
+        print('\n'.join(lines), file=self._file, flush=True)
+
+
+class Programs:
+    """One object a line; `type` is start, drops or end."""
+
+    def __init__(self, file):
+        self._file = file
+
+    def start(self, vips, sources):
+        self._print(type='start', vips=sorted(vips), sources=list(sources))
+
+    def refresh(self, lost, seconds, missed, vips=()):
+        self._print(
+            type='drops', seconds=round(seconds, 3), vips=sorted(vips),
+            missed=missed,
+            drops=[{'packets': one.packets, 'total': one.total,
+                    **one.row._asdict()} for one in lost])
+
+    def end(self, why, seconds, total):
+        self._print(type='end', why=why, seconds=round(seconds, 3),
+                    total=total)
+
+    def _print(self, **fields):
+        print(json.dumps({'time': round(time.time(), 3), **fields}),
+              file=self._file, flush=True)

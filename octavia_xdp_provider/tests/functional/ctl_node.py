@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node in a network namespace for the tests of octavia-xdp-ctl."""
+
+import ctypes
+import dataclasses
+import json
+import mmap
+import os
+import socket
+import subprocess
+import sys
+
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import inspection
+from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.tests.functional import test_datapath as base
+
+VIP, VIP_V6 = '192.0.2.1', '2001:db8::1'
+CLIENT, CLIENT_V6 = '198.51.100.7', '2001:db8:7::7'
+HTTP = datapath.Key(VIP, 'TCP', 80)
+DNS = datapath.Key(VIP, 'UDP', 53)
+HTTP_V6 = datapath.Key(VIP_V6, 'TCP', 80)
+TCP = packet.Wanted('tcp', CLIENT, VIP, 40000, 80)
+UDP = packet.Wanted('udp', CLIENT, VIP, 40000, 53)
+TCP_V6 = packet.Wanted('tcp', CLIENT_V6, VIP_V6, 40000, 80)
+# Far above what it takes.
+SOON = 60
+
+
+def with_(wanted, **more):
+    return packet.frame(dataclasses.replace(wanted, **more))
+
+
+class Node(base.TwoNamespaces):
+
+    def setUp(self):
+        super().setUp()
+        # any program does: it must only have one (see the base class)
+        self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
+        self.datapath = inspection.Inspection(
+            self.pins, self.lock, create=True, services_max=16,
+            members_max=64, slots_max=base.SLOTS, flows_max=1024,
+            library=base.library_path())
+        self.addCleanup(self.datapath.close)
+        with self.inside(self.node):
+            self.ifindex = socket.if_nametoindex('up0')
+            self.datapath.set_uplinks([datapath.Uplink(
+                self.ifindex, 1500, base.OWN_MAC, base.GATEWAY_MAC,
+                base.GATEWAY_MAC)])
+            self.datapath.attach(self.ifindex)
+        self.datapath.set_node(datapath.NodeSettings(
+            '10.0.0.0', 'fd00::1', entropy_v4=4, icmp_rate=1000,
+            flags=datapath.NodeFlag.ECHO | datapath.NodeFlag.CLAMP_MSS))
+        self.set(HTTP, ['10.1.0.1', '10.1.0.2'])
+        self.set(DNS, ['10.1.0.3'], allowed=('198.51.100.0/24',),
+                 encapsulation=datapath.Encapsulation.GUE)
+        self.set(HTTP_V6, ['10.1.0.4', 'fd00:1::1'])
+
+    def set(self, key, members, **settings):
+        self.datapath.set_service(
+            key, [datapath.Member(address) for address in members],
+            datapath.Settings(slots=base.SLOTS, **settings))
+
+    def words(self, *words):
+        return ['ip', 'netns', 'exec', self.node, sys.executable, '-W',
+                'ignore', '-m', 'octavia_xdp_provider.cmd.ctl',
+                '--pin-directory', self.pins, '--lock-file', self.lock,
+                '--library', base.library_path(), *words]
+
+    def ctl(self, *words, status=0):
+        result = subprocess.run(self.words(*words), text=True,
+                                capture_output=True, timeout=SOON)
+        self.assertEqual(status, result.returncode,
+                         result.stdout + result.stderr)
+        return result
+
+    def json(self, *words):
+        return json.loads(self.ctl(*words, '--json').stdout)
+
+    def tables(self):
+        """The pinned map of tables: (memory, bytes of a block)."""
+        path = os.path.join(self.pins, 'maps', 'tables')
+        shown = json.loads(base.command('bpftool', '-j', 'map', 'show',
+                                        'pinned', path))
+        library = ctypes.CDLL('libbpf.so.1', use_errno=True)
+        descriptor = library.bpf_obj_get(path.encode())
+        self.assertGreaterEqual(descriptor, 0)
+        self.addCleanup(os.close, descriptor)
+        memory = mmap.mmap(descriptor,
+                           shown['bytes_value'] * shown['max_entries'])
+        return memory, shown['bytes_value']

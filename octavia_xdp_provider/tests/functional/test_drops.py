@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-drops beside a real datapath: needs root."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.tests.functional import test_datapath
+
+VIP = test_datapath.VIP
+PACKETS = 3
+# Looks of 0.2 seconds that a failing test waits.
+LOOKS = 300
+# tracefs in a mount namespace of its own, wherever that is on this machine.
+WITH_TRACEFS = ('unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
+                'mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"',
+                'sh')
+
+
+class TestDrops(test_datapath.TwoNamespaces):
+
+    def setUp(self):
+        super().setUp()
+        folder = os.path.dirname(self.lock)
+        self.datapath = self.open(
+            lock_file=os.path.join(folder, 'datapath.lock'))
+        self.config = os.path.join(folder, 'octavia-xdp.conf')
+        with open(self.config, 'w') as file:
+            file.write(f'[agent]\nrun_directory = {folder}\n'
+                       f'[datapath]\npin_directory = {self.pins}\n'
+                       f'library = {test_datapath.library_path()}\n')
+        # Nobody is in it: each packet is lost.
+        self.datapath.set_service(
+            test_datapath.DNS, [],
+            datapath.Settings(slots=test_datapath.SLOTS))
+        command = test_datapath.command
+        command('ip', '-n', self.node, 'link', 'set', 'lo', 'up')
+        command('ip', '-n', self.node, 'address', 'add', f'{VIP}/32', 'dev',
+                'lo')
+        command('ip', '-n', self.node, 'address', 'add', '198.51.100.1/24',
+                'dev', 'up0')
+        with self.inside(self.node):
+            self.datapath.attach(socket.if_nametoindex('up0'))
+        self.peer_socket = self.socket()
+
+    def tool(self, *arguments, prefix=()):
+        with self.inside(self.node):
+            process = subprocess.Popen(
+                [*prefix, sys.executable, '-m',
+                 'octavia_xdp_provider.cmd.drops', '--json', '--interval',
+                 '0.2', '--config-file', self.config, *arguments],
+                stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return process, json.loads(process.stdout.readline() or 'null')
+
+    def send(self, port):
+        ethernet = bytes.fromhex((
+            test_datapath.OWN_MAC + test_datapath.GATEWAY_MAC
+            ).replace(':', '')) + b'\x08\x00'
+        for _ in range(PACKETS):
+            self.peer_socket.send(ethernet + test_datapath.udp_packet(
+                '198.51.100.7', VIP, 1024, port, b'question'))
+
+    def total(self, process, **fields):
+        """Of the rows with these fields, once all packets are in them."""
+        for _ in range(LOOKS):
+            line = json.loads(process.stdout.readline())
+            rows = [row for row in line['drops']
+                    if fields.items() <= row.items()]
+            if sum(row['total'] for row in rows) >= PACKETS:
+                return sum(row['total'] for row in rows)
+        self.fail(f'not shown: {line}')
+
+    def end(self, process):
+        process.send_signal(signal.SIGINT)
+        last = json.loads(process.stdout.read().splitlines()[-1])
+        self.assertEqual(('end', 'signal'), (last['type'], last['why']))
+        self.assertEqual(0, process.wait())
+
+    def test_own_reasons(self):
+        self.send(53)  # before: not to be counted
+        process, start = self.tool('--own')
+        self.assertEqual(['own'], start['sources'])
+        self.send(53)
+        self.assertEqual(PACKETS, self.total(
+            process, source='own', reason='NO_MEMBER'))
+        self.end(process)
+
+    def test_vips_of_the_node(self):
+        try:
+            environment.bcc()
+        except environment.Missing as missing:
+            self.skipTest(str(missing))
+        process, start = self.tool(prefix=WITH_TRACEFS)
+        self.assertEqual(([VIP], ['kernel', 'xdp', 'own']),
+                         (start['vips'], start['sources']))
+        self.send(53)
+        self.assertEqual(PACKETS, self.total(
+            process, source='own', reason='NO_MEMBER'))
+        # No service there: the datapath passes it on, and nobody listens.
+        self.send(54)
+        self.assertEqual(PACKETS, self.total(
+            process, source='kernel', reason='NO_SOCKET', vip=VIP,
+            interface='up0'))
+        self.end(process)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command: arguments, and what it says where it cannot work."""
+
+import contextlib
+import io
+import json
+import signal
+from unittest import mock
+
+import fixtures
+
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import files
+from octavia_xdp_provider.cmd import drops
+from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import kernel
+from octavia_xdp_provider.tests.unit import base
+
+VIP = '203.0.113.10'
+
+
+class CommandTest(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        for number in signal.SIGINT, signal.SIGTERM:
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        self.datapath = mock.Mock()
+        self.datapath.outcomes.return_value = {
+            datapath.Outcome.DROP_NO_MEMBER: 0}
+        self.datapath.services.return_value = [
+            mock.Mock(key=mock.Mock(address=VIP))]
+        self.open = self.replace(files.NodeFiles, 'open_datapath',
+                                 return_value=self.datapath)
+        self.missing = self.replace(environment, 'all_missing',
+                                    return_value=[])
+        self.tracing = mock.Mock(**{'read.return_value': {},
+                                    'missed.return_value': 0})
+        self.kernel = self.replace(kernel, 'Kernel',
+                                   return_value=self.tracing)
+        config = self.create_tempfiles([('test', '')], ext='.conf')[0]
+        self.arguments = ['--config-file', config, '--json', '--count', '1',
+                          '--interval', '0.1']
+
+    def replace(self, where, name, **more):
+        return self.useFixture(
+            fixtures.MockPatchObject(where, name, **more)).mock
+
+    def run_with(self, *arguments):
+        """(status, lines, what is on standard error)."""
+        out, errors = io.StringIO(), io.StringIO()
+        with contextlib.redirect_stdout(out), \
+                contextlib.redirect_stderr(errors):
+            try:
+                status = drops.main([*self.arguments, *arguments])
+            except SystemExit as end:
+                status = end.code
+        return (status, [json.loads(line)
+                         for line in out.getvalue().splitlines()],
+                errors.getvalue())
+
+    def test_all_vips_of_the_node(self):
+        status, lines, errors = self.run_with()
+        self.assertEqual((0, ''), (status, errors))
+        self.assertEqual(['start', 'drops', 'end'],
+                         [line['type'] for line in lines])
+        self.assertEqual(['kernel', 'xdp', 'own'], lines[0]['sources'])
+        self.tracing.watch.assert_called_once_with({VIP})
+        self.tracing.close.assert_called_once_with()
+        self.datapath.close.assert_called_once_with()
+
+    def test_named_vips(self):
+        self.run_with('--vip', '2001:DB8:0::1', '--vip', '::ffff:192.0.2.1')
+        self.tracing.watch.assert_called_once_with(
+            ['2001:db8::1', '192.0.2.1'])
+
+    def test_wrong_arguments(self):
+        for arguments, text in (
+                (['--vip', 'web'], "'web' is no IPv4 or IPv6 address"),
+                (['--vip', 'fe80::1%lo'], 'is no IPv4 or IPv6 address'),
+                (['--interval', '0'], 'no number of seconds'),
+                (['--interval', 'nan'], 'no number of seconds'),
+                (['--duration', '-1'], 'no number of seconds'),
+                (['--count', '0'], 'no positive number'),
+                (['--own', '--vip', VIP], '--vip cannot go with --own'),
+                (['now'], 'unrecognized arguments')):
+            status, lines, errors = self.run_with(*arguments)
+            self.assertEqual((2, []), (status, lines), arguments)
+            self.assertIn(text, errors)
+
+    def test_each_missing_thing_is_a_line_and_own_is_offered(self):
+        self.missing.return_value = ['no bcc: install it', 'no tracefs']
+        status, lines, errors = self.run_with()
+        self.assertEqual((3, []), (status, lines))
+        self.assertEqual(
+            ['octavia-xdp-drops: no bcc: install it',
+             'octavia-xdp-drops: no tracefs',
+             'octavia-xdp-drops: --own shows the datapath\'s own reasons '
+             'without that'], errors.splitlines())
+        self.kernel.assert_not_called()
+
+    def test_what_is_missing_at_loading(self):
+        self.kernel.side_effect = environment.Missing('no headers')
+        status, lines, errors = self.run_with()
+        self.assertEqual((3, []), (status, lines))
+        self.assertIn('no headers\n', errors)
+        self.assertIn('--own', errors)
+        self.datapath.close.assert_called_once_with()
+
+    def test_own_needs_nothing_of_that(self):
+        self.missing.return_value = ['no bcc']
+        self.datapath.outcomes.side_effect = [
+            {datapath.Outcome.DROP_NO_MEMBER: count} for count in (7, 9)]
+        status, lines, errors = self.run_with('--own')
+        self.assertEqual((0, ''), (status, errors))
+        self.assertEqual(
+            [('own', 'NO_MEMBER', 2, 2)],
+            [(row['source'], row['reason'], row['packets'], row['total'])
+             for row in lines[1]['drops']])
+        self.missing.assert_not_called()
+        self.kernel.assert_not_called()
+
+    def test_own_without_a_datapath(self):
+        self.open.side_effect = datapath.DatapathError(2, 'nothing pinned')
+        status, lines, errors = self.run_with('--own')
+        self.assertEqual((3, []), (status, lines))
+        self.assertIn('nothing pinned', errors)
+
+    def test_no_datapath(self):
+        self.open.side_effect = datapath.DatapathError(2, 'nothing pinned')
+        status, lines, errors = self.run_with()
+        self.assertEqual((3, []), (status, lines))
+        self.assertIn('nothing pinned', errors)
+        self.assertIn('--vip', errors)
+        status, lines, errors = self.run_with('--vip', VIP)
+        self.assertEqual(0, status)
+        self.assertEqual(['kernel', 'xdp'], lines[0]['sources'])
+        self.assertIn('nothing pinned', errors)
+
+    def test_configuration_that_cannot_be_used(self):
+        status, lines, errors = self.run_with('--config-file', '/nowhere')
+        self.assertEqual((3, []), (status, lines))
+        self.assertIn('/nowhere', errors)

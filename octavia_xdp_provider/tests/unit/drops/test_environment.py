@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Each thing that a machine may lack is explained."""
+
+import os
+import sys
+from unittest import mock
+
+import fixtures
+
+from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.drops import btf_writer
+
+ALL = (1 << 41) - 1
+
+
+class EnvironmentTest(base.TestCase):
+
+    def missing(self, function, *arguments):
+        return str(self.assertRaises(environment.Missing, function,
+                                     *arguments))
+
+    def folder(self, **files):
+        """A directory with these files, / in names written as _IN_."""
+        root = self.useFixture(fixtures.TempDir()).path
+        for name, text in files.items():
+            path = os.path.join(root, name.replace('_IN_', '/'))
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            with open(path, 'w') as file:
+                file.write(text)
+        return root
+
+    def import_from(self, place):
+        modules = {name: module for name, module in sys.modules.items()
+                   if name != 'bcc'}
+        with mock.patch.object(sys, 'path', []), \
+                mock.patch.dict(sys.modules, modules, clear=True):
+            before = list(sys.path)
+            try:
+                return environment.bcc((place,))
+            finally:
+                self.assertEqual(before, sys.path)
+
+    def test_bcc_of_the_system(self):
+        place = self.folder(**{'bcc_IN___init__.py': 'BPF = "it"'})
+        self.assertEqual('it', self.import_from(place).BPF)
+
+    def test_no_bcc(self):
+        self.assertIn('python3-bpfcc',
+                      self.missing(self.import_from, self.folder()))
+
+    def test_bcc_without_its_library(self):
+        place = self.folder(**{
+            'bcc_IN___init__.py': 'raise OSError("libbcc.so.0: no such")'})
+        text = self.missing(self.import_from, place)
+        self.assertIn('libbcc.so.0: no such', text)
+        self.assertIn('libbpfcc', text)
+
+    def test_another_package_of_that_name(self):
+        place = self.folder(**{'bcc_IN___init__.py': ''})
+        self.assertIn('another package', self.missing(self.import_from,
+                                                      place))
+
+    def status(self, capabilities):
+        return os.path.join(self.folder(
+            status=f'Name:\tx\nCapEff:\t{capabilities:016x}\n'), 'status')
+
+    def test_privileges(self):
+        environment.privileges(self.status(ALL))
+        environment.privileges(self.status(1 << 21))
+        environment.privileges(self.status(1 << 38 | 1 << 39))
+
+    def test_no_privileges(self):
+        self.assertIn('CAP_BPF and CAP_PERFMON',
+                      self.missing(environment.privileges, self.status(0)))
+        text = self.missing(environment.privileges, self.status(1 << 39))
+        self.assertIn('CAP_PERFMON', text)
+        self.assertNotIn('CAP_BPF', text)
+
+    def test_tracefs(self):
+        empty = self.folder()
+        mounted = self.folder(events_IN_skb_IN_kfree_skb_IN_format='x')
+        self.assertEqual(f'{mounted}/events',
+                         environment.tracepoints((empty, mounted)))
+
+    def test_tracefs_is_not_mounted(self):
+        empty = self.folder()
+        self.assertIn(f'mount -t tracefs tracefs {empty}',
+                      self.missing(environment.tracepoints, (empty,)))
+
+    def test_no_tracepoint(self):
+        mounted = self.folder(events_IN_sched_IN_enable='0')
+        self.assertIn('skb:kfree_skb', self.missing(environment.tracepoints,
+                                                    (mounted,)))
+
+    def test_types(self):
+        place = self.useFixture(fixtures.TempDir()).join('btf')
+        self.assertIn('CONFIG_DEBUG_INFO_BTF',
+                      self.missing(environment.types, place))
+        with open(place, 'wb') as file:
+            file.write(b'no BTF')
+        self.assertIn('magic number', self.missing(environment.types, place))
+        with open(place, 'wb') as file:
+            file.write(btf_writer.kernel())
+        self.assertIn(4, environment.types(place).enum('xdp_action'))
+
+    def test_all_that_is_missing_is_told_at_once(self):
+        def first():
+            raise environment.Missing('one')
+
+        def second():
+            raise environment.Missing('two')
+
+        self.assertEqual(['one', 'two'], environment.all_missing(
+            first, lambda: None, second))

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differences of counters, and the datapath's own."""
+
+import enum
+from unittest import mock
+
+from octavia_xdp_provider.drops import own
+from octavia_xdp_provider.drops import rows
+from octavia_xdp_provider.tests.unit import base
+
+A, B, C = (rows.Row(rows.KERNEL, reason) for reason in 'abc')
+
+
+class Outcome(enum.IntEnum):
+    PASS = 0
+    DROP_RATE = 1
+    DROP_NO_MEMBER = 2
+
+
+class LedgerTest(base.TestCase):
+
+    def test_since_the_last_time_and_the_first(self):
+        ledger = rows.Ledger()
+        self.assertEqual([(A, 3, 3)], ledger.update({A: 3}))
+        self.assertEqual([(A, 4, 7)], ledger.update({A: 7}))
+
+    def test_a_past_does_not_count(self):
+        ledger = rows.Ledger({A: 100, B: 5})
+        self.assertEqual([(A, 1, 1)], ledger.update({A: 101, B: 5}))
+
+    def test_counters_that_begin_anew(self):
+        ledger = rows.Ledger({A: 100})
+        ledger.update({A: 110})
+        self.assertEqual([(A, 4, 4)], ledger.update({A: 4}))
+        self.assertEqual([(A, 1, 5)], ledger.update({A: 5}))
+
+    def test_the_worst_of_now_first(self):
+        ledger = rows.Ledger()
+        ledger.update({A: 50, B: 10})
+        self.assertEqual([B, C, A], [lost.row for lost in ledger.update(
+            {A: 50, B: 12, C: 2})])
+
+
+class OwnTest(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.datapath = mock.Mock()
+        self.own = own.Own(self.datapath)
+
+    def test_all_outcomes_that_are_drops(self):
+        self.datapath.outcomes.return_value = {
+            Outcome.PASS: 9, Outcome.DROP_RATE: 2, Outcome.DROP_NO_MEMBER: 0}
+        self.assertEqual(
+            {('own', 'RATE'): 2, ('own', 'NO_MEMBER'): 0},
+            {(row.source, row.reason): count
+             for row, count in self.own.read().items()})
+
+    def test_vips_of_all_services(self):
+        self.datapath.services.return_value = [
+            mock.Mock(key=mock.Mock(address=address))
+            for address in ('203.0.113.1', '2001:db8::1', '203.0.113.1')]
+        self.assertEqual({'203.0.113.1', '2001:db8::1'}, self.own.vips())

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""When the tool looks, what it counts, and how it ends."""
+
+from octavia_xdp_provider.drops import rows
+from octavia_xdp_provider.drops import watch
+from octavia_xdp_provider.tests.unit import base
+
+STACK = rows.Row(rows.KERNEL, 'NO_SOCKET')
+OWN = rows.Row(rows.OWN, 'NO_MEMBER')
+
+
+class Clock:
+    """Also the event that ends the tool, set at a time."""
+
+    def __init__(self, end=None):
+        self.now = 1000.0
+        self.end = end
+        self.late = 0.0
+
+    def __call__(self):
+        return self.now
+
+    def wait(self, seconds):
+        if self.end is not None and self.now + seconds >= 1000 + self.end:
+            self.now = 1000 + self.end
+            return True
+        self.now += seconds + self.late
+        return False
+
+
+class Source:
+
+    def __init__(self, row, step, start=0, vips=()):
+        self.row = row
+        self.step = step
+        self.count = start
+        self.addresses = [set(one) for one in vips]
+        self.watched = []
+
+    def read(self):
+        result = {self.row: self.count}
+        self.count += self.step
+        return result
+
+    def vips(self):
+        if len(self.addresses) > 1:
+            return self.addresses.pop(0)
+        return self.addresses[0]
+
+    def watch(self, vips):
+        self.watched.append(set(vips))
+
+    def missed(self):
+        return self.count // 10
+
+
+class View:
+
+    def __init__(self):
+        self.looks = []
+
+    def start(self, vips, sources):
+        self.started = set(vips), sources
+
+    def refresh(self, lost, seconds, missed, vips):
+        self.looks.append((
+            round(seconds, 3), missed,
+            {one.row.source: (one.packets, one.total) for one in lost}))
+
+    def end(self, why, seconds, total):
+        self.ended = why, round(seconds, 3), total
+
+
+class WatchTest(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.view = View()
+        self.clock = Clock()
+        self.kernel = Source(STACK, 5, start=5)
+        self.own = Source(OWN, 2, start=100, vips=[['a']])
+
+    def run_with(self, interval=1.0, sources=None, vips=None, **more):
+        sources = sources or {'kernel': self.kernel, 'own': self.own}
+        watch.Watch(self.view, **sources, vips=vips, clock=self.clock).run(
+            self.clock, interval, **more)
+
+    def test_count(self):
+        self.run_with(count=2)
+        # The datapath's 100 were lost before.
+        self.assertEqual(
+            [(1.0, 1, {'kernel': (5, 5), 'own': (2, 2)}),
+             (1.0, 0, {'kernel': (5, 10), 'own': (2, 4)})], self.view.looks)
+        self.assertEqual(('count', 2.0, 15), self.view.ended)
+        self.assertEqual(({'a'}, ['kernel', 'xdp', 'own']),
+                         self.view.started)
+
+    def test_duration_ends_within_an_interval(self):
+        self.run_with(duration=2.5)
+        self.assertEqual([1.0, 1.0, 0.5],
+                         [look[0] for look in self.view.looks])
+        self.assertEqual('duration', self.view.ended[0])
+
+    def test_a_signal_brings_a_last_look(self):
+        self.clock.end = 1.25
+        self.run_with()
+        self.assertEqual([1.0, 0.25], [look[0] for look in self.view.looks])
+        self.assertEqual(('signal', 1.25), self.view.ended[:2])
+
+    def test_a_signal_before_the_first_look(self):
+        self.clock.end = 0
+        self.run_with()
+        self.assertEqual([watch.SHORTEST],
+                         [look[0] for look in self.view.looks])
+
+    def test_looks_do_not_drift(self):
+        self.clock.late = 0.125
+        self.run_with(count=4)
+        self.assertEqual(1000 + 4 + 0.125, self.clock.now)
+
+    def test_vips_of_the_node_are_followed(self):
+        self.own.addresses = [{'a'}, {'a', 'b'}, {'b'}]
+        self.run_with(count=3)
+        self.assertEqual([{'a'}, {'a', 'b'}, {'b'}], self.kernel.watched)
+
+    def test_vips_that_were_named_stay(self):
+        self.run_with(count=2, vips=['c'])
+        self.assertEqual([{'c'}, {'c'}], self.kernel.watched)
+
+    def test_the_datapath_alone(self):
+        self.run_with(count=1, sources={'own': self.own})
+        self.assertEqual([(1.0, 0, {'own': (2, 2)})], self.view.looks)
+        self.assertEqual(['own'], self.view.started[1])
+
+    def test_the_kernel_alone(self):
+        self.run_with(count=1, sources={'kernel': self.kernel}, vips=['a'])
+        self.assertEqual([(1.0, 1, {'kernel': (5, 5)})], self.view.looks)
