@@ -30,8 +30,10 @@ LAYOUTS = {number: str(test_datapath.BUILD /
                        f'layout-{number}/liboctavia_xdp.so')
            for number in (1001, 1002, 1003)}
 CLIENT = '198.51.100.7'
-FLOWS = 400
+OLD_FLOWS = range(20000, 20400)  # from before the change of members
+NEW_FLOWS = range(30000, 30400)  # after it: in open slots remembered
 RATE = 4000  # packets a second
+FIRST_FRESH = 40000  # flows that begin meanwhile
 MEMBERS = [f'10.1.0.{number}' for number in range(1, 9)]
 ETHERNET = bytes.fromhex((test_datapath.OWN_MAC + test_datapath.GATEWAY_MAC)
                          .replace(':', '')) + b'\x08\x00'
@@ -67,7 +69,7 @@ class Stream:
         self.sent = 0
         self.arrived = collections.Counter()
         self.members = collections.defaultdict(set)
-        self._ports = range(20000, 20000 + FLOWS)
+        self._ports = [*OLD_FLOWS, *NEW_FLOWS]
         self._ending = threading.Event()
         self._done = threading.Event()
         self._threads = [threading.Thread(target=self._send),
@@ -77,27 +79,27 @@ class Stream:
         self.peer.send(tcp_frame(port, self.sent, flags))
         self.sent += 1
 
-    def open_flows(self):
-        for port in self._ports:
+    def open_flows(self, ports):
+        for port in ports:
             self.send(port, SYN)
             self.send(port)
 
     def _send(self):
         began, count = time.monotonic(), 0
-        fresh = 40000
+        fresh = FIRST_FRESH
         while not self._ending.is_set():
             # on a busy machine less, rather than more than a queue holds
             due = min(int((time.monotonic() - began) * RATE), count + 50)
             while count < due:
-                self.send(self._ports[count % FLOWS])
+                self.send(self._ports[count % len(self._ports)])
                 count += 1
                 # and flows that begin meanwhile
                 if count % 10 == 0:
                     self.send(fresh, SYN)
                     self.send(fresh)
-                    if fresh > 40000:
+                    if fresh > FIRST_FRESH:
                         self.send(fresh - 1)
-                    fresh = fresh + 1 if fresh < 60000 else 40000
+                    fresh = fresh + 1 if fresh < 60000 else FIRST_FRESH
             time.sleep(0.001)
 
     def _take(self):
@@ -294,15 +296,16 @@ class WithPackets(UpgradeCase):
     def setUp(self):
         super().setUp()
         self.stream = Stream(self.socket())
-        with self.stream:
-            self.stream.open_flows()
+        self.stream.open_flows(OLD_FLOWS)
         # their slots are open now, and new flows are remembered
         self.set_members(self.node_state, MEMBERS[:6] + ['10.1.0.20'])
         self.assertTrue(self.node_state.service(
             test_datapath.HTTP).open_slots)
-        # flows of the two members that are gone move once, now
-        self.stream = Stream(self.stream.peer)
+        # what was sent until now does not count: flows of the two members
+        # that are gone have moved
+        self.stream = Stream(self.socket())
         self.before = self.packets()
+        self.stream.open_flows(NEW_FLOWS)
 
     def packets(self):
         with self.open_layout() as opened:
@@ -318,6 +321,8 @@ class WithPackets(UpgradeCase):
                          f'{self.stream.sent}')
         several = [port for port, members in self.stream.members.items()
                    if len(members) != 1]
+        self.assertEqual([], [port for port in several
+                              if port < FIRST_FRESH])
         self.assertLessEqual(len(several), moved, several[:10])
         self.assertGreater(self.stream.sent, 1000)
 
