@@ -38,6 +38,21 @@
 
 #define OXP_LAYOUT 2
 
+/*
+ * Formats of the maps that packets write. A library of another layout hands
+ * those over as they are, while packets use them, whose format here and sizes
+ * are the same in both; the others it copies. A number grows with any change
+ * of its map's structures, or of what keys, indices and times in them mean.
+ */
+#define FORMAT_AGES 1
+#define FORMAT_FLOWS 1
+#define FORMAT_FLOW_NAMES 1 /* flow_tag() and what goes into it */
+#define FORMAT_FRAGMENTS 1
+#define FORMAT_SOURCES 1
+#define FORMAT_ICMP_BUDGET 1
+#define FORMAT_COUNTERS 1
+#define FORMAT_OUTCOMES 1
+
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
 struct node_config {
@@ -362,6 +377,22 @@ struct quic_key {
 struct icmp_budget {
 	__u32 packets;
 	__u32 time; /* units of 2^30 ns of the coarse clock */
+};
+
+/* What the library has added to counters while packets count (add.bpf.c). */
+struct addition {
+	__u32 map; /* enum added_map */
+	__u32 index;
+	__u64 packets;
+	__u64 bytes;
+	__u64 flows;
+};
+#define ADDITIONS_MAX 64 /* in one run */
+
+enum added_map {
+	ADDED_SERVICE,
+	ADDED_MEMBER,
+	ADDED_OUTCOME, /* packets only */
 };
 
 struct counters {

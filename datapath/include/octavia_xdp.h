@@ -119,8 +119,8 @@ int oxp_destroy(struct oxp_node *node, char *error);
 
 /* Attaches the forwarding program to an interface of the caller's network
  * namespace, in the driver (native mode); it stays after the process ends.
- * If it is attached already, the program is replaced by this library's one
- * without losing a packet. */
+ * If another one of the node is attached already, it is replaced by this
+ * library's one without losing a packet; this library's own stays. */
 int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error);
 /* -ENOENT if it was not attached. */
 int oxp_detach(struct oxp_node *node, uint32_t ifindex, char *error);
@@ -591,6 +591,55 @@ int oxp_trace_read(struct oxp_trace *trace, uint8_t *out, uint32_t capacity,
 		   int32_t timeout, char *error);
 /* Sides of packets for which the buffer had no room. */
 uint64_t oxp_trace_lost(const struct oxp_trace *trace);
+
+/*
+ * Another library takes over, while packets flow. Between libraries of
+ * different layouts goes a stream (lib/stream.h), which is independent of the
+ * layout. These functions and struct oxp_options stay as they are in all
+ * versions: each library calls those of the other one.
+ */
+
+/* Writes all that is wanted and known of the node: settings, uplinks,
+ * services, members and their health, tables with open slots, remembered
+ * flows, counters. Not: fragments and rates of sources. */
+int oxp_export(struct oxp_node *node, int fd, char *error);
+
+/* Locks the node until oxp_handover_end(), which the same thread has to call;
+ * of the functions here only oxp_export() may be called in between.
+ * *lock_file: the lock's descriptor, of whose copies each holds the lock.
+ * A process that dies in between leaves what the next one mends. */
+int oxp_handover_begin(struct oxp_node *node, int *lock_file, char *error);
+/* taken: the pinned state is another one now, and this one is stale for
+ * whoever has it open. Otherwise what was begun is taken back: all interfaces
+ * run a program of this library on these tables. */
+int oxp_handover_end(struct oxp_node *node, uint8_t taken, char *error);
+
+#define OXP_UPGRADE_INTERFACES 64
+struct oxp_upgrade {
+	uint32_t layout_before;
+	uint32_t layout_after;
+	uint8_t tag_before[8]; /* of the first interface's program, or zeroes */
+	uint8_t tag_after[8];
+	uint32_t services;
+	uint32_t members;
+	uint32_t interfaces; /* that have a program of the node */
+	uint32_t interface[OXP_UPGRADE_INTERFACES];
+	uint32_t maps_new;    /* made beside the old ones */
+	uint32_t maps_handed; /* that both use: nothing in them is copied */
+	uint64_t map_bytes;   /* of the new ones: needed until the old go */
+	uint8_t changes;      /* 0: all is as this library wants it already */
+	uint8_t zero[7];
+};
+
+/* Puts this library's program and layout in the place of whatever is pinned.
+ * All new maps are made and filled beside the old ones; each interface then
+ * changes to the new program in one step, and the new pins take the place of
+ * the old ones in one step. Before that one any failure or death leaves the
+ * old state in force. `from`: the library of the pinned layout, when it is
+ * another one; NULL: liboctavia_xdp.so.<layout> in this library's folder, or
+ * where the dynamic loader finds it. dry_run: everything but the changes. */
+int oxp_upgrade(const struct oxp_options *options, const char *from,
+		uint8_t dry_run, struct oxp_upgrade *out, char *error);
 
 /* A Maglev table as a pure function of the set of (address, weight): out[i]
  * is an index into `addresses`, or OXP_NO_MEMBER in every slot if nobody has

@@ -126,6 +126,134 @@ static int take_id(struct oxp_node *node, int link, uint32_t ifindex, void *id)
 	return id_of_link(link, id) ? 0 : 1;
 }
 
+/* Whether the program uses the map; its constants in *rodata, if wanted. */
+static int look_at_maps(int program, int map, int *rodata)
+{
+	struct bpf_prog_info info = {};
+	struct bpf_map_info wanted = {}, one = {};
+	__u32 ids[MAPS + 16], length = sizeof(wanted);
+	bool used = false;
+	int status;
+
+	status = bpf_obj_get_info_by_fd(map, &wanted, &length);
+	info.nr_map_ids = sizeof(ids) / sizeof(ids[0]);
+	info.map_ids = (uintptr_t)ids;
+	length = sizeof(info);
+	if (!status)
+		status = bpf_obj_get_info_by_fd(program, &info, &length);
+	if (status)
+		return status;
+	for (__u32 i = 0;
+	     i < info.nr_map_ids && i < sizeof(ids) / sizeof(ids[0]); i++) {
+		int other;
+
+		used |= ids[i] == wanted.id;
+		if (!rodata || ids[i] == wanted.id)
+			continue;
+		other = bpf_map_get_fd_by_id(ids[i]);
+		length = sizeof(one);
+		if (other >= 0 &&
+		    !bpf_obj_get_info_by_fd(other, &one, &length) &&
+		    strstr(one.name, ".rodata") && *rodata < 0)
+			*rodata = other;
+		else if (other >= 0)
+			close(other);
+	}
+	return used;
+}
+
+static bool has_constants(int map, struct forward *object)
+{
+	size_t size;
+	const void *own = bpf_map__initial_value(object->maps.rodata, &size);
+	struct bpf_map_info info = {};
+	__u32 length = sizeof(info), zero = 0;
+	bool same = false;
+	void *value;
+
+	if (map < 0 || bpf_obj_get_info_by_fd(map, &info, &length) ||
+	    info.value_size != size || !(value = malloc(size + 8)))
+		return false;
+	if (!bpf_map_lookup_elem(map, &zero, value))
+		same = !memcmp(value, own, size);
+	free(value);
+	return same;
+}
+
+bool is_same_program(struct oxp_node *node, int link, struct forward *object)
+{
+	struct bpf_prog_info there = {}, own = {};
+	__u32 length = sizeof(there), id;
+	int program = -1, rodata = -1;
+	bool same = false;
+
+	if (!id_of_link(link, &id))
+		program = bpf_prog_get_fd_by_id(id);
+	if (program < 0)
+		return false;
+	if (!bpf_obj_get_info_by_fd(program, &there, &length)) {
+		length = sizeof(own);
+		same = !bpf_obj_get_info_by_fd(
+			       bpf_program__fd(object->progs.oxp_forward), &own,
+			       &length) &&
+		       !memcmp(there.tag, own.tag, sizeof(own.tag)) &&
+		       look_at_maps(program, node->map[MAP_TABLES], &rodata) ==
+			       1 &&
+		       has_constants(rodata, object);
+	}
+	if (rodata >= 0)
+		close(rodata);
+	close(program);
+	return same;
+}
+
+struct mending {
+	struct forward *object;
+	char *error;
+};
+
+static int mend_link(struct oxp_node *node, int link, uint32_t ifindex,
+		     void *argument)
+{
+	struct mending *mending = argument;
+	int program, status;
+	uint32_t id;
+
+	status = id_of_link(link, &id);
+	if (status)
+		return failure(mending->error, status,
+			       "cannot look at interface %u", ifindex);
+	program = bpf_prog_get_fd_by_id(id);
+	if (program >= 0) {
+		status = look_at_maps(program, node->map[MAP_TABLES], NULL);
+		close(program);
+		if (status == 1)
+			return 0;
+	}
+	if (!mending->object) {
+		status = load_program(node, node->config->flags,
+				      &mending->object, mending->error);
+		if (status)
+			return status;
+	}
+	status = bpf_link_update(
+		link, bpf_program__fd(mending->object->progs.oxp_forward),
+		NULL);
+	return status ? failure(mending->error, status,
+				"cannot replace the program of interface %u",
+				ifindex)
+		      : 0;
+}
+
+int mend_programs(struct oxp_node *node, char *error)
+{
+	struct mending mending = {NULL, error};
+	int status = for_each_link(node, mend_link, &mending);
+
+	forward__destroy(mending.object);
+	return status;
+}
+
 int attached_program(struct oxp_node *node, uint32_t *id)
 {
 	int program;
@@ -224,7 +352,10 @@ int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error)
 		program = bpf_program__fd(object->progs.oxp_forward);
 		link = open_link(path, ifindex);
 		if (link >= 0) {
-			status = bpf_link_update(link, program, NULL);
+			/* a user that comes again changes nothing */
+			status = is_same_program(node, link, object)
+					 ? 0
+					 : bpf_link_update(link, program, NULL);
 			close(link);
 			if (status)
 				failure(error, status,

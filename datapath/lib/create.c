@@ -71,8 +71,13 @@ static uint32_t buckets(uint32_t services)
 	return power;
 }
 
-static int sizes(const struct oxp_options *options, struct node_config *config,
-		 char *error)
+int draw_seed(uint64_t *seed)
+{
+	return getrandom(seed, sizeof(*seed), 0) == sizeof(*seed) ? 0 : -errno;
+}
+
+int size_state(const struct oxp_options *options, struct node_config *config,
+	       char *error)
 {
 	__u32 services = options->services_max ? options->services_max
 					       : SERVICES_DEFAULT;
@@ -108,9 +113,6 @@ static int sizes(const struct oxp_options *options, struct node_config *config,
 		.changes = 1,
 		.allowed_changes = 1,
 	};
-	if (getrandom(&config->seed, sizeof(config->seed), 0) !=
-	    sizeof(config->seed))
-		return failure(error, -errno, "cannot draw a seed");
 	return 0;
 }
 
@@ -129,7 +131,7 @@ static int pin_maps(const struct oxp_node *node, struct forward *object)
 	return status;
 }
 
-static void size_maps(struct forward *object, const struct node_config *config)
+void size_maps(struct forward *object, const struct node_config *config)
 {
 	uint32_t services = config->services_max;
 
@@ -172,15 +174,31 @@ static int write_first(struct forward *object, const struct node_config *config)
 	return 0;
 }
 
+static int adopt_maps(struct forward *object, const int adopted[MAPS])
+{
+	int status = 0;
+
+	for (int i = 0; i < MAPS && !status; i++)
+		if (adopted[i] >= 0)
+			status = bpf_map__reuse_fd(
+				bpf_object__find_map_by_name(object->obj,
+							     map_names[i]),
+				adopted[i]);
+	return status;
+}
+
 static int fill_new(const struct oxp_node *node, struct forward *object,
-		    const struct node_config *config, char *error)
+		    const struct node_config *config, const int adopted[MAPS],
+		    char *error)
 {
 	int status;
 	char *path;
 
 	size_maps(object, config);
 	configure_program(object, config, config->flags);
-	status = forward__load(object);
+	status = adopt_maps(object, adopted);
+	if (!status)
+		status = forward__load(object);
 	if (status)
 		return load_failure(error, status, "the datapath");
 	status = write_first(object, config);
@@ -193,8 +211,6 @@ static int fill_new(const struct oxp_node *node, struct forward *object,
 	free(path);
 	if (!status)
 		status = pin_maps(node, object);
-	if (!status)
-		status = rename_folder(node, "maps-new", "maps");
 	if (status) {
 		remove_folder(node, "maps-new");
 		return failure(error, status, "cannot pin maps in %s",
@@ -203,24 +219,52 @@ static int fill_new(const struct oxp_node *node, struct forward *object,
 	return 0;
 }
 
-int create_pins(struct oxp_node *node, const struct oxp_options *options,
-		char *error)
+int make_maps(const struct oxp_node *node, const struct node_config *config,
+	      const int adopted[MAPS], struct forward **out, char *error)
 {
-	struct node_config config;
 	struct forward *object;
 	int status;
 
-	status = sizes(options, &config, error);
-	if (!status)
-		status = make_pin_directory(node, error);
-	if (status)
-		return status;
 	forget_libbpf_messages();
 	object = forward__open();
 	if (!object)
 		return failure(error, -errno, "cannot open the BPF object (%s)",
 			       last_libbpf_message());
-	status = fill_new(node, object, &config, error);
-	forward__destroy(object);
+	status = fill_new(node, object, config, adopted, error);
+	if (status)
+		forward__destroy(object);
+	else
+		*out = object;
 	return status;
+}
+
+int create_pins(struct oxp_node *node, const struct oxp_options *options,
+		char *error)
+{
+	struct node_config config;
+	struct forward *object;
+	uint64_t seed = 0;
+	int status, adopted[MAPS];
+
+	memset(adopted, -1, sizeof(adopted));
+	status = size_state(options, &config, error);
+	if (!status)
+		status = make_pin_directory(node, error);
+	if (status)
+		return status;
+	status = draw_seed(&seed);
+	if (status)
+		return failure(error, status, "cannot draw a seed");
+	config.seed = seed;
+	status = make_maps(node, &config, adopted, &object, error);
+	if (status)
+		return status;
+	forward__destroy(object);
+	status = rename_folder(node, "maps-new", "maps");
+	if (status) {
+		remove_folder(node, "maps-new");
+		return failure(error, status, "cannot pin maps in %s",
+			       node->pin_directory);
+	}
+	return 0;
 }

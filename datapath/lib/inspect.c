@@ -14,14 +14,10 @@ static uint8_t count_bits(__be32 mask)
 	return __builtin_popcount(mask);
 }
 
-int oxp_get_node(struct oxp_node *node, struct oxp_node_settings *out,
-		 char *error)
+void read_node_settings(struct oxp_node *node, struct oxp_node_settings *out)
 {
 	const struct node_config *config = node->config;
-	int status = lock_node(node, error);
 
-	if (status)
-		return status;
 	*out = (struct oxp_node_settings){
 		.entropy_v4 = count_bits(config->entropy_v4),
 		.entropy_v6 = count_bits(config->entropy_v6),
@@ -35,6 +31,16 @@ int oxp_get_node(struct oxp_node *node, struct oxp_node_settings *out,
 	}
 	memcpy(out->source_v6.bytes, config->source_v6,
 	       sizeof(config->source_v6));
+}
+
+int oxp_get_node(struct oxp_node *node, struct oxp_node_settings *out,
+		 char *error)
+{
+	int status = lock_node(node, error);
+
+	if (status)
+		return status;
+	read_node_settings(node, out);
 	unlock_node(node);
 	return 0;
 }
@@ -58,16 +64,13 @@ static void read_uplink(const struct uplink *uplink, struct oxp_uplink *out)
 		out->vlan[i] = get16(uplink->link[0] + 14 + 4 * i);
 }
 
-int oxp_get_uplinks(struct oxp_node *node, struct oxp_uplink *out,
-		    uint32_t capacity, struct oxp_choices *choices, char *error)
+uint32_t read_uplinks(struct oxp_node *node, struct oxp_uplink *out,
+		      uint32_t capacity, struct oxp_choices *choices)
 {
-	const struct uplink_set *live;
+	const struct uplink_set *live =
+		&node->uplinks[node->config->active_uplinks & 1];
 	uint32_t count = 0;
-	int status = lock_node(node, error);
 
-	if (status)
-		return status;
-	live = &node->uplinks[node->config->active_uplinks & 1];
 	for (; count < OXP_UPLINKS_MAX && live->uplink[count].ifindex; count++)
 		if (count < capacity)
 			read_uplink(&live->uplink[count], &out[count]);
@@ -75,6 +78,18 @@ int oxp_get_uplinks(struct oxp_node *node, struct oxp_uplink *out,
 		memcpy(choices->v4, live->choice[0], sizeof(choices->v4));
 		memcpy(choices->v6, live->choice[1], sizeof(choices->v6));
 	}
+	return count;
+}
+
+int oxp_get_uplinks(struct oxp_node *node, struct oxp_uplink *out,
+		    uint32_t capacity, struct oxp_choices *choices, char *error)
+{
+	uint32_t count;
+	int status = lock_node(node, error);
+
+	if (status)
+		return status;
+	count = read_uplinks(node, out, capacity, choices);
 	unlock_node(node);
 	return count;
 }

@@ -34,6 +34,8 @@ enum map {
 	MAPS
 };
 
+struct forward; /* of forward.skel.h */
+
 extern const char *const map_names[MAPS];
 
 /* Where a health check's result goes. */
@@ -84,6 +86,8 @@ struct oxp_node {
 	struct allowed *allowed;
 	uint32_t allowed_count, allowed_room;
 
+	bool handing_over; /* between oxp_handover_begin() and _end() */
+
 	/* run.c */
 	pthread_mutex_t run_mutex;
 	int run_program; /* -1: none */
@@ -94,6 +98,9 @@ struct oxp_node {
 #define COUNTER_USED UINT64_MAX
 
 /* node.c */
+/* A node that has opened nothing yet; oxp_close() frees it. */
+struct oxp_node *new_node(const struct oxp_options *options, char *error);
+int prepare_node(struct oxp_node *node, char *error);
 int lock_node(struct oxp_node *node, char *error);
 void unlock_node(struct oxp_node *node);
 /* Returns after every packet that was under way at the call has left. */
@@ -111,7 +118,6 @@ void begin_change(struct oxp_node *node, bool dirty);
 void end_change(struct oxp_node *node);
 
 /* attach.c: loads the program over the pinned maps */
-struct forward;
 void configure_program(struct forward *object, const struct node_config *config,
 		       uint32_t flags);
 int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
@@ -124,6 +130,11 @@ int for_each_link(struct oxp_node *node,
 		  void *argument);
 /* Replaces the program of all links; all or none. */
 int replace_programs(struct oxp_node *node, int program, char *error);
+/* Whether an interface's program is what load_program() made: the same
+ * instructions on the same maps, with the same constants. */
+bool is_same_program(struct oxp_node *node, int link, struct forward *object);
+/* Attached programs that use other maps are replaced by this library's. */
+int mend_programs(struct oxp_node *node, char *error);
 /* A descriptor of the program that an interface has now, its id in *id;
  * -ENOENT if there is none. */
 int attached_program(struct oxp_node *node, uint32_t *id);
@@ -144,12 +155,27 @@ void remove_folder(const struct oxp_node *node, const char *folder);
 int rename_folder(const struct oxp_node *node, const char *from,
 		  const char *to);
 void remove_pins(struct oxp_node *node);
-int open_pins(struct oxp_node *node, char *error);
+int open_pins(struct oxp_node *node, const char *folder, char *error);
+/* Puts the folder in the place of `maps`, which gets its name, in one step. */
+int exchange_folder(const struct oxp_node *node, const char *folder);
+/* Whether `maps` are those that the node has open; or a negative errno. */
+int is_in_force(struct oxp_node *node);
+/* Layout of what is pinned; -ENOENT: nothing. */
+int pinned_layout(const char *pin_directory);
 void unmap_all(struct oxp_node *node);
 
 /* create.c */
 int create_pins(struct oxp_node *node, const struct oxp_options *options,
 		char *error);
+void size_maps(struct forward *object, const struct node_config *config);
+int draw_seed(uint64_t *seed);
+/* Sizes for a state; the seed is the caller's. */
+int size_state(const struct oxp_options *options, struct node_config *config,
+	       char *error);
+/* Maps and a program on them, pinned in `maps-new`. adopted[]: descriptors of
+ * maps that are used in place of new ones, or -1. */
+int make_maps(const struct oxp_node *node, const struct node_config *config,
+	      const int adopted[MAPS], struct forward **out, char *error);
 
 /* address.c */
 extern const uint8_t v4_mapped[12]; /* ::ffff:0:0/96 */
@@ -183,6 +209,12 @@ uint32_t lookup_places(const struct oxp_node *node);
 int lookup_mend(struct oxp_node *node, const uint64_t *keep[2]);
 /* Buckets whose overflow count is wrong; the number of keys in *keys. */
 int lookup_check(struct oxp_node *node, uint32_t *keys);
+
+/* services.c */
+void make_entry(struct oxp_node *node, uint32_t index,
+		const struct oxp_key *key);
+/* Enters VIP and key: packets see the service's first block. */
+int publish(struct oxp_node *node, uint32_t index, char *error);
 
 /* vips.c */
 /* Finds or makes the entry of a service's VIP and counts the service in. */
@@ -338,6 +370,44 @@ int lock_service(struct oxp_node *node, const struct oxp_key *key, char *error);
 /* run.c */
 int run_program(int program, struct oxp_frame *frame, char *error);
 
+/* handover.c: maps that packets write, and may be handed over */
+struct packet_map {
+	enum map map;
+	const char *name; /* as the stream calls its format */
+	uint32_t format;
+};
+#define PACKET_MAPS 8
+extern const struct packet_map packet_maps[PACKET_MAPS];
+
+/* inspect.c: under the lock */
+void read_node_settings(struct oxp_node *node, struct oxp_node_settings *out);
+uint32_t read_uplinks(struct oxp_node *node, struct oxp_uplink *out,
+		      uint32_t capacity, struct oxp_choices *choices);
+
+/* uplinks.c, node_settings.c: into a state that no packet reads yet */
+int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
+			uint32_t count, const struct oxp_choices *choices,
+			char *error);
+int write_first_settings(struct oxp_node *node,
+			 const struct oxp_node_settings *settings, char *error);
+
+/* import.c */
+struct import;
+/* Reads a stream whole and checks its form. */
+int read_stream(int fd, struct import **out, char *error);
+void free_import(struct import *import);
+int imported_sizes(struct import *import, struct node_config *config,
+		   char *error);
+/* The format that the stream says a map has, 0: none. */
+uint32_t imported_format(const struct import *import, const char *name);
+/* Fills an empty node. adopted: as in make_maps() */
+int fill_node(struct oxp_node *node, const struct import *import,
+	      const int adopted[MAPS], char *error);
+/* What packets have changed in maps that are not adopted: flows and counters
+ * of a second stream, taken when no packet used the old maps any more. */
+int fill_rest(struct oxp_node *node, const struct import *import,
+	      const int adopted[MAPS], char *error);
+
 /* maglev.c */
 struct taker {
 	const uint8_t *name; /* 16 bytes */
@@ -350,6 +420,12 @@ void maglev_hashes(const uint8_t *name, uint32_t slots, uint32_t *offset,
 /* `takers` in the order of their names. */
 int maglev_fill(const struct taker *takers, uint32_t count, uint32_t slots,
 		uint16_t *out);
+
+/* rehearsal.c */
+uint64_t coarse_time(void); /* ns, as bpf_ktime_get_coarse_ns() */
+
+/* show.c */
+uint64_t bytes_of_map(int map); /* as the kernel accounts for it */
 
 /* tick.c */
 uint64_t boot_time(void); /* ms */

@@ -3,7 +3,9 @@
  * Mending what a process left that died in a change. A service is an entry
  * that is used and whose key lies in the lookup table where the entry says
  * and leads to it. Everything else follows from these: other keys, VIPs,
- * overflow counts, networks, QUIC servers, counters.
+ * overflow counts, networks, QUIC servers, counters. If another library was
+ * taking over, interfaces may run its program on its maps: they get one of
+ * this library on these.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -100,8 +102,21 @@ int mend(struct oxp_node *node, char *error)
 {
 	uint32_t words = lookup_places(node) / 64 + 1;
 	struct kept kept = {};
-	int status;
+	int status = is_in_force(node);
 
+	/* taken over by one who died when all was done */
+	if (status <= 0) {
+		if (!status)
+			__atomic_store_n(&node->config->layout, 0,
+					 __ATOMIC_RELEASE);
+		return failure(error, status ? status : -ESTALE,
+			       "%s was taken over by another version",
+			       node->pin_directory);
+	}
+	status = mend_programs(node, error);
+	if (status)
+		return status;
+	remove_folder(node, "maps-new");
 	begin_change(node, true);
 	node->counters_changes = 0; /* the dead one's are unknown to us */
 	kept.keys[0] = calloc(words, sizeof(uint64_t));

@@ -93,7 +93,9 @@ int lock_node(struct oxp_node *node, char *error)
 		return failure(error, status, "cannot lock the node");
 	}
 	if (node->config->layout != OXP_LAYOUT)
-		status = failure(error, -ESTALE, "%s was destroyed meanwhile",
+		status = failure(error, -ESTALE,
+				 "%s was destroyed or taken over by another "
+				 "version meanwhile, open it again",
 				 node->pin_directory);
 	else if (node->config->dirty)
 		status = mend(node, error);
@@ -111,23 +113,32 @@ void unlock_node(struct oxp_node *node)
 static int open_locked(struct oxp_node *node, const struct oxp_options *options,
 		       char *error)
 {
-	struct node_config *config;
 	int status;
 
-	status = open_pins(node, error);
+	status = open_pins(node, "maps", error);
 	if (status == -ENOENT && options->create) {
 		status = create_pins(node, options, error);
 		if (!status)
-			status = open_pins(node, error);
+			status = open_pins(node, "maps", error);
 	}
+	if (!status)
+		status = prepare_node(node, error);
 	if (status)
 		return status;
-	config = node->config;
-	node->counter_free_since =
-		calloc(config->members_max, sizeof(*node->counter_free_since));
-	if (!node->counter_free_since)
-		return failure(error, -ENOMEM, "cannot open the node");
-	return config->dirty ? mend(node, error) : 0;
+	if (node->config->dirty)
+		return mend(node, error);
+	/* of one who died after it had put another in its place */
+	remove_folder(node, "maps-new");
+	return 0;
+}
+
+int prepare_node(struct oxp_node *node, char *error)
+{
+	node->counter_free_since = calloc(node->config->members_max,
+					  sizeof(*node->counter_free_since));
+	return node->counter_free_since
+		       ? 0
+		       : failure(error, -ENOMEM, "cannot open the node");
 }
 
 static int open_node(struct oxp_node *node, const struct oxp_options *options,
@@ -138,9 +149,6 @@ static int open_node(struct oxp_node *node, const struct oxp_options *options,
 	if (!can_synchronize())
 		return failure(error, -ENOSYS,
 			       "the kernel offers no global membarrier");
-	node->pin_directory = strdup(options->pin_directory);
-	if (!node->pin_directory)
-		return failure(error, -ENOMEM, "cannot open the node");
 	node->lock_fd =
 		open(options->lock_file, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
 	if (node->lock_fd < 0)
@@ -155,6 +163,27 @@ static int open_node(struct oxp_node *node, const struct oxp_options *options,
 	return status;
 }
 
+struct oxp_node *new_node(const struct oxp_options *options, char *error)
+{
+	struct oxp_node *node = calloc(1, sizeof(*node));
+
+	if (node)
+		node->pin_directory = strdup(options->pin_directory);
+	if (!node || !node->pin_directory) {
+		failure(error, -ENOMEM, "cannot open the node");
+		free(node);
+		return NULL;
+	}
+	pthread_mutex_init(&node->mutex, NULL);
+	pthread_mutex_init(&node->run_mutex, NULL);
+	node->lock_fd = -1;
+	node->run_program = -1;
+	for (int i = 0; i < MAPS; i++)
+		node->map[i] = -1;
+	catch_libbpf_messages();
+	return node;
+}
+
 int oxp_open(const struct oxp_options *options, struct oxp_node **out,
 	     char *error)
 {
@@ -165,17 +194,9 @@ int oxp_open(const struct oxp_options *options, struct oxp_node **out,
 	if (!options->pin_directory || !options->lock_file)
 		return failure(error, -EINVAL,
 			       "a pin directory and a lock file are needed");
-	node = calloc(1, sizeof(*node));
+	node = new_node(options, error);
 	if (!node)
-		return failure(error, -ENOMEM, "cannot open the node");
-	pthread_mutex_init(&node->mutex, NULL);
-	pthread_mutex_init(&node->run_mutex, NULL);
-	node->lock_fd = -1;
-	node->run_program = -1;
-	for (int i = 0; i < MAPS; i++)
-		node->map[i] = -1;
-	catch_libbpf_messages();
-
+		return -ENOMEM;
 	status = open_node(node, options, error);
 	if (status) {
 		oxp_close(node);

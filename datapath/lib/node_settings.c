@@ -77,6 +77,16 @@ static void write_settings(struct node_config *config,
 	__atomic_store_n(&config->flags, settings->flags, __ATOMIC_RELEASE);
 }
 
+int write_first_settings(struct oxp_node *node,
+			 const struct oxp_node_settings *settings, char *error)
+{
+	int status = check(settings, error);
+
+	if (!status)
+		write_settings(node->config, settings);
+	return status;
+}
+
 int oxp_set_node(struct oxp_node *node,
 		 const struct oxp_node_settings *settings, char *error)
 {

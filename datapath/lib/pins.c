@@ -4,10 +4,13 @@
  *   <pin directory>/maps/<name of map>
  *   <pin directory>/links/<ifindex>
  *   <pin directory>/probes-<layout>/<name of map>, see probe.c
- * The maps appear together: they are pinned in maps-new, which is renamed.
+ * The maps appear together: they are pinned in maps-new, which is renamed, or
+ * changes places with the maps of another layout (upgrade.c). Whoever holds
+ * the lock and finds a maps-new that is not its own removes it.
  */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -82,6 +85,48 @@ int rename_folder(const struct oxp_node *node, const char *from, const char *to)
 	return status;
 }
 
+int exchange_folder(const struct oxp_node *node, const char *folder)
+{
+	char *old = pin_path(node, "maps", NULL);
+	char *new = pin_path(node, folder, NULL);
+	int status = -ENOMEM;
+
+	if (old && new)
+		status =
+			renameat2(AT_FDCWD, new, AT_FDCWD, old, RENAME_EXCHANGE)
+				? -errno
+				: 0;
+	free(old);
+	free(new);
+	return status;
+}
+
+static int id_of_map(int map, uint32_t *id)
+{
+	struct bpf_map_info info = {};
+	__u32 length = sizeof(info);
+	int status = bpf_obj_get_info_by_fd(map, &info, &length);
+
+	*id = info.id;
+	return status;
+}
+
+int is_in_force(struct oxp_node *node)
+{
+	char *path = pin_path(node, "maps", map_names[MAP_CONFIG]);
+	int map = path ? bpf_obj_get(path) : -ENOMEM, status;
+	uint32_t own, pinned;
+
+	free(path);
+	if (map < 0)
+		return map == -ENOENT ? 0 : map;
+	status = id_of_map(map, &pinned);
+	if (!status)
+		status = id_of_map(node->map[MAP_CONFIG], &own);
+	close(map);
+	return status ? status : own == pinned;
+}
+
 void remove_pins(struct oxp_node *node)
 {
 	remove_folder(node, "links");
@@ -95,36 +140,66 @@ void remove_pins(struct oxp_node *node)
 
 /* Opening */
 
-static int check_layout(struct oxp_node *node, char *error)
+/* The first word of the config map is the layout, in every layout. */
+static int read_layout(int map, uint32_t *size)
 {
 	struct bpf_map_info info = {};
 	__u32 length = sizeof(info), zero = 0, *value;
 	int status;
 
-	status = bpf_obj_get_info_by_fd(node->map[MAP_CONFIG], &info, &length);
+	status = bpf_obj_get_info_by_fd(map, &info, &length);
 	if (status)
-		return failure(error, status,
-			       "cannot ask about the config map");
-	if (info.value_size < sizeof(*value) ||
-	    !(value = calloc(1, info.value_size + 8)))
-		return failure(error, -EPROTO, "the config map has %u bytes",
-			       info.value_size);
-	status = bpf_map_lookup_elem(node->map[MAP_CONFIG], &zero, value);
-	if (status)
-		status = failure(error, status, "cannot read the config map");
-	else if (*value != OXP_LAYOUT)
-		status = failure(error, -EPROTO,
-				 "%s has map layout %u, this library needs "
-				 "layout %u: use the version that made it, or "
-				 "remove the directory and set all up again "
-				 "(nothing is forwarded in between)",
-				 node->pin_directory, *value, OXP_LAYOUT);
-	else if (info.value_size != sizeof(struct node_config))
-		status = failure(error, -EPROTO,
-				 "the config map has %u bytes instead of %zu",
-				 info.value_size, sizeof(struct node_config));
+		return status;
+	*size = info.value_size;
+	if (info.value_size < sizeof(*value))
+		return 0;
+	value = calloc(1, info.value_size + 8);
+	if (!value)
+		return -ENOMEM;
+	status = bpf_map_lookup_elem(map, &zero, value);
+	if (!status)
+		status = *value;
 	free(value);
 	return status;
+}
+
+int pinned_layout(const char *pin_directory)
+{
+	uint32_t size;
+	int map, status;
+	char *path;
+
+	if (asprintf(&path, "%s/maps/%s", pin_directory,
+		     map_names[MAP_CONFIG]) < 0)
+		return -ENOMEM;
+	map = bpf_obj_get(path);
+	free(path);
+	if (map < 0)
+		return map;
+	status = read_layout(map, &size);
+	close(map);
+	return status;
+}
+
+static int check_layout(struct oxp_node *node, char *error)
+{
+	uint32_t size;
+	int layout = read_layout(node->map[MAP_CONFIG], &size);
+
+	if (layout < 0)
+		return failure(error, layout, "cannot read the config map");
+	if (layout != OXP_LAYOUT)
+		return failure(error, -EPROTO,
+			       "%s has map layout %d, this library needs "
+			       "layout %d: \"octavia-xdp-ctl upgrade\" takes "
+			       "all over without losing a packet; or use "
+			       "liboctavia_xdp.so.%d",
+			       node->pin_directory, layout, OXP_LAYOUT, layout);
+	if (size != sizeof(struct node_config))
+		return failure(error, -EPROTO,
+			       "the config map has %u bytes instead of %zu",
+			       size, sizeof(struct node_config));
+	return 0;
 }
 
 static int map_memory(struct oxp_node *node, enum map map, size_t length,
@@ -192,9 +267,9 @@ void unmap_all(struct oxp_node *node)
 			       node->mapping[i].length);
 }
 
-int open_pins(struct oxp_node *node, char *error)
+int open_pins(struct oxp_node *node, const char *folder, char *error)
 {
-	char *path = pin_path(node, "maps", NULL);
+	char *path = pin_path(node, folder, NULL);
 	int status = -ENOMEM;
 
 	if (path)
@@ -204,7 +279,7 @@ int open_pins(struct oxp_node *node, char *error)
 		return failure(error, status, "no datapath is pinned in %s",
 			       node->pin_directory);
 	for (int i = 0; i < MAPS; i++) {
-		path = pin_path(node, "maps", map_names[i]);
+		path = pin_path(node, folder, map_names[i]);
 		if (!path)
 			return failure(error, -ENOMEM, "cannot open the maps");
 		node->map[i] = bpf_obj_get(path);

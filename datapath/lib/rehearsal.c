@@ -271,7 +271,7 @@ static uint64_t hash_of(const struct flow *flow, uint64_t seed)
 			      flow->protocol, seed);
 }
 
-static uint64_t coarse_time(void)
+uint64_t coarse_time(void)
 {
 	struct timespec now;
 

@@ -99,8 +99,8 @@ static int choose_set(struct oxp_node *node, uint32_t index,
 	return 0;
 }
 
-static void make_entry(struct oxp_node *node, uint32_t index,
-		       const struct oxp_key *key)
+void make_entry(struct oxp_node *node, uint32_t index,
+		const struct oxp_key *key)
 {
 	struct service_entry *entry = entry_of(node, index);
 
@@ -210,7 +210,7 @@ static int prepare(struct batch *batch, struct oxp_wanted *wanted,
 	return status;
 }
 
-static int publish(struct oxp_node *node, uint32_t index, char *error)
+int publish(struct oxp_node *node, uint32_t index, char *error)
 {
 	struct service_entry *entry = entry_of(node, index);
 	struct lookup_key key = entry_key(entry);

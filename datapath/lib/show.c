@@ -302,7 +302,7 @@ int oxp_service_pick(struct oxp_node *node, const struct oxp_key *key,
 }
 
 /* What the kernel accounts for a map. */
-static uint64_t bytes_of_map(int map)
+uint64_t bytes_of_map(int map)
 {
 	char path[40], line[128];
 	uint64_t bytes = 0;

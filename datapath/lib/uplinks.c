@@ -201,6 +201,41 @@ static int switch_uplinks(struct oxp_node *node, const struct uplink_set *next,
 	return 0;
 }
 
+/* The choices are those of the state before, so that flows keep their ways. */
+int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
+			uint32_t count, const struct oxp_choices *choices,
+			char *error)
+{
+	struct uplink_set next = {}, none = {};
+	int status;
+
+	for (uint32_t i = 0; i < count; i++) {
+		status = check_uplink(&uplinks[i], error);
+		if (status)
+			return status;
+		write_uplink(&uplinks[i], &next.uplink[i]);
+	}
+	memset(none.choice, OXP_NO_UPLINK, sizeof(none.choice));
+	choose(&next, count, &none, false);
+	choose(&next, count, &none, true);
+	for (int i = 0; choices && i < CHOICES; i++) {
+		if (choices->v4[i] < count || choices->v4[i] == OXP_NO_UPLINK)
+			next.choice[0][i] = choices->v4[i];
+		if (choices->v6[i] < count || choices->v6[i] == OXP_NO_UPLINK)
+			next.choice[1][i] = choices->v6[i];
+	}
+	for (uint32_t i = 0; i < count; i++) {
+		struct uplink_set one = {.uplink = {next.uplink[i]}};
+
+		/* one that is gone was not in the map before either */
+		status = enter_devices(node, &one, error);
+		if (status && status != -ENODEV)
+			return status;
+	}
+	node->uplinks[node->config->active_uplinks & 1] = next;
+	return 0;
+}
+
 int oxp_set_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
 		    uint32_t count, char *error)
 {

@@ -40,10 +40,25 @@ long syscall(long number, ...)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	if (number == SYS_bpf &&
 	    (word[0] == BPF_MAP_UPDATE_ELEM || word[0] == BPF_PROG_LOAD ||
-	     word[0] == BPF_PROG_BIND_MAP))
+	     word[0] == BPF_PROG_BIND_MAP || word[0] == BPF_LINK_UPDATE))
+		step();
+	if (number == SYS_membarrier)
 		step();
 	return next(number, word[0], word[1], word[2], word[3], word[4],
 		    word[5]);
+}
+
+int renameat2(int from_folder, const char *from, int to_folder, const char *to,
+	      unsigned int flags)
+{
+	step();
+	return syscall(SYS_renameat2, from_folder, from, to_folder, to, flags);
+}
+
+int unlinkat(int folder, const char *name, int flags)
+{
+	step();
+	return syscall(SYS_unlinkat, folder, name, flags);
 }
 
 ssize_t sendto(int handle, const void *data, size_t length, int flags,

@@ -31,7 +31,21 @@ __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Info', 'Key', 'Library', 'Member',
            'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
            'ProbeOutcome', 'ProbeWay', 'Service', 'ServiceFlag', 'Settings',
-           'Uplink']
+           'Uplink', 'is_foreign', 'is_stale']
+
+
+def is_stale(error: Exception) -> bool:
+    """Whether what a process has open was removed or taken over."""
+    return isinstance(error, DatapathError) and error.errno == errno.ESTALE
+
+
+def is_foreign(error: Exception) -> bool:
+    """Whether what is pinned is of another library.
+
+    It has taken over: the process ends, to be started with the one that is
+    installed now.
+    """
+    return isinstance(error, DatapathError) and error.errno == errno.EPROTO
 
 
 class Datapath:

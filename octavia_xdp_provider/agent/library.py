@@ -16,7 +16,9 @@ import cffi
 from octavia_xdp_provider.agent import values
 
 API_VERSION = 2
-LIBRARY = 'liboctavia_xdp.so.0'
+# Of the layout that this package's data path has: others can be installed
+# beside it.
+LIBRARY = 'liboctavia_xdp.so.2'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 

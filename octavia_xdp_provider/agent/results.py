@@ -15,6 +15,7 @@ knows nothing about.
 """
 
 import dataclasses
+import errno
 import gc
 import select
 import threading
@@ -194,7 +195,10 @@ class ResultHandler:
         bell.ring(self._files.handler_bell)
 
     def run(self):
-        """Serve until ``stop`` is called."""
+        """Serve until ``stop`` is called, or another library took over.
+
+        :returns: exit status: not 0 in the second case.
+        """
         if self._address:
             result_metrics.serve(self.metrics, self._address)
         # What was imported stays; no collection need look at it again.
@@ -214,7 +218,11 @@ class ResultHandler:
                         self._files.make()
                         inotify.add_watch(self._files.queue, flags.MOVED_TO)
                     self.step(rescan)
-                except Exception:
+                except Exception as error:
+                    if datapath.is_foreign(error):
+                        LOG.warning('%s. The handler ends, to be started '
+                                    'again.', error.text)
+                        return 1
                     LOG.exception('The results could not be applied and are '
                                   'tried again.')
                     self.metrics.failed()
@@ -225,6 +233,7 @@ class ResultHandler:
                 rescan = self._lost(inotify)
                 rescan |= bell.drain(rings)
                 rescan |= time.monotonic() >= due
+        return 0
 
     def _lost(self, inotify):
         """Take all events; whether there may have been more."""
@@ -278,6 +287,8 @@ class ResultHandler:
             try:
                 self._datapath = self._files.open_datapath()
             except datapath.DatapathError as error:
+                if error.errno != errno.ENOENT:
+                    raise
                 LOG.debug('No datapath yet: %s', error)
                 return False
             self._generations = None

@@ -17,6 +17,7 @@ import pbr.version
 from octavia_xdp_provider.agent import announcements
 from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import checker_status
+from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import kernel
@@ -79,6 +80,7 @@ class Agent:
         self._outcome = None
         self._reported_members = None
         self._complained = False
+        self._stale = False
         transport = rpc.transport(conf)
         self._controller = rpc.NodesClient(transport)
         self._server = rpc.server(transport, rpc.NODE_TOPIC, conf.host,
@@ -91,7 +93,10 @@ class Agent:
         self._talk.set()
 
     def run(self):
-        """Serve until ``stop`` is called."""
+        """Serve until ``stop`` is called, or another library took over.
+
+        :returns: exit status: not 0 in the second case.
+        """
         self._uplinks.start()
         bell.listen(self._files.bell, self._work.set)
         worker = threading.Thread(target=self._worker, name='worker')
@@ -105,6 +110,7 @@ class Agent:
         self._uplinks.stop()
         LOG.info('Agent %s has stopped; the kernel goes on forwarding.',
                  self._conf.host)
+        return int(self._stale)
 
     def _limits(self):
         conf = self._conf
@@ -144,6 +150,7 @@ class Agent:
             self._work.clear()
             ticks += 1
             try:
+                self._datapath.info()
                 wanted = self._wanted
                 ready = self._uplinks.ready
                 self._probes.attach()
@@ -159,7 +166,13 @@ class Agent:
                 else:
                     self._reconciler.announce(ready)
                 self._report_changes()
-            except Exception:
+            except Exception as error:
+                if datapath.is_stale(error):
+                    LOG.warning('%s. The agent ends, to be started again.',
+                                error.text)
+                    self._stale = True
+                    self.stop()
+                    return
                 LOG.exception('A pass failed and is tried again.')
             self._work.wait(TICK)
 

@@ -16,6 +16,7 @@ from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.ctl import show
 from octavia_xdp_provider.ctl import top
 from octavia_xdp_provider.ctl import trace
+from octavia_xdp_provider.ctl import upgrade
 from octavia_xdp_provider.ctl import verify
 
 PROGRAM = 'octavia-xdp-ctl'
@@ -144,6 +145,24 @@ def _add_trace(commands):
     parser.set_defaults(function=trace.run)
 
 
+def _add_upgrade(commands):
+    parser = commands.add_parser(
+        'upgrade', help='let another version of the library take over',
+        description='Let a library take over program and tables from the one '
+        'that has them, up or down, without losing a packet. If it cannot, '
+        'nothing changes.')
+    parser.add_argument('--dry-run', action='store_true',
+                        help='build and load everything, change nothing, and '
+                             'tell')
+    parser.add_argument('--library', default=argparse.SUPPRESS,
+                        help='the one that takes over ([datapath] library)')
+    parser.add_argument('--from-library', metavar='LIBRARY',
+                        help='the one that hands over (liboctavia_xdp.so.N '
+                             'of the pinned layout N)')
+    _json(parser)
+    parser.set_defaults(function=upgrade.run)
+
+
 def parser():
     result = argparse.ArgumentParser(
         prog=PROGRAM, description=__doc__.partition(': ')[2].capitalize(),
@@ -163,6 +182,7 @@ def parser():
     _add_top(commands)
     _add_explain(commands)
     _add_trace(commands)
+    _add_upgrade(commands)
     checking = commands.add_parser(
         'verify', help='compute every table again, and compare',
         description='Compute every table again and compare it with the '
@@ -189,6 +209,8 @@ def main(argv=None):
     arguments = commands.parse_args(argv)
     _check(commands, arguments)
     try:
+        if arguments.function is upgrade.run:
+            return upgrade.run(arguments)
         with nodes.open_node(arguments) as node:
             return arguments.function(node, arguments)
     except DatapathError as error:

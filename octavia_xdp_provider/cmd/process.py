@@ -48,7 +48,8 @@ def load(program, argv=None):
 def run(program, make_service):
     """Run a service with ``run()`` and ``stop()`` until SIGTERM or SIGINT.
 
-    :param make_service: called with the configuration.
+    :param make_service: called with the configuration. Its ``run()`` may
+        return an exit status.
     :returns: exit status.
     """
     conf = load(program)
@@ -63,5 +64,4 @@ def run(program, make_service):
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: service.stop())
-    service.run()
-    return 0
+    return service.run() or 0

@@ -194,9 +194,10 @@ agent_opts = [
 
 datapath_opts = [
     cfg.StrOpt('library',
-               default='liboctavia_xdp.so.0',
+               default='liboctavia_xdp.so.2',
                help='The datapath library: a name that the dynamic loader '
-                    'finds, or a path.'),
+                    'finds, or a path. Its number is the layout of the '
+                    'tables: see "octavia-xdp-ctl upgrade".'),
     cfg.StrOpt('pin_directory',
                default='/sys/fs/bpf/octavia-xdp',
                help='Directory on a bpffs that holds the pinned maps and '

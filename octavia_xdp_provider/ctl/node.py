@@ -2,11 +2,30 @@
 """The node's datapath, as options and the configuration file name it."""
 
 import ipaddress
+import typing
 
 from octavia_xdp_provider.agent import files
 from octavia_xdp_provider.agent import inspection
 from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.common import options
+
+
+class Place(typing.NamedTuple):
+    pin_directory: str
+    lock_file: str
+    library: str
+
+
+def locate(arguments):
+    """Where this node's state is, and the library for it.
+
+    :raises ConfigurationError: the configuration file cannot be used.
+    """
+    conf = options.load(config_files=arguments.config_file,
+                        prog='octavia-xdp-ctl')
+    return Place(arguments.pin_directory or conf.datapath.pin_directory,
+                 arguments.lock_file or files.NodeFiles(conf).lock,
+                 arguments.library or conf.datapath.library)
 
 
 def open_node(arguments):
@@ -15,12 +34,9 @@ def open_node(arguments):
     :raises ConfigurationError: the configuration file cannot be used.
     :raises DatapathError: nothing is there, or it is not for us.
     """
-    conf = options.load(config_files=arguments.config_file,
-                        prog='octavia-xdp-ctl')
-    lock = arguments.lock_file or files.NodeFiles(conf).lock
-    return inspection.Inspection(
-        arguments.pin_directory or conf.datapath.pin_directory, lock,
-        library=arguments.library or conf.datapath.library)
+    place = locate(arguments)
+    return inspection.Inspection(place.pin_directory, place.lock_file,
+                                 library=place.library)
 
 
 def matches(arguments, key):

@@ -436,7 +436,11 @@ class TestVeth(TwoNamespaces):
         self.datapath.close()
         self.assertEqual(first, self.link())
         self.datapath = self.open()
+        # the same program stays, another one is replaced
         self.attach()
+        self.assertEqual(first, self.link())
+        self.datapath.set_node(datapath.NodeSettings(
+            NODE, flags=datapath.NodeFlag.FIB))
         self.assertIn('prog/xdp id', self.link())
         self.assertNotEqual(first, self.link())
         self.detach()

@@ -267,6 +267,15 @@ class TestResultHandler(Base):
         self.assertEqual({5: True, 6: True}, self.datapath.applied[-1])
         self.assertEqual([], self.pending())
 
+    def test_ends_when_another_library_took_over(self):
+        def foreign():
+            raise datapath.DatapathError(errno.EPROTO, 'of layout 3')
+        self.delta(1, record(5, UP))
+        self.handler._files.open_datapath = foreign
+        self.assertEqual(1, self.handler.run())
+        # nothing of the queue is lost for the next one
+        self.assertEqual(1, len(self.pending()))
+
     def test_a_late_snapshot_fills_the_gap(self):
         self.delta(1, record(5, UP))
         self.step()

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the link makes of the controller's answers."""
 
+import errno
 import json
 import threading
 from unittest import mock
 
+from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import service
 from octavia_xdp_provider.tests.unit import base
@@ -96,3 +98,10 @@ class TestLink(base.TestCase):
         self.assertEqual(8, reported())
         self.answer(9, {'a': 9})
         self.assertEqual(5, reported())
+
+    def test_ends_when_another_library_took_over(self):
+        self.agent._datapath.info.side_effect = datapath.DatapathError(
+            errno.ESTALE, 'taken over')
+        self.agent._worker()
+        self.assertTrue(self.agent._stop.is_set())
+        self.assertEqual(1, self.agent.run())

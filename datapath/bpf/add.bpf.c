@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Adds to counters of the CPU that it runs on. Test runs of XDP programs have
+ * softirqs disabled, so no packet counts on this CPU meanwhile; a system call
+ * would write what other CPUs count, too. The frame is an array of additions.
+ */
+#include "maps.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+static __always_inline void add(void *map, const struct addition *one)
+{
+	__u32 index = one->index;
+	struct counters *counters = bpf_map_lookup_elem(map, &index);
+
+	if (!counters)
+		return;
+	counters->packets += one->packets;
+	counters->bytes += one->bytes;
+	counters->flows += one->flows;
+}
+
+static __always_inline void add_outcome(const struct addition *one)
+{
+	__u32 index = one->index;
+	__u64 *packets = bpf_map_lookup_elem(&outcomes, &index);
+
+	if (packets)
+		*packets += one->packets;
+}
+
+SEC("xdp")
+int oxp_add(struct xdp_md *ctx)
+{
+	const struct addition *one = (void *)(long)ctx->data;
+	const void *end = (void *)(long)ctx->data_end;
+
+	for (int i = 0; i < ADDITIONS_MAX; i++, one++) {
+		if ((const void *)(one + 1) > end)
+			break;
+		if (one->map == ADDED_SERVICE)
+			add(&service_counters, one);
+		else if (one->map == ADDED_MEMBER)
+			add(&member_counters, one);
+		else
+			add_outcome(one);
+	}
+	return XDP_PASS;
+}

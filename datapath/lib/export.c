@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Writes the state as a stream (stream.h). */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "internal.h"
+#include "stream.h"
+
+struct writer {
+	struct oxp_node *node;
+	FILE *file;
+	uint64_t records;
+	int status; /* of reading; writing is asked at the end */
+};
+
+static void begin(struct writer *writer, const char *name, uint32_t flags,
+		  uint32_t element, uint64_t count)
+{
+	struct stream_record record = {
+		.flags = flags,
+		.element = element,
+		.count = count,
+	};
+
+	memcpy(record.name, name, strlen(name));
+	fwrite(&record, sizeof(record), 1, writer->file);
+	writer->records++;
+}
+
+static void put(struct writer *writer, const void *data, size_t length)
+{
+	fwrite(data, 1, length, writer->file);
+}
+
+static void write_sizes(struct writer *writer)
+{
+	const struct node_config *config = writer->node->config;
+	struct stream_sizes sizes = {
+		.services_max = config->services_max,
+		.members_max = config->members_max,
+		.slots_max = config->slots_max,
+		.flows_max = config->flows_max,
+		.seed = config->seed,
+		.ticked = config->ticked,
+		.idle_timeout_max = config->idle_timeout_max,
+	};
+
+	begin(writer, RECORD_SIZES, STREAM_MANDATORY, sizeof(sizes), 1);
+	put(writer, &sizes, sizeof(sizes));
+}
+
+static void write_node(struct writer *writer)
+{
+	struct oxp_node_settings settings;
+	struct stream_node out = {};
+
+	read_node_settings(writer->node, &settings);
+	memcpy(out.source_v4, settings.source_v4.bytes, 16);
+	memcpy(out.source_v6, settings.source_v6.bytes, 16);
+	out.entropy_v4 = settings.entropy_v4;
+	out.entropy_v6 = settings.entropy_v6;
+	out.flags = settings.flags;
+	out.icmp_rate = settings.icmp_rate;
+	begin(writer, RECORD_NODE, STREAM_MANDATORY, sizeof(out), 1);
+	put(writer, &out, sizeof(out));
+}
+
+static void write_uplinks(struct writer *writer)
+{
+	struct oxp_uplink uplinks[OXP_UPLINKS_MAX];
+	struct oxp_choices choices;
+	struct stream_choices out;
+	uint32_t count =
+		read_uplinks(writer->node, uplinks, OXP_UPLINKS_MAX, &choices);
+
+	begin(writer, RECORD_UPLINKS, STREAM_MANDATORY,
+	      sizeof(struct stream_uplink), count);
+	for (uint32_t i = 0; i < count; i++) {
+		const struct oxp_uplink *from = &uplinks[i];
+		struct stream_uplink one = {
+			.ifindex = from->ifindex,
+			.mtu = from->mtu,
+			.vlan = {from->vlan[0], from->vlan[1]},
+			.vlans = from->vlans,
+		};
+
+		memcpy(one.own_mac, from->own_mac, 6);
+		memcpy(one.gateway_mac_v4, from->gateway_mac_v4, 6);
+		memcpy(one.gateway_mac_v6, from->gateway_mac_v6, 6);
+		put(writer, &one, sizeof(one));
+	}
+	memcpy(out.v4, choices.v4, sizeof(out.v4));
+	memcpy(out.v6, choices.v6, sizeof(out.v6));
+	begin(writer, RECORD_CHOICES, 0, sizeof(out), 1);
+	put(writer, &out, sizeof(out));
+}
+
+static void write_format(struct writer *writer, const char *name,
+			 uint32_t format)
+{
+	struct stream_format one = {.format = format};
+
+	memcpy(one.name, name, strlen(name));
+	put(writer, &one, sizeof(one));
+}
+
+static void write_formats(struct writer *writer)
+{
+	begin(writer, RECORD_FORMATS, 0, sizeof(struct stream_format),
+	      PACKET_MAPS + 1);
+	for (int i = 0; i < PACKET_MAPS; i++)
+		write_format(writer, packet_maps[i].name,
+			     packet_maps[i].format);
+	write_format(writer, "flow names", FORMAT_FLOW_NAMES);
+}
+
+static void write_outcomes(struct writer *writer)
+{
+	uint64_t counts[OXP_OUTCOMES];
+
+	if (oxp_outcomes(writer->node, counts, OXP_OUTCOMES, NULL) < 0) {
+		writer->status = -errno;
+		return;
+	}
+	begin(writer, RECORD_OUTCOMES, 0, sizeof(struct stream_outcome),
+	      OXP_OUTCOMES);
+	for (uint32_t i = 0; i < OXP_OUTCOMES; i++) {
+		struct stream_outcome one = {.outcome = i,
+					     .packets = counts[i]};
+
+		put(writer, &one, sizeof(one));
+	}
+}
+
+static struct stream_counters counters_of(const struct oxp_counters *from)
+{
+	return (struct stream_counters){from->packets, from->bytes,
+					from->flows};
+}
+
+static void write_service(struct writer *writer, uint32_t index,
+			  const struct service_block *block,
+			  const struct oxp_counters *counters)
+{
+	const struct service_entry *entry = entry_of(writer->node, index);
+	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC;
+	bool source = block->flags & OXP_SERVICE_SOURCE;
+	struct stream_service out = {
+		.port = ntohs(entry->port),
+		.protocol = entry->protocol,
+		.encapsulation = block->encapsulation,
+		.index = index,
+		.slots = block->slots,
+		.flags = block->flags & flags,
+		.generation = block->generation,
+		.dscp = block->dscp,
+		.source_length_v4 = source ? block->source_length_v4 : 0,
+		.source_length_v6 = source ? block->source_length_v6 : 0,
+		.is_learning = !!(block->flags & BLOCK_LEARNING),
+		.sid_function = ntohs(block->sid_function),
+		.idle_timeout = block->idle_timeout,
+		.new_flow_rate = block->new_flow_rate,
+		.new_flow_burst = block->new_flow_burst,
+		.learning = block->learning,
+		.counters = counters_of(counters),
+	};
+
+	memcpy(out.vip, entry->vip, sizeof(out.vip));
+	begin(writer, RECORD_SERVICE, STREAM_MANDATORY, sizeof(out), 1);
+	put(writer, &out, sizeof(out));
+}
+
+static void write_member(struct writer *writer, uint32_t index,
+			 const struct block_member *member)
+{
+	struct oxp_counters counters;
+	struct stream_member out = {
+		.check = member->check,
+		.index = index,
+		.weight = member->weight,
+		.mtu = member->mtu,
+		.admin_up = !!(member->flags & MEMBER_ADMIN_UP),
+		.backup = !!(member->flags & MEMBER_BACKUP),
+		.healthy = !!(member->flags & MEMBER_HEALTHY),
+		.known = !!(member->flags & MEMBER_KNOWN),
+		.counter = member->counter,
+	};
+
+	if (read_member_counters(writer->node, member->counter, &counters))
+		writer->status = -errno;
+	out.counters = counters_of(&counters);
+	memcpy(out.address, member->address, sizeof(out.address));
+	put(writer, &out, sizeof(out));
+}
+
+static void write_members(struct writer *writer,
+			  const struct service_block *block)
+{
+	uint32_t count = 0;
+
+	for (uint32_t i = 0; i < block->members; i++)
+		count += !!(block->member[i].flags & MEMBER_PRESENT);
+	begin(writer, RECORD_MEMBERS, STREAM_MANDATORY,
+	      sizeof(struct stream_member), count);
+	for (uint32_t i = 0; i < block->members; i++)
+		if (block->member[i].flags & MEMBER_PRESENT)
+			write_member(writer, i, &block->member[i]);
+}
+
+static void write_networks(struct writer *writer,
+			   const struct service_block *block)
+{
+	const struct allowed *allowed;
+	int count;
+
+	if (!(block->flags & BLOCK_ALLOWED))
+		return;
+	count = read_allowed(writer->node, block->allowed_set, &allowed, NULL);
+	if (count < 0) {
+		writer->status = count;
+		return;
+	}
+	begin(writer, RECORD_NETWORKS, STREAM_MANDATORY,
+	      sizeof(struct stream_network), count);
+	for (int i = 0; i < count; i++) {
+		struct stream_network one = {
+			.length = allowed[i].network.length,
+		};
+
+		memcpy(one.address, allowed[i].network.address.bytes,
+		       sizeof(one.address));
+		put(writer, &one, sizeof(one));
+	}
+}
+
+_Static_assert(SLOT_OPEN == STREAM_OPEN && SLOT_NOBODY == STREAM_NOBODY,
+	       "slots are written as they are");
+
+/* Ticks and packets keep to single words: what is written is what was at some
+ * moment of each slot. */
+static void write_slots(struct writer *writer, uint32_t index,
+			struct service_block *block)
+{
+	bool open = false;
+
+	begin(writer, RECORD_SLOTS, STREAM_MANDATORY, sizeof(uint16_t),
+	      block->slots);
+	put(writer, block->slot, block->slots * sizeof(uint16_t));
+	for (uint32_t i = 0; i < block->slots && !open; i++)
+		open = block->slot[i] & SLOT_OPEN;
+	if (!open)
+		return;
+	begin(writer, RECORD_BEFORE, STREAM_MANDATORY, sizeof(uint16_t),
+	      block->slots);
+	put(writer, before_of(writer->node, block),
+	    block->slots * sizeof(uint16_t));
+	begin(writer, RECORD_AGES, 0, sizeof(uint8_t), block->slots);
+	put(writer, ages_of(writer->node, index), block->slots);
+}
+
+static void write_services(struct writer *writer)
+{
+	struct oxp_node *node = writer->node;
+	uint32_t max = node->config->services_max;
+	struct oxp_counters *counters = calloc(max, sizeof(*counters));
+
+	if (!counters) {
+		writer->status = -ENOMEM;
+		return;
+	}
+	writer->status = read_all_service_counters(node, max, counters);
+	for (uint32_t i = 0; i < max && !writer->status; i++) {
+		struct service_block *block;
+
+		if (entry_of(node, i)->state != ENTRY_USED)
+			continue;
+		block = live_block(node, i);
+		write_service(writer, i, block, &counters[i]);
+		write_members(writer, block);
+		write_networks(writer, block);
+		write_slots(writer, i, block);
+	}
+	free(counters);
+}
+
+static uint64_t count_flows(const struct flow_set *sets, uint32_t count)
+{
+	uint64_t flows = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		for (int way = 0; way < OXP_FLOW_WAYS; way++)
+			flows += !!__atomic_load_n(&sets[i].entry[way],
+						   __ATOMIC_RELAXED);
+	return flows;
+}
+
+static void write_flow(struct writer *writer, uint32_t set, uint64_t entry,
+		       uint64_t now)
+{
+	struct stream_flow one = {
+		.name = (entry & FLOW_TAG_MASK) | (set & ~FLOW_TAG_MASK),
+		.age = (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK,
+		.member = entry & FLOW_MEMBER,
+		.confirmed = !!(entry & FLOW_CONFIRMED),
+	};
+
+	put(writer, &one, sizeof(one));
+}
+
+/* Packets go on meanwhile: no more than were counted are written, and what is
+ * missing is filled up with entries that are too old for anything. */
+static void write_flows(struct writer *writer)
+{
+	uint32_t count = writer->node->config->flows_max / OXP_FLOW_WAYS;
+	size_t length = count * sizeof(struct flow_set);
+	uint64_t now = coarse_time() >> 30, left;
+	const struct flow_set *sets = mmap(NULL, length, PROT_READ, MAP_SHARED,
+					   writer->node->map[MAP_FLOWS], 0);
+	const struct stream_flow none = {.age = UINT32_MAX};
+
+	if (sets == MAP_FAILED) {
+		writer->status = -errno;
+		return;
+	}
+	left = count_flows(sets, count);
+	begin(writer, RECORD_FLOWS, 0, sizeof(struct stream_flow), left);
+	for (uint32_t i = 0; i < count && left; i++)
+		for (int way = 0; way < OXP_FLOW_WAYS && left; way++) {
+			uint64_t entry = __atomic_load_n(&sets[i].entry[way],
+							 __ATOMIC_RELAXED);
+
+			if (!entry)
+				continue;
+			write_flow(writer, i, entry, now);
+			left--;
+		}
+	for (; left; left--)
+		put(writer, &none, sizeof(none));
+	munmap((void *)sets, length);
+}
+
+static void write_end(struct writer *writer)
+{
+	struct stream_end end = {.records = writer->records};
+
+	begin(writer, RECORD_END, STREAM_MANDATORY, sizeof(end), 1);
+	put(writer, &end, sizeof(end));
+}
+
+static int export(struct oxp_node *node, FILE *file)
+{
+	struct writer writer = {.node = node, .file = file};
+
+	put(&writer, STREAM_MAGIC, sizeof(STREAM_MAGIC));
+	write_sizes(&writer);
+	write_node(&writer);
+	write_uplinks(&writer);
+	write_formats(&writer);
+	write_outcomes(&writer);
+	if (!writer.status)
+		write_services(&writer);
+	if (!writer.status)
+		write_flows(&writer);
+	write_end(&writer);
+	return writer.status;
+}
+
+int oxp_export(struct oxp_node *node, int fd, char *error)
+{
+	int copy = dup(fd), status = 0;
+	FILE *file = copy < 0 ? NULL : fdopen(copy, "w");
+
+	if (!file) {
+		status = failure(error, -errno, "cannot write the state");
+		if (copy >= 0)
+			close(copy);
+		return status;
+	}
+	if (!node->handing_over)
+		status = lock_node(node, error);
+	if (!status) {
+		status = export(node, file);
+		if (!node->handing_over)
+			unlock_node(node);
+		if (status)
+			failure(error, status, "cannot read the state");
+	}
+	errno = 0;
+	if ((ferror(file) | fclose(file)) && !status)
+		status = failure(error, errno ? -errno : -EIO,
+				 "cannot write the state");
+	return status;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The state of a node as a stream of bytes, at the level of meaning: what one
+ * library exports another one of any layout imports. Little-endian, addresses
+ * and MAC addresses as on the wire, IPv4 as ::ffff:a.b.c.d.
+ *
+ * A stream is STREAM_MAGIC, then records: struct stream_record and `count`
+ * elements of `element` bytes each. Elements may grow at their end: a reader
+ * takes what it knows, and zeroes for what an older writer did not know. What
+ * must not be ignored comes in a record of its own with STREAM_MANDATORY: a
+ * reader that does not know such a record refuses the stream, and says which.
+ * Others it skips. The magic's number grows when that is not enough.
+ */
+#ifndef OXP_STREAM_H
+#define OXP_STREAM_H
+
+#include <stdint.h>
+
+#define STREAM_MAGIC "OXP-STATE 1\n\0\0\0" /* 16 bytes with the last zero */
+
+#define STREAM_MANDATORY 1
+
+struct stream_record {
+	char name[16]; /* filled up with zeroes */
+	uint32_t flags;
+	uint32_t element;
+	uint64_t count;
+};
+
+/* The records, in this order. "service" to "ages" come again for each service
+ * and are about the last "service". */
+#define RECORD_SIZES "sizes"     /* mandatory, first */
+#define RECORD_NODE "node"       /* mandatory */
+#define RECORD_UPLINKS "uplinks" /* mandatory */
+#define RECORD_CHOICES "choices" /* which uplink takes what */
+#define RECORD_FORMATS "formats" /* of maps that can be handed over */
+#define RECORD_OUTCOMES "outcomes"
+#define RECORD_SERVICE "service"   /* mandatory */
+#define RECORD_MEMBERS "members"   /* mandatory */
+#define RECORD_NETWORKS "networks" /* mandatory if it is there */
+#define RECORD_SLOTS "slots"       /* mandatory; uint16_t */
+#define RECORD_BEFORE "before"     /* uint16_t; mandatory if it is there */
+#define RECORD_AGES "ages"         /* uint8_t */
+#define RECORD_FLOWS "flows"
+#define RECORD_END "end" /* mandatory */
+
+struct stream_sizes {
+	uint32_t services_max;
+	uint32_t members_max;
+	uint32_t slots_max;
+	uint32_t flows_max;
+	uint64_t seed;   /* of names of flows */
+	uint64_t ticked; /* CLOCK_BOOTTIME, ms */
+	uint32_t idle_timeout_max;
+	uint32_t zero;
+};
+
+struct stream_node {
+	uint8_t source_v4[16];
+	uint8_t source_v6[16];
+	uint8_t entropy_v4;
+	uint8_t entropy_v6;
+	uint16_t zero;
+	uint32_t flags; /* enum oxp_node_flag */
+	uint32_t icmp_rate;
+};
+
+struct stream_uplink {
+	uint32_t ifindex;
+	uint16_t mtu;
+	uint8_t own_mac[6];
+	uint8_t gateway_mac_v4[6];
+	uint8_t gateway_mac_v6[6];
+	uint16_t vlan[2];
+	uint8_t vlans;
+	uint8_t zero[3];
+};
+
+struct stream_choices {
+	uint8_t v4[64]; /* OXP_NO_CHOICE: none */
+	uint8_t v6[64];
+};
+
+struct stream_format {
+	char name[20];
+	uint32_t format;
+};
+
+struct stream_outcome {
+	uint32_t outcome; /* enum oxp_outcome */
+	uint32_t zero;
+	uint64_t packets;
+};
+
+struct stream_counters {
+	uint64_t packets;
+	uint64_t bytes;
+	uint64_t flows;
+};
+
+struct stream_service {
+	uint8_t vip[16];
+	uint16_t port;
+	uint8_t protocol;
+	uint8_t encapsulation;
+	uint32_t index; /* part of names of flows */
+	uint32_t slots;
+	uint32_t flags; /* enum oxp_service_flag */
+	uint64_t generation;
+	uint8_t dscp;
+	uint8_t source_length_v4; /* 0 without OXP_SERVICE_SOURCE */
+	uint8_t source_length_v6;
+	uint8_t is_learning;
+	uint16_t sid_function;
+	uint16_t idle_timeout; /* s */
+	uint32_t new_flow_rate;
+	uint32_t new_flow_burst;
+	uint16_t learning; /* s that are left */
+	uint16_t zero[3];
+	struct stream_counters counters;
+};
+
+struct stream_member {
+	uint8_t address[16];
+	uint64_t check;
+	uint16_t index; /* what slots and flows name */
+	uint16_t weight;
+	uint16_t mtu;
+	uint8_t admin_up;
+	uint8_t backup;
+	uint8_t healthy;
+	uint8_t known;
+	uint16_t zero;
+	uint32_t counter; /* which one of the node's */
+	struct stream_counters counters;
+};
+
+struct stream_network {
+	uint8_t address[16];
+	uint8_t length; /* of 32 bits for IPv4 */
+	uint8_t zero[3];
+};
+
+/* Bits of slots; "before" has only members. */
+#define STREAM_OPEN 0x8000
+#define STREAM_NOBODY 0x7fff
+
+/* The name is flow_tag(), of which only some bits are kept: those above bit
+ * 23 and the number of the flow's set. */
+struct stream_flow {
+	uint64_t name;
+	uint32_t age; /* units of 2^30 ns */
+	uint16_t member;
+	uint8_t confirmed;
+	uint8_t zero;
+};
+
+struct stream_end {
+	uint64_t records; /* before this one */
+};
+
+#endif

@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What a reader makes of streams of other versions, and of damaged ones. */
+#include <errno.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "harness.h"
+#include "import.h"
+
+static int memory(const void *data, size_t length)
+{
+	int fd = memfd_create("stream", MFD_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, data, length), length);
+	assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+	return fd;
+}
+
+static int read_bytes(const void *data, size_t length, struct import **out)
+{
+	int fd = memory(data, length);
+	int status = read_stream(fd, out, error);
+
+	close(fd);
+	return status;
+}
+
+/* The stream of a node with services, in memory of its own. */
+static char *stream_of(struct oxp_node *node, size_t *length)
+{
+	int fd = memory("", 0);
+	char *data;
+
+	assert_int_equal(oxp_export(node, fd, error), 0);
+	*length = lseek(fd, 0, SEEK_END);
+	data = malloc(*length);
+	assert_int_equal(pread(fd, data, *length, 0), *length);
+	close(fd);
+	return data;
+}
+
+static struct oxp_node *some_state(void)
+{
+	struct oxp_node *node = fresh_state();
+	struct oxp_key http = tcp_key(VIP, 80), dns = udp_key(VIP_V6, 53);
+	struct oxp_member members[20];
+
+	make_members(members, 20, 0, 1);
+	set_service(node, &http, members, 20);
+	set_service(node, &dns, members, 3);
+	return node;
+}
+
+/* A stream that has one more record, in front of the last one. */
+static char *with_record(const char *stream, size_t *length, uint32_t flags)
+{
+	const size_t end =
+		sizeof(struct stream_record) + sizeof(struct stream_end);
+	struct stream_record more = {
+		.name = "of the future",
+		.flags = flags,
+		.element = 3,
+		.count = 5,
+	};
+	const size_t added = sizeof(more) + 15;
+	char *out = calloc(1, *length + added);
+	struct stream_end last;
+
+	memcpy(out, stream, *length - end);
+	memcpy(out + *length - end, &more, sizeof(more));
+	memcpy(out + *length + added - end, stream + *length - end, end);
+	*length += added;
+	memcpy(&last, out + *length - sizeof(last), sizeof(last));
+	last.records++;
+	memcpy(out + *length - sizeof(last), &last, sizeof(last));
+	return out;
+}
+
+static void test_unknown_records(void **state)
+{
+	struct oxp_node *node = some_state();
+	struct import *import;
+	size_t length, optional_length, mandatory_length;
+	char *stream = stream_of(node, &length), *optional, *mandatory;
+
+	(void)state;
+	optional_length = mandatory_length = length;
+	optional = with_record(stream, &optional_length, 0);
+	mandatory = with_record(stream, &mandatory_length, STREAM_MANDATORY);
+	assert_int_equal(read_bytes(optional, optional_length, &import), 0);
+	free_import(import);
+	assert_int_equal(read_bytes(mandatory, mandatory_length, &import),
+			 -EPROTONOSUPPORT);
+	assert_non_null(strstr(error, "\"of the future\""));
+	free(stream);
+	free(optional);
+	free(mandatory);
+	oxp_close(node);
+}
+
+static void test_cut_short(void **state)
+{
+	struct oxp_node *node = some_state();
+	struct import *import;
+	size_t length;
+	char *stream = stream_of(node, &length);
+
+	(void)state;
+	for (size_t part = 0; part < length; part += part < 2000 ? 1 : 97) {
+		int status = read_bytes(stream, part, &import);
+
+		assert_true(status == -EBADMSG || status == -EPROTO);
+	}
+	assert_int_equal(read_bytes(stream, length, &import), 0);
+	free_import(import);
+	stream[10]++; /* of the magic */
+	assert_int_equal(read_bytes(stream, length, &import), -EPROTO);
+	free(stream);
+	oxp_close(node);
+}
+
+/* Elements that grew, and elements of older writers. */
+static void test_longer_and_shorter_elements(void **state)
+{
+	const char data[] = "abcdefgh";
+	struct record record = {
+		.head = {.element = 4, .count = 2},
+		.data = data,
+	};
+	char out[8];
+
+	(void)state;
+	element_of(&record, 1, out, 2);
+	assert_memory_equal(out, "ef", 2);
+	element_of(&record, 1, out, 8);
+	assert_memory_equal(out, "efgh\0\0\0\0", 8);
+	element_of(&record, 2, out, 8);
+	assert_memory_equal(out, "\0\0\0\0\0\0\0\0", 8);
+}
+
+/* Any bytes: an error or a state, never a crash, never a torn table. */
+static void test_damaged(void **state)
+{
+	struct oxp_node *node = some_state();
+	size_t length;
+	char *stream = stream_of(node, &length);
+	uint32_t refused = 0, read = 0;
+
+	(void)state;
+	srandom(1);
+	for (int round = 0; round < 3000; round++) {
+		size_t at = random() % length;
+		struct node_config config;
+		struct import *import;
+		char was = stream[at];
+
+		stream[at] ^= 1 << random() % 8;
+		if (read_bytes(stream, length, &import)) {
+			refused++;
+		} else {
+			imported_sizes(import, &config, error);
+			free_import(import);
+			read++;
+		}
+		stream[at] = was;
+	}
+	assert_true(refused > 0 && read > 0);
+	free(stream);
+	oxp_close(node);
+}
+
+/* Dead in the middle: whoever locks next has the node as it was. */
+static void test_handover_ends_or_is_taken_back(void **state)
+{
+	struct oxp_node *node = some_state(), *other = open_state();
+	struct oxp_info info;
+	int lock_file;
+
+	(void)state;
+	assert_int_equal(oxp_handover_end(node, 0, error), -EINVAL);
+	assert_int_equal(oxp_handover_begin(node, &lock_file, error), 0);
+	assert_true(node->config->dirty);
+	assert_int_equal(oxp_handover_end(node, 0, error), 0);
+	assert_false(node->config->dirty);
+	assert_int_equal(oxp_info(other, &info, error), 0);
+	assert_int_equal(info.services, 2);
+	assert_int_equal(oxp_handover_begin(node, &lock_file, error), 0);
+	assert_int_equal(oxp_handover_end(node, 1, error), 0);
+	assert_int_equal(oxp_info(other, &info, error), -ESTALE);
+	/* for the tests that follow: this one did not change the pins */
+	node->config->layout = OXP_LAYOUT;
+	oxp_close(other);
+	oxp_close(node);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_unknown_records),
+		cmocka_unit_test(test_cut_short),
+		cmocka_unit_test(test_longer_and_shorter_elements),
+		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_handover_ends_or_is_taken_back),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What octavia-xdp-ctl upgrade says."""
+
+import contextlib
+import io
+import json
+from unittest import mock
+
+from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.agent import takeover
+from octavia_xdp_provider.cmd import ctl
+from octavia_xdp_provider.tests.unit import base
+
+DONE = takeover.Upgrade(2, 3, '00' * 8, '11' * 8, 5, 50, (1,), 11, 8,
+                        123456789, True)
+
+
+class TestUpgrade(base.TestCase):
+
+    def run_tool(self, *words, result=DONE):
+        """(exit status, output, errors, the call of the library)"""
+        out, errors = io.StringIO(), io.StringIO()
+        with mock.patch.object(takeover, 'upgrade',
+                               side_effect=[result]) as upgrade, \
+                contextlib.redirect_stdout(out), \
+                contextlib.redirect_stderr(errors):
+            status = ctl.main([
+                '--pin-directory', '/pins', '--lock-file', '/lock',
+                'upgrade', *words])
+        return status, out.getvalue(), errors.getvalue(), upgrade.call_args
+
+    def test_says_what_would_happen(self):
+        status, text, _, call = self.run_tool('--dry-run')
+        self.assertEqual(0, status)
+        for part in ('5 with 50 members', '11 new, 8 handed', '123MB',
+                     '1111111111111111', 'nothing was changed'):
+            self.assertIn(part, text)
+        self.assertEqual(mock.call('/pins', '/lock',
+                                   library='liboctavia_xdp.so.2',
+                                   from_library=None, dry_run=True), call)
+
+    def test_libraries_of_the_command_line(self):
+        *_, call = self.run_tool('--library', 'to', '--from-library', 'from')
+        self.assertEqual(mock.call('/pins', '/lock', library='to',
+                                   from_library='from', dry_run=False), call)
+
+    def test_json(self):
+        _, text, _, _ = self.run_tool('--json')
+        told = json.loads(text)
+        self.assertEqual((2, 3, False, ['lo']), (
+            told['layout_before'], told['layout_after'], told['dry_run'],
+            told['interfaces']))
+
+    def test_nothing_to_do(self):
+        status, text, _, _ = self.run_tool(
+            result=DONE._replace(changes=False))
+        self.assertEqual(0, status)
+        self.assertIn('nothing to do', text)
+
+    def test_failure(self):
+        status, text, errors, _ = self.run_tool(
+            result=datapath.DatapathError(22, 'does not load'))
+        self.assertEqual((2, ''), (status, text))
+        self.assertIn('does not load', errors)
