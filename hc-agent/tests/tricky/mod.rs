@@ -55,7 +55,7 @@ pub(crate) enum Behaviour {
 pub(crate) struct Tricky {
     pub(crate) address: SocketAddr,
     stop: Arc<AtomicBool>,
-    /// Connections that fill a backlog.
+    /// Connections that fill a backlog, or what keeps a port from others.
     _held: Vec<socket2::Socket>,
 }
 
@@ -65,7 +65,7 @@ impl Tricky {
         let stop = Arc::new(AtomicBool::new(false));
         let mut held = Vec::new();
         let address = match behaviour {
-            Behaviour::Nobody => TcpListener::bind(any).unwrap().local_addr().unwrap(),
+            Behaviour::Nobody => reserve(any, &mut held),
             Behaviour::BacklogFull => fill(any, &mut held),
             _ => {
                 let listener = TcpListener::bind(any).unwrap();
@@ -90,11 +90,22 @@ impl Drop for Tricky {
     }
 }
 
+fn stream(any: SocketAddr) -> socket2::Socket {
+    let domain = socket2::Domain::for_address(any);
+    socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap()
+}
+
+/// A port where nobody listens, not even a test that runs beside.
+fn reserve(any: SocketAddr, held: &mut Vec<socket2::Socket>) -> SocketAddr {
+    let bound = stream(any);
+    bound.bind(&any.into()).unwrap();
+    let address = bound.local_addr().unwrap();
+    held.push(bound);
+    address.as_socket().unwrap()
+}
+
 fn fill(any: SocketAddr, held: &mut Vec<socket2::Socket>) -> SocketAddr {
-    let socket = || {
-        let domain = socket2::Domain::for_address(any);
-        socket2::Socket::new(domain, socket2::Type::STREAM, None).unwrap()
-    };
+    let socket = || stream(any);
     let listener = socket();
     listener.bind(&any.into()).unwrap();
     listener.listen(0).unwrap();
