@@ -11,6 +11,7 @@ from oslotest import base
 from octavia_xdp_provider.agent import library
 from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.tests.datapath.model import state
 
 HEADER = (pathlib.Path(__file__).parents[4]
           / 'datapath/include/octavia_xdp.h')
@@ -69,8 +70,11 @@ class TestHeader(base.BaseTestCase):
         for found, mine in (
                 (outcomes, values.Outcome),
                 (of_probes, values.ProbeOutcome),
+                (outcomes, state.Outcome),
                 (self.library.enum('oxp_encapsulation'),
                  values.Encapsulation),
+                (self.library.enum('oxp_encapsulation'),
+                 state.Encapsulation),
                 (self.library.enum('oxp_node_flag'), values.NodeFlag),
                 (self.library.enum('oxp_service_flag'), values.ServiceFlag)):
             self.assertEqual(found, {one.name: one.value for one in mine})
