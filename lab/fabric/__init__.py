@@ -58,16 +58,3 @@ def stop_node(lab, node):
 def start_node(lab, node):
     """Start what stop_node() has ended."""
     nodes.start(lab, node)
-
-
-def kill_node(lab, node):
-    """End a node as a power cut does: all at once, the link too."""
-    nodes.cut(lab, node)
-    nodes.kill(lab, node)
-
-
-def reboot_node(lab, node):
-    """Bring a node back after kill_node(), with nothing kept in memory."""
-    nodes.forget(lab, node)
-    nodes.mend(lab, node)
-    nodes.start(lab, node)

@@ -50,12 +50,6 @@ def set_mtu(lab, host, interface, mtu):
         netlink.link('set', index=index(netlink, interface), mtu=mtu)
 
 
-def set_state(lab, host, interface, state):
-    """Set an interface 'up' or 'down'."""
-    with namespaces.link(lab, host) as netlink:
-        netlink.link('set', index=index(netlink, interface), state=state)
-
-
 def default_route(lab, host, *gateways):
     """Send everything to the router in packets that fit the client's link."""
     with namespaces.link(lab, host) as netlink:

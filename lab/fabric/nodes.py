@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """LB nodes: an uplink to the router, a management link, four processes."""
 
-import contextlib
-import shutil
-
 from lab import namespaces
 from lab import paths
 from lab import processes
@@ -161,34 +158,6 @@ def restart(lab, node, *wanted):
     """Start processes of a node again, all unless told which."""
     for process in wanted or PROCESSES:
         processes.restart(lab, name(node, process))
-
-
-def cut(lab, node):
-    """Take the uplink down, as a node that lost its power does."""
-    links.set_state(lab, node, links.UPLINK, 'down')
-
-
-def mend(lab, node):
-    """Bring the uplink up again after cut()."""
-    links.set_state(lab, node, links.UPLINK, 'up')
-    # The kernel has dropped along with the link: the routes, and all of IPv6.
-    own_v6, _gateway = paths.uplink_addresses(number(node), 6)
-    namespaces.address(lab, node, links.UPLINK, f'{own_v6}/126')
-    _default_routes(lab, node)
-
-
-def forget(lab, node):
-    """Drop all that a reboot would drop: pins, shared files."""
-    pins = pin_directory(lab, node)
-    with contextlib.suppress(FileNotFoundError):
-        shutil.rmtree(pins)
-    for entry in run_directory(lab, node).iterdir():
-        if entry.name == 'bpf':
-            continue
-        if entry.is_dir():
-            shutil.rmtree(entry)
-        else:
-            entry.unlink()
 
 
 def _default_routes(lab, node):
