@@ -8,11 +8,12 @@
  * name, started from two seeds and finished by MurmurHash3's fmix64. The
  * permutation is computed as it is walked, never stored.
  *
- * Most of the paper's steps go to the last few slots: with f of M free, a
- * member looks at M / f slots until it finds one. So once few are free, the
- * question is turned round: when does each member come by each free slot?
- * The next slot of a member is the one with the least time, and the inverse
- * of the permutation gives the times.
+ * With f of M slots free, a member looks at M / f slots until it finds one,
+ * and where it has to stop is chance: a branch that the processor cannot
+ * foresee costs more than many steps. So a walk goes some steps ahead of its
+ * turns, without a branch in each, and keeps the slots that are free as
+ * candidates. Few of them are taken by others until its turn comes. The last
+ * few slots are another matter, see maglev_last.c.
  *
  * Weights are not in the paper. With w_max the greatest weight, in round r a
  * member takes its turn if floor((r + 1) * w / w_max) > floor(r * w / w_max):
@@ -22,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "internal.h"
+#include "maglev.h"
 
 #define FNV_OFFSET 0xcbf29ce484222325ULL
 #define FNV_PRIME 0x100000001b3ULL
@@ -50,18 +51,9 @@ void maglev_hashes(const uint8_t *name, uint32_t slots, uint32_t *offset,
 	*skip = name_hash(name, SKIP_SEED) % (slots - 1) + 1;
 }
 
-/* How many slots ahead a walk looks at once: where it has to stop is chance,
- * and a branch that the processor cannot foresee costs more than these. */
-#define AHEAD 6
-
-/* One member's walk over its permutation. */
-struct walk {
-	uint32_t next;            /* slot that it looks at next */
-	uint32_t skip[AHEAD + 1]; /* 0, 1, 2 … steps, modulo slots */
-	uint32_t weight;
-	uint32_t credit; /* r * weight mod w_max */
-	uint16_t value;
-};
+#define LANES 8 /* steps that are computed side by side */
+#define AHEAD_MIN 32
+#define AHEAD_MAX 256
 
 static inline uint32_t wrap(uint32_t slot, uint32_t slots)
 {
@@ -70,177 +62,144 @@ static inline uint32_t wrap(uint32_t slot, uint32_t slots)
 	return wrapped < slot ? wrapped : slot;
 }
 
-static inline void take_next(struct walk *walk, uint32_t slots, uint16_t *out)
-{
-	for (;;) {
-		uint32_t free = 0, slot[AHEAD], which;
-
-		for (int i = 0; i < AHEAD; i++) {
-			slot[i] = wrap(walk->next + walk->skip[i], slots);
-			free |= (uint32_t)(out[slot[i]] == OXP_NO_MEMBER) << i;
-		}
-		if (!free) {
-			walk->next =
-				wrap(walk->next + walk->skip[AHEAD], slots);
-			continue;
-		}
-		which = __builtin_ctz(free);
-		out[slot[which]] = walk->value;
-		walk->next = wrap(walk->next + walk->skip[which + 1], slots);
-		return;
-	}
-}
-
-/* Whether the member has a turn in this round. */
-static bool has_turn(struct walk *walk, uint32_t greatest)
-{
-	walk->credit += walk->weight;
-	if (walk->credit < greatest)
-		return false;
-	walk->credit -= greatest;
-	return true;
-}
-
-#define FEW 384 /* slots */
-
-/* The last free slots. time[i] is, for one member, when it comes by slot
- * which[i], and i below it: the least of them is its next slot. */
-struct finish {
-	uint32_t left;
-	uint32_t which[FEW];
-	uint32_t position[FEW]; /* of i in every time[] */
-	uint32_t (*time)[FEW];  /* of each member */
-};
-
-/* a * result = 1 modulo a prime: Euclid. */
-static uint32_t inverse(uint32_t a, uint32_t prime)
-{
-	int64_t t = 0, next_t = 1, r = prime, next_r = a;
-
-	while (next_r) {
-		int64_t quotient = r / next_r, swap;
-
-		swap = t - quotient * next_t;
-		t = next_t;
-		next_t = swap;
-		swap = r - quotient * next_r;
-		r = next_r;
-		next_r = swap;
-	}
-	return t < 0 ? t + prime : t;
-}
-
-static void find_times(struct finish *finish, const struct walk *walks,
-		       uint32_t count, uint32_t slots)
-{
-	/* n / slots for n below 2^40: multiplication by the reciprocal is at
-	 * most one too low */
-	uint64_t reciprocal = UINT64_MAX / slots;
-
-	for (uint32_t i = 0; i < count; i++) {
-		uint64_t back = inverse(walks[i].skip[1], slots);
-		uint32_t *time = finish->time[i];
-
-		for (uint32_t j = 0; j < finish->left; j++) {
-			uint32_t ahead =
-				finish->which[j] >= walks[i].next
-					? finish->which[j] - walks[i].next
-					: finish->which[j] + slots -
-						  walks[i].next;
-			uint64_t n = ahead * back;
-			uint64_t rest = n - (uint64_t)((unsigned __int128)n *
-							       reciprocal >>
-						       64) *
-						    slots;
-
-			if (rest >= slots)
-				rest -= slots;
-			time[j] = rest * FEW + j; /* below 2^29 */
-		}
-	}
-}
-
+/* The slots that are free among the walk's next `ahead` become candidates. */
 __attribute__((target_clones("avx2", "default"))) static uint32_t
-least(const uint32_t *time, uint32_t count)
+look_ahead(struct walk *walk, uint32_t slots, const uint8_t *is_free,
+	   uint32_t ahead, uint32_t *candidates)
 {
-	uint32_t least = UINT32_MAX;
+	uint32_t slot[AHEAD_MAX], lane[LANES], stride = 0, found = 0;
 
-	for (uint32_t i = 0; i < count; i++)
-		least = time[i] < least ? time[i] : least;
-	return least;
-}
-
-static void take_last(struct finish *finish, uint32_t member, uint32_t count,
-		      uint16_t value, uint16_t *out)
-{
-	uint32_t taken = least(finish->time[member], finish->left) % FEW;
-	uint32_t hole = finish->position[taken], last = --finish->left;
-
-	out[finish->which[taken]] = value;
-	if (hole == last)
-		return;
-	finish->position[finish->time[0][last] % FEW] = hole;
-	for (uint32_t i = 0; i < count; i++)
-		finish->time[i][hole] = finish->time[i][last];
-}
-
-static void fill(struct walk *walks, uint32_t count, uint32_t slots,
-		 uint32_t greatest, struct finish *finish, uint16_t *out)
-{
-	uint32_t left = slots, i = 0;
-
-	for (; left > finish->left; i = i + 1 < count ? i + 1 : 0) {
-		if (!has_turn(&walks[i], greatest))
-			continue;
-		take_next(&walks[i], slots, out);
-		left--;
+	for (int i = 0; i < LANES; i++) {
+		lane[i] = wrap(walk->next + stride, slots);
+		stride = wrap(stride + walk->skip, slots);
 	}
-	finish->left = 0;
-	for (uint32_t slot = 0; slot < slots && left; slot++)
-		if (out[slot] == OXP_NO_MEMBER) {
-			finish->position[finish->left] = finish->left;
-			finish->which[finish->left++] = slot;
+	for (uint32_t i = 0; i < ahead; i += LANES)
+		for (int j = 0; j < LANES; j++) {
+			slot[i + j] = lane[j];
+			lane[j] = wrap(lane[j] + stride, slots);
 		}
-	find_times(finish, walks, count, slots);
-	for (; finish->left; i = i + 1 < count ? i + 1 : 0)
-		if (has_turn(&walks[i], greatest))
-			take_last(finish, i, count, walks[i].value, out);
+	walk->next = lane[0];
+	for (uint32_t i = 0; i < ahead; i++) {
+		candidates[found] = slot[i];
+		found += is_free[slot[i]];
+	}
+	return found;
+}
+
+__attribute__((noinline)) static void refill(struct filling *filling,
+					     uint32_t member)
+{
+	struct walk *walk = &filling->walks[member];
+	uint32_t *first =
+		filling->candidates + (size_t)member * (filling->ahead + 1);
+	uint32_t found = look_ahead(walk, filling->slots, filling->is_free,
+				    filling->ahead, first);
+
+	first[found] = filling->slots;
+	walk->candidate = first;
+}
+
+/* The turns of this round, or so many as there are slots for. With copies in
+ * registers: stores to is_free may go anywhere, says the C standard. */
+static void take_round(struct filling *filling, uint32_t slots)
+{
+	uint32_t turns = filling->turns, end = filling->slots;
+	const uint16_t *whose = filling->whose;
+	uint8_t *is_free = filling->is_free;
+	struct walk *walks = filling->walks;
+	uint16_t *out = filling->out;
+
+	if (turns > slots)
+		turns = slots;
+	filling->left -= turns;
+	filling->turn = turns;
+	for (uint32_t turn = 0; turn < turns; turn++) {
+		struct walk *walk = &walks[whose[turn]];
+		uint32_t slot = *walk->candidate++;
+
+		while (!is_free[slot]) {
+			if (slot == end)
+				refill(filling, whose[turn]);
+			slot = *walk->candidate++;
+		}
+		is_free[slot] = 0;
+		out[slot] = walk->value;
+	}
+}
+
+/* So many steps that about one candidate in 24 is taken by another member
+ * before its turn. */
+static uint32_t steps_ahead(uint32_t slots, uint32_t count)
+{
+	uint32_t ahead = slots / (12 * count) / LANES * LANES;
+
+	if (ahead < AHEAD_MIN)
+		return AHEAD_MIN;
+	return ahead < AHEAD_MAX ? ahead : AHEAD_MAX;
+}
+
+static int prepare(struct filling *filling, const struct taker *takers)
+{
+	uint32_t count = filling->count, lightest = UINT32_MAX;
+
+	filling->walks = malloc(count * sizeof(*filling->walks));
+	filling->candidates = malloc((size_t)count * (filling->ahead + 1) *
+				     sizeof(*filling->candidates));
+	filling->whose = malloc(count * sizeof(*filling->whose));
+	filling->is_free = malloc(filling->slots + 1);
+	if (!filling->walks || !filling->candidates || !filling->whose ||
+	    !filling->is_free)
+		return -ENOMEM;
+	memset(filling->is_free, 1, filling->slots);
+	filling->is_free[filling->slots] = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct walk *walk = &filling->walks[i];
+
+		*walk = (struct walk){
+			.weight = takers[i].weight,
+			.value = takers[i].value,
+			.candidate = &filling->slots, /* none */
+		};
+		maglev_hashes(takers[i].name, filling->slots, &walk->next,
+			      &walk->skip);
+		filling->whose[i] = i;
+		if (walk->weight > filling->greatest)
+			filling->greatest = walk->weight;
+		if (walk->weight < lightest)
+			lightest = walk->weight;
+	}
+	filling->equal = lightest == filling->greatest;
+	return 0;
 }
 
 int maglev_fill(const struct taker *takers, uint32_t count, uint32_t slots,
 		uint16_t *out)
 {
-	struct finish finish = {.left = slots < FEW ? slots : FEW};
-	uint32_t greatest = 0;
-	struct walk *walks;
+	struct filling filling = {
+		.count = count,
+		.slots = slots,
+		.left = slots,
+		.out = out,
+	};
+	int status;
 
-	memset(out, 0xff, slots * sizeof(*out));
-	if (!count)
+	if (!count) {
+		memset(out, 0xff, slots * sizeof(*out));
 		return 0;
-	walks = calloc(count, sizeof(*walks));
-	finish.time = calloc(count, sizeof(*finish.time));
-	if (!walks || !finish.time) {
-		free(walks);
-		free(finish.time);
-		return -ENOMEM;
 	}
-	for (uint32_t i = 0; i < count; i++) {
-		walks[i] = (struct walk){
-			.weight = takers[i].weight,
-			.value = takers[i].value,
-		};
-		maglev_hashes(takers[i].name, slots, &walks[i].next,
-			      &walks[i].skip[1]);
-		for (int j = 2; j <= AHEAD; j++)
-			walks[i].skip[j] = wrap(
-				walks[i].skip[j - 1] + walks[i].skip[1], slots);
-		if (takers[i].weight > greatest)
-			greatest = takers[i].weight;
+	filling.ahead = steps_ahead(slots, count);
+	status = prepare(&filling, takers);
+	while (!status && filling.left > MAGLEV_LAST) {
+		begin_round(&filling);
+		take_round(&filling, filling.left - MAGLEV_LAST);
 	}
-	fill(walks, count, slots, greatest, &finish, out);
-	free(walks);
-	free(finish.time);
-	return 0;
+	if (!status)
+		status = maglev_last(&filling);
+	free(filling.is_free);
+	free(filling.whose);
+	free(filling.candidates);
+	free(filling.walks);
+	return status;
 }
 
 static int by_name(const void *left, const void *right)

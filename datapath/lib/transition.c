@@ -109,46 +109,89 @@ static void learn(struct oxp_node *node, uint32_t index,
 		next->flags |= BLOCK_LEARNING;
 }
 
+#define CHUNK 512 /* slots */
+
+/* Writes the owners of up to CHUNK slots; which of them were not closed with
+ * that owner before goes to changed[]. Where those are is chance, so there is
+ * no branch. */
+static uint32_t write_owners(uint16_t *next, const uint16_t *old,
+			     const uint16_t *table, const uint16_t *owner_of,
+			     uint32_t count, uint16_t *changed)
+{
+	uint32_t found = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		uint16_t owner = owner_of[table[i]];
+
+		next[i] = owner;
+		changed[found] = i;
+		found += old[i] != owner;
+	}
+	return found;
+}
+
+struct change {
+	const bool *stays;
+	const uint16_t *old_slot, *old_before;
+	uint16_t *slot, *before; /* slot[]: the owners */
+	uint8_t *ages;
+	bool at_before;
+	bool moved; /* flows that were not of interest may be now */
+	uint32_t open;
+};
+
+static void change_slot(struct change *change, uint32_t i)
+{
+	uint16_t owner = change->slot[i];
+	struct slot_state old = {change->old_slot[i], 0}, next;
+
+	/* not of closed slots: memory that is far from the processor */
+	if (old.slot & SLOT_OPEN)
+		old.before = change->old_before[i];
+	next = slot_transition(old, owner, change->stays, change->at_before);
+	if (!(next.slot & SLOT_OPEN))
+		return;
+	change->slot[i] = next.slot;
+	change->before[i] = next.before;
+	change->open++;
+	if (next.slot == old.slot && next.before == old.before)
+		return;
+	__atomic_store_n(&change->ages[i], 0, __ATOMIC_RELAXED);
+	change->moved |= (old.slot & SLOT_MEMBER) != owner;
+}
+
 void transition(struct oxp_node *node, uint32_t index,
 		struct service_block *next, const struct service_block *old,
 		const uint16_t *table, const uint16_t *owner_of)
 {
-	uint16_t *before = before_of(node, next);
-	uint8_t *ages = ages_of(node, index);
-	const uint16_t *old_before;
-	bool stays[512], at_before, moved = false;
-	uint32_t open = 0;
+	uint16_t changed[CHUNK];
+	bool stays[512];
+	struct change change = {
+		.stays = stays,
+		.slot = next->slot,
+		.before = before_of(node, next),
+		.ages = ages_of(node, index),
+	};
 
 	if (!old || !is_comparable(old, next) || !who_stays(old, next, stays)) {
 		close_all(next, table, owner_of);
 		return;
 	}
-	old_before = before_of(node, (struct service_block *)old);
-	at_before = (entry_of(node, index)->protocol != IPPROTO_UDP &&
-		     !(old->flags & OXP_SERVICE_SOURCE)) ||
-		    old->flags & BLOCK_LEARNING;
-	for (uint32_t i = 0; i < next->slots; i++) {
-		uint16_t owner = owner_of[table[i]], slot = old->slot[i];
-		struct slot_state state;
+	change.old_slot = old->slot;
+	change.old_before = before_of(node, (struct service_block *)old);
+	change.at_before = (entry_of(node, index)->protocol != IPPROTO_UDP &&
+			    !(old->flags & OXP_SERVICE_SOURCE)) ||
+			   old->flags & BLOCK_LEARNING;
+	for (uint32_t i = 0; i < next->slots; i += CHUNK) {
+		uint32_t count = next->slots - i, found;
 
-		if (slot == owner) { /* closed, and nothing happens */
-			next->slot[i] = owner;
-			continue;
-		}
-		state = slot_transition(
-			(struct slot_state){slot, old_before[i]}, owner, stays,
-			at_before);
-		next->slot[i] = state.slot;
-		before[i] = state.before;
-		if (!(state.slot & SLOT_OPEN))
-			continue;
-		open++;
-		/* flows that were not of interest may be now */
-		if (state.slot != slot || state.before != old_before[i]) {
-			__atomic_store_n(&ages[i], 0, __ATOMIC_RELAXED);
-			moved |= (slot & SLOT_MEMBER) != owner;
-		}
+		if (count > CHUNK)
+			count = CHUNK;
+		found = write_owners(next->slot + i, old->slot + i, table + i,
+				     owner_of, count, changed);
+		for (uint32_t j = 0; j < found; j++)
+			change_slot(&change, i + changed[j]);
 	}
-	next->open = open < 65535 ? open : 65535;
-	learn(node, index, next, old, open, moved);
+	next->open = change.open < 65535 ? change.open : 65535;
+	learn(node, index, next, old, change.open, change.moved);
 }
