@@ -11,6 +11,7 @@ from octavia_xdp_provider.agent import values
 
 # Seconds from the probe's verdict to the switched table.
 BUCKETS = (0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+_BOUNDS = [round(bound * 1e9) for bound in BUCKETS]  # nanoseconds
 _PREFIX = 'octavia_xdp_result_handler_'
 
 
@@ -21,15 +22,20 @@ class Latency:
         self._counts = [0] * (len(BUCKETS) + 1)
         self._sum = 0.0
 
-    def observe(self, seconds):
-        """Take a sorted list of values."""
-        start = 0
-        for index, bound in enumerate(BUCKETS):
-            end = bisect.bisect_right(seconds, bound, start)
+    def observe(self, times, now):
+        """Take the time from each moment until now; nanoseconds.
+
+        Moments that are still to come count as now.
+        """
+        times = sorted(times)
+        end = bisect.bisect_right(times, now)
+        self._sum += (end * now - sum(times[:end])) / 1e9
+        end = len(times)
+        for index, bound in enumerate(_BOUNDS):
+            start = bisect.bisect_left(times, now - bound, 0, end)
             self._counts[index] += end - start
-            start = end
-        self._counts[-1] += len(seconds) - start
-        self._sum += sum(seconds)
+            end = start
+        self._counts[-1] += end
 
     def collect(self):
         """Called by Prometheus' registry."""
@@ -113,8 +119,7 @@ class Metrics:
 
     def took(self, times, now):
         """Results of these times are in the tables now (nanoseconds)."""
-        self._latency.observe(sorted(
-            max(0, now - moment) / 1e9 for moment in times))
+        self._latency.observe(times, now)
 
     def failed(self):
         """The datapath refused."""
