@@ -280,6 +280,9 @@ static __always_inline __be16 parse_link(struct xdp_md *ctx, __u32 *l3)
 	*l3 = ETH_HLEN;
 	if (start + ETH_HLEN > end)
 		return 0;
+	/* For a group: each node would forward its copy (RFC 1812, 5.3.4). */
+	if (unlikely(*(__u8 *)start & 1))
+		return 0;
 	type = *(__be16 *)(start + 12);
 	if (likely(type != bpf_htons(ETH_P_8021Q) &&
 		   type != bpf_htons(ETH_P_8021AD)))

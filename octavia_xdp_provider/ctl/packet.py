@@ -210,6 +210,8 @@ def parse(frame_):
             return 'the frame ends within its link header'
         vlans.append(struct.unpack_from('!H', frame_, at)[0])
         at += 2
+    if frame_[0] & 1:
+        return f'to the group {frame_[:6].hex(":")}, not to this node alone'
     if kind == IPV4_TYPE:
         found = _parse_ipv4(frame_, at)
     elif kind == IPV6_TYPE:

@@ -105,6 +105,14 @@ class TestNotOurs(Parsing):
             self.passed(cases.link() / cases.ip6(nh=header) /
                         cases.payload(24))
 
+    def test_to_a_group(self):
+        for group in ('ff:ff:ff:ff:ff:ff', '01:00:5e:00:00:01',
+                      '33:33:00:00:00:01', '03:00:00:00:00:01'):
+            for make in (cases.ip4, cases.ip6):
+                for link in (cases.link(), cases.link(3, 4)):
+                    link[l2.Ether].dst = group
+                    self.passed(link / make() / cases.tcp())
+
     def test_not_ip(self):
         self.passed(cases.link() / l2.ARP(pdst=cases.VIP4))
         for ethertype, first in ((0x88cc, 0x45), (0x0800, 0x65),

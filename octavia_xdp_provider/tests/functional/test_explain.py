@@ -134,6 +134,9 @@ class TestExplain(ctl_node.Node):
         self.check(with_(TCP, destination_port=8080), Outcome.PASS)
         self.check(bytes(l2.Ether(dst=base.OWN_MAC) / l2.ARP()),
                    Outcome.PASS)
+        frame = packet.frame(TCP)
+        self.check(frame, Outcome.FORWARDED)
+        self.check(bytes(6 * (0xff,)) + frame[6:], Outcome.PASS)
 
     def test_answered(self):
         self.check(with_(packet.Wanted('icmp', CLIENT, VIP), length=90),

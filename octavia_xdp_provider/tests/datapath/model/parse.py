@@ -19,11 +19,13 @@ class Packet:
 
 
 def parse(frame: bytes) -> Packet | None:
-    """None: neither IPv4 nor IPv6, or too short to tell the destination.
+    """None: to a group, neither IPv4 nor IPv6, or too short to tell.
 
     `wrong` says that the packet is malformed; the fields that could not be
     told are then missing.
     """
+    if frame[0] & 1:
+        return None
     at = 12
     for _ in range(2):
         if frame[at:at + 2] not in VLAN:
