@@ -66,6 +66,10 @@ class TestMaglev(unittest.TestCase):
             self.assert_equal_tables(members, 13313)
             self.assert_equal_tables(dict.fromkeys(members, 1), 13313)
 
+    def test_many_slots(self):
+        members = random_members(random.Random(65537), 100, 100)
+        self.assert_equal_tables(members, 65537)
+
     def test_more_members_than_a_service_takes(self):
         members = random_members(random.Random(1), 1000, 3)
         self.assert_equal_tables(members, 4093)
