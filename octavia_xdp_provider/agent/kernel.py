@@ -47,7 +47,8 @@ class Vlan(typing.NamedTuple):
 
 class Link(typing.NamedTuple):
     """``carrier``: it is up and can send. ``lower``: index of the device
-    that a VLAN lies on."""
+    that a VLAN lies on. ``forwards``: versions of IP that the kernel may
+    forward of what comes in there."""
 
     index: int
     name: str
@@ -57,6 +58,7 @@ class Link(typing.NamedTuple):
     has_program: bool = False
     lower: int | None = None
     vlan: Vlan | None = None
+    forwards: frozenset = frozenset()
 
 
 class Route(typing.NamedTuple):
@@ -265,7 +267,16 @@ def link_of(message):
         bool(flags & ifinfmsg.IFF_UP and flags & ifinfmsg.IFF_LOWER_UP
              and message.get_attr('IFLA_OPERSTATE') in ('UP', 'UNKNOWN')),
         bool(program and program.get_attr('IFLA_XDP_ATTACHED')),
-        lower, vlan)
+        lower, vlan, _forwards(message.get_attr('IFLA_AF_SPEC')))
+
+
+def _forwards(families):
+    """Of a link's settings by family; events may be without them."""
+    v4 = families and families.get_attr('AF_INET')
+    v6 = families and families.get_attr('AF_INET6')
+    v6 = v6 and v6.get_attr('IFLA_INET6_CONF')
+    return frozenset(version for version, settings in ((4, v4), (6, v6))
+                     if settings and settings['forwarding'])
 
 
 def sources_of(messages):

@@ -33,7 +33,9 @@ class Hop(typing.NamedTuple):
 
 
 class State(typing.NamedTuple):
-    """An uplink as it is now. ``problem``: why nothing goes out there."""
+    """An uplink as it is now. ``problem``: why nothing goes out there.
+    ``forwards``: where the kernel's routes are asked in place of next hops,
+    versions of IP that it may forward of what comes in; else None."""
 
     name: str
     problem: str | None = None
@@ -47,6 +49,7 @@ class State(typing.NamedTuple):
     source_v4: str | None = None
     source_v6: str | None = None
     has_program: bool = False
+    forwards: tuple | None = None
 
     def hop(self, version):
         return self.v4 if version == 4 else self.v6
@@ -54,19 +57,24 @@ class State(typing.NamedTuple):
     @property
     def answering(self):
         """How many families have a next hop that answers."""
+        if self.forwards is not None:
+            return len(self.forwards)
         return sum(bool(hop.mac) and not hop.last_resort
                    for hop in (self.v4, self.v6))
 
     @property
     def waits(self):
         """Whether a next hop has not answered yet."""
-        return not self.problem and any(
+        return not self.problem and self.forwards is None and any(
             hop.gateway and not hop.mac for hop in (self.v4, self.v6))
 
     def describe(self):
         """One line for the log."""
         if self.problem:
             return f'Uplink {self.name} is out: {self.problem}.'
+        if self.forwards is not None:
+            return (f'Uplink {self.name}: ' + '; '.join(map(
+                self._describe_forwarding, (4, 6))) + '.')
         words = []
         for version in (4, 6):
             hop = self.hop(version)
@@ -81,6 +89,12 @@ class State(typing.NamedTuple):
                              'answered')
         text = '; '.join(words) or 'no default route, nothing goes out'
         return f'Uplink {self.name}: {text}.'
+
+    def _describe_forwarding(self, version):
+        if version in self.forwards:
+            return f'IPv{version} goes where the kernel\'s routes say'
+        return (f'no IPv{version}, net.ipv{version}.conf.{self.device}.'
+                'forwarding is 0')
 
     def report(self):
         """For the operator, as JSON."""
@@ -147,7 +161,9 @@ class Uplinks:
             min(link.mtu, _MTU_MAX), vlans,
             source_v4=snapshot.sources.get((link.index, 4)),
             source_v6=snapshot.sources.get((link.index, 6)),
-            has_program=device.has_program)
+            has_program=device.has_program,
+            forwards=(tuple(sorted(device.forwards)) if self._by_routes
+                      else None))
         if problem:
             for key in [key for key in self._answered if key[0] == name]:
                 del self._answered[key]
@@ -203,12 +219,16 @@ class Uplinks:
         :param node: datapath.NodeSettings with the sources.
         """
         sources = {4: node.source_v4, 6: node.source_v6}
+        usable = [state for state in states if not state.problem]
+        if self._by_routes:
+            # The fabric may send to each: what comes in must go on.
+            return frozenset(
+                version for version, source in sources.items()
+                if source and usable
+                and all(version in state.forwards for state in usable))
         return frozenset(
             version for version, source in sources.items()
-            if source and any(
-                not state.problem
-                and (self._by_routes or state.hop(version).mac)
-                for state in states))
+            if source and any(state.hop(version).mac for state in usable))
 
 
 def _problem(link):

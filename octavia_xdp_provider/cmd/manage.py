@@ -55,10 +55,16 @@ def _uplinks(state):
     uplinks = (state or {}).get('uplinks')
     if uplinks is None:
         return '-'
-    used = [one for one in uplinks if not one['problem'] and any(
-        one[family]['mac'] and not one[family]['last_resort']
-        for family in ('v4', 'v6'))]
+    used = [one for one in uplinks if not one['problem'] and _goes_out(one)]
     return f'{len(used)}/{len(uplinks)}'
+
+
+def _goes_out(uplink):
+    """Whether packets of a family find a way there."""
+    if uplink.get('forwards') is not None:
+        return bool(uplink['forwards'])
+    return any(uplink[family]['mac'] and not uplink[family]['last_resort']
+               for family in ('v4', 'v6'))
 
 
 def _health_checker(state):

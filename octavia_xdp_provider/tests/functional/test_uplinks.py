@@ -4,6 +4,7 @@
 import contextlib
 import itertools
 import os
+import pathlib
 import socket
 import tempfile
 
@@ -202,6 +203,27 @@ class TestKeeper(Keeper):
                     '192.0.2.7', key.address, port, key.port, b'question'),
                 index) for port in range(1024, 1024 + 100)])
         return {frame[:6].hex(':') for _action, frame in results}
+
+    def test_where_the_kernel_may_forward(self):
+        self.forwarding(4, 'eth1', True)
+        self.forwarding(4, 'eth2', True)
+        keeper = self.start('uplinks = eth1, eth2\n'
+                            '[datapath]\nnext_hop = routes\n')
+        self.assertEqual({4}, keeper.ready)
+        self.forwarding(6, 'eth1', True)
+        self.forwarding(6, 'eth2', True)
+        self.wait('IPv6', lambda: keeper.ready == {4, 6})
+        self.forwarding(4, 'eth2', False)
+        self.wait('no IPv4', lambda: keeper.ready == {6})
+        self.assertEqual([[4, 6], [6]], [
+            list(one['forwards']) for one in keeper.report()['uplinks']])
+        self.ip(NODE, 'link', 'set', 'eth2', 'down')
+        self.wait('IPv4 by the other', lambda: keeper.ready == {4, 6})
+
+    def forwarding(self, version, link, on):
+        with namespaces.inside(self.lab, NODE):
+            pathlib.Path(f'/proc/sys/net/ipv{version}/conf/{link}/'
+                         'forwarding').write_text(f'{on:d}')
 
     def test_route_comes_and_goes(self):
         self.start()

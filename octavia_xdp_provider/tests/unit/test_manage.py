@@ -30,7 +30,12 @@ class TestNodeList(base.StoreTestCase):
                   uplink.State('eth2', v6=ANSWERS),
                   uplink.State('eth3', v4=ANSWERS._replace(
                       last_resort=True)),
-                  uplink.State('eth4')), '2/5')):
+                  uplink.State('eth4')), '2/5'),
+                ((uplink.State('eth0', forwards=(4, 6)),
+                  uplink.State('eth1', forwards=(4,)),
+                  uplink.State('eth2', v4=ANSWERS, forwards=()),
+                  uplink.State('eth3', problem='no carrier',
+                               forwards=(4,))), '2/4')):
             self.assertEqual(shown, self.listed(
                 {'uplinks': [state.report() for state in states]}))
 

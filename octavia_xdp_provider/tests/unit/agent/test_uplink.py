@@ -198,8 +198,26 @@ class TestUplinks(base.BaseTestCase):
     def test_by_the_kernels_routes(self):
         self.make('eth1', 'eth2', by_routes=True)
         self.routes = []
+        for number in (1, 2):
+            self.links[number] = link(number, forwards=frozenset({4, 6}))
         self.assertEqual([1, 2], self.indices())
         self.assertEqual({4, 6}, self.ready())
+        self.assertIn('IPv6 goes where the kernel\'s routes say',
+                      self.states[0].describe())
+        self.assertFalse(self.states[0].waits)
+
+    def test_by_routes_the_kernel_must_forward(self):
+        self.make('eth1', 'eth2', by_routes=True)
+        self.links[1] = link(1, forwards=frozenset({4, 6}))
+        self.links[2] = link(2, forwards=frozenset({4}))
+        self.assertEqual({4}, self.ready())
+        self.assertEqual([2, 1], [one.answering for one in self.states])
+        self.assertIn('net.ipv6.conf.eth2.forwarding is 0',
+                      self.states[1].describe())
+        self.links[2] = link(2, carrier=False)
+        self.assertEqual({4, 6}, self.ready())
+        self.links[1] = link(1, carrier=False)
+        self.assertEqual(set(), self.ready())
 
     def test_by_routes_without_tags(self):
         self.stack([(100, 0x8100)])

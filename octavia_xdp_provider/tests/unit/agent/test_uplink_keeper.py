@@ -124,6 +124,9 @@ class TestKeeper(base.TestCase):
                    'outer_source_v6 = 2001:db8::100\nouter_entropy_v6 = 8\n'
                    '[datapath]\necho_reply = false\nclamp_mss = false\n'
                    'fragmentable = pass\nnext_hop = routes\nicmp_rate = 7\n')
+        self.links = {
+            number: link._replace(forwards=frozenset({4, 6}))
+            for number, link in self.links.items()}
         self.look()
         self.assertEqual(
             datapath.NodeSettings(
