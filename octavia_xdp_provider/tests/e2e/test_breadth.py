@@ -245,7 +245,8 @@ class TestPathMtu(base.LabTestCase):
             packet = inet.IP(src=paths.CLIENT_ADDRESS, dst=vip, flags='DF')
         packet /= inet.TCP(sport=40000, dport=80, flags='A')
         packet /= bytes(links.CLIENT_MTU - len(packet))
-        frame = bytes(l2.Ether() / packet)
+        frame = bytes(l2.Ether(dst='02:00:00:00:00:02',
+                               src='02:00:00:00:00:01') / packet)
         for node in fabric.NODES:
             with self.datapath(node) as opened:
                 self.wait(f'MTU on {node}', lambda opened=opened: (
