@@ -2,9 +2,11 @@
 /* Another program on the same layout, of several interfaces. Other layouts:
  * tests/functional. */
 #include <errno.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <sched.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -272,6 +274,51 @@ static void test_refused_both_ways(void **state)
 	end(node);
 }
 
+static void set_sys_admin(bool on)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+
+	assert_int_equal(syscall(SYS_capget, &head, data), 0);
+	if (on)
+		data[0].effective |= 1 << CAP_SYS_ADMIN;
+	else
+		data[0].effective &= ~(1 << CAP_SYS_ADMIN);
+	assert_int_equal(syscall(SYS_capset, &head, data), 0);
+}
+
+/* The kernel tells nobody else which program a link has: such a process can
+ * go on, and not back, and says so. */
+static void test_without_the_capability_to_look(void **state)
+{
+	struct oxp_node *node = attached_state();
+	uint32_t before[DEVICES], after[DEVICES];
+	struct forward *object = another_program(node);
+	int status;
+
+	(void)state;
+	program_ids(node, before);
+	successes = refusals = 1;
+	set_sys_admin(false);
+	status = replace_programs(node, object, error);
+	set_sys_admin(true);
+	assert_int_equal(status, -EBUSY);
+	assert_non_null(strstr(error, "keeps the new one"));
+	assert_non_null(strstr(error, "CAP_SYS_ADMIN"));
+
+	set_sys_admin(false);
+	status = replace_programs(node, object, error);
+	set_sys_admin(true);
+	assert_int_equal(status, 0);
+	program_ids(node, after);
+	for (int i = 0; i < DEVICES; i++)
+		assert_int_not_equal(before[i], after[i]);
+	forward__destroy(object);
+	end(node);
+}
+
 /* Between the look at the interfaces and the switch. */
 static void test_interface_vanishes(void **state)
 {
@@ -347,6 +394,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(test_refused_both_ways, set_up,
 						tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_without_the_capability_to_look, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_interface_vanishes, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(

@@ -54,15 +54,17 @@ class TestStillNode(upgrading.UpgradeCase):
 
     def test_program_that_does_not_load(self):
         before, program = self.exported(), self.program()
-        text = None
-        try:
-            self.upgrade(1003)
-        except datapath.DatapathError as error:
-            text = error.text
-        self.assertIn('cannot load', text or '')
-        self.assertEqual((before, program), (self.exported(), self.program()))
-        self.assertEqual(2, self.node_state.info().services)
-        self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
+        for dry_run in (True, False):
+            text = None
+            try:
+                self.upgrade(1003, dry_run=dry_run)
+            except datapath.DatapathError as error:
+                text = error.text
+            self.assertIn('cannot load', text or '')
+            self.assertEqual((before, program),
+                             (self.exported(), self.program()))
+            self.assertEqual(2, self.node_state.info().services)
+            self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
 
     def test_users_of_the_state_before_are_told(self):
         self.upgrade(1001)

@@ -173,6 +173,35 @@ class TestMapsCopied(DeathCase):
         self.assertEqual(*(now - then for now, then in zip(
             self.packets(), self.before, strict=True)))
 
+    def test_death_of_those_who_mend(self):
+        """Each one who opens the node dies a step later than the one before.
+
+        What is half done is that of the first and of all of them.
+        """
+        code = ('import sys\n'
+                'from octavia_xdp_provider.agent import datapath\n'
+                'datapath.Datapath(*sys.argv[1:3], create=False,'
+                ' library=sys.argv[3]).close()')
+        process = self.child(1002, link_updates='.S')
+        with self.stream:
+            self.wait_until_stopped(process)
+            process.send_signal(signal.SIGKILL)
+            process.wait()
+            step = 1
+            while True:
+                mender = self.python(
+                    code, self.libraries[2], KILL_AT=step,
+                    LD_PRELOAD=f'{test_datapath.BUILD}/tests/inject.so')
+                if mender.wait() == 0:
+                    break
+                self.assertEqual(-signal.SIGKILL, mender.returncode)
+                step += 1
+            self.assert_in_order()
+        self.assertGreater(step, 5)
+        self.assert_nothing_lost(moved=16)
+        self.assertEqual(*(now - then for now, then in zip(
+            self.packets(), self.before, strict=True)))
+
     def tags(self):
         return [text.split(' tag ')[1].split()[0] for text in self.program()]
 
