@@ -5,6 +5,7 @@ import contextlib
 import errno
 import json
 import os
+import signal
 import socket
 import time
 
@@ -134,6 +135,23 @@ class TestWithPackets(upgrading.WithPackets):
         # the switch and the second copy is not remembered yet
         self.run_upgrades(1002, 2, 1002, 1001)
         self.assert_nothing_lost(moved=8)
+        self.assert_counted()
+
+    def test_flows_that_begin_before_the_switch(self):
+        """What packets remember after all else was copied comes along."""
+        ports = range(25000, 25400)
+        process = self.child(1002, link_updates='S')
+        self.wait_until_stopped(process)
+        self.stream.open_flows(ports)
+        time.sleep(0.2)
+        process.send_signal(signal.SIGCONT)
+        self.assertEqual(0, process.wait())
+        self.layout = 1002
+        for port in ports:
+            self.stream.send(port)
+        with self.stream:
+            time.sleep(0.3)
+        self.assert_nothing_lost()
         self.assert_counted()
 
     def test_failures(self):
