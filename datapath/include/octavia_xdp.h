@@ -604,6 +604,16 @@ uint64_t oxp_trace_lost(const struct oxp_trace *trace);
  * flows, counters. Not: fragments and rates of sources. */
 int oxp_export(struct oxp_node *node, int fd, char *error);
 
+/* A part of it, for what packets have written since; services come with it
+ * as far as needed to tell whose counters it has. */
+enum oxp_part {
+	OXP_PART_ALL,
+	OXP_PART_FLOWS,
+	OXP_PART_COUNTERS /* and ages of open slots */
+};
+int oxp_export_part(struct oxp_node *node, int fd, enum oxp_part part,
+		    char *error);
+
 /* Locks the node until oxp_handover_end(), which the same thread has to call;
  * of the functions here only oxp_export() may be called in between.
  * *lock_file: the lock's descriptor, of whose copies each holds the lock.
@@ -614,16 +624,22 @@ int oxp_handover_begin(struct oxp_node *node, int *lock_file, char *error);
  * run a program of this library on these tables. */
 int oxp_handover_end(struct oxp_node *node, uint8_t taken, char *error);
 
+struct oxp_upgrade_interface {
+	uint32_t ifindex;
+	uint8_t tag_before[8]; /* of its program */
+	uint8_t changes;       /* 0: it has this library's program already */
+	uint8_t zero[3];
+};
+
 #define OXP_UPGRADE_INTERFACES 64
 struct oxp_upgrade {
 	uint32_t layout_before;
 	uint32_t layout_after;
-	uint8_t tag_before[8]; /* of the first interface's program, or zeroes */
-	uint8_t tag_after[8];
+	uint8_t tag_after[8]; /* of the program of all interfaces */
 	uint32_t services;
 	uint32_t members;
 	uint32_t interfaces; /* that have a program of the node */
-	uint32_t interface[OXP_UPGRADE_INTERFACES];
+	struct oxp_upgrade_interface interface[OXP_UPGRADE_INTERFACES];
 	uint32_t maps_new;    /* made beside the old ones */
 	uint32_t maps_handed; /* that both use: nothing in them is copied */
 	uint64_t map_bytes;   /* of the new ones: needed until the old go */

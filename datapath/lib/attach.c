@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Attaching the program to interfaces. */
-#include <dirent.h>
 #include <errno.h>
 #include <linux/if_link.h>
 #include <net/if.h>
@@ -50,80 +49,6 @@ int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
 	}
 	*out = object;
 	return 0;
-}
-
-static char *link_path(const struct oxp_node *node, uint32_t ifindex)
-{
-	char name[16];
-
-	snprintf(name, sizeof(name), "%u", ifindex);
-	return pin_path(node, "links", name);
-}
-
-/* The pinned link, or -ENOENT. A pin that outlived its interface is removed:
- * the number may belong to another one by now. */
-static int open_link(const char *path, uint32_t ifindex)
-{
-	struct bpf_link_info info = {};
-	__u32 length = sizeof(info);
-	int link, status;
-
-	link = bpf_obj_get(path);
-	if (link < 0)
-		return -errno;
-	status = bpf_obj_get_info_by_fd(link, &info, &length);
-	if (!status && info.type == BPF_LINK_TYPE_XDP &&
-	    info.xdp.ifindex == ifindex)
-		return link;
-	close(link);
-	if (status)
-		return status;
-	return unlink(path) ? -errno : -ENOENT;
-}
-
-int for_each_link(struct oxp_node *node,
-		  int (*one)(struct oxp_node *node, int link, uint32_t ifindex,
-			     void *argument),
-		  void *argument)
-{
-	char *folder = pin_path(node, "links", NULL);
-	DIR *directory = folder ? opendir(folder) : NULL;
-	struct dirent *entry;
-	int status = 0;
-
-	free(folder);
-	while (directory && !status && (entry = readdir(directory))) {
-		uint32_t ifindex = strtoul(entry->d_name, NULL, 10);
-		char *path = ifindex ? link_path(node, ifindex) : NULL;
-		int link = path ? open_link(path, ifindex) : -ENOENT;
-
-		free(path);
-		if (link < 0)
-			continue;
-		status = one(node, link, ifindex, argument);
-		close(link);
-	}
-	if (directory)
-		closedir(directory);
-	return status;
-}
-
-static int id_of_link(int link, uint32_t *id)
-{
-	struct bpf_link_info info = {};
-	__u32 length = sizeof(info);
-	int status = bpf_obj_get_info_by_fd(link, &info, &length);
-
-	*id = info.prog_id;
-	return status;
-}
-
-/* 1 ends the walk */
-static int take_id(struct oxp_node *node, int link, uint32_t ifindex, void *id)
-{
-	(void)node;
-	(void)ifindex;
-	return id_of_link(link, id) ? 0 : 1;
 }
 
 /* Whether the program uses the map; its constants in *rodata, if wanted. */
@@ -236,71 +161,17 @@ static int mend_link(struct oxp_node *node, int link, uint32_t ifindex,
 		if (status)
 			return status;
 	}
-	status = bpf_link_update(
+	return replace_program(
 		link, bpf_program__fd(mending->object->progs.oxp_forward),
-		NULL);
-	return status ? failure(mending->error, status,
-				"cannot replace the program of interface %u",
-				ifindex)
-		      : 0;
+		ifindex, mending->error);
 }
 
 int mend_programs(struct oxp_node *node, char *error)
 {
 	struct mending mending = {NULL, error};
-	int status = for_each_link(node, mend_link, &mending);
+	int status = for_each_link(node, mend_link, &mending, error);
 
 	forward__destroy(mending.object);
-	return status;
-}
-
-int attached_program(struct oxp_node *node, uint32_t *id)
-{
-	int program;
-
-	if (for_each_link(node, take_id, id) != 1)
-		return -ENOENT;
-	program = bpf_prog_get_fd_by_id(*id);
-	return program < 0 ? -errno : program;
-}
-
-struct replacement {
-	int program;
-	uint32_t before; /* id of the program that the first link had */
-	char *error;
-};
-
-static int replace_one(struct oxp_node *node, int link, uint32_t ifindex,
-		       void *argument)
-{
-	struct replacement *replacement = argument;
-	int status;
-
-	(void)node;
-	if (!replacement->before)
-		id_of_link(link, &replacement->before);
-	status = bpf_link_update(link, replacement->program, NULL);
-	return status ? failure(replacement->error, status,
-				"cannot replace the program of interface %u",
-				ifindex)
-		      : 0;
-}
-
-int replace_programs(struct oxp_node *node, int program, char *error)
-{
-	struct replacement replacement = {program, 0, error};
-	int status = for_each_link(node, replace_one, &replacement);
-	int before;
-
-	if (!status || !replacement.before)
-		return status;
-	before = bpf_prog_get_fd_by_id(replacement.before);
-	if (before >= 0) {
-		struct replacement back = {before, 0, NULL};
-
-		for_each_link(node, replace_one, &back);
-		close(before);
-	}
 	return status;
 }
 
@@ -353,15 +224,10 @@ int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error)
 		link = open_link(path, ifindex);
 		if (link >= 0) {
 			/* a user that comes again changes nothing */
-			status = is_same_program(node, link, object)
-					 ? 0
-					 : bpf_link_update(link, program, NULL);
+			if (!is_same_program(node, link, object))
+				status = replace_program(link, program, ifindex,
+							 error);
 			close(link);
-			if (status)
-				failure(error, status,
-					"cannot replace the program of "
-					"interface %u",
-					ifindex);
 		} else if (link == -ENOENT) {
 			status = create_link(node, path, program, ifindex,
 					     error);

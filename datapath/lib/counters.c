@@ -85,8 +85,7 @@ int read_member_counters(struct oxp_node *node, uint32_t index,
  */
 #define BATCH 256
 
-int read_all_service_counters(struct oxp_node *node, uint32_t count,
-			      struct oxp_counters *out)
+static int read_all(int map, uint32_t count, struct oxp_counters *out)
 {
 	int cpus = libbpf_num_possible_cpus(), status = 0;
 	size_t words = (size_t)(cpus < 0 ? 0 : cpus) * WORDS(struct counters);
@@ -101,9 +100,8 @@ int read_all_service_counters(struct oxp_node *node, uint32_t count,
 	while (done < count && !status) {
 		uint32_t got = count - done < BATCH ? count - done : BATCH;
 
-		status = bpf_map_lookup_batch(node->map[MAP_SERVICE_COUNTERS],
-					      done ? &next : NULL, &next, keys,
-					      values, &got, NULL);
+		status = bpf_map_lookup_batch(map, done ? &next : NULL, &next,
+					      keys, values, &got, NULL);
 		/* at the map's end */
 		if (status == -ENOENT && got)
 			status = 0;
@@ -119,6 +117,18 @@ int read_all_service_counters(struct oxp_node *node, uint32_t count,
 	}
 	free(values);
 	return status;
+}
+
+int read_all_service_counters(struct oxp_node *node, uint32_t count,
+			      struct oxp_counters *out)
+{
+	return read_all(node->map[MAP_SERVICE_COUNTERS], count, out);
+}
+
+int read_all_member_counters(struct oxp_node *node, uint32_t count,
+			     struct oxp_counters *out)
+{
+	return read_all(node->map[MAP_MEMBER_COUNTERS], count, out);
 }
 
 static void mark_counters(struct oxp_node *node,

@@ -56,6 +56,20 @@ int failure(char *error, int status, const char *format, ...)
 	return status;
 }
 
+void add_failure(char *error, const char *format, ...)
+{
+	va_list arguments;
+	size_t used;
+
+	if (!error)
+		return;
+	strncat(error, "; ", OXP_ERROR_LENGTH - 1 - strlen(error));
+	used = strlen(error);
+	va_start(arguments, format);
+	vsnprintf(error + used, OXP_ERROR_LENGTH - used, format, arguments);
+	va_end(arguments);
+}
+
 int load_failure(char *error, int status, const char *what)
 {
 	/* libbpf's message would lead astray */

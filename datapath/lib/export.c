@@ -5,21 +5,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
-#include "internal.h"
-#include "stream.h"
+#include "export.h"
 
-struct writer {
-	struct oxp_node *node;
-	FILE *file;
-	uint64_t records;
-	int status; /* of reading; writing is asked at the end */
-};
-
-static void begin(struct writer *writer, const char *name, uint32_t flags,
-		  uint32_t element, uint64_t count)
+void begin(struct writer *writer, const char *name, uint32_t flags,
+	   uint32_t element, uint64_t count)
 {
 	struct stream_record record = {
 		.flags = flags,
@@ -32,7 +23,7 @@ static void begin(struct writer *writer, const char *name, uint32_t flags,
 	writer->records++;
 }
 
-static void put(struct writer *writer, const void *data, size_t length)
+void put(struct writer *writer, const void *data, size_t length)
 {
 	fwrite(data, 1, length, writer->file);
 }
@@ -119,28 +110,32 @@ static void write_formats(struct writer *writer)
 	write_format(writer, "flow names", FORMAT_FLOW_NAMES);
 }
 
-static void write_outcomes(struct writer *writer)
-{
-	uint64_t counts[OXP_OUTCOMES];
-
-	if (oxp_outcomes(writer->node, counts, OXP_OUTCOMES, NULL) < 0) {
-		writer->status = -errno;
-		return;
-	}
-	begin(writer, RECORD_OUTCOMES, 0, sizeof(struct stream_outcome),
-	      OXP_OUTCOMES);
-	for (uint32_t i = 0; i < OXP_OUTCOMES; i++) {
-		struct stream_outcome one = {.outcome = i,
-					     .packets = counts[i]};
-
-		put(writer, &one, sizeof(one));
-	}
-}
-
 static struct stream_counters counters_of(const struct oxp_counters *from)
 {
 	return (struct stream_counters){from->packets, from->bytes,
 					from->flows};
+}
+
+/* Counters of all services and all members. */
+struct counts {
+	struct oxp_counters *service, *member;
+};
+
+static int read_counts(struct oxp_node *node, struct counts *counts)
+{
+	const struct node_config *config = node->config;
+	int status;
+
+	counts->service =
+		calloc(config->services_max, sizeof(*counts->service));
+	counts->member = calloc(config->members_max, sizeof(*counts->member));
+	if (!counts->service || !counts->member)
+		return -ENOMEM;
+	status = read_all_service_counters(node, config->services_max,
+					   counts->service);
+	return status ? status
+		      : read_all_member_counters(node, config->members_max,
+						 counts->member);
 }
 
 static void write_service(struct writer *writer, uint32_t index,
@@ -176,9 +171,9 @@ static void write_service(struct writer *writer, uint32_t index,
 }
 
 static void write_member(struct writer *writer, uint32_t index,
-			 const struct block_member *member)
+			 const struct block_member *member,
+			 const struct counts *counts)
 {
-	struct oxp_counters counters;
 	struct stream_member out = {
 		.check = member->check,
 		.index = index,
@@ -191,15 +186,17 @@ static void write_member(struct writer *writer, uint32_t index,
 		.counter = member->counter,
 	};
 
-	if (read_member_counters(writer->node, member->counter, &counters))
-		writer->status = -errno;
-	out.counters = counters_of(&counters);
+	if (member->counter < writer->node->config->members_max)
+		out.counters = counters_of(&counts->member[member->counter]);
+	else
+		writer->status = -ERANGE;
 	memcpy(out.address, member->address, sizeof(out.address));
 	put(writer, &out, sizeof(out));
 }
 
 static void write_members(struct writer *writer,
-			  const struct service_block *block)
+			  const struct service_block *block,
+			  const struct counts *counts)
 {
 	uint32_t count = 0;
 
@@ -209,7 +206,7 @@ static void write_members(struct writer *writer,
 	      sizeof(struct stream_member), count);
 	for (uint32_t i = 0; i < block->members; i++)
 		if (block->member[i].flags & MEMBER_PRESENT)
-			write_member(writer, i, &block->member[i]);
+			write_member(writer, i, &block->member[i], counts);
 }
 
 static void write_networks(struct writer *writer,
@@ -241,107 +238,66 @@ static void write_networks(struct writer *writer,
 _Static_assert(SLOT_OPEN == STREAM_OPEN && SLOT_NOBODY == STREAM_NOBODY,
 	       "slots are written as they are");
 
+/* No early end: so the compiler takes many at once. */
+static bool is_any_open(const struct service_block *block)
+{
+	uint16_t any = 0;
+
+	for (uint32_t i = 0; i < block->slots; i++)
+		any |= block->slot[i];
+	return any & SLOT_OPEN;
+}
+
+static void write_ages(struct writer *writer, uint32_t index,
+		       const struct service_block *block)
+{
+	begin(writer, RECORD_AGES, 0, sizeof(uint8_t), block->slots);
+	put(writer, ages_of(writer->node, index), block->slots);
+}
+
 /* Ticks and packets keep to single words: what is written is what was at some
  * moment of each slot. */
-static void write_slots(struct writer *writer, uint32_t index,
-			struct service_block *block)
+static void write_slots(struct writer *writer, struct service_block *block,
+			bool open)
 {
-	bool open = false;
-
 	begin(writer, RECORD_SLOTS, STREAM_MANDATORY, sizeof(uint16_t),
 	      block->slots);
 	put(writer, block->slot, block->slots * sizeof(uint16_t));
-	for (uint32_t i = 0; i < block->slots && !open; i++)
-		open = block->slot[i] & SLOT_OPEN;
 	if (!open)
 		return;
 	begin(writer, RECORD_BEFORE, STREAM_MANDATORY, sizeof(uint16_t),
 	      block->slots);
 	put(writer, before_of(writer->node, block),
 	    block->slots * sizeof(uint16_t));
-	begin(writer, RECORD_AGES, 0, sizeof(uint8_t), block->slots);
-	put(writer, ages_of(writer->node, index), block->slots);
 }
 
-static void write_services(struct writer *writer)
+/* Whole, or counters and ages alone. */
+static void write_services(struct writer *writer, bool whole)
 {
 	struct oxp_node *node = writer->node;
-	uint32_t max = node->config->services_max;
-	struct oxp_counters *counters = calloc(max, sizeof(*counters));
+	struct counts counts = {};
 
-	if (!counters) {
-		writer->status = -ENOMEM;
-		return;
-	}
-	writer->status = read_all_service_counters(node, max, counters);
-	for (uint32_t i = 0; i < max && !writer->status; i++) {
+	writer->status = read_counts(node, &counts);
+	for (uint32_t i = 0; i < node->config->services_max && !writer->status;
+	     i++) {
 		struct service_block *block;
+		bool open;
 
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
 		block = live_block(node, i);
-		write_service(writer, i, block, &counters[i]);
-		write_members(writer, block);
-		write_networks(writer, block);
-		write_slots(writer, i, block);
-	}
-	free(counters);
-}
-
-static uint64_t count_flows(const struct flow_set *sets, uint32_t count)
-{
-	uint64_t flows = 0;
-
-	for (uint32_t i = 0; i < count; i++)
-		for (int way = 0; way < OXP_FLOW_WAYS; way++)
-			flows += !!__atomic_load_n(&sets[i].entry[way],
-						   __ATOMIC_RELAXED);
-	return flows;
-}
-
-static void write_flow(struct writer *writer, uint32_t set, uint64_t entry,
-		       uint64_t now)
-{
-	struct stream_flow one = {
-		.name = (entry & FLOW_TAG_MASK) | (set & ~FLOW_TAG_MASK),
-		.age = (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK,
-		.member = entry & FLOW_MEMBER,
-		.confirmed = !!(entry & FLOW_CONFIRMED),
-	};
-
-	put(writer, &one, sizeof(one));
-}
-
-/* Packets go on meanwhile: no more than were counted are written, and what is
- * missing is filled up with entries that are too old for anything. */
-static void write_flows(struct writer *writer)
-{
-	uint32_t count = writer->node->config->flows_max / OXP_FLOW_WAYS;
-	size_t length = count * sizeof(struct flow_set);
-	uint64_t now = coarse_time() >> 30, left;
-	const struct flow_set *sets = mmap(NULL, length, PROT_READ, MAP_SHARED,
-					   writer->node->map[MAP_FLOWS], 0);
-	const struct stream_flow none = {.age = UINT32_MAX};
-
-	if (sets == MAP_FAILED) {
-		writer->status = -errno;
-		return;
-	}
-	left = count_flows(sets, count);
-	begin(writer, RECORD_FLOWS, 0, sizeof(struct stream_flow), left);
-	for (uint32_t i = 0; i < count && left; i++)
-		for (int way = 0; way < OXP_FLOW_WAYS && left; way++) {
-			uint64_t entry = __atomic_load_n(&sets[i].entry[way],
-							 __ATOMIC_RELAXED);
-
-			if (!entry)
-				continue;
-			write_flow(writer, i, entry, now);
-			left--;
+		open = is_any_open(block);
+		write_service(writer, i, block, &counts.service[i]);
+		write_members(writer, block, &counts);
+		if (whole) {
+			write_networks(writer, block);
+			write_slots(writer, block, open);
 		}
-	for (; left; left--)
-		put(writer, &none, sizeof(none));
-	munmap((void *)sets, length);
+		if (open)
+			write_ages(writer, i, block);
+	}
+	free(counts.service);
+	free(counts.member);
 }
 
 static void write_end(struct writer *writer)
@@ -352,25 +308,29 @@ static void write_end(struct writer *writer)
 	put(writer, &end, sizeof(end));
 }
 
-static int export(struct oxp_node *node, FILE *file)
+static int export(struct oxp_node *node, FILE *file, enum oxp_part part)
 {
 	struct writer writer = {.node = node, .file = file};
 
 	put(&writer, STREAM_MAGIC, sizeof(STREAM_MAGIC));
-	write_sizes(&writer);
-	write_node(&writer);
-	write_uplinks(&writer);
+	if (part == OXP_PART_ALL) {
+		write_sizes(&writer);
+		write_node(&writer);
+		write_uplinks(&writer);
+	}
 	write_formats(&writer);
-	write_outcomes(&writer);
-	if (!writer.status)
-		write_services(&writer);
-	if (!writer.status)
+	if (part != OXP_PART_FLOWS)
+		write_outcomes(&writer);
+	if (part != OXP_PART_FLOWS && !writer.status)
+		write_services(&writer, part == OXP_PART_ALL);
+	if (part != OXP_PART_COUNTERS && !writer.status)
 		write_flows(&writer);
 	write_end(&writer);
 	return writer.status;
 }
 
-int oxp_export(struct oxp_node *node, int fd, char *error)
+int oxp_export_part(struct oxp_node *node, int fd, enum oxp_part part,
+		    char *error)
 {
 	int copy = dup(fd), status = 0;
 	FILE *file = copy < 0 ? NULL : fdopen(copy, "w");
@@ -384,7 +344,7 @@ int oxp_export(struct oxp_node *node, int fd, char *error)
 	if (!node->handing_over)
 		status = lock_node(node, error);
 	if (!status) {
-		status = export(node, file);
+		status = export(node, file, part);
 		if (!node->handing_over)
 			unlock_node(node);
 		if (status)
@@ -395,4 +355,9 @@ int oxp_export(struct oxp_node *node, int fd, char *error)
 		status = failure(error, errno ? -errno : -EIO,
 				 "cannot write the state");
 	return status;
+}
+
+int oxp_export(struct oxp_node *node, int fd, char *error)
+{
+	return oxp_export_part(node, fd, OXP_PART_ALL, error);
 }

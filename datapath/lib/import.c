@@ -5,31 +5,27 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "import.h"
 
-static int read_all(int fd, struct import *import)
+/* Mapped and not read: it may be as big as the tables. */
+static int map_file(int fd, struct import *import)
 {
-	size_t room = 0;
-	ssize_t got;
+	struct stat file;
+	void *data;
 
-	do {
-		if (import->length == room) {
-			char *again;
-
-			room = room ? 2 * room : 1 << 20;
-			again = realloc(import->data, room);
-			if (!again)
-				return -ENOMEM;
-			import->data = again;
-		}
-		got = read(fd, import->data + import->length,
-			   room - import->length);
-		if (got > 0)
-			import->length += got;
-	} while (got > 0 || (got < 0 && errno == EINTR));
-	return got < 0 ? -errno : 0;
+	if (fstat(fd, &file))
+		return -errno;
+	if (!file.st_size)
+		return 0;
+	data = mmap(NULL, file.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (data == MAP_FAILED)
+		return -errno;
+	import->data = data;
+	import->length = file.st_size;
+	return 0;
 }
 
 static const char *const known[] = {
@@ -135,7 +131,7 @@ const struct record *find_record(const struct import *import, const char *name)
 int read_stream(int fd, struct import **out, char *error)
 {
 	struct import *import = calloc(1, sizeof(*import));
-	int status = import ? read_all(fd, import) : -ENOMEM;
+	int status = import ? map_file(fd, import) : -ENOMEM;
 
 	if (status)
 		failure(error, status, "cannot read the state");
@@ -153,7 +149,8 @@ void free_import(struct import *import)
 	if (!import)
 		return;
 	free(import->records);
-	free(import->data);
+	if (import->data)
+		munmap((void *)import->data, import->length);
 	free(import);
 }
 
@@ -279,7 +276,5 @@ int fill_node(struct oxp_node *node, const struct import *import,
 		status = fill_uplinks(node, import, error);
 	if (!status)
 		status = fill_services(node, import, adopted, error);
-	if (!status && adopted[MAP_FLOWS] < 0)
-		status = fill_flows(node, import, error);
 	return status;
 }

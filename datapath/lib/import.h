@@ -12,7 +12,7 @@ struct record {
 };
 
 struct import {
-	char *data;
+	const char *data; /* mapped */
 	size_t length;
 	struct record *records; /* those that are known */
 	uint32_t count, room;
@@ -31,8 +31,5 @@ int fill_service(struct oxp_node *node, const struct import *import,
 		 uint32_t at, bool write_ages, uint64_t *taken, char *error);
 /* Ages that packets have set to 0 meanwhile. */
 void refresh_ages(struct oxp_node *node, const struct import *import);
-
-/* import_packets.c */
-int fill_flows(struct oxp_node *node, const struct import *import, char *error);
 
 #endif

@@ -11,21 +11,50 @@
 #include "add.skel.h"
 #include "import.h"
 
-/* Packets may remember flows of this set meanwhile; theirs are newer. */
-static void insert(struct flow_set *set, uint64_t entry)
+/* From a moment that no packet has reached. */
+static uint32_t age_of(uint64_t entry, uint32_t now)
 {
-	for (int way = 0; way < OXP_FLOW_WAYS; way++)
-		if ((__atomic_load_n(&set->entry[way], __ATOMIC_RELAXED) ^
-		     entry) <= ~FLOW_TAG_MASK)
-			return;
-	for (int way = 0; way < OXP_FLOW_WAYS; way++) {
-		__u64 none = 0;
+	return (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK;
+}
 
-		if (__atomic_compare_exchange_n(&set->entry[way], &none, entry,
-						false, __ATOMIC_RELAXED,
-						__ATOMIC_RELAXED))
-			return;
-	}
+/* Of two entries that were read at different times; a unit is the error. */
+static bool is_newer(uint64_t entry, uint64_t than, uint32_t now)
+{
+	return age_of(entry, now) + 1 < age_of(than, now);
+}
+
+/* The place of the same flow, a free one, or the oldest entry's. */
+static int place_in(const uint64_t *entry, uint64_t wanted, uint32_t now)
+{
+	int place = 0;
+
+	for (int way = 0; way < OXP_FLOW_WAYS; way++)
+		if (entry[way] && (entry[way] ^ wanted) <= ~FLOW_TAG_MASK)
+			return way;
+	for (int way = 0; way < OXP_FLOW_WAYS && entry[place]; way++)
+		if (!entry[way] ||
+		    age_of(entry[way], now) > age_of(entry[place], now))
+			place = way;
+	return place;
+}
+
+/* Packets may change the set meanwhile, and what they write is newer; what an
+ * earlier copy left may be older. */
+static void insert(struct flow_set *set, uint64_t wanted)
+{
+	uint64_t entry[OXP_FLOW_WAYS];
+	uint32_t now;
+	int way;
+
+	for (way = 0; way < OXP_FLOW_WAYS; way++)
+		entry[way] =
+			__atomic_load_n(&set->entry[way], __ATOMIC_RELAXED);
+	now = (coarse_time() >> 30) + 1;
+	way = place_in(entry, wanted, now);
+	if (!entry[way] || is_newer(wanted, entry[way], now))
+		__atomic_compare_exchange_n(&set->entry[way],
+					    (__u64 *)&entry[way], wanted, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 }
 
 int fill_flows(struct oxp_node *node, const struct import *import, char *error)
@@ -153,8 +182,8 @@ static void add_record(struct adder *adder, const struct record *record,
 	}
 }
 
-static int fill_counters(struct oxp_node *node, const struct import *import,
-			 const int adopted[MAPS], char *error)
+static int add_counters(struct oxp_node *node, const struct import *import,
+			const int adopted[MAPS], char *error)
 {
 	struct adder adder;
 	int status = open_adder(node, &adder, error);
@@ -171,19 +200,13 @@ static int fill_counters(struct oxp_node *node, const struct import *import,
 	return status;
 }
 
-/* Flows first: packets wait for nobody. */
-int fill_rest(struct oxp_node *node, const struct import *import,
-	      const int adopted[MAPS], char *error)
+int fill_counters(struct oxp_node *node, const struct import *import,
+		  const int adopted[MAPS], char *error)
 {
-	int status = 0;
-
-	if (adopted[MAP_FLOWS] < 0)
-		status = fill_flows(node, import, error);
-	if (!status && adopted[MAP_AGES] < 0)
+	if (adopted[MAP_AGES] < 0)
 		refresh_ages(node, import);
-	if (!status &&
-	    (adopted[MAP_SERVICE_COUNTERS] < 0 ||
-	     adopted[MAP_MEMBER_COUNTERS] < 0 || adopted[MAP_OUTCOMES] < 0))
-		status = fill_counters(node, import, adopted, error);
-	return status;
+	if (adopted[MAP_SERVICE_COUNTERS] >= 0 &&
+	    adopted[MAP_MEMBER_COUNTERS] >= 0 && adopted[MAP_OUTCOMES] >= 0)
+		return 0;
+	return add_counters(node, import, adopted, error);
 }

@@ -139,29 +139,32 @@ static int place(struct oxp_node *node, const struct parts *parts,
 	return 0;
 }
 
-static bool is_owner(uint16_t slot)
+static bool is_no_owner(uint16_t slot)
 {
-	return slot < OXP_MEMBERS_MAX || slot == SLOT_NOBODY;
+	return (slot >= OXP_MEMBERS_MAX) & (slot != SLOT_NOBODY);
 }
 
+/* Without branches: the compiler takes many slots at once. */
 static int fill_slots(struct oxp_node *node, const struct parts *parts,
 		      struct service_block *block, char *error)
 {
+	const uint32_t slots = block->slots;
 	uint16_t *before = before_of(node, block);
-	size_t length = block->slots * sizeof(uint16_t);
-	uint32_t open = 0;
+	uint32_t open = 0, bad = 0;
 
-	memcpy(block->slot, parts->slots->data, length);
-	if (parts->before)
-		memcpy(before, parts->before->data, length);
-	for (uint32_t i = 0; i < block->slots; i++) {
-		bool is_open = block->slot[i] & SLOT_OPEN;
-
-		open += is_open;
-		if (!is_owner(block->slot[i] & SLOT_MEMBER) ||
-		    (is_open && (!parts->before || !is_owner(before[i]))))
-			return refuse(parts, "a slot of no member", error);
+	memcpy(block->slot, parts->slots->data, slots * sizeof(uint16_t));
+	for (uint32_t i = 0; i < slots; i++) {
+		open += !!(block->slot[i] & SLOT_OPEN);
+		bad |= is_no_owner(block->slot[i] & SLOT_MEMBER);
 	}
+	if (open && !parts->before)
+		return refuse(parts, "open slots without owners before", error);
+	if (parts->before)
+		memcpy(before, parts->before->data, slots * sizeof(uint16_t));
+	for (uint32_t i = 0; open && i < slots; i++)
+		bad |= !!(block->slot[i] & SLOT_OPEN) & is_no_owner(before[i]);
+	if (bad)
+		return refuse(parts, "a slot of no member", error);
 	block->open = open < 65535 ? open : 65535;
 	return 0;
 }

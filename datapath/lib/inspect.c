@@ -98,19 +98,18 @@ struct programs {
 	struct oxp_program *out;
 	uint32_t capacity;
 	uint32_t count;
+	char *error;
 };
 
-static int add_program(struct oxp_node *node, int link, uint32_t ifindex,
-		       void *argument)
+static int look_at_program(struct programs *programs, int link,
+			   uint32_t ifindex)
 {
-	struct programs *programs = argument;
 	struct bpf_link_info attached = {};
 	struct bpf_prog_info info = {};
 	struct oxp_program *out;
 	__u32 length = sizeof(attached);
 	int program, status;
 
-	(void)node;
 	status = bpf_obj_get_info_by_fd(link, &attached, &length);
 	if (status)
 		return status;
@@ -135,12 +134,24 @@ static int add_program(struct oxp_node *node, int link, uint32_t ifindex,
 	return 0;
 }
 
+static int add_program(struct oxp_node *node, int link, uint32_t ifindex,
+		       void *argument)
+{
+	struct programs *programs = argument;
+	int status = look_at_program(programs, link, ifindex);
+
+	(void)node;
+	return status ? failure(programs->error, status,
+				"cannot look at the program of interface %u",
+				ifindex)
+		      : 0;
+}
+
 int oxp_programs(struct oxp_node *node, struct oxp_program *out,
 		 uint32_t capacity, char *error)
 {
-	struct programs programs = {out, capacity, 0};
-	int status = for_each_link(node, add_program, &programs);
+	struct programs programs = {out, capacity, 0, error};
+	int status = for_each_link(node, add_program, &programs, error);
 
-	return status ? failure(error, status, "cannot look at the programs")
-		      : (int)programs.count;
+	return status ? status : (int)programs.count;
 }

@@ -122,19 +122,32 @@ void configure_program(struct forward *object, const struct node_config *config,
 		       uint32_t flags);
 int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
 		 char *error);
-/* Calls one(node, link, ifindex, argument) with the pinned links of all
- * interfaces that are still there, until it returns other than 0. */
-int for_each_link(struct oxp_node *node,
-		  int (*one)(struct oxp_node *node, int link, uint32_t ifindex,
-			     void *argument),
-		  void *argument);
-/* Replaces the program of all links; all or none. */
-int replace_programs(struct oxp_node *node, int program, char *error);
 /* Whether an interface's program is what load_program() made: the same
  * instructions on the same maps, with the same constants. */
 bool is_same_program(struct oxp_node *node, int link, struct forward *object);
 /* Attached programs that use other maps are replaced by this library's. */
 int mend_programs(struct oxp_node *node, char *error);
+
+/* links.c */
+/* The path is to be freed. */
+char *link_path(const struct oxp_node *node, uint32_t ifindex);
+/* The pinned link of an interface that is there, or -ENOENT. */
+int open_link(const char *path, uint32_t ifindex);
+/* Calls one(node, link, ifindex, argument) with the pinned links of all
+ * interfaces that are still there, until it returns other than 0. What keeps
+ * it from calling, it says in `error`. */
+int for_each_link(struct oxp_node *node,
+		  int (*one)(struct oxp_node *node, int link, uint32_t ifindex,
+			     void *argument),
+		  void *argument, char *error);
+int id_of_link(int link, uint32_t *id);
+/* A descriptor. */
+int program_of_link(int link);
+/* 0 also if the interface has just gone. */
+int replace_program(int link, int program, uint32_t ifindex, char *error);
+/* Gives this program to all links that have another one; all or none. */
+int replace_programs(struct oxp_node *node, struct forward *object,
+		     char *error);
 /* A descriptor of the program that an interface has now, its id in *id;
  * -ENOENT if there is none. */
 int attached_program(struct oxp_node *node, uint32_t *id);
@@ -142,6 +155,9 @@ int attached_program(struct oxp_node *node, uint32_t *id);
 /* error.c */
 int failure(char *error, int status, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/* Another one that followed, behind what is there. */
+void add_failure(char *error, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
 /* Of libbpf's load functions. */
 int load_failure(char *error, int status, const char *what);
 void catch_libbpf_messages(void);
@@ -360,6 +376,8 @@ int read_service_counters(struct oxp_node *node, uint32_t index,
 /* Those of services 0 … count - 1. */
 int read_all_service_counters(struct oxp_node *node, uint32_t count,
 			      struct oxp_counters *out);
+int read_all_member_counters(struct oxp_node *node, uint32_t count,
+			     struct oxp_counters *out);
 int read_member_counters(struct oxp_node *node, uint32_t index,
 			 struct oxp_counters *out);
 
@@ -400,13 +418,17 @@ int imported_sizes(struct import *import, struct node_config *config,
 		   char *error);
 /* The format that the stream says a map has, 0: none. */
 uint32_t imported_format(const struct import *import, const char *name);
-/* Fills an empty node. adopted: as in make_maps() */
+/* Fills an empty node with what packets do not write, and their ages of
+ * slots. adopted: as in make_maps() */
 int fill_node(struct oxp_node *node, const struct import *import,
 	      const int adopted[MAPS], char *error);
-/* What packets have changed in maps that are not adopted: flows and counters
- * of a second stream, taken when no packet used the old maps any more. */
-int fill_rest(struct oxp_node *node, const struct import *import,
-	      const int adopted[MAPS], char *error);
+/* Flows of a map that is not adopted. What packets have remembered in the new
+ * one meanwhile stays. */
+int fill_flows(struct oxp_node *node, const struct import *import, char *error);
+/* Ages and counters of maps that are not adopted, when no packet uses the old
+ * ones any more. */
+int fill_counters(struct oxp_node *node, const struct import *import,
+		  const int adopted[MAPS], char *error);
 
 /* maglev.c */
 struct taker {

@@ -102,10 +102,7 @@ int oxp_set_node(struct oxp_node *node,
 
 		status = load_program(node, settings->flags, &object, error);
 		if (!status) {
-			status = replace_programs(
-				node,
-				bpf_program__fd(object->progs.oxp_forward),
-				error);
+			status = replace_programs(node, object, error);
 			forward__destroy(object);
 		}
 	}

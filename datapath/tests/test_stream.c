@@ -194,6 +194,94 @@ static void test_handover_ends_or_is_taken_back(void **state)
 	oxp_close(node);
 }
 
+/* Flows of set 0, written and read as maps have them. */
+static struct flow_set *map_flows(struct oxp_node *node)
+{
+	void *memory =
+		mmap(NULL, sizeof(struct flow_set), PROT_READ | PROT_WRITE,
+		     MAP_SHARED, node->map[MAP_FLOWS], 0);
+
+	assert_true(memory != MAP_FAILED);
+	return memory;
+}
+
+static uint64_t flow_entry(uint64_t tag, uint32_t age, uint32_t member)
+{
+	uint64_t now = coarse_time() >> 30;
+
+	return tag << 24 | ((now - age) & FLOW_TIME_MASK) << FLOW_TIME_SHIFT |
+	       member;
+}
+
+/* The part alone, and nothing that it is not made of. */
+static struct import *import_part(struct oxp_node *node, enum oxp_part part)
+{
+	struct import *import;
+	int fd = memory("", 0);
+
+	assert_int_equal(oxp_export_part(node, fd, part, error), 0);
+	assert_int_equal(read_stream(fd, &import, error), 0);
+	close(fd);
+	assert_null(find_record(import, RECORD_SLOTS));
+	assert_int_equal(!find_record(import, RECORD_FLOWS),
+			 part != OXP_PART_FLOWS);
+	assert_int_equal(!find_record(import, RECORD_SERVICE),
+			 part != OXP_PART_COUNTERS);
+	return import;
+}
+
+static uint32_t member_of(const struct flow_set *set, uint64_t tag)
+{
+	uint32_t found = OXP_NO_MEMBER;
+
+	for (int way = 0; way < OXP_FLOW_WAYS; way++)
+		if (set->entry[way] >> 24 == tag) {
+			assert_int_equal(found, OXP_NO_MEMBER);
+			found = set->entry[way] & FLOW_MEMBER;
+		}
+	return found;
+}
+
+/* A second copy brings what the first one could not have, and leaves what
+ * packets have written. */
+static void test_flows_are_copied_again(void **state)
+{
+	struct oxp_node *node = some_state();
+	struct flow_set *set = map_flows(node);
+	struct import *import;
+
+	(void)state;
+	for (uint32_t i = 0; i < OXP_FLOW_WAYS; i++)
+		set->entry[i] = flow_entry(i + 1, 2, i + 1);
+	import = import_part(node, OXP_PART_FLOWS);
+
+	/* a connection of before with the same ports; one that is newer; the
+	 * same; one for which there is no place but an old one's */
+	memset(set, 0, sizeof(*set));
+	set->entry[3] = flow_entry(1, 500, 11);
+	set->entry[4] = flow_entry(2, 0, 12);
+	for (uint32_t i = 3; i < OXP_FLOW_WAYS; i++)
+		set->entry[(i + 2) % OXP_FLOW_WAYS] = flow_entry(i, 2, i);
+	set->entry[2] = flow_entry(99, 400, 99);
+	assert_int_equal(fill_flows(node, import, error), 0);
+	assert_int_equal(member_of(set, 1), 1);
+	assert_int_equal(member_of(set, 2), 12);
+	for (uint32_t i = 3; i <= OXP_FLOW_WAYS; i++)
+		assert_int_equal(member_of(set, i), i);
+	assert_int_equal(member_of(set, 99), OXP_NO_MEMBER);
+
+	/* a full set of newer ones is not disturbed */
+	for (uint32_t i = 0; i < OXP_FLOW_WAYS; i++)
+		set->entry[i] = flow_entry(100 + i, 0, i);
+	assert_int_equal(fill_flows(node, import, error), 0);
+	for (uint32_t i = 0; i < OXP_FLOW_WAYS; i++)
+		assert_int_equal(member_of(set, 100 + i), i);
+	free_import(import);
+	free_import(import_part(node, OXP_PART_COUNTERS));
+	munmap(set, sizeof(*set));
+	oxp_close(node);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -201,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_cut_short),
 		cmocka_unit_test(test_longer_and_shorter_elements),
 		cmocka_unit_test(test_damaged),
+		cmocka_unit_test(test_flows_are_copied_again),
 		cmocka_unit_test(test_handover_ends_or_is_taken_back),
 	};
 

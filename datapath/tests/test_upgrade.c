@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Another program on the same layout. Other layouts: tests/functional. */
+/* Another program on the same layout, of several interfaces. Other layouts:
+ * tests/functional. */
+#include <errno.h>
+#include <linux/capability.h>
 #include <net/if.h>
 #include <sched.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -10,51 +15,147 @@
 #include "forward.skel.h"
 #include "harness.h"
 
-static uint32_t device;
+#define DEVICES 3
+
+static uint32_t device[DEVICES];
+
+/* Programs of links that can be replaced until the kernel refuses, and how
+ * often it does so then. */
+static int successes, refusals;
+static char vanishing[64]; /* command before the next one */
+
+int __real_bpf_link_update(int link, int program,
+			   const struct bpf_link_update_opts *options);
+int __wrap_bpf_link_update(int link, int program,
+			   const struct bpf_link_update_opts *options);
+int __wrap_bpf_link_update(int link, int program,
+			   const struct bpf_link_update_opts *options)
+{
+	if (vanishing[0]) {
+		assert_int_equal(system(vanishing), 0);
+		vanishing[0] = '\0';
+	}
+	if (refusals && !successes--) {
+		successes = 0;
+		refusals--;
+		return -EBUSY;
+	}
+	return __real_bpf_link_update(link, program, options);
+}
+
+static void make_devices(void)
+{
+	char command[200];
+
+	for (int i = 0; i < DEVICES; i++) {
+		snprintf(command, sizeof(command),
+			 "ip link add up%d type veth peer name gw%d && "
+			 "ip link set up%d up && ip link set gw%d up",
+			 i, i, i, i);
+		assert_int_equal(system(command), 0);
+		snprintf(command, sizeof(command), "up%d", i);
+		device[i] = if_nametoindex(command);
+		assert_true(device[i]);
+	}
+}
 
 static int enter(void **state)
 {
-	if (enter_namespace(state) || unshare(CLONE_NEWNET) ||
-	    system("ip link add upgraded type veth peer name other && "
-		   "ip link set upgraded up && ip link set other up"))
-		return -1;
-	device = if_nametoindex("upgraded");
-	return device ? 0 : -1;
+	return enter_namespace(state) || unshare(CLONE_NEWNET) ? -1 : 0;
+}
+
+static int set_up(void **state)
+{
+	(void)state;
+	make_devices();
+	successes = refusals = 0;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	for (int i = 0; i < DEVICES; i++) {
+		char command[64];
+
+		snprintf(command, sizeof(command),
+			 "ip link del up%d 2>/dev/null || true", i);
+		if (system(command))
+			return -1;
+	}
+	return 0;
+}
+
+static struct oxp_node *attached_state(void)
+{
+	struct oxp_node *node = fresh_state();
+
+	for (int i = 0; i < DEVICES; i++)
+		assert_int_equal(oxp_attach(node, device[i], error), 0);
+	return node;
+}
+
+/* Of all devices, in their order; 0: it has none. */
+static void program_ids(struct oxp_node *node, uint32_t ids[DEVICES])
+{
+	struct oxp_program one[DEVICES];
+	int count = oxp_programs(node, one, DEVICES, error);
+
+	assert_in_range(count, 0, DEVICES);
+	memset(ids, 0, DEVICES * sizeof(*ids));
+	for (int i = 0; i < count; i++)
+		for (int j = 0; j < DEVICES; j++)
+			if (one[i].ifindex == device[j])
+				ids[j] = one[i].id;
 }
 
 static uint32_t program_id(struct oxp_node *node)
 {
-	struct oxp_program one;
+	uint32_t ids[DEVICES];
 
-	assert_int_equal(oxp_programs(node, &one, 1, error), 1);
-	return one.id;
+	program_ids(node, ids);
+	return ids[0];
+}
+
+static struct forward *another_program(struct oxp_node *node)
+{
+	struct forward *object;
+
+	if (load_program(node, node->config->flags ^ OXP_NODE_FIB, &object,
+			 error))
+		fail_msg("another: %s", error);
+	return object;
 }
 
 /* As if another build of the library had attached it. */
 static void attach_another(struct oxp_node *node)
 {
-	struct forward *object;
+	struct forward *object = another_program(node);
 
-	if (load_program(node, node->config->flags ^ OXP_NODE_FIB, &object,
-			 error) ||
-	    replace_programs(node, bpf_program__fd(object->progs.oxp_forward),
-			     error))
+	if (replace_programs(node, object, error))
 		fail_msg("another: %s", error);
 	forward__destroy(object);
 }
 
+static const struct oxp_options options = {
+	.pin_directory = "/mnt/bpf/node",
+	.lock_file = "/mnt/lock",
+};
+
+static void end(struct oxp_node *node)
+{
+	assert_int_equal(oxp_verify(node, error), 0);
+	assert_int_equal(oxp_destroy(node, error), 0);
+	oxp_close(node);
+}
+
 static void test_program_alone(void **state)
 {
-	const struct oxp_options options = {
-		.pin_directory = "/mnt/bpf/node",
-		.lock_file = "/mnt/lock",
-	};
-	struct oxp_node *node = fresh_state();
+	struct oxp_node *node = attached_state();
 	struct oxp_upgrade done;
 	uint32_t own, other;
 
 	(void)state;
-	assert_int_equal(oxp_attach(node, device, error), 0);
 	own = program_id(node);
 	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
 	assert_false(done.changes);
@@ -65,8 +166,7 @@ static void test_program_alone(void **state)
 	assert_int_not_equal(own, other);
 	assert_int_equal(oxp_upgrade(&options, NULL, 1, &done, error), 0);
 	assert_true(done.changes);
-	assert_int_equal(done.interfaces, 1);
-	assert_int_equal(done.interface[0], device);
+	assert_int_equal(done.interfaces, DEVICES);
 	assert_int_equal(program_id(node), other);
 	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
 	assert_true(done.changes);
@@ -74,15 +174,232 @@ static void test_program_alone(void **state)
 	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
 	assert_false(done.changes);
 	/* nobody who has the state open is disturbed */
-	assert_int_equal(oxp_verify(node, error), 0);
-	assert_int_equal(oxp_destroy(node, error), 0);
-	oxp_close(node);
+	end(node);
+}
+
+/* Of several interfaces each is told for itself, and only those that have
+ * another program change. */
+static void test_some_interfaces(void **state)
+{
+	struct oxp_node *node = attached_state();
+	uint32_t before[DEVICES], after[DEVICES];
+	struct forward *object = another_program(node);
+	struct oxp_upgrade done;
+	char *path = link_path(node, device[1]);
+	int link = open_link(path, device[1]);
+
+	(void)state;
+	assert_true(link >= 0);
+	assert_int_equal(
+		replace_program(link,
+				bpf_program__fd(object->progs.oxp_forward),
+				device[1], error),
+		0);
+	close(link);
+	free(path);
+	forward__destroy(object);
+	program_ids(node, before);
+	for (int dry_run = 1; dry_run >= 0; dry_run--) {
+		assert_int_equal(
+			oxp_upgrade(&options, NULL, dry_run, &done, error), 0);
+		assert_true(done.changes);
+		assert_int_equal(done.interfaces, DEVICES);
+		for (int i = 0; i < DEVICES; i++)
+			assert_int_equal(done.interface[i].changes,
+					 done.interface[i].ifindex ==
+						 device[1]);
+	}
+	program_ids(node, after);
+	for (int i = 0; i < DEVICES; i++)
+		assert_int_equal(after[i] != before[i], i == 1);
+	end(node);
+}
+
+/* Each interface has a program object of its own, which nothing but its link
+ * holds. */
+static void test_refused_half_way(void **state)
+{
+	struct oxp_node *node = attached_state();
+	struct forward *object = another_program(node);
+	uint32_t before[DEVICES], after[DEVICES];
+
+	(void)state;
+	program_ids(node, before);
+	assert_int_not_equal(before[0], before[1]);
+	for (int at = 0; at < DEVICES; at++) {
+		successes = at;
+		refusals = 1;
+		assert_int_equal(replace_programs(node, object, error), -EBUSY);
+		assert_non_null(strstr(error, "of interface "));
+		assert_null(strstr(error, ";"));
+		assert_int_equal(refusals, 0);
+		program_ids(node, after);
+		assert_memory_equal(before, after, sizeof(before));
+	}
+	assert_int_equal(replace_programs(node, object, error), 0);
+	program_ids(node, after);
+	for (int i = 0; i < DEVICES; i++)
+		assert_int_not_equal(before[i], after[i]);
+	forward__destroy(object);
+	end(node);
+}
+
+/* The way back is refused, too. Nothing hides it, and the next upgrade finds
+ * what is left. */
+static void test_refused_both_ways(void **state)
+{
+	struct oxp_node *node = attached_state();
+	uint32_t before[DEVICES], after[DEVICES];
+	struct oxp_upgrade done;
+	int changed = 0;
+
+	(void)state;
+	attach_another(node);
+	program_ids(node, before);
+	successes = 1;
+	refusals = 2;
+	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), -EBUSY);
+	assert_non_null(strstr(error, "; going back: "));
+	program_ids(node, after);
+	for (int i = 0; i < DEVICES; i++)
+		changed += before[i] != after[i];
+	assert_int_equal(changed, 1);
+	assert_int_equal(oxp_upgrade(&options, NULL, 1, &done, error), 0);
+	for (int i = 0; i < DEVICES; i++)
+		changed += done.interface[i].changes;
+	assert_int_equal(changed, DEVICES);
+	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_false(done.changes);
+	end(node);
+}
+
+static void set_sys_admin(bool on)
+{
+	struct __user_cap_header_struct head = {
+		.version = _LINUX_CAPABILITY_VERSION_3,
+	};
+	struct __user_cap_data_struct data[2];
+
+	assert_int_equal(syscall(SYS_capget, &head, data), 0);
+	if (on)
+		data[0].effective |= 1 << CAP_SYS_ADMIN;
+	else
+		data[0].effective &= ~(1 << CAP_SYS_ADMIN);
+	assert_int_equal(syscall(SYS_capset, &head, data), 0);
+}
+
+/* The kernel tells nobody else which program a link has: such a process can
+ * go on, and not back, and says so. */
+static void test_without_the_capability_to_look(void **state)
+{
+	struct oxp_node *node = attached_state();
+	uint32_t before[DEVICES], after[DEVICES];
+	struct forward *object = another_program(node);
+	int status;
+
+	(void)state;
+	program_ids(node, before);
+	successes = refusals = 1;
+	set_sys_admin(false);
+	status = replace_programs(node, object, error);
+	set_sys_admin(true);
+	assert_int_equal(status, -EBUSY);
+	assert_non_null(strstr(error, "keeps the new one"));
+	assert_non_null(strstr(error, "CAP_SYS_ADMIN"));
+
+	set_sys_admin(false);
+	status = replace_programs(node, object, error);
+	set_sys_admin(true);
+	assert_int_equal(status, 0);
+	program_ids(node, after);
+	for (int i = 0; i < DEVICES; i++)
+		assert_int_not_equal(before[i], after[i]);
+	forward__destroy(object);
+	end(node);
+}
+
+/* Between the look at the interfaces and the switch. */
+static void test_interface_vanishes(void **state)
+{
+	struct oxp_node *node = attached_state();
+	uint32_t before[DEVICES], after[DEVICES];
+	struct oxp_upgrade done;
+
+	(void)state;
+	attach_another(node);
+	program_ids(node, before);
+	strcpy(vanishing, "ip link del up0 && ip link del up2");
+	assert_int_equal(oxp_upgrade(&options, NULL, 0, &done, error), 0);
+	assert_int_equal(vanishing[0], 0);
+	assert_int_equal(done.interfaces, DEVICES);
+	program_ids(node, after);
+	assert_int_equal(after[0], 0);
+	assert_int_equal(after[2], 0);
+	assert_int_not_equal(after[1], 0);
+	assert_int_not_equal(after[1], before[1]);
+	assert_int_equal(oxp_upgrade(&options, NULL, 1, &done, error), 0);
+	assert_false(done.changes);
+	assert_int_equal(done.interfaces, 1);
+	assert_int_equal(done.interface[0].ifindex, device[1]);
+	end(node);
+}
+
+/* What cannot be opened is not passed over: all or none, however few
+ * descriptors there are. */
+static void test_links_that_cannot_be_opened(void **state)
+{
+	struct oxp_node *node = attached_state();
+	struct forward *object = another_program(node);
+	uint32_t before[DEVICES], after[DEVICES];
+	struct rlimit all, few;
+	int next = dup(0), failures = 0, status;
+
+	(void)state;
+	assert_true(next >= 0);
+	close(next);
+	program_ids(node, before);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &all), 0);
+	few = all;
+	for (few.rlim_cur = next;; few.rlim_cur++) {
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		status = replace_programs(node, object, error);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &all), 0);
+		if (!status)
+			break;
+		failures++;
+		assert_int_equal(status, -EMFILE);
+		program_ids(node, after);
+		assert_memory_equal(before, after, sizeof(before));
+		/* and none is left open */
+		assert_int_equal(dup(0), next);
+		close(next);
+	}
+	assert_true(failures > 2 * DEVICES);
+	program_ids(node, after);
+	for (int i = 0; i < DEVICES; i++)
+		assert_int_not_equal(before[i], after[i]);
+	forward__destroy(object);
+	end(node);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_program_alone),
+		cmocka_unit_test_setup_teardown(test_program_alone, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_some_interfaces, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_refused_half_way, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(test_refused_both_ways, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_without_the_capability_to_look, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_interface_vanishes, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_links_that_cannot_be_opened, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, enter, NULL);

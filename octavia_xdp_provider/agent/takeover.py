@@ -7,17 +7,25 @@ import typing
 from octavia_xdp_provider.agent import library as libraries
 
 
+class Interface(typing.NamedTuple):
+    """One that runs the node's program."""
+    index: int
+    tag_before: str
+    # False: its program is what it shall be already.
+    changes: bool
+
+
 class Upgrade(typing.NamedTuple):
     """What was, or would be, done."""
     layout_before: int
     layout_after: int
-    # Of the program of the first interface; None: there is no interface.
-    tag_before: str | None
+    # Of the program of all interfaces.
     tag_after: str
     services: int
     members: int
-    # Indices of those that run the node's program.
-    interfaces: tuple[int, ...]
+    interfaces: tuple[Interface, ...]
+    # So many more than the library tells.
+    interfaces_more: int
     maps_new: int
     # Both programs use these: nothing in them is copied or lost.
     maps_handed: int
@@ -53,8 +61,10 @@ def upgrade(pin_directory: str, lock_file: str, library: str | None = None,
             -status, ffi.string(error).decode(errors='replace'))
     known = min(out.interfaces, api.OXP_UPGRADE_INTERFACES)
     return Upgrade(
-        out.layout_before, out.layout_after,
-        bytes(out.tag_before).hex() if out.interfaces else None,
-        bytes(out.tag_after).hex(), out.services, out.members,
-        tuple(out.interface[0:known]), out.maps_new, out.maps_handed,
-        out.map_bytes, bool(out.changes))
+        out.layout_before, out.layout_after, bytes(out.tag_after).hex(),
+        out.services, out.members,
+        tuple(Interface(one.ifindex, bytes(one.tag_before).hex(),
+                        bool(one.changes))
+              for one in out.interface[0:known]),
+        out.interfaces - known, out.maps_new, out.maps_handed, out.map_bytes,
+        bool(out.changes))

@@ -15,22 +15,21 @@ def run(arguments):
         place.pin_directory, place.lock_file, library=place.library,
         from_library=arguments.from_library, dry_run=arguments.dry_run)
     if arguments.json:
-        print(output.dump({**done._asdict(), 'dry_run': arguments.dry_run,
-                           'interfaces': _names(done)}))
+        print(output.dump({
+            **done._asdict(), 'dry_run': arguments.dry_run,
+            'interfaces': [{'name': _name(one.index), **one._asdict()}
+                           for one in done.interfaces]}))
     else:
         print('\n'.join(_lines(done, arguments.dry_run)))
     return 0
 
 
-def _names(done):
-    """Indices are of another network namespace at worst, never hidden."""
-    names = []
-    for index in done.interfaces:
-        try:
-            names.append(socket.if_indextoname(index))
-        except OSError:
-            names.append(f'#{index}')
-    return names
+def _name(index):
+    """An index is of another network namespace at worst, never hidden."""
+    try:
+        return socket.if_indextoname(index)
+    except OSError:
+        return f'#{index}'
 
 
 def _lines(done, dry_run):
@@ -38,11 +37,16 @@ def _lines(done, dry_run):
         yield (f'nothing to do: layout {done.layout_after}, program '
                f'{done.tag_after} on all interfaces')
         return
-    rows = [('layout', done.layout_before, done.layout_after),
-            ('program', done.tag_before, done.tag_after)]
+    rows = [('layout', str(done.layout_before), str(done.layout_after))]
+    rows += [(_name(one.index), one.tag_before,
+              done.tag_after if one.changes else 'stays')
+             for one in done.interfaces]
     yield output.table(('', 'BEFORE', 'AFTER'), rows)
+    if done.interfaces_more:
+        yield f'and {done.interfaces_more} more interfaces'
+    if not done.interfaces:
+        yield f'no interface has a program; {done.tag_after} loads'
     yield f'services      {done.services} with {done.members} members'
-    yield 'interfaces    ' + (', '.join(_names(done)) or 'none')
     if done.layout_before != done.layout_after:
         yield (f'maps          {done.maps_new} new, {done.maps_handed} handed '
                'over as they are')

@@ -9,7 +9,7 @@ import tempfile
 
 from octavia_xdp_provider.tests.functional import member_fabric as fabric
 
-KILL_AT = fabric.DATAPATH / 'build/tests/kill_at.so'
+INJECT = fabric.DATAPATH / 'build/tests/inject.so'
 OTHER = fabric.DATAPATH / 'build/other.bpf.o'
 OTHER_VIP = '203.0.113.11'
 FULL = ('setup', '--vip', fabric.VIP, '--vip', fabric.VIP6, *fabric.NODES,
@@ -342,7 +342,7 @@ class TestKilled(Tool):
     def killed(self, number, *words):
         """Whether the tool was killed, at the call of that number."""
         done = self.try_tool(*words, env={
-            **os.environ, 'LD_PRELOAD': str(KILL_AT), 'KILL_AT': str(number)})
+            **os.environ, 'LD_PRELOAD': str(INJECT), 'KILL_AT': str(number)})
         if done.returncode == 128 + signal.SIGKILL:
             done.returncode = -signal.SIGKILL
         self.assertIn(done.returncode, (0, -signal.SIGKILL), done.stderr)

@@ -11,8 +11,10 @@ from octavia_xdp_provider.agent import takeover
 from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.tests.unit import base
 
-DONE = takeover.Upgrade(2, 3, '00' * 8, '11' * 8, 5, 50, (1,), 11, 8,
-                        123456789, True)
+DONE = takeover.Upgrade(
+    2, 3, '11' * 8, 5, 50, (takeover.Interface(1, '00' * 8, True),
+                            takeover.Interface(0, '22' * 8, True)),
+    0, 11, 8, 123456789, True)
 
 
 class TestUpgrade(base.TestCase):
@@ -33,8 +35,11 @@ class TestUpgrade(base.TestCase):
         status, text, _, call = self.run_tool('--dry-run')
         self.assertEqual(0, status)
         for part in ('5 with 50 members', '11 new, 8 handed', '123MB',
-                     '1111111111111111', 'nothing was changed'):
+                     'nothing was changed'):
             self.assertIn(part, text)
+        rows = [line.split() for line in text.splitlines()]
+        self.assertIn(['lo', '00' * 8, '11' * 8], rows)
+        self.assertIn(['#0', '22' * 8, '11' * 8], rows)
         self.assertEqual(mock.call('/pins', '/lock',
                                    library='liboctavia_xdp.so.2',
                                    from_library=None, dry_run=True), call)
@@ -47,9 +52,26 @@ class TestUpgrade(base.TestCase):
     def test_json(self):
         _, text, _, _ = self.run_tool('--json')
         told = json.loads(text)
-        self.assertEqual((2, 3, False, ['lo']), (
+        self.assertEqual((2, 3, False, ['lo', '#0']), (
             told['layout_before'], told['layout_after'], told['dry_run'],
-            told['interfaces']))
+            [one['name'] for one in told['interfaces']]))
+        self.assertEqual('00' * 8, told['interfaces'][0]['tag_before'])
+
+    def test_interface_that_has_the_program(self):
+        stays = DONE.interfaces[0]._replace(changes=False)
+        _, text, _, _ = self.run_tool(
+            result=DONE._replace(interfaces=(stays, DONE.interfaces[1])))
+        rows = [line.split() for line in text.splitlines()]
+        self.assertIn(['lo', '00' * 8, 'stays'], rows)
+        self.assertIn(['#0', '22' * 8, '11' * 8], rows)
+
+    def test_more_interfaces_than_told(self):
+        _, text, _, _ = self.run_tool(result=DONE._replace(interfaces_more=3))
+        self.assertIn('and 3 more interfaces', text)
+
+    def test_no_interface(self):
+        _, text, _, _ = self.run_tool(result=DONE._replace(interfaces=()))
+        self.assertIn('no interface has a program', text)
 
     def test_nothing_to_do(self):
         status, text, _, _ = self.run_tool(

@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Preloaded into a program: kills it, as kill -9 would, before the nth of the
- * calls that can change something outside of it. KILL_AT=n; unset or beyond
- * the last: nothing happens.
+ * Preloaded into a program, to disturb it where a test wants it:
+ *   KILL_AT=n        it is killed, as by kill -9, before the nth of the calls
+ *                    that can change something outside of it
+ *   LINK_UPDATES=s   what becomes of each replacement of a link's program:
+ *                    '.' nothing, 'F' it is refused, 'S' the program stops
+ *                    before it, as by SIGSTOP
+ * Beyond the last, and unset: nothing happens.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <linux/bpf.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -26,6 +32,38 @@ static void step(void)
 		kill(getpid(), SIGKILL);
 }
 
+static bool is_refused(void)
+{
+	static const char *next;
+	char what;
+
+	if (!next)
+		next = getenv("LINK_UPDATES");
+	if (!next)
+		next = "";
+	what = *next;
+	if (what)
+		next++;
+	if (what == 'S')
+		raise(SIGSTOP);
+	return what == 'F';
+}
+
+static bool is_change(long command)
+{
+	switch (command) {
+	case BPF_MAP_UPDATE_ELEM:
+	case BPF_PROG_LOAD:
+	case BPF_PROG_BIND_MAP:
+	case BPF_PROG_TEST_RUN:
+	case BPF_OBJ_PIN:
+	case BPF_LINK_UPDATE:
+		return true;
+	default:
+		return false;
+	}
+}
+
 long syscall(long number, ...)
 {
 	static long (*next)(long, ...);
@@ -38,12 +76,13 @@ long syscall(long number, ...)
 	va_end(words);
 	if (!next)
 		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
-	if (number == SYS_bpf &&
-	    (word[0] == BPF_MAP_UPDATE_ELEM || word[0] == BPF_PROG_LOAD ||
-	     word[0] == BPF_PROG_BIND_MAP || word[0] == BPF_LINK_UPDATE))
+	if ((number == SYS_bpf && is_change(word[0])) ||
+	    number == SYS_membarrier)
 		step();
-	if (number == SYS_membarrier)
-		step();
+	if (number == SYS_bpf && word[0] == BPF_LINK_UPDATE && is_refused()) {
+		errno = EBUSY;
+		return -1;
+	}
 	return next(number, word[0], word[1], word[2], word[3], word[4],
 		    word[5]);
 }
