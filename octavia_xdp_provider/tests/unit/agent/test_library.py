@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The library's name says the layout that the headers have."""
+"""The library: its name says the layout that the headers have."""
 
+import ctypes.util
 import pathlib
 import re
 
@@ -9,6 +10,15 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.tests.unit import base
 
 LAYOUT = pathlib.Path(__file__).parents[4] / 'datapath/include/layout.h'
+
+
+class TestLibrary(base.TestCase):
+
+    def test_is_another_one(self):
+        name = ctypes.util.find_library('c')
+        error = self.assertRaises(library.DatapathError, library.Library,
+                                  name)
+        self.assertIn(f'{name} is not the datapath', error.text)
 
 
 class TestName(base.TestCase):
