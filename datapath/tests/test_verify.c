@@ -98,6 +98,16 @@ static void test_blocks(void **state)
 	       "its table is not the one of its members");
 	DAMAGE(block->member[1].weight, 7,
 	       "its table is not the one of its members");
+	DAMAGE(block->member[1].outer[3], htonl(10 << 24 | 9),
+	       "its packets do not go to its members");
+	DAMAGE(block->member[1].way, WAY_GRE_V4,
+	       "its packets do not go to its members");
+	DAMAGE(block->encapsulation, OXP_GUE,
+	       "its packets do not go to its members");
+	DAMAGE(block->member[1].counter, block->member[0].counter,
+	       "is another one's, too");
+	DAMAGE(block->member[1].counter, node->config->members_max,
+	       "is another one's, too");
 	DAMAGE(before[open], 9, "an open slot leads to nobody");
 	DAMAGE(block->open, 1, "it has more open slots than it says");
 }
