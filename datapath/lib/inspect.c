@@ -141,6 +141,9 @@ int oxp_programs(struct oxp_node *node, struct oxp_program *out,
 	struct programs programs = {out, capacity, 0};
 	int status = for_each_link(node, add_program, &programs);
 
-	return status ? failure(error, status, "cannot look at the programs")
-		      : (int)programs.count;
+	if (status)
+		return failure(error, status, "cannot look at the programs%s",
+			       status == -EPERM ? " (CAP_SYS_ADMIN is needed)"
+						: "");
+	return programs.count;
 }

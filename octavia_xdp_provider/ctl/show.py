@@ -9,6 +9,7 @@ import errno
 
 from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.agent.datapath import DatapathError
+from octavia_xdp_provider.common import streams
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
@@ -278,5 +279,5 @@ SUBJECTS = {function.__name__: function for function in (
 
 def run(node, arguments):
     value, text = SUBJECTS[arguments.subject](node, arguments)
-    print(output.dump(value) if arguments.json else text)
+    streams.say(output.dump(value) if arguments.json else text)
     return 0

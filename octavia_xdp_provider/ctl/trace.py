@@ -164,9 +164,8 @@ def _sink(arguments):
 def _explained(error):
     if error.errno == errno.EPERM:
         return DatapathError(
-            error.errno, f'{error.text}. Tracing needs CAP_BPF and '
-            'CAP_PERFMON, and a kernel whose security policy lets BPF '
-            'programs trace')
+            error.errno, f'{error.text}. Tracing needs CAP_SYS_ADMIN, and a '
+            'kernel whose security policy lets BPF programs trace')
     return error
 
 
