@@ -6,6 +6,7 @@ Each function of SUBJECTS returns (value for JSON, text for people).
 
 import collections
 import errno
+import sys
 
 from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.agent.datapath import DatapathError
@@ -279,5 +280,8 @@ SUBJECTS = {function.__name__: function for function in (
 
 def run(node, arguments):
     value, text = SUBJECTS[arguments.subject](node, arguments)
+    if nodes.are_given(arguments) and not _services(node, arguments):
+        print('octavia-xdp-ctl: this node has no such service',
+              file=sys.stderr)
     streams.say(output.dump(value) if arguments.json else text)
     return 0

@@ -169,6 +169,11 @@ def _explained(error):
     return error
 
 
+def _doubt(node, vip):
+    return '' if any(one.key.address == vip for one in node.services()) else (
+        ', which is no VIP of this node')
+
+
 def run(node, arguments):
     if arguments.write == '-' and sys.stdout.isatty():
         print('octavia-xdp-ctl: not writing a capture to a terminal',
@@ -184,7 +189,8 @@ def run(node, arguments):
     with trace, _signals() as ended:
         with contextlib.suppress(BrokenPipeError), _sink(arguments) as sink:
             # Whoever waits for the beginning of the trace.
-            print(f'tracing {arguments.vip}', file=sys.stderr, flush=True)
+            print(f'tracing {arguments.vip}' + _doubt(node, arguments.vip),
+                  file=sys.stderr, flush=True)
             _copy(trace, sink, limit, ended)
         lost = trace.lost
     print(f'{limit.packets} packets'

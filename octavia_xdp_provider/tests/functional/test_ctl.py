@@ -19,6 +19,7 @@ from octavia_xdp_provider.tests.functional import test_datapath as base
 from octavia_xdp_provider.tests.functional.ctl_node import CLIENT
 from octavia_xdp_provider.tests.functional.ctl_node import DNS
 from octavia_xdp_provider.tests.functional.ctl_node import HTTP
+from octavia_xdp_provider.tests.functional.ctl_node import HTTP_V6
 from octavia_xdp_provider.tests.functional.ctl_node import SOON
 from octavia_xdp_provider.tests.functional.ctl_node import TCP
 from octavia_xdp_provider.tests.functional.ctl_node import UDP
@@ -136,9 +137,31 @@ class TestShow(ctl_node.Node):
         self.assertEqual(['10.1.0.4', 'fd00:1::1'], sorted(
             one['address'] for one in self.json(
                 'show', 'members', '--vip', VIP_V6)))
-        text = self.ctl('show', 'members', '--protocol', 'udp').stdout
+        shown = self.ctl('show', 'members', '--protocol', 'udp')
+        self.assertEqual('', shown.stderr)
+        text = shown.stdout
         self.assertIn('10.1.0.3', text)
         self.assertNotIn('10.1.0.1', text)
+
+    def test_no_such_service(self):
+        for subject in 'services', 'members', 'tables', 'counters':
+            shown = self.ctl('show', subject, '--vip', '192.0.2.99', '--json')
+            self.assertIn('no such service', shown.stderr)
+            self.assertNotIn(VIP, shown.stdout)
+            json.loads(shown.stdout)
+
+    def test_empty_node(self):
+        for key in (HTTP, DNS, HTTP_V6):
+            self.datapath.delete_service(key)
+        for words in (('services',), ('members',), ('tables',), ('counters',),
+                      ('settings',)):
+            self.json('show', *words)
+            self.assertEqual('', self.ctl('show', *words).stderr)
+        self.assertIn('0 services', self.ctl('verify').stdout)
+        self.assertEqual(0, self.json('top', '--batch', '-n', '1',
+                                      '--interval', '0.1')['services'])
+        self.assertIn('is none of this node', self.ctl(
+            'explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80').stdout)
 
     def test_tables(self):
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
