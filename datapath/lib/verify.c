@@ -145,7 +145,11 @@ static const char *find_fault(struct oxp_node *node, uint32_t index,
 	    !lookup_holds(node, &key, entry->place))
 		return "its key does not lead to it";
 	place = lookup_find(node, &vip);
-	if (place < 0 || *lookup_value(node, vip.v6, place) != entry->vip_index)
+	if (place < 0 ||
+	    *lookup_value(node, vip.v6, place) != entry->vip_index ||
+	    entry->vip_index >= node->config->services_max ||
+	    memcmp(node->vips[entry->vip_index].address, entry->vip,
+		   sizeof(entry->vip)))
 		return "its VIP is not known";
 	block = live_block(node, index);
 	if (block->slots > node->config->slots_max ||

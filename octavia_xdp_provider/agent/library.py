@@ -176,8 +176,10 @@ def text_of(address) -> str:
 
 
 def key_of(key) -> values.Key:
-    return values.Key(text_of(key.vip),
-                      values.PROTOCOL_NAMES[key.protocol], key.port)
+    # A state that is damaged may have any number: verify tells.
+    return values.Key(
+        text_of(key.vip),
+        values.PROTOCOL_NAMES.get(key.protocol, str(key.protocol)), key.port)
 
 
 def counters_of(counters) -> values.Counters:

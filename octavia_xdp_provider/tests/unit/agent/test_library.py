@@ -4,6 +4,7 @@
 import ctypes.util
 import pathlib
 import re
+from unittest import mock
 
 from octavia_xdp_provider.agent import library
 from octavia_xdp_provider.common import options
@@ -19,6 +20,15 @@ class TestLibrary(base.TestCase):
         error = self.assertRaises(library.DatapathError, library.Library,
                                   name)
         self.assertIn(f'{name} is not the datapath', error.text)
+
+
+class TestKey(base.TestCase):
+
+    def test_of_a_state_that_is_damaged(self):
+        vip = mock.Mock(bytes=bytes(10) + b'\xff\xff\xc0\x00\x02\x01')
+        for number, name in (17, 'UDP'), (238, '238'):
+            self.assertEqual(('192.0.2.1', name, 53), library.key_of(
+                mock.Mock(vip=vip, protocol=number, port=53)))
 
 
 class TestName(base.TestCase):
