@@ -272,6 +272,47 @@ static void test_counters_wait_for_packets(void **state)
 	http.port = 80;
 }
 
+/* While a deletion waits, nobody finds the service any more, and nothing of
+ * it is free: its index, its members' counters and what they are in. */
+static struct {
+	uint32_t index, times;
+	struct service_block *block, before;
+} deleted;
+
+static void look_at_deleted(void)
+{
+	const struct service_entry *entry = entry_of(node, deleted.index);
+	struct lookup_key key = entry_key(entry);
+
+	deleted.times++;
+	assert_int_equal(lookup_find(node, &key), -ENOENT);
+	assert_int_equal(entry->state, ENTRY_USED);
+	for (uint32_t i = 0; i < deleted.block->members; i++)
+		assert_int_equal(
+			node->counter_free_since[deleted.block->member[i]
+							 .counter],
+			COUNTER_USED);
+	assert_memory_equal(deleted.block, &deleted.before,
+			    sizeof(deleted.before));
+}
+
+static void test_deletion_waits_for_packets(void **state)
+{
+	struct oxp_member members[3];
+
+	(void)state;
+	make_members(members, 3, 0, 0);
+	set_service(node, &http, members, 3);
+	deleted.index = show().index;
+	deleted.block = live_block(node, deleted.index);
+	deleted.before = *deleted.block;
+	when_waiting = look_at_deleted;
+	assert_int_equal(oxp_service_delete(node, &http, 1, error), 1);
+	when_waiting = NULL;
+	assert_int_equal(deleted.times, 1);
+	assert_int_equal(entry_of(node, deleted.index)->state, ENTRY_FREE);
+}
+
 static void test_updates_share_a_wait(void **state)
 {
 	struct oxp_member members[3];
@@ -377,6 +418,7 @@ int main(void)
 		TEST(test_order_of_events),
 		TEST(test_counters_stay_with_members),
 		TEST(test_counters_wait_for_packets),
+		TEST(test_deletion_waits_for_packets),
 		TEST(test_updates_share_a_wait),
 		TEST(test_other_layout),
 		TEST(test_mends),
