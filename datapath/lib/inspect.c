@@ -142,8 +142,11 @@ static int add_program(struct oxp_node *node, int link, uint32_t ifindex,
 
 	(void)node;
 	return status ? failure(programs->error, status,
-				"cannot look at the program of interface %u",
-				ifindex)
+				"cannot look at the program of interface "
+				"%u%s",
+				ifindex,
+				status == -EPERM ? " (CAP_SYS_ADMIN is needed)"
+						 : "")
 		      : 0;
 }
 

@@ -250,6 +250,8 @@ struct service_block *block_of(struct oxp_node *node, uint32_t number);
 uint32_t live_number(struct oxp_node *node, uint32_t index);
 struct service_block *live_block(struct oxp_node *node, uint32_t index);
 struct service_block *scratch_block(struct oxp_node *node, uint32_t index);
+/* Of member[]; no more than there are, also where the state is damaged. */
+uint32_t places_of(const struct service_block *block);
 uint8_t *ages_of(struct oxp_node *node, uint32_t index);
 uint16_t *before_of(const struct oxp_node *node, struct service_block *block);
 /* Waits, if packets may still read the scratch block of the service. */

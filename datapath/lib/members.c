@@ -81,7 +81,7 @@ uint32_t sorted_members(const struct service_block *block, uint16_t *out)
 	uint32_t count = 0;
 	bool sorted = true;
 
-	for (uint32_t i = 0; i < block->members; i++) {
+	for (uint32_t i = 0; i < places_of(block); i++) {
 		if (!(block->member[i].flags & MEMBER_PRESENT))
 			continue;
 		if (count &&

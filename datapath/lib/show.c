@@ -42,7 +42,7 @@ static void describe(struct oxp_node *node, uint32_t index,
 			},
 	};
 	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
-	for (uint32_t i = 0; i < block->members; i++)
+	for (uint32_t i = 0; i < places_of(block); i++)
 		out->members += !!(block->member[i].flags & MEMBER_PRESENT);
 }
 
@@ -223,6 +223,8 @@ int oxp_service_table(struct oxp_node *node, const struct oxp_key *key,
 	for (uint32_t i = 0; i < count; i++)
 		position[sorted[i]] = i;
 	slots = block->slots;
+	if (slots > node->config->slots_max)
+		slots = node->config->slots_max; /* damaged */
 	for (uint32_t i = 0; i < slots && i < capacity; i++) {
 		uint16_t slot = block->slot[i];
 		uint16_t old =
@@ -341,7 +343,7 @@ int oxp_info(struct oxp_node *node, struct oxp_info *info, char *error)
 			continue;
 		info->services++;
 		block = live_block(node, i);
-		for (uint32_t j = 0; j < block->members; j++)
+		for (uint32_t j = 0; j < places_of(block); j++)
 			info->members +=
 				!!(block->member[j].flags & MEMBER_PRESENT);
 	}

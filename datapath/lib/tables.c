@@ -34,8 +34,12 @@ struct service_block *block_of(struct oxp_node *node, uint32_t number)
 uint32_t live_number(struct oxp_node *node, uint32_t index)
 {
 	const struct service_entry *entry = entry_of(node, index);
+	uint32_t number = UINT32_MAX;
 
-	return *lookup_value(node, !is_v4(entry->vip), entry->place);
+	if (entry->place < lookup_places(node))
+		number = *lookup_value(node, !is_v4(entry->vip), entry->place);
+	/* else the state is damaged: oxp_verify() tells, and shall not crash */
+	return number / 2 == index ? number : 2 * index;
 }
 
 struct service_block *live_block(struct oxp_node *node, uint32_t index)
@@ -46,6 +50,12 @@ struct service_block *live_block(struct oxp_node *node, uint32_t index)
 struct service_block *scratch_block(struct oxp_node *node, uint32_t index)
 {
 	return block_of(node, live_number(node, index) ^ 1);
+}
+
+uint32_t places_of(const struct service_block *block)
+{
+	return block->members < OXP_MEMBERS_MAX ? block->members
+						: OXP_MEMBERS_MAX;
 }
 
 uint8_t *ages_of(struct oxp_node *node, uint32_t index)

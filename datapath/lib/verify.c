@@ -42,6 +42,64 @@ static const char *find_fault_in_slots(struct oxp_node *node,
 	return NULL;
 }
 
+/* What follows from other things, and bits of what was met already. */
+struct check {
+	uint16_t *owners;   /* of the slots of the service at hand */
+	uint64_t *counters; /* members' counters that have an owner */
+	uint32_t quic;      /* servers */
+};
+
+/* Packets go where `outer` and `way` say, not to the address that the tables
+ * are computed of. */
+static bool outer_is_right(const struct service_block *block,
+			   const uint8_t *vip,
+			   const struct block_member *member)
+{
+	const struct oxp_service_settings settings = {
+		.encapsulation = block->encapsulation,
+		.dscp = block->dscp,
+		.sid_function = ntohs(block->sid_function),
+	};
+	struct oxp_address to, address;
+	struct block_member again;
+
+	memcpy(to.bytes, vip, sizeof(to.bytes));
+	memcpy(address.bytes, member->address, sizeof(address.bytes));
+	return !parse_target(&settings, &to, &address, &again, NULL) &&
+	       again.way == member->way &&
+	       !memcmp(again.outer, member->outer, sizeof(again.outer));
+}
+
+/* Two members of one counter would each have the other's packets, too. */
+static bool counter_is_right(struct oxp_node *node, uint32_t counter,
+			     uint64_t *met)
+{
+	uint64_t bit = 1ULL << counter % 64;
+
+	if (counter >= node->config->members_max || met[counter / 64] & bit)
+		return false;
+	met[counter / 64] |= bit;
+	return true;
+}
+
+static const char *find_fault_in_ways(struct oxp_node *node,
+				      const struct service_block *block,
+				      const uint8_t *vip, uint64_t *counters)
+{
+	for (uint32_t i = 0; i < block->members; i++) {
+		const struct block_member *member = &block->member[i];
+
+		if (!(member->flags & MEMBER_PRESENT))
+			continue;
+		if (!outer_is_right(block, vip, member))
+			return "its packets do not go to its members";
+		if (!counter_is_right(node, member->counter, counters))
+			return "a counter of its members is another one's, "
+			       "too";
+	}
+	return NULL;
+}
+
 static const char *find_fault_in_members(const struct service_block *block)
 {
 	struct block_member again[OXP_MEMBERS_MAX];
@@ -74,7 +132,7 @@ static const char *find_fault_in_networks(struct oxp_node *node,
 
 /* What is wrong with a service, or NULL. */
 static const char *find_fault(struct oxp_node *node, uint32_t index,
-			      uint16_t *owners, uint32_t *quic)
+			      struct check *check)
 {
 	const struct service_entry *entry = entry_of(node, index);
 	struct lookup_key key = entry_key(entry);
@@ -87,7 +145,11 @@ static const char *find_fault(struct oxp_node *node, uint32_t index,
 	    !lookup_holds(node, &key, entry->place))
 		return "its key does not lead to it";
 	place = lookup_find(node, &vip);
-	if (place < 0 || *lookup_value(node, vip.v6, place) != entry->vip_index)
+	if (place < 0 ||
+	    *lookup_value(node, vip.v6, place) != entry->vip_index ||
+	    entry->vip_index >= node->config->services_max ||
+	    memcmp(node->vips[entry->vip_index].address, entry->vip,
+		   sizeof(entry->vip)))
 		return "its VIP is not known";
 	block = live_block(node, index);
 	if (block->slots > node->config->slots_max ||
@@ -95,8 +157,11 @@ static const char *find_fault(struct oxp_node *node, uint32_t index,
 		return "its table has an impossible size";
 	fault = find_fault_in_members(block);
 	if (!fault)
-		fault = find_fault_in_slots(node, block, owners);
-	if (!fault && !quic_servers_right(node, index, quic))
+		fault = find_fault_in_ways(node, block, entry->vip,
+					   check->counters);
+	if (!fault)
+		fault = find_fault_in_slots(node, block, check->owners);
+	if (!fault && !quic_servers_right(node, index, &check->quic))
 		fault = "its QUIC servers are not those of its members";
 	if (!fault)
 		fault = find_fault_in_networks(node, block);
@@ -198,10 +263,10 @@ static void add_fault(struct faults *faults, const struct service_entry *entry,
 	snprintf(fault->text, sizeof(fault->text), "%s", text);
 }
 
-static void verify(struct oxp_node *node, uint16_t *owners,
+static void verify(struct oxp_node *node, struct check *check,
 		   struct faults *faults)
 {
-	uint32_t services = 0, quic = 0;
+	uint32_t services = 0;
 	const char *fault;
 
 	node->allowed_changes = 0; /* what the kernel has, not our copy */
@@ -211,12 +276,13 @@ static void verify(struct oxp_node *node, uint16_t *owners,
 		if (entry->state != ENTRY_USED)
 			continue;
 		services++;
-		fault = find_fault(node, i, owners, &quic);
+		fault = find_fault(node, i, check);
 		if (fault)
 			add_fault(faults, entry, fault);
 	}
 	/* otherwise it may be no more than a consequence */
-	fault = faults->count ? NULL : find_common_fault(node, services, quic);
+	fault = faults->count ? NULL
+			      : find_common_fault(node, services, check->quic);
 	if (fault)
 		add_fault(faults, NULL, fault);
 }
@@ -224,18 +290,25 @@ static void verify(struct oxp_node *node, uint16_t *owners,
 int oxp_faults(struct oxp_node *node, struct oxp_fault *out, uint32_t capacity,
 	       char *error)
 {
-	uint16_t *owners = calloc(node->config->slots_max, sizeof(*owners));
+	struct check check = {
+		.owners =
+			calloc(node->config->slots_max, sizeof(*check.owners)),
+		.counters = calloc(node->config->members_max / 64 + 1,
+				   sizeof(*check.counters)),
+	};
 	struct faults faults = {out, capacity, 0};
-	int status;
+	int status = -ENOMEM;
 
-	if (!owners)
-		return failure(error, -ENOMEM, "cannot verify");
-	status = lock_node(node, error);
+	if (check.owners && check.counters)
+		status = lock_node(node, error);
+	else
+		failure(error, status, "cannot verify");
 	if (!status) {
-		verify(node, owners, &faults);
+		verify(node, &check, &faults);
 		unlock_node(node);
 	}
-	free(owners);
+	free(check.counters);
+	free(check.owners);
 	return status ? status : (int)faults.count;
 }
 

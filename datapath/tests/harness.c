@@ -23,12 +23,15 @@ static const uint8_t router_mac[6] = {2, 0, 0, 0, 0, 3};
 
 char error[OXP_ERROR_LENGTH];
 bool wait_for_packets = true;
+void (*when_waiting)(void);
 
 int __real_synchronize(char *text);
 int __wrap_synchronize(char *text);
 
 int __wrap_synchronize(char *text)
 {
+	if (when_waiting)
+		when_waiting();
 	return wait_for_packets ? __real_synchronize(text) : 0;
 }
 

@@ -28,6 +28,8 @@ extern char error[OXP_ERROR_LENGTH];
 /* The library's waiting for packets can be turned off (the linker wraps
  * synchronize): only right where no packets are under way. */
 extern bool wait_for_packets;
+/* Called while an update waits for packets, unless NULL. */
+extern void (*when_waiting)(void);
 
 /* Moves into a mount namespace of its own, so that nothing is left behind
  * however the test ends. A cmocka group setup. */

@@ -50,6 +50,7 @@ static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t slots,
 #define BYTES_OF_SERVICE(cpus) (2 * 69824 + 13376 + 403 + 8 + 32 * (cpus))
 #define BYTES_OF_MEMBER(cpus) (24 + 32 * (cpus))
 #define BYTES_OF_FLOW 8
+#define MEGABYTES_OF_NODE 19 /* with the default of flows */
 
 static void expect_each(uint64_t more, uint64_t less, uint32_t count,
 			uint64_t each)
@@ -66,7 +67,7 @@ static void test_bytes(void **state)
 {
 	int cpus = libbpf_num_possible_cpus(), major, minor;
 	struct utsname kernel;
-	uint64_t base;
+	uint64_t base, all;
 
 	(void)state;
 	uname(&kernel);
@@ -82,8 +83,11 @@ static void test_bytes(void **state)
 		    BYTES_OF_SERVICE(cpus));
 	expect_each(map_bytes(640, 8192, 13313, 1024), base, 4096,
 		    BYTES_OF_MEMBER(cpus));
-	expect_each(map_bytes(640, 4096, 13313, 1 << 20), base,
-		    (1 << 20) - 1024, BYTES_OF_FLOW);
+	all = map_bytes(640, 4096, 13313, 1 << 20);
+	expect_each(all, base, (1 << 20) - 1024, BYTES_OF_FLOW);
+	expect_each(all,
+		    640 * BYTES_OF_SERVICE(cpus) + 4096 * BYTES_OF_MEMBER(cpus),
+		    1000000, MEGABYTES_OF_NODE);
 }
 
 static double now(void)

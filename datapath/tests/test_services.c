@@ -272,6 +272,96 @@ static void test_counters_wait_for_packets(void **state)
 	http.port = 80;
 }
 
+static int waits;
+
+static void count_wait(void)
+{
+	waits++;
+}
+
+/* Also one that another process has released. */
+static void test_counters_wait_in_all_processes(void **state)
+{
+	struct oxp_key keys[] = {tcp_key(VIP, 1), tcp_key(VIP, 2),
+				 tcp_key(VIP, 3), tcp_key(VIP, 4)};
+	struct oxp_member members[OXP_MEMBERS_MAX];
+	struct oxp_node *other;
+
+	(void)state;
+	make_members(members, 255, 0, 0);
+	set_service(node, &keys[0], members, 255);
+	set_service(node, &keys[1], members, 255);
+	set_service(node, &keys[2], members, 2); /* all 512 are in use */
+	set_service(node, &keys[0], members, 254);
+	other = open_state();
+	waits = 0;
+	when_waiting = count_wait;
+	set_service(other, &keys[3], members, 1);
+	when_waiting = NULL;
+	assert_int_equal(waits, 1);
+	oxp_close(other);
+}
+
+/* A flow may be remembered with a member that is gone: in its place, there is
+ * nobody, also in the block that had it. */
+static void test_places_of_gone_members(void **state)
+{
+	static const struct block_member nobody;
+	struct oxp_member members[3];
+	struct service_block *block;
+
+	(void)state;
+	make_members(members, 3, 0, 5);
+	set_service(node, &http, members, 3);
+	block = live_block(node, show().index);
+	set_service(node, &http, members, 1);
+	assert_int_equal(apply(5, 1), 1);
+	assert_ptr_equal(live_block(node, show().index), block);
+	for (int i = 1; i < 3; i++)
+		assert_memory_equal(&block->member[i], &nobody, sizeof(nobody));
+}
+
+/* While a deletion waits, nobody finds the service any more, and nothing of
+ * it is free: its index, its members' counters and what they are in. */
+static struct {
+	uint32_t index, times;
+	struct service_block *block, before;
+} deleted;
+
+static void look_at_deleted(void)
+{
+	const struct service_entry *entry = entry_of(node, deleted.index);
+	struct lookup_key key = entry_key(entry);
+
+	deleted.times++;
+	assert_int_equal(lookup_find(node, &key), -ENOENT);
+	assert_int_equal(entry->state, ENTRY_USED);
+	for (uint32_t i = 0; i < deleted.block->members; i++)
+		assert_int_equal(
+			node->counter_free_since[deleted.block->member[i]
+							 .counter],
+			COUNTER_USED);
+	assert_memory_equal(deleted.block, &deleted.before,
+			    sizeof(deleted.before));
+}
+
+static void test_deletion_waits_for_packets(void **state)
+{
+	struct oxp_member members[3];
+
+	(void)state;
+	make_members(members, 3, 0, 0);
+	set_service(node, &http, members, 3);
+	deleted.index = show().index;
+	deleted.block = live_block(node, deleted.index);
+	deleted.before = *deleted.block;
+	when_waiting = look_at_deleted;
+	assert_int_equal(oxp_service_delete(node, &http, 1, error), 1);
+	when_waiting = NULL;
+	assert_int_equal(deleted.times, 1);
+	assert_int_equal(entry_of(node, deleted.index)->state, ENTRY_FREE);
+}
+
 static void test_updates_share_a_wait(void **state)
 {
 	struct oxp_member members[3];
@@ -310,6 +400,13 @@ static void test_other_layout(void **state)
 }
 
 /* What a creation or deletion may leave that was cut off. */
+/* Packets may have found what a dead process had begun to delete. */
+static void look_at_mended(void)
+{
+	waits++;
+	assert_int_equal(entry_of(node, 3)->state, ENTRY_USED);
+}
+
 static void test_mends(void **state)
 {
 	struct oxp_address stray = address("1.2.3.4");
@@ -337,7 +434,11 @@ static void test_mends(void **state)
 			 0);
 	assert_int_not_equal(oxp_verify(node, error), 0);
 	node->config->dirty = 1;
+	waits = 0;
+	when_waiting = look_at_mended;
 	assert_int_equal(oxp_info(node, &info, error), 0);
+	when_waiting = NULL;
+	assert_int_equal(waits, 1);
 	assert_int_equal(info.services, 1);
 	assert_int_equal(node->config->dirty, 0);
 	assert_int_equal(lookup_find(node, &service), -ENOENT);
@@ -377,6 +478,9 @@ int main(void)
 		TEST(test_order_of_events),
 		TEST(test_counters_stay_with_members),
 		TEST(test_counters_wait_for_packets),
+		TEST(test_counters_wait_in_all_processes),
+		TEST(test_places_of_gone_members),
+		TEST(test_deletion_waits_for_packets),
 		TEST(test_updates_share_a_wait),
 		TEST(test_other_layout),
 		TEST(test_mends),

@@ -7,9 +7,19 @@
 #include "harness.h"
 #include "slow.skel.h"
 
-/* Packets while a service alternates between two sets of members: each goes
- * where one of the two tables says, never elsewhere. */
+/* Packets while a service alternates between two sets of members, sizes of
+ * its table and encapsulations: each goes where one of the two says, and as
+ * that one says. */
 #define FLOWS 256
+
+static const struct way_out {
+	struct oxp_service_settings settings;
+	uint32_t members;
+	uint8_t protocol; /* of the outer header */
+} ways_out[2] = {
+	{{.slots = TEST_SLOTS, .encapsulation = OXP_IPIP}, 20, IPPROTO_IPIP},
+	{{.slots = 251, .encapsulation = OXP_GUE}, 7, IPPROTO_UDP},
+};
 
 struct reader {
 	int program;
@@ -18,6 +28,13 @@ struct reader {
 	uint64_t packets, seen[2], mixtures;
 	bool stop;
 };
+
+static bool is_of(const struct reader *reader, int which, int flow,
+		  uint32_t member, uint8_t protocol)
+{
+	return member == reader->allowed[which][flow] &&
+	       protocol == ways_out[which].protocol;
+}
 
 static void *read_packets(void *argument)
 {
@@ -34,9 +51,9 @@ static void *read_packets(void *argument)
 		}
 		memcpy(&member, out.data + 14 + 16, sizeof(member));
 		reader->packets++;
-		if (member == reader->allowed[0][i])
+		if (is_of(reader, 0, i, member, out.data[14 + 9]))
 			reader->seen[0]++;
-		else if (member == reader->allowed[1][i])
+		else if (is_of(reader, 1, i, member, out.data[14 + 9]))
 			reader->seen[1]++;
 		else
 			reader->mixtures++;
@@ -57,6 +74,13 @@ static void learn(struct oxp_node *node, const struct oxp_key *key,
 	}
 }
 
+static void set_way_out(struct oxp_node *node, const struct oxp_key *key,
+			struct oxp_member sets[2][20], int which)
+{
+	set_service_as(node, key, &ways_out[which].settings, sets[which],
+		       ways_out[which].members);
+}
+
 static void prepare(struct oxp_node *node, struct reader *reader,
 		    const struct oxp_key *key, struct oxp_member sets[2][20])
 {
@@ -65,7 +89,7 @@ static void prepare(struct oxp_node *node, struct reader *reader,
 	make_members(sets[0], 20, 1, 0);
 	make_members(sets[1], 20, 2, 0);
 	for (int which = 0; which < 2; which++) {
-		set_service(node, key, sets[which], which ? 7 : 20);
+		set_way_out(node, key, sets, which);
 		learn(node, key, reader->allowed[which]);
 	}
 	for (int i = 0; i < FLOWS; i++) {
@@ -88,7 +112,7 @@ static void test_no_mixture(void **state)
 	prepare(node, &reader, &key, sets);
 	pthread_create(&thread, NULL, read_packets, &reader);
 	for (int i = 0; i < 300; i++)
-		set_service(node, &key, sets[i & 1], i & 1 ? 7 : 20);
+		set_way_out(node, &key, sets, i & 1);
 	reader.stop = true;
 	pthread_join(thread, NULL);
 	print_message("%llu packets, %llu by one and %llu by the other table\n",
@@ -115,7 +139,7 @@ static void test_reader_sees_mixtures(void **state)
 	(void)state;
 	prepare(node, &reader, &key, sets);
 	for (int which = 0; which < 2; which++) {
-		set_service(node, &key, sets[which], which ? 7 : 20);
+		set_way_out(node, &key, sets, which);
 		copy[which] = malloc(node->block_size);
 		memcpy(copy[which], live_block(node, 0), node->block_size);
 	}

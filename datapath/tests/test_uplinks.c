@@ -161,6 +161,33 @@ static void test_refused_and_unchanged(void **state)
 	assert_memory_equal(before, node->uplinks, sizeof(before));
 }
 
+/* A packet has the number of a set, and may still read it after a change. */
+static struct uplink_set first;
+static int waits;
+
+static void look_at_first(void)
+{
+	uint64_t scratch = ~node->config->active_uplinks & 1;
+
+	waits++;
+	assert_memory_equal(&node->uplinks[scratch], &first, sizeof(first));
+}
+
+static void test_sets_wait_for_packets(void **state)
+{
+	struct oxp_uplink ways[3] = {way(1), way(2), way(3)};
+	uint16_t choices[CHOICES];
+
+	(void)state;
+	set(&ways[0], 1, false, choices);
+	first = node->uplinks[node->config->active_uplinks & 1];
+	set(&ways[1], 1, false, choices);
+	when_waiting = look_at_first;
+	set(&ways[2], 1, false, choices);
+	when_waiting = NULL;
+	assert_int_equal(waits, 1);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -170,6 +197,7 @@ int main(void)
 		TEST(test_stability),
 		TEST(test_next_hops),
 		TEST(test_refused_and_unchanged),
+		TEST(test_sets_wait_for_packets),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

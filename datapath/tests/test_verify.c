@@ -98,8 +98,32 @@ static void test_blocks(void **state)
 	       "its table is not the one of its members");
 	DAMAGE(block->member[1].weight, 7,
 	       "its table is not the one of its members");
+	DAMAGE(block->member[1].outer[3], htonl(10 << 24 | 9),
+	       "its packets do not go to its members");
+	DAMAGE(block->member[1].way, WAY_GRE_V4,
+	       "its packets do not go to its members");
+	DAMAGE(block->encapsulation, OXP_GUE,
+	       "its packets do not go to its members");
+	DAMAGE(block->member[1].counter, block->member[0].counter,
+	       "is another one's, too");
+	DAMAGE(block->member[1].counter, node->config->members_max,
+	       "is another one's, too");
 	DAMAGE(before[open], 9, "an open slot leads to nobody");
 	DAMAGE(block->open, 1, "it has more open slots than it says");
+}
+
+static void expect_damage_is_survived(uint32_t *word)
+{
+	uint32_t before = *word;
+	struct oxp_service services[4];
+	struct oxp_info info;
+
+	*word = UINT32_MAX;
+	expect_fault("its key does not lead to it");
+	assert_int_equal(oxp_info(node, &info, error), 0);
+	assert_int_equal(oxp_services(node, services, 4, error), 2);
+	*word = before;
+	expect_sound();
 }
 
 static void test_keys(void **state)
@@ -127,7 +151,14 @@ static void test_keys(void **state)
 	expect_fault("keys of nobody");
 	lookup_erase(node, &stray, place);
 	expect_sound();
+	/* what has no bounds is not followed */
+	expect_damage_is_survived(&entry->place);
+	expect_damage_is_survived(value);
 	/* both services have lost it */
+	one->address[15] ^= 1;
+	assert_int_equal(oxp_verify(node, error), 2);
+	assert_non_null(strstr(error, "its VIP is not known"));
+	one->address[15] ^= 1;
 	place = lookup_find(node, &vip);
 	value = lookup_value(node, false, place);
 	*value ^= 1;

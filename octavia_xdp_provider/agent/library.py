@@ -40,8 +40,13 @@ class Library:
         path = path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
         self.ffi = cffi.FFI()
         self.ffi.cdef('extern const char oxp_api_header[];')
-        header = self.ffi.string(
-            self.ffi.dlopen(path).oxp_api_header).decode()
+        try:
+            header = self.ffi.string(
+                self.ffi.dlopen(path).oxp_api_header).decode()
+        except KeyError:
+            raise DatapathError(
+                errno.ELIBBAD, f'{path} is not the datapath\'s library'
+            ) from None
         self.ffi = cffi.FFI()
         self.ffi.cdef(header)
         self.api = self.ffi.dlopen(path)
@@ -171,8 +176,10 @@ def text_of(address) -> str:
 
 
 def key_of(key) -> values.Key:
-    return values.Key(text_of(key.vip),
-                      values.PROTOCOL_NAMES[key.protocol], key.port)
+    # A state that is damaged may have any number: verify tells.
+    return values.Key(
+        text_of(key.vip),
+        values.PROTOCOL_NAMES.get(key.protocol, str(key.protocol)), key.port)
 
 
 def counters_of(counters) -> values.Counters:

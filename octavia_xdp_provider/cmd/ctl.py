@@ -2,12 +2,12 @@
 """octavia-xdp-ctl: what an LB node does with packets, and why."""
 
 import argparse
-import contextlib
-import os
+import math
 import sys
 
 from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import streams
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import node as nodes
@@ -36,9 +36,13 @@ def _number(low, high, name='number'):
 
 
 def _seconds(text):
-    value = float(text)
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
     if not 0.1 <= value <= 86400:
-        raise argparse.ArgumentTypeError(f'{text} is not from 0.1 to 86400')
+        raise argparse.ArgumentTypeError(
+            f'{text!r} is no number of seconds from 0.1 to 86400')
     return value
 
 
@@ -204,15 +208,22 @@ def _check(result, arguments):
         result.error('-n and --json need --batch')
 
 
+def _run(arguments):
+    if arguments.function is upgrade.run:
+        return upgrade.run(arguments)
+    with nodes.open_node(arguments) as node:
+        return arguments.function(node, arguments)
+
+
 def main(argv=None):
+    streams.prepare()
     commands = parser()
     arguments = commands.parse_args(argv)
     _check(commands, arguments)
     try:
-        if arguments.function is upgrade.run:
-            return upgrade.run(arguments)
-        with nodes.open_node(arguments) as node:
-            return arguments.function(node, arguments)
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
     except DatapathError as error:
         message = f'{error.text}'
     except (options.ConfigurationError, packet.PacketError) as error:
@@ -220,12 +231,11 @@ def main(argv=None):
     except capture.CaptureError as error:
         message = f'{arguments.file}: {error}'
     except BrokenPipeError:
-        # The reader has seen enough; nothing more to be flushed at exit.
-        with contextlib.suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.abandon()
         return 0
     except OSError as error:
         message = str(error)
+        streams.abandon()
     except KeyboardInterrupt:
         return 130
     print(f'{PROGRAM}: {message}', file=sys.stderr)

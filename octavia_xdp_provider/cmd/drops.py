@@ -5,15 +5,13 @@ import argparse
 import contextlib
 import ipaddress
 import math
-import os
 import signal
 import sys
 import threading
 
-from oslo_config import cfg
-
 from octavia_xdp_provider.agent import files
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import streams
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.drops import kernel
 from octavia_xdp_provider.drops import own
@@ -95,7 +93,7 @@ def _open_own(arguments):
     """(own.Own, None), or (None, why not)."""
     try:
         conf = options.load(config_files=arguments.config_file, prog=PROGRAM)
-    except (options.ConfigurationError, cfg.Error) as error:
+    except options.ConfigurationError as error:
         raise Refused(str(error)) from error
     try:
         return own.Own(files.NodeFiles(conf).open_datapath()), None
@@ -138,6 +136,7 @@ def _open(arguments, stack):
 
 
 def main(argv=None):
+    streams.prepare()
     parser = _parser()
     arguments = parser.parse_args(argv)
     if arguments.own and arguments.vip:
@@ -153,14 +152,14 @@ def main(argv=None):
                 stop, arguments.interval, arguments.count,
                 arguments.duration)
     except BrokenPipeError:
-        # Whoever read has seen enough. Nothing is left to flush at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        streams.abandon()  # whoever read has seen enough
     except Refused as refused:
         for line in str(refused).split('\n'):
             _say(line)
         return CANNOT
     except (environment.Missing, OSError) as error:
         _say(str(error))
+        streams.abandon()
         return CANNOT
     return 0
 

@@ -423,11 +423,21 @@ def new():
     return conf
 
 
+def _read(conf, group, name):
+    try:
+        return (conf if group == 'DEFAULT' else conf[group])[name]
+    except cfg.Error as error:
+        raise ConfigurationError(f'[{group}] {name}: {error}') from error
+
+
 def check(conf):
     """Refuse values that cannot be used.
 
     :raises ConfigurationError: names the option.
     """
+    for group, opts in GROUPS.items():
+        for opt in opts:  # oslo.config looks at a value when it is read
+            _read(conf, group, opt.dest)
     networks(conf, 'vip', 'allowed_networks')
     networks(conf, 'members', 'denied_networks')
     listening_address(conf, 'agent', 'result_handler_metrics')
@@ -443,12 +453,15 @@ def load(argv=(), config_files=None, prog='octavia-xdp'):
 
     :param argv: command line arguments without the program's name.
     :param config_files: files to read. Default: default_config_files().
-    :raises ConfigurationError: a value cannot be used.
+    :raises ConfigurationError: a file or a value cannot be used.
     """
     conf = new()
     if config_files is None:
         config_files = default_config_files()
-    conf(list(argv), project='octavia-xdp', prog=prog,
-         default_config_files=config_files, default_config_dirs=[])
+    try:
+        conf(list(argv), project='octavia-xdp', prog=prog,
+             default_config_files=config_files, default_config_dirs=[])
+    except cfg.Error as error:
+        raise ConfigurationError(str(error)) from error
     check(conf)
     return conf

@@ -8,6 +8,7 @@ import sys
 from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.agent.values import Encapsulation
 from octavia_xdp_provider.agent.values import Outcome
+from octavia_xdp_provider.common import streams
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import decide
 from octavia_xdp_provider.ctl import links
@@ -335,13 +336,15 @@ def run(node, arguments):
     found = explainer.explain(_frames(arguments))
     others = _other_programs(node, explainer.tag)
     if arguments.json:
-        print(output.dump({'packets': [one.value() for one in found],
-                           'other_programs': others}))
+        streams.say(output.dump({
+            'packets': [one.value() for one in found],
+            'other_programs': others}))
     elif len(found) == 1 or arguments.steps:
-        print('\n\n'.join((f'packet {one.number}\n' if one.number else '')
-                          + one.text() for one in found))
+        streams.say('\n\n'.join(
+            (f'packet {one.number}\n' if one.number else '') + one.text()
+            for one in found))
     else:
-        print(output.table(
+        streams.say(output.table(
             ('NUMBER', 'PACKET', 'OUTCOME', 'MEMBER', 'AGREES'),
             [(one.number, one.decision.steps[0][1], one.outcome.name.lower(),
               one.value()['member'], not one.differences)

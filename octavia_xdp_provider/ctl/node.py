@@ -47,6 +47,12 @@ def matches(arguments, key):
             and (arguments.port is None or key.port == arguments.port))
 
 
+def are_given(arguments):
+    """Whether the options ask for some of the services only."""
+    return any(getattr(arguments, name, None) is not None
+               for name in ('vip', 'protocol', 'port'))
+
+
 def address(text):
     """An argument that is an address, in its one spelling."""
     parsed = ipaddress.ip_address(text)

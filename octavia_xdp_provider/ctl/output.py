@@ -60,6 +60,11 @@ def dump(value):
     return json.dumps(plain(value), indent=2)
 
 
+def line(value):
+    """The same on one line, for what is written again and again."""
+    return json.dumps(plain(value))
+
+
 def plain(value):
     """Only what JSON has; bytes are hexadecimal."""
     if hasattr(value, '_asdict'):

@@ -6,9 +6,11 @@ Each function of SUBJECTS returns (value for JSON, text for people).
 
 import collections
 import errno
+import sys
 
 from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.agent.datapath import DatapathError
+from octavia_xdp_provider.common import streams
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
@@ -278,5 +280,8 @@ SUBJECTS = {function.__name__: function for function in (
 
 def run(node, arguments):
     value, text = SUBJECTS[arguments.subject](node, arguments)
-    print(output.dump(value) if arguments.json else text)
+    if nodes.are_given(arguments) and not _services(node, arguments):
+        print('octavia-xdp-ctl: this node has no such service',
+              file=sys.stderr)
+    streams.say(output.dump(value) if arguments.json else text)
     return 0

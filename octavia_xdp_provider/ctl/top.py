@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl top: live rates of services, members and drops."""
 
+import contextlib
 import curses
 import errno
+import os
 import sys
 import time
 
@@ -62,7 +64,7 @@ def _batch(node, arguments):
         time.sleep(arguments.interval)
         view = meter.view(arguments.sort, arguments.rows)
         if arguments.json:
-            print(output.dump({
+            print(output.line({
                 'seconds': view.seconds, 'services': view.services,
                 'rows': [show._key(row.name) | {
                     'packets_per_second': row.packets,
@@ -94,7 +96,8 @@ class Screen:
         self._members = []
 
     def run(self):
-        curses.curs_set(0)
+        with contextlib.suppress(curses.error):
+            curses.curs_set(0)  # which not all terminals can
         self._window.keypad(True)
         due = time.monotonic() + min(self._interval, 0.5)
         self._draw()
@@ -185,12 +188,27 @@ class Screen:
             yield member_line(row), False
 
 
+def _lacking():
+    """What is missing for a screen, or None."""
+    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
+        return 'top needs a terminal'
+    kind = os.environ.get('TERM', '')
+    try:
+        curses.setupterm()
+    except curses.error as error:
+        return f'{error} (TERM={kind})'
+    if not curses.tigetstr('cup'):
+        return f'a terminal of the type {kind} has no cursor'
+    return None
+
+
 def run(node, arguments):
     if arguments.batch:
         return _batch(node, arguments)
-    if not sys.stdout.isatty():
-        print('octavia-xdp-ctl: top needs a terminal; --batch writes to '
-              'pipes', file=sys.stderr)
+    problem = _lacking()
+    if problem:
+        print(f'octavia-xdp-ctl: {problem}; --batch writes to pipes',
+              file=sys.stderr)
         return 2
     curses.wrapper(lambda window: Screen(window, node, arguments).run())
     return 0

@@ -164,10 +164,14 @@ def _sink(arguments):
 def _explained(error):
     if error.errno == errno.EPERM:
         return DatapathError(
-            error.errno, f'{error.text}. Tracing needs CAP_BPF and '
-            'CAP_PERFMON, and a kernel whose security policy lets BPF '
-            'programs trace')
+            error.errno, f'{error.text}. Tracing needs CAP_SYS_ADMIN, and a '
+            'kernel whose security policy lets BPF programs trace')
     return error
+
+
+def _doubt(node, vip):
+    return '' if any(one.key.address == vip for one in node.services()) else (
+        ', which is no VIP of this node')
 
 
 def run(node, arguments):
@@ -185,7 +189,8 @@ def run(node, arguments):
     with trace, _signals() as ended:
         with contextlib.suppress(BrokenPipeError), _sink(arguments) as sink:
             # Whoever waits for the beginning of the trace.
-            print(f'tracing {arguments.vip}', file=sys.stderr, flush=True)
+            print(f'tracing {arguments.vip}' + _doubt(node, arguments.vip),
+                  file=sys.stderr, flush=True)
             _copy(trace, sink, limit, ended)
         lost = trace.lost
     print(f'{limit.packets} packets'

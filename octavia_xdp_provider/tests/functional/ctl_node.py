@@ -77,6 +77,15 @@ class Node(base.TwoNamespaces):
     def json(self, *words):
         return json.loads(self.ctl(*words, '--json').stdout)
 
+    def spoil(self, key):
+        """Write a slot that no library would."""
+        memory, size = self.tables()
+        index = self.datapath.service(key).index
+        slots = size - 4 * 1024  # those and `before`, rounded to 32 each
+        for block in (2 * index, 2 * index + 1):
+            place = block * size + slots + 2 * 5
+            memory[place:place + 2] = b'\xff\x7f'
+
     def tables(self):
         """The pinned map of tables: (memory, bytes of a block)."""
         path = os.path.join(self.pins, 'maps', 'tables')

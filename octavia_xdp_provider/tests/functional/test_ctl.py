@@ -1,24 +1,129 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl show, verify and top: need root."""
 
+import fcntl
 import json
 import os
 import pty
 import select
 import signal
+import struct
+import subprocess
+import sys
+import termios
 import time
 
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.tests.functional import ctl_node
 from octavia_xdp_provider.tests.functional import test_datapath as base
+from octavia_xdp_provider.tests.functional.ctl_node import CLIENT
 from octavia_xdp_provider.tests.functional.ctl_node import DNS
 from octavia_xdp_provider.tests.functional.ctl_node import HTTP
+from octavia_xdp_provider.tests.functional.ctl_node import HTTP_V6
 from octavia_xdp_provider.tests.functional.ctl_node import SOON
 from octavia_xdp_provider.tests.functional.ctl_node import TCP
 from octavia_xdp_provider.tests.functional.ctl_node import UDP
 from octavia_xdp_provider.tests.functional.ctl_node import VIP
 from octavia_xdp_provider.tests.functional.ctl_node import VIP_V6
 from octavia_xdp_provider.tests.functional.ctl_node import with_
+
+
+class Screen:
+    """A command in a terminal of its own."""
+
+    def __init__(self, words, kind, lines=24, columns=80):
+        self._process, self._terminal = pty.fork()
+        if not self._process:
+            os.environ.pop('TERM', None)
+            if kind:
+                os.environ['TERM'] = kind
+            fcntl.ioctl(0, termios.TIOCSWINSZ,
+                        struct.pack('HHHH', lines, columns, 0, 0))
+            os.execvp(words[0], words)
+        self._seen = b''
+
+    def expect(self, what):
+        """All that came since the last time, once this is in it."""
+        end = time.monotonic() + SOON
+        while what.encode() not in self._seen:
+            ready, _, _ = select.select([self._terminal], [], [], 1)
+            if time.monotonic() >= end:
+                raise AssertionError(self._seen)
+            if ready:
+                try:
+                    self._seen += os.read(self._terminal, 65536)
+                except OSError:
+                    raise AssertionError(self._seen) from None
+        seen, self._seen = self._seen.decode(errors='replace'), b''
+        return seen
+
+    def press(self, keys):
+        os.write(self._terminal, keys.encode())
+
+    def wait(self):
+        _process, status = os.waitpid(self._process, 0)
+        self._process = None
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self):
+        if self._process:
+            os.kill(self._process, signal.SIGKILL)
+            self.wait()
+        os.close(self._terminal)
+
+
+class TestOutput(ctl_node.Node):
+    """Where the output goes is not the command's business."""
+
+    def end(self, *words, stdout):
+        environment = {name: value for name, value in os.environ.items()
+                       if name != 'PYTHONUNBUFFERED'}
+        return subprocess.run(
+            self.words(*words), stdout=stdout, stderr=subprocess.PIPE,
+            text=True, timeout=SOON, env=environment)
+
+    def commands(self):
+        return (('show', 'services'), ('show', 'tables', '--json'),
+                ('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80'),
+                ('top', '--batch', '-n', '1', '--interval', '0.1'))
+
+    def test_the_reader_has_gone(self):
+        reader, writer = os.pipe()
+        os.close(reader)
+        self.addCleanup(os.close, writer)
+        for words in *self.commands(), ('verify',):
+            end = self.end(*words, stdout=writer)
+            self.assertEqual((0, ''), (end.returncode, end.stderr), words)
+        # what it found it tells all the same
+        self.spoil(DNS)
+        self.assertEqual(1, self.end('verify', stdout=writer).returncode)
+
+    def test_the_disk_is_full(self):
+        with open('/dev/full', 'w') as full:
+            for words in *self.commands(), ('verify',):
+                end = self.end(*words, stdout=full)
+                self.assertEqual(2, end.returncode, words)
+                self.assertEqual(1, len(end.stderr.splitlines()), end.stderr)
+                self.assertIn('No space left', end.stderr)
+
+
+class TestPrivileges(ctl_node.Node):
+
+    def refusal(self, *words):
+        words = self.words(*words)
+        place = words.index(sys.executable)
+        words[place:place] = ['setpriv', '--bounding-set', '-all',
+                              '--inh-caps', '-all']
+        end = subprocess.run(words, capture_output=True, text=True,
+                             timeout=SOON)
+        self.assertEqual((2, ''), (end.returncode, end.stdout), end.stderr)
+        text, = end.stderr.splitlines()
+        return text
+
+    def test_without(self):
+        for words in (('show', 'programs'), ('trace', VIP),
+                      ('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80')):
+            self.assertIn('CAP_SYS_ADMIN is needed', self.refusal(*words))
 
 
 class TestShow(ctl_node.Node):
@@ -32,9 +137,31 @@ class TestShow(ctl_node.Node):
         self.assertEqual(['10.1.0.4', 'fd00:1::1'], sorted(
             one['address'] for one in self.json(
                 'show', 'members', '--vip', VIP_V6)))
-        text = self.ctl('show', 'members', '--protocol', 'udp').stdout
+        shown = self.ctl('show', 'members', '--protocol', 'udp')
+        self.assertEqual('', shown.stderr)
+        text = shown.stdout
         self.assertIn('10.1.0.3', text)
         self.assertNotIn('10.1.0.1', text)
+
+    def test_no_such_service(self):
+        for subject in 'services', 'members', 'tables', 'counters':
+            shown = self.ctl('show', subject, '--vip', '192.0.2.99', '--json')
+            self.assertIn('no such service', shown.stderr)
+            self.assertNotIn(VIP, shown.stdout)
+            json.loads(shown.stdout)
+
+    def test_empty_node(self):
+        for key in (HTTP, DNS, HTTP_V6):
+            self.datapath.delete_service(key)
+        for words in (('services',), ('members',), ('tables',), ('counters',),
+                      ('settings',)):
+            self.json('show', *words)
+            self.assertEqual('', self.ctl('show', *words).stderr)
+        self.assertIn('0 services', self.ctl('verify').stdout)
+        self.assertEqual(0, self.json('top', '--batch', '-n', '1',
+                                      '--interval', '0.1')['services'])
+        self.assertIn('is none of this node', self.ctl(
+            'explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80').stdout)
 
     def test_tables(self):
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
@@ -96,12 +223,7 @@ class TestVerify(ctl_node.Node):
         self.assertIn('3 services', self.ctl('verify').stdout)
 
     def test_wrong(self):
-        memory, size = self.tables()
-        index = self.datapath.service(DNS).index
-        slots = size - 4 * 1024  # those and `before`, rounded to 32 each
-        for block in (2 * index, 2 * index + 1):
-            place = block * size + slots + 2 * 5
-            memory[place:place + 2] = b'\xff\x7f'
+        self.spoil(DNS)
         result = self.json_with(1, 'verify')
         self.assertEqual([(VIP, 'UDP', 53)], [
             (one['vip'], one['protocol'], one['port'])
@@ -141,38 +263,39 @@ class TestTop(ctl_node.Node):
         self.assertEqual(2, text.count('TCP 192.0.2.1:80'))
         self.assertNotIn('UDP', text)
         self.assertIn('--batch', self.ctl('top', status=2).stderr)
+        lines = self.ctl('top', '--batch', '-n', '2', '--interval', '0.1',
+                         '--json').stdout.splitlines()
+        self.assertEqual([3, 3], [json.loads(line)['services']
+                                  for line in lines])
+
+    def test_terminals(self):
+        """Those of serial lines, too; others are refused by name."""
+        for terminal, status in ('vt100', 0), ('ansi', 0), ('dumb', 2), (
+                'none-such', 2), (None, 2):
+            screen = Screen(self.words('top', '--interval', '0.2'), terminal,
+                            lines=3, columns=20)
+            self.addCleanup(screen.close)
+            if status:
+                self.assertIn(terminal or 'TERM', screen.expect('--batch'))
+            else:
+                screen.expect('SERVICE')
+                screen.press('q')
+            self.assertEqual(status, screen.wait(), terminal)
+
+    def test_no_keyboard(self):
+        """Reading keys would come back at once, again and again."""
+        screen = Screen(['sh', '-c', 'exec "$@" </dev/null', 'sh',
+                         *self.words('top')], 'xterm')
+        self.addCleanup(screen.close)
+        screen.expect('needs a terminal')
+        self.assertEqual(2, screen.wait())
 
     def test_screen(self):
         """In a terminal: services, members of one, and the end."""
-        process, terminal = pty.fork()
-        if not process:
-            os.environ['TERM'] = 'xterm'
-            words = self.words('top', '--interval', '0.2')
-            os.execvp(words[0], words)
-        self.addCleanup(os.close, terminal)
-        seen = b''
-
-        def expect(what):
-            nonlocal seen
-            end = time.monotonic() + SOON
-            while what not in seen:
-                ready, _, _ = select.select([terminal], [], [], 1)
-                self.assertLess(time.monotonic(), end, seen)
-                if ready:
-                    try:
-                        seen += os.read(terminal, 65536)
-                    except OSError:
-                        self.fail(seen)
-            seen = b''
-        try:
-            expect(b'PACKETS/S')
-            os.write(terminal, b'\n')
-            expect(b'10.1.0.2')
-            os.write(terminal, b'q')
-            _pid, status = os.waitpid(process, 0)
-            process = None
-        finally:
-            if process:
-                os.kill(process, signal.SIGKILL)
-                os.waitpid(process, 0)
-        self.assertEqual(0, os.waitstatus_to_exitcode(status))
+        screen = Screen(self.words('top', '--interval', '0.2'), 'xterm')
+        self.addCleanup(screen.close)
+        screen.expect('PACKETS/S')
+        screen.press('\n')
+        screen.expect('10.1.0.2')
+        screen.press('q')
+        self.assertEqual(0, screen.wait())

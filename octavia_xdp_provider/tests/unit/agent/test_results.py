@@ -419,6 +419,12 @@ class TestRun(Base):
         path = self.delta(first, *records, name='.tmp-writer')
         os.rename(path, f'{self.queue}/{result_queue.delta_name(BOOT, first)}')
 
+    def linked(self, first, *records):
+        """There at once as a whole, but without the event of a rename."""
+        path = self.delta(first, *records, name='.tmp-writer')
+        os.link(path, f'{self.queue}/{result_queue.delta_name(BOOT, first)}')
+        os.unlink(path)
+
     def test_a_rename_wakes_it(self):
         self.renamed(1, record(5, UP))
         self.wait_for({5: True})
@@ -427,7 +433,7 @@ class TestRun(Base):
         self.assertEqual([], self.pending())
 
     def test_a_file_without_an_event_is_found(self):
-        self.delta(1, record(5, UP))
+        self.linked(1, record(5, UP))
         self.wait_for({5: True})
 
     def test_a_new_directory_is_watched(self):
@@ -436,7 +442,7 @@ class TestRun(Base):
         self.wait_for({5: True})
 
     def test_a_ring_compares_the_services_at_once(self):
-        self.delta(1, record(5, UP))
+        self.linked(1, record(5, UP))
         self.wait_for({5: True})
         with mock.patch.object(results, 'RESCAN', 3600):
             # From the next look on it sleeps for an hour.

@@ -17,6 +17,23 @@ class TestOptions(base.TestCase):
             '[vip]\nallowed_networks = 203.0.113.0/33\n')
         self.assertIn('[vip] allowed_networks', str(error))
 
+    def test_files_that_cannot_be_read(self):
+        error = self.assertRaises(
+            options.ConfigurationError, options.load,
+            config_files=['/nowhere/octavia-xdp.conf'])
+        self.assertIn('/nowhere/octavia-xdp.conf', str(error))
+        self.assertRaises(options.ConfigurationError, self.load, '[vip\n')
+
+    def test_values_of_another_kind(self):
+        for section, text, name in (
+                ('datapath', 'slots = many', 'slots'),
+                ('datapath', 'services_max = -4', 'services_max'),
+                ('placement', 'replicas = 0', 'replicas')):
+            error = self.assertRaises(
+                options.ConfigurationError, self.load,
+                f'[{section}]\n{text}\n')
+            self.assertIn(f'[{section}] {name}', str(error))
+
     def test_host_bits_are_refused(self):
         self.assertRaises(options.ConfigurationError, self.load,
                           '[members]\ndenied_networks = 10.0.0.1/8\n')

@@ -29,6 +29,10 @@ class TestOutput(base.TestCase):
                 (10 ** 22, '10000E')):
             self.assertEqual(text, output.short(number), number)
 
+    def test_line(self):
+        self.assertEqual('{"rows": [{"packets": 1, "bytes": 2, "flows": 3}]}',
+                         output.line({'rows': [values.Counters(1, 2, 3)]}))
+
     def test_json(self):
         value = output.dump([values.Counters(1, 2, 3), {1: b'\x01\xff'},
                              (None, True), values.Outcome.DROP_RATE])

@@ -41,6 +41,16 @@ class Sink:
         pass
 
 
+class TestDoubt(base.TestCase):
+
+    def test_vip_of_nobody(self):
+        node = mock.Mock()
+        node.services.return_value = [mock.Mock(key=mock.Mock(
+            address='192.0.2.1'))]
+        self.assertEqual('', trace._doubt(node, '192.0.2.1'))
+        self.assertIn('no VIP', trace._doubt(node, '192.0.2.2'))
+
+
 class TestTrace(base.TestCase):
 
     def copy(self, limit, *reads):

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Counters: each packet once, on whichever CPU, whoever reads meanwhile. */
+#include <linux/bpf.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+#include <bpf/libbpf.h>
+
+#include "harness.h"
+
+#define SERVICES 40U /* more than are read one by one */
+#define MEMBERS 2U
+#define SYN 2
+#define BYTES 50 /* of the IP packet: 20, 20 and 10 */
+
+static struct oxp_options options = {
+	.pin_directory = "/mnt/bpf/counters",
+	.lock_file = "/mnt/lock",
+	.services_max = SERVICES,
+	.members_max = MEMBERS * SERVICES,
+	.slots_max = TEST_SLOTS,
+	.create = 1,
+};
+
+static struct oxp_node *node;
+
+static void open_node(void)
+{
+	if (oxp_open(&options, &node, error))
+		fail_msg("open: %s", error);
+}
+
+static void set(uint16_t port, uint8_t group)
+{
+	struct oxp_key key = tcp_key(VIP, port);
+	struct oxp_member members[MEMBERS];
+
+	make_members(members, MEMBERS, group, 0);
+	set_service(node, &key, members, MEMBERS);
+}
+
+static int set_up(void **state)
+{
+	struct oxp_uplink uplink = {.ifindex = 1,
+				    .mtu = 1500,
+				    .own_mac = {2, 0, 0, 0, 0, 1},
+				    .gateway_mac_v4 = {2, 0, 0, 0, 0, 2}};
+	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+
+	(void)state;
+	open_node();
+	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
+	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	for (uint32_t i = 0; i < SERVICES; i++)
+		set(1 + i, i);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	assert_int_equal(oxp_destroy(node, error), 0);
+	oxp_close(node);
+	return 0;
+}
+
+/* So many packets to a port, every other one a SYN, and as many from an
+ * impossible source. Returns how many went wrong. */
+static int send_packets(int program, uint16_t port, int count)
+{
+	struct flow flow = {CLIENT, VIP, 40000, port, IPPROTO_TCP};
+	struct flow martian = {"127.0.0.1", VIP, 40000, port, IPPROTO_TCP};
+	struct variation opening = {.tcp_flags = SYN};
+	struct frame frame[2], dropped;
+	int wrong = 0;
+
+	make_frame(&frame[0], &flow, 10, &opening);
+	make_frame(&frame[1], &flow, 10, NULL);
+	make_frame(&dropped, &martian, 10, NULL);
+	for (int i = 0; i < count; i++) {
+		wrong += run(program, &frame[i & 1], NULL) != XDP_TX;
+		wrong += run(program, &dropped, NULL) != XDP_DROP;
+	}
+	return wrong;
+}
+
+static int read_services(struct oxp_service *out)
+{
+	return oxp_services(node, out, SERVICES, error);
+}
+
+/* All that there is to read says this of the service at a port, and nothing
+ * of the others. */
+static void expect_counted(uint16_t port, uint64_t packets)
+{
+	struct oxp_counters wanted = {packets, packets * BYTES, packets / 2};
+	struct oxp_key key = tcp_key(VIP, port);
+	struct oxp_member_state members[MEMBERS];
+	struct oxp_service all[SERVICES], one;
+	uint64_t outcomes[OXP_OUTCOMES];
+	struct oxp_counters sum = {};
+
+	assert_int_equal(read_services(all), SERVICES);
+	for (uint32_t i = 0; i < SERVICES; i++)
+		assert_memory_equal(&all[i].counters,
+				    all[i].key.port == port
+					    ? &wanted
+					    : &(struct oxp_counters){},
+				    sizeof(wanted));
+	assert_int_equal(oxp_service(node, &key, &one, error), 0);
+	assert_memory_equal(&one.counters, &wanted, sizeof(wanted));
+	assert_int_equal(
+		oxp_service_members(node, &key, members, MEMBERS, error),
+		MEMBERS);
+	for (uint32_t i = 0; i < MEMBERS; i++) {
+		sum.packets += members[i].counters.packets;
+		sum.bytes += members[i].counters.bytes;
+		sum.flows += members[i].counters.flows;
+	}
+	assert_memory_equal(&sum, &wanted, sizeof(wanted));
+	assert_int_equal(oxp_outcomes(node, outcomes, OXP_OUTCOMES, error),
+			 OXP_OUTCOMES);
+	assert_int_equal(outcomes[OXP_DROP_MARTIAN], packets);
+}
+
+static bool move_to(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	return !sched_setaffinity(0, sizeof(set), &set);
+}
+
+static void test_every_cpu(void **state)
+{
+	int program = forward_program(node), used = 0;
+	cpu_set_t before;
+
+	(void)state;
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	for (int cpu = 0; cpu < libbpf_num_possible_cpus(); cpu++) {
+		if (!move_to(cpu))
+			continue;
+		assert_int_equal(send_packets(program, 7, 100), 0);
+		used++;
+	}
+	sched_setaffinity(0, sizeof(before), &before);
+	print_message("packets on %d CPUs\n", used);
+	expect_counted(7, 100 * used);
+	close(program);
+	/* a user that is started again */
+	oxp_close(node);
+	open_node();
+	expect_counted(7, 100 * used);
+}
+
+#define SENDERS 3
+#define EACH 20000
+
+struct sender {
+	pthread_t thread;
+	int program, wrong, *running;
+};
+
+static void *send_many(void *argument)
+{
+	struct sender *sender = argument;
+
+	sender->wrong = send_packets(sender->program, 5, EACH);
+	__atomic_fetch_sub(sender->running, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Several senders, and a reader: what is read never falls, is never more than
+ * was sent, and in the end is all of it. */
+static void test_read_meanwhile(void **state)
+{
+	uint64_t last = 0, looks = 0, outcomes[OXP_OUTCOMES], dropped = 0;
+	int program = forward_program(node);
+	struct oxp_service all[SERVICES];
+	struct sender sender[SENDERS];
+	int running = SENDERS;
+
+	(void)state;
+	for (int i = 0; i < SENDERS; i++) {
+		sender[i].program = program;
+		sender[i].running = &running;
+		pthread_create(&sender[i].thread, NULL, send_many, &sender[i]);
+	}
+	while (__atomic_load_n(&running, __ATOMIC_ACQUIRE)) {
+		assert_int_equal(read_services(all), SERVICES);
+		assert_int_equal(all[4].key.port, 5);
+		assert_in_range(all[4].counters.packets, last, SENDERS * EACH);
+		last = all[4].counters.packets;
+		oxp_outcomes(node, outcomes, OXP_OUTCOMES, error);
+		assert_in_range(outcomes[OXP_DROP_MARTIAN], dropped,
+				SENDERS * EACH);
+		dropped = outcomes[OXP_DROP_MARTIAN];
+		looks++;
+	}
+	for (int i = 0; i < SENDERS; i++) {
+		pthread_join(sender[i].thread, NULL);
+		assert_int_equal(sender[i].wrong, 0);
+	}
+	print_message("read %llu times\n", (unsigned long long)looks);
+	expect_counted(5, SENDERS * EACH);
+	close(program);
+}
+
+/* With all counters of the node in use, so that those of new services and
+ * members are those of old ones. */
+static void test_begin_at_zero(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 9), other = tcp_key(VIP, 999);
+	struct oxp_member_state members[MEMBERS];
+	struct oxp_service before, after;
+	int program = forward_program(node);
+
+	(void)state;
+	assert_int_equal(send_packets(program, 9, 10), 0);
+	close(program);
+	assert_int_equal(oxp_service(node, &key, &before, error), 0);
+	assert_int_equal(before.counters.packets, 10);
+	assert_int_equal(oxp_service_delete(node, &key, 1, error), 1);
+	set(999, 200);
+	assert_int_equal(oxp_service(node, &other, &after, error), 0);
+	assert_int_equal(after.index, before.index);
+	assert_int_equal(after.counters.packets, 0);
+	assert_int_equal(after.counters.bytes, 0);
+	assert_int_equal(after.counters.flows, 0);
+	assert_int_equal(
+		oxp_service_members(node, &other, members, MEMBERS, error),
+		MEMBERS);
+	for (uint32_t i = 0; i < MEMBERS; i++)
+		assert_int_equal(members[i].counters.packets, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_every_cpu),
+		TEST(test_read_meanwhile),
+		TEST(test_begin_at_zero),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
