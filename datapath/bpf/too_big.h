@@ -54,11 +54,14 @@ static __always_inline bool move_link(struct xdp_md *ctx, __u32 l3, __u32 room)
 	return true;
 }
 
-/* Bytes behind the quote that the checksum's last word would take in. */
+/* Bytes behind the quote that the checksum's last word would take in. A frame
+ * that ends before them grows; what is behind the quote is cut off later. */
 static __always_inline bool clear_behind(struct xdp_md *ctx, __u32 offset)
 {
 	__u8 *byte = at(ctx, offset, 3);
 
+	if (!byte && !bpf_xdp_adjust_tail(ctx, 3))
+		byte = at(ctx, offset, 3);
 	if (!byte)
 		return false;
 	byte[0] = byte[1] = byte[2] = 0;

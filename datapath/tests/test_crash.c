@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "harness.h"
@@ -276,10 +277,24 @@ static int count_states(struct oxp_node *node)
 	return seen[0] + seen[1] + seen[2];
 }
 
+/* Microseconds of all changes, one after the other. */
+static long time_of_changes(struct oxp_node *node)
+{
+	struct timespec from, to;
+
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	for (int i = 0; i < 4; i++)
+		assert_true(change_many(node, i) >= 0);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	return (to.tv_sec - from.tv_sec) * 1000000 +
+	       (to.tv_nsec - from.tv_nsec) / 1000 + 1;
+}
+
 static void test_kill_amid_many(void **state)
 {
 	struct oxp_node *node;
 	int amid = 0, ready[2];
+	long time;
 	char byte;
 
 	(void)state;
@@ -288,6 +303,7 @@ static void test_kill_amid_many(void **state)
 	wait_for_packets = false;
 	node = open_many();
 	assert_int_equal(change_many(node, 0), MANY);
+	time = time_of_changes(node);
 	for (int round = 0; round < 200; round++) {
 		pid_t child = fork();
 		int status;
@@ -302,7 +318,7 @@ static void test_kill_amid_many(void **state)
 			_exit(1);
 		}
 		assert_int_equal(read(ready[0], &byte, 1), 1);
-		usleep(random() % 20000);
+		usleep(random() % time);
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		assert_true(WIFSIGNALED(status));

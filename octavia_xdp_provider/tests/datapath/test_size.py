@@ -101,6 +101,25 @@ class TestTooBig(cases.PacketCase):
             self.told(cases.link() / packet, back() / told4(packet, limit))
             self.bench.delete_service(service)
 
+    def test_quote_is_nearly_all(self):
+        """The frame ends within the word behind what is quoted."""
+        self.service(cases.VIP6, encapsulation=Encapsulation.GUE,
+                     members=[state.Member(bench.packed(cases.MEMBER6),
+                                           mtu=1280)])
+        self.forwarded(cases.link() / sized6(1232))
+        for length in range(1233, 1240):
+            packet = sized6(length)
+            self.told(cases.link() / packet, back() / told6(packet, 1280))
+
+    def test_packets_below_the_least_mtu(self):
+        """All of the packet is quoted, and nothing is behind it."""
+        self.service(cases.VIP6, members=[state.Member(
+            bench.packed(cases.MEMBER4), mtu=1000)])
+        self.forwarded(cases.link() / sized6(980))
+        for length in range(981, 990):
+            packet = sized6(length)
+            self.told(cases.link() / packet, back() / told6(packet, 1280))
+
     def test_short_quote(self):
         """The packet is shorter than what may be quoted."""
         self.service(members=[state.Member(

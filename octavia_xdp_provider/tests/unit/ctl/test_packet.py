@@ -104,7 +104,8 @@ class TestParse(base.TestCase):
 
     def test_extension_headers(self):
         options = inet6.IPv6ExtHdrDestOpt()
-        head = l2.Ether() / inet6.IPv6(src=V6.source, dst=V6.destination)
+        head = (l2.Ether(dst='02:00:00:00:00:01')
+                / inet6.IPv6(src=V6.source, dst=V6.destination))
         tail = inet.TCP(sport=1, dport=2)
         seen = packet.parse(bytes(
             head / inet6.IPv6ExtHdrHopByHop() / options / tail))
