@@ -23,10 +23,13 @@ static __always_inline void add(void *map, const struct addition *one)
 static __always_inline void add_outcome(const struct addition *one)
 {
 	__u32 index = one->index;
-	__u64 *packets = bpf_map_lookup_elem(&outcomes, &index);
+	struct outcome_counters *counters =
+		bpf_map_lookup_elem(&outcomes, &index);
 
-	if (packets)
-		*packets += one->packets;
+	if (!counters)
+		return;
+	counters->packets += one->packets;
+	counters->bytes += one->bytes;
 }
 
 SEC("xdp")

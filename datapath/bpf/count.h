@@ -3,20 +3,32 @@
 #ifndef OXP_COUNT_H
 #define OXP_COUNT_H
 
-#include "maps.h"
+#include "parse.h"
 
-static __always_inline void count(__u32 outcome)
+/* For a frame that was changed: `bytes` is the length that it came with. */
+static __always_inline void count_bytes(__u32 outcome, __u32 bytes)
 {
-	__u64 *packets = bpf_map_lookup_elem(&outcomes, &outcome);
+	struct outcome_counters *counters =
+		bpf_map_lookup_elem(&outcomes, &outcome);
 
-	if (packets)
-		++*packets;
+	if (counters) {
+		counters->packets++;
+		counters->bytes += bytes;
+	}
 }
 
-/* Out of line: drops are many in the code and few in the traffic. */
-static __noinline int drop(__u32 outcome)
+/* Only where the frame still has the length that it came with. */
+static __always_inline void count(struct xdp_md *ctx, __u32 outcome)
 {
-	count(outcome);
+	count_bytes(outcome, frame_length(ctx));
+}
+
+/* As count(). Out of line, and cold for the compiler: drops are many in the
+ * code and few in the traffic. libbpf takes functions from .text alone. */
+__attribute__((cold, section(".text"))) static __noinline int
+drop(struct xdp_md *ctx, __u32 outcome)
+{
+	count(ctx, outcome);
 	return XDP_DROP;
 }
 

@@ -200,7 +200,8 @@ struct owners {
 	__u32 before_flags;
 };
 
-static __always_inline __u32 take_new(const struct memory *memory,
+static __always_inline __u32 take_new(struct xdp_md *ctx,
+				      const struct memory *memory,
 				      const struct owners *owners)
 {
 	if (owners->before == owners->now) {
@@ -210,7 +211,7 @@ static __always_inline __u32 take_new(const struct memory *memory,
 	}
 	if (owners->now >= OXP_MEMBERS_MAX || remember(memory, owners->now))
 		return owners->now;
-	count(OXP_MEMORY_FULL);
+	count(ctx, OXP_MEMORY_FULL);
 	return owners->before_flags & MEMBER_TAKES_FLOWS ? owners->before
 							 : owners->now;
 }
@@ -231,7 +232,8 @@ static __always_inline __u32 take_unknown(const struct memory *memory,
 	return old;
 }
 
-static __always_inline __u32 owner_of(const struct packet *packet, __u64 name,
+static __always_inline __u32 owner_of(struct xdp_md *ctx,
+				      const struct packet *packet, __u64 name,
 				      const struct service_block *block,
 				      const struct owners *owners)
 {
@@ -257,7 +259,7 @@ static __always_inline __u32 owner_of(const struct packet *packet, __u64 name,
 			return member;
 	}
 	if (opens)
-		return take_new(&memory, owners);
+		return take_new(ctx, &memory, owners);
 	return take_unknown(&memory, owners,
 			    packet->protocol != IPPROTO_UDP && !source,
 			    block->flags & BLOCK_LEARNING);
@@ -267,8 +269,8 @@ static __always_inline __u32 owner_of(const struct packet *packet, __u64 name,
  * The member for a flow of an open slot, at least OXP_MEMBERS_MAX if there is
  * nobody. `name` is the flow's.
  */
-__noinline __u32 open_slot(const struct packet *packet, __u32 number,
-			   __u32 slot, __u64 name)
+__noinline __u32 open_slot(struct xdp_md *ctx, const struct packet *packet,
+			   __u32 number, __u32 slot, __u64 name)
 {
 	const struct service_block *block;
 	__u32 service = number >> 1, taken;
@@ -283,7 +285,7 @@ __noinline __u32 open_slot(const struct packet *packet, __u32 number,
 	owners.now = READ_ONCE(block->slot[slot]) & SLOT_MEMBER;
 	owners.before = READ_ONCE(block->slot[BEFORE_OFFSET(slots_max) + slot]);
 	owners.before_flags = flags_of(block, owners.before);
-	taken = owner_of(packet, name, block, &owners);
+	taken = owner_of(ctx, packet, name, block, &owners);
 	if (taken == owners.now)
 		return taken;
 	age = bpf_map_lookup_elem(&ages, &service);

@@ -119,14 +119,14 @@ static __always_inline int select_special(struct xdp_md *ctx,
 	return outcome;
 }
 
-static __always_inline __u32 select_open(const void *header,
+static __always_inline __u32 select_open(struct xdp_md *ctx, const void *header,
 					 const struct parcel *parcel,
 					 const struct ports *ports, __u32 slot)
 {
 	struct packet packet = {};
 
 	fill(&packet, header, parcel, ports);
-	return open_slot(&packet, parcel->block, slot,
+	return open_slot(ctx, &packet, parcel->block, slot,
 			 name_of(seeded_hash(header, parcel, ports, node_seed),
 				 parcel->block));
 }
@@ -142,24 +142,24 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	__u32 slot;
 
 	if (!block)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	parcel->opens_flow = ports->opens_flow;
 	if (unlikely(is_special(block))) {
 		outcome = select_special(ctx, header, parcel, ports);
 		if (outcome != OXP_FORWARDED)
-			return drop(outcome);
+			return drop(ctx, outcome);
 	} else {
 		slot = flow_slot(hash, block->slots);
 		if (slot >= slots_max)
-			return drop(OXP_DROP_INTERNAL);
+			return drop(ctx, OXP_DROP_INTERNAL);
 		parcel->entropy = flow_entropy(hash);
 		parcel->member = READ_ONCE(block->slot[slot]);
 		if (unlikely(parcel->member & SLOT_OPEN))
 			parcel->member =
-				select_open(header, parcel, ports, slot);
+				select_open(ctx, header, parcel, ports, slot);
 	}
 	if (unlikely(parcel->member >= OXP_MEMBERS_MAX))
-		return drop(OXP_DROP_NO_MEMBER);
+		return drop(ctx, OXP_DROP_NO_MEMBER);
 	return send(ctx, parcel, member_of(block, parcel->member));
 }
 
@@ -209,7 +209,7 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v4(ip->saddr, ip->daddr)))
-		return drop(OXP_DROP_MARTIAN);
+		return drop(ctx, OXP_DROP_MARTIAN);
 	parcel.block = number;
 	return forward(ctx, ip, &parcel, &ports);
 }
@@ -240,7 +240,7 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v6(source, destination)))
-		return drop(OXP_DROP_MARTIAN);
+		return drop(ctx, OXP_DROP_MARTIAN);
 	parcel.head = head_of_v6(ip);
 	parcel.block = number;
 	return forward(ctx, ip, &parcel, &ports);

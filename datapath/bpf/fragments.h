@@ -111,7 +111,8 @@ static __always_inline int admit_fragment(const struct packet *packet,
 }
 
 /* A later fragment to the VIP with the index `vip`. */
-static __always_inline int select_fragment(const struct packet *packet,
+static __always_inline int select_fragment(struct xdp_md *ctx,
+					   const struct packet *packet,
 					   struct target *target, __u32 vip)
 {
 	__s64 number;
@@ -129,8 +130,8 @@ static __always_inline int select_fragment(const struct packet *packet,
 	outcome = admit_fragment(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;
-	count(OXP_FRAGMENT_GUESSED);
-	return select_slot(packet, target);
+	count(ctx, OXP_FRAGMENT_GUESSED);
+	return select_slot(ctx, packet, target);
 }
 
 #endif

@@ -73,23 +73,23 @@ __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!packet || !node)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	if (!(node->flags & OXP_NODE_ECHO))
 		return XDP_PASS;
 	if (is_martian(packet))
-		return drop(OXP_DROP_MARTIAN);
+		return drop(ctx, OXP_DROP_MARTIAN);
 	if (!may_answer(node))
 		return XDP_PASS;
 	icmp = in_packet(ctx, packet, packet->l4, 8);
 	ethernet = at(ctx, 0, sizeof(*ethernet));
 	if (!icmp || !ethernet || !turn_round(ctx, packet))
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	swap_macs(ethernet);
 	*(__u16 *)(icmp + 2) =
 		corrected(*(__u16 *)(icmp + 2), icmp[0],
 			  packet->v6 ? ICMPV6_ECHO_REPLY : ICMP_ECHO_REPLY);
 	icmp[0] = packet->v6 ? ICMPV6_ECHO_REPLY : ICMP_ECHO_REPLY;
-	count(OXP_ECHO_REPLY);
+	count(ctx, OXP_ECHO_REPLY);
 	return XDP_TX;
 }
 

@@ -98,7 +98,7 @@ MMAPPED_ARRAY(flows, 1, struct flow_set);
 PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
 PER_CPU_ARRAY(service_counters, 1, struct counters);
 PER_CPU_ARRAY(member_counters, 1, struct counters);
-PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, __u64);
+PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, struct outcome_counters);
 
 HASH_TABLE(devices, BPF_MAP_TYPE_DEVMAP_HASH, 0, 64, __u32, __u32);
 HASH_TABLE(fragments, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 32768,

@@ -122,7 +122,8 @@ __noinline int find_slot(const struct packet *packet, struct target *target)
 	return OXP_FORWARDED;
 }
 
-static __always_inline int select_slot(const struct packet *packet,
+static __always_inline int select_slot(struct xdp_md *ctx,
+				       const struct packet *packet,
 				       struct target *target)
 {
 	int outcome = find_slot(packet, target);
@@ -130,8 +131,8 @@ static __always_inline int select_slot(const struct packet *packet,
 	if (outcome != OXP_FORWARDED)
 		return outcome;
 	if (target->member & SLOT_OPEN)
-		target->member = open_slot(packet, target->block, target->slot,
-					   target->name);
+		target->member = open_slot(ctx, packet, target->block,
+					   target->slot, target->name);
 	return target->member < OXP_MEMBERS_MAX ? OXP_FORWARDED
 						: OXP_DROP_NO_MEMBER;
 }
@@ -190,7 +191,7 @@ select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 		return outcome;
 	if (block->flags & OXP_SERVICE_QUIC && select_quic(ctx, packet, target))
 		return OXP_FORWARDED;
-	return select_slot(packet, target);
+	return select_slot(ctx, packet, target);
 }
 
 #endif

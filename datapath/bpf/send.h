@@ -89,23 +89,14 @@ static __always_inline int replace_link(struct xdp_md *ctx,
 	return OXP_FORWARDED;
 }
 
-static __always_inline int leave(struct xdp_md *ctx,
-				 const struct parcel *parcel,
-				 const struct block_member *member,
-				 __u32 ifindex)
+static __always_inline void count_forwarded(const struct parcel *parcel,
+					    const struct block_member *member)
 {
 	__u32 bytes = head_length(parcel->head);
-	int action = XDP_TX;
 
-	if (unlikely(ifindex != ctx->ingress_ifindex)) {
-		action = bpf_redirect_map(&devices, ifindex, XDP_DROP);
-		if (action != XDP_REDIRECT)
-			return drop(OXP_DROP_NO_NEXT_HOP);
-	}
 	count_in(&service_counters, parcel->block >> 1, bytes,
 		 parcel->opens_flow);
 	count_in(&member_counters, member->counter, bytes, parcel->opens_flow);
-	return action;
 }
 
 static __always_inline int refuse(struct xdp_md *ctx,
@@ -138,7 +129,7 @@ send_by(struct xdp_md *ctx, const struct parcel *parcel,
 	__u32 link_length = uplink->link_length;
 	const __u8 *link = uplink->link[outer_v6];
 	__u32 ifindex = uplink->ifindex;
-	int outcome;
+	int outcome, action = XDP_TX;
 
 	/* also what the frame carries behind the packet goes out again */
 	if (unlikely(frame_length(ctx) - parcel->l3 + header > mtu))
@@ -149,18 +140,27 @@ send_by(struct xdp_md *ctx, const struct parcel *parcel,
 			  parcel->l3 + head_length(parcel->head),
 			  mtu - header - (parcel->v6 ? 60 : 40));
 	if (link_length > LINK_MAX)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
+	/* before the frame changes: its drops count the length that it has */
+	if (unlikely(ifindex != ctx->ingress_ifindex)) {
+		action = bpf_redirect_map(&devices, ifindex, XDP_DROP);
+		if (action != XDP_REDIRECT)
+			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
+	}
 	if (!usual && way == WAY_DSCP) {
 		if (rewrite(ctx, parcel))
-			return drop(OXP_DROP_INTERNAL);
+			return drop(ctx, OXP_DROP_INTERNAL);
 		outcome = replace_link(ctx, parcel, link, link_length);
 	} else {
 		outcome = encapsulate(ctx, parcel, node, member, way, link,
 				      link_length);
 	}
+	/* NO_ROOM: as it came. INTERNAL is for the verifier: what was looked at
+	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
-		return drop(outcome);
-	return leave(ctx, parcel, member, ifindex);
+		return drop(ctx, outcome);
+	count_forwarded(parcel, member);
+	return action;
 }
 
 static __always_inline const struct uplink *
@@ -191,17 +191,17 @@ __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 	int status;
 
 	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	block = find_block(parcel->block);
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!block || !node)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	member = member_of(block, parcel->member);
 	if (member->way > WAY_DSCP)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	outer_v6 = is_outer_v6_of(parcel, member->way);
 	if (member->way != WAY_DSCP && !has_source(node, outer_v6))
-		return drop(OXP_DROP_NO_NEXT_HOP);
+		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	if (feature_fib && node->flags & OXP_NODE_FIB) {
 		status = find_route(ctx, parcel, &routed,
 				    frame_length(ctx) - parcel->l3 +
@@ -209,12 +209,12 @@ __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 		/* with the MTU alone, send_by() finds that it is too big */
 		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
 		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
-			return drop(OXP_DROP_NO_NEXT_HOP);
+			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 		uplink = &routed;
 	} else {
 		uplink = choose_uplink(node, parcel->entropy, outer_v6);
 		if (!uplink)
-			return drop(OXP_DROP_NO_NEXT_HOP);
+			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	}
 	return send_by(ctx, parcel, node, member, uplink, outer_v6, false);
 }
@@ -229,7 +229,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct parcel *parcel,
 
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	if (unlikely(way >= WAY_DSCP ||
 		     (feature_fib && node->flags & OXP_NODE_FIB))) {
 		struct parcel copy = *parcel;
@@ -239,7 +239,7 @@ static __always_inline int send(struct xdp_md *ctx, const struct parcel *parcel,
 	outer_v6 = is_outer_v6(way);
 	uplink = choose_uplink(node, parcel->entropy, outer_v6);
 	if (unlikely(!has_source(node, outer_v6) || !uplink))
-		return drop(OXP_DROP_NO_NEXT_HOP);
+		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	return send_by(ctx, parcel, node, member, uplink, outer_v6, true);
 }
 

@@ -154,23 +154,23 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 {
 	const struct node_config *node;
 	__be16 fragment = 0;
-	__u32 zero = 0;
+	__u32 zero = 0, bytes;
 	bool sent;
 
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	if (!(what & TOO_BIG_V6)) {
 		const struct iphdr *ip = at(ctx, l3, sizeof(*ip));
 
 		if (!ip)
-			return drop(OXP_DROP_INTERNAL);
+			return drop(ctx, OXP_DROP_INTERNAL);
 		fragment = ip->frag_off;
 		if (!(fragment & bpf_htons(IP_DONT_FRAGMENT)) &&
 		    !(what & TOO_BIG_QUOTED)) {
 			if (!(node->flags & OXP_NODE_PASS_TOO_BIG))
-				return drop(OXP_DROP_TOO_BIG);
-			count(OXP_PASSED_TOO_BIG);
+				return drop(ctx, OXP_DROP_TOO_BIG);
+			count(ctx, OXP_PASSED_TOO_BIG);
 			return XDP_PASS;
 		}
 		if (fragment & bpf_htons(IP_MORE_FRAGMENTS))
@@ -181,13 +181,13 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 		limit = LIMIT_V6;
 	}
 	if (what & (TOO_BIG_SILENT | TOO_BIG_QUOTED) || !may_answer(node))
-		return drop(OXP_DROP_TOO_BIG);
+		return drop(ctx, OXP_DROP_TOO_BIG);
+	/* from here on the frame is another one */
+	bytes = frame_length(ctx);
 	sent = what & TOO_BIG_V6 ? answer_v6(ctx, l3, limit)
 				 : answer_v4(ctx, l3, limit);
-	if (!sent)
-		return drop(OXP_DROP_NO_ROOM);
-	count(OXP_SENT_TOO_BIG);
-	return XDP_TX;
+	count_bytes(sent ? OXP_SENT_TOO_BIG : OXP_DROP_NO_ROOM, bytes);
+	return sent ? XDP_TX : XDP_DROP;
 }
 
 #endif

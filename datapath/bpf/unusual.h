@@ -39,12 +39,13 @@ static __always_inline int wrap(struct xdp_md *ctx, const struct packet *packet,
 	return 0;
 }
 
-static __always_inline int go_on(const struct packet *packet,
+static __always_inline int go_on(struct xdp_md *ctx,
+				 const struct packet *packet,
 				 const struct target *target,
 				 struct parcel *parcel, int outcome)
 {
 	if (outcome != OXP_FORWARDED)
-		return outcome == OXP_PASS ? XDP_PASS : drop(outcome);
+		return outcome == OXP_PASS ? XDP_PASS : drop(ctx, outcome);
 	parcel->block = target->block;
 	parcel->member = target->member;
 	parcel->entropy = target->entropy;
@@ -65,7 +66,7 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 		return XDP_PASS;
 	type = in_packet(ctx, packet, packet->l4, 8);
 	if (!type)
-		return drop(OXP_DROP_MALFORMED);
+		return drop(ctx, OXP_DROP_MALFORMED);
 	if (is_echo(*type, packet->v6))
 		return answer_echo(ctx, packet);
 	if (!is_error(*type, packet->v6))
@@ -74,11 +75,12 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 	parcel->kind = KIND_QUOTED;
 	number = follow_quote(ctx, packet);
 	if (number == NOT_FOUND)
-		return drop(OXP_DROP_ICMP);
+		return drop(ctx, OXP_DROP_ICMP);
 	if (martian)
-		return drop(OXP_DROP_MARTIAN);
+		return drop(ctx, OXP_DROP_MARTIAN);
 	target->block = number;
-	return go_on(packet, target, parcel, select_slot(packet, target));
+	return go_on(ctx, packet, target, parcel,
+		     select_slot(ctx, packet, target));
 }
 
 static __always_inline int forward_ports(struct xdp_md *ctx,
@@ -90,22 +92,22 @@ static __always_inline int forward_ports(struct xdp_md *ctx,
 	int outcome;
 
 	if (parse_l4(ctx, packet))
-		return drop(OXP_DROP_MALFORMED);
+		return drop(ctx, OXP_DROP_MALFORMED);
 	number = find_service(packet, packet->destination_port,
 			      packet->protocol);
 	if (number == NOT_FOUND) {
 		if (packet->protocol == IPPROTO_UDP &&
 		    packet->destination_port == bpf_htons(OXP_GUE_PORT))
-			return drop(OXP_DROP_TUNNEL);
+			return drop(ctx, OXP_DROP_TUNNEL);
 		return XDP_PASS;
 	}
 	if (is_martian(packet))
-		return drop(OXP_DROP_MARTIAN);
+		return drop(ctx, OXP_DROP_MARTIAN);
 	target->block = number;
 	outcome = select_member(ctx, packet, target);
 	if (outcome == OXP_FORWARDED && packet->kind == KIND_FIRST)
 		remember_fragment(packet, target);
-	return go_on(packet, target, parcel, outcome);
+	return go_on(ctx, packet, target, parcel, outcome);
 }
 
 /* A packet to a VIP, parsed up to its protocol. */
@@ -116,11 +118,11 @@ static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 	struct target target = {};
 
 	if (wrap(ctx, packet, parcel))
-		return drop(OXP_DROP_INTERNAL);
+		return drop(ctx, OXP_DROP_INTERNAL);
 	if (packet->kind == KIND_LATER &&
 	    (has_ports(packet->protocol) || is_extension(packet->protocol)))
-		return go_on(packet, &target, parcel,
-			     select_fragment(packet, &target, vip));
+		return go_on(ctx, packet, &target, parcel,
+			     select_fragment(ctx, packet, &target, vip));
 	switch (packet->protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
@@ -134,7 +136,7 @@ static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 	case IPPROTO_IPIP:
 	case IPPROTO_IPV6:
 	case IPPROTO_GRE:
-		return drop(OXP_DROP_TUNNEL);
+		return drop(ctx, OXP_DROP_TUNNEL);
 	default:
 		return XDP_PASS;
 	}
@@ -179,7 +181,7 @@ __noinline int forward_unusual(struct xdp_md *ctx, __u32 l3, __u32 v6,
 	if (vip == NOT_FOUND)
 		return XDP_PASS;
 	if (parse_ip(ctx, &packet))
-		return drop(OXP_DROP_MALFORMED);
+		return drop(ctx, OXP_DROP_MALFORMED);
 	return forward_by_protocol(ctx, &packet, vip, parcel);
 }
 

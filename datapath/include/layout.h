@@ -27,7 +27,7 @@
  *   icmp_budget      PERCPU_ARRAY of 1            struct icmp_budget
  *   service_counters PERCPU_ARRAY[services_max]   struct counters
  *   member_counters  PERCPU_ARRAY[members_max]    struct counters
- *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   __u64 packets
+ *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   struct outcome_counters
  */
 #ifndef OXP_LAYOUT_H
 #define OXP_LAYOUT_H
@@ -36,7 +36,7 @@
 
 #include "octavia_xdp.h" /* outcomes and limits */
 
-#define OXP_LAYOUT 2
+#define OXP_LAYOUT 3
 
 /*
  * Formats of the maps that packets write. A library of another layout hands
@@ -51,7 +51,7 @@
 #define FORMAT_SOURCES 1
 #define FORMAT_ICMP_BUDGET 1
 #define FORMAT_COUNTERS 1
-#define FORMAT_OUTCOMES 1
+#define FORMAT_OUTCOMES 2
 
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
@@ -392,7 +392,7 @@ struct addition {
 enum added_map {
 	ADDED_SERVICE,
 	ADDED_MEMBER,
-	ADDED_OUTCOME, /* packets only */
+	ADDED_OUTCOME, /* no flows */
 };
 
 struct counters {
@@ -400,6 +400,14 @@ struct counters {
 	__u64 bytes; /* of clients' IP packets */
 	__u64 flows; /* TCP SYN without ACK, SCTP INIT, QUIC Initial */
 	__u64 zero;
+};
+
+/* Bytes are those of whole frames, from the Ethernet header on, as they came:
+ * also of those that the program answered, and of those where there may be no
+ * IP packet whose length could be believed. */
+struct outcome_counters {
+	__u64 packets;
+	__u64 bytes;
 };
 
 /*

@@ -26,7 +26,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 2
+#define OXP_API_VERSION 3
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_DEFAULT 13313 /* prime */
@@ -349,10 +349,18 @@ int oxp_tick(struct oxp_node *node, char *error);
 #define OXP_QUIC_SERVER_ID_LENGTH 4
 uint32_t oxp_quic_server_id(const struct oxp_address *member);
 
-/* counts[i] is the number of packets with outcome i; `capacity` elements are
- * written at most. Returns OXP_OUTCOMES. */
-int oxp_outcomes(struct oxp_node *node, uint64_t *counts, uint32_t capacity,
-		 char *error);
+/* Totals over all CPUs. Bytes are those of frames as they came in, from the
+ * Ethernet header on: there may be no IP packet whose length is to be
+ * believed. */
+struct oxp_outcome_counters {
+	uint64_t packets;
+	uint64_t bytes;
+};
+
+/* out[i] is about packets with outcome i; `capacity` elements are written at
+ * most. Returns OXP_OUTCOMES. */
+int oxp_outcomes(struct oxp_node *node, struct oxp_outcome_counters *out,
+		 uint32_t capacity, char *error);
 
 /*
  * Probes through the datapath. The health checker marks a probe to a VIP
@@ -405,8 +413,9 @@ int oxp_probe_detach(struct oxp_node *node, uint32_t ifindex, char *error);
 /* Detaches the program from all interfaces of the caller's network namespace
  * and removes the targets. Returns 1, or 0 if there was nothing. */
 int oxp_remove_probes(struct oxp_node *node, char *error);
-/* As oxp_outcomes(), of probes. Returns OXP_PROBE_OUTCOMES, or 0 where there
- * is nothing of this on the node. */
+/* counts[i] is the number of packets with outcome i; `capacity` elements are
+ * written at most. Returns OXP_PROBE_OUTCOMES, or 0 where there is nothing of
+ * this on the node. */
 int oxp_probe_outcomes(struct oxp_node *node, uint64_t *counts,
 		       uint32_t capacity, char *error);
 

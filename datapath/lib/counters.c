@@ -14,7 +14,8 @@
 
 #include "internal.h"
 
-int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums)
+/* Sums `words` 64-bit words of one element over all CPUs. */
+static int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums)
 {
 	int cpus = libbpf_num_possible_cpus();
 	uint64_t *values;
@@ -264,11 +265,23 @@ void release_old_counters(struct oxp_node *node,
 	}
 }
 
-int oxp_outcomes(struct oxp_node *node, uint64_t *counts, uint32_t capacity,
-		 char *error)
+int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out)
 {
-	for (uint32_t i = 0; i < OXP_OUTCOMES && i < capacity; i++)
-		if (read_sums(node->map[MAP_OUTCOMES], i, 1, &counts[i]))
-			return failure(error, -errno, "cannot read outcomes");
-	return OXP_OUTCOMES;
+	uint64_t sum[WORDS(struct outcome_counters)];
+	int status =
+		read_sums(map, outcome, WORDS(struct outcome_counters), sum);
+
+	*out = (struct oxp_outcome_counters){sum[0], sum[1]};
+	return status;
+}
+
+int oxp_outcomes(struct oxp_node *node, struct oxp_outcome_counters *out,
+		 uint32_t capacity, char *error)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < OXP_OUTCOMES && i < capacity && !status; i++)
+		status = read_outcome(node->map[MAP_OUTCOMES], i, &out[i]);
+	return status ? failure(error, status, "cannot read outcomes")
+		      : OXP_OUTCOMES;
 }

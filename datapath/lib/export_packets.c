@@ -8,17 +8,19 @@
 
 void write_outcomes(struct writer *writer)
 {
-	uint64_t counts[OXP_OUTCOMES];
+	struct oxp_outcome_counters counters[OXP_OUTCOMES];
+	int status = oxp_outcomes(writer->node, counters, OXP_OUTCOMES, NULL);
 
-	if (oxp_outcomes(writer->node, counts, OXP_OUTCOMES, NULL) < 0) {
-		writer->status = -errno;
+	if (status < 0) {
+		writer->status = status;
 		return;
 	}
 	begin(writer, RECORD_OUTCOMES, 0, sizeof(struct stream_outcome),
 	      OXP_OUTCOMES);
 	for (uint32_t i = 0; i < OXP_OUTCOMES; i++) {
 		struct stream_outcome one = {.outcome = i,
-					     .packets = counts[i]};
+					     .packets = counters[i].packets,
+					     .bytes = counters[i].bytes};
 
 		put(writer, &one, sizeof(one));
 	}

@@ -155,6 +155,7 @@ static void add_outcomes(struct adder *adder, const struct record *record)
 
 		element_of(record, i, &one, sizeof(one));
 		counters.packets = one.packets;
+		counters.bytes = one.bytes;
 		if (one.outcome < OXP_OUTCOMES)
 			add(adder, ADDED_OUTCOME, one.outcome, &counters);
 	}

@@ -371,8 +371,8 @@ void release_old_counters(struct oxp_node *node,
 			  const struct service_block *old,
 			  const struct service_block *next);
 int zero_service_counters(struct oxp_node *node, uint32_t index);
-/* Sums `words` 64-bit words of one element over all CPUs. */
-int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums);
+/* Of a map as MAP_OUTCOMES. */
+int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out);
 int read_service_counters(struct oxp_node *node, uint32_t index,
 			  struct oxp_counters *out);
 /* Those of services 0 … count - 1. */

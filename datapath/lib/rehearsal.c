@@ -201,10 +201,13 @@ static int read_outcomes(const struct oxp_rehearsal *rehearsal,
 			 uint64_t *counts, char *error)
 {
 	int map = bpf_map__fd(rehearsal->object->maps.outcomes);
+	struct oxp_outcome_counters counters;
 	int status = 0;
 
-	for (uint32_t i = 0; i < OXP_OUTCOMES && !status; i++)
-		status = read_sums(map, i, 1, &counts[i]);
+	for (uint32_t i = 0; i < OXP_OUTCOMES && !status; i++) {
+		status = read_outcome(map, i, &counters);
+		counts[i] = counters.packets;
+	}
 	return status ? failure(error, status, "cannot read outcomes") : 0;
 }
 

@@ -90,6 +90,7 @@ struct stream_outcome {
 	uint32_t outcome; /* enum oxp_outcome */
 	uint32_t zero;
 	uint64_t packets;
+	uint64_t bytes; /* 0 before layout 3, which did not count them */
 };
 
 struct stream_counters {

@@ -37,13 +37,24 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static inline uint64_t outcome(enum oxp_outcome which)
+static inline struct oxp_outcome_counters outcome(enum oxp_outcome which)
 {
-	uint64_t counts[OXP_OUTCOMES];
+	struct oxp_outcome_counters all[OXP_OUTCOMES];
 
-	assert_int_equal(oxp_outcomes(node, counts, OXP_OUTCOMES, error),
+	assert_int_equal(oxp_outcomes(node, all, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
-	return counts[which];
+	return all[which];
+}
+
+/* One packet more than before, which had so many bytes. */
+static inline void expect_one_more(enum oxp_outcome which,
+				   struct oxp_outcome_counters before,
+				   uint32_t length)
+{
+	struct oxp_outcome_counters after = outcome(which);
+
+	assert_int_equal(after.packets, before.packets + 1);
+	assert_int_equal(after.bytes, before.bytes + length);
 }
 
 static inline void expect_forwarded(const struct frame *frame)
@@ -66,10 +77,10 @@ static inline void expect_untouched(const struct frame *frame)
 static inline void expect_dropped(const struct frame *frame,
 				  enum oxp_outcome why)
 {
-	uint64_t before = outcome(why);
+	struct oxp_outcome_counters before = outcome(why);
 
 	assert_int_equal(run(program, frame, NULL), XDP_DROP);
-	assert_int_equal(outcome(why), before + 1);
+	expect_one_more(why, before, frame->length);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /* Counters: each packet once, on whichever CPU, whoever reads meanwhile. */
 #include <linux/bpf.h>
+#include <linux/if_ether.h>
 #include <netinet/in.h>
 #include <pthread.h>
 #include <sched.h>
@@ -99,7 +100,7 @@ static void expect_counted(uint16_t port, uint64_t packets)
 	struct oxp_key key = tcp_key(VIP, port);
 	struct oxp_member_state members[MEMBERS];
 	struct oxp_service all[SERVICES], one;
-	uint64_t outcomes[OXP_OUTCOMES];
+	struct oxp_outcome_counters outcomes[OXP_OUTCOMES];
 	struct oxp_counters sum = {};
 
 	assert_int_equal(read_services(all), SERVICES);
@@ -122,7 +123,9 @@ static void expect_counted(uint16_t port, uint64_t packets)
 	assert_memory_equal(&sum, &wanted, sizeof(wanted));
 	assert_int_equal(oxp_outcomes(node, outcomes, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
-	assert_int_equal(outcomes[OXP_DROP_MARTIAN], packets);
+	assert_int_equal(outcomes[OXP_DROP_MARTIAN].packets, packets);
+	assert_int_equal(outcomes[OXP_DROP_MARTIAN].bytes,
+			 packets * (ETH_HLEN + BYTES));
 }
 
 static bool move_to(int cpu)
@@ -178,7 +181,8 @@ static void *send_many(void *argument)
  * was sent, and in the end is all of it. */
 static void test_read_meanwhile(void **state)
 {
-	uint64_t last = 0, looks = 0, outcomes[OXP_OUTCOMES], dropped = 0;
+	struct oxp_outcome_counters outcomes[OXP_OUTCOMES], dropped = {};
+	uint64_t last = 0, looks = 0;
 	int program = forward_program(node);
 	struct oxp_service all[SERVICES];
 	struct sender sender[SENDERS];
@@ -196,8 +200,10 @@ static void test_read_meanwhile(void **state)
 		assert_in_range(all[4].counters.packets, last, SENDERS * EACH);
 		last = all[4].counters.packets;
 		oxp_outcomes(node, outcomes, OXP_OUTCOMES, error);
-		assert_in_range(outcomes[OXP_DROP_MARTIAN], dropped,
-				SENDERS * EACH);
+		assert_in_range(outcomes[OXP_DROP_MARTIAN].packets,
+				dropped.packets, SENDERS * EACH);
+		assert_in_range(outcomes[OXP_DROP_MARTIAN].bytes, dropped.bytes,
+				SENDERS * EACH * (ETH_HLEN + BYTES));
 		dropped = outcomes[OXP_DROP_MARTIAN];
 		looks++;
 	}

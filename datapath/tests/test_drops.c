@@ -190,6 +190,26 @@ static void test_no_next_hop(void **state)
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
 }
 
+/* What the uplinks name and `devices` does not have: found before the frame is
+ * changed. */
+static void test_no_device(void **state)
+{
+	uint32_t *device = &node->uplinks[node->config->active_uplinks & 1]
+				    .uplink[0]
+				    .ifindex;
+	struct frame frame, out;
+
+	(void)state;
+	make_frame(&frame, &web, 10, NULL);
+	expect_forwarded(&frame);
+	*device += 1000;
+	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
+	assert_int_equal(run(program, &frame, &out), XDP_DROP);
+	assert_int_equal(out.length, frame.length);
+	*device -= 1000;
+	expect_forwarded(&frame);
+}
+
 /* The kernel would not forward from the loopback device to anything in
  * `devices`; where it does, network namespaces test. */
 static void test_no_route(void **state)
@@ -242,6 +262,7 @@ int main(void)
 		TEST(test_no_member),
 		TEST(test_too_big),
 		TEST(test_no_next_hop),
+		TEST(test_no_device),
 		TEST(test_no_route),
 		TEST(test_deleted_service_is_not_ours),
 	};

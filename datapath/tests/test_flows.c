@@ -335,11 +335,11 @@ static uint32_t send_all(struct world *world, uint32_t count, uint32_t spoofed)
 
 static uint64_t outcome(struct oxp_node *node, enum oxp_outcome which)
 {
-	uint64_t counts[OXP_OUTCOMES];
+	struct oxp_outcome_counters all[OXP_OUTCOMES];
 
-	assert_int_equal(oxp_outcomes(node, counts, OXP_OUTCOMES, error),
+	assert_int_equal(oxp_outcomes(node, all, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
-	return counts[which];
+	return all[which].packets;
 }
 
 /* Tests ----------------------------------------------------------------- */

@@ -9,7 +9,7 @@
 
 /* All that packets change, as bytes. */
 struct memory {
-	uint64_t outcomes[OXP_OUTCOMES];
+	struct oxp_outcome_counters outcomes[OXP_OUTCOMES];
 	struct oxp_counters services[2], members[2];
 	uint8_t ages[2 * AGES_SIZE(TEST_SLOTS)];
 	uint32_t keys[2]; /* fragments, sources */

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /* What a reader makes of streams of other versions, and of damaged ones. */
 #include <errno.h>
+#include <linux/bpf.h>
+#include <netinet/in.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -282,6 +284,67 @@ static void test_flows_are_copied_again(void **state)
 	oxp_close(node);
 }
 
+static struct oxp_outcome_counters martians(struct oxp_node *node)
+{
+	struct oxp_outcome_counters all[OXP_OUTCOMES];
+
+	assert_int_equal(oxp_outcomes(node, all, OXP_OUTCOMES, error),
+			 OXP_OUTCOMES);
+	return all[OXP_DROP_MARTIAN];
+}
+
+/* The counters of a stream added to those of the node: of all maps that are
+ * none here, so that the others' are not. */
+static void add_outcomes(struct oxp_node *node, const struct import *import)
+{
+	int adopted[MAPS] = {};
+
+	adopted[MAP_OUTCOMES] = -1;
+	assert_int_equal(fill_counters(node, import, adopted, error), 0);
+}
+
+/* Bytes of what was dropped came with layout 3: what a writer before it has
+ * counted comes without, and a reader before it finds packets where they
+ * always were. */
+static void test_outcomes_of_other_versions(void **state)
+{
+	const struct flow flow = {"127.0.0.1", VIP, 40000, 80, IPPROTO_TCP};
+	const size_t before = offsetof(struct stream_outcome, bytes);
+	struct oxp_node *node = some_state();
+	struct oxp_outcome_counters counters;
+	int program = forward_program(node);
+	char short_elements[OXP_OUTCOMES * 16];
+	struct record *record;
+	struct import *import;
+	struct frame frame;
+
+	(void)state;
+	make_frame(&frame, &flow, 10, NULL);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(run(program, &frame, NULL), XDP_DROP);
+	close(program);
+	import = import_part(node, OXP_PART_COUNTERS);
+	add_outcomes(node, import);
+	counters = martians(node);
+	assert_int_equal(counters.packets, 6);
+	assert_int_equal(counters.bytes, 6 * frame.length);
+
+	assert_int_equal(before, 16);
+	record = (struct record *)find_record(import, RECORD_OUTCOMES);
+	assert_int_equal(record->head.count, OXP_OUTCOMES);
+	assert_int_equal(record->head.flags & STREAM_MANDATORY, 0);
+	for (uint32_t i = 0; i < OXP_OUTCOMES; i++)
+		element_of(record, i, short_elements + i * before, before);
+	record->head.element = before;
+	record->data = short_elements;
+	add_outcomes(node, import);
+	counters = martians(node);
+	assert_int_equal(counters.packets, 9);
+	assert_int_equal(counters.bytes, 6 * frame.length);
+	free_import(import);
+	oxp_close(node);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -290,6 +353,7 @@ int main(void)
 		cmocka_unit_test(test_longer_and_shorter_elements),
 		cmocka_unit_test(test_damaged),
 		cmocka_unit_test(test_flows_are_copied_again),
+		cmocka_unit_test(test_outcomes_of_other_versions),
 		cmocka_unit_test(test_handover_ends_or_is_taken_back),
 	};
 

@@ -19,6 +19,7 @@ from octavia_xdp_provider.agent.values import MemberState
 from octavia_xdp_provider.agent.values import NodeFlag
 from octavia_xdp_provider.agent.values import NodeSettings
 from octavia_xdp_provider.agent.values import Outcome
+from octavia_xdp_provider.agent.values import OutcomeCounters
 from octavia_xdp_provider.agent.values import ProbeOutcome
 from octavia_xdp_provider.agent.values import ProbeWay
 from octavia_xdp_provider.agent.values import Service
@@ -329,12 +330,13 @@ class Datapath:
         """
         return self._call('oxp_tick')
 
-    def outcomes(self) -> dict[Outcome, int]:
+    def outcomes(self) -> dict[Outcome, OutcomeCounters]:
         """Packets by outcome, but for those passed and forwarded."""
-        out, count = self._array('oxp_outcomes', 'uint64_t')
+        out, count = self._array('oxp_outcomes',
+                                 'struct oxp_outcome_counters')
         known = set(Outcome)
-        return {Outcome(index): out[index] for index in range(count)
-                if index in known}
+        return {Outcome(index): oxp.outcome_counters_of(out[index])
+                for index in range(count) if index in known}
 
     @property
     def probe_marks(self) -> range:

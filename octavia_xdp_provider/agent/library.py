@@ -15,10 +15,10 @@ import cffi
 
 from octavia_xdp_provider.agent import values
 
-API_VERSION = 2
+API_VERSION = 3
 # Of the layout that this package's data path has: others can be installed
 # beside it.
-LIBRARY = 'liboctavia_xdp.so.2'
+LIBRARY = 'liboctavia_xdp.so.3'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 
@@ -184,6 +184,10 @@ def key_of(key) -> values.Key:
 
 def counters_of(counters) -> values.Counters:
     return values.Counters(counters.packets, counters.bytes, counters.flows)
+
+
+def outcome_counters_of(counters) -> values.OutcomeCounters:
+    return values.OutcomeCounters(counters.packets, counters.bytes)
 
 
 def settings_of(settings) -> values.Settings:

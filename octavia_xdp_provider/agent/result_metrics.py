@@ -55,18 +55,24 @@ class Outcomes:
         self._counts = {}
 
     def set(self, counts):
-        """Take {values.Outcome: packets}."""
+        """Take {values.Outcome: values.OutcomeCounters}."""
         self._counts = counts
 
     def collect(self):
         """Called by Prometheus' registry."""
-        family = core.CounterMetricFamily(
+        packets = core.CounterMetricFamily(
             'octavia_xdp_outcome_packets',
             'Packets to VIPs by what happened to them, but for those '
             'forwarded, which services count', labels=['outcome'])
-        for outcome, packets in self._counts.items():
-            family.add_metric([outcome.name.lower()], packets)
-        yield family
+        octets = core.CounterMetricFamily(
+            'octavia_xdp_outcome_bytes',
+            'Bytes of these packets\' frames as they came in, from the '
+            'Ethernet header on', labels=['outcome'])
+        for outcome, counters in self._counts.items():
+            packets.add_metric([outcome.name.lower()], counters.packets)
+            octets.add_metric([outcome.name.lower()], counters.bytes)
+        yield packets
+        yield octets
 
 
 class Metrics:
@@ -133,7 +139,7 @@ class Metrics:
         """So many slots are open after a tick, and so much was counted."""
         self._open_slots.set(open_slots)
         self._outcomes.set({
-            outcome: packets for outcome, packets in outcomes.items()
+            outcome: counters for outcome, counters in outcomes.items()
             if outcome not in (values.Outcome.PASS,
                                values.Outcome.FORWARDED)})
 

@@ -284,6 +284,8 @@ class Agent:
             'services_max': info.services_max,
             'announced': sorted(map(str, status.announced)) if status else [],
             'bgp_neighbours': status.neighbours if status else {},
-            'outcomes': {outcome.name.lower(): count for outcome, count
-                         in self._datapath.outcomes().items() if count},
+            'outcomes': {
+                outcome.name.lower(): counters._asdict()
+                for outcome, counters in self._datapath.outcomes().items()
+                if counters.packets},
         }

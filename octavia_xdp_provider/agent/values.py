@@ -107,6 +107,13 @@ class Counters(typing.NamedTuple):
     flows: int
 
 
+class OutcomeCounters(typing.NamedTuple):
+    """Bytes of frames as they came in, from the Ethernet header on."""
+
+    packets: int
+    bytes: int
+
+
 class MemberState(typing.NamedTuple):
     """A member as the tables have it."""
 

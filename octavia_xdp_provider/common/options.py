@@ -194,7 +194,7 @@ agent_opts = [
 
 datapath_opts = [
     cfg.StrOpt('library',
-               default='liboctavia_xdp.so.2',
+               default='liboctavia_xdp.so.3',
                help='The datapath library: a name that the dynamic loader '
                     'finds, or a path. Its number is the layout of the '
                     'tables: see "octavia-xdp-ctl upgrade".'),

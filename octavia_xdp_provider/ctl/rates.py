@@ -10,6 +10,7 @@ import time
 import typing
 
 from octavia_xdp_provider.agent.values import Outcome
+from octavia_xdp_provider.agent.values import OutcomeCounters
 
 ORDERS = ('packets', 'bytes', 'flows')
 
@@ -25,7 +26,9 @@ class Row(typing.NamedTuple):
 
 
 class View(typing.NamedTuple):
-    """``outcomes``: (name, packets per second, total), the fastest first."""
+    """``outcomes``: (name, rates per second, totals), the fastest first; both
+    are OutcomeCounters.
+    """
 
     seconds: float
     services: int
@@ -86,10 +89,15 @@ class Meter:
             self._outcome_rates(outcomes, seconds))
 
     def _outcome_rates(self, before, seconds):
-        found = [(one.name, (count - before.get(one, 0)) / seconds, count)
-                 for one, count in self._outcomes.items()
-                 if one > Outcome.FORWARDED and count]
-        return sorted(found, key=lambda one: (-one[1], -one[2]))
+        none = OutcomeCounters(0, 0)
+        found = [
+            (one.name, OutcomeCounters(*(
+                (new - old) / seconds for new, old in zip(
+                    counted, before.get(one, none), strict=True))), counted)
+            for one, counted in self._outcomes.items()
+            if one > Outcome.FORWARDED and counted.packets]
+        return sorted(found, key=lambda one: (-one[1].packets,
+                                              -one[2].packets))
 
     def members(self, key):
         """Rows of a service's members since they were last asked for."""

@@ -253,8 +253,8 @@ def _some(networks, limit=3):
 
 def counters(node, arguments):
     """What became of packets, and the services' share."""
-    outcomes = {one.name.lower(): count
-                for one, count in node.outcomes().items() if one > 1}
+    outcomes = {one.name.lower(): counted._asdict()
+                for one, counted in node.outcomes().items() if one > 1}
     value = {'outcomes': outcomes, 'services': [
         _key(one.key) | one.counters._asdict() | {'members': [
             {'address': member.address} | member.counters._asdict()
@@ -269,7 +269,9 @@ def counters(node, arguments):
                      member['bytes'], member['flows'])
                     for member in one['members'])
     return value, (
-        output.table(('OUTCOME', 'PACKETS'), outcomes.items()) + '\n\n'
+        output.table(('OUTCOME', 'PACKETS', 'BYTES'),
+                     [(name, one['packets'], one['bytes'])
+                      for name, one in outcomes.items()]) + '\n\n'
         + output.table(('VIP', 'PROTOCOL', 'PORT', 'MEMBER', 'PACKETS',
                         'BYTES', 'FLOWS'), rows))
 

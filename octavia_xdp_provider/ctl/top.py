@@ -30,8 +30,9 @@ def head(view, order):
     lines = [f'{view.services} services, {packets} packets/s, {bits}bit/s, '
              f'{flows} new flows/s, by {order}']
     for name, rate, total in view.outcomes[:_OUTCOMES]:
-        lines.append(f'{name.lower():22}{output.short(rate):>8}/s '
-                     f'{total:>16} in all')
+        lines.append(f'{name.lower():22}{output.short(rate.packets):>8}/s '
+                     f'{output.short(8 * rate.bytes):>8}bit/s '
+                     f'{total.packets:>16} in all')
     return lines
 
 
@@ -71,7 +72,9 @@ def _batch(node, arguments):
                     'bytes_per_second': row.bytes,
                     'flows_per_second': row.flows} for row in view.rows],
                 'outcomes': [{'outcome': name.lower(),
-                              'packets_per_second': rate, 'packets': total}
+                              'packets_per_second': rate.packets,
+                              'bytes_per_second': rate.bytes,
+                              'packets': total.packets, 'bytes': total.bytes}
                              for name, rate, total in view.outcomes]}))
         else:
             print('\n'.join([*head(view, arguments.sort), HEADERS,

@@ -15,8 +15,8 @@ class Own:
     def read(self):
         """{row: packets} since the datapath was loaded."""
         return {rows.Row(rows.OWN, outcome.name.removeprefix(DROP),
-                         where='octavia-xdp'): packets
-                for outcome, packets in self._datapath.outcomes().items()
+                         where='octavia-xdp'): counters.packets
+                for outcome, counters in self._datapath.outcomes().items()
                 if outcome.name.startswith(DROP)}
 
     def vips(self):

@@ -228,23 +228,28 @@ class Bench:
         begin = clock()
         actual = self.datapath.run(frames)
         passed = clock() - begin
-        counted = [new - old for new, old in
+        counted = [(new[0] - old[0], new[1] - old[1]) for new, old in
                    zip(self.datapath.outcomes(), before, strict=True)]
         if begin // UNIT != (begin + passed) // UNIT:
             self.resynchronize()
             return []
         results = [self.model.forward(frame, environment.LOOPBACK, begin)
                    for frame in frames]
-        expected = collections.Counter()
+        packets, octets = collections.Counter(), collections.Counter()
         for frame, result, got in zip(frames, results, actual, strict=True):
-            expected.update(result.counted())
+            for outcome in result.counted():
+                packets[outcome] += 1
+                octets[outcome] += len(frame)
             self._compare(frame, result, *got)
-        if counted != [expected[index] for index in range(len(counted))]:
+        expected = [(packets[index], octets[index])
+                    for index in range(len(counted))]
+        if counted != expected:
             raise OutcomeDifference('\n'.join([
-                'outcome: model, program',
-                *(f'{state.Outcome(index).name}: {expected[index]}, {count}'
-                  for index, count in enumerate(counted)
-                  if count != expected[index]),
+                'outcome: (packets, bytes) of model, program',
+                *(f'{state.Outcome(index).name}: {mine}, {theirs}'
+                  for index, (mine, theirs) in enumerate(
+                      zip(expected, counted, strict=True))
+                  if mine != theirs),
                 *(frame.hex() for frame in frames if len(frames) <= 4)]))
         self.ran += len(frames)
         return results

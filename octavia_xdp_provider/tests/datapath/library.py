@@ -179,9 +179,12 @@ class Datapath:
         return self.array('oxp_service_members', 'struct oxp_member_state',
                           self.library.key(service), guess=256)
 
-    def outcomes(self) -> list[int]:
-        return self.ffi.unpack(
-            self.array('oxp_outcomes', 'uint64_t'), self.api.OXP_OUTCOMES)
+    def outcomes(self) -> list[tuple[int, int]]:
+        """(packets, bytes) of each."""
+        count = self.api.OXP_OUTCOMES
+        out = self.ffi.new('struct oxp_outcome_counters[]', count)
+        self.call('oxp_outcomes', out, count)
+        return [(one.packets, one.bytes) for one in out]
 
     def verify(self) -> str:
         self._error[0] = b'\0'

@@ -206,15 +206,19 @@ class TestShow(ctl_node.Node):
         self.assertEqual([None, ['198.51.100.0/24'], None],
                          [one['allowed'] for one in shown['services']])
         self.assertIn('198.51.100.0/24', self.ctl('show', 'settings').stdout)
+        refused = with_(UDP, source='192.0.2.9')
         with self.inside(self.node):
             self.datapath.run([(with_(TCP), self.ifindex),
-                               (with_(UDP, source='192.0.2.9'),
-                                self.ifindex)])
+                               (refused, self.ifindex)])
         shown = self.json('show', 'counters', '--vip', VIP)
-        self.assertEqual(1, shown['outcomes']['drop_not_allowed'])
+        self.assertEqual({'packets': 1, 'bytes': len(refused)},
+                         shown['outcomes']['drop_not_allowed'])
         self.assertEqual([1, 0], [one['packets']
                                   for one in shown['services']])
-        self.assertIn('drop_not_allowed', self.ctl('show', 'counters').stdout)
+        line, = [line.split() for line in
+                 self.ctl('show', 'counters').stdout.splitlines()
+                 if line.startswith('drop_not_allowed')]
+        self.assertEqual(['drop_not_allowed', '1', str(len(refused))], line)
 
 
 class TestVerify(ctl_node.Node):
@@ -242,17 +246,18 @@ class TestTop(ctl_node.Node):
 
     def test_rates(self):
         meter = rates.Meter(self.datapath)
+        martian = with_(TCP, source='127.0.0.1')
         with self.inside(self.node):
             self.datapath.run([(with_(TCP, syn=True), self.ifindex)] * 30
                               + [(with_(UDP), self.ifindex)] * 50
-                              + [(with_(TCP, source='127.0.0.1'),
-                                  self.ifindex)] * 5)
+                              + [(martian, self.ifindex)] * 5)
         view = meter.view('packets', 2)
         self.assertEqual(
             [(DNS, 50, 0), (HTTP, 30, 30)],
             [(row.name, round(row.packets * view.seconds),
               round(row.flows * view.seconds)) for row in view.rows])
-        self.assertEqual(('DROP_MARTIAN', 5), view.outcomes[0][::2])
+        self.assertEqual(('DROP_MARTIAN', (5, 5 * len(martian))),
+                         view.outcomes[0][::2])
         self.assertEqual(80, round(view.total.packets * view.seconds))
 
     def test_batch(self):

@@ -544,7 +544,8 @@ class TestVeth(TwoNamespaces):
         self.datapath.set_uplinks([])
         peer.send(ethernet + packet)
         drops = self.datapath.outcomes()
-        self.assertEqual(1, drops[datapath.Outcome.DROP_NO_NEXT_HOP])
+        self.assertEqual((1, len(ethernet + packet)),
+                         drops[datapath.Outcome.DROP_NO_NEXT_HOP])
 
 
 def _libc():

@@ -86,8 +86,8 @@ class TestExplain(ctl_node.Node):
             if data[:6] != frame[:6]:
                 answers.append(data)
         after = self.datapath.outcomes(), self.forwarded()
-        counted = {one: after[0][one] - before[0][one] for one in after[0]
-                   if after[0][one] > before[0][one]}
+        counted = {one: after[0][one].packets - before[0][one].packets
+                   for one in after[0]}
         counted[Outcome.ECHO_REPLY] -= 1
         return ({one for one, count in counted.items() if count},
                 after[1] - before[1], answers)

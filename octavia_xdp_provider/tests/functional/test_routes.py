@@ -99,7 +99,7 @@ class TestRoutes(wires.Wires):
                         (number + 20, (SOURCE_V6, v6))):
                     self.assert_left(router, wires.udp_v6(
                         flow, listener, b'question'), outer, came)
-        self.assertEqual(0, self.datapath.outcomes()[NO_NEXT_HOP])
+        self.assertEqual((0, 0), self.datapath.outcomes()[NO_NEXT_HOP])
 
     def test_rules_see_what_leaves(self):
         """By source: the node's, but with DSCP the client's."""

@@ -19,13 +19,26 @@ class TestStillNode(upgrading.UpgradeCase):
     """Without packets: state is the same, failures change nothing."""
 
     def test_state_is_the_same_up_and_down(self):
+        dropped = self.drop_packets(3)
         before = self.state()
         stored = self.exported()
-        for layout in (1001, 1002, 2):
+        for layout in (1001, 1002, 3):
             self.upgrade(layout)
             self.assertEqual(before, self.state())
+            with self.open_layout() as opened:
+                self.assertEqual(dropped, opened.outcomes()[
+                    datapath.Outcome.DROP_MALFORMED])
         self.assertEqual(stored, self.exported())
         self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
+
+    def drop_packets(self, count):
+        """Packets that are cut short; the counters of what became of them."""
+        frame = (self.uplinks[0].ethernet() +
+                 upgrading.tcp_packet(20000, 0))[:-9]
+        index = self.index(self.uplinks[0])
+        with self.inside(self.node):
+            self.node_state.run([(frame, index)] * count)
+        return count, count * len(frame)
 
     def exported(self):
         """The stream, without the number of waits in it."""
@@ -39,7 +52,7 @@ class TestStillNode(upgrading.UpgradeCase):
     def test_dry_run_changes_nothing(self):
         before, program = self.exported(), self.program()
         done = self.upgrade(1001, dry_run=True)
-        self.assertEqual((2, 1001, 2, 10),
+        self.assertEqual((3, 1001, 2, 10),
                          (done.layout_before, done.layout_after,
                           done.services, done.members))
         self.assertEqual(8, done.maps_handed)
@@ -76,7 +89,7 @@ class TestStillNode(upgrading.UpgradeCase):
 
     def test_same_library_changes_nothing(self):
         program = self.program()
-        done = self.upgrade(2)
+        done = self.upgrade(3)
         self.assertFalse(done.changes)
         self.assertEqual(done.interfaces[0].tag_before, done.tag_after)
         self.assertEqual(program, self.program())
@@ -95,7 +108,7 @@ class TestStillNode(upgrading.UpgradeCase):
             text = self.assert_fails(
                 errno.ELIBACC, takeover.upgrade, self.pins, self.lock,
                 self.libraries[1001], from_library='/nonexistent.so')
-        self.assertIn('layout 2', text)
+        self.assertIn('layout 3', text)
 
     def test_nothing_is_pinned(self):
         self.assert_fails(errno.ENOENT, takeover.upgrade, self.pins + '-no',
@@ -107,7 +120,7 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertIn('nothing was changed', text)
         self.assertIn('up0', text)
         done = json.loads(test_datapath.command(*words, '--json'))
-        self.assertEqual((2, 1001, ['up0'], False),
+        self.assertEqual((3, 1001, ['up0'], False),
                          (done['layout_before'], done['layout_after'],
                           [one['name'] for one in done['interfaces']],
                           done['dry_run']))
@@ -126,14 +139,14 @@ class TestWithPackets(upgrading.WithPackets):
                 time.sleep(0.3)
 
     def test_maps_are_handed_over(self):
-        self.run_upgrades(1001, 2, 1001, 2)
+        self.run_upgrades(1001, 3, 1001, 3)
         self.assert_nothing_lost()
         self.assert_counted()
 
     def test_maps_are_copied(self):
         # a flow whose second packet comes within the milliseconds between
         # the switch and the second copy is not remembered yet
-        self.run_upgrades(1002, 2, 1002, 1001)
+        self.run_upgrades(1002, 3, 1002, 1001)
         self.assert_nothing_lost(moved=8)
         self.assert_counted()
 

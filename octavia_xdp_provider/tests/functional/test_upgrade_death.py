@@ -19,13 +19,13 @@ class DeathCase(upgrading.WithPackets):
     OTHER = 1001
 
     def target(self):
-        return 2 if self.layout == self.OTHER else self.OTHER
+        return 3 if self.layout == self.OTHER else self.OTHER
 
     def pinned_layout(self):
         """Whose library opens it; the other one says that it cannot."""
         found = []
         with self.inside(self.node):
-            for layout in (2, self.OTHER):
+            for layout in (3, self.OTHER):
                 try:
                     self.open(create=False,
                               library=self.libraries[layout]).close()
@@ -155,7 +155,7 @@ class TestMapsCopied(DeathCase):
         self.assertEqual(0, self.child(target, dry_run=True).wait())
 
     def source_of(self, target):
-        return self.OTHER if target == 2 else 2
+        return self.OTHER if target == 3 else 3
 
     def test_third_library_after_a_death(self):
         """One that shares nothing with the two of the dead one."""
@@ -190,7 +190,7 @@ class TestMapsCopied(DeathCase):
             step = 1
             while True:
                 mender = self.python(
-                    code, self.libraries[2], KILL_AT=step,
+                    code, self.libraries[3], KILL_AT=step,
                     LD_PRELOAD=f'{test_datapath.BUILD}/tests/inject.so')
                 if mender.wait() == 0:
                     break

@@ -37,12 +37,12 @@ class TestSeveral(upgrading.WithPackets):
             time.sleep(0.2)
 
     def test_maps_are_handed_over(self):
-        self.run_upgrades(1001, 2, 1001)
+        self.run_upgrades(1001, 3, 1001)
         self.assert_nothing_lost()
         self.assert_counted()
 
     def test_maps_are_copied(self):
-        self.run_upgrades(1002, 2, 1002)
+        self.run_upgrades(1002, 3, 1002)
         self.assert_nothing_lost(moved=12)
         self.assert_counted()
 
@@ -114,7 +114,7 @@ class TestRefusedHalfWay(upgrading.WithPackets):
             self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
             time.sleep(0.2)
         self.assert_nothing_lost(moved=16)
-        self.assertFalse(self.upgrade(2).changes)
+        self.assertFalse(self.upgrade(3).changes)
 
     def test_nothing_goes_back_at_once(self):
         """The next one to open the node finds what is left to do."""
@@ -125,7 +125,7 @@ class TestRefusedHalfWay(upgrading.WithPackets):
             time.sleep(0.2)
             with self.open_layout() as opened:
                 self.assertEqual('', opened.verify() or '')
-            self.assertFalse(self.upgrade(2).changes)
+            self.assertFalse(self.upgrade(3).changes)
             self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
         self.assert_nothing_lost(moved=24)
 
@@ -203,7 +203,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.set_uplinks(self.node_state)
         self.uplinks.pop()
         self.delete(self.more)
-        for layout in (1001, 1002, 2):
+        for layout in (1001, 1002, 3):
             self.assertEqual(2, len(self.upgrade(layout,
                                                  dry_run=True).interfaces))
             self.upgrade(layout)
@@ -244,7 +244,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
                 'opened = datapath.Datapath(*sys.argv[1:3], create=False,'
                 ' library=sys.argv[3])\n'
                 'opened.attach(int(sys.argv[4]))',
-                self.libraries[2], self.index(self.more))
+                self.libraries[3], self.index(self.more))
             time.sleep(0.5)
             self.assertIsNone(user.poll())
             self.assertNotIn(str(self.index(self.more)), self.links())

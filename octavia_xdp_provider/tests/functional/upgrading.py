@@ -193,8 +193,8 @@ class UpgradeCase(test_datapath.TwoNamespaces):
                               '(make -C datapath other-layouts)')
         for uplink in self.uplinks:
             self.member_tool(self.peer, 'setup', '--any-source', uplink.peer)
-        self.libraries = {2: OWN, **LAYOUTS}
-        self.layout = 2
+        self.libraries = {3: OWN, **LAYOUTS}
+        self.layout = 3
         self.node_state = self.open()
         self.set_uplinks(self.node_state)
         self.node_state.set_node(datapath.NodeSettings(test_datapath.NODE))

@@ -140,7 +140,8 @@ class Wires(test_uplinks.Keeper):
         self.assertEqual(outer, addresses(frame[14:]))
 
     def assert_dropped(self, router, packet, outcome, count=1):
-        before = self.datapath.outcomes()[outcome]
+        before = self.datapath.outcomes()[outcome].packets
         self.wires[router].send(packet)
-        self.wait(outcome.name, lambda: self.datapath.outcomes()[outcome]
+        self.wait(outcome.name,
+                  lambda: self.datapath.outcomes()[outcome].packets
                   == before + count)

@@ -32,7 +32,9 @@ class Result(typing.NamedTuple):
     member: int | None = None
 
     def counted(self) -> tuple[Outcome, ...]:
-        """The outcome counters that this packet moved."""
+        """The outcome counters that this packet moved: each by one packet,
+        and by the bytes of the frame that came in.
+        """
         if self.outcome in (Outcome.PASS, Outcome.FORWARDED):
             return self.remarks
         return (*self.remarks, self.outcome)

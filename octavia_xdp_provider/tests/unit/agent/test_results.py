@@ -42,8 +42,9 @@ class FakeDatapath:
         return 10 * self.ticks
 
     def outcomes(self):
-        return {datapath.Outcome.FORWARDED: 0,
-                datapath.Outcome.DROP_RATE: 7 * self.ticks}
+        return {datapath.Outcome.FORWARDED: datapath.OutcomeCounters(0, 0),
+                datapath.Outcome.DROP_RATE: datapath.OutcomeCounters(
+                    7 * self.ticks, 700 * self.ticks)}
 
     def generations(self):
         self.looks += 1
@@ -123,9 +124,10 @@ class TestResultHandler(Base):
             self.assertEqual(ticks, self.datapath.ticks)
         sample = self.handler.metrics.registry.get_sample_value
         self.assertEqual(20, sample('octavia_xdp_open_slots'))
-        name = 'octavia_xdp_outcome_packets_total'
-        self.assertEqual(14, sample(name, {'outcome': 'drop_rate'}))
-        self.assertIsNone(sample(name, {'outcome': 'forwarded'}))
+        for name, value in (('octavia_xdp_outcome_packets_total', 14),
+                            ('octavia_xdp_outcome_bytes_total', 1400)):
+            self.assertEqual(value, sample(name, {'outcome': 'drop_rate'}))
+            self.assertIsNone(sample(name, {'outcome': 'forwarded'}))
 
     def test_deltas_in_order(self):
         self.delta(1, record(5, UP), record(6, UP))

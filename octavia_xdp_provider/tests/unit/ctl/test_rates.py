@@ -37,7 +37,8 @@ class Node:
         return Sample(self.counters)
 
     def outcomes(self):
-        return dict(self.drops)
+        return {one: values.OutcomeCounters(*counted)
+                for one, counted in self.drops.items()}
 
     def members(self, key):
         return self.all_members
@@ -81,14 +82,16 @@ class TestMeter(base.TestCase):
         self.assertEqual([], self.view({}).rows)
 
     def test_outcomes(self):
-        self.node.drops = {values.Outcome.DROP_RATE: 10,
-                           values.Outcome.ECHO_REPLY: 0,
-                           values.Outcome.PASS: 5}
+        self.node.drops = {values.Outcome.DROP_RATE: (10, 1000),
+                           values.Outcome.ECHO_REPLY: (0, 0),
+                           values.Outcome.PASS: (5, 500)}
         view = self.view(self.node.counters)
-        self.assertEqual([('DROP_RATE', 5, 10)], view.outcomes)
-        self.node.drops[values.Outcome.DROP_MARTIAN] = 8
+        self.assertEqual([('DROP_RATE', (5, 500), (10, 1000))],
+                         view.outcomes)
+        self.node.drops[values.Outcome.DROP_MARTIAN] = (8, 480)
         view = self.view(self.node.counters)
-        self.assertEqual([('DROP_MARTIAN', 4, 8), ('DROP_RATE', 0, 10)],
+        self.assertEqual([('DROP_MARTIAN', (4, 240), (8, 480)),
+                          ('DROP_RATE', (0, 0), (10, 1000))],
                          view.outcomes)
 
     def test_members(self):
@@ -102,12 +105,13 @@ class TestMeter(base.TestCase):
                          [row[1:4] for row in self.meter.members(1)])
 
     def test_lines(self):
-        self.node.drops = {values.Outcome.DROP_RATE: 10}
+        self.node.drops = {values.Outcome.DROP_RATE: (10, 2500)}
         view = self.view({80: (2010, 1000100, 3), 443: (5, 5000, 0)})
         first, second = top.head(view, 'packets')
         self.assertIn('1.00k packets/s', first)
         self.assertIn('4.00Mbit/s', first)
-        self.assertIn('drop_rate', second)
+        self.assertEqual(['drop_rate', '5/s', '10.0kbit/s', '10', 'in', 'all'],
+                         second.split())
         line = top.service_line(view.rows[0]).split()
         self.assertEqual(['TCP', '192.0.2.1:80', '1.00k', '4.00M', '1',
                           '2/3'], line)

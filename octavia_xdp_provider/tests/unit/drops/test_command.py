@@ -27,7 +27,7 @@ class CommandTest(base.TestCase):
             self.addCleanup(signal.signal, number, signal.getsignal(number))
         self.datapath = mock.Mock()
         self.datapath.outcomes.return_value = {
-            datapath.Outcome.DROP_NO_MEMBER: 0}
+            datapath.Outcome.DROP_NO_MEMBER: datapath.OutcomeCounters(0, 0)}
         self.datapath.services.return_value = [
             mock.Mock(key=mock.Mock(address=VIP))]
         self.open = self.replace(files.NodeFiles, 'open_datapath',
@@ -110,7 +110,9 @@ class CommandTest(base.TestCase):
     def test_own_needs_nothing_of_that(self):
         self.missing.return_value = ['no bcc']
         self.datapath.outcomes.side_effect = [
-            {datapath.Outcome.DROP_NO_MEMBER: count} for count in (7, 9)]
+            {datapath.Outcome.DROP_NO_MEMBER:
+             datapath.OutcomeCounters(count, 60 * count)}
+            for count in (7, 9)]
         status, lines, errors = self.run_with('--own')
         self.assertEqual((0, ''), (status, errors))
         self.assertEqual(

@@ -4,6 +4,7 @@
 import enum
 from unittest import mock
 
+from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.drops import own
 from octavia_xdp_provider.drops import rows
 from octavia_xdp_provider.tests.unit import base
@@ -50,7 +51,10 @@ class OwnTest(base.TestCase):
 
     def test_all_outcomes_that_are_drops(self):
         self.datapath.outcomes.return_value = {
-            Outcome.PASS: 9, Outcome.DROP_RATE: 2, Outcome.DROP_NO_MEMBER: 0}
+            outcome: values.OutcomeCounters(packets, 60 * packets)
+            for outcome, packets in (
+                (Outcome.PASS, 9), (Outcome.DROP_RATE, 2),
+                (Outcome.DROP_NO_MEMBER, 0))}
         self.assertEqual(
             {('own', 'RATE'): 2, ('own', 'NO_MEMBER'): 0},
             {(row.source, row.reason): count
