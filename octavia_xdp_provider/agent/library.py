@@ -33,23 +33,34 @@ class DatapathError(OSError):
         return self.strerror
 
 
+def load(path: str):
+    """(cffi.FFI, functions) of a library of any interface version.
+
+    :raises DatapathError: this is no library of the datapath.
+    """
+    ffi = cffi.FFI()
+    ffi.cdef('extern const char oxp_api_header[];')
+    try:
+        header = ffi.string(ffi.dlopen(path).oxp_api_header).decode()
+    except KeyError:
+        raise DatapathError(
+            errno.ELIBBAD, f'{path} is not the datapath\'s library'
+        ) from None
+    ffi = cffi.FFI()
+    ffi.cdef(header)
+    return ffi, ffi.dlopen(path)
+
+
+def path_of(path: str | None) -> str:
+    return path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
+
+
 class Library:
     """The loaded shared library, its parsed header, and conversions."""
 
     def __init__(self, path: str | None = None):
-        path = path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
-        self.ffi = cffi.FFI()
-        self.ffi.cdef('extern const char oxp_api_header[];')
-        try:
-            header = self.ffi.string(
-                self.ffi.dlopen(path).oxp_api_header).decode()
-        except KeyError:
-            raise DatapathError(
-                errno.ELIBBAD, f'{path} is not the datapath\'s library'
-            ) from None
-        self.ffi = cffi.FFI()
-        self.ffi.cdef(header)
-        self.api = self.ffi.dlopen(path)
+        path = path_of(path)
+        self.ffi, self.api = load(path)
         if self.api.OXP_API_VERSION != API_VERSION:
             raise DatapathError(
                 errno.EPROTO,

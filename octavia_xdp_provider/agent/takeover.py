@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One library takes the pinned state over from another, as packets flow."""
 
+import errno
 import os
 import typing
 
@@ -39,14 +40,19 @@ def upgrade(pin_directory: str, lock_file: str, library: str | None = None,
             dry_run: bool = False) -> Upgrade:
     """Put a library's program and layout in the place of what is pinned.
 
-    :param library: the one that takes over.
+    :param library: the one that takes over. It may have another interface
+        than this package needs, as one that a node goes back to: all that is
+        used of it is looked up in its own header.
     :param from_library: that of the pinned layout; None: found by its name.
     :param dry_run: do all but the changes.
     :raises DatapathError: nothing has changed. ELIBACC: the pinned layout's
         library is not there.
     """
-    loaded = libraries.Library(library)
-    ffi, api = loaded.ffi, loaded.api
+    path = libraries.path_of(library)
+    ffi, api = libraries.load(path)
+    if not hasattr(api, 'oxp_upgrade'):
+        raise libraries.DatapathError(
+            errno.ELIBBAD, f'{path} is too old to take a node over')
     error = ffi.new('char[]', api.OXP_ERROR_LENGTH)
     names = [ffi.new('char[]', os.fsencode(name))
              for name in (pin_directory, lock_file)]
