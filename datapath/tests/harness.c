@@ -35,6 +35,13 @@ int __wrap_synchronize(char *text)
 	return wait_for_packets ? __real_synchronize(text) : 0;
 }
 
+bool is_quick(void)
+{
+	const char *kind = getenv("OCTAVIA_XDP_PACKETS");
+
+	return kind && !strcmp(kind, "quick");
+}
+
 int enter_namespace(void **state)
 {
 	(void)state;

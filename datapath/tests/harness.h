@@ -34,6 +34,8 @@ extern void (*when_waiting)(void);
 /* Moves into a mount namespace of its own, so that nothing is left behind
  * however the test ends. A cmocka group setup. */
 int enter_namespace(void **state);
+/* OCTAVIA_XDP_PACKETS=quick: what only takes time is to be left out. */
+bool is_quick(void);
 
 /* Memory that the machine could give away now. */
 unsigned long available_kb(void);

@@ -483,9 +483,7 @@ int main(void)
 		cmocka_unit_test(test_udp),
 	};
 
-	const char *kind = getenv("OCTAVIA_XDP_PACKETS");
-
-	if (kind && !strcmp(kind, "quick")) {
+	if (is_quick()) {
 		some = FLOWS / 10;
 		some_udp = UDP_FLOWS / 10;
 	}
