@@ -108,12 +108,10 @@ static bool has_constants(int map, struct forward *object)
 bool is_same_program(struct oxp_node *node, int link, struct forward *object)
 {
 	struct bpf_prog_info there = {}, own = {};
-	__u32 length = sizeof(there), id;
-	int program = -1, rodata = -1;
+	int program = program_of_link(link), rodata = -1;
+	__u32 length = sizeof(there);
 	bool same = false;
 
-	if (!id_of_link(link, &id))
-		program = bpf_prog_get_fd_by_id(id);
 	if (program < 0)
 		return false;
 	if (!bpf_obj_get_info_by_fd(program, &there, &length)) {

@@ -104,19 +104,13 @@ struct programs {
 static int look_at_program(struct programs *programs, int link,
 			   uint32_t ifindex)
 {
-	struct bpf_link_info attached = {};
 	struct bpf_prog_info info = {};
 	struct oxp_program *out;
-	__u32 length = sizeof(attached);
-	int program, status;
+	__u32 length = sizeof(info);
+	int program = program_of_link(link), status;
 
-	status = bpf_obj_get_info_by_fd(link, &attached, &length);
-	if (status)
-		return status;
-	program = bpf_prog_get_fd_by_id(attached.prog_id);
 	if (program < 0) /* replaced just now */
 		return program == -ENOENT ? 0 : program;
-	length = sizeof(info);
 	status = bpf_obj_get_info_by_fd(program, &info, &length);
 	close(program);
 	if (status || programs->count++ >= programs->capacity)

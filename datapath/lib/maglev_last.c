@@ -118,7 +118,6 @@ int maglev_last(struct filling *filling)
 	find_times(&last, filling);
 	while (last.left)
 		take_last(&last, filling, next_turn(filling));
-	filling->left = 0;
 	free(last.time);
 	return 0;
 }

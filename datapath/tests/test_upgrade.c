@@ -109,6 +109,16 @@ static void program_ids(struct oxp_node *node, uint32_t ids[DEVICES])
 				ids[j] = one[i].id;
 }
 
+static void assert_all_replaced(struct oxp_node *node,
+				const uint32_t before[DEVICES])
+{
+	uint32_t after[DEVICES];
+
+	program_ids(node, after);
+	for (int i = 0; i < DEVICES; i++)
+		assert_int_not_equal(before[i], after[i]);
+}
+
 static uint32_t program_id(struct oxp_node *node)
 {
 	uint32_t ids[DEVICES];
@@ -237,9 +247,7 @@ static void test_refused_half_way(void **state)
 		assert_memory_equal(before, after, sizeof(before));
 	}
 	assert_int_equal(replace_programs(node, object, error), 0);
-	program_ids(node, after);
-	for (int i = 0; i < DEVICES; i++)
-		assert_int_not_equal(before[i], after[i]);
+	assert_all_replaced(node, before);
 	forward__destroy(object);
 	end(node);
 }
@@ -294,7 +302,7 @@ static void set_sys_admin(bool on)
 static void test_without_the_capability_to_look(void **state)
 {
 	struct oxp_node *node = attached_state();
-	uint32_t before[DEVICES], after[DEVICES];
+	uint32_t before[DEVICES];
 	struct forward *object = another_program(node);
 	int status;
 
@@ -312,9 +320,7 @@ static void test_without_the_capability_to_look(void **state)
 	status = replace_programs(node, object, error);
 	set_sys_admin(true);
 	assert_int_equal(status, 0);
-	program_ids(node, after);
-	for (int i = 0; i < DEVICES; i++)
-		assert_int_not_equal(before[i], after[i]);
+	assert_all_replaced(node, before);
 	forward__destroy(object);
 	end(node);
 }
@@ -376,9 +382,7 @@ static void test_links_that_cannot_be_opened(void **state)
 		close(next);
 	}
 	assert_true(failures > 2 * DEVICES);
-	program_ids(node, after);
-	for (int i = 0; i < DEVICES; i++)
-		assert_int_not_equal(before[i], after[i]);
+	assert_all_replaced(node, before);
 	forward__destroy(object);
 	end(node);
 }
