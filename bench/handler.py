@@ -10,15 +10,15 @@ import multiprocessing
 import os
 import time
 
-from octavia_xdp_provider.agent import results
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import result_queue
+from octavia_xdp_provider.result_handler import handler
+from octavia_xdp_provider.result_handler import queue_file
 
 BOOT = 1
 PATIENCE = 60  # seconds
 
 
-class Timed(results.ResultHandler):
+class Timed(handler.ResultHandler):
     """Says when a batch is in the tables, and how many results it had.
 
     And, with 0 results, when it has looked at services and slots.
@@ -105,13 +105,13 @@ class Writer:
         self._queue = folder / 'queue'
         self._queue.mkdir()
         self._next = 1
-        self._write('snapshot', result_queue.Kind.SNAPSHOT, 0, 0, [])
+        self._write('snapshot', queue_file.Kind.SNAPSHOT, 0, 0, [])
 
     def _write(self, name, kind, first, last, records):
         """Write under a temporary name; when it is going to be renamed."""
         temporary = self._queue / '.tmp-writer'
         temporary.write_bytes(
-            result_queue.encode(kind, BOOT, first, last, records))
+            queue_file.encode(kind, BOOT, first, last, records))
         moment = time.monotonic_ns()
         os.rename(temporary, self._queue / name)
         return moment
@@ -120,10 +120,10 @@ class Writer:
         """Write the states of checks {key: state} as one delta."""
         first = self._next
         records = [
-            result_queue.Record(key, first + index, time.time_ns(), state, 0,
-                                result_queue.FLAG_VERIFIED, 0)
+            queue_file.Record(key, first + index, time.time_ns(), state, 0,
+                                queue_file.FLAG_VERIFIED, 0)
             for index, (key, state) in enumerate(states.items())]
         self._next += len(records)
-        return self._write(result_queue.delta_name(BOOT, first),
-                           result_queue.Kind.DELTA, first, self._next - 1,
+        return self._write(queue_file.delta_name(BOOT, first),
+                           queue_file.Kind.DELTA, first, self._next - 1,
                            records)

@@ -11,8 +11,8 @@ import urllib.request
 
 from bench.hc import programs as targets
 from bench.hc import space
-from octavia_xdp_provider.common import result_directory
-from octavia_xdp_provider.common import result_queue
+from octavia_xdp_provider.result_handler import queue_directory
+from octavia_xdp_provider.result_handler import queue_file
 
 METRICS = '127.0.0.1:9105'
 LATENESS = 'lateness_seconds_bucket{'
@@ -45,7 +45,7 @@ def run(programs, kind, count, delay, seconds):
 
 
 def _watch(child, queue, kind, count, delay, seconds):
-    directory = result_directory.QueueDirectory(queue)
+    directory = queue_directory.QueueDirectory(queue)
     downs = 0
     begin = time.monotonic()
     # Two whole intervals first: everything was probed and is up.
@@ -62,7 +62,7 @@ def _watch(child, queue, kind, count, delay, seconds):
     time.sleep(2)
     downs += _drain(directory)
     snapshot = directory.snapshot()
-    up = sum(result_queue.state_of(verdict) == result_queue.State.UP
+    up = sum(queue_file.state_of(verdict) == queue_file.State.UP
              for verdict in snapshot.columns.verdicts)
     found = {
         'conditions': count, 'delay_s': delay, 'seconds': now - then,
@@ -82,7 +82,7 @@ def _drain(directory):
     downs = 0
     for path in directory.pending():
         delta = directory.read(path)
-        downs += sum(result_queue.state_of(verdict) == result_queue.State.DOWN
+        downs += sum(queue_file.state_of(verdict) == queue_file.State.DOWN
                      for verdict in delta.columns.verdicts)
         directory.remove(path)
     return downs

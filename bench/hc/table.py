@@ -11,8 +11,8 @@ import time
 
 from bench import handler
 from bench.hc import space
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.common import result_queue
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.result_handler import queue_file
 
 SERVICES = 1000
 MEMBERS = 20
@@ -20,7 +20,7 @@ SLOTS = 13313
 # Services that the maps have room for; 16 members each.
 ROOM = 1280
 VIP = '192.0.2.1'
-UP, DOWN = result_queue.State.UP, result_queue.State.DOWN
+UP, DOWN = queue_file.State.UP, queue_file.State.DOWN
 
 
 def _fill(node):

@@ -8,15 +8,15 @@ import time
 
 from bench import handler
 from bench.hc import space
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.common import result_queue
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.result_handler import queue_file
 
 VIPS = (1, 10, 100, 1000)
 PORTS = (80, 443)
 MEMBERS = 10
 SLOTS = 13313
 SERVICES_MAX = 2048
-UP, DOWN = result_queue.State.UP, result_queue.State.DOWN
+UP, DOWN = queue_file.State.UP, queue_file.State.DOWN
 NS_PER_MS = 1e6
 
 

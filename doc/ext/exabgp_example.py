@@ -7,7 +7,7 @@ import pathlib
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from octavia_xdp_provider.agent import exabgp_config
+from octavia_xdp_provider.agent.bgp import exabgp_config
 
 COMMAND = ['/usr/local/bin/octavia-xdp-announcer',
            '--file', '/run/octavia-xdp/announcements.json',

@@ -8,8 +8,8 @@ from lab.control import ini
 from lab.control import rabbitmq
 from lab.fabric import links
 from lab.fabric import router
-from octavia_xdp_provider.agent import announcements
-from octavia_xdp_provider.agent import exabgp_config
+from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.agent.bgp import exabgp_config
 
 EXABGP = 'exabgp'
 AGENT = 'agent'

@@ -9,12 +9,12 @@ import dataclasses
 import ipaddress
 import typing
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.node import datapath
 
 # Values of [agent] health_scope.
 POOL = 'pool'

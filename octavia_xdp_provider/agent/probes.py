@@ -13,7 +13,7 @@ import socket
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
 

@@ -20,12 +20,12 @@ import time
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import announcements
-from octavia_xdp_provider.agent import bell
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
 
@@ -165,7 +165,7 @@ class Reconciler:
             LOG.error('Service %s: %s', name, error.text)
             failed[owners[key]] = f'{name}: {error.text}'
         if changed:
-            bell.ring(self._files.handler_bell)
+            wakeup.ring(self._files.handler_bell)
 
     def _write_checks(self, plans, failed):
         """Write all checks that the health checker takes.

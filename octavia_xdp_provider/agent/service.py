@@ -14,20 +14,20 @@ from oslo_log import log as logging
 import oslo_messaging
 import pbr.version
 
-from octavia_xdp_provider.agent import announcements
-from octavia_xdp_provider.agent import bell
 from octavia_xdp_provider.agent import checker_status
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.agent import kernel
-from octavia_xdp_provider.agent import path_mtu
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import uplink_keeper
-from octavia_xdp_provider.common import files
+from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.agent.uplinks import monitor
+from octavia_xdp_provider.agent.uplinks import path_mtu
+from octavia_xdp_provider.common import atomic_file
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import netlink
+from octavia_xdp_provider.node import run_directory as node_files
+from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ class Agent:
         self._announce = announcements.Announcements(
             conf.agent.run_directory,
             options.networks(conf, 'vip', 'allowed_networks'))
-        self._kernel = kernel.Kernel()  # the worker's
+        self._kernel = netlink.Kernel()  # the worker's
         self._probes = probes.Probes(
             self._datapath, self._kernel, conf.agent.uplinks,
             conf.agent.probe_through_datapath)
@@ -72,7 +72,7 @@ class Agent:
             self._probes)
         self._stop = threading.Event()
         self._work = threading.Event()
-        self._uplinks = uplink_keeper.UplinkKeeper(
+        self._uplinks = monitor.UplinkKeeper(
             conf, self._datapath, self._work.set)
         self._talk = threading.Event()
         self._done = threading.Condition()
@@ -98,7 +98,7 @@ class Agent:
         :returns: exit status: not 0 in the second case.
         """
         self._uplinks.start()
-        bell.listen(self._files.bell, self._work.set)
+        wakeup.listen(self._files.bell, self._work.set)
         worker = threading.Thread(target=self._worker, name='worker')
         worker.start()
         self._server.start()
@@ -137,7 +137,7 @@ class Agent:
             return None
 
     def _save_wanted(self, wanted):
-        files.replace(self._files.wanted, json.dumps(
+        atomic_file.replace(self._files.wanted, json.dumps(
             {'as_of': wanted.as_of,
              'load_balancers': wanted.load_balancers}).encode(), mode=0o600)
 

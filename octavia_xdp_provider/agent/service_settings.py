@@ -7,10 +7,10 @@ the low bits of some fields.
 
 import ipaddress
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor as flavor_keys
 from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.node import datapath
 
 _ENCAPSULATIONS = {kind.name.lower(): kind
                    for kind in datapath.Encapsulation}

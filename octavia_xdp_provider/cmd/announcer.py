@@ -6,8 +6,8 @@ import ipaddress
 import logging
 import sys
 
-from octavia_xdp_provider.agent import announcer
 from octavia_xdp_provider.agent import keeper
+from octavia_xdp_provider.agent.bgp import announcer
 
 
 def main():

@@ -5,9 +5,8 @@ import argparse
 import math
 import sys
 
-from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import streams
+from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import node as nodes
@@ -18,6 +17,7 @@ from octavia_xdp_provider.ctl import top
 from octavia_xdp_provider.ctl import trace
 from octavia_xdp_provider.ctl import upgrade
 from octavia_xdp_provider.ctl import verify
+from octavia_xdp_provider.node.datapath import DatapathError
 
 PROGRAM = 'octavia-xdp-ctl'
 FAILED = 2
@@ -216,7 +216,7 @@ def _run(arguments):
 
 
 def main(argv=None):
-    streams.prepare()
+    stdout.prepare()
     commands = parser()
     arguments = commands.parse_args(argv)
     _check(commands, arguments)
@@ -231,11 +231,11 @@ def main(argv=None):
     except capture.CaptureError as error:
         message = f'{arguments.file}: {error}'
     except BrokenPipeError:
-        streams.abandon()
+        stdout.abandon()
         return 0
     except OSError as error:
         message = str(error)
-        streams.abandon()
+        stdout.abandon()
     except KeyboardInterrupt:
         return 130
     print(f'{PROGRAM}: {message}', file=sys.stderr)

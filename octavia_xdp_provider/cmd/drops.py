@@ -9,14 +9,14 @@ import signal
 import sys
 import threading
 
-from octavia_xdp_provider.agent import files
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import streams
+from octavia_xdp_provider.common import stdout
+from octavia_xdp_provider.drops import datapath_drops
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.drops import kernel
-from octavia_xdp_provider.drops import own
 from octavia_xdp_provider.drops import view
 from octavia_xdp_provider.drops import watch
+from octavia_xdp_provider.node import run_directory
 
 PROGRAM = 'octavia-xdp-drops'
 # 2 is argparse's, for wrong arguments.
@@ -96,7 +96,8 @@ def _open_own(arguments):
     except options.ConfigurationError as error:
         raise Refused(str(error)) from error
     try:
-        return own.Own(files.NodeFiles(conf).open_datapath()), None
+        node = run_directory.NodeFiles(conf).open_datapath()
+        return datapath_drops.Own(node), None
     except OSError as error:
         # cffi goes on with how it searched.
         return None, str(error).split('.  Additionally')[0]
@@ -136,7 +137,7 @@ def _open(arguments, stack):
 
 
 def main(argv=None):
-    streams.prepare()
+    stdout.prepare()
     parser = _parser()
     arguments = parser.parse_args(argv)
     if arguments.own and arguments.vip:
@@ -152,14 +153,14 @@ def main(argv=None):
                 stop, arguments.interval, arguments.count,
                 arguments.duration)
     except BrokenPipeError:
-        streams.abandon()  # whoever read has seen enough
+        stdout.abandon()  # whoever read has seen enough
     except Refused as refused:
         for line in str(refused).split('\n'):
             _say(line)
         return CANNOT
     except (environment.Missing, OSError) as error:
         _say(str(error))
-        streams.abandon()
+        stdout.abandon()
         return CANNOT
     return 0
 

@@ -7,7 +7,7 @@ import sys
 import time
 
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.controller import nodes
+from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 
@@ -33,7 +33,7 @@ def node_list(conf, arguments):
     for node in _store(conf).nodes():
         rows.append({
             'host': node.host,
-            'alive': nodes.alive(node, conf.placement.node_timeout),
+            'alive': node_api.alive(node, conf.placement.node_timeout),
             'in_service': node.in_service,
             'seconds_since_report': round(time.time() - node.last_seen, 1),
             'state': node.state})

@@ -3,12 +3,12 @@
 
 import sys
 
-from octavia_xdp_provider.agent import results
 from octavia_xdp_provider.cmd import process
+from octavia_xdp_provider.result_handler import handler
 
 
 def main():
-    return process.run('octavia-xdp-result-handler', results.ResultHandler)
+    return process.run('octavia-xdp-result-handler', handler.ResultHandler)
 
 
 if __name__ == '__main__':

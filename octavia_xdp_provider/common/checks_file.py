@@ -18,7 +18,7 @@ from typing import Any
 
 import jsonschema
 
-from octavia_xdp_provider.common import files
+from octavia_xdp_provider.common import atomic_file
 
 VERSION = 1
 
@@ -278,7 +278,7 @@ def write(
     """
     document = build_document(checks, conditions, groups)
     data = (json.dumps(document, separators=(',', ':')) + '\n').encode()
-    return files.replace(path, data, mode)
+    return atomic_file.replace(path, data, mode)
 
 
 def _spell(path: Iterable[str | int]) -> str:

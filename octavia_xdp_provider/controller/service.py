@@ -6,12 +6,12 @@ import threading
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.controller import gateway
-from octavia_xdp_provider.controller import keeper
-from octavia_xdp_provider.controller import nodes
+from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import octavia
 from octavia_xdp_provider.controller import placement
 from octavia_xdp_provider.controller import statistics
+from octavia_xdp_provider.controller import status_loop
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 
@@ -26,19 +26,19 @@ class Controller:
         schema.check(manager)
         self._conf = conf
         self._store = queries.Store(manager)
-        self._health = nodes.Health()
+        self._health = node_api.Health()
         transport = rpc.transport(conf)
         self._bell = rpc.BellClient(transport)
         way = octavia.Octavia(conf)
-        self._keeper = keeper.Keeper(conf, self._store, self._health, way)
+        self._keeper = status_loop.Keeper(conf, self._store, self._health, way)
         self._statistics = statistics.Statistics(self._store, way)
         self._place_now = threading.Event()
         self._stop = threading.Event()
         self.serving = threading.Event()
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
-            [gateway.GatewayEndpoint(self._store, self._changed),
-             nodes.NodesEndpoint(self._store, self._health,
+            [driver_api.GatewayEndpoint(self._store, self._changed),
+             node_api.NodesEndpoint(self._store, self._health,
                                  self._keeper.wake, self._place_now.set)])
 
     def stop(self):
@@ -97,7 +97,7 @@ class Controller:
         """Compare placements with what they should be, and mend them."""
         now_eligible = {
             node.host for node in self._store.nodes() if node.in_service
-            and nodes.alive(node, self._conf.placement.node_timeout)}
+            and node_api.alive(node, self._conf.placement.node_timeout)}
         moves = placement.plan(
             self._store.load_balancers(), self._store.placements(),
             now_eligible, self._conf.placement.replicas)

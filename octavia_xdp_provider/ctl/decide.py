@@ -9,18 +9,18 @@ import dataclasses
 import ipaddress
 import struct
 
-from octavia_xdp_provider.agent.inspection import Packet
-from octavia_xdp_provider.agent.values import Encapsulation
-from octavia_xdp_provider.agent.values import Key
-from octavia_xdp_provider.agent.values import NodeFlag
-from octavia_xdp_provider.agent.values import Outcome
-from octavia_xdp_provider.agent.values import PROTOCOL_NAMES
-from octavia_xdp_provider.agent.values import ServiceFlag
 from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import quic
 from octavia_xdp_provider.ctl import select
 from octavia_xdp_provider.ctl import show
+from octavia_xdp_provider.node.inspection import Packet
+from octavia_xdp_provider.node.types import Encapsulation
+from octavia_xdp_provider.node.types import Key
+from octavia_xdp_provider.node.types import NodeFlag
+from octavia_xdp_provider.node.types import Outcome
+from octavia_xdp_provider.node.types import PROTOCOL_NAMES
+from octavia_xdp_provider.node.types import ServiceFlag
 
 _TUNNELS = {4: 'IPIP', 41: 'IPv6 in IP', 47: 'GRE'}
 _NAMES = PROTOCOL_NAMES | {packet.ICMP: 'ICMP', packet.ICMPV6: 'ICMPv6'}

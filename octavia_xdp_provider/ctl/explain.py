@@ -5,10 +5,7 @@ import errno
 import ipaddress
 import sys
 
-from octavia_xdp_provider.agent.datapath import DatapathError
-from octavia_xdp_provider.agent.values import Encapsulation
-from octavia_xdp_provider.agent.values import Outcome
-from octavia_xdp_provider.common import streams
+from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import decide
 from octavia_xdp_provider.ctl import links
@@ -16,6 +13,9 @@ from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import tables
+from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.node.types import Encapsulation
+from octavia_xdp_provider.node.types import Outcome
 
 ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
 TX, REDIRECT, PASS, DROP = 3, 4, 2, 1
@@ -336,15 +336,15 @@ def run(node, arguments):
     found = explainer.explain(_frames(arguments))
     others = _other_programs(node, explainer.tag)
     if arguments.json:
-        streams.say(output.dump({
+        stdout.say(output.dump({
             'packets': [one.value() for one in found],
             'other_programs': others}))
     elif len(found) == 1 or arguments.steps:
-        streams.say('\n\n'.join(
+        stdout.say('\n\n'.join(
             (f'packet {one.number}\n' if one.number else '') + one.text()
             for one in found))
     else:
-        streams.say(output.table(
+        stdout.say(output.table(
             ('NUMBER', 'PACKET', 'OUTCOME', 'MEMBER', 'AGREES'),
             [(one.number, one.decision.steps[0][1], one.outcome.name.lower(),
               one.value()['member'], not one.differences)

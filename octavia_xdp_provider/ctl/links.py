@@ -8,7 +8,7 @@ import typing
 from pyroute2 import IPRoute
 from pyroute2.netlink.rtnl import ndmsg
 
-from octavia_xdp_provider.agent import kernel
+from octavia_xdp_provider.node import netlink
 
 # pyroute2's names of linux/if_link.h's XDP_ATTACHED_*.
 _MODES = {'xdp': 'driver', 'xdpgeneric': 'generic',
@@ -26,12 +26,12 @@ class Links:
     """One look at the kernel's links and neighbours."""
 
     def __init__(self):
-        with IPRoute() as netlink:
-            messages = list(netlink.get_links())
+        with IPRoute() as route:
+            messages = list(route.get_links())
             self._neighbours = [
                 (version, message) for version, family in
-                kernel.FAMILIES.items()
-                for message in netlink.get_neighbours(family=family)]
+                netlink.FAMILIES.items()
+                for message in route.get_neighbours(family=family)]
         self._names = {message['index']: message.get_attr('IFLA_IFNAME')
                        for message in messages}
         self._lower = {message['index']: message.get_attr('IFLA_LINK')

@@ -4,10 +4,10 @@
 import ipaddress
 import typing
 
-from octavia_xdp_provider.agent import files
-from octavia_xdp_provider.agent import inspection
-from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import inspection
+from octavia_xdp_provider.node import run_directory
+from octavia_xdp_provider.node import types
 
 
 class Place(typing.NamedTuple):
@@ -24,7 +24,7 @@ def locate(arguments):
     conf = options.load(config_files=arguments.config_file,
                         prog='octavia-xdp-ctl')
     return Place(arguments.pin_directory or conf.datapath.pin_directory,
-                 arguments.lock_file or files.NodeFiles(conf).lock,
+                 arguments.lock_file or run_directory.NodeFiles(conf).lock,
                  arguments.library or conf.datapath.library)
 
 
@@ -63,7 +63,7 @@ def address(text):
 
 def protocol(text):
     """An argument that is a protocol of services."""
-    if text.upper() not in values.PROTOCOLS:
+    if text.upper() not in types.PROTOCOLS:
         raise ValueError(f'{text} is no protocol of services')
     return text.upper()
 

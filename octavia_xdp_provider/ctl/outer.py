@@ -4,8 +4,8 @@
 import struct
 import typing
 
-from octavia_xdp_provider.agent.values import Encapsulation
 from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.node.types import Encapsulation
 
 GUE_PORT = 6080
 _IPIP, _IPV6, _GRE, _UDP = 4, 41, 47, 17

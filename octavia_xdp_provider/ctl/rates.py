@@ -9,8 +9,8 @@ import heapq
 import time
 import typing
 
-from octavia_xdp_provider.agent.values import Outcome
-from octavia_xdp_provider.agent.values import OutcomeCounters
+from octavia_xdp_provider.node.types import Outcome
+from octavia_xdp_provider.node.types import OutcomeCounters
 
 ORDERS = ('packets', 'bytes', 'flows')
 

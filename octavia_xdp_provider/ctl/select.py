@@ -4,9 +4,9 @@
 Functions take the Decision that they fill in, from decide.py.
 """
 
-from octavia_xdp_provider.agent.values import ServiceFlag
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import quic
+from octavia_xdp_provider.node.types import ServiceFlag
 
 
 def keeps(member):

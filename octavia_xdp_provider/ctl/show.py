@@ -8,12 +8,12 @@ import collections
 import errno
 import sys
 
-from octavia_xdp_provider.agent import values
-from octavia_xdp_provider.agent.datapath import DatapathError
-from octavia_xdp_provider.common import streams
+from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.node import types
+from octavia_xdp_provider.node.datapath import DatapathError
 
 
 def _services(node, arguments):
@@ -199,12 +199,12 @@ def _settings_rows(node):
         ('outer source IPv6', settings.source_v6),
         ('entropy IPv4, bits', settings.entropy_v4),
         ('entropy IPv6, bits', settings.entropy_v6),
-        ('echo replies', values.NodeFlag.ECHO in settings.flags),
-        ('MSS clamping', values.NodeFlag.CLAMP_MSS in settings.flags),
+        ('echo replies', types.NodeFlag.ECHO in settings.flags),
+        ('MSS clamping', types.NodeFlag.CLAMP_MSS in settings.flags),
         ('too big without DF',
-         'pass' if values.NodeFlag.PASS_TOO_BIG in settings.flags
+         'pass' if types.NodeFlag.PASS_TOO_BIG in settings.flags
          else 'drop'),
-        ('next hop', 'routes' if values.NodeFlag.FIB in settings.flags
+        ('next hop', 'routes' if types.NodeFlag.FIB in settings.flags
          else 'uplinks'),
         ('ICMP per second and CPU', settings.icmp_rate)]
 
@@ -285,5 +285,5 @@ def run(node, arguments):
     if nodes.are_given(arguments) and not _services(node, arguments):
         print('octavia-xdp-ctl: this node has no such service',
               file=sys.stderr)
-    streams.say(output.dump(value) if arguments.json else text)
+    stdout.say(output.dump(value) if arguments.json else text)
     return 0

@@ -8,10 +8,10 @@ import os
 import sys
 import time
 
-from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.ctl import show
+from octavia_xdp_provider.node.datapath import DatapathError
 
 _OUTCOMES = 4
 _KEYS = {ord('p'): 'packets', ord('b'): 'bytes', ord('f'): 'flows'}

@@ -7,12 +7,12 @@ import signal
 import sys
 import time
 
-from octavia_xdp_provider.agent.datapath import DatapathError
 from octavia_xdp_provider.ctl import decide
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import links
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import pcapng
+from octavia_xdp_provider.node.datapath import DatapathError
 
 APPLICATION = 'octavia-xdp-ctl'
 # Seconds that a read waits: how late an end is noticed.

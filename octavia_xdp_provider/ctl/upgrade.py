@@ -3,15 +3,15 @@
 
 import socket
 
-from octavia_xdp_provider.agent import takeover
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.node import upgrade
 
 
 def run(arguments):
     """0: the library is in charge, or with --dry-run would be."""
     place = nodes.locate(arguments)
-    done = takeover.upgrade(
+    done = upgrade.upgrade(
         place.pin_directory, place.lock_file, library=place.library,
         from_library=arguments.from_library, dry_run=arguments.dry_run)
     if arguments.json:

@@ -13,7 +13,7 @@ from octavia_lib.api.drivers import provider_base
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import translate
-from octavia_xdp_provider.driver import gateway
+from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import support
 
 
@@ -21,7 +21,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     """Layer-4 load balancing in XDP on shared LB nodes."""
 
     def _check(self, kind, *provider_objects):
-        limits = gateway.Gateway.get().limits
+        limits = controller_client.Gateway.get().limits
         try:
             for provider_object in provider_objects:
                 support.check(kind, provider_object, limits)
@@ -31,7 +31,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                 operator_fault_string=str(refused)) from refused
 
     def _tell(self, kind, action, object_id, **more):
-        gateway.Gateway.get().change(
+        controller_client.Gateway.get().change(
             dict(more, object=kind, action=action, object_id=object_id))
 
     # Load balancer

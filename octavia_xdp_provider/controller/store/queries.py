@@ -14,8 +14,8 @@ import threading
 import time
 
 from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller.store import models
 
 
@@ -174,12 +174,12 @@ class Store:
 
     @staticmethod
     def _validate_together(session, document):
-        if not rules.concerns_others(document):
+        if not validation.concerns_others(document):
             return
         for row in session.query(models.LoadBalancer).filter_by(
                 deleted=False):
             if row.id != document['id']:
-                rules.validate_together(document, _document(row))
+                validation.validate_together(document, _document(row))
 
     @staticmethod
     def _set_document(session, row, document, generation):

@@ -6,12 +6,12 @@ import ipaddress
 import struct
 import time
 
+from octavia_xdp_provider.packet_model import flows
+from octavia_xdp_provider.packet_model import forward
+from octavia_xdp_provider.packet_model import rate
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import environment
 from octavia_xdp_provider.tests.datapath import library
-from octavia_xdp_provider.tests.datapath.model import flows
-from octavia_xdp_provider.tests.datapath.model import forward
-from octavia_xdp_provider.tests.datapath.model import rate
-from octavia_xdp_provider.tests.datapath.model import state
 from octavia_xdp_provider.tests.unit import maglev_model
 
 CLOCK_MONOTONIC_COARSE = 6  # time.h; the time module has no name for it

@@ -13,10 +13,10 @@ from scapy.layers import l2
 from scapy.layers import sctp
 from scapy.packet import Raw
 
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import bench
 from octavia_xdp_provider.tests.datapath import environment
 from octavia_xdp_provider.tests.datapath import model_bench
-from octavia_xdp_provider.tests.datapath.model import state
 
 Action = state.Action
 Encapsulation = state.Encapsulation

@@ -15,7 +15,7 @@ import typing
 
 import cffi
 
-from octavia_xdp_provider.tests.datapath.model import state
+from octavia_xdp_provider.packet_model import state
 
 VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'

@@ -4,10 +4,10 @@
 For work on the model, without root: OCTAVIA_XDP_PACKETS=model.
 """
 
+from octavia_xdp_provider.packet_model import forward
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import bench
 from octavia_xdp_provider.tests.datapath import environment
-from octavia_xdp_provider.tests.datapath.model import forward
-from octavia_xdp_provider.tests.datapath.model import state
 
 
 class ModelBench(bench.Bench):

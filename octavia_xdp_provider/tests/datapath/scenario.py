@@ -4,12 +4,12 @@
 import random
 import struct
 
+from octavia_xdp_provider.packet_model import flows
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import bench
 from octavia_xdp_provider.tests.datapath import cases
 from octavia_xdp_provider.tests.datapath import environment
 from octavia_xdp_provider.tests.datapath import traffic
-from octavia_xdp_provider.tests.datapath.model import flows
-from octavia_xdp_provider.tests.datapath.model import state
 
 VIPS = tuple(bench.packed(one) for one in (
     '192.0.2.1', '192.0.2.2', '2001:db8::1', '2001:db8::2'))

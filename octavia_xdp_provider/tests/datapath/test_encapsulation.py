@@ -6,13 +6,13 @@ from scapy.layers import inet6
 from scapy.layers import l2
 from scapy.packet import Raw
 
+from octavia_xdp_provider.packet_model import select
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import cases
 from octavia_xdp_provider.tests.datapath import environment
 from octavia_xdp_provider.tests.datapath.cases import Encapsulation
 from octavia_xdp_provider.tests.datapath.cases import outer4
 from octavia_xdp_provider.tests.datapath.cases import outer6
-from octavia_xdp_provider.tests.datapath.model import select
-from octavia_xdp_provider.tests.datapath.model import state
 
 INNER = (cases.ip4, cases.ip6)
 TRANSPORT = {

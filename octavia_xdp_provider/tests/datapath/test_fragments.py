@@ -3,9 +3,9 @@
 
 from scapy.layers import inet6
 
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import cases
 from octavia_xdp_provider.tests.datapath.cases import Outcome
-from octavia_xdp_provider.tests.datapath.model import state
 
 MEMBERS4 = [f'10.1.0.{index}' for index in range(1, 9)]
 MEMBERS6 = [f'fd00:1::{index}' for index in range(1, 9)]

@@ -6,11 +6,11 @@ from scapy.layers import inet6
 from scapy.layers import l2
 from scapy.packet import Raw
 
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import bench
 from octavia_xdp_provider.tests.datapath import cases
 from octavia_xdp_provider.tests.datapath.cases import Action
 from octavia_xdp_provider.tests.datapath.cases import Outcome
-from octavia_xdp_provider.tests.datapath.model import state
 
 ROUTER4, ROUTER6 = '203.0.113.9', '2001:db8:f::9'
 MEMBERS4 = [f'10.1.0.{index}' for index in range(1, 9)]

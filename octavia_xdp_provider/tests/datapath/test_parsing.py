@@ -7,9 +7,9 @@ from scapy.layers import l2
 from scapy.layers import sctp
 from scapy.packet import Raw
 
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import cases
 from octavia_xdp_provider.tests.datapath.cases import Outcome
-from octavia_xdp_provider.tests.datapath.model import state
 
 ROUTER_ALERT = inet.IPOption(b'\x94\x04\0\0')
 

@@ -6,11 +6,11 @@ import collections
 from scapy.layers import sctp
 from scapy.packet import Raw
 
+from octavia_xdp_provider.packet_model import quic
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import bench
 from octavia_xdp_provider.tests.datapath import cases
 from octavia_xdp_provider.tests.datapath.cases import Outcome
-from octavia_xdp_provider.tests.datapath.model import quic
-from octavia_xdp_provider.tests.datapath.model import state
 
 
 def networks(*texts: str):

@@ -6,13 +6,13 @@ from scapy.layers import inet6
 from scapy.layers import l2
 from scapy.packet import Raw
 
+from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.datapath import bench
 from octavia_xdp_provider.tests.datapath import cases
 from octavia_xdp_provider.tests.datapath import environment
 from octavia_xdp_provider.tests.datapath.cases import Action
 from octavia_xdp_provider.tests.datapath.cases import Encapsulation
 from octavia_xdp_provider.tests.datapath.cases import Outcome
-from octavia_xdp_provider.tests.datapath.model import state
 
 # (encapsulation, member, bytes of the outer header)
 OVERHEADS = (

@@ -8,8 +8,8 @@ are random, since nothing that forwards may look at them.
 import random
 import struct
 
-from octavia_xdp_provider.tests.datapath.model import quic
-from octavia_xdp_provider.tests.datapath.model import state
+from octavia_xdp_provider.packet_model import quic
+from octavia_xdp_provider.packet_model import state
 
 MACS = bytes((2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 3))
 EXTENSIONS = (0, 43, 44, 60)

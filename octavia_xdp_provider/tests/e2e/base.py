@@ -25,7 +25,7 @@ from lab.control import octavia as lab_octavia
 from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 
 # The SDK announces its next major version with every call.
 warnings.filterwarnings('ignore', module='openstack')

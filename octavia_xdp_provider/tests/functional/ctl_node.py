@@ -10,9 +10,9 @@ import socket
 import subprocess
 import sys
 
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import inspection
 from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.tests.functional import test_datapath as base
 
 VIP, VIP_V6 = '192.0.2.1', '2001:db8::1'

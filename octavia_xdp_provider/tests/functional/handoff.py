@@ -17,7 +17,7 @@ import sys
 import threading
 import time
 
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import test_datapath
 
 ROOT = pathlib.Path(__file__).parents[3]

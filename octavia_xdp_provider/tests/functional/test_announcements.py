@@ -15,9 +15,9 @@ from testtools import content
 from lab import namespaces
 from lab import paths
 from lab import processes
-from octavia_xdp_provider.agent import announcements
-from octavia_xdp_provider.agent import exabgp_config
-from octavia_xdp_provider.common import files
+from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.agent.bgp import exabgp_config
+from octavia_xdp_provider.common import atomic_file
 
 NODE = 'lb1'
 ROUTER = 'router'
@@ -127,14 +127,14 @@ class TestAnnouncements(base.BaseTestCase):
         good = file.read_bytes()
 
         for bad in (good[:-20], b'', b'{"version": 2}'):
-            files.replace(file, bad)
+            atomic_file.replace(file, bad)
             self._wait('error', lambda: self.wanted.status().error)
             self.assertEqual({FIRST: NODE_ADDRESS}, self._routes())
             self._kill_announcer()
             self._wait('error after a restart', lambda: (
                 self.wanted.status() and self.wanted.status().error))
             self.assertEqual({FIRST: NODE_ADDRESS}, self._routes())
-            files.replace(file, good)
+            atomic_file.replace(file, good)
             self._wait_status({FIRST})
 
     def test_killed_announcer_withdraws_afterwards(self):

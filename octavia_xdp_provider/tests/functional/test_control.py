@@ -23,7 +23,7 @@ from octavia_xdp_provider.controller import octavia
 from octavia_xdp_provider.controller import service
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
-from octavia_xdp_provider.driver import gateway
+from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
@@ -97,7 +97,7 @@ class TestControl(base.TestCase):
         self.useFixture(fixtures.EnvironmentVariable(
             options.CONFIG_ENVIRONMENT_VARIABLE,
             self.conf.default_config_files[0]))
-        patch = mock.patch.object(gateway.Gateway, '_instance', None)
+        patch = mock.patch.object(controller_client.Gateway, '_instance', None)
         patch.start()
         self.addCleanup(patch.stop)
         self.driver = provider.XdpProviderDriver()

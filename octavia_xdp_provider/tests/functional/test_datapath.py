@@ -14,7 +14,7 @@ import threading
 import unittest
 import uuid
 
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 
 BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'
 VIP = '192.0.2.1'

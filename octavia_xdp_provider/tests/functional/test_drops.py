@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import test_datapath
 
 VIP = test_datapath.VIP

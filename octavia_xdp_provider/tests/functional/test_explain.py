@@ -11,9 +11,9 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import ctl_node
 from octavia_xdp_provider.tests.functional import test_datapath as base
 from octavia_xdp_provider.tests.functional.ctl_node import CLIENT

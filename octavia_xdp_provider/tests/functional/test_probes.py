@@ -14,16 +14,16 @@ from oslotest import base
 from lab import namespaces
 from lab import paths
 from lab import processes
-from octavia_xdp_provider.agent import announcements
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import files as node_files
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.agent import kernel
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import uplink_keeper
+from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import netlink
+from octavia_xdp_provider.node import run_directory as node_files
 from octavia_xdp_provider.tests.functional import handoff
 from octavia_xdp_provider.tests.functional import test_datapath
 
@@ -177,9 +177,9 @@ class Probed(base.BaseTestCase):
         self.datapath = self.files.open_datapath(create=True)
         self.addCleanup(self.datapath.close)
         with namespaces.inside(self.lab, NODE):
-            self.kernel = kernel.Kernel()
+            self.kernel = netlink.Kernel()
             self.addCleanup(self.kernel.close)
-            self.keeper = uplink_keeper.UplinkKeeper(
+            self.keeper = monitor.UplinkKeeper(
                 self.conf, self.datapath, lambda: None)
             self.addCleanup(self.keeper.stop)
             self.keeper.start()

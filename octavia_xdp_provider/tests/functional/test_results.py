@@ -9,7 +9,7 @@ import contextlib
 import signal
 import time
 
-from octavia_xdp_provider.common import result_queue
+from octavia_xdp_provider.result_handler import queue_file
 from octavia_xdp_provider.tests.functional import handoff
 from octavia_xdp_provider.tests.functional import test_datapath
 
@@ -143,13 +143,13 @@ class TestFiles(handoff.Handoff):
 
     def test_of_another_time(self):
         """A file of a run that is long over must change nothing."""
-        records = [result_queue.Record(
-            self.check(number), 1 + index, 1, result_queue.State.DOWN, 1,
-            result_queue.FLAG_VERIFIED, 0)
+        records = [queue_file.Record(
+            self.check(number), 1 + index, 1, queue_file.State.DOWN, 1,
+            queue_file.FLAG_VERIFIED, 0)
             for index, number in enumerate(handoff.STEADY)]
-        path = self.queue / result_queue.delta_name(1, 1)
-        path.write_bytes(result_queue.encode(
-            result_queue.Kind.DELTA, 1, 1, len(records), records))
+        path = self.queue / queue_file.delta_name(1, 1)
+        path.write_bytes(queue_file.encode(
+            queue_file.Kind.DELTA, 1, 1, len(records), records))
         self.wait_until(lambda: not path.exists())
         self.go_on()
 

@@ -14,7 +14,7 @@ from octavia_xdp_provider.tests.functional import test_datapath
 UNITS = pathlib.Path(__file__).parents[3] / 'deploy/systemd'
 OPEN = '''
 import sys
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 pins, lock, library, *words = sys.argv[1:]
 node = datapath.Datapath(pins, lock, create=create, services_max=16,
                          members_max=64, slots_max=1009, library=library)

@@ -8,7 +8,7 @@ import itertools
 import struct
 
 from lab import namespaces
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import test_uplinks
 from octavia_xdp_provider.tests.functional import wires
 

@@ -15,7 +15,7 @@ import threading
 
 from lab import namespaces
 from lab import processes
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import test_datapath
 from octavia_xdp_provider.tests.functional import test_uplinks
 from octavia_xdp_provider.tests.functional import wires

@@ -10,8 +10,8 @@ import time
 
 from scapy import utils
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.ctl import explain
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import ctl_node
 from octavia_xdp_provider.tests.functional import test_datapath as base
 from octavia_xdp_provider.tests.functional.ctl_node import CLIENT

@@ -4,7 +4,7 @@
 import os
 import random
 
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import test_datapath as base
 from octavia_xdp_provider.tests.unit import maglev_model
 

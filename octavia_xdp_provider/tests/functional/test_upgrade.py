@@ -9,8 +9,8 @@ import signal
 import socket
 import time
 
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import takeover
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional import test_datapath
 from octavia_xdp_provider.tests.functional import upgrading
 
@@ -106,12 +106,12 @@ class TestStillNode(upgrading.UpgradeCase):
     def test_library_is_not_there(self):
         with self.inside(self.node):
             text = self.assert_fails(
-                errno.ELIBACC, takeover.upgrade, self.pins, self.lock,
+                errno.ELIBACC, upgrade.upgrade, self.pins, self.lock,
                 self.libraries[1001], from_library='/nonexistent.so')
         self.assertIn('layout 3', text)
 
     def test_nothing_is_pinned(self):
-        self.assert_fails(errno.ENOENT, takeover.upgrade, self.pins + '-no',
+        self.assert_fails(errno.ENOENT, upgrade.upgrade, self.pins + '-no',
                           self.lock, upgrading.OWN)
 
     def test_tool(self):

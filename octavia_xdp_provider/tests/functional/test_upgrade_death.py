@@ -8,7 +8,7 @@ import random
 import signal
 import time
 
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional import test_datapath
 from octavia_xdp_provider.tests.functional import upgrading
 
@@ -179,7 +179,7 @@ class TestMapsCopied(DeathCase):
         What is half done is that of the first and of all of them.
         """
         code = ('import sys\n'
-                'from octavia_xdp_provider.agent import datapath\n'
+                'from octavia_xdp_provider.node import datapath\n'
                 'datapath.Datapath(*sys.argv[1:3], create=False,'
                 ' library=sys.argv[3]).close()')
         process = self.child(1002, link_updates='.S')
@@ -217,7 +217,7 @@ class TestOwnerOfTheLock(DeathCase):
             self.wait_until_stopped(process)
             user = self.python(
                 'import sys\n'
-                'from octavia_xdp_provider.agent import datapath\n'
+                'from octavia_xdp_provider.node import datapath\n'
                 'datapath.Datapath(*sys.argv[1:3], create=False,'
                 ' library=sys.argv[3]).tick()', test_datapath.library_path())
             time.sleep(0.3)

@@ -7,7 +7,7 @@ import os
 import signal
 import time
 
-from octavia_xdp_provider.agent import inspection
+from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.tests.functional import test_datapath
 from octavia_xdp_provider.tests.functional import upgrading
 
@@ -240,7 +240,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
             self.wait_until_stopped(process)
             user = self.python(
                 'import sys\n'
-                'from octavia_xdp_provider.agent import datapath\n'
+                'from octavia_xdp_provider.node import datapath\n'
                 'opened = datapath.Datapath(*sys.argv[1:3], create=False,'
                 ' library=sys.argv[3])\n'
                 'opened.attach(int(sys.argv[4]))',

@@ -13,11 +13,11 @@ from oslotest import base
 from lab import namespaces
 from lab import paths
 from lab import processes
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import kernel
-from octavia_xdp_provider.agent import path_mtu
-from octavia_xdp_provider.agent import uplink_keeper
+from octavia_xdp_provider.agent.uplinks import monitor
+from octavia_xdp_provider.agent.uplinks import path_mtu
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.tests.functional import test_datapath
 
 NODE = 'node'
@@ -96,7 +96,7 @@ class Keeper(Routed):
         self.told = itertools.count()
 
     def start(self, text='uplinks = eth1, eth2\n'):
-        keeper = uplink_keeper.UplinkKeeper(
+        keeper = monitor.UplinkKeeper(
             self.load(f'[agent]\n{text}'), self.datapath,
             lambda: next(self.told))
         with namespaces.inside(self.lab, NODE):
@@ -260,7 +260,7 @@ class TestPathMtu(Routed):
     def setUp(self):
         super().setUp()
         with namespaces.inside(self.lab, NODE):
-            self.kernel = kernel.Kernel()
+            self.kernel = netlink.Kernel()
         self.addCleanup(self.kernel.close)
         self.paths = path_mtu.PathMtu(self.kernel)
 

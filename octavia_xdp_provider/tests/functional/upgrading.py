@@ -16,8 +16,8 @@ import threading
 import time
 import typing
 
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import takeover
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional import test_datapath
 
 OWN = test_datapath.library_path()
@@ -37,7 +37,7 @@ SO_RCVBUFFORCE = 33  # asm-generic/socket.h; Python has no name for it
 
 CHILD = '''
 import sys
-from octavia_xdp_provider.agent import takeover
+from octavia_xdp_provider.node import upgrade
 takeover.upgrade(*sys.argv[1:4], from_library=sys.argv[4],
                  dry_run=bool(sys.argv[5]))
 '''
@@ -253,7 +253,7 @@ class UpgradeCase(test_datapath.TwoNamespaces):
     def upgrade(self, layout, **options):
         """By a library of this layout, from the one that has the node."""
         with self.inside(self.node):
-            done = takeover.upgrade(
+            done = upgrade.upgrade(
                 self.pins, self.lock, self.libraries[layout],
                 from_library=self.libraries[self.layout], **options)
         if not options.get('dry_run'):

@@ -15,8 +15,11 @@ ROOMS = {
     'common': {'common'},
     'driver': {'common', 'driver'},
     'controller': {'common', 'controller'},
-    'agent': {'common', 'agent'},
-    'ctl': {'common', 'agent', 'ctl'},
+    'node': {'common', 'node'},
+    'agent': {'common', 'node', 'agent'},
+    'result_handler': {'common', 'node', 'result_handler'},
+    'packet_model': {'packet_model'},
+    'ctl': {'common', 'node', 'packet_model', 'ctl'},
     'drops': {'drops'},
 }
 

@@ -4,11 +4,11 @@ import contextlib
 import io
 import types
 
-from octavia_xdp_provider.agent import uplink
+from octavia_xdp_provider.agent.uplinks import state
 from octavia_xdp_provider.cmd import manage
 from octavia_xdp_provider.tests.unit.controller import base
 
-ANSWERS = uplink.Hop('198.51.100.1', '02:00:00:00:00:01')
+ANSWERS = state.Hop('198.51.100.1', '02:00:00:00:00:01')
 
 
 class TestNodeList(base.StoreTestCase):
@@ -25,16 +25,16 @@ class TestNodeList(base.StoreTestCase):
     def test_uplinks(self):
         for states, shown in (
                 ((), '0/0'),
-                ((uplink.State('eth0', v4=ANSWERS),
-                  uplink.State('eth1', problem='no carrier', v4=ANSWERS),
-                  uplink.State('eth2', v6=ANSWERS),
-                  uplink.State('eth3', v4=ANSWERS._replace(
+                ((state.State('eth0', v4=ANSWERS),
+                  state.State('eth1', problem='no carrier', v4=ANSWERS),
+                  state.State('eth2', v6=ANSWERS),
+                  state.State('eth3', v4=ANSWERS._replace(
                       last_resort=True)),
-                  uplink.State('eth4')), '2/5'),
-                ((uplink.State('eth0', forwards=(4, 6)),
-                  uplink.State('eth1', forwards=(4,)),
-                  uplink.State('eth2', v4=ANSWERS, forwards=()),
-                  uplink.State('eth3', problem='no carrier',
+                  state.State('eth4')), '2/5'),
+                ((state.State('eth0', forwards=(4, 6)),
+                  state.State('eth1', forwards=(4,)),
+                  state.State('eth2', v4=ANSWERS, forwards=()),
+                  state.State('eth3', problem='no carrier',
                                forwards=(4,))), '2/4')):
             self.assertEqual(shown, self.listed(
                 {'uplinks': [state.report() for state in states]}))

@@ -4,10 +4,10 @@ import dataclasses
 import ipaddress
 from unittest import mock
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 
 LIMITS = forwarding.Limits(

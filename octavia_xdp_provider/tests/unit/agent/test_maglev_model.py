@@ -8,7 +8,7 @@ import pathlib
 import random
 import unittest
 
-from octavia_xdp_provider.agent import datapath
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import maglev_model
 
 BUILT = (pathlib.Path(__file__).parents[4] /

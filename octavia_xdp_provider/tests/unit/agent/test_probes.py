@@ -4,8 +4,8 @@
 import socket
 from unittest import mock
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import probes
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 
 SETTINGS = datapath.Settings()

@@ -7,12 +7,12 @@ import os
 import types
 from unittest import mock
 
-from octavia_xdp_provider.agent import announcements
-from octavia_xdp_provider.agent import bell
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.tests.unit import base
 
 KEY = datapath.Key(base.VIP, 'TCP', 80)
@@ -131,13 +131,13 @@ class TestReconciler(base.TestCase):
         self.assertEqual(7, outcome.wanted.as_of)
 
     def test_the_result_handler_hears_of_changed_services(self):
-        with bell.hang(f'{self.directory}/handler.bell') as rings:
+        with wakeup.hang(f'{self.directory}/handler.bell') as rings:
             self.run_pass(self.document)
-            self.assertTrue(bell.drain(rings))
+            self.assertTrue(wakeup.drain(rings))
             with mock.patch.object(self.datapath, 'set_services',
                                    return_value=(set(), {})):
                 self.run_pass(self.document)
-            self.assertFalse(bell.drain(rings))
+            self.assertFalse(wakeup.drain(rings))
 
     def test_conditions_reach_the_checks_file(self):
         other = base.document()['pools']['pool']

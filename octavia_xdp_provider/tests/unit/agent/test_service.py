@@ -6,9 +6,9 @@ import json
 import threading
 from unittest import mock
 
-from octavia_xdp_provider.agent import datapath
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import service
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 
 
@@ -24,8 +24,8 @@ class TestLink(base.TestCase):
         """An agent without threads, datapath and broker."""
         conf = self.load(f'[agent]\nrun_directory = {self.directory}\n')
         with mock.patch.multiple(
-                service, rpc=mock.DEFAULT, kernel=mock.DEFAULT,
-                uplink_keeper=mock.DEFAULT), \
+                service, rpc=mock.DEFAULT, netlink=mock.DEFAULT,
+                monitor=mock.DEFAULT), \
                 mock.patch.object(service.node_files.NodeFiles,
                                   'open_datapath'):
             self.agent = service.Agent(conf)

@@ -3,11 +3,11 @@
 import contextlib
 import io
 
-from octavia_xdp_provider.agent.values import Key
 from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import node
 from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.node.types import Key
 from octavia_xdp_provider.tests.unit import base
 
 

@@ -2,8 +2,8 @@
 
 import json
 
-from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.ctl import output
+from octavia_xdp_provider.node import types
 from octavia_xdp_provider.tests.unit import base
 
 
@@ -31,11 +31,11 @@ class TestOutput(base.TestCase):
 
     def test_line(self):
         self.assertEqual('{"rows": [{"packets": 1, "bytes": 2, "flows": 3}]}',
-                         output.line({'rows': [values.Counters(1, 2, 3)]}))
+                         output.line({'rows': [types.Counters(1, 2, 3)]}))
 
     def test_json(self):
-        value = output.dump([values.Counters(1, 2, 3), {1: b'\x01\xff'},
-                             (None, True), values.Outcome.DROP_RATE])
+        value = output.dump([types.Counters(1, 2, 3), {1: b'\x01\xff'},
+                             (None, True), types.Outcome.DROP_RATE])
         self.assertEqual(
             [{'packets': 1, 'bytes': 2, 'flows': 3}, {'1': '01ff'},
              [None, True], 13], json.loads(value))

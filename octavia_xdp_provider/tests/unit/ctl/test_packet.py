@@ -8,11 +8,11 @@ from scapy.layers import inet6
 from scapy.layers import l2
 from scapy.layers import sctp
 
-from octavia_xdp_provider.agent.values import Encapsulation
-from octavia_xdp_provider.agent.values import Settings
 from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import quic
+from octavia_xdp_provider.node.types import Encapsulation
+from octavia_xdp_provider.node.types import Settings
 from octavia_xdp_provider.tests.unit import base
 
 V4 = packet.Wanted('tcp', '198.51.100.7', '203.0.113.10', 40000, 80)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from octavia_xdp_provider.agent import values
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.ctl import show
 from octavia_xdp_provider.ctl import top
+from octavia_xdp_provider.node import types
 from octavia_xdp_provider.tests.unit import base
 
-MEMBER = values.MemberState('10.1.0.1', 1, 0, True, True, True,
-                            values.Counters(0, 0, 0), takes_flows=True)
+MEMBER = types.MemberState('10.1.0.1', 1, 0, True, True, True,
+                            types.Counters(0, 0, 0), takes_flows=True)
 
 
 class Sample:
@@ -21,9 +21,9 @@ class Sample:
             for column in range(3))
 
     def service(self, position):
-        return values.Service(
-            values.Key('192.0.2.1', 'TCP', self.names[position]), position,
-            11, 3, 2, 1, values.Counters(0, 0, 0))
+        return types.Service(
+            types.Key('192.0.2.1', 'TCP', self.names[position]), position,
+            11, 3, 2, 1, types.Counters(0, 0, 0))
 
 
 class Node:
@@ -37,7 +37,7 @@ class Node:
         return Sample(self.counters)
 
     def outcomes(self):
-        return {one: values.OutcomeCounters(*counted)
+        return {one: types.OutcomeCounters(*counted)
                 for one, counted in self.drops.items()}
 
     def members(self, key):
@@ -82,13 +82,13 @@ class TestMeter(base.TestCase):
         self.assertEqual([], self.view({}).rows)
 
     def test_outcomes(self):
-        self.node.drops = {values.Outcome.DROP_RATE: (10, 1000),
-                           values.Outcome.ECHO_REPLY: (0, 0),
-                           values.Outcome.PASS: (5, 500)}
+        self.node.drops = {types.Outcome.DROP_RATE: (10, 1000),
+                           types.Outcome.ECHO_REPLY: (0, 0),
+                           types.Outcome.PASS: (5, 500)}
         view = self.view(self.node.counters)
         self.assertEqual([('DROP_RATE', (5, 500), (10, 1000))],
                          view.outcomes)
-        self.node.drops[values.Outcome.DROP_MARTIAN] = (8, 480)
+        self.node.drops[types.Outcome.DROP_MARTIAN] = (8, 480)
         view = self.view(self.node.counters)
         self.assertEqual([('DROP_MARTIAN', (4, 240), (8, 480)),
                           ('DROP_RATE', (0, 0), (10, 1000))],
@@ -99,13 +99,13 @@ class TestMeter(base.TestCase):
         self.assertEqual([0], [row.packets for row in self.meter.members(1)])
         self.time += 2
         self.node.all_members = [
-            MEMBER._replace(counters=values.Counters(10, 20, 4)),
+            MEMBER._replace(counters=types.Counters(10, 20, 4)),
             MEMBER._replace(address='10.1.0.2')]
         self.assertEqual([(5, 10, 2), (0, 0, 0)],
                          [row[1:4] for row in self.meter.members(1)])
 
     def test_lines(self):
-        self.node.drops = {values.Outcome.DROP_RATE: (10, 2500)}
+        self.node.drops = {types.Outcome.DROP_RATE: (10, 2500)}
         view = self.view({80: (2010, 1000100, 3), 443: (5, 5000, 0)})
         first, second = top.head(view, 'packets')
         self.assertIn('1.00k packets/s', first)

@@ -4,9 +4,9 @@ import io
 import time
 from unittest import mock
 
-from octavia_xdp_provider.agent import inspection
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import trace
+from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.tests.unit import base
 
 FRAME = packet.frame(packet.Wanted('tcp', '2001:db8::7', '2001:db8::1', 1, 2))

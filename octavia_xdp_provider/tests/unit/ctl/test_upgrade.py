@@ -6,14 +6,14 @@ import io
 import json
 from unittest import mock
 
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import takeover
 from octavia_xdp_provider.cmd import ctl
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.unit import base
 
-DONE = takeover.Upgrade(
-    2, 3, '11' * 8, 5, 50, (takeover.Interface(1, '00' * 8, True),
-                            takeover.Interface(0, '22' * 8, True)),
+DONE = upgrade.Upgrade(
+    2, 3, '11' * 8, 5, 50, (upgrade.Interface(1, '00' * 8, True),
+                            upgrade.Interface(0, '22' * 8, True)),
     0, 11, 8, 123456789, True)
 
 
@@ -22,14 +22,14 @@ class TestUpgrade(base.TestCase):
     def run_tool(self, *words, result=DONE):
         """(exit status, output, errors, the call of the library)"""
         out, errors = io.StringIO(), io.StringIO()
-        with mock.patch.object(takeover, 'upgrade',
-                               side_effect=[result]) as upgrade, \
+        with mock.patch.object(upgrade, 'upgrade',
+                               side_effect=[result]) as call, \
                 contextlib.redirect_stdout(out), \
                 contextlib.redirect_stderr(errors):
             status = ctl.main([
                 '--pin-directory', '/pins', '--lock-file', '/lock',
                 'upgrade', *words])
-        return status, out.getvalue(), errors.getvalue(), upgrade.call_args
+        return status, out.getvalue(), errors.getvalue(), call.call_args
 
     def test_says_what_would_happen(self):
         status, text, _, call = self.run_tool('--dry-run')

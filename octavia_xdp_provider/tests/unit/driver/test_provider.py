@@ -7,7 +7,7 @@ from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 
 from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.driver import gateway
+from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.driver import test_support
@@ -18,7 +18,7 @@ class TestProvider(base.TestCase):
     def setUp(self):
         super().setUp()
         self.gateway = mock.Mock(limits=test_support.LIMITS)
-        patch = mock.patch.object(gateway.Gateway, 'get',
+        patch = mock.patch.object(controller_client.Gateway, 'get',
                                   return_value=self.gateway)
         patch.start()
         self.addCleanup(patch.stop)

@@ -9,11 +9,11 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import datapath
-from octavia_xdp_provider.agent import files
 from octavia_xdp_provider.cmd import drops
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.drops import kernel
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.tests.unit import base
 
 VIP = '203.0.113.10'
@@ -30,7 +30,7 @@ class CommandTest(base.TestCase):
             datapath.Outcome.DROP_NO_MEMBER: datapath.OutcomeCounters(0, 0)}
         self.datapath.services.return_value = [
             mock.Mock(key=mock.Mock(address=VIP))]
-        self.open = self.replace(files.NodeFiles, 'open_datapath',
+        self.open = self.replace(run_directory.NodeFiles, 'open_datapath',
                                  return_value=self.datapath)
         self.missing = self.replace(environment, 'all_missing',
                                     return_value=[])

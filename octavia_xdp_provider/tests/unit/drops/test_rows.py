@@ -4,9 +4,9 @@
 import enum
 from unittest import mock
 
-from octavia_xdp_provider.agent import values
-from octavia_xdp_provider.drops import own
+from octavia_xdp_provider.drops import datapath_drops
 from octavia_xdp_provider.drops import rows
+from octavia_xdp_provider.node import types
 from octavia_xdp_provider.tests.unit import base
 
 A, B, C = (rows.Row(rows.KERNEL, reason) for reason in 'abc')
@@ -47,11 +47,11 @@ class OwnTest(base.TestCase):
     def setUp(self):
         super().setUp()
         self.datapath = mock.Mock()
-        self.own = own.Own(self.datapath)
+        self.own = datapath_drops.Own(self.datapath)
 
     def test_all_outcomes_that_are_drops(self):
         self.datapath.outcomes.return_value = {
-            outcome: values.OutcomeCounters(packets, 60 * packets)
+            outcome: types.OutcomeCounters(packets, 60 * packets)
             for outcome, packets in (
                 (Outcome.PASS, 9), (Outcome.DROP_RATE, 2),
                 (Outcome.DROP_NO_MEMBER, 0))}

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps the datapath's uplinks as the kernel's state says, in a thread.
+
+It has a thread of its own so that an uplink that loses its carrier or its
+next hop is out at once, whatever else the agent is doing.
+"""
+
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.agent.uplinks import state
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import netlink as kernel_state
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks when the kernel tells nothing.
+RESCAN = 5.0
+# The same while the kernel is to ask for a next hop, or something failed.
+RETRY = 1.0
+# Seconds after the start in which next hops may answer before the uplinks
+# that a predecessor left are replaced.
+PATIENCE = 2.0
+
+
+class UplinkKeeper:
+    """Attaches the program and keeps next hops and sources.
+
+    :param changed: called, from the keeper's thread, when what ``ready``
+        says has changed.
+    """
+
+    def __init__(self, conf, dataplane, changed):
+        self._conf = conf
+        self._datapath = dataplane
+        self._changed = changed
+        self._stop = threading.Event()
+        self._thread = None
+        self._kernel = None
+        self._events = None
+        self._uplinks = state.Uplinks(
+            conf.agent.uplinks, options.gateways(conf),
+            conf.datapath.next_hop == 'routes')
+        # What is in force, as far as known.
+        self._attached = set()  # indices of devices
+        self._in_force = None
+        self._node = None
+        self._cleared = False
+        self._logged = {}  # name → State
+        self._error = None
+        self._patience = 0.0
+        self._ready = frozenset()
+        self.states = ()
+
+    @property
+    def ready(self):
+        """Families (4, 6) of outer packets that find a way out now."""
+        return self._ready
+
+    def start(self):
+        """Make a first look, then keep looking."""
+        self._kernel = kernel_state.Kernel()
+        # Events first: nothing that happens after the look is missed.
+        self._events = kernel_state.Events()
+        self._patience = time.monotonic() + PATIENCE
+        delay = self._look()
+        self._thread = threading.Thread(target=self._run, args=(delay,),
+                                        name='uplinks')
+        self._thread.start()
+
+    def stop(self):
+        """End the thread; what is in force stays."""
+        self._stop.set()
+        if self._thread:
+            self._events.wake()
+            self._thread.join()
+            self._events.close()
+            self._kernel.close()
+            self._thread = None
+
+    def report(self):
+        """For the operator, as JSON."""
+        node = self._node
+        return {'uplinks': [state.report() for state in self.states],
+                'outer_source': node and node.source_v4,
+                'outer_source_v6': node and node.source_v6}
+
+    def _run(self, delay):
+        while not self._stop.is_set():
+            # All events until now are one look.
+            try:
+                self._events.wait(delay, self._uplinks.concerns)
+            except Exception:
+                LOG.exception('An event could not be read.')
+                self._stop.wait(RETRY)
+            if not self._stop.is_set():
+                delay = self._look()
+
+    def _look(self):
+        """Compare and correct; returns seconds to the next look."""
+        try:
+            states, ask = self._uplinks.look(self._kernel.snapshot())
+            for link, address in sorted(ask):
+                self._resolve(link, address)
+            self._apply(states)
+        except Exception as error:
+            # A lasting problem is logged once.
+            if str(error) != self._error:
+                LOG.exception('Uplinks could not be kept; trying again.')
+            self._error = str(error)
+            return RETRY
+        self._error = None
+        hurry = ask or any(state.problem for state in states)
+        return RETRY if hurry else RESCAN
+
+    def _resolve(self, link, address):
+        try:
+            self._kernel.resolve(link, address)
+        except OSError as error:
+            LOG.debug('%s cannot be asked for: %s', address, error)
+
+    def _apply(self, states):
+        states = self._attach(states)
+        self._log(states)
+        node = self._node_settings(states)
+        if node != self._node:
+            self._datapath.set_node(node)
+            LOG.info('Outer packets come from %s.', ' and '.join(
+                filter(None, (node.source_v4, node.source_v6)))
+                or 'nowhere yet: no uplink has an address')
+            self._node = node
+        if self._in_force is None and time.monotonic() < self._patience and (
+                any(state.waits for state in states)):
+            self.states = states
+            return
+        wanted = self._uplinks.for_datapath(states)
+        if wanted != self._in_force:
+            self._datapath.set_uplinks(wanted)
+            self._in_force = wanted
+        before, self._ready = self._ready, self._uplinks.ready(states, node)
+        self.states = states
+        if self._ready != before:
+            self._changed()
+
+    def _log(self, states):
+        before, self._logged = self._logged, {
+            uplink.name: uplink for uplink in states}
+        for uplink in states:
+            last = before.get(uplink.name)
+            if last is None or uplink.describe() != last.describe():
+                worse = uplink.problem or (
+                    last and uplink.answering < last.answering)
+                log = LOG.warning if worse else LOG.info
+                log('%s', uplink.describe())
+
+    def _attach(self, states):
+        """Once to each device, and again if it has lost the program.
+
+        Returns the states; where it failed the uplink is out, alone.
+        """
+        failed = {}
+        for index in sorted({uplink.ifindex for uplink in states
+                             if uplink.ifindex}):
+            mine = [uplink for uplink in states if uplink.ifindex == index]
+            if index in self._attached and mine[0].has_program:
+                continue
+            try:
+                self._datapath.attach(index)
+            except datapath.DatapathError as error:
+                failed[index] = error.text
+                self._attached.discard(index)
+            else:
+                self._attached.add(index)
+                LOG.info('Datapath attached to %s.', mine[0].device)
+        self._attached &= {uplink.ifindex for uplink in states}
+        if not self._cleared:
+            self._clear({uplink.ifindex for uplink in states})
+            self._cleared = True
+        return tuple(
+            uplink._replace(
+                problem=f'the program cannot be attached to {uplink.device} '
+                        f'({failed[uplink.ifindex]})')
+            if uplink.ifindex in failed else uplink for uplink in states)
+
+    def _clear(self, wanted):
+        """Detach from what is no uplink any more since a restart."""
+        for link in self._kernel.links_with_program():
+            if link.index in wanted:
+                continue
+            try:
+                self._datapath.detach(link.index)
+                LOG.info('Datapath detached from %s.', link.name)
+            except datapath.DatapathError as error:
+                # Somebody else's program, most likely.
+                LOG.debug('%s: %s', link.name, error.text)
+
+    def _node_settings(self, states):
+        conf = self._conf
+        flags = datapath.NodeFlag(0)
+        for flag, wanted in (
+                (datapath.NodeFlag.ECHO, conf.datapath.echo_reply),
+                (datapath.NodeFlag.CLAMP_MSS, conf.datapath.clamp_mss),
+                (datapath.NodeFlag.PASS_TOO_BIG,
+                 conf.datapath.fragmentable == 'pass'),
+                (datapath.NodeFlag.FIB, conf.datapath.next_hop == 'routes')):
+            if wanted:
+                flags |= flag
+        return datapath.NodeSettings(
+            self._source(conf.agent.outer_source, states, 'source_v4'),
+            self._source(conf.agent.outer_source_v6, states, 'source_v6'),
+            conf.agent.outer_entropy, conf.agent.outer_entropy_v6, flags,
+            conf.datapath.icmp_rate)
+
+    def _source(self, configured, states, field):
+        """The configured source, or the first uplink's address, which stays
+        as long as some uplink has it."""
+        if configured:
+            return configured
+        addresses = [address for address
+                     in (getattr(uplink, field) for uplink in states)
+                     if address]
+        before = self._node and getattr(self._node, field)
+        if before in addresses or not addresses:
+            return before
+        return addresses[0]

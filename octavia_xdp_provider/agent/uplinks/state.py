@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the kernel's state to the uplinks that the datapath shall use.
+
+No input or output here, but a memory: of a next hop that the kernel is
+asking for again, the last MAC address holds until nobody has answered.
+"""
+
+import typing
+
+from octavia_xdp_provider.node import datapath
+
+# Protocols of one tag, of two: as the datapath writes them.
+_VLAN_PROTOCOLS = ((), (0x8100,), (0x88a8, 0x8100))
+_MTU_MAX = 65535
+
+
+class _Answer(typing.NamedTuple):
+    """The last answer of a next hop, and whether it is silent since."""
+
+    mac: str
+    silent: bool = False
+
+
+class Hop(typing.NamedTuple):
+    """The next hop of one family. ``mac`` is None while it is not used.
+
+    ``last_resort``: nobody answers there, but no other uplink is better.
+    """
+
+    gateway: str | None = None
+    mac: str | None = None
+    last_resort: bool = False
+
+
+class State(typing.NamedTuple):
+    """An uplink as it is now. ``problem``: why nothing goes out there.
+    ``forwards``: where the kernel's routes are asked in place of next hops,
+    versions of IP that it may forward of what comes in; else None."""
+
+    name: str
+    problem: str | None = None
+    ifindex: int = 0  # of the device below VLANs
+    device: str = ''
+    mac: str = ''
+    mtu: int = 0
+    vlans: tuple = ()
+    v4: Hop = Hop()
+    v6: Hop = Hop()
+    source_v4: str | None = None
+    source_v6: str | None = None
+    has_program: bool = False
+    forwards: tuple | None = None
+
+    def hop(self, version):
+        return self.v4 if version == 4 else self.v6
+
+    @property
+    def answering(self):
+        """How many families have a next hop that answers."""
+        if self.forwards is not None:
+            return len(self.forwards)
+        return sum(bool(hop.mac) and not hop.last_resort
+                   for hop in (self.v4, self.v6))
+
+    @property
+    def waits(self):
+        """Whether a next hop has not answered yet."""
+        return not self.problem and self.forwards is None and any(
+            hop.gateway and not hop.mac for hop in (self.v4, self.v6))
+
+    def describe(self):
+        """One line for the log."""
+        if self.problem:
+            return f'Uplink {self.name} is out: {self.problem}.'
+        if self.forwards is not None:
+            return (f'Uplink {self.name}: ' + '; '.join(map(
+                self._describe_forwarding, (4, 6))) + '.')
+        words = []
+        for version in (4, 6):
+            hop = self.hop(version)
+            if hop.last_resort:
+                words.append(f'IPv{version} goes to {hop.mac}, although '
+                             f'{hop.gateway} does not answer')
+            elif hop.mac:
+                words.append(f'IPv{version} goes via {hop.gateway}, '
+                             f'{hop.mac}')
+            elif hop.gateway:
+                words.append(f'no IPv{version}, {hop.gateway} has not '
+                             'answered')
+        text = '; '.join(words) or 'no default route, nothing goes out'
+        return f'Uplink {self.name}: {text}.'
+
+    def _describe_forwarding(self, version):
+        if version in self.forwards:
+            return f'IPv{version} goes where the kernel\'s routes say'
+        return (f'no IPv{version}, net.ipv{version}.conf.{self.device}.'
+                'forwarding is 0')
+
+    def report(self):
+        """For the operator, as JSON."""
+        fields = self._asdict()
+        for name in ('v4', 'v6'):
+            fields[name] = fields[name]._asdict()
+        return fields
+
+
+class Uplinks:
+    """What the uplinks of the configuration are now.
+
+    :param names: interfaces, in the order of preference for sources.
+    :param gateways: (name, version) → address, in place of a default route.
+    :param by_routes: the kernel's routes are asked for each packet: an
+        uplink needs no next hop.
+    """
+
+    def __init__(self, names, gateways, by_routes=False):
+        self._names = names
+        self._gateways = gateways
+        self._by_routes = by_routes
+        self._answered = {}  # (name, version, gateway) → _Answer
+        self._hops = set()   # (link, address) of the next hops
+
+    def look(self, snapshot):
+        """The states now, and the next hops that are to be asked for.
+
+        :returns: (tuple of State, set of (link, address)).
+        """
+        links = {link.name: link for link in snapshot.links.values()}
+        self._hops = set()
+        ask = set()
+        states = tuple(self._state(name, links.get(name), snapshot, ask)
+                       for name in self._names)
+        usable = [state for state in states if not state.problem]
+        for version in (4, 6):
+            if not any(state.hop(version).mac for state in usable):
+                states = tuple(self._last_resort(state, version)
+                               for state in states)
+        return states, ask
+
+    def concerns(self, message):
+        """Whether a message of the kernel may change what ``look`` says."""
+        kind = message['event']
+        if kind.endswith('NEIGH'):
+            return ((message['ifindex'], message.get_attr('NDA_DST'))
+                    in self._hops)
+        if kind.endswith('ROUTE'):
+            return message['dst_len'] == 0
+        return True
+
+    def _state(self, name, link, snapshot, ask):
+        problem = _problem(link)
+        if link is None:
+            return State(name, problem)
+        device, vlans, vlan_problem = _below(link, snapshot.links)
+        problem = problem or vlan_problem
+        if vlans and self._by_routes:
+            problem = problem or ('with [datapath] next_hop = routes it must '
+                                  'not be a VLAN interface')
+        state = State(
+            name, problem, device.index, device.name, link.mac or '',
+            min(link.mtu, _MTU_MAX), vlans,
+            source_v4=snapshot.sources.get((link.index, 4)),
+            source_v6=snapshot.sources.get((link.index, 6)),
+            has_program=device.has_program,
+            forwards=(tuple(sorted(device.forwards)) if self._by_routes
+                      else None))
+        if problem:
+            for key in [key for key in self._answered if key[0] == name]:
+                del self._answered[key]
+            return state
+        return state._replace(v4=self._hop(name, link, 4, snapshot, ask),
+                              v6=self._hop(name, link, 6, snapshot, ask))
+
+    def _hop(self, name, link, version, snapshot, ask):
+        gateway = (self._gateways.get((name, version))
+                   or _default_gateway(link, version, snapshot.routes))
+        key = (name, version, gateway)
+        for other in [other for other in self._answered
+                      if other[:2] == key[:2] and other != key]:
+            del self._answered[other]
+        if gateway is None:
+            return Hop()
+        self._hops.add((link.index, gateway))
+        neighbour = snapshot.neighbours.get((link.index, gateway))
+        if neighbour and neighbour.mac:
+            if neighbour.stale:
+                ask.add((link.index, gateway))
+            self._answered[key] = _Answer(neighbour.mac)
+            return Hop(gateway, neighbour.mac)
+        ask.add((link.index, gateway))
+        last = self._answered.get(key)
+        if last and neighbour and neighbour.failed:
+            # Until it answers it stays out, also while the kernel tries
+            # again.
+            last = self._answered[key] = last._replace(silent=True)
+        return Hop(gateway, last.mac if last and not last.silent else None)
+
+    def _last_resort(self, state, version):
+        """Packets go on to where they went until the kernel knows better:
+        a next hop that is gone takes the BGP session along."""
+        hop = state.hop(version)
+        last = self._answered.get((state.name, version, hop.gateway))
+        if state.problem or not last:
+            return state
+        return state._replace(**{
+            f'v{version}': Hop(hop.gateway, last.mac, True)})
+
+    def for_datapath(self, states):
+        """The uplinks that packets may take."""
+        return tuple(
+            datapath.Uplink(state.ifindex, state.mtu, state.mac,
+                            state.v4.mac, state.v6.mac, state.vlans)
+            for state in states if not state.problem and (
+                self._by_routes or state.v4.mac or state.v6.mac))
+
+    def ready(self, states, node):
+        """Families of outer packets that find a way out.
+
+        :param node: datapath.NodeSettings with the sources.
+        """
+        sources = {4: node.source_v4, 6: node.source_v6}
+        usable = [state for state in states if not state.problem]
+        if self._by_routes:
+            # The fabric may send to each: what comes in must go on.
+            return frozenset(
+                version for version, source in sources.items()
+                if source and usable
+                and all(version in state.forwards for state in usable))
+        return frozenset(
+            version for version, source in sources.items()
+            if source and any(state.hop(version).mac for state in usable))
+
+
+def _problem(link):
+    if link is None:
+        return 'there is no such interface'
+    if not link.carrier:
+        return 'it is down or has no carrier'
+    if not link.mac:
+        return 'it has no MAC address'
+    return None
+
+
+def _below(link, links):
+    """The device below VLANs, the tags, and what is wrong with them."""
+    tags = []
+    while link.vlan:
+        tags.insert(0, link.vlan)
+        if link.lower not in links:
+            return link, (), ('its VLAN lies on a device of another network '
+                              'namespace')
+        link = links[link.lower]
+    if len(tags) > 2:
+        return link, (), 'it has more than two VLAN tags'
+    if tuple(tag.protocol for tag in tags) not in _VLAN_PROTOCOLS:
+        return link, (), ('a single VLAN tag must be 802.1Q, and the outer '
+                          'one of two 802.1ad')
+    return link, tuple(tag.id for tag in tags), None
+
+
+def _default_gateway(link, version, routes):
+    found = [route for route in routes
+             if route.link == link.index and route.version == version]
+    return min(found, key=lambda route: route.metric).gateway \
+        if found else None

@@ -1,0 +1,402 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's forwarding state in the kernel, seen from Python."""
+
+import errno
+import os
+import threading
+import typing
+
+from octavia_xdp_provider.node import library as oxp
+from octavia_xdp_provider.node.library import DatapathError
+from octavia_xdp_provider.node.library import Library
+from octavia_xdp_provider.node.library import LIBRARY_VARIABLE
+from octavia_xdp_provider.node.types import Counters
+from octavia_xdp_provider.node.types import Encapsulation
+from octavia_xdp_provider.node.types import Info
+from octavia_xdp_provider.node.types import Key
+from octavia_xdp_provider.node.types import Member
+from octavia_xdp_provider.node.types import MemberState
+from octavia_xdp_provider.node.types import NodeFlag
+from octavia_xdp_provider.node.types import NodeSettings
+from octavia_xdp_provider.node.types import Outcome
+from octavia_xdp_provider.node.types import OutcomeCounters
+from octavia_xdp_provider.node.types import ProbeOutcome
+from octavia_xdp_provider.node.types import ProbeWay
+from octavia_xdp_provider.node.types import Service
+from octavia_xdp_provider.node.types import ServiceFlag
+from octavia_xdp_provider.node.types import Settings
+from octavia_xdp_provider.node.types import Uplink
+
+# What users of the datapath need comes from here.
+__all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
+           'Encapsulation', 'Info', 'Key', 'Library', 'Member',
+           'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
+           'ProbeOutcome', 'ProbeWay', 'Service', 'ServiceFlag', 'Settings',
+           'Uplink', 'is_foreign', 'is_stale']
+
+
+def is_stale(error: Exception) -> bool:
+    """Whether what a process has open was removed or taken over."""
+    return isinstance(error, DatapathError) and error.errno == errno.ESTALE
+
+
+def is_foreign(error: Exception) -> bool:
+    """Whether what is pinned is of another library.
+
+    It has taken over: the process ends, to be started with the one that is
+    installed now.
+    """
+    return isinstance(error, DatapathError) and error.errno == errno.EPROTO
+
+
+class Datapath:
+    """The node's forwarding state in the kernel.
+
+    Opens what is pinned in `pin_directory` or, with `create`, loads and pins
+    it. Sizes matter only at creation; `info()` tells those in force.
+    Closing it (or dying) changes nothing in the kernel.
+    """
+
+    def __init__(self, pin_directory: str, lock_file: str, *,
+                 create: bool = False, services_max: int = 0,
+                 members_max: int = 0, slots_max: int = 0,
+                 flows_max: int = 0,
+                 library: str | Library | None = None):
+        if not isinstance(library, Library):
+            library = Library(library)
+        self.library = library
+        self._ffi = library.ffi
+        self._api = library.api
+        self._local = threading.local()
+        directory = self._ffi.new('char[]', os.fsencode(pin_directory))
+        lock = self._ffi.new('char[]', os.fsencode(lock_file))
+        options = self._ffi.new('struct oxp_options *', {
+            'pin_directory': directory, 'lock_file': lock,
+            'services_max': services_max, 'members_max': members_max,
+            'slots_max': slots_max, 'flows_max': flows_max,
+            'create': create})
+        node = self._ffi.new('struct oxp_node **')
+        self._node = None
+        self._check(self._api.oxp_open(options, node, self._error))
+        self._node = node[0]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def close(self):
+        node, self._node = self._node, None
+        if node is not None:
+            self._api.oxp_close(node)
+
+    @property
+    def _error(self):
+        # One buffer per thread: cffi releases the GIL during calls.
+        try:
+            return self._local.error
+        except AttributeError:
+            self._local.error = self._ffi.new(
+                'char[]', self._api.OXP_ERROR_LENGTH)
+            return self._local.error
+
+    def _check(self, status: int) -> int:
+        if status < 0:
+            text = self._ffi.string(self._error).decode(errors='replace')
+            raise DatapathError(-status, text)
+        return status
+
+    def _call(self, name: str, *arguments) -> int:
+        if self._node is None:
+            raise DatapathError(errno.EBADF, 'the datapath is closed')
+        self._error[0] = b'\0'
+        return self._check(getattr(self._api, name)(
+            self._node, *arguments, self._error))
+
+    def _array(self, name: str, kind: str, *arguments, guess: int = 64):
+        """Call a function that fills an array, again if it did not fit."""
+        capacity = guess
+        while True:
+            out = self._ffi.new(f'{kind}[]', capacity)
+            count = self._call(name, *arguments, out, capacity)
+            if count <= capacity:
+                return out, count
+            capacity = count
+
+    def info(self) -> Info:
+        out = self._ffi.new('struct oxp_info *')
+        self._call('oxp_info', out)
+        return Info(*(getattr(out, field) for field in Info._fields))
+
+    def destroy(self):
+        """End forwarding: detach everything and remove the pins."""
+        self._call('oxp_destroy')
+
+    def attach(self, ifindex: int):
+        """Attach to an interface of the caller's network namespace.
+
+        If it is attached already, the program is replaced by the library's
+        own one without losing a packet.
+        """
+        self._call('oxp_attach', ifindex)
+
+    def detach(self, ifindex: int):
+        self._call('oxp_detach', ifindex)
+
+    def set_uplinks(self, uplinks: typing.Iterable[Uplink]):
+        """Replace all uplinks; a packet sees the old ones or these.
+
+        Packets of a family without a way out are dropped, counted.
+        """
+        wanted = list(uplinks)
+        self._call('oxp_set_uplinks', self.library.uplinks(wanted),
+                   len(wanted))
+
+    def set_node(self, settings: NodeSettings):
+        """What holds for all services."""
+        self._call('oxp_set_node', self.library.node_settings(settings))
+
+    def set_service(self, key: Key, members: typing.Iterable[Member],
+                    settings: Settings | None = None) -> bool:
+        """Make the service exist with exactly these members and settings.
+
+        Without settings it has the defaults.
+        Health already known of members that stay is kept. Returns whether
+        anything changed.
+        """
+        wanted = list(members)
+        changed = self._ffi.new('uint8_t *')
+        out, _networks = self.library.settings(settings or Settings())
+        self._call('oxp_service_set', self.library.key(key), out,
+                   self.library.members(wanted), len(wanted), changed)
+        return bool(changed[0])
+
+    def set_services(
+            self, wanted: typing.Mapping[Key, tuple[
+                Settings, typing.Sequence[Member]]],
+            ) -> tuple[set[Key], dict[Key, DatapathError]]:
+        """set_service() for many at once, which costs far less.
+
+        Each is set whole or not at all. Returns those that changed, and why
+        others were refused.
+        """
+        keys = list(wanted)
+        out = self._ffi.new('struct oxp_wanted[]', len(keys))
+        alive = []  # what only pointers in `out` refer to
+        for key, entry in zip(keys, out, strict=True):
+            settings, networks = self.library.settings(wanted[key][0])
+            members = self.library.members(wanted[key][1])
+            alive.append((settings, networks, members))
+            entry.key = self.library.key(key)[0]
+            entry.settings = settings
+            entry.members = members
+            entry.count = len(members)
+        failure = None
+        try:
+            self._call('oxp_services_set', out, len(keys))
+        except DatapathError as error:
+            failure = error
+            if not any(entry.status for entry in out):
+                raise
+        changed, refused = set(), {}
+        for key, entry in zip(keys, out, strict=True):
+            if entry.changed:
+                changed.add(key)
+            if entry.status:
+                # The text is about the first.
+                refused[key] = failure if not refused else self._refusal(
+                    key, *wanted[key]) or DatapathError(-entry.status, '')
+        return changed, refused
+
+    def _refusal(self, key, settings, members):
+        try:
+            self.set_service(key, members, settings)
+        except DatapathError as error:
+            return error
+        return None
+
+    def delete_services(self, keys: typing.Iterable[Key]) -> int:
+        """Returns how many of them existed; many at once cost as one."""
+        wanted = list(keys)
+        out = self._ffi.new('struct oxp_key[]', len(wanted))
+        for index, key in enumerate(wanted):
+            out[index] = self.library.key(key)[0]
+        return self._call('oxp_service_delete', out, len(wanted))
+
+    def delete_service(self, key: Key) -> bool:
+        return bool(self.delete_services([key]))
+
+    def services(self) -> list[Service]:
+        out, count = self._array('oxp_services', 'struct oxp_service')
+        return [oxp.service_of(out[index]) for index in range(count)]
+
+    def generations(self) -> dict[int, int]:
+        """Generation of each service's table, by the service's index."""
+        out, count = self._array('oxp_services', 'struct oxp_service',
+                                 guess=1024)
+        return {one.index: one.generation for one in out[0:count]}
+
+    def service(self, key: Key) -> Service | None:
+        out = self._ffi.new('struct oxp_service *')
+        try:
+            self._call('oxp_service', self.library.key(key), out)
+        except DatapathError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+        return oxp.service_of(out)
+
+    def members(self, key: Key) -> list[MemberState]:
+        out, count = self._array(
+            'oxp_service_members', 'struct oxp_member_state',
+            self.library.key(key))
+        return [oxp.member_of(one) for one in out[0:count]]
+
+    def allowed(self, key: Key) -> list[str]:
+        """Networks of clients that the service takes; none: everybody."""
+        out, count = self._array('oxp_service_allowed', 'struct oxp_network',
+                                 self.library.key(key))
+        return [oxp.network_of(one) for one in out[0:count]]
+
+    def known_checks(self) -> set[int]:
+        """Checks whose result some table already knows."""
+        services, count = self._array('oxp_services', 'struct oxp_service')
+        known = set()
+        for service in services[0:count]:
+            try:
+                out, members = self._array(
+                    'oxp_service_members', 'struct oxp_member_state',
+                    self._ffi.addressof(service.key))
+            except DatapathError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                continue
+            known.update(one.check for one in out[0:members] if one.known)
+        return known
+
+    def _generation(self, key: Key) -> int:
+        out = self._ffi.new('struct oxp_service *')
+        self._call('oxp_service', self.library.key(key), out)
+        return out.generation
+
+    def table(self, key: Key) -> list[str | None]:
+        """The member's address of each slot."""
+        return self.tables(key)[0]
+
+    def tables(self, key: Key) -> tuple[list[str | None], list[str | None]]:
+        """Of each slot the member of new flows, and that of flows that
+        began before the last change; the same where nothing is changing.
+        """
+        generation = None
+        # Until members and slots are those of one table.
+        while generation != (generation := self._generation(key)):
+            names = dict(enumerate(one.address for one in self.members(key)))
+            capacity, count = 0, self._api.OXP_SLOTS_DEFAULT
+            while count > capacity:
+                capacity = count
+                now, before = (self._ffi.new('uint16_t[]', capacity)
+                               for _ in range(2))
+                count = self._call('oxp_service_table',
+                                   self.library.key(key), now, before,
+                                   capacity)
+        return tuple([names.get(index)
+                      for index in self._ffi.unpack(slots, count)]
+                     for slots in (now, before))
+
+    def pick(self, key: Key, client: str, client_port: int) -> str | None:
+        """Which member a packet of this flow goes to."""
+        member = self._ffi.new('struct oxp_address *')
+        try:
+            self._call('oxp_service_pick', self.library.key(key),
+                       self.library.address(client), client_port, member)
+        except DatapathError as error:
+            if error.errno == errno.ENETUNREACH:
+                return None
+            raise
+        return oxp.text_of(member)
+
+    def apply_health(
+            self, results: typing.Iterable[tuple[int, bool]]) -> int:
+        """Take (check, up) results; returns how many tables switched."""
+        wanted = list(results)
+        out = self._ffi.new('struct oxp_result[]', wanted)
+        return self._call('oxp_health_apply', out, len(wanted))
+
+    def tick(self) -> int:
+        """Age and close slots; to be called each second by one process.
+
+        Returns how many slots are still open.
+        """
+        return self._call('oxp_tick')
+
+    def outcomes(self) -> dict[Outcome, OutcomeCounters]:
+        """Packets by outcome, but for those passed and forwarded."""
+        out, count = self._array('oxp_outcomes',
+                                 'struct oxp_outcome_counters')
+        known = set(Outcome)
+        return {Outcome(index): oxp.outcome_counters_of(out[index])
+                for index in range(count) if index in known}
+
+    @property
+    def probe_marks(self) -> range:
+        """Marks that a target may have."""
+        first = self._api.OXP_PROBE_MARK
+        return range(first, (first | ~self._api.OXP_PROBE_MARK_MASK
+                             & 0xffffffff) + 1)
+
+    def set_probes(self, wanted: typing.Mapping[int, ProbeWay]):
+        """Make these the targets of marked probes, and no others."""
+        self._call('oxp_set_probes', self.library.probes(wanted),
+                   len(wanted))
+
+    def probes(self) -> dict[int, ProbeWay]:
+        """Targets of marked probes, by their marks."""
+        out, count = self._array('oxp_probes', 'struct oxp_probe')
+        return {one.mark: oxp.probe_way_of(one) for one in out[0:count]}
+
+    def attach_probe(self, ifindex: int):
+        """Send marked probes that leave by an interface to their targets.
+
+        :raises DatapathError: ENOENT before set_probes().
+        """
+        self._call('oxp_probe_attach', ifindex)
+
+    def remove_probes(self) -> bool:
+        """Remove targets and programs; whether there was anything."""
+        return bool(self._call('oxp_remove_probes'))
+
+    def probe_outcomes(self) -> dict[ProbeOutcome, int]:
+        """Marked packets by what happened to them."""
+        out, count = self._array('oxp_probe_outcomes', 'uint64_t')
+        return {ProbeOutcome(index): out[index] for index in range(count)}
+
+    def run(self, frames: typing.Sequence[tuple[bytes, int]],
+            ) -> list[tuple[int, bytes]]:
+        """Run (frame, index of the interface that it came in on) in turn.
+
+        Nothing is sent, but packets are counted and flows remembered.
+        Returns (XDP action, frame as it left) of each.
+        """
+        size = self._api.OXP_FRAME_MAX
+        out = self._ffi.new('struct oxp_frame[]', len(frames))
+        alive = []
+        for (frame, ifindex), entry in zip(frames, out, strict=True):
+            data = self._ffi.from_buffer('uint8_t[]', frame)
+            left = self._ffi.new('uint8_t[]', size)
+            alive.append((data, left))
+            entry.data, entry.length = data, len(frame)
+            entry.out, entry.capacity = left, size
+            entry.ifindex = ifindex
+        count = self._call('oxp_run', out, len(frames))
+        if count < len(frames):
+            text = self._ffi.string(self._error).decode(errors='replace')
+            raise DatapathError(errno.EIO, text)
+        return [(entry.action,
+                 bytes(self._ffi.buffer(entry.out, entry.out_length)))
+                for entry in out]
+
+    def verify(self) -> str | None:
+        """What is wrong with the first broken table, or None."""
+        self._call('oxp_verify')
+        return self._ffi.string(self._error).decode() or None

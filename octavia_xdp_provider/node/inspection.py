@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator's tools ask of the datapath.
+
+Nothing here changes the node: programs run on copies, or watch.
+"""
+
+import errno
+import typing
+
+from octavia_xdp_provider.node import library as oxp
+from octavia_xdp_provider.node import types
+from octavia_xdp_provider.node.datapath import Datapath
+from octavia_xdp_provider.node.datapath import DatapathError
+
+
+class Program(typing.NamedTuple):
+    """The program of an interface; times in ns, ``loaded`` since boot."""
+
+    ifindex: int
+    id: int
+    tag: str
+    name: str
+    loaded: int
+    runs: int
+    run_time: int
+
+
+class Choices(typing.NamedTuple):
+    """The uplink of a flow, by the top six bits of its entropy and the
+    family of the outer packet; None: there is no way out."""
+
+    v4: tuple
+    v6: tuple
+
+    def of(self, version, entropy):
+        return (self.v6 if version == 6 else self.v4)[entropy >> 26]
+
+
+class Fault(typing.NamedTuple):
+    """``key`` is None if it is about no single service."""
+
+    key: types.Key | None
+    text: str
+
+
+class Packet(typing.NamedTuple):
+    """What of a packet selects its member; see struct oxp_packet."""
+
+    source: str
+    destination: str
+    protocol: int
+    source_port: int = 0
+    destination_port: int = 0
+    later: bool = False
+    fragment_protocol: int = 0
+    fragment_id: int = 0
+
+
+class Selection(typing.NamedTuple):
+    """What the tables say of a packet; members are indices or None."""
+
+    slots: int
+    slot: int
+    entropy: int
+    age: int
+    now: int | None
+    before: int | None
+    remembered: int | None
+    open: bool
+    confirmed: bool
+    learning: bool
+
+
+class Run(typing.NamedTuple):
+    """``outcomes``: those that are counted, without PASS and FORWARDED."""
+
+    action: int
+    frame: bytes
+    outcomes: dict
+
+
+class Side(typing.NamedTuple):
+    """A traced packet before or after the program; see struct
+    oxp_trace_packet."""
+
+    time: int
+    number: int
+    ifindex: int
+    queue: int
+    length: int
+    action: int
+    out: bool
+    data: bytes
+
+
+def _mac_text(packed):
+    packed = bytes(packed)
+    return packed.hex(':') if any(packed) else None
+
+
+def _address_or_none(address):
+    text = oxp.text_of(address)
+    return None if text in ('::', '0.0.0.0') else text
+
+
+class Inspection(Datapath):
+    """The node's forwarding state, to look at."""
+
+    def node_settings(self) -> types.NodeSettings:
+        out = self._ffi.new('struct oxp_node_settings *')
+        self._call('oxp_get_node', out)
+        return types.NodeSettings(
+            _address_or_none(out.source_v4), _address_or_none(out.source_v6),
+            out.entropy_v4, out.entropy_v6, types.NodeFlag(out.flags),
+            out.icmp_rate)
+
+    def uplinks(self) -> tuple[list[types.Uplink], Choices]:
+        out = self._ffi.new('struct oxp_uplink[]', self._api.OXP_UPLINKS_MAX)
+        choices = self._ffi.new('struct oxp_choices *')
+        count = self._call('oxp_get_uplinks', out, len(out), choices)
+        return [types.Uplink(
+            one.ifindex, one.mtu, _mac_text(one.own_mac),
+            _mac_text(one.gateway_mac_v4), _mac_text(one.gateway_mac_v6),
+            tuple(one.vlan[0:one.vlans])) for one in out[0:count]
+            ], Choices(*(tuple(
+                None if choice == self._api.OXP_NO_CHOICE else choice
+                for choice in family) for family in (choices.v4, choices.v6)))
+
+    def programs(self) -> list[Program]:
+        out, count = self._array('oxp_programs', 'struct oxp_program')
+        return sorted(Program(
+            one.ifindex, one.id, bytes(one.tag).hex(),
+            self._ffi.string(one.name).decode(errors='replace'), one.loaded,
+            one.runs, one.run_time) for one in out[0:count])
+
+    def faults(self) -> list[Fault]:
+        """All that a fresh computation of the tables finds wrong."""
+        out, count = self._array('oxp_faults', 'struct oxp_fault')
+        return [Fault(oxp.key_of(one.key) if one.key.protocol else None,
+                      self._ffi.string(one.text).decode(errors='replace'))
+                for one in out[0:count]]
+
+    def sample(self) -> 'Sample':
+        """The counters of all services, without a look at each of them."""
+        out, count = self._array('oxp_services', 'struct oxp_service',
+                                 guess=getattr(self, '_services_seen', 64))
+        self._services_seen = count + 64
+        return Sample(self._ffi, out, count)
+
+    def rehearsal(self) -> 'Rehearsal':
+        return Rehearsal(self)
+
+    def trace(self, vip: str, *, every=1, snaplen=0, buffer=0) -> 'Trace':
+        return Trace(self, vip, every, snaplen, buffer)
+
+
+class Sample:
+    """Counters of all services at one time.
+
+    With thousands of services it must not make thousands of objects: columns
+    are read as arrays of numbers, and only what is shown becomes a Service.
+    """
+
+    def __init__(self, ffi, out, count):
+        self._out = out
+        self.count = count
+        words = ffi.sizeof('struct oxp_service') // 8
+        memory = memoryview(ffi.buffer(
+            out, count * words * 8)).cast('Q') if count else ()
+
+        def column(*fields):
+            offset = sum(ffi.offsetof(*place) for place in zip(
+                ('struct oxp_service', 'struct oxp_counters'), fields,
+                strict=False))
+            return memory[offset // 8::words].tolist() if count else []
+
+        self.packets = column('counters', 'packets')
+        self.bytes = column('counters', 'bytes')
+        self.flows = column('counters', 'flows')
+        # Of a key: what a service is known by from sample to sample.
+        size = ffi.sizeof('struct oxp_key')
+        raw = bytes(ffi.buffer(out, count * words * 8)) if count else b''
+        self.names = [raw[start:start + size]
+                      for start in range(0, len(raw), words * 8)]
+
+    def service(self, position: int) -> types.Service:
+        return oxp.service_of(self._out[position])
+
+
+class Rehearsal:
+    """The program on copies of what packets change."""
+
+    def __init__(self, node: Inspection):
+        self._node = node
+        self._ffi = node._ffi
+        self._handle = None
+        out = self._ffi.new('struct oxp_rehearsal **')
+        tag = self._ffi.new('uint8_t[8]')
+        node._call('oxp_rehearsal_open', out, tag)
+        self._handle = out[0]
+        self.tag = bytes(tag).hex()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def close(self):
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._node._api.oxp_rehearsal_close(handle)
+
+    def _call(self, name, *arguments):
+        error = self._node._error
+        error[0] = b'\0'
+        return self._node._check(getattr(self._node._api, name)(
+            self._handle, *arguments, error))
+
+    def _number(self, member):
+        return None if member == self._node._api.OXP_NO_MEMBER else member
+
+    def _packet(self, packet):
+        library = self._node.library
+        out = self._ffi.new('struct oxp_packet *')
+        out.source = library.address(packet.source)[0]
+        out.destination = library.address(packet.destination)[0]
+        for name in Packet._fields[2:]:
+            setattr(out, name, getattr(packet, name))
+        return out
+
+    def run(self, frame: bytes, ifindex: int) -> Run:
+        size = self._node._api.OXP_FRAME_MAX + 256
+        data = self._ffi.from_buffer('uint8_t[]', frame)
+        left = self._ffi.new('uint8_t[]', size)
+        entry = self._ffi.new('struct oxp_frame *', {
+            'data': data, 'length': len(frame), 'ifindex': ifindex,
+            'out': left, 'capacity': size})
+        counts = self._ffi.new('uint64_t[]', self._node._api.OXP_OUTCOMES)
+        self._call('oxp_rehearsal_run', entry, counts)
+        return Run(entry.action,
+                   bytes(self._ffi.buffer(left, entry.out_length)),
+                   {types.Outcome(index): count
+                    for index, count in enumerate(counts) if count})
+
+    def select(self, key: types.Key, packet: Packet) -> Selection:
+        out = self._ffi.new('struct oxp_selection *')
+        self._call('oxp_rehearsal_select', self._node.library.key(key),
+                   self._packet(packet), out)
+        return Selection(
+            out.slots, out.slot, out.entropy, out.age,
+            self._number(out.now), self._number(out.before),
+            self._number(out.remembered), bool(out.open),
+            bool(out.confirmed), bool(out.learning))
+
+    def first_fragment(self, packet: Packet):
+        """(service's key, member's index), or None where it is not known."""
+        key = self._ffi.new('struct oxp_key *')
+        member = self._ffi.new('uint16_t *')
+        try:
+            self._call('oxp_rehearsal_fragment', self._packet(packet), key,
+                       member)
+        except DatapathError as error:
+            if error.errno == errno.ENOENT:
+                return None
+            raise
+        return oxp.key_of(key), member[0]
+
+    def tokens(self, key: types.Key, source: str) -> float:
+        """Flows that the source may open now."""
+        out = self._ffi.new('uint64_t *')
+        library = self._node.library
+        self._call('oxp_rehearsal_tokens', library.key(key),
+                   library.address(source), out)
+        return out[0] / 1024
+
+
+class Trace:
+    """Packets of a VIP, as they come in and as they leave."""
+
+    ROOM = 1 << 20
+
+    def __init__(self, node: Inspection, vip, every, snaplen, buffer):
+        self._node = node
+        self._ffi = node._ffi
+        self._handle = None
+        options = self._ffi.new('struct oxp_trace_options *', {
+            'every': every, 'snaplen': snaplen, 'buffer': buffer})
+        options.vip = node.library.address(vip)[0]
+        out = self._ffi.new('struct oxp_trace **')
+        node._call('oxp_trace_open', options, out)
+        self._handle = out[0]
+        self._out = self._ffi.new('uint8_t[]', self.ROOM)
+        self._header = self._ffi.sizeof('struct oxp_trace_packet')
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.close()
+
+    def close(self):
+        handle, self._handle = self._handle, None
+        if handle is not None:
+            self._node._api.oxp_trace_close(handle)
+
+    @property
+    def lost(self) -> int:
+        """Sides of packets for which the buffer had no room."""
+        return self._node._api.oxp_trace_lost(self._handle)
+
+    def read(self, timeout: float) -> list[Side]:
+        """What was traced; waits for it, `timeout` seconds at most."""
+        error = self._node._error
+        error[0] = b'\0'
+        try:
+            length = self._node._check(self._node._api.oxp_trace_read(
+                self._handle, self._out, self.ROOM, int(timeout * 1000),
+                error))
+        except DatapathError as failure:
+            if failure.errno == errno.EINTR:
+                return []
+            raise
+        raw = bytes(self._ffi.buffer(self._out, length))
+        sides, start = [], 0
+        while start < length:
+            head = self._ffi.cast('struct oxp_trace_packet *',
+                                  self._out + start)
+            data = start + self._header
+            sides.append(Side(
+                head.time, head.number, head.ifindex, head.queue,
+                head.length, head.action, bool(head.out),
+                raw[data:data + head.captured]))
+            start = (data + head.captured + 7) & ~7
+        return sides

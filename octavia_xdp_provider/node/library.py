@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shared library of the datapath, loaded with its own header.
+
+The binding is cffi in ABI mode: no compiler at install time, one shared
+library to deploy. The library carries the text of its own header as a
+string, so there is one contract for C and Python and it cannot drift.
+"""
+
+import errno
+import ipaddress
+import os
+import typing
+
+import cffi
+
+from octavia_xdp_provider.node import types
+
+API_VERSION = 3
+# Of the layout that this package's data path has: others can be installed
+# beside it.
+LIBRARY = 'liboctavia_xdp.so.3'
+LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
+
+
+class DatapathError(OSError):
+    """The library refused; errno and text are its own."""
+
+    def __init__(self, number: int, text: str):
+        super().__init__(number, text or os.strerror(number))
+
+    @property
+    def text(self) -> str:
+        return self.strerror
+
+
+def load(path: str):
+    """(cffi.FFI, functions) of a library of any interface version.
+
+    :raises DatapathError: this is no library of the datapath.
+    """
+    ffi = cffi.FFI()
+    ffi.cdef('extern const char oxp_api_header[];')
+    try:
+        header = ffi.string(ffi.dlopen(path).oxp_api_header).decode()
+    except KeyError:
+        raise DatapathError(
+            errno.ELIBBAD, f'{path} is not the datapath\'s library'
+        ) from None
+    ffi = cffi.FFI()
+    ffi.cdef(header)
+    return ffi, ffi.dlopen(path)
+
+
+def path_of(path: str | None) -> str:
+    return path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
+
+
+class Library:
+    """The loaded shared library, its parsed header, and conversions."""
+
+    def __init__(self, path: str | None = None):
+        path = path_of(path)
+        self.ffi, self.api = load(path)
+        if self.api.OXP_API_VERSION != API_VERSION:
+            raise DatapathError(
+                errno.EPROTO,
+                f'{path} has interface version {self.api.OXP_API_VERSION}, '
+                f'this package needs {API_VERSION}')
+
+    def address(self, text: str):
+        parsed = ipaddress.ip_address(text)
+        packed = parsed.packed
+        if parsed.version == 4:
+            packed = bytes(10) + b'\xff\xff' + packed
+        return self.ffi.new('struct oxp_address *', (packed,))
+
+    def key(self, key: types.Key):
+        try:
+            protocol = types.PROTOCOLS[key.protocol]
+        except KeyError:
+            raise DatapathError(
+                errno.EPROTONOSUPPORT,
+                f'protocol {key.protocol} is not supported') from None
+        return self.ffi.new(
+            'struct oxp_key *',
+            (self.address(key.address)[0], key.port, protocol))
+
+    def networks(self, texts: typing.Sequence[str]):
+        """An array; the lengths are of 32 or 128 bits."""
+        out = self.ffi.new('struct oxp_network[]', len(texts))
+        for text, entry in zip(texts, out, strict=True):
+            network = ipaddress.ip_network(text)
+            entry.address = self.address(str(network.network_address))[0]
+            entry.length = network.prefixlen
+        return out
+
+    def settings(self, wanted: types.Settings):
+        """The structure, and what must live as long as it is used."""
+        fields = wanted._asdict()
+        allowed = fields.pop('allowed')
+        out = self.ffi.new('struct oxp_service_settings *', fields)
+        if allowed is None:
+            return out, None
+        networks = self.networks(allowed)
+        out.allowed = networks
+        out.allowed_count = len(allowed)
+        return out, networks
+
+    def uplinks(self, wanted: typing.Sequence[types.Uplink]):
+        out = self.ffi.new('struct oxp_uplink[]', len(wanted))
+        for uplink, entry in zip(wanted, out, strict=True):
+            entry.ifindex = uplink.ifindex
+            entry.mtu = uplink.mtu
+            entry.own_mac = mac(uplink.own_mac)
+            entry.gateway_mac_v4 = mac(uplink.gateway_mac_v4)
+            entry.gateway_mac_v6 = mac(uplink.gateway_mac_v6)
+            entry.vlans = len(uplink.vlans)
+            for position, tag in enumerate(uplink.vlans):
+                entry.vlan[position] = tag
+        return out
+
+    def node_settings(self, wanted: types.NodeSettings):
+        out = self.ffi.new('struct oxp_node_settings *')
+        if wanted.source_v4:
+            out.source_v4 = self.address(wanted.source_v4)[0]
+        if wanted.source_v6:
+            out.source_v6 = self.address(wanted.source_v6)[0]
+        out.entropy_v4 = wanted.entropy_v4
+        out.entropy_v6 = wanted.entropy_v6
+        out.flags = wanted.flags
+        out.icmp_rate = wanted.icmp_rate
+        return out
+
+    def probes(self, wanted: typing.Mapping[int, types.ProbeWay]):
+        out = self.ffi.new('struct oxp_probe[]', len(wanted))
+        for (mark, way), entry in zip(wanted.items(), out, strict=True):
+            entry.mark = mark
+            entry.vip = self.address(way.vip)[0]
+            entry.member = self.address(way.member)[0]
+            entry.encapsulation = way.encapsulation
+            entry.dscp = way.dscp
+            entry.sid_function = way.sid_function
+        return out
+
+    def members(self, wanted: typing.Sequence[types.Member]):
+        out = self.ffi.new('struct oxp_member[]', len(wanted))
+        for member, entry in zip(wanted, out, strict=True):
+            entry.address = self.address(member.address)[0]
+            entry.check = member.check
+            entry.weight = member.weight
+            entry.mtu = member.mtu
+            entry.admin_up = member.admin_up
+            entry.backup = member.backup
+        return out
+
+    def maglev(self, members: typing.Mapping[str, int],
+               slots: int) -> list[str | None]:
+        """The member's address of each slot, from {address: weight}."""
+        count = len(members)
+        addresses = self.ffi.new('struct oxp_address[]', count)
+        names = list(members)
+        for index, name in enumerate(names):
+            addresses[index] = self.address(name)[0]
+        weights = self.ffi.new('uint16_t[]', list(members.values()))
+        out = self.ffi.new('uint16_t[]', slots)
+        status = self.api.oxp_maglev_build(
+            addresses, weights, count, slots, out)
+        if status < 0:
+            raise DatapathError(-status, '')
+        return [None if index == self.api.OXP_NO_MEMBER else names[index]
+                for index in self.ffi.unpack(out, slots)]
+
+    def quic_server_id(self, address: str) -> int:
+        return self.api.oxp_quic_server_id(self.address(address))
+
+
+def mac(text: str | None) -> bytes:
+    """Six bytes; of None all zeroes."""
+    return bytes.fromhex(text.replace(':', '')) if text else bytes(6)
+
+
+def text_of(address) -> str:
+    """An oxp_address as text."""
+    packed = bytes(address.bytes)
+    parsed = ipaddress.IPv6Address(packed)
+    return str(parsed.ipv4_mapped or parsed)
+
+
+def key_of(key) -> types.Key:
+    # A state that is damaged may have any number: verify tells.
+    return types.Key(
+        text_of(key.vip),
+        types.PROTOCOL_NAMES.get(key.protocol, str(key.protocol)), key.port)
+
+
+def counters_of(counters) -> types.Counters:
+    return types.Counters(counters.packets, counters.bytes, counters.flows)
+
+
+def outcome_counters_of(counters) -> types.OutcomeCounters:
+    return types.OutcomeCounters(counters.packets, counters.bytes)
+
+
+def settings_of(settings) -> types.Settings:
+    return types.Settings(
+        slots=settings.slots, flags=types.ServiceFlag(settings.flags),
+        encapsulation=types.Encapsulation(settings.encapsulation),
+        **{name: getattr(settings, name) for name in (
+            'dscp', 'sid_function', 'source_length_v4', 'source_length_v6',
+            'idle_timeout', 'new_flow_rate', 'new_flow_burst')})
+
+
+def service_of(out) -> types.Service:
+    return types.Service(
+        key_of(out.key), out.index, out.slots, out.members, out.enabled,
+        out.generation, counters_of(out.counters), out.open_slots,
+        settings_of(out.settings))
+
+
+def member_of(one) -> types.MemberState:
+    return types.MemberState(
+        text_of(one.address), one.weight, one.check, bool(one.admin_up),
+        bool(one.healthy), bool(one.known), counters_of(one.counters),
+        bool(one.backup), one.mtu, bool(one.takes_flows), one.index,
+        one.quic_server_id)
+
+
+def probe_way_of(probe) -> types.ProbeWay:
+    return types.ProbeWay(
+        text_of(probe.vip), text_of(probe.member),
+        types.Encapsulation(probe.encapsulation), probe.dscp,
+        probe.sid_function)
+
+
+def network_of(network) -> str:
+    address = text_of(network.address)
+    return str(ipaddress.ip_network((address, network.length)))

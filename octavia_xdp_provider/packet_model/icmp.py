@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ICMP to a VIP: echo requests, and errors about flows."""
+
+from octavia_xdp_provider.packet_model import checksum
+from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.packet_model import state
+
+HEADER = 8
+ECHO = {state.IPV4: 8, state.IPV6: 128}
+REPLY = {state.IPV4: 0, state.IPV6: 129}
+ERRORS = {state.IPV4: (3, 4, 5, 11, 12), state.IPV6: (1, 2, 3, 4)}
+HOP_LIMIT = 64
+
+
+def reply(packet: parse.Packet) -> bytes:
+    """The answer to an echo request."""
+    frame = bytearray(packet.frame)
+    network, icmp = packet.network, packet.transport
+    frame[0:6], frame[6:12] = packet.frame[6:12], packet.frame[0:6]
+    at = 12 if packet.family == state.IPV4 else 8
+    both = packet.destination + packet.source
+    frame[network + at:network + at + len(both)] = both
+    if packet.family == state.IPV4:
+        before = bytes(frame[network + 8:network + 10])
+        frame[network + 8] = HOP_LIMIT
+        checksum.correct(
+            frame, network + 10, checksum.words(before),
+            checksum.words(bytes(frame[network + 8:network + 10])))
+    else:
+        frame[network + 7] = HOP_LIMIT
+    before = bytes(frame[icmp:icmp + 2])
+    frame[icmp] = REPLY[packet.family]
+    checksum.correct(frame, icmp + 2, checksum.words(before),
+                     checksum.words(bytes(frame[icmp:icmp + 2])))
+    return bytes(frame)
+
+
+def quoted(packet: parse.Packet):
+    """(client, ports of the client's packets, protocol, VIP's port) of the
+    flow that the error quotes; None if it quotes none of this VIP.
+    """
+    frame = packet.frame
+    at = packet.transport + HEADER
+    quote = parse.Packet()
+    quote.frame, quote.end = frame, packet.end
+    quote.first = quote.later = False
+    if packet.family == state.IPV4:
+        if at + 20 > packet.end or frame[at] >> 4 != 4:
+            return None
+        header = (frame[at] & 15) * 4
+        if header < 20 or (frame[at + 6] << 8 | frame[at + 7]) & 0x1fff:
+            return None
+        source, client = frame[at + 12:at + 16], frame[at + 16:at + 20]
+        quote.protocol = frame[at + 9]
+        quote.transport = at + header
+    else:
+        if at + 40 > packet.end or frame[at] >> 4 != 6:
+            return None
+        source, client = frame[at + 8:at + 24], frame[at + 24:at + 40]
+        if not parse.walk(quote, frame[at + 6], at + 40) or quote.later:
+            return None
+    ports = frame[quote.transport:quote.transport + 4]
+    if quote.transport + 4 > packet.end or source != packet.destination:
+        return None
+    if quote.protocol not in parse.HEADER:
+        return None
+    return (client, ports[2:] + ports[:2], quote.protocol,
+            ports[0] << 8 | ports[1])

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client may learn of the segment size that members' paths carry."""
+
+from octavia_xdp_provider.packet_model import checksum
+from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.packet_model import state
+
+HEADERS = {state.IPV4: 40, state.IPV6: 60}
+OPTIONS_MAX = 10
+END, NOTHING, SEGMENT_SIZE = 0, 1, 2
+
+
+def _find(packet: parse.Packet) -> int | None:
+    """Where the value of the option lies."""
+    frame = packet.frame
+    at = packet.transport + 20
+    end = packet.transport + (frame[packet.transport + 12] >> 4) * 4
+    if end > packet.end:
+        return None
+    for _ in range(OPTIONS_MAX):
+        if at >= end or frame[at] == END:
+            return None
+        if frame[at] == NOTHING:
+            at += 1
+            continue
+        if at + 2 > end or frame[at + 1] < 2 or at + frame[at + 1] > end:
+            return None
+        if frame[at] == SEGMENT_SIZE:
+            return at + 2 if frame[at + 1] == 4 else None
+        at += frame[at + 1]
+    return None
+
+
+def clamp(packet: parse.Packet, limit: int):
+    """Replaces packet.frame where the option promises too much."""
+    at = _find(packet)
+    if at is None:
+        return
+    most = limit - HEADERS[packet.family]
+    if int.from_bytes(packet.frame[at:at + 2], 'big') <= most:
+        return
+    frame = bytearray(packet.frame)
+    start = at - (at - packet.transport & 1)
+    before = bytes(frame[start:start + 4])
+    frame[at:at + 2] = most.to_bytes(2, 'big')
+    checksum.correct(frame, packet.transport + 16, checksum.words(before),
+                     checksum.words(bytes(frame[start:start + 4])))
+    packet.frame = bytes(frame)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hash of a flow and what follows from it.
+
+As layout.h defines it: addresses and ports are read as little-endian words.
+"""
+
+import struct
+
+from octavia_xdp_provider.packet_model import state
+
+MASK = (1 << 64) - 1
+SEED = 0x8e38cb5d3a1f6c27
+FIRST = 0xff51afd7ed558ccd
+SECOND = 0xc4ceb9fe1a85ec53
+
+
+def flow_hash(source: bytes, destination: bytes, ports: bytes,
+              protocol: int, seed: int = SEED) -> int:
+    """`ports` are the four bytes as in the packet, source first."""
+    if len(source) == 4:
+        one, two = struct.unpack('<II', source + destination)
+        value = seed ^ (one << 32 | two)
+    else:
+        word = struct.unpack('<8I', source + destination)
+        value = seed ^ (word[0] << 32 | word[1])
+        value = value * FIRST & MASK
+        value ^= value >> 32
+        value ^= word[2] << 32 | word[3]
+        value = value * SECOND & MASK
+        value ^= value >> 29
+        value ^= word[4] << 32 | word[5]
+        value = value * FIRST & MASK
+        value ^= value >> 32
+        value ^= word[6] << 32 | word[7]
+    source_port, destination_port = struct.unpack('<HH', ports)
+    value = value * FIRST & MASK
+    value ^= value >> 32
+    value ^= protocol << 32 | source_port << 16 | destination_port
+    value = value * SECOND & MASK
+    value ^= value >> 29
+    return value * FIRST & MASK
+
+
+def flow_slot(value: int, slots: int) -> int:
+    return (value >> 32) * slots >> 32
+
+
+def flow_entropy(value: int) -> int:
+    return value & 0xffffffff
+
+
+def flow_tag(seeded: int) -> int:
+    seeded ^= seeded >> 32
+    seeded = seeded * SECOND & MASK
+    return seeded ^ seeded >> 29
+
+
+def flow_of(service: state.Service, source: bytes, ports: bytes,
+            protocol: int) -> tuple[bytes, bytes, bytes, int]:
+    """What is one flow for `service`: arguments of flow_hash()."""
+    if service.by_source:
+        mask = service.source_mask
+        source = bytes(a & b for a, b in zip(source, mask, strict=True))
+        return source, service.vip, bytes(4), 0
+    return source, service.vip, ports, protocol

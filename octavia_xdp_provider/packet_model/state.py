@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node was told: the input of every decision but the packet.
+
+Addresses are packed bytes of 4 or 16; `family` is 4 or 6.
+"""
+
+import dataclasses
+import enum
+
+
+class Action(enum.IntEnum):
+    """enum xdp_action"""
+
+    DROP = 1
+    PASS = 2
+    TX = 3
+    REDIRECT = 4
+
+
+class Outcome(enum.IntEnum):
+    """enum oxp_outcome; a test compares it with the library's header."""
+
+    PASS = 0
+    FORWARDED = 1
+    ECHO_REPLY = 2
+    SENT_TOO_BIG = 3
+    FRAGMENT_GUESSED = 4
+    MEMORY_FULL = 5
+    PASSED_TOO_BIG = 6
+    DROP_MALFORMED = 7
+    DROP_MARTIAN = 8
+    DROP_TUNNEL = 9
+    DROP_FRAGMENT = 10
+    DROP_ICMP = 11
+    DROP_NOT_ALLOWED = 12
+    DROP_RATE = 13
+    DROP_NO_MEMBER = 14
+    DROP_NO_NEXT_HOP = 15
+    DROP_TOO_BIG = 16
+    DROP_NO_ROOM = 17
+    DROP_INTERNAL = 18
+
+
+class Encapsulation(enum.IntEnum):
+    """enum oxp_encapsulation"""
+
+    IPIP = 0
+    GUE = 1
+    GRE = 2
+    DSCP = 3
+    SRV6 = 4
+
+
+IPV4 = 4
+IPV6 = 6
+ICMP = 1
+TCP = 6
+UDP = 17
+ICMPV6 = 58
+SCTP = 132
+NOBODY = 0x7fff
+
+
+@dataclasses.dataclass
+class Uplink:
+    """One way out. A gateway that is None carries nothing of its family."""
+
+    ifindex: int
+    mtu: int
+    own_mac: bytes
+    gateway: dict[int, bytes | None]
+    vlans: tuple[int, ...] = ()
+
+    def link(self, family: int) -> bytes | None:
+        """The link header of what leaves with an outer packet of `family`."""
+        gateway = self.gateway.get(family)
+        if gateway is None:
+            return None
+        # the outer one of two is a service tag, 802.1ad
+        types = ((), (b'\x81\x00',), (b'\x88\xa8', b'\x81\x00'))
+        tags = b''.join(kind + tag.to_bytes(2, 'big') for kind, tag in
+                        zip(types[len(self.vlans)], self.vlans, strict=True))
+        ethertype = b'\x08\x00' if family == IPV4 else b'\x86\xdd'
+        return gateway + self.own_mac + tags + ethertype
+
+
+@dataclasses.dataclass
+class Node:
+    source: dict[int, bytes | None]
+    entropy: dict[int, int]  # bits of the source that the flow's hash takes
+    echo: bool = False
+    clamp_mss: bool = False
+    pass_too_big: bool = False
+    icmp_rate: int = 0
+    seed: int = 0
+    flow_sets: int = 1
+    idle_timeout_max: int = 65535  # when remembered flows are outdated
+    uplinks: list[Uplink] = dataclasses.field(default_factory=list)
+    # [family][top 6 bits of the entropy]: index into uplinks, or None
+    choice: dict[int, list[int | None]] = dataclasses.field(
+        default_factory=dict)
+
+
+@dataclasses.dataclass(eq=False)
+class Member:
+    address: bytes
+    weight: int = 1
+    mtu: int = 0
+    admin_up: bool = True
+    healthy: bool = True
+    backup: bool = False
+    # as the node's table has it
+    takes_flows: bool = False
+    outer: bytes = b''  # computed from the address by Service.place()
+    packets: int = 0
+    bytes: int = 0
+    flows: int = 0
+
+    @property
+    def keeps_flows(self) -> bool:
+        return self.admin_up and self.healthy
+
+
+@dataclasses.dataclass(eq=False)
+class Service:
+    vip: bytes
+    protocol: int
+    port: int
+    index: int = 0
+    encapsulation: Encapsulation = Encapsulation.IPIP
+    dscp: int = 0
+    sid_function: int = 0
+    by_source: bool = False
+    quic: bool = False
+    source_length: dict[int, int] = dataclasses.field(
+        default_factory=lambda: {IPV4: 32, IPV6: 128})
+    idle_timeout: int = 350
+    new_flow_rate: int = 0
+    new_flow_burst: int = 0
+    allowed: list[tuple[bytes, int]] | None = None
+    # What only the table knows: members by their index, who takes new flows
+    # of a slot, and in open slots who had them before.
+    members: dict[int, Member] = dataclasses.field(default_factory=dict)
+    now: list[int] = dataclasses.field(default_factory=list)
+    before: dict[int, int] = dataclasses.field(default_factory=dict)
+    learning: bool = False
+    packets: int = 0
+    bytes: int = 0
+    flows: int = 0
+
+    def place(self):
+        """Derive what packets need from what was configured."""
+        from octavia_xdp_provider.packet_model import allow
+        from octavia_xdp_provider.packet_model import quic
+        self.family = IPV4 if len(self.vip) == 4 else IPV6
+        self.servers = {}
+        for index, member in self.members.items():
+            member.outer = member.address
+            if self.encapsulation == Encapsulation.SRV6 and self.sid_function:
+                member.outer = (member.address[:14] +
+                                self.sid_function.to_bytes(2, 'big'))
+            self.servers[quic.server_id(member.address)] = index
+        length = self.source_length[self.family]
+        size = len(self.vip)
+        self.source_mask = (((1 << length) - 1) << (8 * size - length)
+                            ).to_bytes(size, 'big')
+        self.networks = (None if self.allowed is None else
+                         allow.Networks(self.allowed))

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result handler: from the health checker's queue into the tables.
+
+What wakes it does not matter: it looks at the directory and takes in all
+deltas that wait. Only the checks that they name are applied, so that a wake
+costs what has changed and not what is known. Everything known is compared
+with the tables when a snapshot was loaded, when services have changed, and
+after a failure. The agent rings when it has changed services: new members
+of a check that is known get its result at once.
+
+A *restored* result (not verified by a probe since the health checker was
+started) is the health checker's memory, which may be a little older than
+what the table already knows; it is used only for members that the table
+knows nothing about.
+"""
+
+import dataclasses
+import errno
+import gc
+import select
+import threading
+import time
+
+from inotify_simple import flags
+from inotify_simple import INotify
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import run_directory as node_files
+from octavia_xdp_provider.node import wakeup
+from octavia_xdp_provider.result_handler import metrics
+from octavia_xdp_provider.result_handler import queue_directory
+from octavia_xdp_provider.result_handler import queue_file
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at everything: a lost event or ring costs at most
+# this. Slots that change owners age at the same time, which the datapath
+# expects each second.
+RESCAN = 1.0
+# Seconds after which a new snapshot is read even if nothing is missing: it
+# alone tells which checks are gone.
+PRUNE = 10.0
+# A look at everything; the rest of the events tell of files.
+_LOST = flags.Q_OVERFLOW | flags.IGNORED | flags.UNMOUNT
+
+
+@dataclasses.dataclass
+class Batch:
+    """What one look at the queue has found."""
+
+    paths: list = dataclasses.field(default_factory=list)
+    changed: dict = dataclasses.field(default_factory=dict)
+    times: list = dataclasses.field(default_factory=list)
+    whole: bool = False  # compare everything known with the tables
+
+
+class Results:
+    """The last known result of each check, from snapshot and deltas."""
+
+    def __init__(self, queue, metrics=None, clock=time.monotonic):
+        self._queue = queue
+        self._metrics = metrics or metrics.Metrics()
+        self._clock = clock
+        self._position = (0, 0)  # boot, last sequence applied
+        self._missing = (0, 0)   # a snapshot up to here is needed, or None
+        self._stamp = None       # of the snapshot that was looked at last
+        self._loaded = 0.0
+        self.last = {}           # key → verdict
+
+    def update(self, rescan=True):
+        """Take in what is new.
+
+        :param rescan: whether to look at the snapshot without need.
+        :returns: a Batch, whose paths are to be removed once it is applied.
+        """
+        batch = Batch()
+        paths, foreign = self._queue.scan()
+        for path in foreign:
+            self._reject(path, 'foreign', 'not a file of the queue')
+        deltas = self._read(paths, batch)
+        if self._missing is not None or rescan:
+            self._look_at_snapshot(batch, rescan, bool(deltas))
+        for delta in deltas:
+            self._take(delta, batch)
+        return batch
+
+    def _read(self, paths, batch):
+        """Decode deltas and note what is missing before each."""
+        deltas = []
+        boot, sequence = self._position
+        for path in paths:
+            try:
+                delta = self._queue.read(path)
+            except FileNotFoundError:
+                continue
+            except queue_file.QueueFileError as error:
+                self._reject(path, error.reason, str(error))
+                self._need(self._position)
+                continue
+            self._metrics.file('delta')
+            batch.paths.append(path)
+            if (delta.boot, delta.last_sequence) <= (boot, sequence):
+                continue
+            if delta.boot != boot or delta.first_sequence > sequence + 1:
+                self._need((delta.boot, delta.first_sequence - 1))
+            boot, sequence = delta.boot, delta.last_sequence
+            deltas.append(delta)
+        return deltas
+
+    def _need(self, position):
+        self._missing = max(self._missing or (0, 0), position)
+
+    def _look_at_snapshot(self, batch, rescan, busy):
+        mark = self._queue.snapshot_mark()
+        if mark is None:
+            return
+        stamp, position, stretch_percent = mark
+        self._metrics.stretched(stretch_percent)
+        if stamp == self._stamp:
+            return
+        ahead = position > self._position and not busy
+        due = rescan and self._clock() >= self._loaded + PRUNE
+        if self._missing is not None or ahead or due:
+            self._stamp = stamp
+            self._load_snapshot(batch)
+
+    def _load_snapshot(self, batch):
+        try:
+            snapshot = self._queue.snapshot()
+        except queue_file.QueueFileError as error:
+            self._reject(self._queue.snapshot_path, error.reason, str(error))
+            return
+        if snapshot is None:
+            return
+        self._metrics.file('snapshot')
+        self._loaded = self._clock()
+        position = (snapshot.boot, snapshot.last_sequence)
+        if position < self._position:
+            return
+        if self._missing is not None and position >= self._missing:
+            self._missing = None
+        columns = snapshot.columns
+        last = dict(zip(columns.keys, columns.verdicts, strict=True))
+        batch.whole |= last != self.last
+        self.last = last
+        self._position = position
+
+    def _take(self, delta, batch):
+        boot, sequence = self._position
+        if (delta.boot, delta.last_sequence) <= (boot, sequence):
+            return
+        skip = 0
+        if delta.boot == boot:
+            skip = max(0, sequence + 1 - delta.first_sequence)
+        keys = delta.columns.keys[skip:]
+        verdicts = delta.columns.verdicts[skip:]
+        before = map(self.last.get, keys)
+        batch.times.extend(
+            moment for old, new, moment
+            in zip(before, verdicts, delta.columns.times[skip:], strict=True)
+            if old is None
+            or queue_file.state_of(old) != queue_file.state_of(new))
+        pairs = dict(zip(keys, verdicts, strict=True))
+        self.last.update(pairs)
+        batch.changed.update(pairs)
+        self._position = (delta.boot, delta.last_sequence)
+
+    def _reject(self, path, reason, text):
+        self._metrics.rejected(reason)
+        self._queue.reject(path, text)
+        LOG.error('Queue file %s set aside: %s', path.name, text)
+
+
+class ResultHandler:
+    """The process: waits, applies, rings the agent."""
+
+    def __init__(self, conf):
+        self._files = node_files.NodeFiles(conf)
+        self._files.make()
+        self._queue = queue_directory.QueueDirectory(self._files.queue)
+        self.metrics = metrics.Metrics()
+        self._address = options.listening_address(
+            conf, 'agent', 'result_handler_metrics')
+        self._results = Results(self._queue, self.metrics)
+        self._stop = threading.Event()
+        self._datapath = None
+        self._generations = None
+        self._whole = True  # something known may not be in the tables
+
+    def stop(self):
+        """Ask ``run`` to return."""
+        self._stop.set()
+        wakeup.ring(self._files.handler_bell)
+
+    def run(self):
+        """Serve until ``stop`` is called, or another library took over.
+
+        :returns: exit status: not 0 in the second case.
+        """
+        if self._address:
+            metrics.serve(self.metrics, self._address)
+        # What was imported stays; no collection need look at it again.
+        gc.freeze()
+        with INotify() as inotify, wakeup.hang(
+                self._files.handler_bell) as rings:
+            awake = select.poll()
+            awake.register(inotify, select.POLLIN)
+            awake.register(rings, select.POLLIN)
+            rescan = True
+            due = 0.0
+            while not self._stop.is_set():
+                try:
+                    if rescan:
+                        due = time.monotonic() + RESCAN
+                        # Also where the directory is another one now.
+                        self._files.make()
+                        inotify.add_watch(self._files.queue, flags.MOVED_TO)
+                    self.step(rescan)
+                except Exception as error:
+                    if datapath.is_foreign(error):
+                        LOG.warning('%s. The handler ends, to be started '
+                                    'again.', error.text)
+                        return 1
+                    LOG.exception('The results could not be applied and are '
+                                  'tried again.')
+                    self.metrics.failed()
+                    self._close()
+                    self._stop.wait(1.0)
+                    due = 0.0
+                awake.poll(1000 * max(0.0, due - time.monotonic()))
+                rescan = self._lost(inotify)
+                rescan |= wakeup.drain(rings)
+                rescan |= time.monotonic() >= due
+        return 0
+
+    def _lost(self, inotify):
+        """Take all events; whether there may have been more."""
+        lost = False
+        for event in inotify.read(timeout=0):
+            lost |= bool(event.mask & _LOST)
+        if lost:
+            self.metrics.lost()
+        return lost
+
+    def _close(self):
+        if self._datapath is not None:
+            self._datapath.close()
+        self._datapath = None
+        self._whole = True
+
+    def step(self, rescan=True):
+        """Apply what is new; deltas go once they are in.
+
+        :param rescan: whether to look at services and snapshot as well.
+        """
+        batch = self._results.update(rescan)
+        # Until it is done: a failure must not lose what was taken in.
+        whole, self._whole = self._whole or batch.whole, True
+        if self._open():
+            whole |= rescan and self._services_changed()
+            self._apply(batch, whole)
+            self._whole = False
+        for path in batch.paths:
+            self._queue.remove(path)
+        if rescan and self._datapath is not None:
+            # Here and nowhere else on the node. Late is no harm: slots are
+            # then open, and flows remembered, for longer.
+            self.metrics.datapath(self._datapath.tick(),
+                                  self._datapath.outcomes())
+
+    def _apply(self, batch, whole):
+        wanted = self._wanted(self._results.last if whole else batch.changed)
+        if not wanted:
+            return
+        switched = self._datapath.apply_health(wanted)
+        self.metrics.applied(len(batch.changed), switched, whole)
+        if switched:
+            self.metrics.took(batch.times, time.time_ns())
+            LOG.info('Health results switched %s tables.', switched)
+            wakeup.ring(self._files.bell)
+
+    def _open(self):
+        """The agent creates the datapath; until then there is nothing."""
+        if self._datapath is None:
+            try:
+                self._datapath = self._files.open_datapath()
+            except datapath.DatapathError as error:
+                if error.errno != errno.ENOENT:
+                    raise
+                LOG.debug('No datapath yet: %s', error)
+                return False
+            self._generations = None
+        return True
+
+    def _services_changed(self):
+        generations = self._datapath.generations()
+        changed = generations != self._generations
+        self._generations = generations
+        return changed
+
+    def _wanted(self, verdicts):
+        """(check, up) of every verdict that may be applied."""
+        # There are few different verdicts, however many checks there are.
+        up, restored = {}, set()
+        for verdict in set(verdicts.values()):
+            state = queue_file.state_of(verdict)
+            if state != queue_file.State.UNKNOWN:
+                up[verdict] = state == queue_file.State.UP
+                if not queue_file.is_verified(verdict):
+                    restored.add(verdict)
+        known = self._datapath.known_checks() if restored else ()
+        return [(key, up[verdict]) for key, verdict in verdicts.items()
+                if verdict in up
+                and not (verdict in restored and key in known)]

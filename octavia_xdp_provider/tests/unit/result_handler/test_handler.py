@@ -1,0 +1,498 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The result handler on a real directory of real queue files."""
+
+import errno
+import os
+import threading
+import time
+from unittest import mock
+import urllib.request
+
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import wakeup
+from octavia_xdp_provider.result_handler import handler
+from octavia_xdp_provider.result_handler import metrics
+from octavia_xdp_provider.result_handler import queue_file
+from octavia_xdp_provider.tests.unit import base
+
+BOOT = 1000
+UP = queue_file.State.UP
+DOWN = queue_file.State.DOWN
+
+
+def record(key, state, sequence=0, verified=True):
+    return queue_file.Record(
+        key, sequence, 0, state, 0,
+        queue_file.FLAG_VERIFIED if verified else 0, 0)
+
+
+class FakeDatapath:
+
+    def __init__(self):
+        self.applied = []
+        self.state = {}
+        self.known = set()
+        self.services = {0: 1}
+        self.failure = None
+        self.looks = 0
+        self.ticks = 0
+
+    def tick(self):
+        self.ticks += 1
+        return 10 * self.ticks
+
+    def outcomes(self):
+        return {datapath.Outcome.FORWARDED: datapath.OutcomeCounters(0, 0),
+                datapath.Outcome.DROP_RATE: datapath.OutcomeCounters(
+                    7 * self.ticks, 700 * self.ticks)}
+
+    def generations(self):
+        self.looks += 1
+        return dict(self.services)
+
+    def known_checks(self):
+        return self.known
+
+    def apply_health(self, wanted):
+        if self.failure is not None:
+            raise self.failure
+        self.applied.append(dict(wanted))
+        self.state.update(wanted)
+        return 1
+
+    def close(self):
+        pass
+
+
+class Base(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = self.create_tempfiles(
+            [('x', '')])[0].rpartition('/')[0]
+        self.queue = f'{self.directory}/queue'
+        self.datapath = FakeDatapath()
+        self.restart()
+
+    def restart(self):
+        self.handler = handler.ResultHandler(self.load(
+            f'[agent]\nrun_directory = {self.directory}\n'))
+        self.handler._files.open_datapath = lambda: self.datapath
+
+        self.now = 1000.0
+        self.handler._results._clock = lambda: self.now
+
+    def write(self, name, data):
+        with open(f'{self.queue}/{name}', 'wb') as file:
+            file.write(data)
+
+    def delta(self, first, *records, boot=BOOT, name=None):
+        records = [item._replace(sequence=first + index)
+                   for index, item in enumerate(records)]
+        name = name or queue_file.delta_name(boot, first)
+        self.write(name, queue_file.encode(
+            queue_file.Kind.DELTA, boot, first, first + len(records) - 1,
+            records))
+        return f'{self.queue}/{name}'
+
+    def snapshot(self, last, *records, boot=BOOT):
+        # As the health checker does: replaced, not rewritten.
+        temporary = f'{self.queue}/.tmp-snapshot'
+        with open(temporary, 'wb') as file:
+            file.write(queue_file.encode(
+                queue_file.Kind.SNAPSHOT, boot, 0, last, records))
+        os.rename(temporary, f'{self.queue}/snapshot')
+
+    def step(self, rescan=True):
+        """What the datapath has been given so far."""
+        self.handler.step(rescan)
+        return self.datapath.state
+
+    def value(self, name, **labels):
+        return self.handler.metrics.value(name, **labels)
+
+    def pending(self):
+        return [name for name in os.listdir(self.queue)
+                if name.endswith('.delta')]
+
+
+class TestResultHandler(Base):
+
+    def test_slots_age_with_each_look_at_everything(self):
+        for rescan, ticks in ((False, 0), (True, 1), (False, 1), (True, 2)):
+            self.step(rescan)
+            self.assertEqual(ticks, self.datapath.ticks)
+        sample = self.handler.metrics.registry.get_sample_value
+        self.assertEqual(20, sample('octavia_xdp_open_slots'))
+        for name, value in (('octavia_xdp_outcome_packets_total', 14),
+                            ('octavia_xdp_outcome_bytes_total', 1400)):
+            self.assertEqual(value, sample(name, {'outcome': 'drop_rate'}))
+            self.assertIsNone(sample(name, {'outcome': 'forwarded'}))
+
+    def test_deltas_in_order(self):
+        self.delta(1, record(5, UP), record(6, UP))
+        self.delta(3, record(5, DOWN))
+        self.assertEqual({5: False, 6: True}, self.step())
+        self.assertEqual([], self.pending())
+
+    def test_snapshot_then_newer_deltas(self):
+        self.snapshot(2, record(5, DOWN, 2), record(6, UP, 1))
+        self.delta(2, record(5, UP))
+        self.delta(3, record(6, DOWN))
+        self.assertEqual({5: False, 6: False}, self.step())
+
+    def test_gap_loads_the_snapshot(self):
+        self.delta(1, record(5, UP))
+        self.step()
+        self.snapshot(4, record(5, DOWN, 3), record(6, UP, 4))
+        self.delta(5, record(7, UP))
+        self.assertEqual({5: False, 6: True, 7: True}, self.step())
+
+    def test_torn_file_is_set_aside_and_the_next_applied(self):
+        self.delta(1, record(5, UP))
+        path = f'{self.queue}/{self.pending()[0]}'
+        with open(path, 'r+b') as file:
+            file.truncate(os.path.getsize(path) - 1)
+        self.delta(2, record(6, UP))
+        self.assertEqual({6: True}, self.step())
+        rejected = sorted(os.listdir(f'{self.queue}/rejected'))
+        self.assertEqual(2, len(rejected))
+        with open(f'{self.queue}/rejected/{rejected[1]}') as file:
+            self.assertIn('torn', file.read())
+        self.assertEqual(1, self.value('rejected_files_total',
+                                       reason='torn'))
+
+    def test_foreign_file_is_set_aside(self):
+        self.write('README', b'hello')
+        self.delta(1, record(5, UP))
+        self.assertEqual({5: True}, self.step())
+        self.assertIn('README', os.listdir(f'{self.queue}/rejected'))
+
+    def test_a_rejected_file_is_healed_by_the_next_snapshot(self):
+        self.write(queue_file.delta_name(BOOT, 1), b'OXPQ nonsense')
+        self.step()
+        self.snapshot(1, record(5, DOWN, 1))
+        self.assertEqual({5: False}, self.step())
+
+    def test_restored_results_do_not_overrule_the_table(self):
+        self.datapath.known = {5}
+        self.snapshot(0, record(5, UP, verified=False),
+                      record(6, UP, verified=False))
+        self.assertEqual({6: True}, self.step())
+        self.delta(1, record(5, UP))
+        self.assertEqual({5: True, 6: True}, self.step())
+
+    def test_a_new_boot_starts_with_its_snapshot(self):
+        self.delta(1, record(5, UP), record(6, UP))
+        self.step()
+        self.snapshot(0, record(5, DOWN), boot=BOOT + 1)
+        self.delta(1, record(7, UP), boot=BOOT + 1)
+        self.step()
+        self.assertEqual({5: False, 7: True}, self.datapath.applied[-1])
+
+    def test_a_delta_of_an_older_boot_changes_nothing(self):
+        self.snapshot(0, record(5, DOWN), boot=BOOT + 1)
+        self.step()
+        self.delta(1, record(5, UP))
+        self.assertEqual({5: False}, self.step())
+        self.assertEqual([], self.pending())
+
+    def test_dropped_checks_are_forgotten(self):
+        self.snapshot(0)
+        self.delta(1, record(5, UP), record(6, UP))
+        self.step()
+        self.snapshot(2, record(5, UP, 1))
+        self.step()
+        self.assertEqual({5, 6}, set(self.handler._results.last))
+        self.now += handler.PRUNE
+        self.step()
+        self.assertEqual({5}, set(self.handler._results.last))
+
+    def test_unknown_is_not_applied(self):
+        self.delta(1, record(5, queue_file.State.UNKNOWN))
+        self.assertEqual({}, self.step())
+
+    def test_files_stay_until_they_are_applied(self):
+        self.delta(1, record(5, UP))
+        self.handler._open = lambda: (_ for _ in ()).throw(OSError('gone'))
+        self.assertRaises(OSError, self.handler.step)
+        self.assertEqual(1, len(self.pending()))
+        self.restart()
+        self.assertEqual({5: True}, self.step())
+
+    def test_a_wake_applies_what_changed_only(self):
+        self.snapshot(3, *(record(key, UP, key) for key in (1, 2, 3)))
+        self.step()
+        self.delta(4, record(2, DOWN))
+        self.step(rescan=False)
+        self.delta(5, record(3, DOWN))
+        self.step()
+        self.assertEqual([{1: True, 2: True, 3: True}, {2: False},
+                          {3: False}], self.datapath.applied)
+
+    def test_nothing_new_is_nothing_done(self):
+        self.delta(1, record(5, UP))
+        self.step()
+        self.step()
+        self.step(rescan=False)
+        self.assertEqual(1, len(self.datapath.applied))
+
+    def test_several_deltas_are_one_batch(self):
+        self.snapshot(1, record(5, UP, 1))
+        self.step()
+        for first in range(2, 12):
+            self.delta(first, record(first + 10, UP))
+        self.delta(12, record(5, DOWN))
+        self.step(rescan=False)
+        self.assertEqual(2, len(self.datapath.applied))
+        self.assertIs(False, self.datapath.state[5])
+        self.assertEqual(1, self.value('files_total', kind='snapshot'))
+
+    def test_changed_services_get_everything(self):
+        self.delta(1, record(5, UP), record(6, DOWN))
+        self.step()
+        self.datapath.services[1] = 7
+        self.step(rescan=False)
+        self.assertEqual(1, len(self.datapath.applied))
+        self.step()
+        self.assertEqual({5: True, 6: False}, self.datapath.applied[1])
+
+    def test_a_failure_is_followed_by_everything(self):
+        self.delta(1, record(5, UP))
+        self.step()
+        self.delta(2, record(6, UP))
+        self.datapath.failure = datapath.DatapathError(errno.ESTALE, 'gone')
+        self.assertRaises(datapath.DatapathError, self.step)
+        self.assertEqual(1, len(self.pending()))
+        self.datapath.failure = None
+        self.step(rescan=False)
+        self.assertEqual({5: True, 6: True}, self.datapath.applied[-1])
+        self.assertEqual([], self.pending())
+
+    def test_ends_when_another_library_took_over(self):
+        def foreign():
+            raise datapath.DatapathError(errno.EPROTO, 'of layout 3')
+        self.delta(1, record(5, UP))
+        self.handler._files.open_datapath = foreign
+        self.assertEqual(1, self.handler.run())
+        # nothing of the queue is lost for the next one
+        self.assertEqual(1, len(self.pending()))
+
+    def test_a_late_snapshot_fills_the_gap(self):
+        self.delta(1, record(5, UP))
+        self.step()
+        self.snapshot(1, record(5, UP, 1))
+        self.delta(4, record(7, UP))
+        self.step(rescan=False)
+        self.assertEqual({5: True, 7: True}, self.datapath.state)
+        self.snapshot(4, record(5, DOWN, 2), record(6, UP, 3),
+                      record(7, UP, 4))
+        self.step(rescan=False)
+        self.assertEqual({5: False, 6: True, 7: True}, self.datapath.state)
+
+    def test_a_snapshot_is_read_once(self):
+        self.snapshot(1, record(5, UP, 1))
+        for _ in range(3):
+            self.step()
+        self.assertEqual(1, self.value('files_total', kind='snapshot'))
+
+    def test_an_unreadable_snapshot_is_set_aside(self):
+        self.snapshot(1, record(5, UP, 1))
+        with open(f'{self.queue}/snapshot', 'r+b') as file:
+            file.truncate(40)
+        self.delta(2, record(6, UP))
+        self.assertEqual({6: True}, self.step())
+        self.assertEqual(1, self.value('rejected_files_total',
+                                       reason='torn'))
+        self.snapshot(2, record(5, UP, 1), record(6, UP, 2))
+        self.assertEqual({5: True, 6: True}, self.step())
+
+    def test_the_stretch_of_the_checker_is_shown(self):
+        self.step()
+        self.assertEqual(0, self.value('checker_stretch'))
+        for percent in (100, 250):
+            self.write('snapshot', queue_file.encode(
+                queue_file.Kind.SNAPSHOT, BOOT, 0, 0, [], percent))
+            self.step()
+            self.assertEqual(percent / 100, self.value('checker_stretch'))
+
+    def test_latency_of_what_changed(self):
+        def timed(key, state, age):
+            return record(key, state)._replace(
+                time_ns=time.time_ns() - int(age * 1e9))
+
+        self.delta(1, timed(5, UP, 0.07), timed(6, UP, 20))
+        self.step()
+        self.delta(3, timed(5, UP, 0.07))
+        self.step()
+        name = 'latency_seconds_bucket'
+        self.assertEqual(0, self.value(name, le='0.05'))
+        self.assertEqual(1, self.value(name, le='0.1'))
+        self.assertEqual(1, self.value(name, le='10.0'))
+        self.assertEqual(2, self.value(name, le='+Inf'))
+        self.assertEqual(2, self.value('latency_seconds_count'))
+
+
+class Death(BaseException):
+    """As SIGKILL does, it leaves nothing that could still be done."""
+
+
+class TestDeath(Base):
+    """Killed at every step between the queue and the tables."""
+
+    def die_at(self, step):
+        """Let the handler die at a step; False if there are fewer."""
+        rest = iter(range(step, 0, -1))
+
+        def mortal(function):
+            def call(*arguments, **more):
+                if next(rest) == 1:
+                    raise Death
+                return function(*arguments, **more)
+            return call
+        queue = self.handler._queue
+        with mock.patch.multiple(
+                queue, scan=mortal(queue.scan), read=mortal(queue.read),
+                snapshot=mortal(queue.snapshot),
+                reject=mortal(queue.reject), remove=mortal(queue.remove)), \
+            mock.patch.object(self.datapath, 'apply_health',
+                              mortal(self.datapath.apply_health)):
+            try:
+                self.step()
+            except Death:
+                return True
+            return False
+
+    def test_death_at_every_step(self):
+        deaths = 0
+        for step in range(1, 100):
+            self.datapath.state.clear()
+            self.datapath.applied.clear()
+            self.restart()
+            first = 1 + 10 * step
+            self.snapshot(first, record(5, UP, first - 1),
+                          record(6, UP, first))
+            self.delta(first + 1, record(6, DOWN))
+            torn = self.delta(first + 2, record(7, DOWN), record(8, UP))
+            with open(torn, 'r+b') as file:
+                file.truncate(95)
+            self.delta(first + 4, record(7, UP))
+            died = self.die_at(step)
+            deaths += died
+            self.restart()
+            self.step()
+            # The gap of the torn file is filled by the next snapshot.
+            self.snapshot(first + 4, record(5, UP, first - 1),
+                          record(6, DOWN, first + 1),
+                          record(7, UP, first + 4),
+                          record(8, UP, first + 3))
+            self.step()
+            self.assertEqual({5: True, 6: False, 7: True, 8: True},
+                             self.datapath.state)
+            self.assertEqual([], self.pending())
+            self.assertFalse(any(one.get(5) is False or one.get(7) is False
+                                 for one in self.datapath.applied))
+            if not died:
+                break
+        self.assertGreater(deaths, 8)
+        self.assertFalse(died)
+
+
+class TestRun(Base):
+    """The loop around it."""
+
+    def setUp(self):
+        super().setUp()
+        self.thread = threading.Thread(target=self.handler.run)
+        self.addCleanup(self.end)
+        self.thread.start()
+
+    def end(self):
+        self.handler.stop()
+        self.thread.join()
+
+    def wait_for(self, state):
+        end = time.monotonic() + 10
+        while self.datapath.state != state:
+            self.assertLess(time.monotonic(), end, self.datapath.state)
+            time.sleep(0.005)
+
+    def renamed(self, first, *records):
+        path = self.delta(first, *records, name='.tmp-writer')
+        os.rename(path, f'{self.queue}/{queue_file.delta_name(BOOT, first)}')
+
+    def linked(self, first, *records):
+        """There at once as a whole, but without the event of a rename."""
+        path = self.delta(first, *records, name='.tmp-writer')
+        os.link(path, f'{self.queue}/{queue_file.delta_name(BOOT, first)}')
+        os.unlink(path)
+
+    def test_a_rename_wakes_it(self):
+        self.renamed(1, record(5, UP))
+        self.wait_for({5: True})
+        self.renamed(2, record(5, DOWN))
+        self.wait_for({5: False})
+        self.assertEqual([], self.pending())
+
+    def test_a_file_without_an_event_is_found(self):
+        self.linked(1, record(5, UP))
+        self.wait_for({5: True})
+
+    def test_a_new_directory_is_watched(self):
+        os.rename(self.queue, self.queue + '-old')
+        self.renamed_when_made(record(5, UP))
+        self.wait_for({5: True})
+
+    def test_a_ring_compares_the_services_at_once(self):
+        self.linked(1, record(5, UP))
+        self.wait_for({5: True})
+        with mock.patch.object(handler, 'RESCAN', 3600):
+            # From the next look on it sleeps for an hour.
+            end = time.monotonic() + 10
+            before = self.datapath.looks
+            while self.datapath.looks < before + 2:
+                self.assertLess(time.monotonic(), end)
+                wakeup.ring(self.handler._files.handler_bell)
+                time.sleep(0.005)
+            self.datapath.state.clear()
+            self.datapath.services[1] = 7
+            wakeup.ring(self.handler._files.handler_bell)
+            self.wait_for({5: True})
+
+    def renamed_when_made(self, *records):
+        end = time.monotonic() + 10
+        while not os.path.isdir(self.queue):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.renamed(1, *records)
+
+    def test_a_failure_is_tried_again(self):
+        self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
+        self.renamed(1, record(5, UP))
+        end = time.monotonic() + 10
+        while not self.value('failures_total'):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.datapath.failure = None
+        self.wait_for({5: True})
+
+
+class TestMetrics(base.TestCase):
+
+    def test_they_are_served(self):
+        figures = metrics.Metrics()
+        figures.applied(3, 1, True)
+        figures.took([0], 30_000_000)
+        server, thread = metrics.serve(figures, ('127.0.0.1', 0))
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url = f'http://127.0.0.1:{server.server_port}/metrics'
+        with urllib.request.urlopen(url) as answer:
+            text = answer.read().decode()
+        prefix = 'octavia_xdp_result_handler_'
+        self.assertIn(f'{prefix}results_total 3.0\n', text)
+        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.03"}} 1.0\n',
+                      text)
+        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.02"}} 0.0\n',
+                      text)
