@@ -1,13 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-announcer: started by ExaBGP, tells it what to announce."""
+"""octavia-xdp-announcer: started by ExaBGP, commands what it announces.
+
+The process that ExaBGP starts is a supervisor; its child does the work.
+"""
 
 import argparse
 import ipaddress
 import logging
 import sys
 
-from octavia_xdp_provider.agent import keeper
 from octavia_xdp_provider.agent.bgp import announcer
+from octavia_xdp_provider.common import supervisor
+
+# Routes follow health within a second or two, also after a failure.
+BACKOFF = supervisor.Backoff(first_s=0.1, max_s=2.0)
 
 
 def main():
@@ -31,7 +37,7 @@ def main():
         announcer.Announcer(arguments.file, arguments.network,
                             sys.stdin.fileno(), sys.stdout.fileno()).run()
 
-    keeper.keep(work)
+    supervisor.Supervisor('announcer', work, backoff=BACKOFF).run()
 
 
 if __name__ == '__main__':

@@ -153,16 +153,16 @@ class TestAnnouncements(base.BaseTestCase):
             self._wait_status(set(wanted))
         self.assertTrue(exabgp.alive)
 
-    def test_killed_keeper(self):
+    def test_killed_supervisor_is_replaced_and_routes_stay(self):
         self.wanted.set({FIRST: None})
         self._start_exabgp()
         self._wait_routes({FIRST: NODE_ADDRESS})
 
         for _attempt in range(3):
-            keeper = self._keeper()
-            os.kill(keeper, signal.SIGKILL)
-            self._wait('another keeper',
-                       lambda old=keeper: self._keeper() not in (None, old))
+            killed = self._supervisor()
+            os.kill(killed, signal.SIGKILL)
+            self._wait('another supervisor', lambda old=killed: (
+                self._supervisor() not in (None, old)))
             self._wait_status({FIRST})
         self.wanted.set({SECOND: None})
         self._wait_routes({SECOND: NODE_ADDRESS})
@@ -352,14 +352,14 @@ class TestAnnouncements(base.BaseTestCase):
         except (FileNotFoundError, ProcessLookupError):
             return []
 
-    def _keeper(self):
+    def _supervisor(self):
         exabgp = processes.find(self.lab, 'exabgp')
         return next(iter(self._children(exabgp.pid)), None)
 
     def _worker(self):
         def worker():
-            keeper = self._keeper()
-            return keeper and next(iter(self._children(keeper)), None)
+            supervisor = self._supervisor()
+            return supervisor and next(iter(self._children(supervisor)), None)
 
         return self._wait('worker', worker)
 

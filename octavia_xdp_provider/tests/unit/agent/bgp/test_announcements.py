@@ -11,7 +11,6 @@ from unittest import mock
 import fixtures
 from oslotest import base
 
-from octavia_xdp_provider.agent import keeper
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp import announcer
 from octavia_xdp_provider.agent.bgp import exabgp_api
@@ -354,25 +353,6 @@ class TestAnnouncer(base.BaseTestCase):
 
         self.assertRaises(announcements.AnnouncementError,
                           self.announcer.run)
-
-
-class TestKeeper(base.BaseTestCase):
-    def test_until_success(self):
-        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-
-        def work():
-            number = len(list(directory.iterdir()))
-            (directory / str(number)).touch()
-            if number == 0:
-                os.kill(os.getpid(), 9)
-            if number == 1:
-                os._exit(3)
-
-        with mock.patch('time.sleep') as sleep:
-            keeper.keep(work)
-        self.assertEqual(3, len(list(directory.iterdir())))
-        self.assertEqual([mock.call(0.1), mock.call(0.2)],
-                         sleep.call_args_list)
 
 
 class TestExaBgpConfig(base.BaseTestCase):
