@@ -38,10 +38,10 @@ TICK = 1.0
 FULL_PASS = 10.0
 
 
-class BellEndpoint:
-    """RPC endpoint that the controller rings."""
+class WakeupEndpoint:
+    """RPC endpoint by which the controller wakes this node up."""
 
-    target = oslo_messaging.Target(namespace=rpc.BELL_NAMESPACE,
+    target = oslo_messaging.Target(namespace=rpc.WAKEUP_NAMESPACE,
                                    version=rpc.VERSION)
 
     def __init__(self, heard):
@@ -84,7 +84,7 @@ class Agent:
         transport = rpc.transport(conf)
         self._controller = rpc.NodesClient(transport)
         self._server = rpc.server(transport, rpc.NODE_TOPIC, conf.host,
-                                  [BellEndpoint(self._talk.set)])
+                                  [WakeupEndpoint(self._talk.set)])
 
     def stop(self):
         """Ask ``run`` to return. Forwarding goes on without us."""

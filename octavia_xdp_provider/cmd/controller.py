@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-controller: keeps the wanted state, places it, tells Octavia."""
+"""octavia-xdp-controller: wanted state, placement, statuses of Octavia."""
 
 import sys
 

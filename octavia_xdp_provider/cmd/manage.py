@@ -60,7 +60,7 @@ def _uplinks(state):
 
 
 def _goes_out(uplink):
-    """Whether packets of a family find a way there."""
+    """Whether packets of a family can leave by it."""
     if uplink.get('forwards') is not None:
         return bool(uplink['forwards'])
     return any(uplink[family]['mac'] and not uplink[family]['last_resort']

@@ -10,7 +10,7 @@ from octavia_xdp_provider.controller.store import schema
 
 
 class Checks(upgradecheck.UpgradeCommands):
-    """Checks of the control host, in the order in which to mend them."""
+    """Checks of the control host; the first failure is repaired first."""
 
     def __init__(self, conf):
         self._conf = conf

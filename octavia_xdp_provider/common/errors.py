@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be wrong with a wanted state, told so that a user can mend it."""
+"""What can be wrong with a wanted state, and what a user can do about it."""
 
 
 class Refused(Exception):

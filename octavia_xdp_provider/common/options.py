@@ -93,7 +93,7 @@ controller_opts = [
                     'whatever was lost in between.'),
     cfg.IntOpt('statistics_interval',
                default=10, min=1,
-               help='Seconds between two tellings of listener statistics to '
+               help='Seconds between two messages of listener statistics to '
                     'Octavia.'),
     cfg.StrOpt('status_socket',
                default='/var/run/octavia/status.sock',
@@ -249,7 +249,7 @@ datapath_opts = [
     cfg.IntOpt('icmp_rate',
                default=1000, min=0, max=2 ** 31 - 1,
                help='ICMP and ICMPv6 packets per second and CPU that the '
-                    'node makes itself: echo replies and those that tell an '
+                    'node makes itself: echo replies and those that name an '
                     'MTU. 0: none.'),
     cfg.IntOpt('member_mtu',
                default=0, min=0, max=65535,

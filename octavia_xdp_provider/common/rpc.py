@@ -4,11 +4,11 @@
 ========== ============ =================================================
 interface  server       methods
 ========== ============ =================================================
-gateway    controller   ``change(change)`` → ``{"generation": n}`` or
+driver     controller   ``change(change)`` → ``{"generation": n}`` or
                         ``{"refused": {…}}`` / ``{"conflict": text}``
 nodes      controller   ``fetch(host, known)`` → what differs;
                         ``report(host, report)``
-bell       each node    ``changed()``, a cast without content: fetch now
+wakeup     each node    ``changed()``, a cast without content: fetch now
 ========== ============ =================================================
 
 All payloads are plain JSON. A message that waits in a queue for longer than
@@ -27,9 +27,9 @@ EXCHANGE = 'octavia-xdp'
 CONTROLLER_TOPIC = 'octavia-xdp-controller'
 NODE_TOPIC = 'octavia-xdp-agent'
 
-GATEWAY_NAMESPACE = 'gateway'
+DRIVER_NAMESPACE = 'driver'
 NODES_NAMESPACE = 'nodes'
-BELL_NAMESPACE = 'bell'
+WAKEUP_NAMESPACE = 'wakeup'
 VERSION = '1.0'
 
 # oslo.messaging registers these groups on the global ConfigOpts only, and
@@ -61,12 +61,12 @@ def _client(rpc_transport, topic, namespace):
                               namespace=namespace, version=VERSION))
 
 
-class GatewayClient:
-    """The driver's way to the controller."""
+class DriverClient:
+    """The driver's calls of the controller."""
 
     def __init__(self, rpc_transport, timeout):
         self._client = _client(rpc_transport, CONTROLLER_TOPIC,
-                               GATEWAY_NAMESPACE)
+                               DRIVER_NAMESPACE)
         self._timeout = timeout
 
     def change(self, change):
@@ -75,7 +75,7 @@ class GatewayClient:
 
 
 class NodesClient:
-    """A node's way to the controller."""
+    """A node's calls of the controller."""
 
     def __init__(self, rpc_transport, timeout=10):
         self._client = _client(rpc_transport, CONTROLLER_TOPIC,
@@ -91,13 +91,14 @@ class NodesClient:
             {}, 'report', host=host, report=report)
 
 
-class BellClient:
-    """The controller's way to wake a node. A lost bell does no harm."""
+class WakeupClient:
+    """Wakes nodes up. A lost notification does no harm: nodes also ask
+    by themselves."""
 
     def __init__(self, rpc_transport):
-        self._client = _client(rpc_transport, NODE_TOPIC, BELL_NAMESPACE)
+        self._client = _client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE)
 
-    def ring(self, host):
+    def notify(self, host):
         self._client.prepare(server=host).cast({}, 'changed')
 
 

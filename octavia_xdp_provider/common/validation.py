@@ -50,10 +50,10 @@ def concerns_others(doc):
 def validate_together(doc, other):
     """Check a document against another load balancer's.
 
-    With encapsulation dscp nothing but the DSCP tells a member which VIP a
+    With encapsulation dscp nothing but the DSCP shows a member which VIP a
     packet was for.
 
-    :raises Refused: a member could not tell the two VIPs apart.
+    :raises Refused: a member could not distinguish the two VIPs.
     """
     code = doc['flavor'].get('dscp')
     if code is None or code != other['flavor'].get('dscp'):
@@ -62,8 +62,8 @@ def validate_together(doc, other):
     if shared:
         raise errors.Refused(
             'address', f'{min(shared)} is a member of another load balancer '
-            f'whose packets have DSCP {code} as well, and could not tell the '
-            'two VIPs apart', 'use a flavor with another DSCP')
+            f'whose packets have DSCP {code} as well, and could not '
+            'distinguish the two VIPs', 'use a flavor with another DSCP')
 
 
 def _member_addresses(doc):
@@ -127,7 +127,7 @@ def _allowed_cidrs(vip, listener):
 
 
 def _addresses(doc, pool):
-    """Within a service, members are told apart by where packets go."""
+    """Within a service, members are distinguished by where packets go."""
     function = flavor.value(doc['flavor'], 'srv6_function')
     seen = {}
     for member in pool['members'].values():
@@ -161,7 +161,7 @@ def _same_ports(listener, pool):
 
 
 def _answers_name_their_listener(doc):
-    """A member's answer carries the member's port only: it must tell the
+    """A member's answer carries the member's port only: it must show the
     listener's port."""
     listeners = {}
     for listener in doc['listeners'].values():
@@ -176,5 +176,5 @@ def _answers_name_their_listener(doc):
                         'protocol_port', f'port {member["protocol_port"]} '
                         f'of {member["address"]} would serve the listeners '
                         f'on port {port} and {listener["protocol_port"]}, '
-                        'and its answers do not tell which one was asked',
+                        'and its answers do not show which one was asked',
                         'let the member listen on a port for each listener')

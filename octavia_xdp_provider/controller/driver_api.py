@@ -12,10 +12,10 @@ from octavia_xdp_provider.common import validation
 LOG = logging.getLogger(__name__)
 
 
-class GatewayEndpoint:
+class DriverEndpoint:
     """RPC endpoint of the driver."""
 
-    target = oslo_messaging.Target(namespace=rpc.GATEWAY_NAMESPACE,
+    target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
                                    version=rpc.VERSION)
 
     def __init__(self, store, changed):
@@ -25,7 +25,7 @@ class GatewayEndpoint:
         self._changed = changed
 
     def change(self, context, change):
-        """Store a change. The answer tells what became of it.
+        """Store a change, and answer what became of it.
 
         :returns: ``{"generation": n}``; or ``{"refused": text}``,
             ``{"conflict": text}``, ``{"error": text}``, with nothing

@@ -34,13 +34,13 @@ class Health:
         return {key for key in before.keys() | members.keys()
                 if before.get(key) != members.get(key)}
 
-    def heard(self, hosts):
-        """Whether one of the hosts has told since this process started."""
+    def any_reported(self, hosts):
+        """Whether one of the hosts has reported since this process started."""
         with self._lock:
             return any(host in self._by_host for host in hosts)
 
     def of(self, load_balancer_id, hosts):
-        """host → {member id: state}, for those of the hosts that told."""
+        """host → {member id: state}, for those of the hosts that reported."""
         with self._lock:
             return {host: self._by_host[host][load_balancer_id]
                     for host in hosts

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way to Octavia: statuses out, its own view of a load balancer in."""
+"""Octavia as the controller sees it, through octavia-driver-agent.
+
+Statuses and statistics go out, its committed load balancers come in.
+"""
 
 from octavia_lib.api.drivers import driver_lib
 from octavia_lib.api.drivers import exceptions

@@ -19,7 +19,7 @@ LOG = logging.getLogger(__name__)
 
 
 class Controller:
-    """Wires the parts together; ``run`` until told to stop."""
+    """Wires the parts together; ``run`` until ``stop`` is called."""
 
     def __init__(self, conf):
         manager = schema.context_manager(conf)
@@ -28,31 +28,32 @@ class Controller:
         self._store = queries.Store(manager)
         self._health = node_api.Health()
         transport = rpc.transport(conf)
-        self._bell = rpc.BellClient(transport)
-        way = octavia.Octavia(conf)
-        self._keeper = status_loop.Keeper(conf, self._store, self._health, way)
-        self._statistics = statistics.Statistics(self._store, way)
+        self._wakeup = rpc.WakeupClient(transport)
+        agent = octavia.Octavia(conf)
+        self._status_loop = status_loop.StatusLoop(
+            conf, self._store, self._health, agent)
+        self._statistics = statistics.Statistics(self._store, agent)
         self._place_now = threading.Event()
         self._stop = threading.Event()
         self.serving = threading.Event()
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
-            [driver_api.GatewayEndpoint(self._store, self._changed),
+            [driver_api.DriverEndpoint(self._store, self._changed),
              node_api.NodesEndpoint(self._store, self._health,
-                                 self._keeper.wake, self._place_now.set)])
+                                 self._status_loop.wake, self._place_now.set)])
 
     def stop(self):
         """Ask ``run`` to return. Safe in a signal handler."""
         self._stop.set()
         self._place_now.set()
-        self._keeper.wake()
+        self._status_loop.wake()
 
     def run(self):
         """Serve until ``stop`` is called."""
         threads = [
-            threading.Thread(target=self._keeper.run, args=(self._stop,),
-                             name='keeper'),
-            threading.Thread(target=self._tell_statistics,
+            threading.Thread(target=self._status_loop.run, args=(self._stop,),
+                             name='status loop'),
+            threading.Thread(target=self._send_statistics,
                              name='statistics')]
         for thread in threads:
             thread.start()
@@ -72,29 +73,29 @@ class Controller:
             thread.join()
         LOG.info('Controller %s has stopped.', self._conf.host)
 
-    def _tell_statistics(self):
+    def _send_statistics(self):
         interval = self._conf.controller.statistics_interval
         while not self._stop.wait(interval):
             try:
-                self._statistics.tell()
+                self._statistics.send()
             except Exception:
-                LOG.exception('Listener statistics could not be told and '
-                              'are tried again.')
+                LOG.exception('Listener statistics could not be sent and '
+                              'are sent later.')
 
     def _changed(self, load_balancer_id):
-        """The wanted state changed: place it, and ring its nodes."""
+        """The wanted state changed: place it, and wake its nodes up."""
         try:
             self.place()
-            self._ring(row.host for row in self._store.placements()
+            self._notify(row.host for row in self._store.placements()
                        if row.load_balancer_id == load_balancer_id)
         except Exception:
             # Stored is stored: the loops do this again by themselves.
             LOG.exception('Could not place load balancer %s at once.',
                           load_balancer_id)
-        self._keeper.wake()
+        self._status_loop.wake()
 
     def place(self):
-        """Compare placements with what they should be, and mend them."""
+        """Compare placements with what they should be, and repair them."""
         now_eligible = {
             node.host for node in self._store.nodes() if node.in_service
             and node_api.alive(node, self._conf.placement.node_timeout)}
@@ -106,13 +107,13 @@ class Controller:
                      move.load_balancer_id, list(move.add),
                      list(move.remove))
             self._store.place(move.load_balancer_id, move.add, move.remove)
-        self._ring({host for move in moves for host in move.add + move.remove
+        self._notify({host for move in moves for host in move.add + move.remove
                     if host in now_eligible})
 
-    def _ring(self, hosts):
+    def _notify(self, hosts):
         for host in hosts:
             try:
-                self._bell.ring(host)
+                self._wakeup.notify(host)
             except rpc.TRANSPORT_ERRORS as error:
                 # The node's periodic comparison finds the change.
-                LOG.warning('Could not ring node %s: %s', host, error)
+                LOG.warning('Could not notify node %s: %s', host, error)

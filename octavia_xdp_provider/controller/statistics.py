@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listener statistics: what all nodes counted, told to Octavia."""
+"""Listener statistics: what all nodes counted, sent to Octavia."""
 
 from oslo_log import log as logging
 
@@ -9,9 +9,9 @@ LOG = logging.getLogger(__name__)
 
 
 class Statistics:
-    """Tells Octavia the sums that have changed since the last time.
+    """Sends Octavia the sums that have changed since the last time.
 
-    Octavia replaces its row of a listener by what it is told, so that one
+    Octavia replaces its row of a listener by what it is sent, so that one
     place must add up all nodes. The sums are in the database and never
     fall: neither a node that leaves nor a restart makes them jump.
     """
@@ -19,13 +19,13 @@ class Statistics:
     def __init__(self, store, octavia):
         self._store = store
         self._octavia = octavia
-        self._told = {}
+        self._sent = {}
 
-    def tell(self):
-        """Tell what has changed. What could not be told is told later."""
+    def send(self):
+        """Send what has changed. What was not accepted is sent later."""
         sums = self._store.statistics()
         changed = {key: value for key, value in sums.items()
-                   if self._told.get(key) != value}
+                   if self._sent.get(key) != value}
         if not changed:
             return
         try:
@@ -33,4 +33,4 @@ class Statistics:
         except octavia_module.OctaviaUnavailable as error:
             LOG.warning('Listener statistics: %s; trying again.', error)
             return
-        self._told = sums
+        self._sent = sums

@@ -2,13 +2,13 @@
 """Makes Octavia agree: the loop from node reports to Octavia's statuses.
 
 For every load balancer the loop compares what is wanted (generation), what
-the nodes have made true (placements) and what Octavia was told, and does
+the nodes have made true (placements) and what was sent to Octavia, and does
 the next thing that is missing. It keeps no truth of its own: killed and
 started again it finds the same thing to do.
 
 Octavia calls the driver inside an open transaction. A status that comes
 before its commit finds no row of a new object, or is overwritten when the
-transaction ends. So (1) a generation is told only when Octavia's committed
+transaction ends. So (1) a generation is sent only when Octavia's committed
 tree holds every object of it, and (2) before the provisioning statuses goes
 a message with the load balancer's operating status alone: it waits in the
 database for the row that the open transaction has locked. Octavia accepts
@@ -36,7 +36,7 @@ RETRY = 0.3
 IDLE = 1.0
 
 
-class _Verdict:
+class _Progress:
     """How far the nodes are with one load balancer."""
 
     def __init__(self, balancer, placements, live):
@@ -53,11 +53,11 @@ class _Verdict:
                 if row.host in live and not row.error
                 and row.synced_generation >= balancer.generation]
         waiting = set(self.hosts) - set(done) - set(self.failing)
-        self.some = bool(done)
-        self.settled = bool(done) and not waiting
+        self.any_done = bool(done)
+        self.all_done = bool(done) and not waiting
 
 
-class Keeper:
+class StatusLoop:
     """The loop. ``wake`` may be called from any thread."""
 
     def __init__(self, conf, store, health, octavia):
@@ -92,9 +92,9 @@ class Keeper:
         busy = False
         balancers = self._store.load_balancers()
         for balancer in balancers:
-            verdict = _Verdict(balancer, placements, live)
+            progress = _Progress(balancer, placements, live)
             try:
-                busy |= self._keep(balancer, verdict)
+                busy |= self._advance(balancer, progress)
                 self._complained.pop(balancer.id, None)
             except octavia_module.OctaviaUnavailable as error:
                 busy = True
@@ -107,20 +107,20 @@ class Keeper:
                 del memory[key]
         return busy
 
-    def _keep(self, balancer, verdict):
+    def _advance(self, balancer, progress):
         if balancer.deleted:
-            return self._finish_deletion(balancer, verdict)
-        if verdict.hosts and not self._health.heard(verdict.hosts):
-            # Just started: members are not OFFLINE, only not heard of. The
-            # nodes will report, or count as dead.
+            return self._finish_deletion(balancer, progress)
+        if progress.hosts and not self._health.any_reported(progress.hosts):
+            # Just started: members are not OFFLINE, only not reported yet.
+            # The nodes will report, or count as dead.
             return True
         operating = status.operating_statuses(
             balancer.document,
-            self._health.of(balancer.id, verdict.hosts),
-            bool(verdict.failing))
+            self._health.of(balancer.id, progress.hosts),
+            bool(progress.failing))
         busy = False
-        if balancer.told_generation < balancer.generation:
-            busy = not self._tell(balancer, verdict, operating)
+        if balancer.sent_generation < balancer.generation:
+            busy = not self._send_generation(balancer, progress, operating)
         elif self._due(balancer):
             self._resync(balancer, operating)
         elif operating != self._sent.get(balancer.id):
@@ -132,19 +132,19 @@ class Keeper:
 
     # A new generation
 
-    def _tell(self, balancer, verdict, operating):
-        """Returns True when Octavia was told that it is done."""
+    def _send_generation(self, balancer, progress, operating):
+        """Returns True when the statuses of the generation were sent."""
         late = self._age(balancer) > self._conf.controller.status_timeout
-        if not (verdict.settled or (late and verdict.some)):
+        if not (progress.all_done or (late and progress.any_done)):
             if late and balancer.failed_generation < balancer.generation:
-                self._tell_failure(balancer, operating)
+                self._send_failure(balancer, operating)
             return False
         if not self._committed(balancer):
             return False
         removed = [item[:2] for item in balancer.removed]
         self._send(balancer, operating['loadbalancer', balancer.id],
                    status.message(operating, lib.ACTIVE, removed))
-        self._store.told(balancer.id, balancer.generation)
+        self._store.mark_sent(balancer.id, balancer.generation)
         self._sent[balancer.id] = operating
         self._resynced[balancer.id] = time.monotonic()
         LOG.info('Load balancer %s is ACTIVE as of generation %s, %s.',
@@ -152,7 +152,7 @@ class Keeper:
                  operating['loadbalancer', balancer.id])
         return True
 
-    def _tell_failure(self, balancer, operating):
+    def _send_failure(self, balancer, operating):
         if not self._committed(balancer):
             return
         message = status.message(
@@ -160,7 +160,7 @@ class Keeper:
                              for item in balancer.removed},
              ('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
         self._send(balancer, lib.ERROR, message)
-        self._store.told(balancer.id, balancer.generation, failed=True)
+        self._store.mark_sent(balancer.id, balancer.generation, failed=True)
         LOG.error('Load balancer %s: no live node has confirmed generation '
                   '%s within %s s; it is in ERROR until one does.',
                   balancer.id, balancer.generation,
@@ -192,13 +192,13 @@ class Keeper:
 
     # Deletion
 
-    def _finish_deletion(self, balancer, verdict):
+    def _finish_deletion(self, balancer, progress):
         if self._octavia.document(balancer.id) is None:
-            if not verdict.leaving:
+            if not progress.leaving:
                 self._store.forget(balancer.id)
                 LOG.info('Load balancer %s is deleted.', balancer.id)
-            return bool(verdict.leaving)
-        if not verdict.leaving:
+            return bool(progress.leaving)
+        if not progress.leaving:
             # Deleted children have no further status.
             removed = {item[:2] for item in balancer.removed}
             removed |= spec.objects(balancer.document)
@@ -209,10 +209,11 @@ class Keeper:
             message = status.message(
                 {('loadbalancer', balancer.id): lib.ERROR}, lib.ERROR)
             self._send(balancer, lib.ERROR, message)
-            self._store.told(balancer.id, balancer.generation, failed=True)
+            self._store.mark_sent(balancer.id, balancer.generation,
+                                  failed=True)
             LOG.error('Load balancer %s: nodes %s have not removed it '
                       'within %s s.', balancer.id,
-                      ', '.join(verdict.leaving),
+                      ', '.join(progress.leaving),
                       self._conf.controller.status_timeout)
         return True
 

@@ -19,8 +19,8 @@ from octavia_xdp_provider.driver import support
 LOG = logging.getLogger(__name__)
 
 
-class Gateway:
-    """Configuration, limits and RPC client of this process."""
+class ControllerClient:
+    """Configuration, address_policy and RPC client of this process."""
 
     _lock = threading.Lock()
     _instance = None
@@ -28,10 +28,10 @@ class Gateway:
 
     def __init__(self):
         self.conf = options.load()
-        self.limits = support.Limits(
+        self.address_policy = support.AddressPolicy(
             tuple(options.networks(self.conf, 'vip', 'allowed_networks')),
             tuple(options.networks(self.conf, 'members', 'denied_networks')))
-        self._client = rpc.GatewayClient(rpc.transport(self.conf),
+        self._client = rpc.DriverClient(rpc.transport(self.conf),
                                          self.conf.driver.request_timeout)
 
     @classmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Octavia provider driver: say no precisely, translate, tell.
+"""The Octavia provider driver: refuse precisely, translate, request.
 
 Each method checks the options (driver/support.py), translates the object
 into fields of the wanted state (common/translate.py) and hands a change to
@@ -21,17 +21,17 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     """Layer-4 load balancing in XDP on shared LB nodes."""
 
     def _check(self, kind, *provider_objects):
-        limits = controller_client.Gateway.get().limits
+        policy = controller_client.ControllerClient.get().address_policy
         try:
             for provider_object in provider_objects:
-                support.check(kind, provider_object, limits)
+                support.check(kind, provider_object, policy)
         except errors.Refused as refused:
             raise exceptions.UnsupportedOptionError(
                 user_fault_string=str(refused),
                 operator_fault_string=str(refused)) from refused
 
-    def _tell(self, kind, action, object_id, **more):
-        controller_client.Gateway.get().change(
+    def _send(self, kind, action, object_id, **more):
+        controller_client.ControllerClient.get().change(
             dict(more, object=kind, action=action, object_id=object_id))
 
     # Load balancer
@@ -50,18 +50,18 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def loadbalancer_create(self, loadbalancer):
         self._check('loadbalancer', loadbalancer)
-        self._tell('loadbalancer', 'create', loadbalancer.loadbalancer_id,
+        self._send('loadbalancer', 'create', loadbalancer.loadbalancer_id,
                    load_balancer_id=loadbalancer.loadbalancer_id,
                    fields=translate.load_balancer_tree(loadbalancer))
 
     def loadbalancer_delete(self, loadbalancer, cascade=False):
         # Octavia itself refuses a deletion with children without cascade.
-        self._tell('loadbalancer', 'delete', loadbalancer.loadbalancer_id,
+        self._send('loadbalancer', 'delete', loadbalancer.loadbalancer_id,
                    load_balancer_id=loadbalancer.loadbalancer_id)
 
     def loadbalancer_update(self, old_loadbalancer, new_loadbalancer):
         self._check('loadbalancer', new_loadbalancer)
-        self._tell('loadbalancer', 'update', new_loadbalancer.loadbalancer_id,
+        self._send('loadbalancer', 'update', new_loadbalancer.loadbalancer_id,
                    load_balancer_id=new_loadbalancer.loadbalancer_id,
                    fields=translate.load_balancer(new_loadbalancer))
 
@@ -74,17 +74,17 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         if default_pool:
             pool_id = translate.attributes(default_pool)['pool_id']
             pools[pool_id] = translate.pool_tree(default_pool)
-        self._tell('listener', 'create', listener.listener_id,
+        self._send('listener', 'create', listener.listener_id,
                    load_balancer_id=listener.loadbalancer_id,
                    fields=translate.listener(listener), pools=pools)
 
     def listener_delete(self, listener):
-        self._tell('listener', 'delete', listener.listener_id,
+        self._send('listener', 'delete', listener.listener_id,
                    load_balancer_id=listener.loadbalancer_id)
 
     def listener_update(self, old_listener, new_listener):
         self._check('listener', new_listener)
-        self._tell('listener', 'update', new_listener.listener_id,
+        self._send('listener', 'update', new_listener.listener_id,
                    load_balancer_id=old_listener.loadbalancer_id,
                    fields=translate.listener(new_listener))
 
@@ -92,18 +92,18 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def pool_create(self, pool):
         self._check('pool', pool)
-        self._tell('pool', 'create', pool.pool_id,
+        self._send('pool', 'create', pool.pool_id,
                    load_balancer_id=pool.loadbalancer_id,
                    listener_id=pool.listener_id or None,
                    fields=translate.pool_tree(pool))
 
     def pool_delete(self, pool):
-        self._tell('pool', 'delete', pool.pool_id,
+        self._send('pool', 'delete', pool.pool_id,
                    load_balancer_id=pool.loadbalancer_id)
 
     def pool_update(self, old_pool, new_pool):
         self._check('pool', new_pool)
-        self._tell('pool', 'update', new_pool.pool_id,
+        self._send('pool', 'update', new_pool.pool_id,
                    load_balancer_id=old_pool.loadbalancer_id,
                    fields=translate.pool(new_pool))
 
@@ -111,16 +111,16 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def member_create(self, member):
         self._check('member', member)
-        self._tell('member', 'create', member.member_id,
+        self._send('member', 'create', member.member_id,
                    pool_id=member.pool_id, fields=translate.member(member))
 
     def member_delete(self, member):
-        self._tell('member', 'delete', member.member_id,
+        self._send('member', 'delete', member.member_id,
                    pool_id=member.pool_id)
 
     def member_update(self, old_member, new_member):
         self._check('member', new_member)
-        self._tell('member', 'update', new_member.member_id,
+        self._send('member', 'update', new_member.member_id,
                    pool_id=old_member.pool_id,
                    fields=translate.member(new_member))
 
@@ -128,7 +128,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         # One bad member refuses the whole batch; members that are not in
         # the batch are the ones to delete, which the controller finds out.
         self._check('member', *members)
-        self._tell('member', 'replace', None, pool_id=pool_id,
+        self._send('member', 'replace', None, pool_id=pool_id,
                    members={member.member_id: translate.member(member)
                             for member in members})
 
@@ -136,17 +136,17 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def health_monitor_create(self, healthmonitor):
         self._check('healthmonitor', healthmonitor)
-        self._tell('healthmonitor', 'create', healthmonitor.healthmonitor_id,
+        self._send('healthmonitor', 'create', healthmonitor.healthmonitor_id,
                    pool_id=healthmonitor.pool_id,
                    fields=translate.health_monitor(healthmonitor))
 
     def health_monitor_delete(self, healthmonitor):
-        self._tell('healthmonitor', 'delete', healthmonitor.healthmonitor_id,
+        self._send('healthmonitor', 'delete', healthmonitor.healthmonitor_id,
                    pool_id=healthmonitor.pool_id)
 
     def health_monitor_update(self, old_healthmonitor, new_healthmonitor):
         self._check('healthmonitor', new_healthmonitor)
-        self._tell('healthmonitor', 'update',
+        self._send('healthmonitor', 'update',
                    new_healthmonitor.healthmonitor_id,
                    pool_id=old_healthmonitor.pool_id,
                    fields=translate.health_monitor(new_healthmonitor))

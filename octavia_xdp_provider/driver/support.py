@@ -29,7 +29,7 @@ IPV4_MAPPED = ipaddress.ip_network('::ffff:0:0/96')
 class Done:
     """We do what the option says, for the values that ``check`` lets by.
 
-    ``check(value, limits)`` returns None or a tuple (why, instead).
+    ``check(value, policy)`` returns None or a tuple (why, instead).
     """
 
     check: object = None
@@ -45,8 +45,8 @@ class Refuse:
 
 
 @dataclasses.dataclass(frozen=True)
-class Limits:
-    """The operator's limits that options are checked against."""
+class AddressPolicy:
+    """The operator's policy that options are checked against."""
 
     vip_networks: tuple
     denied_networks: tuple
@@ -54,7 +54,7 @@ class Limits:
 
 def one_of(*values):
     """A check that accepts the given values only."""
-    def check(value, limits):
+    def check(value, policy):
         if value in values:
             return None
         accepted = ' or '.join(str(item) for item in values)
@@ -62,7 +62,7 @@ def one_of(*values):
     return check
 
 
-def protocol(value, limits):
+def protocol(value, policy):
     if value in ('TCP', 'UDP', 'SCTP'):
         return None
     return (f'the value {value!r} is not supported: {L4_ONLY}',
@@ -70,7 +70,7 @@ def protocol(value, limits):
             f'unchanged, or {USE_AMPHORA}')
 
 
-def algorithm(value, limits):
+def algorithm(value, policy):
     """ROUND_ROBIN in name and a hash in fact would be a lie."""
     if value in ('SOURCE_IP_PORT', 'SOURCE_IP'):
         return None
@@ -81,7 +81,7 @@ def algorithm(value, limits):
             'weights, or SOURCE_IP')
 
 
-def session_persistence(value, limits):
+def session_persistence(value, policy):
     """By source address; cookies are beyond a packet's headers."""
     if not value:
         return None
@@ -120,7 +120,7 @@ def _unusual(address):
     return None
 
 
-def vip(value, limits):
+def vip(value, policy):
     """Only VIPs inside the operator's networks may be announced."""
     if value is None:
         return None
@@ -128,30 +128,30 @@ def vip(value, limits):
     problem = _unusual(address)
     if problem:
         return problem
-    if any(address in network for network in limits.vip_networks):
+    if any(address in network for network in policy.vip_networks):
         return None
-    allowed = ', '.join(map(str, limits.vip_networks)) or 'none configured'
+    allowed = ', '.join(map(str, policy.vip_networks)) or 'none configured'
     return (f'{address} is outside the networks whose addresses the '
             f'operator lets the LB nodes announce ({allowed})',
             'create the VIP on a subnet inside them')
 
 
-def member_address(value, limits):
-    """A member must not be a way into the operator's own network."""
+def member_address(value, policy):
+    """A member must not give access to the operator's own network."""
     if value is None:
         return None
     address = ipaddress.ip_address(value)
     problem = _unusual(address)
     if problem:
         return problem
-    for network in limits.denied_networks:
+    for network in policy.denied_networks:
         if address in network:
             return (f'{address} lies in {network}, which the operator does '
                     'not let members be in', 'use another address')
     return None
 
 
-def allowed_cidrs(value, limits):
+def allowed_cidrs(value, policy):
     value = value or ()
     for text in value:
         network = ipaddress.ip_network(text, strict=False)
@@ -164,20 +164,20 @@ def allowed_cidrs(value, limits):
     return None
 
 
-def http_version(value, limits):
+def http_version(value, policy):
     if value is None or float(value) in (1.0, 1.1):
         return None
     return f'the value {value} is not supported', 'use 1.0 or 1.1'
 
 
-def seconds(value, limits):
+def seconds(value, policy):
     """A probe needs time, and time between two of it."""
     if value is None or value >= 1:
         return None
     return f'the value {value} is not supported', 'use at least 1 second'
 
 
-def codes(value, limits):
+def codes(value, policy):
     if value is None:
         return None
     try:
@@ -188,7 +188,7 @@ def codes(value, limits):
     return None
 
 
-def flavor(value, limits):
+def flavor(value, policy):
     """Flavor metadata is checked as flavor profiles are."""
     return None if value is None else flavors.problem(value)
 
@@ -292,7 +292,7 @@ SUPPORT = {
 }
 
 
-def check(kind, provider_object, limits):
+def check(kind, provider_object, policy):
     """Refuse what is not supported, down to the children.
 
     :param kind: a key of SUPPORT.
@@ -315,11 +315,11 @@ def check(kind, provider_object, limits):
             if value not in rule.unless:
                 raise errors.Refused(name, rule.why, rule.instead)
         elif rule.check is not None:
-            problem = rule.check(value, limits)
+            problem = rule.check(value, policy)
             if problem:
                 raise errors.Refused(name, *problem)
     for child_kind, child in _children(kind, provider_object):
-        check(child_kind, child, limits)
+        check(child_kind, child, policy)
 
 
 def _children(kind, provider_object):

@@ -26,14 +26,14 @@ class Sequence(Base):
 
 
 class LoadBalancer(Base):
-    """The wanted state of a load balancer and what Octavia was told of it.
+    """The wanted state of a load balancer and what was sent to Octavia.
 
-    ``generation``: of the document. ``told_generation``: the newest one for
+    ``generation``: of the document. ``sent_generation``: the newest one for
     which Octavia's statuses were set. ``removed``: objects deleted since,
-    whose DELETED Octavia must still be told, a JSON list of
+    whose DELETED is still to be sent, a JSON list of
     ``[kind, id, generation]``. ``changed_at``, ``deleted``: the time of the
     last change (seconds since the epoch) and whether it was the deletion.
-    ``failed_generation``: the newest one that Octavia was told ERROR for.
+    ``failed_generation``: the newest one for which ERROR was sent.
     """
 
     __tablename__ = 'load_balancers'
@@ -41,7 +41,7 @@ class LoadBalancer(Base):
     vip_address = sa.Column(sa.String(64), nullable=False, index=True)
     document = sa.Column(Document, nullable=False)
     generation = sa.Column(sa.BigInteger, nullable=False)
-    told_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
+    sent_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     failed_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     removed = sa.Column(Document, nullable=False, default='[]')
     deleted = sa.Column(sa.Boolean, nullable=False, default=False)
@@ -63,7 +63,7 @@ class Node(Base):
     """An LB node, known since its first report.
 
     ``last_seen``: seconds since the epoch. ``in_service``: the operator's
-    word. ``state``: what the node last told about itself, JSON.
+    word. ``state``: what the node last reported of itself, JSON.
     """
 
     __tablename__ = 'nodes'
@@ -93,7 +93,7 @@ class Placement(Base):
 class ListenerCounter(Base):
     """What a node counted for a listener, made into what never falls.
 
-    ``last_*``: as the node told them last; they start again from 0 when
+    ``last_*``: as the node reported them last; they start again from 0 when
     its service is made anew. ``total_*``: all that the node ever counted.
     """
 

@@ -26,7 +26,7 @@ class LoadBalancer:
     id: str
     document: dict
     generation: int
-    told_generation: int
+    sent_generation: int
     failed_generation: int
     removed: tuple
     deleted: bool
@@ -58,7 +58,7 @@ def _document(row):
 def _load_balancer(row):
     return LoadBalancer(
         row.id, _document(row), row.generation,
-        row.told_generation, row.failed_generation,
+        row.sent_generation, row.failed_generation,
         tuple(tuple(item) for item in json.loads(row.removed)),
         row.deleted, row.changed_at)
 
@@ -130,7 +130,7 @@ class Store:
             self._validate_together(session, document)
             if row is None:
                 row = models.LoadBalancer(
-                    id=document['id'], told_generation=0,
+                    id=document['id'], sent_generation=0,
                     failed_generation=0, removed='[]')
                 session.add(row)
             row.deleted = False
@@ -141,7 +141,7 @@ class Store:
     def change(self, load_balancer_id, function, expected=None):
         """Replace the document by ``function(document)``.
 
-        Objects that it removed are remembered until Octavia was told.
+        Objects that it removed are remembered until DELETED was sent.
         Returns the new generation.
 
         :param expected: do nothing and return None unless the document
@@ -212,13 +212,13 @@ class Store:
                         {'removed_generation': generation})
             return row.generation
 
-    # What Octavia was told
+    # What was sent to Octavia
 
-    def told(self, load_balancer_id, generation, failed=False):
-        """Octavia's statuses are set for this generation.
+    def mark_sent(self, load_balancer_id, generation, failed=False):
+        """Octavia's statuses were set for this generation.
 
         :param failed: they were set to ERROR, so that the deletion of
-            removed objects remains to be told.
+            removed objects remains to be sent.
         """
         with self._write() as session:
             row = session.get(models.LoadBalancer, load_balancer_id)
@@ -227,7 +227,7 @@ class Store:
             if failed:
                 row.failed_generation = max(row.failed_generation, generation)
                 return
-            row.told_generation = max(row.told_generation, generation)
+            row.sent_generation = max(row.sent_generation, generation)
             row.removed = json.dumps(
                 [item for item in json.loads(row.removed)
                  if item[2] > generation])
@@ -236,7 +236,7 @@ class Store:
         """Octavia knows of the deletion: drop the row.
 
         Placements on nodes that have not confirmed the removal stay, so
-        that a node which comes back late is still told to remove it.
+        that a node which comes back late still removes it.
         """
         with self._write() as session:
             row = session.get(models.LoadBalancer, load_balancer_id)

@@ -58,7 +58,7 @@ def upgrade(manager):
 def check(manager):
     """Refuse to run on a database of another version.
 
-    :raises SchemaError: says which command mends it.
+    :raises SchemaError: names the command that upgrades it.
     """
     try:
         current, head = _versions(manager.writer.get_engine())

@@ -97,7 +97,8 @@ class TestControl(base.TestCase):
         self.useFixture(fixtures.EnvironmentVariable(
             options.CONFIG_ENVIRONMENT_VARIABLE,
             self.conf.default_config_files[0]))
-        patch = mock.patch.object(controller_client.Gateway, '_instance', None)
+        patch = mock.patch.object(controller_client.ControllerClient,
+                                  '_instance', None)
         patch.start()
         self.addCleanup(patch.stop)
         self.driver = provider.XdpProviderDriver()
@@ -141,19 +142,19 @@ class TestControl(base.TestCase):
             time.sleep(0.05)
 
     def node(self):
-        """A node that does at once what it fetches; (fetch, bells)."""
+        """A node that does at once what it fetches; (fetch, notified)."""
         transport = rpc.transport(self.configure(self.text))
         client = rpc.NodesClient(transport)
-        rung = threading.Event()
+        notified = threading.Event()
 
-        class Bell:
+        class Wakeup:
             target = service.nodes.oslo_messaging.Target(
-                namespace=rpc.BELL_NAMESPACE, version=rpc.VERSION)
+                namespace=rpc.WAKEUP_NAMESPACE, version=rpc.VERSION)
 
             def changed(self, context):
-                rung.set()
+                notified.set()
 
-        server = rpc.server(transport, rpc.NODE_TOPIC, 'node', [Bell()])
+        server = rpc.server(transport, rpc.NODE_TOPIC, 'node', [Wakeup()])
         server.start()
         self.addCleanup(server.wait)
         self.addCleanup(server.stop)
@@ -166,22 +167,22 @@ class TestControl(base.TestCase):
                     for key, generation in answer['generations'].items()},
                 'members': {}, 'counters': {}, 'state': {}})
             return answer
-        return work, rung
+        return work, notified
 
     def test_from_the_driver_to_a_node_and_back(self):
         self.start_controller()
-        work, rung = self.node()
+        work, notified = self.node()
         work()
         balancer = self.create()
         key = balancer.loadbalancer_id
-        self.assertTrue(rung.wait(10), 'the bell was not rung')
+        self.assertTrue(notified.wait(10), 'the node was not notified')
         self.assertEqual('203.0.113.10',
                          work()['documents'][key]['vip_address'])
         self.wait('ACTIVE', lambda: (
             self.octavia.provisioning(key) == 'ACTIVE'))
-        rung.clear()
+        notified.clear()
         self.driver.loadbalancer_delete(balancer)
-        self.assertTrue(rung.wait(10), 'the bell was not rung')
+        self.assertTrue(notified.wait(10), 'the node was not notified')
         self.assertEqual({}, work()['generations'])
         self.wait('DELETED', lambda: (
             self.octavia.provisioning(key) == 'DELETED'))
@@ -223,7 +224,7 @@ class TestControl(base.TestCase):
 
     def test_ipv6_and_options_reach_the_node(self):
         self.start_controller()
-        work, _rung = self.node()
+        work, _notified = self.node()
         work()
         flavor = {'encapsulation': 'gue', 'member_port': 'rewrite',
                   'new_flow_rate': 100}

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store on SQLite, and an Octavia that behaves as the real one does."""
 
+import fixtures
+
 from octavia_xdp_provider.controller import octavia
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
@@ -18,7 +20,7 @@ class StoreTestCase(base.TestCase):
 
     def database(self):
         """URL of an empty database."""
-        directory = self.create_tempfiles([('x', '')])[0].rpartition('/')[0]
+        directory = self.useFixture(fixtures.TempDir()).path
         return f'sqlite:///{directory}/db.sqlite'
 
 

@@ -15,23 +15,23 @@ class TestStatistics(base.TestCase):
         self.octavia = mock.Mock()
         self.statistics = statistics.Statistics(self.store, self.octavia)
 
-    def told(self, sums):
+    def sent(self, sums):
         self.octavia.set_statistics.reset_mock()
         self.store.statistics.return_value = sums
-        self.statistics.tell()
+        self.statistics.send()
         return [call.args[0] for call
                 in self.octavia.set_statistics.call_args_list]
 
     def test_only_changes_are_told(self):
-        self.assertEqual([], self.told({}))
+        self.assertEqual([], self.sent({}))
         self.assertEqual([{'a': (1, 1), 'b': (2, 2)}],
-                         self.told({'a': (1, 1), 'b': (2, 2)}))
+                         self.sent({'a': (1, 1), 'b': (2, 2)}))
         self.assertEqual([{'b': (3, 2)}],
-                         self.told({'a': (1, 1), 'b': (3, 2)}))
-        self.assertEqual([], self.told({'a': (1, 1), 'b': (3, 2)}))
+                         self.sent({'a': (1, 1), 'b': (3, 2)}))
+        self.assertEqual([], self.sent({'a': (1, 1), 'b': (3, 2)}))
 
     def test_what_was_not_taken_is_told_again(self):
         self.octavia.set_statistics.side_effect = octavia.OctaviaUnavailable
-        self.told({'a': (1, 1)})
+        self.sent({'a': (1, 1)})
         self.octavia.set_statistics.side_effect = None
-        self.assertEqual([{'a': (1, 1)}], self.told({'a': (1, 1)}))
+        self.assertEqual([{'a': (1, 1)}], self.sent({'a': (1, 1)}))

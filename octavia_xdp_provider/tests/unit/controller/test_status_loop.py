@@ -12,7 +12,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 UP = {'lb': {'m1': 'up', 'm2': 'up'}}
 
 
-class TestKeeper(store_base.StoreTestCase):
+class TestStatusLoop(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
@@ -30,7 +30,7 @@ class TestKeeper(store_base.StoreTestCase):
     def restart(self):
         """A new process: nothing is left but the database."""
         self.health = node_api.Health()
-        self.keeper = status_loop.Keeper(self.conf, self.store, self.health,
+        self.loop = status_loop.StatusLoop(self.conf, self.store, self.health,
                                     self.octavia)
 
     def commit(self):
@@ -58,17 +58,17 @@ class TestKeeper(store_base.StoreTestCase):
     def test_active_when_all_nodes_have_confirmed(self):
         self.report('a')
         self.store.seen('b', {})
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         self.assertIsNone(self.provisioning())
         self.report('b')
-        self.assertFalse(self.keeper.step())
+        self.assertFalse(self.loop.step())
         for key in ('lb', 'listener', 'pool', 'm1', 'm2', 'hm'):
             self.assertEqual('ACTIVE', self.provisioning(key))
             self.assertEqual('ONLINE', self.octavia.operating(key))
 
     def test_octavias_transaction_is_waited_for_first(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         first, second = self.octavia.messages
         self.assertEqual({'loadbalancers': [
             {'id': 'lb', 'operating_status': 'ONLINE'}]}, first)
@@ -77,56 +77,56 @@ class TestKeeper(store_base.StoreTestCase):
 
     def test_a_restart_amid_a_change_takes_nothing_offline(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.change('m3', 'create', fields=base.member('198.18.10.13'))
         self.commit()
         self.restart()
-        sent = len(self.octavia.messages)
+        before = len(self.octavia.messages)
         self.report('a', 'b')
-        self.keeper.step()
-        told = [entry['operating_status']
-                for message in self.octavia.messages[sent:]
+        self.loop.step()
+        sent = [entry['operating_status']
+                for message in self.octavia.messages[before:]
                 for entry in message['loadbalancers']]
-        self.assertEqual(2, len(told))
-        self.assertNotIn('OFFLINE', told)
+        self.assertEqual(2, len(sent))
+        self.assertNotIn('OFFLINE', sent)
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_not_before_octavia_has_committed(self):
         del self.octavia.documents['lb']
         self.report('a', 'b')
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         self.assertIsNone(self.provisioning())
         self.commit()
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_new_member_waits_for_its_row(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.change('m3', 'create', fields=base.member('198.18.10.13'))
         self.report('a', 'b')
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         self.assertIsNone(self.provisioning('m3'))
         self.commit()
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning('m3'))
 
     def test_dead_node_is_not_waited_for(self):
         self.report('b')
         self.now += self.conf.placement.node_timeout + 1
         self.report('a')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_error_in_bounded_time_and_active_later(self):
         self.now += self.conf.controller.status_timeout + 1
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         self.assertEqual('ERROR', self.provisioning())
         sent = len(self.octavia.messages)
-        self.keeper.step()
-        self.assertEqual(sent, len(self.octavia.messages), 'told again')
+        self.loop.step()
+        self.assertEqual(sent, len(self.octavia.messages), 'sent again')
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_a_node_that_lags_is_waited_for_only_so_long(self):
@@ -134,32 +134,32 @@ class TestKeeper(store_base.StoreTestCase):
         self.now += self.conf.controller.status_timeout + 1
         self.store.seen('b', {})
         self.report('a')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_failing_node_degrades(self):
         self.report('a')
         self.report('b', error='map full')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
         self.assertEqual('DEGRADED', self.octavia.operating('lb'))
 
     def test_all_nodes_failing_is_an_error(self):
         self.report('a', 'b', error='map full')
-        self.keeper.step()
+        self.loop.step()
         self.assertIsNone(self.provisioning())
         self.now += self.conf.controller.status_timeout + 1
         self.report('a', 'b', error='map full')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ERROR', self.provisioning())
 
     def test_removed_member_is_told_as_deleted(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.change()
         self.commit()
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('DELETED', self.provisioning('m1'))
         self.assertEqual((), self.store.load_balancer('lb').removed)
 
@@ -167,49 +167,49 @@ class TestKeeper(store_base.StoreTestCase):
         self.report('a', 'b')
         self.restart()
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_a_new_controller_does_not_take_members_down(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.restart()
         sent = len(self.octavia.messages)
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         self.assertEqual(sent, len(self.octavia.messages))
         self.report('b')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ONLINE', self.octavia.operating('m1'))
         self.assertNotIn('OFFLINE', str(self.octavia.messages[sent:]))
 
     def test_octavia_restarts(self):
         self.report('a', 'b')
         self.octavia.available = False
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         self.octavia.available = True
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_rolled_back_create_is_undone(self):
         del self.octavia.documents['lb']
         self.now += self.conf.controller.confirm_timeout + 1
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.assertTrue(self.store.load_balancer('lb').deleted)
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual([], self.store.load_balancers())
         self.assertEqual([], self.store.placements())
 
     def test_rolled_back_update_is_undone(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.change('m1', 'update', fields={'weight': 9})
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.now += self.conf.controller.confirm_timeout + 1
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         member = self.store.load_balancer('lb').document['pools']['pool'][
             'members']['m1']
         self.assertEqual(1, member['weight'])
@@ -223,29 +223,29 @@ class TestKeeper(store_base.StoreTestCase):
                 'm9': base.member('198.18.10.99')}}})))
         for address in ('198.18.10.99', '2001:db8::1'):
             self.report('a', 'b')
-            self.keeper.step()
+            self.loop.step()
             theirs = base.document(flavor=dscp)
             theirs['pools']['pool']['members']['m1']['address'] = address
             self.octavia.documents['lb'] = theirs
             before = self.store.load_balancer('lb')
             self.now += self.conf.controller.confirm_timeout + 1
             self.report('a', 'b')
-            self.keeper.step()
+            self.loop.step()
             self.assertEqual(before, self.store.load_balancer('lb'))
         # What can be done is taken over.
         theirs['pools']['pool']['members']['m1']['address'] = '198.18.10.98'
         self.now += self.conf.controller.resync_interval + 1
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual(theirs, self.store.load_balancer('lb').document)
 
     def test_change_of_health_is_sent_once(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.report('a', 'b', members={'lb': {'m1': 'down', 'm2': 'up'}})
         sent = len(self.octavia.messages)
-        self.keeper.step()
-        self.keeper.step()
+        self.loop.step()
+        self.loop.step()
         self.assertEqual('ERROR', self.octavia.operating('m1'))
         self.assertEqual('DEGRADED', self.octavia.operating('lb'))
         self.assertEqual(sent + 1, len(self.octavia.messages))
@@ -255,22 +255,22 @@ class TestKeeper(store_base.StoreTestCase):
 
     def test_deletion(self):
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.store.delete('lb')
         self.store.seen('a', {})
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         self.assertEqual('ACTIVE', self.provisioning())
         self.report('a', 'b')
-        self.assertTrue(self.keeper.step())
+        self.assertTrue(self.loop.step())
         for key in ('lb', 'listener', 'pool', 'm1', 'm2', 'hm'):
             self.assertEqual('DELETED', self.provisioning(key))
-        self.assertFalse(self.keeper.step())
+        self.assertFalse(self.loop.step())
         self.assertEqual([], self.store.load_balancers())
 
     def test_deletion_does_not_wait_for_the_dead(self):
         self.store.delete('lb')
         self.now += self.conf.placement.node_timeout + 1
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('DELETED', self.provisioning())
 
     def test_deletion_that_no_node_does_ends_in_error(self):
@@ -278,8 +278,8 @@ class TestKeeper(store_base.StoreTestCase):
         self.store.delete('lb')
         self.now += self.conf.controller.status_timeout + 1
         self.store.seen('a', {})
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('ERROR', self.provisioning())
         self.report('a', 'b')
-        self.keeper.step()
+        self.loop.step()
         self.assertEqual('DELETED', self.provisioning())

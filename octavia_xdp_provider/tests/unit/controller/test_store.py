@@ -2,6 +2,9 @@
 
 import copy
 
+from alembic import command
+import sqlalchemy as sa
+
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
@@ -115,14 +118,14 @@ class TestStore(store_base.StoreTestCase):
         self.store.create(base.document())
         first = self.store.change('lb', without('m1'))
         second = self.store.change('lb', without('m2'))
-        self.store.told('lb', first)
+        self.store.mark_sent('lb', first)
         self.assertEqual((('member', 'm2', second),),
                          self.store.load_balancer('lb').removed)
 
     def test_failure_keeps_removed_objects(self):
         self.store.create(base.document())
         generation = self.store.change('lb', without('m1'))
-        self.store.told('lb', generation, failed=True)
+        self.store.mark_sent('lb', generation, failed=True)
         row = self.store.load_balancer('lb')
         self.assertEqual(generation, row.failed_generation)
         self.assertEqual((('member', 'm1', generation),), row.removed)
@@ -236,10 +239,30 @@ class TestSchema(store_base.StoreTestCase):
             self.assertEqual([], autogenerate.compare_metadata(
                 context, models.Base.metadata))
 
-    def test_upgrade_twice(self):
+    def test_second_upgrade_changes_nothing(self):
         manager = schema.context_manager(self.conf)
-        self.assertEqual(('0001', '0001'), schema.upgrade(manager))
+        self.assertEqual(('0002', '0002'), schema.upgrade(manager))
         schema.check(manager)
+
+    def test_rows_of_the_first_version_are_kept(self):
+        manager = schema.context_manager(self.load(
+            f'[database]\nconnection = {self.database()}\n'))
+        engine = manager.writer.get_engine()
+        command.upgrade(schema._alembic(engine), '0001')
+        with engine.begin() as connection:
+            connection.execute(sa.text(
+                'INSERT INTO load_balancers (id, vip_address, document, '
+                'generation, told_generation, failed_generation, removed, '
+                "deleted, changed_at) VALUES ('lb', '203.0.113.10', '{}', "
+                "7, 6, 5, '[]', false, 0)"))
+            connection.execute(sa.text(
+                "INSERT INTO pools VALUES ('pool', 'lb')"))
+        self.assertEqual(('0001', '0002'), schema.upgrade(manager))
+        with engine.connect() as connection:
+            self.assertEqual([('lb', 6)], connection.execute(sa.text(
+                'SELECT id, sent_generation FROM load_balancers')).all())
+            self.assertEqual([('pool', 'lb')], connection.execute(sa.text(
+                'SELECT id, load_balancer_id FROM pools')).all())
 
     def test_unprepared_database_names_the_command(self):
         conf = self.load('[database]\nconnection = sqlite://\n')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver tells the controller for each of Octavia's calls."""
+"""What the driver requests of the controller for each of Octavia's calls."""
 
 from unittest import mock
 
@@ -17,15 +17,15 @@ class TestProvider(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.gateway = mock.Mock(limits=test_support.LIMITS)
-        patch = mock.patch.object(controller_client.Gateway, 'get',
-                                  return_value=self.gateway)
+        self.controller = mock.Mock(address_policy=test_support.POLICY)
+        patch = mock.patch.object(controller_client.ControllerClient, 'get',
+                                  return_value=self.controller)
         patch.start()
         self.addCleanup(patch.stop)
         self.driver = provider.XdpProviderDriver()
 
-    def told(self):
-        return self.gateway.change.call_args.args[0]
+    def requested(self):
+        return self.controller.change.call_args.args[0]
 
     def vip_port(self, additional=None, **vip):
         self.driver.create_vip_port(
@@ -62,7 +62,7 @@ class TestProvider(base.TestCase):
                        self.driver.l7rule_create):
             self.assertRaises(exceptions.UnsupportedOptionError, method,
                               mock.Mock())
-        self.gateway.change.assert_not_called()
+        self.controller.change.assert_not_called()
 
     def test_update_tells_the_changed_fields_only(self):
         self.driver.member_update(
@@ -70,7 +70,7 @@ class TestProvider(base.TestCase):
             data_models.Member(member_id='m', weight=2))
         self.assertEqual(
             {'object': 'member', 'action': 'update', 'object_id': 'm',
-             'pool_id': 'pool', 'fields': {'weight': 2}}, self.told())
+             'pool_id': 'pool', 'fields': {'weight': 2}}, self.requested())
 
     def test_batch_update(self):
         self.driver.member_batch_update('pool', [
@@ -78,7 +78,7 @@ class TestProvider(base.TestCase):
         self.assertEqual(
             {'object': 'member', 'action': 'replace', 'object_id': None,
              'pool_id': 'pool',
-             'members': {'a': {'address': '198.18.10.11'}}}, self.told())
+             'members': {'a': {'address': '198.18.10.11'}}}, self.requested())
 
     def test_listener_brings_its_pool_along(self):
         self.driver.listener_create(data_models.Listener(
@@ -86,18 +86,18 @@ class TestProvider(base.TestCase):
             protocol_port=80, default_pool=data_models.Pool(
                 pool_id='p', protocol='TCP',
                 lb_algorithm='SOURCE_IP_PORT')))
-        self.assertEqual('p', self.told()['fields']['default_pool_id'])
-        self.assertEqual({'p'}, set(self.told()['pools']))
+        self.assertEqual('p', self.requested()['fields']['default_pool_id'])
+        self.assertEqual({'p'}, set(self.requested()['pools']))
 
     def test_parents_come_from_the_old_object(self):
         self.driver.listener_update(
             data_models.Listener(listener_id='l', loadbalancer_id='lb'),
             data_models.Listener(listener_id='l', name='new'))
-        self.assertEqual('lb', self.told()['load_balancer_id'])
+        self.assertEqual('lb', self.requested()['load_balancer_id'])
         self.driver.health_monitor_update(
             data_models.HealthMonitor(healthmonitor_id='h', pool_id='p'),
             data_models.HealthMonitor(healthmonitor_id='h', delay=3))
-        self.assertEqual('p', self.told()['pool_id'])
+        self.assertEqual('p', self.requested()['pool_id'])
 
     def test_batch_of_mixed_members(self):
         self.driver.member_batch_update('pool', [
@@ -108,7 +108,7 @@ class TestProvider(base.TestCase):
         self.assertEqual(
             {'a': {'address': '198.18.10.11', 'weight': 0},
              'b': {'address': '2001:db8::1', 'backup': True}},
-            self.told()['members'])
+            self.requested()['members'])
 
     def test_options_of_every_object_are_told(self):
         self.driver.loadbalancer_create(data_models.LoadBalancer(
@@ -123,7 +123,7 @@ class TestProvider(base.TestCase):
                     members=[data_models.Member(
                         member_id='m', address='2001:db8::1', weight=0,
                         backup=True, protocol_port=80)]))]))
-        fields = self.told()['fields']
+        fields = self.requested()['fields']
         self.assertEqual({'encapsulation': 'srv6', 'srv6_function': 7},
                          fields['flavor'])
         self.assertEqual(['2001:db8::/32'],

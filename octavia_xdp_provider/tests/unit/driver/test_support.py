@@ -10,7 +10,7 @@ from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base
 
-LIMITS = support.Limits(
+POLICY = support.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),
      ipaddress.ip_network('2001:db8:100::/64')),
     (ipaddress.ip_network('127.0.0.0/8'),
@@ -75,7 +75,7 @@ class TestSupport(base.TestCase):
             for name, value in options.items():
                 error = self.assertRaises(
                     errors.Refused, support.check, kind,
-                    MODELS[kind](**{name: value}), LIMITS)
+                    MODELS[kind](**{name: value}), POLICY)
                 self.assertEqual(name, error.option)
                 self.assertIn(repr(name), str(error))
                 self.assertTrue(error.instead)
@@ -90,7 +90,7 @@ class TestSupport(base.TestCase):
     def test_an_unknown_option_is_refused(self):
         error = self.assertRaises(
             errors.Refused, support.check, 'member',
-            {'member_id': 'x', 'shiny_new': 'y'}, LIMITS)
+            {'member_id': 'x', 'shiny_new': 'y'}, POLICY)
         self.assertEqual('shiny_new', error.option)
 
     def test_what_clients_send_by_default_is_accepted(self):
@@ -99,10 +99,10 @@ class TestSupport(base.TestCase):
             timeout_member_connect=5000, timeout_member_data=50000,
             timeout_tcp_inspect=0, insert_headers={}, l7policies=[],
             client_authentication='NONE', allowed_cidrs=None,
-            hsts_include_subdomains=False, protocol='UDP'), LIMITS)
+            hsts_include_subdomains=False, protocol='UDP'), POLICY)
         support.check('member', data_models.Member(
             address='198.18.10.11', backup=False, vnic_type='normal',
-            weight=1), LIMITS)
+            weight=1), POLICY)
 
     def test_children_are_checked(self):
         pool = data_models.Pool(members=[
@@ -113,13 +113,13 @@ class TestSupport(base.TestCase):
                 ('listener', data_models.Listener(default_pool=pool)),
                 ('listener', {'default_pool': pool.to_dict(recurse=True)})):
             error = self.assertRaises(errors.Refused, support.check, parent,
-                                      given, LIMITS)
+                                      given, POLICY)
             self.assertEqual('address', error.option)
 
     def check(self, kind, **options):
         """What is said against options: None or (option, text)."""
         try:
-            support.check(kind, MODELS[kind](**options), LIMITS)
+            support.check(kind, MODELS[kind](**options), POLICY)
         except errors.Refused as refused:
             return refused.option, str(refused)
         return None
