@@ -379,7 +379,7 @@ struct icmp_budget {
 	__u32 time; /* units of 2^30 ns of the coarse clock */
 };
 
-/* What the library has added to counters while packets count (add.bpf.c). */
+/* What the library has added to counters while packets count (add_counters.bpf.c). */
 struct addition {
 	__u32 map; /* enum added_map */
 	__u32 index;

@@ -8,7 +8,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "add.skel.h"
+#include "add_counters.skel.h"
 #include "import.h"
 
 /* From a moment that no packet has reached. */
@@ -90,7 +90,7 @@ int fill_flows(struct oxp_node *node, const struct import *import, char *error)
 }
 
 struct adder {
-	struct add *object;
+	struct add_counters *object;
 	struct addition addition[ADDITIONS_MAX];
 	uint32_t count;
 	int status;
@@ -102,7 +102,7 @@ static int open_adder(struct oxp_node *node, struct adder *adder, char *error)
 
 	*adder = (struct adder){};
 	forget_libbpf_messages();
-	adder->object = add__open();
+	adder->object = add_counters__open();
 	if (!adder->object)
 		return failure(error, -errno, "cannot open the BPF object (%s)",
 			       last_libbpf_message());
@@ -112,7 +112,7 @@ static int open_adder(struct oxp_node *node, struct adder *adder, char *error)
 						     map_names[i]),
 			node->map[i]);
 	if (!status)
-		status = add__load(adder->object);
+		status = add_counters__load(adder->object);
 	return status ? failure(error, status,
 				"cannot load the program that adds (%s)",
 				last_libbpf_message())
@@ -197,7 +197,7 @@ static int add_counters(struct oxp_node *node, const struct import *import,
 			status = failure(error, adder.status,
 					 "cannot add to the counters");
 	}
-	add__destroy(adder.object);
+	add_counters__destroy(adder.object);
 	return status;
 }
 

@@ -7,7 +7,7 @@
 #ifndef OXP_RATE_H
 #define OXP_RATE_H
 
-#include "parse.h"
+#include "forward/parse.h"
 
 #define TOKEN 1024
 /* Greatest bucket that fits source_budget.flows. */

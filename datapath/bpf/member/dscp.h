@@ -7,7 +7,7 @@
 #ifndef OXP_MEMBER_DSCP_H
 #define OXP_MEMBER_DSCP_H
 
-#include "member_tunnel.h"
+#include "member/tunnel.h"
 
 /* The VIP for a packet to an own address; NULL: not one of these packets. */
 static __always_inline struct member_dscp *find_dscp(void *data, void *end,

@@ -3,7 +3,7 @@
 #ifndef OXP_MEMBER_ECN_H
 #define OXP_MEMBER_ECN_H
 
-#include "member_tunnel.h"
+#include "member/tunnel.h"
 
 enum ecn {
 	NOT_ECT,

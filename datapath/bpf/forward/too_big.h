@@ -9,10 +9,10 @@
 #ifndef OXP_TOO_BIG_H
 #define OXP_TOO_BIG_H
 
-#include "budget.h"
 #include "checksum.h"
-#include "count.h"
-#include "parse.h"
+#include "forward/budget.h"
+#include "forward/count.h"
+#include "forward/parse.h"
 
 #define QUOTE_V4 520  /* makes 548 bytes: every host takes 576 */
 #define QUOTE_V6 1232 /* makes 1280, the least MTU of IPv6 */

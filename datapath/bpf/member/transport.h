@@ -12,8 +12,8 @@
 #include <linux/udp.h>
 #include <stddef.h>
 
-#include "member_frame.h"
-#include "member_maps.h"
+#include "member/frame.h"
+#include "member/maps.h"
 
 /* linux/icmp.h brings the C library along. */
 #define ICMP_HEADER 8 /* of ICMPv6 too */

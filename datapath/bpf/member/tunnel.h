@@ -15,7 +15,7 @@
 
 #include <linux/if_ether.h>
 
-#include "member_transport.h"
+#include "member/transport.h"
 
 #define LINK_MAX (ETH_HLEN + 2 * 4)
 #define OUTER_MAX (sizeof(struct ipv6hdr) + sizeof(struct udphdr))

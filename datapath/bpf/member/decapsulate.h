@@ -3,7 +3,7 @@
 #ifndef OXP_MEMBER_ROOM_H
 #define OXP_MEMBER_ROOM_H
 
-#include "member_tunnel.h"
+#include "member/tunnel.h"
 
 /* Since Linux 6.3: which IP version is uncovered. */
 #define ROOM_UNCOVERS_IPV4 (1ULL << 7)

@@ -3,8 +3,8 @@
 #ifndef OXP_PARCEL_H
 #define OXP_PARCEL_H
 
+#include "forward/parse.h"
 #include "outer.h"
-#include "parse.h"
 
 /* Passed to functions of its own by reference, so without holes. */
 struct parcel {

@@ -5,8 +5,8 @@
 #ifndef OXP_ROUTE_H
 #define OXP_ROUTE_H
 
-#include "encap.h"
-#include "parcel.h"
+#include "forward/encap.h"
+#include "forward/selected.h"
 
 #ifndef AF_INET
 #define AF_INET 2

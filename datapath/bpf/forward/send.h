@@ -4,13 +4,13 @@
 #ifndef OXP_SEND_H
 #define OXP_SEND_H
 
-#include "count.h"
-#include "dscp.h"
-#include "encap.h"
-#include "mss.h"
-#include "parcel.h"
-#include "route.h"
-#include "too_big.h"
+#include "forward/count.h"
+#include "forward/dscp.h"
+#include "forward/encap.h"
+#include "forward/mss.h"
+#include "forward/route.h"
+#include "forward/selected.h"
+#include "forward/too_big.h"
 
 static __always_inline bool has_source(const struct node_config *node, bool v6)
 {

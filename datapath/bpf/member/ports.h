@@ -13,7 +13,7 @@
 #ifndef OXP_MEMBER_PORTS_H
 #define OXP_MEMBER_PORTS_H
 
-#include "member_transport.h"
+#include "member/transport.h"
 
 enum direction {
 	IN,

@@ -4,9 +4,9 @@
 #ifndef OXP_FRAGMENTS_H
 #define OXP_FRAGMENTS_H
 
-#include "lookup.h"
-#include "martian.h"
-#include "select.h"
+#include "forward/lookup.h"
+#include "forward/martian.h"
+#include "forward/select.h"
 
 static __always_inline void fragment_key_of(const struct packet *packet,
 					    struct fragment_key *key)

@@ -4,7 +4,7 @@
 #ifndef OXP_ALLOW_H
 #define OXP_ALLOW_H
 
-#include "parse.h"
+#include "forward/parse.h"
 
 static __always_inline bool is_allowed(const struct packet *packet, __u32 set)
 {

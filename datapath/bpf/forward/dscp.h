@@ -10,7 +10,7 @@
 #define OXP_DSCP_H
 
 #include "checksum.h"
-#include "parcel.h"
+#include "forward/selected.h"
 
 /* The checksum of what the packet carries covers its addresses, if that is
  * TCP, UDP or ICMPv6. NULL: there is none to correct. */

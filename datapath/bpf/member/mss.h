@@ -8,7 +8,7 @@
 #ifndef OXP_MEMBER_MSS_H
 #define OXP_MEMBER_MSS_H
 
-#include "member_transport.h"
+#include "member/transport.h"
 
 #define TCP_OPTION_END 0
 #define TCP_OPTION_NOP 1

@@ -7,7 +7,7 @@
 #ifndef OXP_QUIC_H
 #define OXP_QUIC_H
 
-#include "parse.h"
+#include "forward/parse.h"
 
 #define QUIC_LONG 0x80
 #define QUIC_FIXED 0x40

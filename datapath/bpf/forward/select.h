@@ -10,12 +10,12 @@
 #ifndef OXP_SELECT_H
 #define OXP_SELECT_H
 
-#include "allow.h"
-#include "count.h"
-#include "flows.h"
-#include "parse.h"
-#include "quic.h"
-#include "rate.h"
+#include "forward/allow.h"
+#include "forward/count.h"
+#include "forward/flow_cache.h"
+#include "forward/parse.h"
+#include "forward/quic.h"
+#include "forward/rate.h"
 
 /* Passed to functions of its own by reference, so without holes. */
 struct target {

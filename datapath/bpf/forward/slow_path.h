@@ -9,9 +9,9 @@
 #ifndef OXP_UNUSUAL_H
 #define OXP_UNUSUAL_H
 
-#include "fragments.h"
-#include "icmp.h"
-#include "martian.h"
+#include "forward/fragments.h"
+#include "forward/icmp.h"
+#include "forward/martian.h"
 
 #define GO_ON (-1)
 

@@ -7,12 +7,12 @@
 #ifndef OXP_ICMP_H
 #define OXP_ICMP_H
 
-#include "budget.h"
 #include "checksum.h"
-#include "fragments.h"
-#include "martian.h"
-#include "select.h"
-#include "send.h"
+#include "forward/budget.h"
+#include "forward/fragments.h"
+#include "forward/martian.h"
+#include "forward/select.h"
+#include "forward/send.h"
 
 #define ICMP_ECHO_REPLY 0
 #define ICMP_ECHO 8

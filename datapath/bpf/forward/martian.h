@@ -3,7 +3,7 @@
 #ifndef OXP_MARTIAN_H
 #define OXP_MARTIAN_H
 
-#include "parse.h"
+#include "forward/parse.h"
 
 /* 0.0.0.0/8, 127.0.0.0/8, 224.0.0.0/3. */
 static __always_inline bool is_martian_v4(__be32 source, __be32 destination)

@@ -3,8 +3,8 @@
 #ifndef OXP_ENCAP_H
 #define OXP_ENCAP_H
 
+#include "forward/selected.h"
 #include "outer.h"
-#include "parcel.h"
 
 static __always_inline bool is_outer_v6_of(const struct parcel *parcel,
 					   __u32 way)

@@ -3,7 +3,7 @@
 #ifndef OXP_COUNT_H
 #define OXP_COUNT_H
 
-#include "parse.h"
+#include "forward/parse.h"
 
 /* For a frame that was changed: `bytes` is the length that it came with. */
 static __always_inline void count_bytes(__u32 outcome, __u32 bytes)

@@ -8,8 +8,8 @@
 #ifndef OXP_FLOWS_H
 #define OXP_FLOWS_H
 
-#include "count.h"
-#include "parse.h"
+#include "forward/count.h"
+#include "forward/parse.h"
 
 #define TIME_UNIT_SHIFT 30 /* of the coarse clock's nanoseconds */
 /* Ages are known modulo FLOW_TIME_MASK + 1; this leaves room to be late. */

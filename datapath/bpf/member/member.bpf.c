@@ -11,13 +11,13 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
-#include "member_dscp.h"
-#include "member_ecn.h"
-#include "member_maps.h"
-#include "member_mss.h"
-#include "member_ports.h"
-#include "member_room.h"
-#include "member_tunnel.h"
+#include "member/decapsulate.h"
+#include "member/dscp.h"
+#include "member/ecn.h"
+#include "member/maps.h"
+#include "member/mss.h"
+#include "member/ports.h"
+#include "member/tunnel.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* The MSS in a client's SYN limits what the member sends, which goes to the
  * client directly. What the client sends is limited by the member's SYN-ACK,
- * which does not come by here: member_mss.h clamps that. Here the client's
+ * which does not come by here: member/mss.h clamps that. Here the client's
  * offer is held to what the path through this node carries, so that members
  * whose stack answers with the smaller of both offers need nothing else. */
 #ifndef OXP_MSS_H
 #define OXP_MSS_H
 
 #include "checksum.h"
-#include "parse.h"
+#include "forward/parse.h"
 
 #define OPTION_END 0
 #define OPTION_NOP 1

@@ -8,10 +8,10 @@
  * it for a function of its own. The program takes frames of one buffer: the
  * kernel refuses to attach it to a device whose MTU needs several.
  */
-#include "martian.h"
-#include "select.h"
-#include "send.h"
-#include "unusual.h"
+#include "forward/martian.h"
+#include "forward/select.h"
+#include "forward/send.h"
+#include "forward/slow_path.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
