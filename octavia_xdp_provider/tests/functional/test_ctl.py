@@ -14,18 +14,18 @@ import termios
 import time
 
 from octavia_xdp_provider.ctl import rates
-from octavia_xdp_provider.tests.functional import ctl_node
-from octavia_xdp_provider.tests.functional import test_datapath as base
-from octavia_xdp_provider.tests.functional.ctl_node import CLIENT
-from octavia_xdp_provider.tests.functional.ctl_node import DNS
-from octavia_xdp_provider.tests.functional.ctl_node import HTTP
-from octavia_xdp_provider.tests.functional.ctl_node import HTTP_V6
-from octavia_xdp_provider.tests.functional.ctl_node import SOON
-from octavia_xdp_provider.tests.functional.ctl_node import TCP
-from octavia_xdp_provider.tests.functional.ctl_node import UDP
-from octavia_xdp_provider.tests.functional.ctl_node import VIP
-from octavia_xdp_provider.tests.functional.ctl_node import VIP_V6
-from octavia_xdp_provider.tests.functional.ctl_node import with_
+from octavia_xdp_provider.tests.functional.support import ctl_node
+from octavia_xdp_provider.tests.functional.support import private_node as base
+from octavia_xdp_provider.tests.functional.support.ctl_node import CLIENT
+from octavia_xdp_provider.tests.functional.support.ctl_node import DNS
+from octavia_xdp_provider.tests.functional.support.ctl_node import HTTP
+from octavia_xdp_provider.tests.functional.support.ctl_node import HTTP_V6
+from octavia_xdp_provider.tests.functional.support.ctl_node import SOON
+from octavia_xdp_provider.tests.functional.support.ctl_node import TCP
+from octavia_xdp_provider.tests.functional.support.ctl_node import UDP
+from octavia_xdp_provider.tests.functional.support.ctl_node import VIP
+from octavia_xdp_provider.tests.functional.support.ctl_node import VIP_V6
+from octavia_xdp_provider.tests.functional.support.ctl_node import with_
 
 
 class Screen:
@@ -180,9 +180,9 @@ class TestShow(ctl_node.Node):
 
     def test_neighbours_and_programs(self):
         base.command('ip', '-n', self.node, 'neighbour', 'add',
-                     '198.18.0.1', 'lladdr', base.GATEWAY_MAC, 'dev', 'up0')
+                     '198.18.0.1', 'lladdr', base.NEXT_HOP_MAC, 'dev', 'up0')
         v4, v6 = self.json('show', 'neighbours')
-        self.assertEqual(('up0', base.GATEWAY_MAC, 100.0), (
+        self.assertEqual(('up0', base.NEXT_HOP_MAC, 100.0), (
             v4['interface'], v4['gateway_mac'], v4['flows_percent']))
         self.assertEqual([{'address': '198.18.0.1', 'state': 'permanent',
                            'interface': 'up0'}], v4['kernel'])

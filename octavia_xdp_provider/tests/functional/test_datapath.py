@@ -1,80 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
 """The binding against the running kernel: needs root."""
 
-import contextlib
 import errno
 import json
 import os
-import pathlib
 import socket
-import struct
-import subprocess
-import tempfile
 import threading
-import unittest
-import uuid
 
 from octavia_xdp_provider.node import datapath
-
-BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'
-VIP = '192.0.2.1'
-HTTP = datapath.Key(VIP, 'TCP', 80)
-DNS = datapath.Key(VIP, 'UDP', 53)
-SIGNALS = datapath.Key(VIP, 'SCTP', 2905)
-HTTP_V6 = datapath.Key('2001:db8::1', 'TCP', 80)
-NODE = '10.0.0.1'
-OWN_MAC = '02:00:00:00:00:01'
-GATEWAY_MAC = '02:00:00:00:00:02'
-SLOTS = 1009
-XDP_PASS, XDP_TX = 2, 3
-
-
-def command(*words):
-    return subprocess.run(words, check=True, text=True,
-                          capture_output=True).stdout
+from octavia_xdp_provider.tests.functional.support import frames
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support.private_node import command
+from octavia_xdp_provider.tests.functional.support.private_node import DNS
+from octavia_xdp_provider.tests.functional.support.private_node import HTTP
+from octavia_xdp_provider.tests.functional.support.private_node import HTTP_V6
+from octavia_xdp_provider.tests.functional.support.private_node import NODE
+from octavia_xdp_provider.tests.functional.support.private_node import OWN_MAC
+from octavia_xdp_provider.tests.functional.support.private_node import SIGNALS
+from octavia_xdp_provider.tests.functional.support.private_node import SLOTS
+from octavia_xdp_provider.tests.functional.support.private_node import VIP
+from octavia_xdp_provider.tests.functional.support.private_node import XDP_PASS
+from octavia_xdp_provider.tests.functional.support.private_node import XDP_TX
 
 
-def library_path():
-    return (os.environ.get(datapath.LIBRARY_VARIABLE) or
-            str(BUILD / 'liboctavia_xdp.so'))
-
-
-class PrivateState(unittest.TestCase):
-    """A BPF file system that is gone after the test."""
-
-    def setUp(self):
-        super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest('needs root')
-        if not os.path.exists(library_path()):
-            self.skipTest('the library is not built (make -C datapath)')
-        folder = tempfile.TemporaryDirectory(prefix='octavia-xdp-test-')
-        self.addCleanup(folder.cleanup)
-        self.bpffs = os.path.join(folder.name, 'bpf')
-        os.mkdir(self.bpffs)
-        command('mount', '-t', 'bpf', 'bpf', self.bpffs)
-        self.addCleanup(command, 'umount', '-l', self.bpffs)
-        self.pins = os.path.join(self.bpffs, 'node')
-        self.lock = os.path.join(folder.name, 'lock')
-
-    def open(self, **options):
-        options = {'create': True, 'services_max': 16, 'members_max': 64,
-                   'slots_max': SLOTS, 'pin_directory': self.pins,
-                   'lock_file': self.lock, 'library': library_path(),
-                   **options}
-        opened = datapath.Datapath(**options)
-        self.addCleanup(opened.close)
-        return opened
-
-    def assert_fails(self, number, function, *arguments, **options):
-        with self.assertRaises(datapath.DatapathError) as caught:
-            function(*arguments, **options)
-        self.assertEqual(number, caught.exception.errno, caught.exception)
-        self.assertTrue(caught.exception.text)
-        return caught.exception.text
-
-
-class TestOpening(PrivateState):
+class TestOpening(private_node.PrivateState):
 
     def test_nothing_is_there(self):
         self.assert_fails(errno.ENOENT, self.open, create=False)
@@ -112,7 +61,7 @@ class TestOpening(PrivateState):
         self.assert_fails(errno.EBADF, opened.info)
 
 
-class TestServices(PrivateState):
+class TestServices(private_node.PrivateState):
 
     def setUp(self):
         super().setUp()
@@ -335,86 +284,17 @@ class TestServices(PrivateState):
         self.assertEqual(4, self.datapath.info().services)
 
 
-def checksum(data):
-    total = sum(struct.unpack(f'!{len(data) // 2}H', data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
-
-
-def udp_packet(source, destination, source_port, destination_port, payload):
-    udp = struct.pack('!HHHH', source_port, destination_port,
-                      8 + len(payload), 0) + payload
-    header = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(udp), 1, 0, 57,
-                         17, 0, socket.inet_aton(source),
-                         socket.inet_aton(destination))
-    header = header[:10] + struct.pack('!H', checksum(header)) + header[12:]
-    return header + udp
-
-
-class TwoNamespaces(PrivateState):
-    """Two network namespaces: the peer sends and receives raw frames.
-
-    The node's end has the program in native mode. For XDP_TX to arrive the
-    peer's end needs a program of its own: with GRO alone the driver queues
-    the frames but wakes nobody (seen on Linux 6.18).
-    """
+class TestVeth(private_node.TwoNamespaces):
 
     def setUp(self):
         super().setUp()
-        unique = uuid.uuid4().hex[:8]
-        self.node, self.peer = f'oxp-node-{unique}', f'oxp-peer-{unique}'
-        for name in (self.node, self.peer):
-            command('ip', 'netns', 'add', name)
-            self.addCleanup(command, 'ip', 'netns', 'del', name)
-        command('ip', '-n', self.node, 'link', 'add', 'up0', 'address',
-                OWN_MAC, 'type', 'veth', 'peer', 'name', 'gw0', 'address',
-                GATEWAY_MAC, 'netns', self.peer)
-        for name in (self.node, self.peer):
-            command('ip', 'netns', 'exec', name, 'sysctl', '-qw',
-                    'net.ipv6.conf.all.disable_ipv6=1')
-        command('ip', '-n', self.node, 'link', 'set', 'up0', 'up')
-        command('ip', '-n', self.peer, 'link', 'set', 'gw0', 'up')
-
-    def member_tool(self, name, *words):
-        return command('ip', 'netns', 'exec', name,
-                       str(BUILD / 'octavia-xdp-member'), *words)
-
-    @contextlib.contextmanager
-    def inside(self, name):
-        """The calling thread in a namespace."""
-        home = os.open('/proc/thread-self/ns/net', os.O_RDONLY)
-        there = os.open(f'/run/netns/{name}', os.O_RDONLY)
-        libc = _libc()
-        try:
-            if libc.setns(there, 0):
-                raise OSError(libc.errno(), 'setns')
-            yield
-        finally:
-            libc.setns(home, 0)
-            os.close(there)
-            os.close(home)
-
-    def socket(self):
-        with self.inside(self.peer):
-            opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
-                                   socket.htons(0x0800))
-            opened.bind(('gw0', 0x0800))
-        opened.settimeout(2)
-        self.addCleanup(opened.close)
-        return opened
-
-
-class TestVeth(TwoNamespaces):
-
-    def setUp(self):
-        super().setUp()
-        # any program does: it must only have one (see the class above)
+        # any program does: it must only have one (see the base class)
         self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
         self.datapath = self.open()
         with self.inside(self.node):
             self.uplink = datapath.Uplink(
-                socket.if_nametoindex('up0'), 1500, OWN_MAC, GATEWAY_MAC)
+                socket.if_nametoindex('up0'), 1500, OWN_MAC,
+                private_node.NEXT_HOP_MAC)
         self.datapath.set_uplinks([self.uplink])
         self.datapath.set_node(datapath.NodeSettings(NODE))
 
@@ -509,12 +389,13 @@ class TestVeth(TwoNamespaces):
             datapath.Settings(slots=SLOTS))
         self.attach()
         peer = self.socket()
-        ethernet = bytes.fromhex(
-            (OWN_MAC + GATEWAY_MAC).replace(':', '')) + b'\x08\x00'
+        ethernet = bytes.fromhex((
+            OWN_MAC + private_node.NEXT_HOP_MAC
+            ).replace(':', '')) + b'\x08\x00'
         reply = ethernet[6:12] + ethernet[:6] + b'\x08\x00'
         client = '198.51.100.7'
         for port in range(1024, 1024 + 200):
-            packet = udp_packet(client, VIP, port, 53, b'question')
+            packet = frames.udp_packet(client, VIP, port, 53, b'question')
             peer.send(ethernet + packet)
             frame = peer.recv(2048)
             while frame[:12] != reply[:12]:
@@ -522,7 +403,7 @@ class TestVeth(TwoNamespaces):
             self.assertEqual(reply, frame[:14])
             outer, inner = frame[14:34], frame[34:]
             self.assertEqual(packet, inner)
-            self.assertEqual(0, checksum(outer))
+            self.assertEqual(0, frames.checksum(outer))
             self.assertEqual(4, outer[9])
             self.assertEqual(NODE, socket.inet_ntoa(outer[12:16]))
             self.assertEqual(self.datapath.pick(DNS, client, port),
@@ -534,7 +415,8 @@ class TestVeth(TwoNamespaces):
         self.assertEqual(200, sum(shares))
         self.assertTrue(all(shares))
 
-        other = ethernet + udp_packet(client, VIP, 1024, 54, b'question')
+        other = ethernet + frames.udp_packet(client, VIP, 1024, 54,
+                                             b'question')
         with self.inside(self.node):
             results = self.datapath.run([
                 (ethernet + packet, self.uplink.ifindex),
@@ -546,10 +428,3 @@ class TestVeth(TwoNamespaces):
         drops = self.datapath.outcomes()
         self.assertEqual((1, len(ethernet + packet)),
                          drops[datapath.Outcome.DROP_NO_NEXT_HOP])
-
-
-def _libc():
-    import ctypes
-    libc = ctypes.CDLL(None, use_errno=True)
-    libc.errno = ctypes.get_errno
-    return libc

@@ -10,9 +10,10 @@ import sys
 
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import test_datapath
+from octavia_xdp_provider.tests.functional.support import frames
+from octavia_xdp_provider.tests.functional.support import private_node
 
-VIP = test_datapath.VIP
+VIP = private_node.VIP
 PACKETS = 3
 # Looks of 0.2 seconds that a failing test waits.
 LOOKS = 300
@@ -22,7 +23,7 @@ WITH_TRACEFS = ('unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
                 'sh')
 
 
-class TestDrops(test_datapath.TwoNamespaces):
+class TestDrops(private_node.TwoNamespaces):
 
     def setUp(self):
         super().setUp()
@@ -33,12 +34,12 @@ class TestDrops(test_datapath.TwoNamespaces):
         with open(self.config, 'w') as file:
             file.write(f'[agent]\nrun_directory = {folder}\n'
                        f'[datapath]\npin_directory = {self.pins}\n'
-                       f'library = {test_datapath.library_path()}\n')
+                       f'library = {private_node.library_path()}\n')
         # Nobody is in it: each packet is lost.
         self.datapath.set_service(
-            test_datapath.DNS, [],
-            datapath.Settings(slots=test_datapath.SLOTS))
-        command = test_datapath.command
+            private_node.DNS, [],
+            datapath.Settings(slots=private_node.SLOTS))
+        command = private_node.command
         command('ip', '-n', self.node, 'link', 'set', 'lo', 'up')
         command('ip', '-n', self.node, 'address', 'add', f'{VIP}/32', 'dev',
                 'lo')
@@ -62,10 +63,10 @@ class TestDrops(test_datapath.TwoNamespaces):
 
     def send(self, port):
         ethernet = bytes.fromhex((
-            test_datapath.OWN_MAC + test_datapath.GATEWAY_MAC
+            private_node.OWN_MAC + private_node.NEXT_HOP_MAC
             ).replace(':', '')) + b'\x08\x00'
         for _ in range(PACKETS):
-            self.peer_socket.send(ethernet + test_datapath.udp_packet(
+            self.peer_socket.send(ethernet + frames.udp_packet(
                 '198.51.100.7', VIP, 1024, port, b'question'))
 
     def total(self, process, **fields):

@@ -14,18 +14,18 @@ from scapy.layers import l2
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import ctl_node
-from octavia_xdp_provider.tests.functional import test_datapath as base
-from octavia_xdp_provider.tests.functional.ctl_node import CLIENT
-from octavia_xdp_provider.tests.functional.ctl_node import CLIENT_V6
-from octavia_xdp_provider.tests.functional.ctl_node import HTTP
-from octavia_xdp_provider.tests.functional.ctl_node import SOON
-from octavia_xdp_provider.tests.functional.ctl_node import TCP
-from octavia_xdp_provider.tests.functional.ctl_node import TCP_V6
-from octavia_xdp_provider.tests.functional.ctl_node import UDP
-from octavia_xdp_provider.tests.functional.ctl_node import VIP
-from octavia_xdp_provider.tests.functional.ctl_node import VIP_V6
-from octavia_xdp_provider.tests.functional.ctl_node import with_
+from octavia_xdp_provider.tests.functional.support import ctl_node
+from octavia_xdp_provider.tests.functional.support import private_node as base
+from octavia_xdp_provider.tests.functional.support.ctl_node import CLIENT
+from octavia_xdp_provider.tests.functional.support.ctl_node import CLIENT_V6
+from octavia_xdp_provider.tests.functional.support.ctl_node import HTTP
+from octavia_xdp_provider.tests.functional.support.ctl_node import SOON
+from octavia_xdp_provider.tests.functional.support.ctl_node import TCP
+from octavia_xdp_provider.tests.functional.support.ctl_node import TCP_V6
+from octavia_xdp_provider.tests.functional.support.ctl_node import UDP
+from octavia_xdp_provider.tests.functional.support.ctl_node import VIP
+from octavia_xdp_provider.tests.functional.support.ctl_node import VIP_V6
+from octavia_xdp_provider.tests.functional.support.ctl_node import with_
 
 Outcome = datapath.Outcome
 
@@ -184,7 +184,7 @@ class TestExplain(ctl_node.Node):
                          fragment='later'), Outcome.DROP_FRAGMENT)
 
     def test_icmp_errors(self):
-        link = l2.Ether(dst=base.OWN_MAC, src=base.GATEWAY_MAC)
+        link = l2.Ether(dst=base.OWN_MAC, src=base.NEXT_HOP_MAC)
         quote = inet.IP(src=VIP, dst=CLIENT) / inet.TCP(sport=80, dport=40000)
         error = inet.IP(src='203.0.113.9', dst=VIP) / inet.ICMP(
             type=3, code=4, nexthopmtu=1400)

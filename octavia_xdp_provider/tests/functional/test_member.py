@@ -8,7 +8,7 @@ import threading
 from scapy.layers import inet
 from scapy.layers import inet6
 
-from octavia_xdp_provider.tests.functional import member_fabric as fabric
+from octavia_xdp_provider.tests.functional.support import fabric
 
 LISTENER, LOCAL = 80, 8080
 PORTS = ('--port', f'{fabric.VIP}:{LISTENER}/tcp={LOCAL}',

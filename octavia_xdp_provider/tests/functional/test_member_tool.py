@@ -7,7 +7,7 @@ import signal
 import subprocess
 import tempfile
 
-from octavia_xdp_provider.tests.functional import member_fabric as fabric
+from octavia_xdp_provider.tests.functional.support import fabric
 
 INJECT = fabric.DATAPATH / 'build/tests/inject.so'
 OTHER = fabric.DATAPATH / 'build/other.bpf.o'

@@ -24,11 +24,11 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import run_directory as node_files
-from octavia_xdp_provider.tests.functional import handoff
-from octavia_xdp_provider.tests.functional import test_datapath
+from octavia_xdp_provider.tests.functional.support import handoff
+from octavia_xdp_provider.tests.functional.support import private_node
 
 NODE, ROUTER, MEMBER = HOSTS = ('node', 'router', 'member')
-TOOL = test_datapath.BUILD / 'octavia-xdp-member'
+TOOL = private_node.BUILD / 'octavia-xdp-member'
 OWN = {4: '198.18.10.11', 6: '2001:db8:10::11'}
 NETWORKS = {NODE: {4: '198.18.1.{}/30', 6: '2001:db8:1::{}/64'},
             MEMBER: {4: '198.18.10.{}/24', 6: '2001:db8:10::{}/64'}}
@@ -79,7 +79,7 @@ class Probed(base.BaseTestCase):
         super().setUp()
         if os.geteuid() != 0:
             self.skipTest('network namespaces need root')
-        for path in (test_datapath.library_path(), TOOL,
+        for path in (private_node.library_path(), TOOL,
                      handoff.checker_path()):
             if not os.path.exists(path):
                 self.skipTest(f'{path} is not built')
@@ -168,7 +168,7 @@ class Probed(base.BaseTestCase):
             f'[agent]\nrun_directory = {run}\n'
             f'uplinks = {self.uplink}\n'
             'withdraw_grace = 0\nprobe_through_datapath = true\n'
-            f'[datapath]\nlibrary = {test_datapath.library_path()}\n'
+            f'[datapath]\nlibrary = {private_node.library_path()}\n'
             f'pin_directory = {run}/bpf/pins\nservices_max = 64\n'
             'slots = 1009\n')
         self.conf = options.load(config_files=[str(configuration)])

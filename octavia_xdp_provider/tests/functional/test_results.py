@@ -10,8 +10,8 @@ import signal
 import time
 
 from octavia_xdp_provider.result_handler import queue_file
-from octavia_xdp_provider.tests.functional import handoff
-from octavia_xdp_provider.tests.functional import test_datapath
+from octavia_xdp_provider.tests.functional.support import handoff
+from octavia_xdp_provider.tests.functional.support import private_node
 
 
 class TestKills(handoff.Handoff):
@@ -200,9 +200,9 @@ class TestConditions(handoff.Handoff):
 class TestFullDisk(handoff.Handoff):
 
     def prepare_queue(self):
-        test_datapath.command('mount', '-t', 'tmpfs', '-o', 'size=64k',
+        private_node.command('mount', '-t', 'tmpfs', '-o', 'size=64k',
                               'tmpfs', str(self.queue))
-        self.addCleanup(test_datapath.command, 'umount', '-l',
+        self.addCleanup(private_node.command, 'umount', '-l',
                         str(self.queue))
 
     def test_full_for_a_while(self):

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 
-from octavia_xdp_provider.tests.functional import test_datapath
+from octavia_xdp_provider.tests.functional.support import private_node
 
 UNITS = pathlib.Path(__file__).parents[3] / 'deploy/systemd'
 OPEN = '''
@@ -39,7 +39,7 @@ assert not node.verify()
 '''
 
 
-class TestRights(test_datapath.TwoNamespaces):
+class TestRights(private_node.TwoNamespaces):
 
     def run_as(self, unit, script, *words, **environment):
         """Run a script with the capabilities of a unit."""
@@ -52,7 +52,7 @@ class TestRights(test_datapath.TwoNamespaces):
             return subprocess.run(
                 ['setpriv', '--bounding-set', kept, '--no-new-privs', '--',
                  sys.executable, '-c', script, self.pins, self.lock,
-                 test_datapath.library_path(), *words],
+                 private_node.library_path(), *words],
                 env={**os.environ, **environment},
                 capture_output=True, text=True, timeout=60)
 
@@ -64,7 +64,7 @@ class TestRights(test_datapath.TwoNamespaces):
         with self.inside(self.node):
             index = socket.if_nametoindex('up0')
         self.assert_works('agent', AGENT, str(index))
-        return test_datapath.command('ip', '-n', self.node, '-d', 'link',
+        return private_node.command('ip', '-n', self.node, '-d', 'link',
                                      'show', 'up0')
 
     def test_a_restart_of_the_agent_changes_nothing(self):
@@ -78,7 +78,7 @@ class TestRights(test_datapath.TwoNamespaces):
         for step in range(1, 20):
             done = self.run_as(
                 'agent', CHANGES, KILL_AT=str(step),
-                LD_PRELOAD=f'{test_datapath.BUILD}/tests/inject.so')
+                LD_PRELOAD=f'{private_node.BUILD}/tests/inject.so')
             self.assert_works('result-handler', HANDLER,
                               'up' if step % 2 else 'down')
             if done.returncode != -signal.SIGKILL:

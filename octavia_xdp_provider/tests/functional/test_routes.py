@@ -9,11 +9,12 @@ import struct
 
 from lab import namespaces
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import test_uplinks
-from octavia_xdp_provider.tests.functional import wires
+from octavia_xdp_provider.tests.functional.support import frames
+from octavia_xdp_provider.tests.functional.support import routed
+from octavia_xdp_provider.tests.functional.support import wires
 
-NODE = wires.NODE
-R1, R2 = test_uplinks.ROUTERS
+NODE = routed.NODE
+R1, R2 = routed.ROUTERS
 SOURCE, SOURCE_V6 = '198.51.101.2', '2001:db8:1::2'
 NO_NEXT_HOP = datapath.Outcome.DROP_NO_NEXT_HOP
 ROUTES = 'uplinks = eth1, eth2\n[datapath]\nnext_hop = routes\n'
@@ -29,17 +30,17 @@ class TestUplinks(wires.Wires):
 
     def routers(self, came):
         """Where flows leave to that came by a router."""
-        return {self.exchange(came, wires.udp_v4(port, 53, b'question'))[0]
+        return {self.exchange(came, frames.udp_v4(port, 53, b'question'))[0]
                 for port in range(1024, 1024 + 40)}
 
     def test_both_whichever_way_they_came(self):
         for came in (R1, R2):
             self.assertEqual({R1, R2}, self.routers(came))
         self.assertEqual(80, self.datapath.service(
-            datapath.Key(wires.VIP, 'UDP', 53)).counters.packets)
+            datapath.Key(frames.VIP, 'UDP', 53)).counters.packets)
 
     def test_flow_keeps_its_uplink(self):
-        packet = wires.udp_v4(1024, 53, b'question')
+        packet = frames.udp_v4(1024, 53, b'question')
         router, _ = self.exchange(R1, packet)
         self.assert_left(router, packet, (SOURCE, '198.18.10.11'), came=R2)
 
@@ -80,33 +81,33 @@ class TestRoutes(wires.Wires):
             v4, v6 = f'198.18.{number}.11', f'2001:db8:10:{number}::11'
             self.serve(number, v4)
             self.serve(number + 10, v6)
-            self.serve(number, v6, vip=wires.VIP_V6)
-            self.serve(number + 10, v4, vip=wires.VIP_V6)
+            self.serve(number, v6, vip=frames.VIP_V6)
+            self.serve(number + 10, v4, vip=frames.VIP_V6)
             self.serve(number + 20, v4,
                        encapsulation=datapath.Encapsulation.GUE)
-            self.serve(number + 20, v6, vip=wires.VIP_V6,
+            self.serve(number + 20, v6, vip=frames.VIP_V6,
                        encapsulation=datapath.Encapsulation.GRE)
             for came, flow in itertools.product((R1, R2), (1024, 1025)):
                 for listener, outer in (
                         (number, (SOURCE, v4)),
                         (number + 10, (SOURCE_V6, v6)),
                         (number + 20, (SOURCE, v4))):
-                    self.assert_left(router, wires.udp_v4(
+                    self.assert_left(router, frames.udp_v4(
                         flow, listener, b'question'), outer, came)
                 for listener, outer in (
                         (number, (SOURCE_V6, v6)),
                         (number + 10, (SOURCE, v4)),
                         (number + 20, (SOURCE_V6, v6))):
-                    self.assert_left(router, wires.udp_v6(
+                    self.assert_left(router, frames.udp_v6(
                         flow, listener, b'question'), outer, came)
         self.assertEqual((0, 0), self.datapath.outcomes()[NO_NEXT_HOP])
 
     def test_rules_see_what_leaves(self):
         """By source: the node's, but with DSCP the client's."""
         for version, vip, client, member, gateway in (
-                ('-4', wires.VIP, wires.CLIENT, '198.18.1.11',
+                ('-4', frames.VIP, frames.CLIENT, '198.18.1.11',
                  '198.51.102.1'),
-                ('-6', wires.VIP_V6, wires.CLIENT_V6, '2001:db8:10:1::11',
+                ('-6', frames.VIP_V6, frames.CLIENT_V6, '2001:db8:10:1::11',
                  '2001:db8:2::1')):
             self.ip(NODE, version, 'route', 'add', 'default', 'via', gateway,
                     'table', '77')
@@ -116,8 +117,8 @@ class TestRoutes(wires.Wires):
             self.serve(2, member, vip=vip, dscp=7,
                        encapsulation=datapath.Encapsulation.DSCP)
         for make, source, member in (
-                (wires.udp_v4, SOURCE, '198.18.1.11'),
-                (wires.udp_v6, SOURCE_V6,
+                (frames.udp_v4, SOURCE, '198.18.1.11'),
+                (frames.udp_v6, SOURCE_V6,
                  '2001:db8:10:1::11')):
             self.assert_left(R1, make(1024, 1, b'question'),
                              (source, member))
@@ -132,8 +133,8 @@ class TestRoutes(wires.Wires):
         self.ip(NODE, '-6', 'route', 'add', '2001:db8:10:3::/64',
                 'nexthop', 'via', '2001:db8:1::1', 'dev', 'eth1',
                 'nexthop', 'via', '2001:db8:2::1', 'dev', 'eth2')
-        self.serve(1, '2001:db8:10:3::11', vip=wires.VIP_V6)
-        packets = [wires.udp_v6(port, 1, b'question')
+        self.serve(1, '2001:db8:10:3::11', vip=frames.VIP_V6)
+        packets = [frames.udp_v6(port, 1, b'question')
                    for port in range(1024, 1024 + 40)]
         first = [self.exchange(R1, packet)[0] for packet in packets]
         self.assertEqual({R1, R2}, set(first))
@@ -143,10 +144,10 @@ class TestRoutes(wires.Wires):
     def test_next_hop_that_is_not_known(self):
         mac = self.mac(R1, 'node')
         for make, member, network, gateway, vip in (
-                (wires.udp_v4, '198.18.3.11', '198.18.3.0/24',
-                 '198.51.101.77', wires.VIP),
-                (wires.udp_v6, '2001:db8:10:3::11', '2001:db8:10:3::/64',
-                 '2001:db8:1::77', wires.VIP_V6)):
+                (frames.udp_v4, '198.18.3.11', '198.18.3.0/24',
+                 '198.51.101.77', frames.VIP),
+                (frames.udp_v6, '2001:db8:10:3::11', '2001:db8:10:3::/64',
+                 '2001:db8:1::77', frames.VIP_V6)):
             self.serve(1, member, vip=vip)
             packet = make(1024, 1, b'question')
             self.ip(NODE, 'route', 'add', network, 'via', gateway)
@@ -163,7 +164,7 @@ class TestRoutes(wires.Wires):
         self.ip(NODE, 'neigh', 'add', '198.51.103.1', 'lladdr',
                 self.mac(R1, 'third'), 'dev', 'eth3')
         self.serve(1, '198.51.103.1')
-        self.assert_dropped(R1, wires.udp_v4(1024, 1, b'question'),
+        self.assert_dropped(R1, frames.udp_v4(1024, 1, b'question'),
                             NO_NEXT_HOP)
 
     def test_mtu_of_the_route(self):
@@ -173,16 +174,16 @@ class TestRoutes(wires.Wires):
         self.ip(NODE, 'route', 'add', '2001:db8:10:3::/64', 'via',
                 '2001:db8:2::1', 'mtu', 'lock', '1400')
         self.serve(1, '198.18.3.11')
-        self.serve(1, '2001:db8:10:3::11', vip=wires.VIP_V6)
+        self.serve(1, '2001:db8:10:3::11', vip=frames.VIP_V6)
         # Largest UDP payloads: 1400 less outer, inner and UDP headers.
         fits, fits_v6 = bytes(1400 - 20 - 28), bytes(1400 - 40 - 48)
         self.assertEqual(R2, self.exchange(
-            R1, wires.udp_v4(1024, 1, fits))[0])
+            R1, frames.udp_v4(1024, 1, fits))[0])
         self.assertEqual(R2, self.exchange(
-            R1, wires.udp_v6(1024, 1, fits_v6))[0])
-        self.assert_told(wires.udp_v4(1024, 1, fits + b'0'), 1380,
+            R1, frames.udp_v6(1024, 1, fits_v6))[0])
+        self.assert_told(frames.udp_v4(1024, 1, fits + b'0'), 1380,
                          lambda ip: ip[9] == 1 and ip[20:22] == b'\3\4')
-        self.assert_told(wires.udp_v6(1024, 1, fits_v6 + b'0'), 1360,
+        self.assert_told(frames.udp_v6(1024, 1, fits_v6 + b'0'), 1360,
                          lambda ip: ip[6] == 58 and ip[40] == 2)
 
     def assert_told(self, packet, mtu, is_error):
@@ -190,7 +191,7 @@ class TestRoutes(wires.Wires):
         start = 28 if packet[0] >> 4 == 4 else 48
         self.wires[R1].send(packet)
         host, frame = self.receive(
-            lambda frame: frame[12:14] == wires.ethertype(packet) and
+            lambda frame: frame[12:14] == frames.ethertype(packet) and
             is_error(frame[14:]))
         self.assertEqual(R1, host)
         told = frame[14:]
@@ -199,7 +200,7 @@ class TestRoutes(wires.Wires):
 
     def test_forwarding_is_not_allowed(self):
         self.serve(1, '198.18.1.11')
-        packet = wires.udp_v4(1024, 1, b'question')
+        packet = frames.udp_v4(1024, 1, b'question')
         namespaces.sysctl(self.lab, NODE, net__ipv4__conf__eth1__forwarding=0)
         self.assert_dropped(R1, packet, NO_NEXT_HOP)
         namespaces.sysctl(self.lab, NODE, net__ipv4__conf__eth1__forwarding=1)

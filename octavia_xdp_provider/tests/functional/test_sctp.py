@@ -16,20 +16,20 @@ import threading
 from lab import namespaces
 from lab import processes
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import test_datapath
-from octavia_xdp_provider.tests.functional import test_uplinks
-from octavia_xdp_provider.tests.functional import wires
+from octavia_xdp_provider.tests.functional.support import frames
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import routed
 
-NODE, R1 = wires.NODE, test_uplinks.ROUTERS[0]
+NODE, R1 = routed.NODE, routed.ROUTERS[0]
 MEMBERS = {'m1': ('198.18.1.11', '2001:db8:11::11'),
            'm2': ('198.18.2.11', '2001:db8:12::11')}
 PORT = 2905
-FAMILIES = {socket.AF_INET: (wires.CLIENT, wires.VIP),
-            socket.AF_INET6: (wires.CLIENT_V6, wires.VIP_V6)}
+FAMILIES = {socket.AF_INET: (frames.CLIENT, frames.VIP),
+            socket.AF_INET6: (frames.CLIENT_V6, frames.VIP_V6)}
 ASSOCIATIONS = 12
 
 
-class TestSctp(test_uplinks.Keeper):
+class TestSctp(routed.MonitoredUplinks):
 
     def setUp(self):
         super().setUp()
@@ -40,13 +40,13 @@ class TestSctp(test_uplinks.Keeper):
             if error.errno != errno.EPROTONOSUPPORT:
                 raise
             self.skipTest('the kernel has no SCTP')
-        self.host('client', (wires.CLIENT, '192.0.2.1'),
-                  (wires.CLIENT_V6, '2001:db8:c::1'))
+        self.host('client', (frames.CLIENT, '192.0.2.1'),
+                  (frames.CLIENT_V6, '2001:db8:c::1'))
         for name, (v4, v6) in MEMBERS.items():
             self.host(name, (v4, v4[:-1]), (v6, v6[:-1]))
-            for vip in (wires.VIP, wires.VIP_V6):
+            for vip in (frames.VIP, frames.VIP_V6):
                 self.ip(name, 'address', 'add', vip, 'dev', 'lo')
-            self.member_tool(name, '--vip', wires.VIP, '--vip', wires.VIP_V6,
+            self.member_tool(name, '--vip', frames.VIP, '--vip', frames.VIP_V6,
                              '--node', '198.51.101.2', '--node',
                              '2001:db8:1::2', 'eth0')
         # What leaves the client goes through programs, which know nothing of
@@ -57,12 +57,12 @@ class TestSctp(test_uplinks.Keeper):
         self.member_tool(R1, '--any-source', 'node')
         namespaces.sysctl(self.lab, R1, net__ipv4__ip_forward=1,
                           net__ipv6__conf__all__forwarding=1)
-        for vip, node in ((wires.VIP, '198.51.101.2'),
-                          (wires.VIP_V6, '2001:db8:1::2')):
+        for vip, node in ((frames.VIP, '198.51.101.2'),
+                          (frames.VIP_V6, '2001:db8:1::2')):
             self.ip(R1, 'route', 'add', vip, 'via', node)
         self.start('uplinks = eth1\n')
         self.wait_ways(('eth1', 4), ('eth1', 6))
-        for position, vip in enumerate((wires.VIP, wires.VIP_V6)):
+        for position, vip in enumerate((frames.VIP, frames.VIP_V6)):
             self.datapath.set_service(
                 datapath.Key(vip, 'SCTP', PORT),
                 [datapath.Member(addresses[position])
@@ -82,7 +82,7 @@ class TestSctp(test_uplinks.Keeper):
 
     def member_tool(self, host, *words):
         processes.run(self.lab, host, [
-            test_datapath.BUILD / 'octavia-xdp-member', 'setup', *words])
+            private_node.BUILD / 'octavia-xdp-member', 'setup', *words])
 
     def socket(self, host, family):
         with namespaces.inside(self.lab, host):

@@ -12,16 +12,16 @@ from scapy import utils
 
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import ctl_node
-from octavia_xdp_provider.tests.functional import test_datapath as base
-from octavia_xdp_provider.tests.functional.ctl_node import CLIENT
-from octavia_xdp_provider.tests.functional.ctl_node import SOON
-from octavia_xdp_provider.tests.functional.ctl_node import TCP
-from octavia_xdp_provider.tests.functional.ctl_node import TCP_V6
-from octavia_xdp_provider.tests.functional.ctl_node import UDP
-from octavia_xdp_provider.tests.functional.ctl_node import VIP
-from octavia_xdp_provider.tests.functional.ctl_node import VIP_V6
-from octavia_xdp_provider.tests.functional.ctl_node import with_
+from octavia_xdp_provider.tests.functional.support import ctl_node
+from octavia_xdp_provider.tests.functional.support import private_node as base
+from octavia_xdp_provider.tests.functional.support.ctl_node import CLIENT
+from octavia_xdp_provider.tests.functional.support.ctl_node import SOON
+from octavia_xdp_provider.tests.functional.support.ctl_node import TCP
+from octavia_xdp_provider.tests.functional.support.ctl_node import TCP_V6
+from octavia_xdp_provider.tests.functional.support.ctl_node import UDP
+from octavia_xdp_provider.tests.functional.support.ctl_node import VIP
+from octavia_xdp_provider.tests.functional.support.ctl_node import VIP_V6
+from octavia_xdp_provider.tests.functional.support.ctl_node import with_
 
 
 class TestTrace(ctl_node.Node):

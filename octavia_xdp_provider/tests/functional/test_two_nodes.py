@@ -5,7 +5,7 @@ import os
 import random
 
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import test_datapath as base
+from octavia_xdp_provider.tests.functional.support import private_node as base
 from octavia_xdp_provider.tests.unit import maglev_model
 
 KEYS = (base.HTTP, base.DNS, base.HTTP_V6)

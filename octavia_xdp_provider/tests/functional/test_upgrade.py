@@ -11,8 +11,8 @@ import time
 
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
-from octavia_xdp_provider.tests.functional import test_datapath
-from octavia_xdp_provider.tests.functional import upgrading
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import upgrading
 
 
 class TestStillNode(upgrading.UpgradeCase):
@@ -116,17 +116,17 @@ class TestStillNode(upgrading.UpgradeCase):
 
     def test_tool(self):
         words = self.tool_words(1001)
-        text = test_datapath.command(*words, '--dry-run')
+        text = private_node.command(*words, '--dry-run')
         self.assertIn('nothing was changed', text)
         self.assertIn('up0', text)
-        done = json.loads(test_datapath.command(*words, '--json'))
+        done = json.loads(private_node.command(*words, '--json'))
         self.assertEqual((3, 1001, ['up0'], False),
                          (done['layout_before'], done['layout_after'],
                           [one['name'] for one in done['interfaces']],
                           done['dry_run']))
         self.layout = 1001
         self.assertEqual('', self.state()[3] or '')
-        self.assertIn('nothing to do', test_datapath.command(*words))
+        self.assertIn('nothing to do', private_node.command(*words))
 
 
 class TestWithPackets(upgrading.WithPackets):

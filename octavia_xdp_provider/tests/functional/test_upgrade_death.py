@@ -9,8 +9,8 @@ import signal
 import time
 
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import test_datapath
-from octavia_xdp_provider.tests.functional import upgrading
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import upgrading
 
 
 class DeathCase(upgrading.WithPackets):
@@ -191,7 +191,7 @@ class TestMapsCopied(DeathCase):
             while True:
                 mender = self.python(
                     code, self.libraries[3], KILL_AT=step,
-                    LD_PRELOAD=f'{test_datapath.BUILD}/tests/inject.so')
+                    LD_PRELOAD=f'{private_node.BUILD}/tests/inject.so')
                 if mender.wait() == 0:
                     break
                 self.assertEqual(-signal.SIGKILL, mender.returncode)
@@ -219,7 +219,7 @@ class TestOwnerOfTheLock(DeathCase):
                 'import sys\n'
                 'from octavia_xdp_provider.node import datapath\n'
                 'datapath.Datapath(*sys.argv[1:3], create=False,'
-                ' library=sys.argv[3]).tick()', test_datapath.library_path())
+                ' library=sys.argv[3]).tick()', private_node.library_path())
             time.sleep(0.3)
             self.assertIsNone(user.poll())
             process.send_signal(signal.SIGKILL)

@@ -8,8 +8,8 @@ import signal
 import time
 
 from octavia_xdp_provider.node import inspection
-from octavia_xdp_provider.tests.functional import test_datapath
-from octavia_xdp_provider.tests.functional import upgrading
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import upgrading
 
 
 class TestSeveral(upgrading.WithPackets):
@@ -61,7 +61,7 @@ class TestSeveral(upgrading.WithPackets):
         self.assertIn('nothing to do', self.tool('--dry-run'))
 
     def tool(self, *words):
-        return test_datapath.command(*self.tool_words(1001, *words))
+        return private_node.command(*self.tool_words(1001, *words))
 
 
 class TestRefusedHalfWay(upgrading.WithPackets):
@@ -146,7 +146,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.assertEqual(0, process.wait())
 
     def delete(self, uplink):
-        test_datapath.command('ip', '-n', self.node, 'link', 'del',
+        private_node.command('ip', '-n', self.node, 'link', 'del',
                               uplink.name)
 
     def links(self):
@@ -221,14 +221,14 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
             process = self.child(1001, link_updates='S')
             self.wait_until_stopped(process)
             self.delete(self.more)
-            test_datapath.command('ip', '-n', self.node, 'link', 'add',
+            private_node.command('ip', '-n', self.node, 'link', 'add',
                                   'another', 'index', str(index), 'type',
                                   'veth', 'peer', 'name', 'other')
             self.go_on(process)
             self.layout = 1001
             time.sleep(0.2)
             self.expect_links(*self.uplinks)
-        self.assertNotIn('prog/xdp', test_datapath.command(
+        self.assertNotIn('prog/xdp', private_node.command(
             'ip', '-n', self.node, '-d', 'link', 'show', 'another'))
         self.assert_nothing_lost()
         self.assert_counted()

@@ -8,11 +8,12 @@ import struct
 
 from lab import namespaces
 from lab import paths
-from octavia_xdp_provider.tests.functional import test_uplinks
-from octavia_xdp_provider.tests.functional import wires
+from octavia_xdp_provider.tests.functional.support import frames
+from octavia_xdp_provider.tests.functional.support import routed
+from octavia_xdp_provider.tests.functional.support import wires
 
-NODE = wires.NODE
-R1, R2 = test_uplinks.ROUTERS
+NODE = routed.NODE
+R1, R2 = routed.ROUTERS
 MEMBER, MEMBER_V6 = '198.18.10.11', '2001:db8:10::11'
 SOURCE, SOURCE_V6 = '198.51.110.2', '2001:db8:a::2'
 INNER, OUTER, OTHER = 100, 200, 300  # ids
@@ -55,7 +56,7 @@ class TestVlans(wires.Wires):
                 self.ip(NODE, 'route', 'add', 'default', 'via', gateway,
                         'dev', link, 'metric', '1' if link == 'one' else '2')
         self.serve(1, MEMBER)
-        self.serve(1, MEMBER_V6, vip=wires.VIP_V6)
+        self.serve(1, MEMBER_V6, vip=frames.VIP_V6)
 
     def add(self, host, below, name, number, protocol='802.1Q'):
         self.ip(host, 'link', 'add', 'link', below, 'name', name, 'type',
@@ -74,14 +75,14 @@ class TestVlans(wires.Wires):
         wire = self.wires[R1]
         self.assertEqual(R1, host)
         self.assertEqual(wire.mac + wire.node + tags, frame[:12 + len(tags)])
-        self.assertEqual(wires.ethertype(packet),
+        self.assertEqual(frames.ethertype(packet),
                          frame[12 + len(tags):14 + len(tags)])
-        self.assertEqual((source, member), wires.addresses(
+        self.assertEqual((source, member), frames.addresses(
             frame[14 + len(tags):]))
 
     def assert_both_leave(self, tags, came=b'', sources=(SOURCE, SOURCE_V6)):
-        self.assert_leaves(tags, wires.udp_v4, sources[0], MEMBER, came)
-        self.assert_leaves(tags, wires.udp_v6, sources[1], MEMBER_V6, came)
+        self.assert_leaves(tags, frames.udp_v4, sources[0], MEMBER, came)
+        self.assert_leaves(tags, frames.udp_v6, sources[1], MEMBER_V6, came)
 
     def test_one_tag(self):
         self.ways_of('one')
@@ -105,7 +106,7 @@ class TestVlans(wires.Wires):
 
     def test_echo_and_errors_keep_the_tags(self):
         self.ways_of('one')
-        packet = wires.udp_v4(1024, 1, bytes(1500 - 28))
+        packet = frames.udp_v4(1024, 1, bytes(1500 - 28))
         self.wires[R1].send(packet, tag(OTHER))
         _, frame = self.receive(
             lambda frame: frame[16:18] == b'\x08\x00' and frame[27] == 1)

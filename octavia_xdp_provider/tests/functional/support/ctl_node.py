@@ -13,7 +13,7 @@ import sys
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import inspection
-from octavia_xdp_provider.tests.functional import test_datapath as base
+from octavia_xdp_provider.tests.functional.support import private_node as base
 
 VIP, VIP_V6 = '192.0.2.1', '2001:db8::1'
 CLIENT, CLIENT_V6 = '198.51.100.7', '2001:db8:7::7'
@@ -45,8 +45,8 @@ class Node(base.TwoNamespaces):
         with self.inside(self.node):
             self.ifindex = socket.if_nametoindex('up0')
             self.datapath.set_uplinks([datapath.Uplink(
-                self.ifindex, 1500, base.OWN_MAC, base.GATEWAY_MAC,
-                base.GATEWAY_MAC)])
+                self.ifindex, 1500, base.OWN_MAC, base.NEXT_HOP_MAC,
+                base.NEXT_HOP_MAC)])
             self.datapath.attach(self.ifindex)
         self.datapath.set_node(datapath.NodeSettings(
             '10.0.0.0', 'fd00::1', entropy_v4=4, icmp_rate=1000,

@@ -26,7 +26,7 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
-DATAPATH = pathlib.Path(__file__).parents[3] / 'datapath'
+DATAPATH = pathlib.Path(__file__).parents[4] / 'datapath'
 TOOL = DATAPATH / 'build/octavia-xdp-member'
 
 CLIENT, CLIENT6 = '198.51.100.7', '2001:db8:c::7'

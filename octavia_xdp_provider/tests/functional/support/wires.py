@@ -9,51 +9,17 @@ import time
 from lab import namespaces
 from lab import processes
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import test_datapath
-from octavia_xdp_provider.tests.functional import test_uplinks
+from octavia_xdp_provider.tests.functional.support import frames
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.functional.support import routed
 
-NODE = test_uplinks.NODE
-VIP, VIP_V6 = '203.0.113.10', '2001:db8:f::10'
-CLIENT, CLIENT_V6 = '192.0.2.7', '2001:db8:c::7'
+NODE = routed.NODE
 _ETH_P_ALL = 3
 _SO_RCVBUFFORCE = 33
 # linux/if_packet.h
 _SOL_PACKET, _PACKET_AUXDATA = 263, 8
 _AUXDATA = struct.Struct('=IIIHHHH')
 _VLAN_VALID = 1 << 4
-
-
-def udp_v4(port, listener, payload, flags=0x4000):
-    packet = bytearray(test_datapath.udp_packet(CLIENT, VIP, port, listener,
-                                                payload))
-    packet[6:8] = struct.pack('!H', flags)
-    packet[10:12] = bytes(2)
-    packet[10:12] = struct.pack('!H', test_datapath.checksum(
-        bytes(packet[:20])))
-    return bytes(packet)
-
-
-def udp_v6(port, listener, payload):
-    """Its checksum is nobody's business on the way."""
-    length = 8 + len(payload)
-    return (struct.pack('!IHBB', 6 << 28, length, socket.IPPROTO_UDP, 64) +
-            socket.inet_pton(socket.AF_INET6, CLIENT_V6) +
-            socket.inet_pton(socket.AF_INET6, VIP_V6) +
-            struct.pack('!HHHH', port, listener, length, 0xabcd) + payload)
-
-
-def ethertype(packet):
-    return b'\x08\x00' if packet[0] >> 4 == 4 else b'\x86\xdd'
-
-
-def addresses(packet):
-    """(source, destination)"""
-    family, start, length = ((socket.AF_INET, 12, 4)
-                             if packet[0] >> 4 == 4 else
-                             (socket.AF_INET6, 8, 16))
-    middle = start + length
-    return (socket.inet_ntop(family, packet[start:middle]),
-            socket.inet_ntop(family, packet[middle:middle + length]))
 
 
 class Wire:
@@ -65,7 +31,7 @@ class Wire:
         # Any program does: without one, veth takes no frames of XDP, or
         # with GRO queues them and wakes nobody (seen on Linux 6.18).
         processes.run(case.lab, host, [
-            str(test_datapath.BUILD / 'octavia-xdp-member'), 'setup',
+            str(private_node.BUILD / 'octavia-xdp-member'), 'setup',
             '--any-source', name])
         with namespaces.inside(case.lab, host):
             self.socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
@@ -90,23 +56,23 @@ class Wire:
         return frame
 
     def send(self, packet, tag=b''):
-        self.socket.send(self.node + self.mac + tag + ethertype(packet) +
-                         packet)
+        self.socket.send(self.node + self.mac + tag +
+                         frames.ethertype(packet) + packet)
 
 
-class Wires(test_uplinks.Keeper):
+class Wires(routed.MonitoredUplinks):
     """Packets with a number in them, that leave to one router or another."""
 
     def setUp(self):
         super().setUp()
         self.wires = {host: Wire(self, host, f'eth{number}')
-                      for number, host in enumerate(test_uplinks.ROUTERS,
+                      for number, host in enumerate(routed.ROUTERS,
                                                     start=1)}
 
     def command(self, host, *words):
         processes.run(self.lab, host, words)
 
-    def serve(self, listener, *members, vip=VIP, **settings):
+    def serve(self, listener, *members, vip=frames.VIP, **settings):
         key = datapath.Key(vip, 'UDP', listener)
         self.datapath.set_service(
             key, [datapath.Member(address) for address in members],
@@ -136,8 +102,8 @@ class Wires(test_uplinks.Keeper):
         wire = self.wires[host]
         self.assertEqual(router, host)
         self.assertEqual((wire.mac, wire.node), (frame[:6], frame[6:12]))
-        self.assertEqual(ethertype(frame[14:]), frame[12:14])
-        self.assertEqual(outer, addresses(frame[14:]))
+        self.assertEqual(frames.ethertype(frame[14:]), frame[12:14])
+        self.assertEqual(outer, frames.addresses(frame[14:]))
 
     def assert_dropped(self, router, packet, outcome, count=1):
         before = self.datapath.outcomes()[outcome].packets

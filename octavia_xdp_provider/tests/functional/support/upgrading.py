@@ -18,11 +18,11 @@ import typing
 
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
-from octavia_xdp_provider.tests.functional import test_datapath
+from octavia_xdp_provider.tests.functional.support import private_node
 
-OWN = test_datapath.library_path()
+OWN = private_node.library_path()
 # Other sizes and orders; other formats, too; a program that is refused.
-LAYOUTS = {number: str(test_datapath.BUILD /
+LAYOUTS = {number: str(private_node.BUILD /
                        f'layout-{number}/liboctavia_xdp.so')
            for number in (1001, 1002, 1003)}
 CLIENT = '198.51.100.7'
@@ -38,7 +38,7 @@ SO_RCVBUFFORCE = 33  # asm-generic/socket.h; Python has no name for it
 CHILD = '''
 import sys
 from octavia_xdp_provider.node import upgrade
-takeover.upgrade(*sys.argv[1:4], from_library=sys.argv[4],
+upgrade.upgrade(*sys.argv[1:4], from_library=sys.argv[4],
                  dry_run=bool(sys.argv[5]))
 '''
 
@@ -57,11 +57,11 @@ class Uplink(typing.NamedTuple):
 
     @property
     def own_mac(self):
-        return test_datapath.OWN_MAC[:-2] + f'{self.number}1'
+        return private_node.OWN_MAC[:-2] + f'{self.number}1'
 
     @property
     def gateway_mac(self):
-        return test_datapath.GATEWAY_MAC[:-2] + f'{self.number}2'
+        return private_node.NEXT_HOP_MAC[:-2] + f'{self.number}2'
 
     def ethernet(self, to_node=True):
         macs = [self.own_mac, self.gateway_mac]
@@ -74,7 +74,7 @@ def tcp_packet(port, number, flags=ACK):
     payload = struct.pack('!Q', number)
     head = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 48, 0, 0x4000, 64, 6, 0,
                        ipaddress.ip_address(CLIENT).packed,
-                       ipaddress.ip_address(test_datapath.VIP).packed)
+                       ipaddress.ip_address(private_node.VIP).packed)
     words = sum(struct.unpack('!10H', head))
     words = (words >> 16) + (words & 0xffff)
     words += words >> 16
@@ -178,7 +178,7 @@ class Stream:
             thread.join()
 
 
-class UpgradeCase(test_datapath.TwoNamespaces):
+class UpgradeCase(private_node.TwoNamespaces):
 
     UPLINKS = 1
 
@@ -197,19 +197,19 @@ class UpgradeCase(test_datapath.TwoNamespaces):
         self.layout = 3
         self.node_state = self.open()
         self.set_uplinks(self.node_state)
-        self.node_state.set_node(datapath.NodeSettings(test_datapath.NODE))
+        self.node_state.set_node(datapath.NodeSettings(private_node.NODE))
         self.set_members(self.node_state, MEMBERS)
         for uplink in self.uplinks:
             self.attach(self.node_state, uplink)
 
     def add_interface(self, uplink):
-        test_datapath.command(
+        private_node.command(
             'ip', '-n', self.node, 'link', 'add', uplink.name, 'address',
             uplink.own_mac, 'type', 'veth', 'peer', 'name', uplink.peer,
             'address', uplink.gateway_mac, 'netns', self.peer)
         for name, interface in ((self.node, uplink.name),
                                 (self.peer, uplink.peer)):
-            test_datapath.command('ip', '-n', name, 'link', 'set', interface,
+            private_node.command('ip', '-n', name, 'link', 'set', interface,
                                   'up')
 
     def index(self, uplink):
@@ -241,12 +241,12 @@ class UpgradeCase(test_datapath.TwoNamespaces):
 
     def set_members(self, opened, addresses):
         opened.set_service(
-            test_datapath.HTTP,
+            private_node.HTTP,
             [datapath.Member(address) for address in addresses],
-            datapath.Settings(slots=test_datapath.SLOTS, idle_timeout=600,
+            datapath.Settings(slots=private_node.SLOTS, idle_timeout=600,
                               allowed=('198.51.100.0/24', '2001:db8::/32')))
         opened.set_service(
-            test_datapath.DNS,
+            private_node.DNS,
             [datapath.Member(address) for address in addresses[:2]],
             datapath.Settings(slots=251, flags=datapath.ServiceFlag.QUIC))
 
@@ -281,7 +281,7 @@ class UpgradeCase(test_datapath.TwoNamespaces):
         return self.python(
             CHILD, self.libraries[layout], self.libraries[self.layout],
             dry_run or '', KILL_AT=kill_at, LINK_UPDATES=link_updates,
-            LD_PRELOAD=f'{test_datapath.BUILD}/tests/inject.so')
+            LD_PRELOAD=f'{private_node.BUILD}/tests/inject.so')
 
     def child_output(self, layout, **options):
         process = self.child(layout, **options)
@@ -306,7 +306,7 @@ class UpgradeCase(test_datapath.TwoNamespaces):
         return self.open(create=False, library=self.libraries[self.layout])
 
     def program(self):
-        return [test_datapath.command('ip', '-n', self.node, '-d', 'link',
+        return [private_node.command('ip', '-n', self.node, '-d', 'link',
                                       'show', uplink.name)
                 for uplink in self.uplinks]
 
@@ -314,8 +314,8 @@ class UpgradeCase(test_datapath.TwoNamespaces):
         with self.open_layout() as opened:
             return ([one._replace(generation=0)
                      for one in opened.services()],
-                    opened.members(test_datapath.HTTP),
-                    opened.table(test_datapath.HTTP),
+                    opened.members(private_node.HTTP),
+                    opened.table(private_node.HTTP),
                     opened.verify())
 
 
@@ -328,7 +328,7 @@ class WithPackets(UpgradeCase):
         # their slots are open now, and new flows are remembered
         self.set_members(self.node_state, MEMBERS[:6] + ['10.1.0.20'])
         self.assertTrue(self.node_state.service(
-            test_datapath.HTTP).open_slots)
+            private_node.HTTP).open_slots)
         # what was sent until now does not count: flows of the two members
         # that are gone have moved
         self.stream = Stream(self.peers())
@@ -337,10 +337,10 @@ class WithPackets(UpgradeCase):
 
     def packets(self):
         with self.open_layout() as opened:
-            service = opened.service(test_datapath.HTTP)
+            service = opened.service(private_node.HTTP)
             return (service.counters.packets, sum(
                 member.counters.packets
-                for member in opened.members(test_datapath.HTTP)))
+                for member in opened.members(private_node.HTTP)))
 
     def assert_nothing_lost(self, moved=0):
         missing = [number for number in range(self.stream.sent)

@@ -18,9 +18,9 @@ import threading
 import time
 
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.tests.functional import test_datapath
+from octavia_xdp_provider.tests.functional.support import private_node
 
-ROOT = pathlib.Path(__file__).parents[3]
+ROOT = pathlib.Path(__file__).parents[4]
 CHECKER_VARIABLE = 'OCTAVIA_XDP_HC'
 SERVICES = 4
 # A service's first member belongs to a server that is always up.
@@ -122,7 +122,7 @@ class Process:
         self.start()
 
 
-class Handoff(test_datapath.PrivateState):
+class Handoff(private_node.PrivateState):
 
     def setUp(self):
         super().setUp()
@@ -174,11 +174,11 @@ class Handoff(test_datapath.PrivateState):
         for service in range(SERVICES):
             first = service * MEMBERS
             self.datapath.set_service(
-                datapath.Key(test_datapath.VIP, 'TCP', 80 + service),
+                datapath.Key(private_node.VIP, 'TCP', 80 + service),
                 [datapath.Member(f'10.1.0.{number + 1}',
                                  check=self.deciding(number))
                  for number in range(first, first + MEMBERS)],
-                datapath.Settings(slots=test_datapath.SLOTS))
+                datapath.Settings(slots=private_node.SLOTS))
 
     def write_checks(self):
         checks = [{
@@ -196,7 +196,7 @@ class Handoff(test_datapath.PrivateState):
     def write_configuration(self):
         (self.folder / 'conf').write_text(
             f'[agent]\nrun_directory = {self.folder}\n[datapath]\n'
-            f'library = {test_datapath.library_path()}\n'
+            f'library = {private_node.library_path()}\n'
             f'pin_directory = {self.pins}\n')
 
     def found(self):

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A datapath on the running kernel that is gone after the test: needs root."""
+
+import contextlib
+import ctypes
+import os
+import pathlib
+import socket
+import subprocess
+import tempfile
+import unittest
+import uuid
+
+from octavia_xdp_provider.node import datapath
+
+BUILD = pathlib.Path(__file__).parents[4] / 'datapath/build'
+VIP = '192.0.2.1'
+HTTP = datapath.Key(VIP, 'TCP', 80)
+DNS = datapath.Key(VIP, 'UDP', 53)
+SIGNALS = datapath.Key(VIP, 'SCTP', 2905)
+HTTP_V6 = datapath.Key('2001:db8::1', 'TCP', 80)
+NODE = '10.0.0.1'
+OWN_MAC = '02:00:00:00:00:01'
+NEXT_HOP_MAC = '02:00:00:00:00:02'
+SLOTS = 1009
+XDP_PASS, XDP_TX = 2, 3
+
+
+def command(*words):
+    return subprocess.run(words, check=True, text=True,
+                          capture_output=True).stdout
+
+
+def library_path():
+    return (os.environ.get(datapath.LIBRARY_VARIABLE) or
+            str(BUILD / 'liboctavia_xdp.so'))
+
+
+class PrivateState(unittest.TestCase):
+    """A BPF file system that is gone after the test."""
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('needs root')
+        if not os.path.exists(library_path()):
+            self.skipTest('the library is not built (make -C datapath)')
+        folder = tempfile.TemporaryDirectory(prefix='octavia-xdp-test-')
+        self.addCleanup(folder.cleanup)
+        self.bpffs = os.path.join(folder.name, 'bpf')
+        os.mkdir(self.bpffs)
+        command('mount', '-t', 'bpf', 'bpf', self.bpffs)
+        self.addCleanup(command, 'umount', '-l', self.bpffs)
+        self.pins = os.path.join(self.bpffs, 'node')
+        self.lock = os.path.join(folder.name, 'lock')
+
+    def open(self, **options):
+        options = {'create': True, 'services_max': 16, 'members_max': 64,
+                   'slots_max': SLOTS, 'pin_directory': self.pins,
+                   'lock_file': self.lock, 'library': library_path(),
+                   **options}
+        opened = datapath.Datapath(**options)
+        self.addCleanup(opened.close)
+        return opened
+
+    def assert_fails(self, number, function, *arguments, **options):
+        with self.assertRaises(datapath.DatapathError) as caught:
+            function(*arguments, **options)
+        self.assertEqual(number, caught.exception.errno, caught.exception)
+        self.assertTrue(caught.exception.text)
+        return caught.exception.text
+
+
+class TwoNamespaces(PrivateState):
+    """Two network namespaces: the peer sends and receives raw frames.
+
+    The node's end has the program in native mode. For XDP_TX to arrive the
+    peer's end needs a program of its own: with GRO alone the driver queues
+    the frames but wakes nobody (seen on Linux 6.18).
+    """
+
+    def setUp(self):
+        super().setUp()
+        unique = uuid.uuid4().hex[:8]
+        self.node, self.peer = f'oxp-node-{unique}', f'oxp-peer-{unique}'
+        for name in (self.node, self.peer):
+            command('ip', 'netns', 'add', name)
+            self.addCleanup(command, 'ip', 'netns', 'del', name)
+        command('ip', '-n', self.node, 'link', 'add', 'up0', 'address',
+                OWN_MAC, 'type', 'veth', 'peer', 'name', 'gw0', 'address',
+                NEXT_HOP_MAC, 'netns', self.peer)
+        for name in (self.node, self.peer):
+            command('ip', 'netns', 'exec', name, 'sysctl', '-qw',
+                    'net.ipv6.conf.all.disable_ipv6=1')
+        command('ip', '-n', self.node, 'link', 'set', 'up0', 'up')
+        command('ip', '-n', self.peer, 'link', 'set', 'gw0', 'up')
+
+    def member_tool(self, name, *words):
+        return command('ip', 'netns', 'exec', name,
+                       str(BUILD / 'octavia-xdp-member'), *words)
+
+    @contextlib.contextmanager
+    def inside(self, name):
+        """The calling thread in a namespace."""
+        home = os.open('/proc/thread-self/ns/net', os.O_RDONLY)
+        there = os.open(f'/run/netns/{name}', os.O_RDONLY)
+        libc = ctypes.CDLL(None, use_errno=True)
+        try:
+            if libc.setns(there, 0):
+                raise OSError(ctypes.get_errno(), 'setns')
+            yield
+        finally:
+            libc.setns(home, 0)
+            os.close(there)
+            os.close(home)
+
+    def socket(self):
+        with self.inside(self.peer):
+            opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                                   socket.htons(0x0800))
+            opened.bind(('gw0', 0x0800))
+        opened.settimeout(2)
+        self.addCleanup(opened.close)
+        return opened

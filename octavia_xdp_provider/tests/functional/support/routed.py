@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node in a network namespace, with an uplink to each of two routers."""
+
+import itertools
+import os
+import tempfile
+
+from oslotest import base
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from octavia_xdp_provider.agent.uplinks import monitor
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.functional.support import private_node
+
+NODE = 'node'
+ROUTERS = ('r1', 'r2')
+
+
+class Routed(base.BaseTestCase):
+    """A node with an uplink, IPv4 and IPv6, to each of two routers."""
+
+    # Far above what it takes.
+    SOON = 20
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('network namespaces need root')
+        self.lab = paths.Lab(f'uplinks-{os.getpid()}')
+        self.lab.make_directories()
+        self.addCleanup(self.lab.remove_directories)
+        for host in (NODE, *ROUTERS):
+            namespaces.create(self.lab, host)
+            self.addCleanup(namespaces.delete, self.lab, host)
+        for number, router in enumerate(ROUTERS, start=1):
+            link = f'eth{number}'
+            namespaces.veth(self.lab, (NODE, link), (router, 'node'))
+            for host, name, address in ((NODE, link, 2),
+                                        (router, 'node', 1)):
+                namespaces.address(self.lab, host, name,
+                                   f'198.51.10{number}.{address}/24')
+                namespaces.address(self.lab, host, name,
+                                   f'2001:db8:{number}::{address}/64')
+            self.ip(NODE, 'route', 'add', 'default', 'via',
+                    f'198.51.10{number}.1', 'metric', str(number))
+            self.ip(NODE, 'route', 'add', 'default', 'via',
+                    f'2001:db8:{number}::1', 'dev', link, 'metric',
+                    str(number))
+
+    def ip(self, host, *words):
+        return processes.run(self.lab, host, ['ip', *words]).stdout
+
+    def mac(self, host, link):
+        words = self.ip(host, '-o', 'link', 'show', link).split()
+        return words[words.index('link/ether') + 1]
+
+    def wait(self, what, condition):
+        return processes.wait_for(what, condition, self.SOON, 0.02)
+
+    def load(self, text):
+        with tempfile.NamedTemporaryFile('w', suffix='.conf') as file:
+            file.write(text)
+            file.flush()
+            return options.load(config_files=[file.name])
+
+
+class MonitoredUplinks(Routed):
+    """An uplink monitor on a datapath of its own."""
+
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(private_node.library_path()):
+            self.skipTest('the library is not built (make -C datapath)')
+        bpffs = self.lab.run_directory / 'bpf'
+        bpffs.mkdir()
+        processes.run(self.lab, None, ['mount', '-t', 'bpf', 'bpf', bpffs])
+        self.addCleanup(processes.run, self.lab, None,
+                        ['umount', '-l', bpffs])
+        self.datapath = datapath.Datapath(
+            str(bpffs / 'pins'), str(self.lab.run_directory / 'lock'),
+            create=True, services_max=16, members_max=64, slots_max=1009,
+            library=private_node.library_path())
+        self.addCleanup(self.datapath.close)
+        self.told = itertools.count()
+
+    def start(self, text='uplinks = eth1, eth2\n'):
+        keeper = monitor.UplinkKeeper(
+            self.load(f'[agent]\n{text}'), self.datapath,
+            lambda: next(self.told))
+        with namespaces.inside(self.lab, NODE):
+            self.addCleanup(keeper.stop)
+            keeper.start()
+        self.keeper = keeper
+        return keeper
+
+    def ways(self):
+        """(uplink, version) → MAC of the next hop that packets take."""
+        return {(state.name, version): state.hop(version).mac
+                for state in self.keeper.states for version in (4, 6)
+                if not state.problem and state.hop(version).mac}
+
+    def wait_ways(self, *expected):
+        self.wait(f'ways {expected}; there are {self.ways()}',
+                  lambda: set(self.ways()) == set(expected))
+
+    def index(self, link):
+        with namespaces.link(self.lab, NODE) as route:
+            return route.link_lookup(ifname=link)[0]
