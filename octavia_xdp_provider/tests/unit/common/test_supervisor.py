@@ -266,7 +266,7 @@ class TestCommand(SupervisorTestCase):
         def work():
             os.dup2(self.writer, 1)
             supervisor.command([sys.executable, '-c', (
-                'import os, time; print(os.getpid(), flush=True); '
+                'import os, time; os.write(1, b"%d\\n" % os.getpid()); '
                 f'time.sleep({LIMIT_S})')])()
 
         parent = self.fork_supervisor(work=work)
