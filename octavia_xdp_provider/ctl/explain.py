@@ -2,66 +2,79 @@
 """octavia-xdp-ctl explain: what the program does with a packet, and why."""
 
 import errno
+import functools
 import ipaddress
 import sys
 
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import capture
-from octavia_xdp_provider.ctl import decide
+from octavia_xdp_provider.ctl import compare
+from octavia_xdp_provider.ctl import describe
 from octavia_xdp_provider.ctl import links
-from octavia_xdp_provider.ctl import outer
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import packet
+from octavia_xdp_provider.ctl import simulated
 from octavia_xdp_provider.ctl import tables
+from octavia_xdp_provider.ctl import wording
 from octavia_xdp_provider.node.datapath import DatapathError
-from octavia_xdp_provider.node.types import Encapsulation
-from octavia_xdp_provider.node.types import Outcome
+from octavia_xdp_provider.packet_model import forward
+from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.packet_model import rate
 
-ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
-TX, REDIRECT, PASS, DROP = 3, 4, 2, 1
 # OXP_FRAME_MAX of octavia_xdp.h; and an Ethernet header.
 FRAME_MIN, FRAME_MAX = 14, 3520
-_REMARKS = (Outcome.FRAGMENT_GUESSED, Outcome.MEMORY_FULL)
 # Tables may change between the look at them and the run.
 _TRIES = 5
 
 
 class Explanation:
-    """One packet: what should become of it, and what does."""
+    """One packet: what should become of it, and what does.
 
-    def __init__(self, decision, run, ifindex, number=None):
-        self.decision = decision
+    ``result`` is the model's, ``steps`` are its decisions, ``wrong`` is what
+    the model and the tables disagree about.
+    """
+
+    def __init__(self, result, steps, wrong, run, number=None):
+        self.result = result
+        self.steps = steps
         self.run = run
         self.number = number
-        self.outcome = _outcome_of(run)
-        self.outer = None
-        self.differences = list(_differences(self, decision, run, ifindex))
+        self.outcome = compare.outcome_of(run)
+        self.differences = wrong + list(compare.differences(
+            result, run, spent=number is not None))
 
     @property
     def action(self):
-        return ACTIONS[self.run.action] if (
-            self.run.action < len(ACTIONS)) else str(self.run.action)
+        return compare.action_name(self.run.action)
+
+    @property
+    def member(self):
+        """The address of who the packet is for, if it is forwarded."""
+        if self.result.service is None or (
+                self.outcome != compare.Outcome.FORWARDED):
+            return None
+        return describe.address(
+            self.result.service.members[self.result.member].address)
 
     def value(self):
         """For JSON."""
-        member = self.decision.member
         return {
             'number': self.number,
             'steps': [{'step': topic, 'result': text}
-                      for topic, text in self.decision.steps],
-            'expected': self.decision.outcome.name.lower(),
+                      for topic, text in self.steps],
+            'expected': self.result.outcome.name.lower(),
             'outcome': self.outcome.name.lower(),
             'action': self.action,
-            'member': member.address if member is not None and (
-                self.outcome == Outcome.FORWARDED) else None,
+            'member': self.member,
             'frame': self.run.frame,
             'agrees': not self.differences,
             'differences': self.differences}
 
     def text(self):
-        rows = list(self.decision.steps)
-        if self.outer:
-            rows.append(('outer', _outer_text(self.outer)))
+        rows = list(self.steps)
+        outer = compare.left(self.run, self.result)
+        if outer:
+            rows.append(('outer', outer.text()))
         remarks = [one.name for one in self.run.outcomes
                    if one != self.outcome]
         rows.append(('outcome', ' and '.join([self.outcome.name, *remarks])
@@ -74,120 +87,42 @@ class Explanation:
         return '\n'.join(lines)
 
 
-def _outcome_of(run):
-    """The outcome of a run, by action and counters."""
-    counted = [one for one in run.outcomes if one not in _REMARKS]
-    if len(counted) == 1:
-        return counted[0]
-    if counted or run.action not in (PASS, TX, REDIRECT):
-        return Outcome.DROP_INTERNAL
-    return Outcome.PASS if run.action == PASS else Outcome.FORWARDED
+class Model:
+    """The packet model of a node with these tables and a simulation."""
 
+    def __init__(self, known, simulation):
+        self._known = known
+        self._simulation = simulation
+        self._forwarder = forward.Forwarder(known.node)
+        self._vips = {}
 
-def _outer_text(found):
-    vlans = ''.join(f' VLAN {tag & 4095}' for tag in found.vlans)
-    name = (found.encapsulation.name if found.encapsulation is not None
-            else 'unknown')
-    more = f', DSCP {found.dscp}' if (
-        found.encapsulation == Encapsulation.DSCP) else ''
-    return (f'{found.source_mac} -> {found.destination_mac}{vlans}, {name} '
-            f'{found.source} -> {found.destination}{more}')
+    def question(self, frame, ifindex):
+        """A function that decides on the packet: see _decide()."""
+        packet_ = parse.parse(frame)
+        if type(packet_) is not parse.Ignored and (
+                packet_.destination not in self._vips):
+            self._vips[packet_.destination] = self._known.vip(
+                packet_.destination)
+            self._forwarder.set_services(
+                [one for services in self._vips.values()
+                 for one in services])
+        knowledge = simulated.Knowledge(self._simulation, self._known)
+        return functools.partial(self._decide, knowledge, frame, ifindex)
 
+    def _decide(self, knowledge, frame, ifindex, full=False):
+        """(forward.Result, steps, texts on what is wrong).
 
-def _action_for(outcome, decision, ifindex):
-    if outcome in (Outcome.PASS, Outcome.PASSED_TOO_BIG):
-        return PASS
-    if outcome in (Outcome.ECHO_REPLY, Outcome.SENT_TOO_BIG):
-        return TX
-    if outcome == Outcome.FORWARDED:
-        if decision.by_routes:
-            return None
-        return TX if decision.uplink.ifindex == ifindex else REDIRECT
-    return DROP
-
-
-def _is_expected(explanation, decision):
-    if explanation.outcome == decision.outcome:
-        return True
-    # Earlier packets of the same file may have spent it.
-    if decision.limited and explanation.number is not None and (
-            explanation.outcome in (Outcome.PASS, Outcome.DROP_TOO_BIG)):
-        return True
-    if decision.by_routes:
-        return explanation.outcome in (
-            Outcome.DROP_NO_NEXT_HOP, Outcome.DROP_TOO_BIG,
-            Outcome.SENT_TOO_BIG, Outcome.PASSED_TOO_BIG)
-    return False
-
-
-def _differences(explanation, decision, run, ifindex):
-    """Texts on what the program did otherwise than the tables say."""
-    if not _is_expected(explanation, decision):
-        yield (f'the outcome is {explanation.outcome.name}, by the tables '
-               f'{decision.outcome.name}')
-        return
-    action = _action_for(explanation.outcome, decision, ifindex)
-    if action is not None and action != run.action:
-        yield f'it is {explanation.action}, by the tables {ACTIONS[action]}'
-    remarks = {one for one in run.outcomes if one in _REMARKS}
-    if decision.instead is not None:
-        remarks.discard(Outcome.MEMORY_FULL)
-    if remarks != decision.remarks:
-        names = sorted(one.name for one in remarks ^ decision.remarks)
-        yield f'remarks differ: {", ".join(names)}'
-    if explanation.outcome == Outcome.FORWARDED:
-        yield from _outer_differences(explanation, decision, run)
-
-
-def _outer_differences(explanation, decision, run):
-    settings = decision.settings
-    member = decision.member
-    if Outcome.MEMORY_FULL in run.outcomes and decision.instead is not None:
-        member = decision.member = decision.instead
-    found = explanation.outer = outer.decode(run.frame,
-                                             settings.encapsulation)
-    if found is None or found.encapsulation is None:
-        yield (f'what leaves is not {settings.encapsulation.name}: '
-               f'{run.frame[:64].hex()}')
-        return
-    wanted = outer.member_destination(member.address, settings)
-    if found.destination != wanted:
-        yield f'it goes to {found.destination}, by the tables to {wanted}'
-    source = _outer_source(decision, settings, found.version)
-    if found.source != source:
-        yield f'it comes from {found.source}, by the tables from {source}'
-    if settings.encapsulation == Encapsulation.DSCP and (
-            found.dscp != settings.dscp):
-        yield f'its DSCP is {found.dscp}, by the tables {settings.dscp}'
-    length = decision.parsed.frame[decision.parsed.network:]
-    if len(run.frame) - found.inner != len(length):
-        yield (f'it carries {len(run.frame) - found.inner} bytes, the client '
-               f'sent {len(length)}')
-    if decision.uplink is not None:
-        yield from _link_differences(found, decision.uplink)
-
-
-def _link_differences(found, uplink):
-    hop = (uplink.gateway_mac_v6 if found.version == 6
-           else uplink.gateway_mac_v4)
-    for name, seen, wanted in (
-            ('next hop', found.destination_mac, hop),
-            ('sender', found.source_mac, uplink.own_mac),
-            ('VLANs', found.vlans, tuple(uplink.vlans))):
-        if seen != wanted:
-            yield f'its {name} is {seen}, by the tables {wanted}'
-
-
-def _outer_source(decision, settings, version):
-    if settings.encapsulation == Encapsulation.DSCP:
-        return decision.parsed.source
-    node = decision.node_settings
-    text, bits = ((node.source_v6, node.entropy_v6) if version == 6
-                  else (node.source_v4, node.entropy_v4))
-    mask = (1 << bits) - 1
-    address = ipaddress.ip_address(text)
-    return str(type(address)(int(address) & ~mask
-                             | decision.entropy & mask))
+        :param full: a flow that is not remembered cannot be.
+        """
+        node, model = self._known.node, self._forwarder
+        wrong = []
+        model.watch = watch = wording.Steps(self._known)
+        model.memory = simulated.Memory(node, full)
+        model.slots = simulated.Slots(knowledge, model.memory, wrong)
+        model.fragments = simulated.Fragments(knowledge, self._known)
+        model.sources = simulated.Sources(knowledge)
+        model.answers = rate.Answers(node)  # none was sent before
+        return model.forward(frame, ifindex, 0), watch.steps, wrong
 
 
 class Explainer:
@@ -206,7 +141,8 @@ class Explainer:
             try:
                 with self._node.rehearsal() as rehearsal:
                     self.tag = rehearsal.tag
-                    found = [self._one(known, rehearsal, number, frame)
+                    model = Model(known, rehearsal)
+                    found = [self._one(model, rehearsal, number, frame)
                              for number, frame in frames]
             except DatapathError as error:
                 # A service that has gone since.
@@ -218,13 +154,14 @@ class Explainer:
                 break
         return found
 
-    def _one(self, known, rehearsal, number, frame):
-        decision = decide.Decider(known, rehearsal).decide(frame)
-        decision.node_settings = known.settings
-        if decision.key is not None:
-            decision.settings = known.services[decision.key].settings
-        return Explanation(decision, rehearsal.run(frame, self._ifindex),
-                           self._ifindex, number)
+    def _one(self, model, simulation, number, frame):
+        decide = model.question(frame, self._ifindex)
+        decided = decide()
+        run = simulation.run(frame, self._ifindex)
+        if compare.Outcome.MEMORY_FULL in run.outcomes:
+            # how full the flow's set is, only the program knows
+            decided = decide(full=True)
+        return Explanation(*decided, run, number)
 
 
 def ingress(node, arguments):
@@ -346,8 +283,8 @@ def run(node, arguments):
     else:
         stdout.say(output.table(
             ('NUMBER', 'PACKET', 'OUTCOME', 'MEMBER', 'AGREES'),
-            [(one.number, one.decision.steps[0][1], one.outcome.name.lower(),
-              one.value()['member'], not one.differences)
+            [(one.number, one.steps[0][1], one.outcome.name.lower(),
+              one.member, not one.differences)
              for one in found]))
     for text in others:
         print(f'ANOTHER PROGRAM IS LOADED: {text}', file=sys.stderr)

@@ -28,11 +28,12 @@ def table(headers, rows):
                for value in values):
             out.align[header] = 'r'
     for row in rows:
-        out.add_row([_cell(value) for value in row])
+        out.add_row([cell(value) for value in row])
     return '\n'.join(line.rstrip() for line in out.get_string().splitlines())
 
 
-def _cell(value):
+def cell(value):
+    """A value as a table shows it."""
     if value is None:
         return '-'
     if isinstance(value, bool):
@@ -76,3 +77,20 @@ def plain(value):
     if isinstance(value, bytes):
         return value.hex()
     return value
+
+
+def key(service):
+    """A service's key, for JSON."""
+    return {'vip': service.address, 'protocol': service.protocol,
+            'port': service.port}
+
+
+def member_state(member):
+    """One word on a MemberState, and why."""
+    if not member.admin_up:
+        return 'disabled'
+    if not member.healthy:
+        return 'down' if member.known else 'unknown'
+    if member.takes_flows:
+        return 'up'
+    return 'drained' if not member.weight else 'standby'

@@ -1,46 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames of packets that somebody asks about, and frames taken apart.
-
-Taking apart follows the contract of the forwarding program (forwarding.rst,
-"Parsing") but is an implementation of its own: it is compared with what the
-program does.
-"""
+"""Frames of packets that somebody asks about."""
 
 import dataclasses
 import ipaddress
 import struct
 
-TCP, UDP, SCTP, ICMP, ICMPV6 = 6, 17, 132, 1, 58
+from octavia_xdp_provider.packet_model.checksum import checksum
+from octavia_xdp_provider.packet_model.parse import FRAGMENT
+from octavia_xdp_provider.packet_model.state import ICMP
+from octavia_xdp_provider.packet_model.state import ICMPV6
+from octavia_xdp_provider.packet_model.state import SCTP
+from octavia_xdp_provider.packet_model.state import TCP
+from octavia_xdp_provider.packet_model.state import UDP
+
 NAMES = {'tcp': TCP, 'udp': UDP, 'sctp': SCTP, 'icmp': ICMP}
-TRANSPORT_LENGTH = {TCP: 20, UDP: 8, SCTP: 12}
 IPV4_TYPE, IPV6_TYPE = 0x0800, 0x86dd
 VLAN_TYPES = (0x8100, 0x88a8)
-HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
-EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION)
-EXTENSIONS_MAX = 6
 FRAGMENT_ID = 0x1234
 SYN, ACK = 0x02, 0x10
-# Flags that are looked at: FIN, SYN, RST, ACK.
-OPENING_MASK = 0x17
 
 
 class PacketError(ValueError):
     """There is no such packet."""
-
-
-def text_of(packed):
-    """An address; IPv4 in IPv6 stays what it is."""
-    return str(ipaddress.ip_address(packed))
-
-
-def checksum(data):
-    """RFC 1071, of bytes whose checksum field is zero."""
-    if len(data) % 2:
-        data += b'\0'
-    total = sum(struct.unpack(f'!{len(data) // 2}H', data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,155 +139,3 @@ def _ipv6(wanted, protocol, source, destination, segment):
     return struct.pack('!IHBB', 6 << 28 | wanted.dscp << 22, length,
                        protocol, 64) + (
                            source + destination + extension + segment)
-
-
-@dataclasses.dataclass
-class Parsed:
-    """A frame taken apart. Positions are offsets in the frame.
-
-    ``wrong``: what makes it malformed, if it is for a VIP.
-    """
-
-    frame: bytes
-    network: int
-    version: int
-    source: str
-    destination: str
-    vlans: tuple = ()
-    traffic_class: int = 0
-    dont_fragment: bool = True
-    end: int = 0
-    transport: int = 0
-    protocol: int = 0
-    first: bool = False
-    later: bool = False
-    fragment_id: int = 0
-    fragment_protocol: int = 0
-    wrong: str | None = None
-
-    @property
-    def length(self):
-        """Of the IP packet."""
-        return self.end - self.network
-
-    def part(self, offset, size):
-        """Bytes of the IP packet, or None if they are not all in it."""
-        if offset + size > self.end or offset + size > len(self.frame):
-            return None
-        return self.frame[offset:offset + size]
-
-
-def parse(frame_):
-    """A Parsed, or why the program does not look at the frame, as text."""
-    at, vlans = 12, []
-    while True:
-        if len(frame_) < at + 2:
-            return 'the frame ends within its link header'
-        kind, = struct.unpack_from('!H', frame_, at)
-        at += 2
-        if kind not in VLAN_TYPES or len(vlans) == 2:
-            break
-        if len(frame_) < at + 2:
-            return 'the frame ends within its link header'
-        vlans.append(struct.unpack_from('!H', frame_, at)[0])
-        at += 2
-    if frame_[0] & 1:
-        return f'to the group {frame_[:6].hex(":")}, not to this node alone'
-    if kind == IPV4_TYPE:
-        found = _parse_ipv4(frame_, at)
-    elif kind == IPV6_TYPE:
-        found = _parse_ipv6(frame_, at)
-    else:
-        return f'Ethertype 0x{kind:04x} is neither IPv4 nor IPv6'
-    if isinstance(found, Parsed):
-        found.vlans = tuple(vlans)
-    return found
-
-
-def _parse_ipv4(frame_, at):
-    if len(frame_) < at + 20:
-        return 'the frame ends within the IPv4 header'
-    first, tos, total, name, fragment, _ttl, protocol = struct.unpack_from(
-        '!BBHHHBB', frame_, at)
-    if first >> 4 != 4:
-        return f'the IPv4 header says version {first >> 4}'
-    packet = Parsed(
-        frame_, at, 4, text_of(frame_[at + 12:at + 16]),
-        text_of(frame_[at + 16:at + 20]), traffic_class=tos,
-        dont_fragment=bool(fragment & 0x4000), end=at + total,
-        transport=at + 4 * (first & 15), protocol=protocol,
-        later=bool(fragment & 0x1fff), fragment_id=name,
-        fragment_protocol=protocol)
-    packet.first = bool(fragment & 0x2000) and not packet.later
-    header = 4 * (first & 15)
-    if header < 20:
-        packet.wrong = f'an IPv4 header of {header} bytes'
-    elif total < header:
-        packet.wrong = f'{total} bytes in all, {header} of header'
-    elif packet.end > len(frame_):
-        packet.wrong = (f'{total} bytes in all, the frame holds '
-                        f'{len(frame_) - at}')
-    return packet
-
-
-def _parse_ipv6(frame_, at):
-    if len(frame_) < at + 40:
-        return 'the frame ends within the IPv6 header'
-    word, length, protocol = struct.unpack_from('!IHB', frame_, at)
-    if word >> 28 != 6:
-        return f'the IPv6 header says version {word >> 28}'
-    packet = Parsed(
-        frame_, at, 6, text_of(frame_[at + 8:at + 24]),
-        text_of(frame_[at + 24:at + 40]), traffic_class=word >> 20 & 255,
-        end=at + 40 + length, transport=at + 40, protocol=protocol)
-    if not length:
-        packet.wrong = 'an IPv6 payload of 0 bytes'
-    elif packet.end > len(frame_):
-        packet.wrong = (f'an IPv6 payload of {length} bytes, the frame '
-                        f'holds {len(frame_) - at - 40}')
-    else:
-        packet.wrong = walk_extensions(packet)
-    return packet
-
-
-def walk_extensions(packet):
-    """From packet.transport behind the last extension header. Returns what
-    is wrong with them, or None."""
-    for _count in range(EXTENSIONS_MAX):
-        if packet.later or packet.protocol not in EXTENSIONS:
-            return None
-        header = packet.part(packet.transport, 8)
-        if header is None:
-            return 'an extension header that is cut short'
-        length = 8
-        if packet.protocol == FRAGMENT:
-            if packet.first:
-                return 'two fragment headers'
-            where, = struct.unpack_from('!H', header, 2)
-            packet.fragment_id, = struct.unpack_from('!I', header, 4)
-            packet.fragment_protocol = header[0]
-            packet.later = bool(where & 0xfff8)
-            packet.first = bool(where & 1) and not packet.later
-        else:
-            length += 8 * header[1]
-            if packet.protocol == ROUTING and header[3]:
-                return 'a routing header with segments left'
-        packet.protocol = header[0]
-        packet.transport += length
-        if packet.transport > packet.end:
-            return 'an extension header that is cut short'
-    if not packet.later and packet.protocol in EXTENSIONS:
-        return f'more than {EXTENSIONS_MAX} extension headers'
-    return None
-
-
-def is_martian(source, destination):
-    """Whether no client can have this source."""
-    source = ipaddress.ip_address(source)
-    if source == ipaddress.ip_address(destination):
-        return True
-    if source.version == 4:
-        first = source.packed[0]
-        return first in (0, 127) or first >= 224
-    return (source.is_multicast or source.ipv4_mapped is not None
-            or int(source) in (0, 1))

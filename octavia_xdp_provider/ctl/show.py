@@ -31,10 +31,6 @@ def _each(node, arguments, read):
                 raise
 
 
-def _key(key):
-    return {'vip': key.address, 'protocol': key.protocol, 'port': key.port}
-
-
 def _flags(flags):
     return [flag.name.lower() for flag in type(flags) if flag in flags]
 
@@ -42,7 +38,7 @@ def _flags(flags):
 def services(node, arguments):
     """Services, with their members' number and counters."""
     found = _services(node, arguments)
-    value = [_key(one.key) | {
+    value = [output.key(one.key) | {
         'members': one.members, 'enabled': one.enabled, 'slots': one.slots,
         'open_slots': one.open_slots, 'generation': one.generation,
         'encapsulation': one.settings.encapsulation.name.lower(),
@@ -56,31 +52,20 @@ def services(node, arguments):
          for one in found])
 
 
-def member_state(member):
-    """One word, and why."""
-    if not member.admin_up:
-        return 'disabled'
-    if not member.healthy:
-        return 'down' if member.known else 'unknown'
-    if member.takes_flows:
-        return 'up'
-    return 'drained' if not member.weight else 'standby'
-
-
 def members(node, arguments):
     """Members of the services."""
     value, rows = [], []
     for service, found in _each(node, arguments, node.members):
         for one in found:
-            value.append(_key(service.key) | {
-                'address': one.address, 'state': member_state(one),
+            value.append(output.key(service.key) | {
+                'address': one.address, 'state': output.member_state(one),
                 'weight': one.weight, 'backup': one.backup,
                 'admin_up': one.admin_up, 'healthy': one.healthy,
                 'known': one.known, 'takes_flows': one.takes_flows,
                 'check': f'{one.check:016x}' if one.check else None,
                 'mtu': one.mtu or None, 'index': one.index}
                 | one.counters._asdict())
-            rows.append((*service.key, one.address, member_state(one),
+            rows.append((*service.key, one.address, output.member_state(one),
                          one.weight, one.backup, one.mtu or None,
                          *one.counters))
     return value, output.table(
@@ -109,7 +94,7 @@ def tables(node, arguments):
 
     for service, (now, before, members_of) in _each(node, arguments, read):
         found = shares(members_of, now, before)
-        value.append(_key(service.key) | {
+        value.append(output.key(service.key) | {
             'slots': len(now), 'open_slots': service.open_slots,
             'generation': service.generation,
             'without_member': now.count(None),
@@ -220,11 +205,11 @@ def settings(node, arguments):
         'node': node.node_settings()._asdict() | {
             'flags': _flags(node.node_settings().flags)},
         'sizes': info._asdict(),
-        'services': [_key(one.key) | one.settings._asdict() | {
+        'services': [output.key(one.key) | one.settings._asdict() | {
             'slots': one.slots, 'flags': _flags(one.settings.flags),
             'encapsulation': one.settings.encapsulation.name.lower(),
             'allowed': networks[one.key] or None} for one in found]}
-    rows = [(name, str(output._cell(one)))
+    rows = [(name, str(output.cell(one)))
             for name, one in _settings_rows(node)]
     rows += [('services', f'{info.services} of {info.services_max}'),
              ('members', f'{info.members} of {info.members_max}'),
@@ -256,7 +241,7 @@ def counters(node, arguments):
     outcomes = {one.name.lower(): counted._asdict()
                 for one, counted in node.outcomes().items() if one > 1}
     value = {'outcomes': outcomes, 'services': [
-        _key(one.key) | one.counters._asdict() | {'members': [
+        output.key(one.key) | one.counters._asdict() | {'members': [
             {'address': member.address} | member.counters._asdict()
             for member in found]}
         for one, found in _each(node, arguments, node.members)]}

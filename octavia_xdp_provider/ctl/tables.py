@@ -1,22 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What decides on packets, read from the node once."""
+"""A node's tables, read once, as the packet model has them."""
 
 import ipaddress
 
+from octavia_xdp_provider.node.types import Key
+from octavia_xdp_provider.node.types import NodeFlag
+from octavia_xdp_provider.node.types import PROTOCOLS
+from octavia_xdp_provider.node.types import ServiceFlag
+from octavia_xdp_provider.packet_model import state
+
+
+def _packed(text):
+    return None if text is None else ipaddress.ip_address(text).packed
+
+
+def _mac(text):
+    return None if text is None else bytes.fromhex(text.replace(':', ''))
+
+
+def _protocol(name):
+    # of a damaged state it may be any number
+    return PROTOCOLS[name] if name in PROTOCOLS else int(name)
+
 
 class Tables:
-    """What the node's tables hold, read once."""
+    """What decides on packets. ``node`` is a state.Node; the services of a
+    VIP are read when they are asked for."""
 
-    def __init__(self, node, links):
-        self._node = node
+    def __init__(self, inspection, links):
+        self._inspection = inspection
         self._links = links
-        self.services = {one.key: one for one in node.services()}
-        self.vips = {}
+        self.services = {one.key: one for one in inspection.services()}
+        self._keys = {}
         for key in self.services:
-            self.vips.setdefault(key.address, []).append(key)
-        self.settings = node.node_settings()
-        self.uplinks, self.choices = node.uplinks()
-        self._members, self._allowed = {}, {}
+            self._keys.setdefault(_packed(key.address), []).append(key)
+        self._vips, self._states = {}, {}
+        self.settings = inspection.node_settings()
+        self.uplinks, self.choices = inspection.uplinks()
+        self.node = self._node()
 
     def version(self):
         """Grows or changes with all that is read here."""
@@ -24,18 +45,64 @@ class Tables:
                           for one in self.services.values()),
                 self.settings, tuple(self.uplinks), self.choices)
 
-    def members(self, key):
-        """By index."""
-        if key not in self._members:
-            self._members[key] = {one.index: one
-                                  for one in self._node.members(key)}
-        return self._members[key]
+    def _node(self):
+        settings, flags = self.settings, self.settings.flags
+        return state.Node(
+            source={state.IPV4: _packed(settings.source_v4),
+                    state.IPV6: _packed(settings.source_v6)},
+            entropy={state.IPV4: settings.entropy_v4,
+                     state.IPV6: settings.entropy_v6},
+            echo=NodeFlag.ECHO in flags,
+            clamp_mss=NodeFlag.CLAMP_MSS in flags,
+            pass_too_big=NodeFlag.PASS_TOO_BIG in flags,
+            by_routes=NodeFlag.FIB in flags, icmp_rate=settings.icmp_rate,
+            uplinks=[state.Uplink(
+                one.ifindex, one.mtu, _mac(one.own_mac),
+                {state.IPV4: _mac(one.gateway_mac_v4),
+                 state.IPV6: _mac(one.gateway_mac_v6)}, one.vlans)
+                for one in self.uplinks],
+            choice={state.IPV4: list(self.choices.v4),
+                    state.IPV6: list(self.choices.v6)})
 
-    def allowed(self, key):
-        if key not in self._allowed:
-            self._allowed[key] = [ipaddress.ip_network(text)
-                                  for text in self._node.allowed(key)]
-        return self._allowed[key]
+    def vip(self, address: bytes) -> list[state.Service]:
+        """The services of a VIP; none: it is no VIP."""
+        if address not in self._vips:
+            self._vips[address] = [self._service(key)
+                                   for key in self._keys.get(address, ())]
+        return self._vips[address]
+
+    def _service(self, key):
+        found = self.services[key]
+        settings = found.settings
+        states = {one.index: one for one in self._inspection.members(key)}
+        allowed = [ipaddress.ip_network(text)
+                   for text in self._inspection.allowed(key)]
+        service = state.Service(
+            _packed(key.address), _protocol(key.protocol), key.port,
+            found.index, state.Encapsulation(settings.encapsulation),
+            settings.dscp, settings.sid_function,
+            by_source=ServiceFlag.SOURCE in settings.flags,
+            quic=ServiceFlag.QUIC in settings.flags,
+            source_length={state.IPV4: settings.source_length_v4,
+                           state.IPV6: settings.source_length_v6},
+            idle_timeout=settings.idle_timeout,
+            new_flow_rate=settings.new_flow_rate,
+            new_flow_burst=settings.new_flow_burst,
+            allowed=[(one.network_address.packed, one.prefixlen)
+                     for one in allowed] or None,
+            members={index: state.Member(
+                _packed(one.address), one.weight, one.mtu, one.admin_up,
+                one.healthy, one.backup, one.takes_flows)
+                for index, one in states.items()})
+        self._states[service] = key, states
+        return service
+
+    def key(self, service: state.Service) -> Key:
+        return self._states[service][0]
+
+    def member_state(self, service: state.Service, index: int):
+        """The MemberState of a member; None: there is no such."""
+        return self._states[service][1].get(index)
 
     def interface(self, ifindex):
         return self._links.name(ifindex)

@@ -10,7 +10,6 @@ import time
 
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import rates
-from octavia_xdp_provider.ctl import show
 from octavia_xdp_provider.node.datapath import DatapathError
 
 _OUTCOMES = 4
@@ -54,7 +53,7 @@ def service_line(row):
 def member_line(row):
     packets, bits, flows = _speed(row)
     return (f'{row.name:40}{packets:>10}{bits:>8}{flows:>9}  '
-            f'{show.member_state(row.service)}, weight {row.service.weight}')
+            f'{output.member_state(row.service)}, weight {row.service.weight}')
 
 
 def _batch(node, arguments):
@@ -67,7 +66,7 @@ def _batch(node, arguments):
         if arguments.json:
             print(output.line({
                 'seconds': view.seconds, 'services': view.services,
-                'rows': [show._key(row.name) | {
+                'rows': [output.key(row.name) | {
                     'packets_per_second': row.packets,
                     'bytes_per_second': row.bytes,
                     'flows_per_second': row.flows} for row in view.rows],

@@ -7,12 +7,12 @@ import signal
 import sys
 import time
 
-from octavia_xdp_provider.ctl import decide
-from octavia_xdp_provider.ctl import explain
+from octavia_xdp_provider.ctl import compare
+from octavia_xdp_provider.ctl import describe as words
 from octavia_xdp_provider.ctl import links
-from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.ctl import pcapng
 from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.packet_model import parse
 
 APPLICATION = 'octavia-xdp-ctl'
 # Seconds that a read waits: how late an end is noticed.
@@ -38,11 +38,14 @@ class File:
         return self._interfaces[key]
 
     def write(self, side, when):
-        action = side.action if side.out else None
+        action = comment = None
+        if side.out:
+            action = side.action
+            comment = compare.action_name(action)
         self._writer.packet(
             self._interface(side), when, side.data, side.length,
             out=side.out, number=side.number, queue=side.queue,
-            action=action, comment=_action(action) if side.out else None)
+            action=action, comment=comment)
 
     def flush(self):
         self._file.flush()
@@ -66,28 +69,15 @@ class Text:
         self._file.flush()
 
 
-def _action(number):
-    return (explain.ACTIONS[number] if number < len(explain.ACTIONS)
-            else f'XDP action {number}')
-
-
 def describe(side):
     """A side of a packet in words."""
-    parsed = packet.parse(side.data)
-    if not isinstance(parsed, packet.Parsed):
-        text = parsed
-    else:
+    text = parse.parse(side.data)
+    if type(text) is not parse.Ignored:
         # The data may be cut by the snaplen, which is not the packet's fault.
-        ports = side.data[parsed.transport:parsed.transport + 4]
-        known = (parsed.protocol in packet.TRANSPORT_LENGTH
-                 and len(ports) == 4 and not parsed.later)
-        text = decide.flow_text(
-            parsed.protocol, parsed.source,
-            int.from_bytes(ports[:2], 'big') if known else 0,
-            parsed.destination,
-            int.from_bytes(ports[2:], 'big') if known else 0)
+        text = words.flow(text.protocol, text.source, text.destination,
+                          words.ports(text))
     text += f', frame of {side.length} bytes'
-    return f'{_action(side.action)}: {text}' if side.out else text
+    return f'{compare.action_name(side.action)}: {text}' if side.out else text
 
 
 class Limit:

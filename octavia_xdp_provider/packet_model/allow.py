@@ -14,11 +14,19 @@ class Networks:
             prefix = int.from_bytes(address, 'big') >> (bits - length)
             self._by_length.setdefault((bits, length), set()).add(prefix)
 
-    def __contains__(self, address: bytes) -> bool:
+    def find(self, address: bytes) -> tuple[bytes, int] | None:
+        """The network that has the address, as (address, length)."""
         bits = 8 * len(address)
         number = int.from_bytes(address, 'big')
-        return any(bits == size and number >> (bits - length) in prefixes
-                   for (size, length), prefixes in self._by_length.items())
+        for (size, length), prefixes in self._by_length.items():
+            prefix = number >> (bits - length) if bits == size else None
+            if prefix in prefixes:
+                return (prefix << (bits - length)).to_bytes(
+                    len(address), 'big'), length
+        return None
+
+    def __len__(self) -> int:
+        return sum(map(len, self._by_length.values()))
 
 
 _UNSPECIFIED = ipaddress.IPv6Address('::').packed

@@ -3,6 +3,7 @@
 
 import dataclasses
 
+from octavia_xdp_provider.packet_model import observer
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 
@@ -49,14 +50,11 @@ def _age(entry: Entry, time: int) -> int:
 
 def find(memory: Memory, name, service: state.Service,
          time: int) -> Entry | None:
-    """The entry of the flow, if it still says anything."""
+    """The entry of the flow, if it is not outdated."""
     where, tag = name
     for entry in memory.ways(where):
         if entry is not None and entry.tag == tag:
             if _age(entry, time) > _timeout(service.idle_timeout):
-                return None
-            member = service.members.get(entry.member)
-            if member is None or not member.keeps_flows:
                 return None
             return entry
     return None
@@ -117,35 +115,60 @@ def _takes(service: state.Service, member: int) -> bool:
     return one is not None and one.takes_flows
 
 
-def choose(memory: Memory, service: state.Service, flow: tuple, slot: int,
-           protocol: int, opens: bool, time: int) -> tuple[int, bool]:
+def choose(memory: Memory, service: state.Service, flow: tuple,
+           slot: select.Slot, protocol: int, opens: bool, time: int,
+           watch: observer.Observer) -> tuple[int, bool]:
     """The member of an open slot, and whether the memory was full."""
-    now, before = service.now[slot], service.before[slot]
-    stays = before if _keeps(service, before) else now
     name = memory.name(flow, service)
     entry = find(memory, name, service, time)
-    if service.by_source:
-        opens = False
+    watch.remembered(service, entry,
+                     0 if entry is None else _age(entry, time))
+    if entry is not None and not _keeps(service, entry.member):
+        entry = None
+    opens = opens and not service.by_source
+    full = False
     if entry is not None and not opens:
         entry.confirmed = True
         if _age(entry, time) > 1:
             entry.time = time & TIME_MASK
-        return entry.member, False
-    if opens:
-        if entry is not None and _takes(service, entry.member):
-            return entry.member, False
-        if before == now:
-            forget(memory, name)
-            return now, False
-        if now == state.NOBODY:
-            return now, False
-        if remember(memory, name, now, time):
-            return now, False
-        return (before if _takes(service, before) else now), True
-    if protocol == state.UDP or service.by_source:
-        if not service.learning:
-            return now, False
-        if stays != now:
-            remember(memory, name, stays, time)
-        return stays, False
-    return stays, False
+        member, why = entry.member, 'remembered'
+    elif opens and entry is not None and _takes(service, entry.member):
+        member, why = entry.member, 'opened before, and not answered yet'
+    elif opens:
+        member, why, full = _new(memory, name, service, slot, time)
+    else:
+        member, why = _old(memory, name, service, slot, protocol, time)
+    watch.choice(service, member, why)
+    return member, full
+
+
+def _new(memory: Memory, name, service: state.Service, slot: select.Slot,
+         time: int) -> tuple[int, str, bool]:
+    """(member, why, whether the memory was full) of a flow that begins."""
+    if slot.before == slot.now:
+        forget(memory, name)
+    elif slot.now != state.NOBODY and not remember(memory, name, slot.now,
+                                                   time):
+        if _takes(service, slot.before):
+            return slot.before, 'a new flow, which cannot be remembered', True
+        return slot.now, 'a new flow, which cannot be remembered', True
+    return slot.now, 'a new flow', False
+
+
+def stays(service: state.Service, slot: select.Slot) -> int:
+    """Who has flows that are older than the slot's last change."""
+    return slot.before if _keeps(service, slot.before) else slot.now
+
+
+def _old(memory: Memory, name, service: state.Service, slot: select.Slot,
+         protocol: int, time: int) -> tuple[int, str]:
+    """(member, why) of a flow that began, and is not remembered."""
+    if protocol != state.UDP and not service.by_source:
+        return (stays(service, slot),
+                'not remembered, so older than the change')
+    if not service.learning:
+        return slot.now, 'not remembered, so new'
+    member = stays(service, slot)
+    if member != slot.now:
+        remember(memory, name, member, time)
+    return member, 'flows are still being learnt'

@@ -9,6 +9,7 @@ from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import fragments
 from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import mss
+from octavia_xdp_provider.packet_model import observer
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import quic
 from octavia_xdp_provider.packet_model import rate
@@ -24,7 +25,13 @@ SCTP_INIT = 1
 
 
 class Result(typing.NamedTuple):
-    action: Action
+    """What happens to a frame.
+
+    With node.by_routes a packet that is forwarded has no action, and its
+    frame no link header: the kernel's routes decide about those.
+    """
+
+    action: Action | None
     frame: bytes
     outcome: Outcome
     remarks: tuple[Outcome, ...] = ()
@@ -63,12 +70,19 @@ def opens_flow(packet: parse.Packet, service: state.Service) -> bool:
 
 
 class Forwarder:
-    """The program with all that it remembers."""
+    """The program with all that it remembers.
 
-    def __init__(self, node: state.Node):
+    `slots`, `memory`, `fragments`, `sources` and `answers` may be replaced
+    by what knows these things from elsewhere.
+    """
+
+    def __init__(self, node: state.Node,
+                 watch: observer.Observer = observer.NOBODY):
         self.node = node
+        self.watch = watch
         self.services: dict[tuple, state.Service] = {}
         self.vips: dict[bytes, list[state.Service]] = {}
+        self.slots = select.Slots()
         self.memory = flows.Memory(node)
         self.fragments = fragments.Fragments()
         self.sources = rate.Sources()
@@ -85,24 +99,46 @@ class Forwarder:
     def forward(self, frame: bytes, ingress: int, clock: int) -> Result:
         """`clock` is the coarse monotonic clock in nanoseconds."""
         packet = parse.parse(frame)
-        if packet is None or packet.destination not in self.vips:
+        if type(packet) is parse.Ignored:
+            self.watch.ignored(packet)
             return Result(Action.PASS, frame, Outcome.PASS)
-        if packet.wrong:
-            return self._drop(frame, Outcome.DROP_MALFORMED)
+        self.watch.packet(packet)
+        services = self.vips.get(packet.destination)
+        self.watch.vip(packet, services)
+        if services is None:
+            return Result(Action.PASS, frame, Outcome.PASS)
+        if packet.wrong is not None:
+            return self._malformed(frame, packet.wrong)
         if packet.later:
             return self._later_fragment(packet, ingress, clock)
         if packet.protocol in parse.HEADER:
             return self._transport(packet, ingress, clock)
         if packet.protocol in TUNNELS:
-            return self._drop(frame, Outcome.DROP_TUNNEL)
+            return self._tunnel(packet)
         if packet.protocol == (state.ICMP if packet.family == state.IPV4
                                else state.ICMPV6) and not packet.first:
             return self._icmp(packet, ingress, clock)
-        return Result(Action.PASS, frame, Outcome.PASS)
+        return self._left(packet)
+
+    # Ends without a service--------------------------------------------------
 
     @staticmethod
     def _drop(frame: bytes, outcome: Outcome, remarks=()) -> Result:
         return Result(Action.DROP, frame, outcome, remarks)
+
+    def _malformed(self, frame, why) -> Result:
+        self.watch.malformed(why)
+        return self._drop(frame, Outcome.DROP_MALFORMED)
+
+    def _tunnel(self, packet) -> Result:
+        self.watch.tunnel(packet.protocol)
+        return self._drop(packet.frame, Outcome.DROP_TUNNEL)
+
+    def _left(self, packet) -> Result:
+        self.watch.left(packet.protocol, packet.first or packet.later)
+        return Result(Action.PASS, packet.frame, Outcome.PASS)
+
+    # TCP, UDP, SCTP -------------------------------------------------------
 
     def _transport(self, packet, ingress, clock) -> Result:
         at = packet.transport
@@ -111,69 +147,95 @@ class Forwarder:
         service = self.services.get(
             (packet.destination, packet.protocol, port))
         if service is None:
+            self.watch.no_service(packet.protocol, port)
             if packet.protocol == state.UDP and port == encap.GUE_PORT:
-                return self._drop(packet.frame, Outcome.DROP_TUNNEL)
+                return self._tunnel(packet)
             return Result(Action.PASS, packet.frame, Outcome.PASS)
-        refused = self._refused(packet, service)
+        self.watch.service(service)
+        opens = opens_flow(packet, service)
+        refused = (self._refused(packet, service) or
+                   self._beyond_rate(packet, service, opens, clock))
         if refused is not None:
             return self._drop(packet.frame, refused)
-        opens = opens_flow(packet, service)
-        if (service.new_flow_rate and
-                (opens or packet.protocol == state.UDP) and
-                not self.sources.take(service, packet.source,
-                                      clock // 1000000)):
-            return self._drop(packet.frame, Outcome.DROP_RATE)
         one = _Packet(packet, service, ingress, clock, packet.source, ports,
                       packet.protocol)
         flow = select.flow_of(service, packet.source, ports,
                               packet.protocol)
         value = select.flow_hash(*flow)
-        member, remarks = None, ()
-        if service.quic:
-            server = quic.find_server(packet.frame[at + 8:packet.end])
-            found = service.servers.get(server)
-            if found is not None and service.members[found].keeps_flows:
-                member = found
+        remarks = ()
+        member = self._by_connection(packet, service)
         if member is None:
             member, full = self._select(one, flow, value, opens)
             if full:
                 remarks = (Outcome.MEMORY_FULL,)
         if packet.first and member != state.NOBODY:
+            self.watch.first_fragment()
             self.fragments.leave(packet, service, member)
         return self._send(one, member, value, opens, remarks)
 
-    @staticmethod
-    def _refused(packet, service) -> Outcome | None:
+    def _refused(self, packet, service) -> Outcome | None:
         if allow.martian(packet.source, packet.destination):
+            self.watch.martian(packet.source)
             return Outcome.DROP_MARTIAN
-        if service.networks is not None and (
-                packet.source not in service.networks):
-            return Outcome.DROP_NOT_ALLOWED
+        networks = service.networks
+        network = None if networks is None else networks.find(packet.source)
+        self.watch.allowed(service, packet.source, network)
+        return (Outcome.DROP_NOT_ALLOWED if network is None and
+                networks is not None else None)
+
+    def _beyond_rate(self, packet, service, opens, clock) -> Outcome | None:
+        if not service.new_flow_rate or not (
+                opens or packet.protocol == state.UDP):
+            return None
+        tokens = self.sources.tokens(service, packet.source,
+                                     clock // 1000000)
+        self.watch.rate(service, tokens)
+        if tokens < rate.SCALE:
+            return Outcome.DROP_RATE
+        self.sources.take(service, packet.source)
         return None
+
+    def _by_connection(self, packet, service) -> int | None:
+        """The member that a QUIC connection ID names."""
+        if not service.quic:
+            return None
+        server = quic.find_server(
+            packet.frame[packet.transport + 8:packet.end])
+        member = service.servers.get(server)
+        if member is not None and not service.members[member].keeps_flows:
+            member = None
+        self.watch.quic(server, member is not None)
+        return member
 
     def _select(self, one: _Packet, flow: tuple, value: int,
                 opens: bool) -> tuple[int, bool]:
-        service = one.service
-        slot = select.flow_slot(value, len(service.now))
-        if slot not in service.before:
-            return service.now[slot], False
-        return flows.choose(self.memory, service, flow, slot, one.protocol,
-                            opens, one.time >> flows.UNIT_SHIFT)
+        slot = self.slots.look_up(one.service, flow, value)
+        self.watch.slot(one.service, slot)
+        if slot.before is None:
+            return slot.now, False
+        return flows.choose(self.memory, one.service, flow, slot,
+                            one.protocol, opens,
+                            one.time >> flows.UNIT_SHIFT, self.watch)
+
+    # Fragments ------------------------------------------------------------
 
     def _later_fragment(self, packet, ingress, clock) -> Result:
         found = self.fragments.follow(packet, self.services)
-        remarks = ()
         if found is not None:
             service, member = found
+            self.watch.followed(packet, service, member)
         else:
             if packet.protocol in TUNNELS:
-                return self._drop(packet.frame, Outcome.DROP_TUNNEL)
+                return self._tunnel(packet)
             if packet.protocol not in parse.HEADER:
-                return Result(Action.PASS, packet.frame, Outcome.PASS)
+                return self._left(packet)
+            self.watch.not_followed(packet)
             service = fragments.guess(self.vips[packet.destination],
                                       packet.protocol)
             if service is None:
+                self.watch.no_service(packet.protocol, None)
                 return self._drop(packet.frame, Outcome.DROP_FRAGMENT)
+            self.watch.service(service)
         refused = self._refused(packet, service)
         if refused is not None:
             return self._drop(packet.frame, refused)
@@ -182,93 +244,139 @@ class Forwarder:
         flow = select.flow_of(service, packet.source, bytes(4),
                               packet.protocol)
         value = select.flow_hash(*flow)
-        if found is None:
-            remarks = (Outcome.FRAGMENT_GUESSED,)
-            slot = select.flow_slot(value, len(service.now))
-            member = service.now[slot]
-            before = service.members.get(service.before.get(slot))
-            if before is not None and before.keeps_flows:
-                member = service.before[slot]
-        return self._send(one, member, value, False, remarks)
+        if found is not None:
+            return self._send(one, member, value, False, ())
+        slot = self.slots.look_up(service, flow, value)
+        self.watch.slot(service, slot)
+        member = slot.now
+        if slot.before is not None:
+            member = flows.stays(service, slot)
+            self.watch.choice(service, member,
+                              'fragments stay with the owner before')
+        return self._send(one, member, value, False,
+                          (Outcome.FRAGMENT_GUESSED,))
+
+    # ICMP -----------------------------------------------------------------
 
     def _icmp(self, packet, ingress, clock) -> Result:
         frame, family = packet.frame, packet.family
         if packet.transport + icmp.HEADER > packet.end:
-            return self._drop(frame, Outcome.DROP_MALFORMED)
+            return self._malformed(
+                frame, f'less than the {icmp.HEADER} bytes of ICMP')
         kind = frame[packet.transport]
-        if kind == icmp.ECHO[family] and self.node.echo:
-            if allow.martian(packet.source, packet.destination):
-                return self._drop(frame, Outcome.DROP_MARTIAN)
-            if self.answers.take(clock >> flows.UNIT_SHIFT):
-                return Result(Action.TX, icmp.reply(packet),
-                              Outcome.ECHO_REPLY)
+        if kind == icmp.ECHO[family]:
+            return self._echo(packet, clock)
         if kind not in icmp.ERRORS[family]:
+            self.watch.icmp(kind)
             return Result(Action.PASS, frame, Outcome.PASS)
         quoted = icmp.quoted(packet)
+        self.watch.error(quoted)
         if quoted is None:
             return self._drop(frame, Outcome.DROP_ICMP)
-        client, ports, protocol, port = quoted
-        service = self.services.get((packet.destination, protocol, port))
+        service = self.services.get(
+            (packet.destination, quoted.protocol, quoted.port))
         if service is None:
+            self.watch.no_service(quoted.protocol, quoted.port)
             return self._drop(frame, Outcome.DROP_ICMP)
+        self.watch.service(service)
         if allow.martian(packet.source, packet.destination):
+            self.watch.martian(packet.source)
             return self._drop(frame, Outcome.DROP_MARTIAN)
-        one = _Packet(packet, service, ingress, clock, client, ports,
-                      protocol, error=True)
-        flow = select.flow_of(service, client, ports, protocol)
+        one = _Packet(packet, service, ingress, clock, quoted.client,
+                      quoted.ports, quoted.protocol, error=True)
+        flow = select.flow_of(service, quoted.client, quoted.ports,
+                              quoted.protocol)
         value = select.flow_hash(*flow)
         member, _ = self._select(one, flow, value, False)
         return self._send(one, member, value, False, ())
+
+    def _echo(self, packet, clock) -> Result:
+        frame = packet.frame
+        self.watch.echo(self.node.echo)
+        if self.node.echo:
+            if allow.martian(packet.source, packet.destination):
+                self.watch.martian(packet.source)
+                return self._drop(frame, Outcome.DROP_MARTIAN)
+            if self._may_answer(clock):
+                return Result(Action.TX, icmp.reply(packet),
+                              Outcome.ECHO_REPLY)
+        return Result(Action.PASS, frame, Outcome.PASS)
+
+    def _may_answer(self, clock) -> bool:
+        self.watch.answer(self.node.icmp_rate)
+        return self.answers.take(clock >> flows.UNIT_SHIFT)
+
+    # To the member --------------------------------------------------------
 
     def _send(self, one: _Packet, index: int, value: int, opens: bool,
               remarks) -> Result:
         packet, service, node = one.parsed, one.service, self.node
         frame = packet.frame
+        self.watch.member(service, index)
         if index == state.NOBODY:
             return self._drop(frame, Outcome.DROP_NO_MEMBER, remarks)
         member = service.members[index]
         entropy = select.flow_entropy(value)
         family = encap.outer_family(service, member)
-        choice = node.choice[family][entropy >> 26]
-        link = None if choice is None else node.uplinks[choice].link(family)
-        if link is None or (
-                node.source[family] is None and
+        if (node.source[family] is None and
                 service.encapsulation != state.Encapsulation.DSCP):
+            self.watch.no_source(family)
             return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks)
-        uplink = node.uplinks[choice]
-        limit = min(member.mtu or uplink.mtu, uplink.mtu)
-        limit -= encap.overhead(service, member)
-        if len(frame) - packet.network > limit:
-            return self._too_big(one, limit, remarks)
-        if opens and packet.protocol == state.TCP and node.clamp_mss:
-            mss.clamp(packet, limit)
+        action, link = None, b''
+        if node.by_routes:
+            self.watch.routes()
+        else:
+            uplink = self._uplink(family, entropy)
+            if uplink is None:
+                return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks)
+            limit = self._limit(packet, service, member, uplink)
+            if len(frame) - packet.network > limit:
+                return self._too_big(one, limit, remarks)
+            if opens and packet.protocol == state.TCP and node.clamp_mss:
+                mss.clamp(packet, limit)
+            action = (Action.TX if uplink.ifindex == one.ingress else
+                      Action.REDIRECT)
+            link = uplink.link(family)
         frame = encap.encapsulate(node, service, member, packet, entropy,
                                   link)
         for counter in (service, member):
             counter.packets += 1
             counter.bytes += packet.end - packet.network
             counter.flows += opens
-        action = (Action.TX if uplink.ifindex == one.ingress else
-                  Action.REDIRECT)
         return Result(action, frame, Outcome.FORWARDED, remarks, service,
                       index)
+
+    def _uplink(self, family: int, entropy: int) -> state.Uplink | None:
+        """The uplink of a flow, if it has a next hop of the family."""
+        choice = self.node.choice[family][entropy >> 26]
+        uplink = None if choice is None else self.node.uplinks[choice]
+        if uplink is not None and uplink.gateway.get(family) is None:
+            uplink = None
+        self.watch.uplink(family, uplink, entropy >> 26)
+        return uplink
+
+    def _limit(self, packet, service, member, uplink) -> int:
+        """Bytes of the packet that the path takes."""
+        mtu = min(member.mtu or uplink.mtu, uplink.mtu)
+        overhead = encap.overhead(service, member)
+        self.watch.size(len(packet.frame) - packet.network, overhead, mtu)
+        return mtu - overhead
 
     def _too_big(self, one: _Packet, limit: int, remarks) -> Result:
         packet = one.parsed
         frame, family = packet.frame, packet.family
-        if one.error or packet.later:
-            if family == state.IPV4 and packet.later and (
-                    not packet.dont_fragment and self.node.pass_too_big):
-                return Result(Action.PASS, frame, Outcome.PASSED_TOO_BIG,
-                              remarks)
-            return self._drop(frame, Outcome.DROP_TOO_BIG, remarks)
-        if not packet.dont_fragment and self.node.pass_too_big:
+        passed = (not packet.dont_fragment and self.node.pass_too_big and
+                  (packet.later or not one.error))
+        answer = (packet.dont_fragment and not one.error and
+                  not packet.later and
+                  (family == state.IPV6 or (
+                      not packet.first and limit >= too_big.LEAST[family])))
+        self.watch.too_big(packet, passed, (
+            max(limit, too_big.LEAST[family]) if answer else None))
+        if passed:
             return Result(Action.PASS, frame, Outcome.PASSED_TOO_BIG,
                           remarks)
-        told = packet.dont_fragment and (
-            family == state.IPV6 or (not packet.first and
-                                     limit >= too_big.LEAST[family]))
-        if told and self.answers.take(one.time >> flows.UNIT_SHIFT):
+        if answer and self._may_answer(one.time):
             return Result(Action.TX, too_big.message(packet, limit),
                           Outcome.SENT_TOO_BIG, remarks)
         return self._drop(frame, Outcome.DROP_TOO_BIG, remarks)

@@ -23,9 +23,13 @@ class Fragments:
         self.owner[self._key(packet)] = (service.index, service.protocol,
                                          service.port, member)
 
+    def owner_of(self, packet: parse.Packet):
+        """(service's index, protocol, port, member) of the first."""
+        return self.owner.get(self._key(packet))
+
     def follow(self, packet: parse.Packet, services):
         """(service, member), or None where nothing useful was left."""
-        found = self.owner.get(self._key(packet))
+        found = self.owner_of(packet)
         if found is None:
             return None
         index, protocol, port, member = found

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ICMP to a VIP: echo requests, and errors about flows."""
 
+import typing
+
 from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
@@ -35,10 +37,19 @@ def reply(packet: parse.Packet) -> bytes:
     return bytes(frame)
 
 
-def quoted(packet: parse.Packet):
-    """(client, ports of the client's packets, protocol, VIP's port) of the
-    flow that the error quotes; None if it quotes none of this VIP.
-    """
+class Quoted(typing.NamedTuple):
+    """The flow that an error is about; `ports` as in the client's packets,
+    `port` is the VIP's."""
+
+    client: bytes
+    vip: bytes
+    ports: bytes
+    protocol: int
+    port: int
+
+
+def quoted(packet: parse.Packet) -> Quoted | None:
+    """The flow that the error quotes; None if it quotes none of this VIP."""
     frame = packet.frame
     at = packet.transport + HEADER
     quote = parse.Packet()
@@ -51,18 +62,18 @@ def quoted(packet: parse.Packet):
         if header < 20 or (frame[at + 6] << 8 | frame[at + 7]) & 0x1fff:
             return None
         source, client = frame[at + 12:at + 16], frame[at + 16:at + 20]
-        quote.protocol = frame[at + 9]
-        quote.transport = at + header
+        quote.protocol, quote.transport = frame[at + 9], at + header
     else:
         if at + 40 > packet.end or frame[at] >> 4 != 6:
             return None
         source, client = frame[at + 8:at + 24], frame[at + 24:at + 40]
-        if not parse.walk(quote, frame[at + 6], at + 40) or quote.later:
+        quote.protocol, quote.transport = frame[at + 6], at + 40
+        if parse.walk(quote) is not None or quote.later:
             return None
     ports = frame[quote.transport:quote.transport + 4]
     if quote.transport + 4 > packet.end or source != packet.destination:
         return None
     if quote.protocol not in parse.HEADER:
         return None
-    return (client, ports[2:] + ports[:2], quote.protocol,
-            ports[0] << 8 | ports[1])
+    return Quoted(client, source, ports[2:] + ports[:2], quote.protocol,
+                  ports[0] << 8 | ports[1])

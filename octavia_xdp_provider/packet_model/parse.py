@@ -6,26 +6,35 @@ from octavia_xdp_provider.packet_model import state
 VLAN = (b'\x81\x00', b'\x88\xa8')
 HEADER = {state.TCP: 20, state.UDP: 8, state.SCTP: 12}
 HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
+EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION)
 EXTENSIONS_MAX = 6
+CUT_SHORT = 'an extension header that is cut short'
+
+
+class Ignored(str):
+    """Why a frame is left to the kernel without another look."""
 
 
 class Packet:
-    """An IPv4 or IPv6 packet; offsets count from the frame's first byte."""
+    """An IPv4 or IPv6 packet; offsets count from the frame's first byte.
 
-    __slots__ = ('clamps', 'destination', 'dont_fragment', 'end', 'family',
-                 'first', 'fragment_id', 'fragment_protocol', 'frame',
-                 'later', 'network', 'opens', 'protocol', 'source',
-                 'transport', 'wrong')
-
-
-def parse(frame: bytes) -> Packet | None:
-    """None: to a group, neither IPv4 nor IPv6, or too short to tell.
-
-    `wrong` says that the packet is malformed; the fields that could not be
-    told are then missing.
+    `wrong` says why it is malformed, or is None. The fields that could not
+    be read then have the values of the headers before.
     """
+
+    __slots__ = ('destination', 'dont_fragment', 'end', 'family', 'first',
+                 'fragment_id', 'fragment_protocol', 'frame', 'later',
+                 'network', 'protocol', 'source', 'transport', 'wrong')
+
+
+def parse(frame: bytes) -> Packet | Ignored:
+    """Frames to a group, and what is neither IPv4 nor IPv6 or too short to
+    say, are Ignored."""
+    if len(frame) < 14:
+        return Ignored('the frame ends within its link header')
     if frame[0] & 1:
-        return None
+        return Ignored(f'to the group {frame[:6].hex(":")}, not to this node '
+                       'alone')
     at = 12
     for _ in range(2):
         if frame[at:at + 2] not in VLAN:
@@ -36,35 +45,45 @@ def parse(frame: bytes) -> Packet | None:
     packet = Packet()
     packet.frame = frame
     packet.network = network
-    packet.wrong = packet.later = packet.first = False
+    packet.later = packet.first = False
     if ethertype == b'\x08\x00':
-        if len(frame) < network + 20 or frame[network] >> 4 != 4:
-            return None
+        if len(frame) < network + 20:
+            return Ignored('the frame ends within the IPv4 header')
+        if frame[network] >> 4 != 4:
+            return Ignored('the IPv4 header says version '
+                           f'{frame[network] >> 4}')
         packet.family = state.IPV4
         packet.source = frame[network + 12:network + 16]
         packet.destination = frame[network + 16:network + 20]
-        packet.wrong = not _ipv4(packet)
+        packet.wrong = _ipv4(packet)
     elif ethertype == b'\x86\xdd':
-        if len(frame) < network + 40 or frame[network] >> 4 != 6:
-            return None
+        if len(frame) < network + 40:
+            return Ignored('the frame ends within the IPv6 header')
+        if frame[network] >> 4 != 6:
+            return Ignored('the IPv6 header says version '
+                           f'{frame[network] >> 4}')
         packet.family = state.IPV6
         packet.source = frame[network + 8:network + 24]
         packet.destination = frame[network + 24:network + 40]
-        packet.wrong = not _ipv6(packet)
+        packet.wrong = _ipv6(packet)
+    elif len(ethertype) < 2:
+        return Ignored('the frame ends within its link header')
     else:
-        return None
-    if not packet.wrong and not packet.later:
+        return Ignored(f'Ethertype 0x{ethertype.hex()} is neither IPv4 nor '
+                       'IPv6')
+    if packet.wrong is None and not packet.later:
         needed = HEADER.get(packet.protocol, 0)
-        packet.wrong = packet.transport + needed > packet.end
+        if packet.transport + needed > packet.end:
+            packet.wrong = (f'less than the {needed} bytes of the transport '
+                            'header')
     return packet
 
 
-def _ipv4(packet: Packet) -> bool:
+def _ipv4(packet: Packet) -> str | None:
+    """Returns what is wrong."""
     frame, network = packet.frame, packet.network
     header = (frame[network] & 15) * 4
     length = frame[network + 2] << 8 | frame[network + 3]
-    if header < 20 or length < header or network + length > len(frame):
-        return False
     packet.end = network + length
     packet.transport = network + header
     packet.protocol = packet.fragment_protocol = frame[network + 9]
@@ -73,31 +92,47 @@ def _ipv4(packet: Packet) -> bool:
     packet.later = bool(flags & 0x1fff)
     packet.first = not packet.later and bool(flags & 0x2000)
     packet.fragment_id = frame[network + 4:network + 6]
-    return True
+    if header < 20:
+        return f'an IPv4 header of {header} bytes'
+    if length < header:
+        return f'{length} bytes in all, {header} of header'
+    if network + length > len(frame):
+        return (f'{length} bytes in all, the frame holds '
+                f'{len(frame) - network}')
+    return None
 
 
-def _ipv6(packet: Packet) -> bool:
+def _ipv6(packet: Packet) -> str | None:
+    """Returns what is wrong."""
     frame, network = packet.frame, packet.network
     length = frame[network + 4] << 8 | frame[network + 5]
-    if not length or network + 40 + length > len(frame):
-        return False
     packet.end = network + 40 + length
     packet.dont_fragment = True
-    return walk(packet, frame[network + 6], network + 40)
+    packet.protocol, packet.transport = frame[network + 6], network + 40
+    if not length:
+        return 'an IPv6 payload of 0 bytes'
+    if network + 40 + length > len(frame):
+        return (f'an IPv6 payload of {length} bytes, the frame holds '
+                f'{len(frame) - network - 40}')
+    return walk(packet)
 
 
-def walk(packet: Packet, protocol: int, at: int) -> bool:
-    """Walk IPv6 extension headers up to packet.end."""
+def walk(packet: Packet) -> str | None:
+    """Walk IPv6 extension headers from packet.transport, whose header is
+    packet.protocol, up to packet.end. Returns what is wrong."""
     frame, end = packet.frame, packet.end
+    protocol, at = packet.protocol, packet.transport
     walked = 0
-    while protocol in (HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION):
+    while protocol in EXTENSIONS:
         walked += 1
-        if walked > EXTENSIONS_MAX or at + 8 > end:
-            return False
+        if walked > EXTENSIONS_MAX:
+            return f'more than {EXTENSIONS_MAX} extension headers'
+        if at + 8 > end:
+            return CUT_SHORT
         following = frame[at]
         if protocol == FRAGMENT:
             if packet.first:
-                return False
+                return 'two fragment headers'
             word = frame[at + 2] << 8 | frame[at + 3]
             if word & 0xfff9:
                 packet.later = bool(word & 0xfff8)
@@ -108,13 +143,13 @@ def walk(packet: Packet, protocol: int, at: int) -> bool:
         else:
             length = (frame[at + 1] + 1) * 8
             if at + length > end:
-                return False
+                return CUT_SHORT
             if protocol == ROUTING and frame[at + 3]:
-                return False
+                return 'a routing header with segments left'
         protocol = following
         at += length
         if packet.later:
             break
     packet.protocol = protocol
     packet.transport = at
-    return True
+    return None

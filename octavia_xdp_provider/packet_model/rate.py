@@ -12,23 +12,29 @@ class Sources:
     def __init__(self):
         self.buckets: dict[tuple, list[int]] = {}
 
-    def take(self, service: state.Service, source: bytes,
-             milliseconds: int) -> bool:
+    def tokens(self, service: state.Service, source: bytes,
+               time_ms: int) -> int:
+        """What the source may open now, in parts of a flow."""
         burst = (service.new_flow_burst or service.new_flow_rate) * SCALE
-        key = (service.index, source[:8])
+        key = self._key(service, source)
         bucket = self.buckets.get(key)
         if bucket is None:
-            bucket = self.buckets[key] = [burst, milliseconds]
+            bucket = self.buckets[key] = [burst, time_ms]
         else:
-            passed = (milliseconds - bucket[1]) & 0xffffffff
+            passed = (time_ms - bucket[1]) & 0xffffffff
             earned = passed * service.new_flow_rate * SCALE // 1000
             if earned:
                 bucket[0] = min(burst, bucket[0] + earned)
-                bucket[1] = milliseconds
-        if bucket[0] < SCALE:
-            return False
-        bucket[0] -= SCALE
-        return True
+                bucket[1] = time_ms
+        return bucket[0]
+
+    def take(self, service: state.Service, source: bytes):
+        """A flow is opened; there are tokens for it."""
+        self.buckets[self._key(service, source)][0] -= SCALE
+
+    @staticmethod
+    def _key(service: state.Service, source: bytes) -> tuple[int, bytes]:
+        return service.index, source[:8]
 
 
 class Answers:

@@ -5,6 +5,7 @@ As layout.h defines it: addresses and ports are read as little-endian words.
 """
 
 import struct
+import typing
 
 from octavia_xdp_provider.packet_model import state
 
@@ -12,6 +13,28 @@ MASK = (1 << 64) - 1
 SEED = 0x8e38cb5d3a1f6c27
 FIRST = 0xff51afd7ed558ccd
 SECOND = 0xc4ceb9fe1a85ec53
+
+
+class Slot(typing.NamedTuple):
+    """A slot of a lookup table, of which `slots` there are. `before` is None
+    if it is not open."""
+
+    number: int
+    slots: int
+    now: int
+    before: int | None
+
+
+class Slots:
+    """The lookup tables, as state.Service has them."""
+
+    def look_up(self, service: state.Service, flow: tuple,
+                value: int) -> Slot:
+        """The slot of a flow_of() with the flow_hash() `value`."""
+        slots = len(service.now)
+        number = flow_slot(value, slots)
+        return Slot(number, slots, service.now[number],
+                    service.before.get(number))
 
 
 def flow_hash(source: bytes, destination: bytes, ports: bytes,

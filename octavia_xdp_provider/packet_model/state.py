@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node was told: the input of every decision but the packet.
+"""What a node is configured to: the input of every decision but the packet.
 
 Addresses are packed bytes of 4 or 16; `family` is 4 or 6.
 """
 
 import dataclasses
 import enum
+
+from octavia_xdp_provider.packet_model import allow
+from octavia_xdp_provider.packet_model import quic
 
 
 class Action(enum.IntEnum):
@@ -63,7 +66,11 @@ NOBODY = 0x7fff
 
 @dataclasses.dataclass
 class Uplink:
-    """One way out. A gateway that is None carries nothing of its family."""
+    """A route out of the node.
+
+    `gateway`: the next hop's MAC by outer family; None: it carries nothing
+    of that family.
+    """
 
     ifindex: int
     mtu: int
@@ -92,6 +99,7 @@ class Node:
     clamp_mss: bool = False
     pass_too_big: bool = False
     icmp_rate: int = 0
+    by_routes: bool = False  # the kernel's routes decide, not the uplinks
     seed: int = 0
     flow_sets: int = 1
     idle_timeout_max: int = 65535  # when remembered flows are outdated
@@ -150,8 +158,6 @@ class Service:
 
     def place(self):
         """Derive what packets need from what was configured."""
-        from octavia_xdp_provider.packet_model import allow
-        from octavia_xdp_provider.packet_model import quic
         self.family = IPV4 if len(self.vip) == 4 else IPV6
         self.servers = {}
         for index, member in self.members.items():

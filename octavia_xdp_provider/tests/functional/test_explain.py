@@ -11,6 +11,7 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import datapath
@@ -108,7 +109,7 @@ class TestExplain(ctl_node.Node):
         self.assertEqual(outcome == Outcome.FORWARDED, bool(forwarded))
         # Frames of the stack on the peer's side are no answers.
         sent = [data for data in answers if data == found.run.frame]
-        self.assertEqual(found.run.action == explain.TX, len(sent) == 1,
+        self.assertEqual(found.run.action == compare.Action.TX, len(sent) == 1,
                          (found.text(), found.run.frame.hex(),
                           [data.hex() for data in answers]))
         return found
@@ -218,7 +219,7 @@ class TestExplain(ctl_node.Node):
             self.check(frame, Outcome.FORWARDED, members[0])
             self.check(opening, Outcome.FORWARDED, members[1])
             self.check(frame, Outcome.FORWARDED, members[1])
-            steps = dict(self.explain(frame)[0].decision.steps)
+            steps = dict(self.explain(frame)[0].steps)
             self.assertIn('confirmed', steps['remembered'])
             if moved == 3:
                 break
@@ -249,7 +250,7 @@ class TestExplain(ctl_node.Node):
         found = self.check(with_(
             UDP, destination_port=443, payload=bytes.fromhex(
                 '400001020304')), Outcome.FORWARDED)
-        self.assertIn('no member', dict(found.decision.steps)['QUIC'])
+        self.assertIn('no member', dict(found.steps)['QUIC'])
 
     def test_left_to_the_stack(self):
         self.datapath.set_node(datapath.NodeSettings(
@@ -272,7 +273,7 @@ class TestExplain(ctl_node.Node):
             '10.0.0.0', 'fd00::1', flags=datapath.NodeFlag.FIB))
         found, = self.explain(with_(TCP))
         self.assertEqual(([], True), (found.differences,
-                                      found.decision.by_routes))
+                                      found.result.action is None))
 
     def test_command(self):
         text = self.ctl('explain', 'tcp', f'{CLIENT}:40000', f'{VIP}:80',

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.ctl import show
 from octavia_xdp_provider.ctl import top
@@ -142,5 +143,5 @@ class TestShares(base.TestCase):
                 ({'healthy': False, 'known': False}, 'unknown'),
                 ({'takes_flows': False, 'weight': 0}, 'drained'),
                 ({'takes_flows': False, 'backup': True}, 'standby')):
-            self.assertEqual(state, show.member_state(
+            self.assertEqual(state, output.member_state(
                 MEMBER._replace(**changes)))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program did with a packet, against what the packet model says."""
+
+from octavia_xdp_provider.ctl import outer
+from octavia_xdp_provider.packet_model import state
+
+Action = state.Action
+Outcome = state.Outcome
+Encapsulation = state.Encapsulation
+
+ACTIONS = ('XDP_ABORTED', 'XDP_DROP', 'XDP_PASS', 'XDP_TX', 'XDP_REDIRECT')
+REMARKS = (Outcome.FRAGMENT_GUESSED, Outcome.MEMORY_FULL)
+_ANSWERS = (Outcome.ECHO_REPLY, Outcome.SENT_TOO_BIG)
+# What the kernel's routes may make of a packet that is to be forwarded.
+_BY_ROUTES = (Outcome.DROP_NO_NEXT_HOP, Outcome.DROP_TOO_BIG,
+              Outcome.SENT_TOO_BIG, Outcome.PASSED_TOO_BIG)
+_LINK_HEADER = 14
+_OUTER = (('destination', 'it goes to {}, by the tables to {}'),
+          ('source', 'it comes from {}, by the tables from {}'),
+          ('carried', 'it carries {} bytes, the client sent {}'))
+_LINK = (('destination_mac', 'its next hop is {}, by the tables {}'),
+         ('source_mac', 'its sender is {}, by the tables {}'),
+         ('vlans', 'its VLANs are {}, by the tables {}'))
+
+
+def action_name(number: int) -> str:
+    return (ACTIONS[number] if number < len(ACTIONS)
+            else f'XDP action {number}')
+
+
+def outcome_of(run) -> Outcome:
+    """The outcome of a run, by action and counters."""
+    counted = [one for one in run.outcomes if one not in REMARKS]
+    if len(counted) == 1:
+        return Outcome(counted[0])
+    if counted or run.action not in (Action.PASS, Action.TX,
+                                     Action.REDIRECT):
+        return Outcome.DROP_INTERNAL
+    return (Outcome.PASS if run.action == Action.PASS
+            else Outcome.FORWARDED)
+
+
+def left(run, result) -> outer.Outer | None:
+    """What leaves, if the packet was forwarded to a service's member."""
+    if result.service is None or outcome_of(run) != Outcome.FORWARDED:
+        return None
+    return outer.decode(run.frame, result.service.encapsulation)
+
+
+def differences(result, run, spent: bool):
+    """Texts on what a run did otherwise than the model's forward.Result.
+
+    ``spent``: earlier packets may have taken the budget of answers.
+    """
+    outcome = outcome_of(run)
+    if outcome != result.outcome:
+        by_budget = spent and result.outcome in _ANSWERS and (
+            outcome in (Outcome.PASS, Outcome.DROP_TOO_BIG))
+        by_routes = result.action is None and outcome in _BY_ROUTES
+        if not by_budget and not by_routes:
+            yield (f'the outcome is {outcome.name}, by the tables '
+                   f'{result.outcome.name}')
+            return
+    elif result.action is not None and result.action != run.action:
+        yield (f'it is {action_name(run.action)}, by the tables '
+               f'{action_name(result.action)}')
+    remarks = {one for one in run.outcomes if one in REMARKS}
+    if remarks != set(result.remarks):
+        names = sorted(Outcome(one).name
+                       for one in remarks ^ set(result.remarks))
+        yield f'remarks differ: {", ".join(names)}'
+    if outcome == result.outcome:
+        yield from _frame_differences(result, run)
+
+
+def _frame_differences(result, run):
+    found = list(_outer_differences(result, run)) if (
+        result.outcome == Outcome.FORWARDED) else []
+    yield from found
+    if found or run.action == Action.DROP or result.action is None:
+        return
+    if run.frame != result.frame:
+        at = next((index for index, (one, two) in enumerate(zip(
+            run.frame, result.frame, strict=False)) if one != two),
+            min(len(run.frame), len(result.frame)))
+        yield (f'of {len(run.frame)} bytes from byte {at} on it is '
+               f'{run.frame[at:at + 16].hex()}, by the tables of '
+               f'{len(result.frame)} {result.frame[at:at + 16].hex()}')
+
+
+def _outer_differences(result, run):
+    encapsulation = result.service.encapsulation
+    seen = outer.decode(run.frame, encapsulation)
+    if seen is None or seen.encapsulation != encapsulation:
+        yield (f'what leaves is not {encapsulation.name}: '
+               f'{run.frame[:64].hex()}')
+        return
+    frame, fields = result.frame, _OUTER + _LINK
+    if result.action is None:  # whose link header the routes decide
+        frame, fields = run.frame[:_LINK_HEADER] + frame, _OUTER
+    wanted = outer.decode(frame, encapsulation)
+    if encapsulation == Encapsulation.DSCP:
+        fields += (('dscp', 'its DSCP is {}, by the tables {}'),)
+    for name, text in fields:
+        one, two = getattr(seen, name), getattr(wanted, name)
+        if one != two:
+            yield text.format(one, two)

@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets and flows in words."""
+
+import ipaddress
+
+from octavia_xdp_provider.node.types import PROTOCOL_NAMES
+from octavia_xdp_provider.packet_model import encap
+from octavia_xdp_provider.packet_model import forward
+from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.packet_model import state
+
+TUNNELS = {encap.IPIP: 'IPIP', encap.IP6: 'IPv6 in IP', encap.GRE: 'GRE',
+           state.UDP: 'GUE'}
+_NAMES = PROTOCOL_NAMES | {state.ICMP: 'ICMP', state.ICMPV6: 'ICMPv6'}
+_OPENING = forward.SYN | forward.FIN | forward.RST | forward.ACK
+
+
+def address(packed: bytes) -> str:
+    """IPv4 in IPv6 stays what it is."""
+    return str(ipaddress.ip_address(packed))
+
+
+def flow(protocol: int, source: bytes, destination: bytes,
+         ports: bytes = bytes(4)) -> str:
+    """`ports`: as in the packet, all zeroes where there are none."""
+    name = _NAMES.get(protocol, f'protocol {protocol}')
+    source, destination = address(source), address(destination)
+    if not any(ports):
+        return f'{name} {source} -> {destination}'
+    return (f'{name} {_with_port(source, ports[:2])} -> '
+            f'{_with_port(destination, ports[2:])}')
+
+
+def _with_port(text, port):
+    number = int.from_bytes(port, 'big')
+    return f'[{text}]:{number}' if ':' in text else f'{text}:{number}'
+
+
+def vlans(packet: parse.Packet) -> tuple[int, ...]:
+    """Tags, the outermost first, with their priorities."""
+    return tuple(int.from_bytes(packet.frame[at:at + 2], 'big')
+                 for at in range(14, packet.network - 2, 4))
+
+
+def traffic_class(packet: parse.Packet) -> int:
+    """DSCP and ECN."""
+    frame, network = packet.frame, packet.network
+    if packet.family == state.IPV4:
+        return frame[network + 1]
+    return frame[network] << 4 & 0xf0 | frame[network + 1] >> 4
+
+
+def ports(packet: parse.Packet) -> bytes:
+    """As in the packet; all zeroes where it has none or they are missing."""
+    found = packet.frame[packet.transport:packet.transport + 4]
+    if packet.protocol in parse.HEADER and len(found) == 4 and (
+            not packet.later):
+        return found
+    return bytes(4)
+
+
+def packet(seen: parse.Packet) -> str:
+    whole = seen.wrong is None
+    text = flow(seen.protocol, seen.source, seen.destination,
+                ports(seen) if whole else bytes(4))
+    if whole and not seen.later and seen.protocol == state.TCP and (
+            seen.frame[seen.transport + 13] & _OPENING == forward.SYN):
+        text += ', SYN'
+    if tags := vlans(seen):
+        text += ', VLAN ' + ' '.join(str(tag & 4095) for tag in tags)
+    if seen.first or seen.later:
+        text += ', first fragment' if seen.first else ', later fragment'
+    return text + f', {seen.end - seen.network} bytes'

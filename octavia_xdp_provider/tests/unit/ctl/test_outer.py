@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from scapy.layers import inet
+from scapy.layers import inet6
+from scapy.layers import l2
+
+from octavia_xdp_provider.ctl import outer
+from octavia_xdp_provider.packet_model.state import Encapsulation
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestOuter(base.TestCase):
+
+    def test_each_outer_header_is_recognised(self):
+        inner = (inet.IP(src='198.51.100.7', dst='203.0.113.10')
+                 / inet.TCP())
+        link = l2.Ether(src='02:00:00:00:00:01', dst='02:00:00:00:00:02')
+        v4 = inet.IP(src='10.0.0.1', dst='10.1.0.1')
+        v6 = inet6.IPv6(src='fd00::1', dst='fd00::2')
+        for encapsulation, head, source in (
+                (Encapsulation.IPIP, v4, '10.0.0.1'),
+                (Encapsulation.IPIP, v6, 'fd00::1'),
+                (Encapsulation.SRV6, v6, 'fd00::1'),
+                (Encapsulation.GRE, v4 / l2.GRE(), '10.0.0.1'),
+                (Encapsulation.GUE, v6 / inet.UDP(dport=6080), 'fd00::1')):
+            seen = outer.decode(bytes(link / head / inner), encapsulation)
+            self.assertEqual(encapsulation, seen.encapsulation)
+            self.assertEqual(source, seen.source)
+            self.assertEqual(len(inner), seen.carried)
+            self.assertEqual('02:00:00:00:00:02', seen.destination_mac)
+
+    def test_another_outer_header_is_none_of_the_service(self):
+        frame = bytes(l2.Ether(dst='02:00:00:00:00:02')
+                      / inet.IP(dst='10.1.0.1') / inet.IP() / inet.TCP())
+        self.assertIsNone(outer.decode(
+            frame, Encapsulation.GRE).encapsulation)
+
+    def test_a_rewritten_packet_carries_all_of_itself(self):
+        packet = inet.IP(dst='10.1.0.1', tos=46 << 2) / inet.TCP()
+        seen = outer.decode(
+            bytes(l2.Ether(dst='02:00:00:00:00:02') / packet),
+            Encapsulation.DSCP)
+        self.assertEqual((46, len(packet)), (seen.dscp, seen.carried))
