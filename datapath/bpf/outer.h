@@ -63,11 +63,28 @@ static __always_inline __u8 head_tos(__u64 head)
 
 #define OUTER_TTL 64
 
-/* What a packet becomes. The low bit of the way tells IPv6, the others the
- * kind. */
-static __always_inline bool is_outer_v6(__u32 way)
+#define ASSERT_KIND(kind)                                                      \
+	_Static_assert(!(kind##_V4 & 1) && kind##_V6 == kind##_V4 + 1, #kind)
+ASSERT_KIND(OUTER_IPIP);
+ASSERT_KIND(OUTER_GUE);
+ASSERT_KIND(OUTER_GRE);
+#undef ASSERT_KIND
+
+static __always_inline bool is_outer_v6(__u32 outer_type)
 {
-	return way & 1;
+	return outer_type & 1;
+}
+
+/* IPIP, GUE or GRE, over IPv4 and IPv6 alike. */
+#define OUTER_KIND(outer_type) ((outer_type) >> 1)
+
+/* Whether the node may send outer headers of the family. */
+static __always_inline bool has_source(const struct node_config *node, bool v6)
+{
+	if (!v6)
+		return node->source_v4;
+	return node->source_v6[0] | node->source_v6[1] | node->source_v6[2] |
+	       node->source_v6[3];
 }
 
 /* The node's address, or the last word of it, with the flow's bits. */
@@ -77,17 +94,26 @@ static __always_inline __be32 outer_source(__be32 word, __be32 mask,
 	return (word & ~mask) | (bpf_htonl(entropy) & mask);
 }
 
-/* Bytes between the outer IP header and the packet, by kind: 0, 8, 4. */
-static __always_inline __u32 shim_length(__u32 way)
+/*
+ * Bytes between the outer IP header and the packet: four bits a kind, in one
+ * word. The index of an array would have to be checked for the verifier.
+ */
+#define SHIM_LENGTH_SHIFT(outer_type) (4 * OUTER_KIND(outer_type))
+#define SHIM_LENGTHS                                                           \
+	(0 << SHIM_LENGTH_SHIFT(OUTER_IPIP_V4) |                               \
+	 8 << SHIM_LENGTH_SHIFT(OUTER_GUE_V4) |                                \
+	 4 << SHIM_LENGTH_SHIFT(OUTER_GRE_V4))
+
+static __always_inline __u32 shim_length(__u32 outer_type)
 {
-	return 0x480 >> 4 * (way >> 1) & 15;
+	return SHIM_LENGTHS >> SHIM_LENGTH_SHIFT(outer_type) & 15;
 }
 
-static __always_inline __u32 outer_length(__u32 way)
+static __always_inline __u32 outer_length(__u32 outer_type)
 {
-	if (way == WAY_DSCP)
+	if (outer_type == OUTER_NONE)
 		return 0;
-	return (is_outer_v6(way) ? 40 : 20) + shim_length(way);
+	return (is_outer_v6(outer_type) ? 40 : 20) + shim_length(outer_type);
 }
 
 static __always_inline __u16 gue_source_port(__u32 entropy)
@@ -95,43 +121,43 @@ static __always_inline __u16 gue_source_port(__u32 entropy)
 	return 0xc000 | (entropy & 0x3fff);
 }
 
-/* GUE's UDP header or GRE's, if the way has one. */
-static __always_inline void push_shim(void *shim, __u32 way, __u32 length,
-				      __u32 entropy, bool v6)
+/* GUE's UDP header or GRE's; IPIP has neither. */
+static __always_inline void push_shim(void *shim, __u32 outer_type,
+				      __u32 length, __u32 entropy, bool v6)
 {
 	__be16 *word = shim;
 
-	if (way >> 1 == WAY_GUE_V4 >> 1) {
+	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GUE_V4)) {
 		word[0] = bpf_htons(gue_source_port(entropy));
 		word[1] = bpf_htons(OXP_GUE_PORT);
 		word[2] = bpf_htons(length + 8);
 		word[3] = 0; /* RFC 6935 */
-	} else if (way >> 1 == WAY_GRE_V4 >> 1) {
+	} else if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GRE_V4)) {
 		word[0] = 0;
 		word[1] = v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
 	}
 }
 
-static __always_inline __u8 outer_protocol(__u32 way, bool v6)
+static __always_inline __u8 outer_protocol(__u32 outer_type, bool v6)
 {
-	if (way >> 1 == WAY_GUE_V4 >> 1)
+	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GUE_V4))
 		return IPPROTO_UDP;
-	if (way >> 1 == WAY_GRE_V4 >> 1)
+	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GRE_V4))
 		return IPPROTO_GRE;
 	return v6 ? IPPROTO_IPV6 : IPPROTO_IPIP;
 }
 
 /* `outer` has 20 bytes. */
-static __always_inline void push_v4(void *outer, __u64 head, __u32 way,
+static __always_inline void push_v4(void *outer, __u64 head, __u32 outer_type,
 				    __be32 source, __be32 destination, bool v6)
 {
-	__u32 length = head_length(head) + 20 + shim_length(way);
-	__u32 ttl = OUTER_TTL | (__u32)outer_protocol(way, v6) << 8;
+	__u32 length = head_length(head) + 20 + shim_length(outer_type);
+	__u32 ttl = OUTER_TTL | (__u32)outer_protocol(outer_type, v6) << 8;
 	__u32 *word = outer;
 	__u64 sum;
 
-	/* id and DF as they are: where fragments are allowed on the way, the
-	 * id must tell packets apart */
+	/* id and DF as they are: where routers may fragment the packet, the id
+	 * must distinguish it from others */
 	head = (head & (HEAD_DF | HEAD_ID | HEAD_TOS)) | 0x45 |
 	       (__u64)bpf_htons(length) << 16;
 	sum = (head & 0xffffffff) + (head >> 32) + ttl + source + destination;
@@ -143,7 +169,7 @@ static __always_inline void push_v4(void *outer, __u64 head, __u32 way,
 }
 
 /* `outer` has 40 bytes. */
-static __always_inline void push_v6(void *outer, __u64 head, __u32 way,
+static __always_inline void push_v6(void *outer, __u64 head, __u32 outer_type,
 				    __u32 entropy,
 				    const struct node_config *node,
 				    const __be32 *destination, bool v6)
@@ -152,8 +178,9 @@ static __always_inline void push_v6(void *outer, __u64 head, __u32 way,
 
 	word[0] = bpf_htonl(6U << 28 | (__u32)head_tos(head) << 20 |
 			    (entropy & 0xfffff));
-	word[1] = bpf_htons(head_length(head) + shim_length(way)) |
-		  (__u32)outer_protocol(way, v6) << 16 | (__u32)OUTER_TTL << 24;
+	word[1] = bpf_htons(head_length(head) + shim_length(outer_type)) |
+		  (__u32)outer_protocol(outer_type, v6) << 16 |
+		  (__u32)OUTER_TTL << 24;
 	word[2] = node->source_v6[0];
 	word[3] = node->source_v6[1];
 	word[4] = node->source_v6[2];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * On the way out of an uplink: probes of the health checker whose mark says
+ * At the egress of an uplink: probes of the health checker whose mark says
  * through which member a VIP is to be probed get what the forwarding program
  * would give to a client's packet for that member. Answers come from the VIP
  * to the node's own address and are none of our business.
@@ -128,16 +128,16 @@ static __always_inline int by_route(struct __sk_buff *skb)
 	return finish(OXP_PROBE_SENT, action);
 }
 
-/* Room of the outer header, told to the kernel: it then segments and computes
- * checksums of the packet inside. */
-static __always_inline __u64 room_flags(__u32 way)
+/* What the room is for, so that the kernel segments the packet inside and
+ * computes its checksums. */
+static __always_inline __u64 room_flags(__u32 outer_type)
 {
-	__u64 flags = is_outer_v6(way) ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6
-				       : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4;
+	__u64 flags = is_outer_v6(outer_type) ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6
+					      : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4;
 
-	if (way >> 1 == WAY_GUE_V4 >> 1)
+	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GUE_V4))
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
-	else if (way >> 1 == WAY_GRE_V4 >> 1)
+	else if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GRE_V4))
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L4_GRE;
 	return flags;
 }
@@ -147,31 +147,30 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 				       const struct probe *probe)
 {
 	const struct node_config *node;
-	__u32 zero = 0, way = target->way;
-	__u32 length = outer_length(way), ip_length;
-	bool outer_v6 = is_outer_v6(way);
+	__u32 zero = 0, outer_type = target->outer_type;
+	__u32 length = outer_length(outer_type), ip_length;
+	bool outer_v6 = is_outer_v6(outer_type);
 	__u32 outer[12] = {};
 
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
 		return drop(OXP_PROBE_DROP_INTERNAL);
-	if (outer_v6 ? !(node->source_v6[0] | node->source_v6[1] |
-			 node->source_v6[2] | node->source_v6[3])
-		     : !node->source_v4)
+	if (!has_source(node, outer_v6))
 		return drop(OXP_PROBE_DROP_NO_SOURCE);
 	if (outer_v6)
-		push_v6(outer, probe->head, way, probe->entropy, node,
+		push_v6(outer, probe->head, outer_type, probe->entropy, node,
 			target->outer, probe->v6);
 	else
-		push_v4(outer, probe->head, way,
+		push_v4(outer, probe->head, outer_type,
 			outer_source(node->source_v4, node->entropy_v4,
 				     probe->entropy),
 			target->outer[3], probe->v6);
 	ip_length = outer_v6 ? 40 : 20;
-	push_shim((void *)outer + ip_length, way, head_length(probe->head),
-		  probe->entropy, probe->v6);
+	push_shim((void *)outer + ip_length, outer_type,
+		  head_length(probe->head), probe->entropy, probe->v6);
 
-	if (bpf_skb_adjust_room(skb, length, BPF_ADJ_ROOM_MAC, room_flags(way)))
+	if (bpf_skb_adjust_room(skb, length, BPF_ADJ_ROOM_MAC,
+				room_flags(outer_type)))
 		return drop(OXP_PROBE_DROP_TOO_BIG);
 	/* by constants: older kernels want to see the length */
 	if (bpf_skb_store_bytes(skb, ETH_HLEN, outer, 20, 0) ||
@@ -295,9 +294,9 @@ int oxp_probe(struct __sk_buff *skb)
 		       parse_v4(skb, target, &probe);
 	if (!ours)
 		return drop(OXP_PROBE_DROP_DESTINATION);
-	if (target->way == WAY_DSCP)
+	if (target->outer_type == OUTER_NONE)
 		return rewrite(skb, target, probe.v6);
-	if (target->way > WAY_DSCP)
+	if (target->outer_type > OUTER_NONE)
 		return drop(OXP_PROBE_DROP_INTERNAL);
 	return encapsulate(skb, target, &probe);
 }

@@ -101,7 +101,7 @@ struct uplink {
 };
 
 /* By the top 6 bits of the entropy word; OXP_NO_UPLINK where the family has
- * no way out. The set that is not active is scratch. */
+ * no uplink. The set that is not active is scratch. */
 #define OXP_NO_UPLINK 255
 struct uplink_set {
 	__u8 choice[2][64]; /* IPv4, IPv6: index into uplink[] */
@@ -112,7 +112,7 @@ struct uplink_set {
  * From address, port and protocol to a service, and from an address alone
  * (port and protocol 0) to a VIP: open hash tables whose buckets are cache
  * lines. A key's home is bucket_of(); if its bucket is full it lies in one of
- * the next OXP_PROBES - 1 buckets (cyclic), and `overflow` of every bucket
+ * the next HASH_PROBES - 1 buckets (cyclic), and `overflow` of every bucket
  * from home to the one before its own counts it, so that a miss in a bucket
  * with overflow 0 ends the search.
  *
@@ -121,21 +121,21 @@ struct uplink_set {
  * block, 2 * index + parity: one store of it switches the whole service. The
  * value of a VIP is its index in vips.
  */
-#define OXP_WAYS 5
-#define OXP_PROBES 4
+#define BUCKET_WAYS 5
+#define HASH_PROBES 4
 
 struct bucket_v4 {
-	__u64 key[OXP_WAYS]; /* lookup_key_v4(); 0: free */
-	__u32 value[OXP_WAYS];
+	__u64 key[BUCKET_WAYS]; /* lookup_key_v4(); 0: free */
+	__u32 value[BUCKET_WAYS];
 	__u32 overflow;
 };
 
 struct bucket_v6 {
-	__u32 ports[OXP_WAYS]; /* lookup_ports(); 0: free; written last */
-	__u32 value[OXP_WAYS];
+	__u32 ports[BUCKET_WAYS]; /* lookup_ports(); 0: free; written last */
+	__u32 value[BUCKET_WAYS];
 	__u32 overflow;
 	__u32 zero;
-	__be32 address[OXP_WAYS][4];
+	__be32 address[BUCKET_WAYS][4];
 };
 
 /* Never 0. */
@@ -190,7 +190,7 @@ enum entry_state {
 
 /*
  * One per service; packets do not read it. `place` is where the lookup table
- * holds the key: OXP_WAYS * bucket + way. Which of the service's two blocks,
+ * holds the key: BUCKET_WAYS * bucket + way. Which of the service's two blocks,
  * tables[2 * index] and tables[2 * index + 1], is live is said by the value
  * there and nowhere else; the other block is scratch.
  */
@@ -207,15 +207,16 @@ struct service_entry {
 };
 
 /* The outer header that a member gets; follows from the service's
- * encapsulation and the member's family. */
-enum way {
-	WAY_IPIP_V4,
-	WAY_IPIP_V6, /* also SRv6 */
-	WAY_GUE_V4,
-	WAY_GUE_V6,
-	WAY_GRE_V4,
-	WAY_GRE_V6,
-	WAY_DSCP,
+ * encapsulation and the member's family. Those of IPv6 are odd, and the two of
+ * a kind are next to each other. */
+enum outer_type {
+	OUTER_IPIP_V4,
+	OUTER_IPIP_V6, /* also SRv6 */
+	OUTER_GUE_V4,
+	OUTER_GUE_V6,
+	OUTER_GRE_V4,
+	OUTER_GRE_V6,
+	OUTER_NONE, /* DSCP: the packet's own header is rewritten */
 };
 
 enum member_flag {
@@ -231,12 +232,12 @@ enum member_flag {
 	MEMBER_TAKES_FLOWS = 64,
 };
 
-/* One cache line; a packet reads outer, counter, mtu, way and flags. */
+/* One cache line; a packet reads outer, counter, mtu, outer_type and flags. */
 struct block_member {
 	__be32 outer[4]; /* destination of the outer header, or rewritten */
 	__u32 counter;   /* index into member_counters, kept while it stays */
 	__u16 mtu;       /* of the outer packet; 0: the uplink's */
-	__u8 way;        /* enum way */
+	__u8 outer_type; /* enum outer_type */
 	__u8 flags;      /* enum member_flag */
 	__be32 address[4];
 	__u64 check; /* id of the health check, 0: none */
@@ -316,14 +317,14 @@ struct service_block {
  *         8-0   index of the member
  * 0 is free. The set is chosen by the tag's low bits below bit 24.
  */
-#define OXP_FLOW_WAYS 8
+#define FLOW_SET_WAYS 8
 #define FLOW_TAG_MASK (~0xffffffULL)
 #define FLOW_TIME_SHIFT 10
 #define FLOW_TIME_MASK 0x3fff
 #define FLOW_CONFIRMED 0x200
 #define FLOW_MEMBER 0x1ff
 struct flow_set {
-	__u64 entry[OXP_FLOW_WAYS];
+	__u64 entry[FLOW_SET_WAYS];
 };
 
 /* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
@@ -379,7 +380,8 @@ struct icmp_budget {
 	__u32 time; /* units of 2^30 ns of the coarse clock */
 };
 
-/* What the library has added to counters while packets count (add_counters.bpf.c). */
+/* What the library has added to counters while packets count
+ * (add_counters.bpf.c). */
 struct addition {
 	__u32 map; /* enum added_map */
 	__u32 index;

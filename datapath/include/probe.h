@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Maps of the program that sends probes the way of traffic, read by it and by
+ * Maps of the program that sends probes as traffic is sent, read by it and by
  * the library. They are pinned in <pin directory>/probes-<layout> while a node
  * sends probes so, and all they hold can be written again: another layout is
  * another folder.
@@ -23,9 +23,9 @@
 struct probe_target {
 	__be32 vip[4];      /* no other destination is sent */
 	__be32 outer[4];    /* destination of the outer header, or rewritten */
-	__be32 member[4];   /* as the library was told */
-	__u8 way;           /* enum way of layout.h */
-	__u8 dscp;          /* of WAY_DSCP */
+	__be32 member[4];   /* as given to the library */
+	__u8 outer_type;    /* enum outer_type of layout.h */
+	__u8 dscp;          /* of OUTER_NONE */
 	__u8 encapsulation; /* enum oxp_encapsulation */
 	__u8 zero;
 	__u16 sid_function;

@@ -63,7 +63,7 @@ static int make_pin_directory(const struct oxp_node *node, char *error)
 
 static uint32_t buckets(uint32_t services)
 {
-	uint64_t wanted = services * 8ULL / OXP_WAYS;
+	uint64_t wanted = services * 8ULL / BUCKET_WAYS;
 	uint32_t power = 16;
 
 	while (power < wanted)
@@ -97,11 +97,11 @@ int size_state(const struct oxp_options *options, struct node_config *config,
 		return failure(error, -EINVAL,
 			       "tables of %u slots, the limit is %u", slots,
 			       OXP_SLOTS_LIMIT);
-	if (flows & (flows - 1) || flows < OXP_FLOW_WAYS || flows > FLOWS_LIMIT)
+	if (flows & (flows - 1) || flows < FLOW_SET_WAYS || flows > FLOWS_LIMIT)
 		return failure(error, -EINVAL,
 			       "%u flows: wanted is a power of two from %u to "
 			       "%u",
-			       flows, OXP_FLOW_WAYS, FLOWS_LIMIT);
+			       flows, FLOW_SET_WAYS, FLOWS_LIMIT);
 	*config = (struct node_config){
 		.layout = OXP_LAYOUT,
 		.services_max = services,
@@ -148,7 +148,7 @@ void size_maps(struct forward *object, const struct node_config *config)
 	bpf_map__set_value_size(object->maps.ages,
 				AGES_SIZE(config->slots_max));
 	bpf_map__set_max_entries(object->maps.flows,
-				 config->flows_max / OXP_FLOW_WAYS);
+				 config->flows_max / FLOW_SET_WAYS);
 	bpf_map__set_max_entries(object->maps.allowed_v4, NETWORKS_MAX);
 	bpf_map__set_max_entries(object->maps.allowed_v6, NETWORKS_MAX);
 	bpf_map__set_max_entries(object->maps.quic_servers,

@@ -31,7 +31,7 @@ static uint64_t count_flows(const struct flow_set *sets, uint32_t count)
 	uint64_t flows = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		for (int way = 0; way < OXP_FLOW_WAYS; way++)
+		for (int way = 0; way < FLOW_SET_WAYS; way++)
 			flows += !!__atomic_load_n(&sets[i].entry[way],
 						   __ATOMIC_RELAXED);
 	return flows;
@@ -54,7 +54,7 @@ static void write_flow(struct writer *writer, uint32_t set, uint64_t entry,
  * missing is filled up with entries that are too old for anything. */
 void write_flows(struct writer *writer)
 {
-	uint32_t count = writer->node->config->flows_max / OXP_FLOW_WAYS;
+	uint32_t count = writer->node->config->flows_max / FLOW_SET_WAYS;
 	size_t length = count * sizeof(struct flow_set);
 	uint64_t now = coarse_time() >> 30, left;
 	const struct flow_set *sets = mmap(NULL, length, PROT_READ, MAP_SHARED,
@@ -68,7 +68,7 @@ void write_flows(struct writer *writer)
 	left = count_flows(sets, count);
 	begin(writer, RECORD_FLOWS, 0, sizeof(struct stream_flow), left);
 	for (uint32_t i = 0; i < count && left; i++)
-		for (int way = 0; way < OXP_FLOW_WAYS && left; way++) {
+		for (int way = 0; way < FLOW_SET_WAYS && left; way++) {
 			uint64_t entry = __atomic_load_n(&sets[i].entry[way],
 							 __ATOMIC_RELAXED);
 

@@ -28,10 +28,10 @@ static int place_in(const uint64_t *entry, uint64_t wanted, uint32_t now)
 {
 	int place = 0;
 
-	for (int way = 0; way < OXP_FLOW_WAYS; way++)
+	for (int way = 0; way < FLOW_SET_WAYS; way++)
 		if (entry[way] && (entry[way] ^ wanted) <= ~FLOW_TAG_MASK)
 			return way;
-	for (int way = 0; way < OXP_FLOW_WAYS && entry[place]; way++)
+	for (int way = 0; way < FLOW_SET_WAYS && entry[place]; way++)
 		if (!entry[way] ||
 		    age_of(entry[way], now) > age_of(entry[place], now))
 			place = way;
@@ -42,11 +42,11 @@ static int place_in(const uint64_t *entry, uint64_t wanted, uint32_t now)
  * earlier copy left may be older. */
 static void insert(struct flow_set *set, uint64_t wanted)
 {
-	uint64_t entry[OXP_FLOW_WAYS];
+	uint64_t entry[FLOW_SET_WAYS];
 	uint32_t now;
 	int way;
 
-	for (way = 0; way < OXP_FLOW_WAYS; way++)
+	for (way = 0; way < FLOW_SET_WAYS; way++)
 		entry[way] =
 			__atomic_load_n(&set->entry[way], __ATOMIC_RELAXED);
 	now = (coarse_time() >> 30) + 1;
@@ -60,7 +60,7 @@ static void insert(struct flow_set *set, uint64_t wanted)
 int fill_flows(struct oxp_node *node, const struct import *import, char *error)
 {
 	const struct record *record = find_record(import, RECORD_FLOWS);
-	uint32_t sets = node->config->flows_max / OXP_FLOW_WAYS;
+	uint32_t sets = node->config->flows_max / FLOW_SET_WAYS;
 	size_t length = sets * sizeof(struct flow_set);
 	uint64_t now = coarse_time() >> 30;
 	struct flow_set *set;

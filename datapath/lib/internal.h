@@ -201,7 +201,8 @@ bool is_zero(const void *address); /* ::, ::ffff:0.0.0.0 */
 const char *address_text(const void *address);
 const char *key_text(const void *vip, __be16 port, uint8_t protocol);
 
-/* lookup.c: `place` is OXP_WAYS * bucket + way, as in struct service_entry */
+/* lookup.c: `place` is BUCKET_WAYS * bucket + way, as in struct service_entry
+ */
 struct lookup_key {
 	bool v6;
 	uint32_t ports;

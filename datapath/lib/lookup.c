@@ -51,7 +51,7 @@ static uint32_t *overflow_of(struct oxp_node *node, bool v6, uint32_t bucket)
 
 uint32_t *lookup_value(struct oxp_node *node, bool v6, uint32_t place)
 {
-	uint32_t bucket = place / OXP_WAYS, way = place % OXP_WAYS;
+	uint32_t bucket = place / BUCKET_WAYS, way = place % BUCKET_WAYS;
 
 	return v6 ? &node->lookup_v6[bucket].value[way]
 		  : &node->lookup_v4[bucket].value[way];
@@ -59,13 +59,13 @@ uint32_t *lookup_value(struct oxp_node *node, bool v6, uint32_t place)
 
 uint32_t lookup_places(const struct oxp_node *node)
 {
-	return (node->config->lookup_mask + 1) * OXP_WAYS;
+	return (node->config->lookup_mask + 1) * BUCKET_WAYS;
 }
 
 bool lookup_holds(struct oxp_node *node, const struct lookup_key *key,
 		  uint32_t place)
 {
-	uint32_t bucket = place / OXP_WAYS, way = place % OXP_WAYS;
+	uint32_t bucket = place / BUCKET_WAYS, way = place % BUCKET_WAYS;
 	const struct bucket_v6 *v6 = &node->lookup_v6[bucket];
 
 	if (place >= lookup_places(node))
@@ -80,9 +80,9 @@ int64_t lookup_find(struct oxp_node *node, const struct lookup_key *key)
 {
 	uint32_t bucket = home_of(node, key);
 
-	for (int i = 0; i < OXP_PROBES; i++) {
-		for (int way = 0; way < OXP_WAYS; way++) {
-			uint32_t place = bucket * OXP_WAYS + way;
+	for (int i = 0; i < HASH_PROBES; i++) {
+		for (int way = 0; way < BUCKET_WAYS; way++) {
+			uint32_t place = bucket * BUCKET_WAYS + way;
 
 			if (lookup_holds(node, key, place))
 				return place;
@@ -111,10 +111,10 @@ static int64_t free_place(struct oxp_node *node, const struct lookup_key *key)
 {
 	uint32_t bucket = home_of(node, key);
 
-	for (int i = 0; i < OXP_PROBES; i++) {
-		for (int way = 0; way < OXP_WAYS; way++)
+	for (int i = 0; i < HASH_PROBES; i++) {
+		for (int way = 0; way < BUCKET_WAYS; way++)
 			if (!is_used(node, key->v6, bucket, way))
-				return bucket * OXP_WAYS + way;
+				return bucket * BUCKET_WAYS + way;
 		bucket = (bucket + 1) & node->config->lookup_mask;
 	}
 	return -ENOSPC;
@@ -128,8 +128,8 @@ int64_t lookup_insert(struct oxp_node *node, const struct lookup_key *key,
 
 	if (place < 0)
 		return place;
-	bucket = place / OXP_WAYS;
-	way = place % OXP_WAYS;
+	bucket = place / BUCKET_WAYS;
+	way = place % BUCKET_WAYS;
 	count_overflow(node, key, bucket, 1);
 	*lookup_value(node, key->v6, place) = value;
 	if (key->v6) {
@@ -146,7 +146,7 @@ int64_t lookup_insert(struct oxp_node *node, const struct lookup_key *key,
 
 static void clear(struct oxp_node *node, bool v6, uint32_t place)
 {
-	uint32_t bucket = place / OXP_WAYS, way = place % OXP_WAYS;
+	uint32_t bucket = place / BUCKET_WAYS, way = place % BUCKET_WAYS;
 
 	if (v6)
 		__atomic_store_n(&node->lookup_v6[bucket].ports[way], 0,
@@ -160,12 +160,12 @@ void lookup_erase(struct oxp_node *node, const struct lookup_key *key,
 		  uint32_t place)
 {
 	clear(node, key->v6, place);
-	count_overflow(node, key, place / OXP_WAYS, -1);
+	count_overflow(node, key, place / BUCKET_WAYS, -1);
 }
 
 static struct lookup_key key_at(struct oxp_node *node, bool v6, uint32_t place)
 {
-	uint32_t bucket = place / OXP_WAYS, way = place % OXP_WAYS;
+	uint32_t bucket = place / BUCKET_WAYS, way = place % BUCKET_WAYS;
 	struct lookup_key key = {.v6 = v6};
 
 	if (v6) {
@@ -194,7 +194,8 @@ static uint32_t *recount(struct oxp_node *node, bool v6, uint32_t *keys)
 			continue;
 		++*keys;
 		bucket = home_of(node, &key);
-		for (int i = 0; i < OXP_PROBES && bucket != place / OXP_WAYS;
+		for (int i = 0;
+		     i < HASH_PROBES && bucket != place / BUCKET_WAYS;
 		     i++, bucket = (bucket + 1) & mask)
 			counts[bucket]++;
 	}
@@ -207,7 +208,8 @@ int lookup_mend(struct oxp_node *node, const uint64_t *keep[2])
 		uint32_t keys = 0, *counts;
 
 		for (uint32_t i = 0; i < lookup_places(node); i++)
-			if (is_used(node, v6, i / OXP_WAYS, i % OXP_WAYS) &&
+			if (is_used(node, v6, i / BUCKET_WAYS,
+				    i % BUCKET_WAYS) &&
 			    !(keep[v6][i / 64] >> i % 64 & 1))
 				clear(node, v6, i);
 		counts = recount(node, v6, &keys);

@@ -142,7 +142,7 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 		.mark = wanted->mark,
 		.target =
 			{
-				.way = member.way,
+				.outer_type = member.outer_type,
 				.dscp = wanted->dscp,
 				.encapsulation = wanted->encapsulation,
 				.sid_function = wanted->sid_function,

@@ -65,7 +65,7 @@ static int load(struct oxp_rehearsal *rehearsal, char *error)
 						 AGES_SIZE(config->slots_max));
 	if (!status)
 		status = bpf_map__set_max_entries(
-			object->maps.flows, config->flows_max / OXP_FLOW_WAYS);
+			object->maps.flows, config->flows_max / FLOW_SET_WAYS);
 	configure_program(object, config, config->flags);
 	if (!status)
 		status = forward__load(object);
@@ -285,10 +285,10 @@ uint64_t coarse_time(void)
 static void recall(const struct oxp_rehearsal *rehearsal, uint64_t name,
 		   const struct service_block *block, struct oxp_selection *out)
 {
-	uint32_t sets = rehearsal->node->config->flows_max / OXP_FLOW_WAYS;
+	uint32_t sets = rehearsal->node->config->flows_max / FLOW_SET_WAYS;
 	const struct flow_set *set = &rehearsal->flows[name & (sets - 1)];
 
-	for (int i = 0; i < OXP_FLOW_WAYS; i++) {
+	for (int i = 0; i < FLOW_SET_WAYS; i++) {
 		uint64_t entry = set->entry[i];
 		uint32_t age =
 			(coarse_time() >> 30) - (entry >> FLOW_TIME_SHIFT);

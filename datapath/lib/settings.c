@@ -93,9 +93,10 @@ static int parse_outer(const struct oxp_service_settings *settings,
 		       const struct oxp_key *key, struct block_member *member,
 		       char *error)
 {
-	static const uint8_t ways[2][OXP_SRV6 + 1] = {
-		{WAY_IPIP_V4, WAY_GUE_V4, WAY_GRE_V4, WAY_DSCP, 0},
-		{WAY_IPIP_V6, WAY_GUE_V6, WAY_GRE_V6, WAY_DSCP, WAY_IPIP_V6},
+	static const uint8_t outer_types[2][OXP_SRV6 + 1] = {
+		{OUTER_IPIP_V4, OUTER_GUE_V4, OUTER_GRE_V4, OUTER_NONE, 0},
+		{OUTER_IPIP_V6, OUTER_GUE_V6, OUTER_GRE_V6, OUTER_NONE,
+		 OUTER_IPIP_V6},
 	};
 	bool v4 = is_v4(member->address);
 	uint8_t encapsulation = settings->encapsulation;
@@ -109,7 +110,7 @@ static int parse_outer(const struct oxp_service_settings *settings,
 			       "member %s: by DSCP members must be of the "
 			       "VIP's family",
 			       address_text(member->address));
-	member->way = ways[!v4][encapsulation];
+	member->outer_type = outer_types[!v4][encapsulation];
 	memcpy(member->outer, member->address, sizeof(member->outer));
 	if (settings->sid_function) {
 		__be16 function = htons(settings->sid_function);

@@ -66,7 +66,7 @@ static bool outer_is_right(const struct service_block *block,
 	memcpy(to.bytes, vip, sizeof(to.bytes));
 	memcpy(address.bytes, member->address, sizeof(address.bytes));
 	return !parse_target(&settings, &to, &address, &again, NULL) &&
-	       again.way == member->way &&
+	       again.outer_type == member->outer_type &&
 	       !memcmp(again.outer, member->outer, sizeof(again.outer));
 }
 

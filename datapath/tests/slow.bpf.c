@@ -28,7 +28,7 @@ int oxp_slow(struct xdp_md *ctx)
 
 	(void)ctx;
 	found = bpf_map_lookup_elem(&lookup_v4, &at);
-	if (!found || slot >= OXP_WAYS)
+	if (!found || slot >= BUCKET_WAYS)
 		return XDP_ABORTED;
 	number = *(volatile __u32 *)&found->value[slot];
 	block = bpf_map_lookup_elem(&tables, &number);

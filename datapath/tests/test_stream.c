@@ -236,7 +236,7 @@ static uint32_t member_of(const struct flow_set *set, uint64_t tag)
 {
 	uint32_t found = OXP_NO_MEMBER;
 
-	for (int way = 0; way < OXP_FLOW_WAYS; way++)
+	for (int way = 0; way < FLOW_SET_WAYS; way++)
 		if (set->entry[way] >> 24 == tag) {
 			assert_int_equal(found, OXP_NO_MEMBER);
 			found = set->entry[way] & FLOW_MEMBER;
@@ -253,7 +253,7 @@ static void test_flows_are_copied_again(void **state)
 	struct import *import;
 
 	(void)state;
-	for (uint32_t i = 0; i < OXP_FLOW_WAYS; i++)
+	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
 		set->entry[i] = flow_entry(i + 1, 2, i + 1);
 	import = import_part(node, OXP_PART_FLOWS);
 
@@ -262,21 +262,21 @@ static void test_flows_are_copied_again(void **state)
 	memset(set, 0, sizeof(*set));
 	set->entry[3] = flow_entry(1, 500, 11);
 	set->entry[4] = flow_entry(2, 0, 12);
-	for (uint32_t i = 3; i < OXP_FLOW_WAYS; i++)
-		set->entry[(i + 2) % OXP_FLOW_WAYS] = flow_entry(i, 2, i);
+	for (uint32_t i = 3; i < FLOW_SET_WAYS; i++)
+		set->entry[(i + 2) % FLOW_SET_WAYS] = flow_entry(i, 2, i);
 	set->entry[2] = flow_entry(99, 400, 99);
 	assert_int_equal(fill_flows(node, import, error), 0);
 	assert_int_equal(member_of(set, 1), 1);
 	assert_int_equal(member_of(set, 2), 12);
-	for (uint32_t i = 3; i <= OXP_FLOW_WAYS; i++)
+	for (uint32_t i = 3; i <= FLOW_SET_WAYS; i++)
 		assert_int_equal(member_of(set, i), i);
 	assert_int_equal(member_of(set, 99), OXP_NO_MEMBER);
 
 	/* a full set of newer ones is not disturbed */
-	for (uint32_t i = 0; i < OXP_FLOW_WAYS; i++)
+	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
 		set->entry[i] = flow_entry(100 + i, 0, i);
 	assert_int_equal(fill_flows(node, import, error), 0);
-	for (uint32_t i = 0; i < OXP_FLOW_WAYS; i++)
+	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
 		assert_int_equal(member_of(set, 100 + i), i);
 	free_import(import);
 	free_import(import_part(node, OXP_PART_COUNTERS));

@@ -198,8 +198,8 @@ static uint64_t disturbed_packets(bool wait)
 	make_members(sets[0], 5, 1, 0);
 	make_members(sets[1], 5, 2, 0);
 	set_service(node, &key, sets[1], 5);
-	object->rodata->bucket = entry_of(node, 0)->place / OXP_WAYS;
-	object->rodata->way = entry_of(node, 0)->place % OXP_WAYS;
+	object->rodata->bucket = entry_of(node, 0)->place / BUCKET_WAYS;
+	object->rodata->way = entry_of(node, 0)->place % BUCKET_WAYS;
 	assert_int_equal(slow__load(object), 0);
 	reader.program = bpf_program__fd(object->progs.oxp_slow);
 	wait_for_packets = wait;

@@ -100,7 +100,7 @@ static void test_blocks(void **state)
 	       "its table is not the one of its members");
 	DAMAGE(block->member[1].outer[3], htonl(10 << 24 | 9),
 	       "its packets do not go to its members");
-	DAMAGE(block->member[1].way, WAY_GRE_V4,
+	DAMAGE(block->member[1].outer_type, OUTER_GRE_V4,
 	       "its packets do not go to its members");
 	DAMAGE(block->encapsulation, OXP_GUE,
 	       "its packets do not go to its members");

@@ -76,21 +76,21 @@ static __always_inline void rewrite_v6(struct ipv6hdr *ip, const __be32 *member,
 
 /* Makes the packet one to the member. Returns 0, or -1 if it is not in the
  * frame as it was parsed. */
-__noinline int rewrite(struct xdp_md *ctx, const struct parcel *parcel)
+__noinline int rewrite(struct xdp_md *ctx, const struct selected *selected)
 {
 	const struct service_block *block;
 	const struct block_member *member;
 	__u64 was, is;
 	__u16 *check;
 
-	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
+	if (!selected || selected->member >= OXP_MEMBERS_MAX)
 		return -1;
-	block = find_block(parcel->block);
+	block = find_block(selected->block);
 	if (!block)
 		return -1;
-	member = member_of(block, parcel->member);
-	if (parcel->v6) {
-		struct ipv6hdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+	member = member_of(block, selected->member);
+	if (selected->v6) {
+		struct ipv6hdr *ip = at(ctx, selected->l3, sizeof(*ip));
 
 		if (!ip)
 			return -1;
@@ -98,7 +98,7 @@ __noinline int rewrite(struct xdp_md *ctx, const struct parcel *parcel)
 		is = sum_v6(member->outer);
 		rewrite_v6(ip, member->outer, block->dscp);
 	} else {
-		struct iphdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+		struct iphdr *ip = at(ctx, selected->l3, sizeof(*ip));
 
 		if (!ip)
 			return -1;
@@ -106,13 +106,13 @@ __noinline int rewrite(struct xdp_md *ctx, const struct parcel *parcel)
 		is = member->outer[3];
 		rewrite_v4(ip, member->outer[3], block->dscp);
 	}
-	if (parcel->kind == KIND_LATER)
+	if (selected->kind == KIND_LATER)
 		return 0;
-	check = covering_checksum(ctx, parcel->l4,
-				  parcel->l3 + head_length(parcel->head),
-				  parcel->protocol, parcel->v6);
+	check = covering_checksum(ctx, selected->l4,
+				  selected->l3 + head_length(selected->head),
+				  selected->protocol, selected->v6);
 	if (check)
-		correct_covering(check, parcel->protocol, was, is);
+		correct_covering(check, selected->protocol, was, is);
 	return 0;
 }
 

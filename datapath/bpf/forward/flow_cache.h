@@ -5,8 +5,8 @@
  * the library read them whole; they are replaced by compare and exchange, so
  * that two CPUs never both believe to have the same place.
  */
-#ifndef OXP_FLOWS_H
-#define OXP_FLOWS_H
+#ifndef OXP_FLOW_CACHE_H
+#define OXP_FLOW_CACHE_H
 
 #include "forward/count.h"
 #include "forward/parse.h"
@@ -21,7 +21,7 @@ struct memory {
 	struct flow_set *set;
 	__u64 name;    /* bits of FLOW_TAG_MASK */
 	__u64 seen;    /* the flow's entry as it was read, 0: none */
-	__u32 place;   /* of the flow's entry; OXP_FLOW_WAYS: none */
+	__u32 place;   /* of the flow's entry; FLOW_SET_WAYS: none */
 	__u32 timeout; /* units */
 	__u32 now;
 };
@@ -48,7 +48,7 @@ static __always_inline __u64 new_entry(const struct memory *memory,
 /* A place that was checked already, as in member_of(). */
 static __always_inline __u64 *entry_at(struct flow_set *set, __u64 place)
 {
-	_Static_assert(OXP_FLOW_WAYS == 8, "mask of places");
+	_Static_assert(FLOW_SET_WAYS == 8, "mask of places");
 	asm volatile("%0 &= 7" : "+r"(place));
 	return &set->entry[place];
 }
@@ -56,23 +56,23 @@ static __always_inline __u64 *entry_at(struct flow_set *set, __u64 place)
 static __always_inline bool exchange(const struct memory *memory, __u32 place,
 				     __u64 was, __u64 is)
 {
-	if (place >= OXP_FLOW_WAYS)
+	if (place >= FLOW_SET_WAYS)
 		return false;
 	return __sync_val_compare_and_swap(entry_at(memory->set, place), was,
 					   is) == was;
 }
 
-/* The place of the flow's entry in its set, OXP_FLOW_WAYS if it has none. */
+/* The place of the flow's entry in its set, FLOW_SET_WAYS if it has none. */
 __noinline __u32 find_place(__u32 number, __u64 name)
 {
 	const struct flow_set *set = bpf_map_lookup_elem(&flows, &number);
 
 	if (set)
-		for (__u32 way = 0; way < OXP_FLOW_WAYS; way++)
+		for (__u32 way = 0; way < FLOW_SET_WAYS; way++)
 			if ((READ_ONCE(set->entry[way]) ^ name) <=
 			    ~FLOW_TAG_MASK)
 				return way;
-	return OXP_FLOW_WAYS;
+	return FLOW_SET_WAYS;
 }
 
 /* Returns whether the flow has a set, which is always. */
@@ -89,12 +89,12 @@ static __always_inline bool recall(struct memory *memory, __u64 name,
 	memory->timeout = in_units(block->idle_timeout);
 	memory->seen = 0;
 	memory->place = find_place(number, name);
-	if (memory->place < OXP_FLOW_WAYS) {
+	if (memory->place < FLOW_SET_WAYS) {
 		memory->seen = READ_ONCE(*entry_at(memory->set, memory->place));
 		/* it was another's meanwhile */
 		if ((memory->seen ^ name) > ~FLOW_TAG_MASK) {
 			memory->seen = 0;
-			memory->place = OXP_FLOW_WAYS;
+			memory->place = FLOW_SET_WAYS;
 		}
 	}
 	return true;
@@ -142,15 +142,15 @@ __noinline __u32 best_place(__u32 number, __u32 now, __u32 timeout)
 
 	if (!set)
 		return 0;
-	for (__u32 way = 0; way < OXP_FLOW_WAYS; way++) {
+	for (__u32 way = 0; way < FLOW_SET_WAYS; way++) {
 		__u64 worth =
 			worth_of(READ_ONCE(set->entry[way]), now, timeout);
 
-		worth = worth * OXP_FLOW_WAYS + (OXP_FLOW_WAYS - 1 - way);
+		worth = worth * FLOW_SET_WAYS + (FLOW_SET_WAYS - 1 - way);
 		if (worth > best)
 			best = worth;
 	}
-	return OXP_FLOW_WAYS - 1 - best % OXP_FLOW_WAYS;
+	return FLOW_SET_WAYS - 1 - best % FLOW_SET_WAYS;
 }
 
 /* Remembers the flow in its own place, a free one, or one that may be taken.
@@ -160,12 +160,12 @@ static __always_inline bool remember(const struct memory *memory, __u32 member)
 	__u32 timeout, place;
 	__u64 was;
 
-	if (memory->place < OXP_FLOW_WAYS)
+	if (memory->place < FLOW_SET_WAYS)
 		return exchange(memory, memory->place, memory->seen,
 				new_entry(memory, member));
 	timeout = longest_timeout(memory);
 	place = best_place(memory->name & flow_sets_mask, memory->now, timeout);
-	if (place >= OXP_FLOW_WAYS)
+	if (place >= FLOW_SET_WAYS)
 		return false;
 	was = READ_ONCE(*entry_at(memory->set, place));
 	if (!worth_of(was, memory->now, timeout))
@@ -205,7 +205,7 @@ static __always_inline __u32 take_new(struct xdp_md *ctx,
 				      const struct owners *owners)
 {
 	if (owners->before == owners->now) {
-		if (memory->place < OXP_FLOW_WAYS)
+		if (memory->place < FLOW_SET_WAYS)
 			exchange(memory, memory->place, memory->seen, 0);
 		return owners->now;
 	}

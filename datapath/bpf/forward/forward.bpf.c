@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A packet's way through a load balancer node. doc/source/contributor/
+ * The forwarding program of a load balancer node. doc/source/contributor/
  * forwarding.rst is its contract.
  *
- * This file is the short way, which nearly every packet takes: TCP and UDP
+ * This file is the fast path, which nearly every packet takes: TCP and UDP
  * without fragments, IPv4 options and IPv6 extension headers. All else leaves
- * it for a function of its own. The program takes frames of one buffer: the
- * kernel refuses to attach it to a device whose MTU needs several.
+ * it for a function of its own, most of it for the slow path. The program takes
+ * frames of one buffer: the kernel refuses to attach it to a device whose MTU
+ * needs several.
  */
 #include "forward/martian.h"
 #include "forward/select.h"
@@ -19,14 +20,14 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 #define HEAD_PLAIN_MASK (0xff3fULL << 48 | 0xff)
 #define HEAD_PLAIN 0x45
 
-/* What the short way knows of TCP and UDP. */
+/* What the fast path knows of TCP and UDP. */
 struct ports {
 	__be16 source;
 	__be16 destination;
 	bool opens_flow;
 };
 
-/* Bytes that the header must have, 0: not the short way's. */
+/* Bytes that the header must have, 0: not for the fast path. */
 static __always_inline __u32 plain_l4(__u8 protocol)
 {
 	if (likely(protocol == IPPROTO_TCP))
@@ -61,10 +62,10 @@ static __always_inline bool is_special(const struct service_block *block)
 /* For the functions that take a packet; inlined, so that it is filled only
  * where they are called. */
 static __always_inline void fill(struct packet *packet, const void *header,
-				 const struct parcel *parcel,
+				 const struct selected *selected,
 				 const struct ports *ports)
 {
-	if (parcel->v6) {
+	if (selected->v6) {
 		const struct ipv6hdr *ip = header;
 
 		__builtin_memcpy(packet->source, &ip->saddr, 16);
@@ -75,104 +76,105 @@ static __always_inline void fill(struct packet *packet, const void *header,
 		from_v4(packet->source, ip->saddr);
 		from_v4(packet->destination, ip->daddr);
 	}
-	packet->l3 = parcel->l3;
-	packet->l4 = parcel->l4;
-	packet->end = parcel->l3 + head_length(parcel->head);
+	packet->l3 = selected->l3;
+	packet->l4 = selected->l4;
+	packet->end = selected->l3 + head_length(selected->head);
 	packet->source_port = ports->source;
 	packet->destination_port = ports->destination;
-	packet->protocol = parcel->protocol;
-	packet->v6 = parcel->v6;
+	packet->protocol = selected->protocol;
+	packet->v6 = selected->v6;
 	packet->opens_flow = ports->opens_flow;
 }
 
 static __always_inline __u64 seeded_hash(const void *header,
-					 const struct parcel *parcel,
+					 const struct selected *selected,
 					 const struct ports *ports, __u64 seed)
 {
 	__u32 both = (__u32)ports->source << 16 | ports->destination;
 	const struct ipv6hdr *v6 = header;
 	const struct iphdr *v4 = header;
 
-	if (parcel->v6)
+	if (selected->v6)
 		return seeded_hash_v6((const __be32 *)&v6->saddr,
 				      (const __be32 *)&v6->daddr, both,
-				      parcel->protocol, seed);
-	return seeded_hash_v4(v4->saddr, v4->daddr, both, parcel->protocol,
+				      selected->protocol, seed);
+	return seeded_hash_v4(v4->saddr, v4->daddr, both, selected->protocol,
 			      seed);
 }
 
 static __always_inline int select_special(struct xdp_md *ctx,
 					  const void *header,
-					  struct parcel *parcel,
+					  struct selected *selected,
 					  const struct ports *ports)
 {
 	struct target target = {};
 	struct packet packet = {};
 	int outcome;
 
-	target.block = parcel->block;
-	fill(&packet, header, parcel, ports);
+	target.block = selected->block;
+	fill(&packet, header, selected, ports);
 	outcome = select_member(ctx, &packet, &target);
-	parcel->member = target.member;
-	parcel->entropy = target.entropy;
-	parcel->opens_flow = packet.opens_flow;
+	selected->member = target.member;
+	selected->entropy = target.entropy;
+	selected->opens_flow = packet.opens_flow;
 	return outcome;
 }
 
 static __always_inline __u32 select_open(struct xdp_md *ctx, const void *header,
-					 const struct parcel *parcel,
+					 const struct selected *selected,
 					 const struct ports *ports, __u32 slot)
 {
 	struct packet packet = {};
 
-	fill(&packet, header, parcel, ports);
-	return open_slot(ctx, &packet, parcel->block, slot,
-			 name_of(seeded_hash(header, parcel, ports, node_seed),
-				 parcel->block));
+	fill(&packet, header, selected, ports);
+	return open_slot(
+		ctx, &packet, selected->block, slot,
+		name_of(seeded_hash(header, selected, ports, node_seed),
+			selected->block));
 }
 
 /* The packet of a service, to its member. */
 static __always_inline int forward(struct xdp_md *ctx, const void *header,
-				   struct parcel *parcel,
+				   struct selected *selected,
 				   const struct ports *ports)
 {
-	const struct service_block *block = find_block(parcel->block);
-	__u64 hash = seeded_hash(header, parcel, ports, FLOW_SEED);
+	const struct service_block *block = find_block(selected->block);
+	__u64 hash = seeded_hash(header, selected, ports, FLOW_SEED);
 	int outcome;
 	__u32 slot;
 
 	if (!block)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	parcel->opens_flow = ports->opens_flow;
+	selected->opens_flow = ports->opens_flow;
 	if (unlikely(is_special(block))) {
-		outcome = select_special(ctx, header, parcel, ports);
+		outcome = select_special(ctx, header, selected, ports);
 		if (outcome != OXP_FORWARDED)
 			return drop(ctx, outcome);
 	} else {
 		slot = flow_slot(hash, block->slots);
 		if (slot >= slots_max)
 			return drop(ctx, OXP_DROP_INTERNAL);
-		parcel->entropy = flow_entropy(hash);
-		parcel->member = READ_ONCE(block->slot[slot]);
-		if (unlikely(parcel->member & SLOT_OPEN))
-			parcel->member =
-				select_open(ctx, header, parcel, ports, slot);
+		selected->entropy = flow_entropy(hash);
+		selected->member = READ_ONCE(block->slot[slot]);
+		if (unlikely(selected->member & SLOT_OPEN))
+			selected->member =
+				select_open(ctx, header, selected, ports, slot);
 	}
-	if (unlikely(parcel->member >= OXP_MEMBERS_MAX))
+	if (unlikely(selected->member >= OXP_MEMBERS_MAX))
 		return drop(ctx, OXP_DROP_NO_MEMBER);
-	return send(ctx, parcel, member_of(block, parcel->member));
+	return send(ctx, selected, member_of(block, selected->member));
 }
 
-static __always_inline int take_long_way(struct xdp_md *ctx, __u32 l3, bool v6)
+static __always_inline int take_slow_path(struct xdp_md *ctx, __u32 l3, bool v6)
 {
-	struct parcel parcel = {};
-	int action = forward_unusual(ctx, l3, v6, &parcel);
+	struct selected selected = {};
+	int action = forward_slow_path(ctx, l3, v6, &selected);
 
-	return action == GO_ON ? deliver(ctx, &parcel) : action;
+	return action == SELECTED ? deliver(ctx, &selected) : action;
 }
 
-/* No service has the packet: not ours, but for what looks like a tunnel. */
-static __always_inline bool is_gue(__u8 protocol, const struct ports *ports)
+/* What no service has is not ours, but for what looks like a tunnel. */
+static __always_inline bool is_tunnel(__u8 protocol, const struct ports *ports)
 {
 	return protocol == IPPROTO_UDP &&
 	       ports->destination == bpf_htons(OXP_GUE_PORT);
@@ -182,43 +184,43 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 {
 	const void *end = frame_end(ctx);
 	const struct iphdr *ip = frame_start(ctx) + l3;
-	struct parcel parcel = {.l3 = l3, .l4 = l3 + sizeof(*ip)};
+	struct selected selected = {.l3 = l3, .l4 = l3 + sizeof(*ip)};
 	struct ports ports;
 	__u32 length;
 	__s64 number;
 
 	if ((void *)(ip + 1) > end)
 		return XDP_PASS;
-	parcel.head = head_of_v4(ip);
-	parcel.protocol = ip->protocol;
-	if (unlikely((parcel.head & HEAD_PLAIN_MASK) != HEAD_PLAIN)) {
+	selected.head = head_of_v4(ip);
+	selected.protocol = ip->protocol;
+	if (unlikely((selected.head & HEAD_PLAIN_MASK) != HEAD_PLAIN)) {
 		if (ip->version != 4)
 			return XDP_PASS;
-		return take_long_way(ctx, l3, false);
+		return take_slow_path(ctx, l3, false);
 	}
-	length = plain_l4(parcel.protocol);
+	length = plain_l4(selected.protocol);
 	if (unlikely(!length ||
-		     head_length(parcel.head) < sizeof(*ip) + length ||
-		     head_length(parcel.head) > bytes_from(ctx, ip) ||
-		     !read_ports(ip + 1, end, parcel.protocol, &ports)))
-		return take_long_way(ctx, l3, false);
-	number = find_v4(ip->daddr, ports.destination, parcel.protocol);
+		     head_length(selected.head) < sizeof(*ip) + length ||
+		     head_length(selected.head) > bytes_from(ctx, ip) ||
+		     !read_ports(ip + 1, end, selected.protocol, &ports)))
+		return take_slow_path(ctx, l3, false);
+	number = find_v4(ip->daddr, ports.destination, selected.protocol);
 	if (number == NOT_FOUND) {
-		if (unlikely(is_gue(parcel.protocol, &ports)))
-			return take_long_way(ctx, l3, false);
+		if (unlikely(is_tunnel(selected.protocol, &ports)))
+			return take_slow_path(ctx, l3, false);
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v4(ip->saddr, ip->daddr)))
 		return drop(ctx, OXP_DROP_MARTIAN);
-	parcel.block = number;
-	return forward(ctx, ip, &parcel, &ports);
+	selected.block = number;
+	return forward(ctx, ip, &selected, &ports);
 }
 
 static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 {
 	const void *end = frame_end(ctx);
 	const struct ipv6hdr *ip = frame_start(ctx) + l3;
-	struct parcel parcel = {.l3 = l3, .l4 = l3 + sizeof(*ip), .v6 = 1};
+	struct selected selected = {.l3 = l3, .l4 = l3 + sizeof(*ip), .v6 = 1};
 	const __be32 *source = (const __be32 *)&ip->saddr;
 	const __be32 *destination = (const __be32 *)&ip->daddr;
 	struct ports ports;
@@ -227,23 +229,23 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 
 	if ((void *)(ip + 1) > end || ip->version != 6)
 		return XDP_PASS;
-	parcel.protocol = ip->nexthdr;
-	length = plain_l4(parcel.protocol);
+	selected.protocol = ip->nexthdr;
+	length = plain_l4(selected.protocol);
 	if (unlikely(!length || bpf_ntohs(ip->payload_len) < length ||
 		     bpf_ntohs(ip->payload_len) > bytes_from(ctx, ip + 1) ||
-		     !read_ports(ip + 1, end, parcel.protocol, &ports)))
-		return take_long_way(ctx, l3, true);
-	number = find_v6(destination, ports.destination, parcel.protocol);
+		     !read_ports(ip + 1, end, selected.protocol, &ports)))
+		return take_slow_path(ctx, l3, true);
+	number = find_v6(destination, ports.destination, selected.protocol);
 	if (number == NOT_FOUND) {
-		if (unlikely(is_gue(parcel.protocol, &ports)))
-			return take_long_way(ctx, l3, true);
+		if (unlikely(is_tunnel(selected.protocol, &ports)))
+			return take_slow_path(ctx, l3, true);
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v6(source, destination)))
 		return drop(ctx, OXP_DROP_MARTIAN);
-	parcel.head = head_of_v6(ip);
-	parcel.block = number;
-	return forward(ctx, ip, &parcel, &ports);
+	selected.head = head_of_v6(ip);
+	selected.block = number;
+	return forward(ctx, ip, &selected, &ports);
 }
 
 SEC("xdp")

@@ -15,7 +15,7 @@ static __always_inline __s64 search_v4(const struct bucket_v4 *bucket,
 				       __u64 key)
 {
 #pragma unroll
-	for (int way = 0; way < OXP_WAYS; way++)
+	for (int way = 0; way < BUCKET_WAYS; way++)
 		if (READ_ONCE(bucket->key[way]) == key)
 			return READ_ONCE(bucket->value[way]);
 	return NOT_FOUND;
@@ -27,7 +27,7 @@ __noinline __s64 search_further_v4(__u64 key, __u32 number)
 	const struct bucket_v4 *bucket;
 	__s64 value;
 
-	for (int probe = 1; probe < OXP_PROBES; probe++) {
+	for (int probe = 1; probe < HASH_PROBES; probe++) {
 		__u32 next = (number + probe) & lookup_mask;
 
 		bucket = bpf_map_lookup_elem(&lookup_v4, &next);
@@ -66,7 +66,7 @@ static __always_inline __s64 search_v6(const struct bucket_v6 *bucket,
 				       const struct key_v6 *key)
 {
 #pragma unroll
-	for (int way = 0; way < OXP_WAYS; way++) {
+	for (int way = 0; way < BUCKET_WAYS; way++) {
 		const __u64 *address = (const __u64 *)bucket->address[way];
 
 		if (READ_ONCE(bucket->ports[way]) == key->ports &&
@@ -84,7 +84,7 @@ __noinline __s64 search_further_v6(const struct key_v6 *key, __u32 number)
 
 	if (!key)
 		return NOT_FOUND;
-	for (int probe = 1; probe < OXP_PROBES; probe++) {
+	for (int probe = 1; probe < HASH_PROBES; probe++) {
 		__u32 next = (number + probe) & lookup_mask;
 
 		bucket = bpf_map_lookup_elem(&lookup_v6, &next);

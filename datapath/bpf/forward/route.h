@@ -5,7 +5,6 @@
 #ifndef OXP_ROUTE_H
 #define OXP_ROUTE_H
 
-#include "forward/encap.h"
 #include "forward/selected.h"
 
 #ifndef AF_INET
@@ -16,45 +15,47 @@
 /* The packet as it will leave: rules and the choice among several gateways
  * may ask for all of it. */
 static __always_inline void from_outer_v6(struct bpf_fib_lookup *fib,
-					  const struct parcel *parcel,
+					  const struct selected *selected,
 					  const struct node_config *node)
 {
-	fib->flowinfo = bpf_htonl((__u32)head_tos(parcel->head) << 20 |
-				  (parcel->entropy & 0xfffff));
+	fib->flowinfo = bpf_htonl((__u32)head_tos(selected->head) << 20 |
+				  (selected->entropy & 0xfffff));
 	for (int i = 0; i < 4; i++)
 		fib->ipv6_src[i] = node->source_v6[i];
 	fib->ipv6_src[3] = outer_source(node->source_v6[3], node->entropy_v6,
-					parcel->entropy);
+					selected->entropy);
 }
 
 static __always_inline void from_outer_v4(struct bpf_fib_lookup *fib,
-					  const struct parcel *parcel,
+					  const struct selected *selected,
 					  const struct node_config *node)
 {
-	fib->tos = head_tos(parcel->head) & 0xfc;
+	fib->tos = head_tos(selected->head) & 0xfc;
 	fib->ipv4_src = outer_source(node->source_v4, node->entropy_v4,
-				     parcel->entropy);
+				     selected->entropy);
 }
 
 static __always_inline void from_shim(struct bpf_fib_lookup *fib,
-				      const struct parcel *parcel, __u32 way)
+				      const struct selected *selected,
+				      __u32 outer_type)
 {
-	fib->l4_protocol = outer_protocol(way, parcel->v6);
+	fib->l4_protocol = outer_protocol(outer_type, selected->v6);
 	if (fib->l4_protocol != IPPROTO_UDP)
 		return;
-	fib->sport = bpf_htons(gue_source_port(parcel->entropy));
+	fib->sport = bpf_htons(gue_source_port(selected->entropy));
 	fib->dport = bpf_htons(OXP_GUE_PORT);
 }
 
 /* Without an outer header it leaves as the client's. */
 static __always_inline bool from_client(struct bpf_fib_lookup *fib,
 					struct xdp_md *ctx,
-					const struct parcel *parcel, __u8 dscp)
+					const struct selected *selected,
+					__u8 dscp)
 {
 	const __be16 *ports;
 
-	if (parcel->v6) {
-		const struct ipv6hdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+	if (selected->v6) {
+		const struct ipv6hdr *ip = at(ctx, selected->l3, sizeof(*ip));
 
 		if (!ip)
 			return false;
@@ -62,17 +63,17 @@ static __always_inline bool from_client(struct bpf_fib_lookup *fib,
 				bpf_htonl((__u32)dscp << 22);
 		__builtin_memcpy(fib->ipv6_src, &ip->saddr, 16);
 	} else {
-		const struct iphdr *ip = at(ctx, parcel->l3, sizeof(*ip));
+		const struct iphdr *ip = at(ctx, selected->l3, sizeof(*ip));
 
 		if (!ip)
 			return false;
 		fib->tos = dscp << 2;
 		fib->ipv4_src = ip->saddr;
 	}
-	fib->l4_protocol = parcel->protocol;
-	if (parcel->kind != KIND_WHOLE)
+	fib->l4_protocol = selected->protocol;
+	if (selected->kind != KIND_WHOLE)
 		return true;
-	ports = at(ctx, parcel->l4, 4);
+	ports = at(ctx, selected->l4, 4);
 	if (!ports)
 		return false;
 	fib->sport = ports[0];
@@ -94,10 +95,10 @@ static __always_inline void to_uplink(struct uplink *uplink,
 		v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
 }
 
-/* Fills the uplink for the parcel, whose outer packet has `length` bytes.
+/* Fills the uplink for the packet, whose outer packet has `length` bytes.
  * Returns a BPF_FIB_LKUP_RET_* or a negative errno;
  * BPF_FIB_LKUP_RET_FRAG_NEEDED fills in the MTU only. */
-__noinline int find_route(struct xdp_md *ctx, const struct parcel *parcel,
+__noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 			  struct uplink *uplink, __u32 length)
 {
 	const struct service_block *block;
@@ -108,28 +109,28 @@ __noinline int find_route(struct xdp_md *ctx, const struct parcel *parcel,
 	bool v6;
 	int status;
 
-	if (!parcel || !uplink || parcel->member >= OXP_MEMBERS_MAX)
+	if (!selected || !uplink || selected->member >= OXP_MEMBERS_MAX)
 		return -1;
-	block = find_block(parcel->block);
+	block = find_block(selected->block);
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!block || !node)
 		return -1;
-	member = member_of(block, parcel->member);
-	v6 = is_outer_v6_of(parcel, member->way);
+	member = member_of(block, selected->member);
+	v6 = is_outer_v6_of(selected, member->outer_type);
 	fib.family = v6 ? AF_INET6 : AF_INET;
 	if (v6)
 		__builtin_memcpy(fib.ipv6_dst, member->outer, 16);
 	else
 		fib.ipv4_dst = member->outer[3];
-	if (member->way == WAY_DSCP) {
-		if (!from_client(&fib, ctx, parcel, block->dscp))
+	if (member->outer_type == OUTER_NONE) {
+		if (!from_client(&fib, ctx, selected, block->dscp))
 			return -1;
 	} else {
 		if (v6)
-			from_outer_v6(&fib, parcel, node);
+			from_outer_v6(&fib, selected, node);
 		else
-			from_outer_v4(&fib, parcel, node);
-		from_shim(&fib, parcel, member->way);
+			from_outer_v4(&fib, selected, node);
+		from_shim(&fib, selected, member->outer_type);
 	}
 	fib.ifindex = ctx->ingress_ifindex;
 	fib.tot_len = length;

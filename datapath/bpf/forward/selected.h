@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* A packet that was selected for a member: all that sending it takes. */
-#ifndef OXP_PARCEL_H
-#define OXP_PARCEL_H
+#ifndef OXP_SELECTED_H
+#define OXP_SELECTED_H
 
 #include "forward/parse.h"
 #include "outer.h"
 
 /* Passed to functions of its own by reference, so without holes. */
-struct parcel {
+struct selected {
 	__u64 head;
 	__u32 block;  /* of the service: 2 * index + parity */
 	__u32 member; /* index within the service */
@@ -19,5 +19,12 @@ struct parcel {
 	__u8 kind; /* enum packet_kind */
 	__u8 opens_flow;
 };
+
+static __always_inline bool is_outer_v6_of(const struct selected *selected,
+					   __u32 outer_type)
+{
+	return outer_type == OUTER_NONE ? selected->v6
+					: is_outer_v6(outer_type);
+}
 
 #endif

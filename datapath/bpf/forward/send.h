@@ -1,24 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The way out: uplink, room, outer header, link header, counters. Functions
- * return the XDP action. */
+/* Sending: uplink, room, outer header, link header, counters. Functions return
+ * the XDP action. */
 #ifndef OXP_SEND_H
 #define OXP_SEND_H
 
 #include "forward/count.h"
 #include "forward/dscp.h"
-#include "forward/encap.h"
 #include "forward/mss.h"
 #include "forward/route.h"
 #include "forward/selected.h"
 #include "forward/too_big.h"
-
-static __always_inline bool has_source(const struct node_config *node, bool v6)
-{
-	if (!v6)
-		return node->source_v4;
-	return node->source_v6[0] | node->source_v6[1] | node->source_v6[2] |
-	       node->source_v6[3];
-}
 
 /* Replaces the link header by the uplink's, which ends where the frame now
  * has an outer header to be filled in. */
@@ -38,47 +29,47 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u32 length,
 }
 
 static __always_inline int
-encapsulate(struct xdp_md *ctx, const struct parcel *parcel,
+encapsulate(struct xdp_md *ctx, const struct selected *selected,
 	    const struct node_config *node, const struct block_member *member,
-	    __u32 way, const __u8 *link, __u32 link_length)
+	    __u32 outer_type, const __u8 *link, __u32 link_length)
 {
 	void *outer, *end;
 
-	if (bpf_xdp_adjust_head(
-		    ctx, (int)(parcel->l3 - link_length - outer_length(way))))
+	if (bpf_xdp_adjust_head(ctx, (int)(selected->l3 - link_length -
+					   outer_length(outer_type))))
 		return OXP_DROP_NO_ROOM;
 	outer = push_link(ctx, link_length, link);
 	if (!outer)
 		return OXP_DROP_INTERNAL;
 	end = frame_end(ctx);
-	if (is_outer_v6(way)) {
+	if (is_outer_v6(outer_type)) {
 		if (outer + 40 + 8 > end)
 			return OXP_DROP_INTERNAL;
-		push_v6(outer, parcel->head, way, parcel->entropy, node,
-			member->outer, parcel->v6);
+		push_v6(outer, selected->head, outer_type, selected->entropy,
+			node, member->outer, selected->v6);
 		outer += 40;
 	} else {
 		if (outer + 20 + 8 > end)
 			return OXP_DROP_INTERNAL;
-		push_v4(outer, parcel->head, way,
+		push_v4(outer, selected->head, outer_type,
 			outer_source(node->source_v4, node->entropy_v4,
-				     parcel->entropy),
-			member->outer[3], parcel->v6);
+				     selected->entropy),
+			member->outer[3], selected->v6);
 		outer += 20;
 	}
-	push_shim(outer, way, head_length(parcel->head), parcel->entropy,
-		  parcel->v6);
+	push_shim(outer, outer_type, head_length(selected->head),
+		  selected->entropy, selected->v6);
 	return OXP_FORWARDED;
 }
 
 /* The packet stays, its link header does not. */
 static __always_inline int replace_link(struct xdp_md *ctx,
-					const struct parcel *parcel,
+					const struct selected *selected,
 					const __u8 *link, __u32 link_length)
 {
 	__u16 *to;
 
-	if (bpf_xdp_adjust_head(ctx, (int)(parcel->l3 - link_length)))
+	if (bpf_xdp_adjust_head(ctx, (int)(selected->l3 - link_length)))
 		return OXP_DROP_NO_ROOM;
 	to = at(ctx, 0, LINK_MAX);
 	if (!to)
@@ -89,26 +80,27 @@ static __always_inline int replace_link(struct xdp_md *ctx,
 	return OXP_FORWARDED;
 }
 
-static __always_inline void count_forwarded(const struct parcel *parcel,
+static __always_inline void count_forwarded(const struct selected *selected,
 					    const struct block_member *member)
 {
-	__u32 bytes = head_length(parcel->head);
+	__u32 bytes = head_length(selected->head);
 
-	count_in(&service_counters, parcel->block >> 1, bytes,
-		 parcel->opens_flow);
-	count_in(&member_counters, member->counter, bytes, parcel->opens_flow);
+	count_in(&service_counters, selected->block >> 1, bytes,
+		 selected->opens_flow);
+	count_in(&member_counters, member->counter, bytes,
+		 selected->opens_flow);
 }
 
 static __always_inline int refuse(struct xdp_md *ctx,
-				  const struct parcel *parcel, __u32 limit)
+				  const struct selected *selected, __u32 limit)
 {
-	__u32 what = parcel->v6 ? TOO_BIG_V6 : 0;
+	__u32 what = selected->v6 ? TOO_BIG_V6 : 0;
 
-	if (parcel->kind == KIND_LATER)
+	if (selected->kind == KIND_LATER)
 		what |= TOO_BIG_SILENT;
-	if (parcel->kind == KIND_QUOTED)
+	if (selected->kind == KIND_QUOTED)
 		what |= TOO_BIG_QUOTED;
-	return too_big(ctx, parcel->l3, limit, what);
+	return too_big(ctx, selected->l3, limit, what);
 }
 
 static __always_inline __u32 path_mtu(const struct block_member *member,
@@ -118,13 +110,14 @@ static __always_inline __u32 path_mtu(const struct block_member *member,
 							: uplink->mtu;
 }
 
-/* By the uplink. The usual way has no part for DSCP. */
+/* By the uplink. The fast path has no part for DSCP. */
 static __always_inline int
-send_by(struct xdp_md *ctx, const struct parcel *parcel,
+send_by(struct xdp_md *ctx, const struct selected *selected,
 	const struct node_config *node, const struct block_member *member,
-	const struct uplink *uplink, bool outer_v6, const bool usual)
+	const struct uplink *uplink, bool outer_v6, const bool fast_path)
 {
-	__u32 way = member->way, header = outer_length(way);
+	__u32 outer_type = member->outer_type,
+	      header = outer_length(outer_type);
 	__u32 mtu = path_mtu(member, uplink);
 	__u32 link_length = uplink->link_length;
 	const __u8 *link = uplink->link[outer_v6];
@@ -132,13 +125,14 @@ send_by(struct xdp_md *ctx, const struct parcel *parcel,
 	int outcome, action = XDP_TX;
 
 	/* also what the frame carries behind the packet goes out again */
-	if (unlikely(frame_length(ctx) - parcel->l3 + header > mtu))
-		return refuse(ctx, parcel, mtu > header ? mtu - header : 0);
-	if (unlikely(parcel->opens_flow) && node->flags & OXP_NODE_CLAMP_MSS &&
-	    parcel->protocol == IPPROTO_TCP)
-		clamp_mss(ctx, parcel->l4,
-			  parcel->l3 + head_length(parcel->head),
-			  mtu - header - (parcel->v6 ? 60 : 40));
+	if (unlikely(frame_length(ctx) - selected->l3 + header > mtu))
+		return refuse(ctx, selected, mtu > header ? mtu - header : 0);
+	if (unlikely(selected->opens_flow) &&
+	    node->flags & OXP_NODE_CLAMP_MSS &&
+	    selected->protocol == IPPROTO_TCP)
+		clamp_mss(ctx, selected->l4,
+			  selected->l3 + head_length(selected->head),
+			  mtu - header - (selected->v6 ? 60 : 40));
 	if (link_length > LINK_MAX)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	/* before the frame changes: its drops count the length that it has */
@@ -147,19 +141,19 @@ send_by(struct xdp_md *ctx, const struct parcel *parcel,
 		if (action != XDP_REDIRECT)
 			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	}
-	if (!usual && way == WAY_DSCP) {
-		if (rewrite(ctx, parcel))
+	if (!fast_path && outer_type == OUTER_NONE) {
+		if (rewrite(ctx, selected))
 			return drop(ctx, OXP_DROP_INTERNAL);
-		outcome = replace_link(ctx, parcel, link, link_length);
+		outcome = replace_link(ctx, selected, link, link_length);
 	} else {
-		outcome = encapsulate(ctx, parcel, node, member, way, link,
-				      link_length);
+		outcome = encapsulate(ctx, selected, node, member, outer_type,
+				      link, link_length);
 	}
 	/* NO_ROOM: as it came. INTERNAL is for the verifier: what was looked at
 	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop(ctx, outcome);
-	count_forwarded(parcel, member);
+	count_forwarded(selected, member);
 	return action;
 }
 
@@ -178,8 +172,8 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 	return &set->uplink[choice];
 }
 
-/* Out of line, for all that is not the usual packet. */
-__noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
+/* Out of line, for the slow path, DSCP and OXP_NODE_FIB. */
+__noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 {
 	const struct block_member *member;
 	const struct service_block *block;
@@ -190,39 +184,40 @@ __noinline int deliver(struct xdp_md *ctx, const struct parcel *parcel)
 	bool outer_v6;
 	int status;
 
-	if (!parcel || parcel->member >= OXP_MEMBERS_MAX)
+	if (!selected || selected->member >= OXP_MEMBERS_MAX)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	block = find_block(parcel->block);
+	block = find_block(selected->block);
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!block || !node)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	member = member_of(block, parcel->member);
-	if (member->way > WAY_DSCP)
+	member = member_of(block, selected->member);
+	if (member->outer_type > OUTER_NONE)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	outer_v6 = is_outer_v6_of(parcel, member->way);
-	if (member->way != WAY_DSCP && !has_source(node, outer_v6))
+	outer_v6 = is_outer_v6_of(selected, member->outer_type);
+	if (member->outer_type != OUTER_NONE && !has_source(node, outer_v6))
 		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	if (feature_fib && node->flags & OXP_NODE_FIB) {
-		status = find_route(ctx, parcel, &routed,
-				    frame_length(ctx) - parcel->l3 +
-					    outer_length(member->way));
+		status = find_route(ctx, selected, &routed,
+				    frame_length(ctx) - selected->l3 +
+					    outer_length(member->outer_type));
 		/* with the MTU alone, send_by() finds that it is too big */
 		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
 		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
 			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 		uplink = &routed;
 	} else {
-		uplink = choose_uplink(node, parcel->entropy, outer_v6);
+		uplink = choose_uplink(node, selected->entropy, outer_v6);
 		if (!uplink)
 			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	}
-	return send_by(ctx, parcel, node, member, uplink, outer_v6, false);
+	return send_by(ctx, selected, node, member, uplink, outer_v6, false);
 }
 
-static __always_inline int send(struct xdp_md *ctx, const struct parcel *parcel,
+static __always_inline int send(struct xdp_md *ctx,
+				const struct selected *selected,
 				const struct block_member *member)
 {
-	__u32 zero = 0, way = member->way;
+	__u32 zero = 0, outer_type = member->outer_type;
 	const struct node_config *node;
 	const struct uplink *uplink;
 	bool outer_v6;
@@ -230,17 +225,17 @@ static __always_inline int send(struct xdp_md *ctx, const struct parcel *parcel,
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	if (unlikely(way >= WAY_DSCP ||
+	if (unlikely(outer_type >= OUTER_NONE ||
 		     (feature_fib && node->flags & OXP_NODE_FIB))) {
-		struct parcel copy = *parcel;
+		struct selected copy = *selected;
 
 		return deliver(ctx, &copy);
 	}
-	outer_v6 = is_outer_v6(way);
-	uplink = choose_uplink(node, parcel->entropy, outer_v6);
+	outer_v6 = is_outer_v6(outer_type);
+	uplink = choose_uplink(node, selected->entropy, outer_v6);
 	if (unlikely(!has_source(node, outer_v6) || !uplink))
 		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
-	return send_by(ctx, parcel, node, member, uplink, outer_v6, true);
+	return send_by(ctx, selected, node, member, uplink, outer_v6, true);
 }
 
 #endif

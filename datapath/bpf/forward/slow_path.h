@@ -1,62 +1,64 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The long way, of all packets that the short way in forward.bpf.c leaves to
+ * The slow path, of all packets that the fast path in forward.bpf.c leaves to
  * it. First of all: are they for a VIP?
  *
- * Functions return the XDP action, or GO_ON: the parcel is filled and to be
- * delivered, by the caller, which saves stack.
+ * Functions return the XDP action, or SELECTED: `selected` is filled, and the
+ * caller delivers it, which saves stack.
  */
-#ifndef OXP_UNUSUAL_H
-#define OXP_UNUSUAL_H
+#ifndef OXP_SLOW_PATH_H
+#define OXP_SLOW_PATH_H
 
 #include "forward/fragments.h"
 #include "forward/icmp.h"
 #include "forward/martian.h"
 
-#define GO_ON (-1)
+#define SELECTED (-1)
 
-static __always_inline int wrap(struct xdp_md *ctx, const struct packet *packet,
-				struct parcel *parcel)
+static __always_inline int fill_selected(struct xdp_md *ctx,
+					 const struct packet *packet,
+					 struct selected *selected)
 {
-	parcel->l3 = packet->l3;
-	parcel->l4 = packet->l4;
-	parcel->protocol = packet->protocol;
-	parcel->v6 = packet->v6;
-	parcel->kind = packet->kind;
+	selected->l3 = packet->l3;
+	selected->l4 = packet->l4;
+	selected->protocol = packet->protocol;
+	selected->v6 = packet->v6;
+	selected->kind = packet->kind;
 	if (packet->v6) {
 		const struct ipv6hdr *ip = at(ctx, packet->l3, sizeof(*ip));
 
 		if (!ip)
 			return -1;
-		parcel->head = head_of_v6(ip);
+		selected->head = head_of_v6(ip);
 	} else {
 		const struct iphdr *ip = at(ctx, packet->l3, sizeof(*ip));
 
 		if (!ip)
 			return -1;
-		parcel->head = head_of_v4(ip);
+		selected->head = head_of_v4(ip);
 	}
 	return 0;
 }
 
-static __always_inline int go_on(struct xdp_md *ctx,
-				 const struct packet *packet,
-				 const struct target *target,
-				 struct parcel *parcel, int outcome)
+static __always_inline int finish_selection(struct xdp_md *ctx,
+					    const struct packet *packet,
+					    const struct target *target,
+					    struct selected *selected,
+					    int outcome)
 {
 	if (outcome != OXP_FORWARDED)
 		return outcome == OXP_PASS ? XDP_PASS : drop(ctx, outcome);
-	parcel->block = target->block;
-	parcel->member = target->member;
-	parcel->entropy = target->entropy;
-	parcel->opens_flow = packet->opens_flow;
-	return GO_ON;
+	selected->block = target->block;
+	selected->member = target->member;
+	selected->entropy = target->entropy;
+	selected->opens_flow = packet->opens_flow;
+	return SELECTED;
 }
 
 static __always_inline int forward_icmp(struct xdp_md *ctx,
 					struct packet *packet,
 					struct target *target,
-					struct parcel *parcel)
+					struct selected *selected)
 {
 	const __u8 *type;
 	__s64 number;
@@ -72,21 +74,21 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 	if (!is_error(*type, packet->v6))
 		return XDP_PASS;
 	martian = is_martian(packet);
-	parcel->kind = KIND_QUOTED;
+	selected->kind = KIND_QUOTED;
 	number = follow_quote(ctx, packet);
 	if (number == NOT_FOUND)
 		return drop(ctx, OXP_DROP_ICMP);
 	if (martian)
 		return drop(ctx, OXP_DROP_MARTIAN);
 	target->block = number;
-	return go_on(ctx, packet, target, parcel,
-		     select_slot(ctx, packet, target));
+	return finish_selection(ctx, packet, target, selected,
+				select_slot(ctx, packet, target));
 }
 
 static __always_inline int forward_ports(struct xdp_md *ctx,
 					 struct packet *packet,
 					 struct target *target,
-					 struct parcel *parcel)
+					 struct selected *selected)
 {
 	__s64 number;
 	int outcome;
@@ -107,32 +109,33 @@ static __always_inline int forward_ports(struct xdp_md *ctx,
 	outcome = select_member(ctx, packet, target);
 	if (outcome == OXP_FORWARDED && packet->kind == KIND_FIRST)
 		remember_fragment(packet, target);
-	return go_on(ctx, packet, target, parcel, outcome);
+	return finish_selection(ctx, packet, target, selected, outcome);
 }
 
 /* A packet to a VIP, parsed up to its protocol. */
 static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 					       struct packet *packet, __u32 vip,
-					       struct parcel *parcel)
+					       struct selected *selected)
 {
 	struct target target = {};
 
-	if (wrap(ctx, packet, parcel))
+	if (fill_selected(ctx, packet, selected))
 		return drop(ctx, OXP_DROP_INTERNAL);
 	if (packet->kind == KIND_LATER &&
 	    (has_ports(packet->protocol) || is_extension(packet->protocol)))
-		return go_on(ctx, packet, &target, parcel,
-			     select_fragment(ctx, packet, &target, vip));
+		return finish_selection(
+			ctx, packet, &target, selected,
+			select_fragment(ctx, packet, &target, vip));
 	switch (packet->protocol) {
 	case IPPROTO_TCP:
 	case IPPROTO_UDP:
 	case IPPROTO_SCTP:
-		return forward_ports(ctx, packet, &target, parcel);
+		return forward_ports(ctx, packet, &target, selected);
 	case IPPROTO_ICMP:
 	case IPPROTO_ICMPV6:
 		if ((packet->protocol == IPPROTO_ICMPV6) != packet->v6)
 			return XDP_PASS;
-		return forward_icmp(ctx, packet, &target, parcel);
+		return forward_icmp(ctx, packet, &target, selected);
 	case IPPROTO_IPIP:
 	case IPPROTO_IPV6:
 	case IPPROTO_GRE:
@@ -169,20 +172,20 @@ static __always_inline int parse_ip(struct xdp_md *ctx, struct packet *packet)
 	return packet->v6 ? parse_v6(ctx, packet) : parse_v4(ctx, packet);
 }
 
-__noinline int forward_unusual(struct xdp_md *ctx, __u32 l3, __u32 v6,
-			       struct parcel *parcel)
+__noinline int forward_slow_path(struct xdp_md *ctx, __u32 l3, __u32 v6,
+				 struct selected *selected)
 {
 	struct packet packet = {.l3 = l3, .v6 = v6};
 	__s64 vip;
 
-	if (!parcel)
+	if (!selected)
 		return XDP_PASS;
 	vip = find_vip(ctx, &packet);
 	if (vip == NOT_FOUND)
 		return XDP_PASS;
 	if (parse_ip(ctx, &packet))
 		return drop(ctx, OXP_DROP_MALFORMED);
-	return forward_by_protocol(ctx, &packet, vip, parcel);
+	return forward_by_protocol(ctx, &packet, vip, selected);
 }
 
 #endif
