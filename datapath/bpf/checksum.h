@@ -17,8 +17,13 @@ static __always_inline __u16 fold(__u64 sum)
 	return sum;
 }
 
-/* The checksum after words with the sum `was` became words with the sum
- * `is`. */
+/*
+ * The checksum after words with the sum `was` became words with the sum
+ * `is`. Only for what can't be all zeroes afterwards, as anything is where the
+ * checksum covers a version, a protocol or a length: the checksum of zeroes is
+ * 0xffff, and this gives 0, the checksum of all other sums that are a multiple
+ * of 0xffff.
+ */
 static __always_inline __u16 corrected(__u16 checksum, __u64 was, __u64 is)
 {
 	return ~fold((__u64)(__u16)~checksum + (__u16)~fold(was) + fold(is));

@@ -135,6 +135,47 @@ static void test_counters(void **state)
 	assert_int_equal(member.counters.bytes, 180);
 }
 
+/* The least echo request that there is: nothing but its type is not zero. */
+static void make_echo_of_zeroes(struct frame *out, size_t payload)
+{
+	static const struct flow ping = {CLIENT, VIP, 0, 0, IPPROTO_ICMP};
+	struct variation with = {.id = 1};
+
+	make_frame(out, &ping, payload, &with);
+	memset(out->data + 34, 0, 8 + payload);
+	out->data[34] = 8;
+	out->data[36] = 0xf7;
+	out->data[37] = 0xff;
+}
+
+/* Zeroes whose checksum is 0 as well are not what a receiver takes: their sum
+ * is 0, and has to be 0xffff (RFC 1071). */
+static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
+{
+	static const size_t payloads[] = {0, 1, 23, 24, 25, 56, 1400};
+	struct oxp_node_settings settings = {.source_v4 = address(NODE),
+					     .flags = OXP_NODE_ECHO,
+					     .icmp_rate = 1000};
+	struct frame frame, out, other;
+
+	(void)state;
+	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	for (size_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++) {
+		make_echo_of_zeroes(&frame, payloads[i]);
+		assert_int_equal(run(program, &frame, &out), XDP_TX);
+		assert_int_equal(out.length, frame.length);
+		assert_int_equal(out.data[36] << 8 | out.data[37], 0xffff);
+		assert_int_equal(checksum(out.data + 34, 8 + payloads[i]), 0);
+
+		/* another message with that sum, whose checksum is 0 */
+		other = frame;
+		other.data[38] = other.data[39] = 0xff;
+		assert_int_equal(run(program, &other, &out), XDP_TX);
+		assert_int_equal(out.data[36] << 8 | out.data[37], 0);
+		assert_int_equal(checksum(out.data + 34, 8 + payloads[i]), 0);
+	}
+}
+
 /* The library says where packets go; the program must agree. */
 static void test_pick_agrees(void **state)
 {
@@ -163,10 +204,15 @@ static void test_pick_agrees(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_forwards),   TEST(test_header_fields),
-		TEST(test_ip_options), TEST(test_ethernet_padding_is_kept),
-		TEST(test_not_ours),   TEST(test_counters),
-		TEST(test_fragments),  TEST(test_pick_agrees),
+		TEST(test_forwards),
+		TEST(test_header_fields),
+		TEST(test_ip_options),
+		TEST(test_ethernet_padding_is_kept),
+		TEST(test_not_ours),
+		TEST(test_counters),
+		TEST(test_fragments),
+		TEST(test_pick_agrees),
+		TEST(test_echo_reply_of_zeroes_has_the_checksum_0xffff),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -93,9 +93,7 @@ def _rewritten(service: state.Service, member: state.Member,
     if where is not None and not packet.later:
         where += packet.transport - packet.network
         udp = packet.protocol == state.UDP
-        none = (udp and packet.family == state.IPV4 and
-                ip[where:where + 2] == b'\0\0')
-        if not none:
+        if not udp or ip[where:where + 2] != b'\0\0':
             checksum.correct(ip, where, checksum.words(old),
                              checksum.words(new))
             if udp and ip[where:where + 2] == b'\0\0':

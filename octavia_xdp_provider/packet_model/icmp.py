@@ -34,6 +34,9 @@ def reply(packet: parse.Packet) -> bytes:
     frame[icmp] = REPLY[packet.family]
     checksum.correct(frame, icmp + 2, checksum.words(before),
                      checksum.words(bytes(frame[icmp:icmp + 2])))
+    if not any(frame[icmp:packet.end]):
+        # Corrected to 0; the checksum of zeroes is 0xffff.
+        frame[icmp + 2:icmp + 4] = b'\xff\xff'
     return bytes(frame)
 
 

@@ -32,8 +32,8 @@ static __always_inline __u16 *covering_checksum(struct xdp_md *ctx, __u32 l4,
 	if (l4 + offset + 2 > end)
 		return NULL;
 	check = at(ctx, l4 + offset, 2);
-	if (check && protocol == IPPROTO_UDP && !v6 && !*check)
-		return NULL; /* sent without */
+	if (check && protocol == IPPROTO_UDP && !*check)
+		return NULL; /* sent without: RFC 768, in IPv6 RFC 6935 */
 	return check;
 }
 
