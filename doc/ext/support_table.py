@@ -12,6 +12,8 @@ import ipaddress
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.driver import support
 
@@ -20,8 +22,9 @@ IDENTITY = {'loadbalancer_id', 'listener_id', 'pool_id', 'member_id',
             'healthmonitor_id', 'project_id'}
 CHILDREN = {'listeners', 'pools', 'members', 'healthmonitor', 'default_pool'}
 
-LIMITS = support.Limits((ipaddress.ip_network('203.0.113.0/24'),),
-                        (ipaddress.ip_network('127.0.0.0/8'),))
+POLICY = address_policy.AddressPolicy(
+    (ipaddress.ip_network('203.0.113.0/24'),),
+    (ipaddress.ip_network('127.0.0.0/8'),))
 # Values that a check refuses, by the check's name.
 QUESTIONS = {
     'one_of': ['?'],
@@ -34,8 +37,10 @@ QUESTIONS = {
     'vip': ['192.0.2.1', '::ffff:203.0.113.1'],
     'member_address': ['127.0.0.1', '::ffff:192.0.2.1', '2001:db8::1%eth0'],
     'allowed_cidrs': [['::ffff:192.0.2.0/120'],
-                      ['192.0.2.0/24'] * (support.ALLOWED_CIDRS_MAX + 1)],
+                      ['192.0.2.0/24'] * (fields.ALLOWED_CIDRS_MAX + 1)],
     'http_version': [2.0],
+    'url_path': ['/ä'],
+    'domain_name': ['ä'],
     'seconds': [0],
     'codes': ['99'],
     'flavor': [{'unknown': 1}],
@@ -46,7 +51,7 @@ def _answers(check):
     """What the check says to values that it refuses."""
     name = check.__qualname__.partition('.')[0]
     for value in QUESTIONS[name]:
-        why, instead = check(value, LIMITS)
+        why, instead = check(value, POLICY)
         yield instead if value == '?' else f'{why}; {instead}'
 
 

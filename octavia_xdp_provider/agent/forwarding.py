@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the wanted state of a load balancer to services and checks.
 
-Pure functions; what a node must refuse by itself, because a mistake would
-reach the fabric, is checked here a second time.
+Pure functions. A document is checked here once more: a mistake of the
+control host would reach the fabric.
 """
 
 import dataclasses
@@ -11,23 +11,14 @@ import typing
 
 from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.node import datapath
 
 # Values of [agent] health_scope.
 POOL = 'pool'
 LOAD_BALANCER = 'load_balancer'
-
-
-@dataclasses.dataclass(frozen=True)
-class Limits:
-    """What this node lets no wanted state do."""
-
-    vip_networks: tuple
-    denied_networks: tuple
-    own_addresses: frozenset
 
 
 class Service(typing.NamedTuple):
@@ -150,71 +141,43 @@ def check(monitor, member):
         http=http, tls=tls)
 
 
-def _address(name, text):
+def _spelled(text):
     """The address in its one spelling."""
-    address = ipaddress.ip_address(text)
-    if address.version == 6 and address.ipv4_mapped:
-        # It would be taken for the IPv4 address that it maps.
-        raise errors.Refused(name, f'{text} is an IPv4-mapped address',
-                             'use the IPv4 address')
-    return address
+    return str(ipaddress.ip_address(text))
 
 
-def _member_address(name, text, limits):
-    address = _address(name, text)
-    if str(address) in limits.own_addresses:
-        raise errors.Refused(name, f'{text} is an address of an LB node',
-                             'use the address of a server')
-    for network in limits.denied_networks:
-        if address.version == network.version and address in network:
-            raise errors.Refused(name, f'{text} lies in {network}, where no '
-                                 'member may be', 'use another address')
-    return str(address)
-
-
-def plan(document, limits, path_mtu=None, scope=POOL, mark=None):
+def plan(document, policy, path_mtu=None, scope=POOL, mark=None):
     """What a load balancer needs on this node.
 
+    :param document: as the controller sent it.
+    :param policy: AddressPolicy with the addresses of this node.
     :param path_mtu: gives the greatest outer packet, in bytes, that reaches
         an address, or 0 where the uplink alone says it.
     :param scope: which monitors decide the state of a member: that of its
         POOL, or those of its LOAD_BALANCER whose pools hold its address.
     :param mark: gives, from VIP, member and datapath.Settings, the mark of
         probes inside the member's encapsulation, or None for no such probes.
-    :raises Refused: the node must not do it.
-    :raises ValueError: a field cannot be read.
+    :raises Refused: the node must not do it, or does not know how.
     """
-    address = _address('vip_address', document['vip_address'])
-    vip = str(address)
-    if not any(address in network for network in limits.vip_networks):
-        raise errors.Refused(
-            'vip_address', f'{vip} is outside [vip] allowed_networks of '
-            'this node', 'configure all nodes and the API alike')
+    document = validation.read(document, policy)
+    vip = _spelled(document['vip_address'])
     result = Plan(vip, {}, {}, [], [], {}, {})
-    if not document['admin_state_up']:
-        return result
     uses = []
-    for listener_id, listener in document['listeners'].items():
-        if not listener['admin_state_up']:
-            continue
+    for listener_id, listener, pool in spec.forwarded(document):
         key = datapath.Key(vip, listener['protocol'],
                            listener['protocol_port'])
-        for pool in spec.pools_of(document, listener):
-            if pool['admin_state_up']:
-                result.listeners[listener_id] = key
-                uses.append(_Use(
-                    key, listener['default_pool_id'], pool,
-                    service_settings.of(document, listener, pool)))
-    asked = _asked(uses, limits, mark or (lambda *_way: None))
+        result.listeners[listener_id] = key
+        uses.append(_Use(key, listener['default_pool_id'], pool,
+                         service_settings.of(document, listener, pool)))
+    asked = _asked(uses, mark or (lambda *_way: None))
     if scope == LOAD_BALANCER:
         asked = _joined(uses, asked)
     for use in uses:
-        _plan_service(result, use, asked, limits,
-                      path_mtu or (lambda _address: 0))
+        _plan_service(result, use, asked, path_mtu or (lambda _address: 0))
     return result
 
 
-def _asked(uses, limits, mark):
+def _asked(uses, mark):
     """(Key, pool id, member id) → checks, of every monitored member."""
     found = {}
     for use in uses:
@@ -224,13 +187,8 @@ def _asked(uses, limits, mark):
         for member_id, member in use.pool['members'].items():
             if not member['admin_state_up']:
                 continue
-            if member['monitor_address']:
-                _member_address('monitor_address', member['monitor_address'],
-                                limits)
-            number = mark(
-                use.key.address,
-                _member_address('address', member['address'], limits),
-                use.settings)
+            number = mark(use.key.address, _spelled(member['address']),
+                          use.settings)
             through = number and Through(number, use.key)
             found[use.key, use.pool_id, member_id] = checks(
                 monitor, member, through)
@@ -248,12 +206,12 @@ def _joined(uses, asked):
     return {name: by_address[addresses[name]] for name in asked}
 
 
-def _plan_service(result, use, asked, limits, path_mtu):
+def _plan_service(result, use, asked, path_mtu):
     """Add a service and what decides the states of its members."""
     keys = set()
     members = []
     for member_id, member in use.pool['members'].items():
-        address = _member_address('address', member['address'], limits)
+        address = _spelled(member['address'])
         check_id = 0
         wanted = asked.get((use.key, use.pool_id, member_id))
         if wanted:
@@ -263,7 +221,7 @@ def _plan_service(result, use, asked, limits, path_mtu):
             check_id = int(name, 16)
         members.append(datapath.Member(
             address, member['weight'], check_id, member['admin_state_up'],
-            member.get('backup', False),
+            member['backup'],
             path_mtu(service_settings.outer_address(use.settings, address))))
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
     if keys:

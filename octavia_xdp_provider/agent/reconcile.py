@@ -59,12 +59,12 @@ class Outcome:
 class Reconciler:
     """Holds nothing but the ways to the three things it reconciles."""
 
-    def __init__(self, conf, files, dataplane, announce, limits,
+    def __init__(self, conf, files, dataplane, announce, policy,
                  path_mtu=None, probes=None):
         self._files = files
         self._datapath = dataplane
         self._announce = announce
-        self._limits = limits
+        self._policy = policy
         self._path_mtu = path_mtu
         self._probes = probes
         self._slots = conf.datapath.slots
@@ -85,8 +85,7 @@ class Reconciler:
         :raises OSError: datapath or files cannot be reached at all.
         """
         plans, failed = self._plan(wanted)
-        vips_kept = {_spelling(wanted.load_balancers[key][1]['vip_address'])
-                     for key in failed}
+        vips_kept = self._vips_of_failed(wanted, failed)
         stale = self._stale(plans, vips_kept)
         self._withdraw({plan.vip for plan in plans.values()
                         if plan.services} | vips_kept)
@@ -103,7 +102,7 @@ class Reconciler:
 
     def _plan(self, wanted):
         plans, failed = {}, {}
-        limits = self._limits()
+        policy = self._policy()
         if self._path_mtu:
             self._path_mtu.refresh()
         if self._probes:
@@ -111,15 +110,25 @@ class Reconciler:
         for key, (_, document) in wanted.load_balancers.items():
             try:
                 plans[key] = forwarding.plan(
-                    document, limits, self._path_mtu and self._path_mtu.of,
+                    document, policy, self._path_mtu and self._path_mtu.of,
                     self._scope, self._probes and self._probes.mark)
-            except (errors.Refused, ValueError) as error:
+            except errors.Refused as error:
                 failed[key] = str(error)
         for plan in plans.values():
             self._families.update(
                 (key, service.families)
                 for key, service in plan.services.items())
         return plans, failed
+
+    def _vips_of_failed(self, wanted, failed):
+        """VIPs that stay as they are, since what is wanted of them cannot
+        be done. All there are if a document does not say which it is of."""
+        documents = [wanted.load_balancers[key][1] for key in failed]
+        vips = {_vip(document) for document in documents}
+        if None in vips:
+            vips |= {service.key.address
+                     for service in self._datapath.services()}
+        return vips - {None}
 
     def _stale(self, plans, vips_kept):
         wanted = {key for plan in plans.values() for key in plan.services}
@@ -267,12 +276,15 @@ def _prefix(address):
     return str(ipaddress.ip_network(address))
 
 
-def _spelling(address):
-    """The address as services are named; unreadable ones as they are."""
+def _vip(document):
+    """The VIP of a malformed document as services are named, or None."""
+    address = document.get('vip_address') if isinstance(
+        document, dict) else None
     try:
-        return str(ipaddress.ip_address(address))
+        # A number would be taken for an address, too.
+        return str(ipaddress.ip_address(str(address)))
     except ValueError:
-        return address
+        return None
 
 
 def _state(member):

@@ -15,7 +15,6 @@ import oslo_messaging
 import pbr.version
 
 from octavia_xdp_provider.agent import checker_status
-from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
@@ -67,7 +66,8 @@ class Agent:
             self._datapath, self._kernel, conf.agent.uplinks,
             conf.agent.probe_through_datapath)
         self._reconciler = reconcile.Reconciler(
-            conf, self._files, self._datapath, self._announce, self._limits,
+            conf, self._files, self._datapath, self._announce,
+            self._allowed_addresses,
             path_mtu.PathMtu(self._kernel, conf.datapath.member_mtu),
             self._probes)
         self._stop = threading.Event()
@@ -112,12 +112,9 @@ class Agent:
                  self._conf.host)
         return int(self._stale)
 
-    def _limits(self):
-        conf = self._conf
-        return forwarding.Limits(
-            tuple(options.networks(conf, 'vip', 'allowed_networks')),
-            tuple(options.networks(conf, 'members', 'denied_networks')),
-            self._kernel.own_addresses())
+    def _allowed_addresses(self):
+        return options.allowed_addresses(self._conf,
+                                         self._kernel.own_addresses())
 
     # What the controller told last. A cache: after a restart without a
     # controller the node goes on looking after what it has.

@@ -11,12 +11,12 @@ import time
 _STALE_AFTER = 60
 
 
-def replace(path, data, mode=0o644):
+def replace(path: str | os.PathLike[str], data: bytes,
+            mode: int = 0o644) -> bool:
     """Replace a file as a whole.
 
     A reader sees the old content or the new one, also after a power cut.
 
-    :param data: bytes.
     :returns: False if the file had this content already and was left alone.
     """
     path = pathlib.Path(path)
@@ -45,7 +45,7 @@ def replace(path, data, mode=0o644):
     return True
 
 
-def _remove_stale(folder, prefix):
+def _remove_stale(folder: pathlib.Path, prefix: str) -> None:
     now = time.time()
     for old in folder.glob(f'{prefix}*'):
         with contextlib.suppress(OSError):

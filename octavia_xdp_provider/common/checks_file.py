@@ -24,7 +24,7 @@ VERSION = 1
 
 SCHEMA: dict[str, Any] = json.loads(
     resources.files('octavia_xdp_provider.common')
-    .joinpath('contracts', 'checks.schema.json')
+    .joinpath('contracts').joinpath('checks.schema.json')
     .read_text(encoding='utf-8')
 )
 _VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
@@ -69,10 +69,9 @@ class TlsOptions:
 
         An address cannot, nor what only a Host header may hold.
         """
-        fits = host is not None and len(host) <= 253
-        if fits and re.fullmatch(_SERVER_NAME, host):
-            return cls(host)
-        return cls()
+        if host is None or len(host) > 253:
+            return cls()
+        return cls(host if re.fullmatch(_SERVER_NAME, host) else None)
 
     def as_dict(self) -> dict[str, Any]:
         return {'server_name': self.server_name}

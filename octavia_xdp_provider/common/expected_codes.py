@@ -2,7 +2,7 @@
 """The expected_codes of a health monitor."""
 
 
-def parse(text):
+def parse(text: str) -> tuple[tuple[int, int], ...]:
     """``"200"``, ``"200,202"``, ``"200-204"`` or a mixture, as ranges.
 
     :returns: a tuple of (first, last).

@@ -6,8 +6,12 @@ that is left out has the default that ``value`` gives.
 """
 
 from collections.abc import Callable
+from collections.abc import Mapping
 import dataclasses
 import json
+from typing import Any
+
+from octavia_xdp_provider.common import errors
 
 ENCAPSULATIONS = ('ipip', 'gue', 'gre', 'dscp', 'srv6')
 MEMBER_PORTS = ('same', 'rewrite')
@@ -32,20 +36,21 @@ class Key:
 
     meaning: str
     values: str
-    accepts: Callable
-    default: object = None
+    accepts: Callable[[Any], bool]
+    default: Any = None
     absent: str | None = None
 
 
-def _integer(lowest, highest=None):
-    def accepts(value):
+def _integer(lowest: int, highest: int | None = None
+             ) -> Callable[[Any], bool]:
+    def accepts(value: Any) -> bool:
         return (isinstance(value, int) and not isinstance(value, bool)
                 and value >= lowest
                 and (highest is None or value <= highest))
     return accepts
 
 
-def _one_of(values):
+def _one_of(values: tuple[str, ...]) -> tuple[str, Callable[[Any], bool]]:
     return ' or '.join(f'"{value}"' for value in values), values.__contains__
 
 
@@ -95,12 +100,12 @@ KEYS = {
 }
 
 
-def value(metadata, key):
+def value(metadata: Mapping[str, Any], key: str) -> Any:
     """The value of a key, or its default."""
     return metadata.get(key, KEYS[key].default)
 
 
-def problem(metadata):
+def problem(metadata: Any) -> errors.Problem | None:
     """What is wrong with flavor metadata.
 
     :returns: None or a tuple (why, instead), see errors.Refused.
@@ -131,14 +136,15 @@ def problem(metadata):
     return None
 
 
-def default(key):
+def default(key: str) -> str:
     """What happens without a key, in words."""
-    if KEYS[key].absent:
-        return KEYS[key].absent
+    absent = KEYS[key].absent
+    if absent:
+        return absent
     return json.dumps(KEYS[key].default).strip('"')
 
 
-def description(key):
+def description(key: str) -> str:
     """A key in one paragraph, as ``provider capability list`` shows it."""
     return (f'{KEYS[key].meaning} Value: {KEYS[key].values}. '
             f'Default: {default(key)}.')

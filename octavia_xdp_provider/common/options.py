@@ -16,6 +16,8 @@ from oslo_config import cfg
 from oslo_db import options as db_options
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import address_policy
+
 CONFIG_ENVIRONMENT_VARIABLE = 'OCTAVIA_XDP_CONF'
 DEFAULT_CONFIG_FILE = '/etc/octavia-xdp/octavia-xdp.conf'
 # OXP_UPLINKS_MAX of the datapath.
@@ -298,6 +300,18 @@ def networks(conf, group, name):
             raise ConfigurationError(
                 f'[{group}] {name}: {error}') from error
     return result
+
+
+def allowed_addresses(conf, own_addresses=frozenset()):
+    """The operator's networks as an AddressPolicy.
+
+    :param own_addresses: texts: those of this host, if it is an LB node.
+    :raises ConfigurationError: a network cannot be read.
+    """
+    return address_policy.AddressPolicy(
+        tuple(networks(conf, 'vip', 'allowed_networks')),
+        tuple(networks(conf, 'members', 'denied_networks')),
+        frozenset(own_addresses))
 
 
 def gateways(conf):

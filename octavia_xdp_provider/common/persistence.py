@@ -4,7 +4,7 @@
 import ipaddress
 
 
-def prefix(granularity):
+def prefix(granularity: str) -> tuple[int, int]:
     """The prefix that a ``persistence_granularity`` stands for.
 
     Octavia takes any address there; it must be a netmask, as 255.255.255.0

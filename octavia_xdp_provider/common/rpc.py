@@ -18,8 +18,14 @@ is not carried out minutes later.
 """
 
 import importlib
+from typing import Any
+from typing import cast
 
+from oslo_config import cfg
 import oslo_messaging
+
+from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import messages
 
 # Named in every target: the default is whatever the process has made of it,
 # and octavia-api makes it "octavia".
@@ -37,10 +43,12 @@ VERSION = '1.0'
 _STRAY_GROUPS = {'oslo_messaging._metrics.client': 'oslo_messaging_metrics',
                  'oslo_messaging._tracing.client': 'oslo_messaging_tracing'}
 
+Transport = Any  # oslo_messaging.transport.Transport
+
 TRANSPORT_ERRORS = (oslo_messaging.MessagingException, OSError)
 
 
-def transport(conf):
+def transport(conf: cfg.ConfigOpts) -> Transport:
     """The RPC transport that ``[DEFAULT] transport_url`` names.
 
     :raises oslo_messaging.InvalidTransportURL: it cannot be used.
@@ -54,7 +62,7 @@ def transport(conf):
     return oslo_messaging.get_rpc_transport(conf)
 
 
-def _client(rpc_transport, topic, namespace):
+def _client(rpc_transport: Transport, topic: str, namespace: str) -> Any:
     return oslo_messaging.get_rpc_client(
         rpc_transport,
         oslo_messaging.Target(exchange=EXCHANGE, topic=topic,
@@ -64,30 +72,32 @@ def _client(rpc_transport, topic, namespace):
 class DriverClient:
     """The driver's calls of the controller."""
 
-    def __init__(self, rpc_transport, timeout):
+    def __init__(self, rpc_transport: Transport, timeout: float) -> None:
         self._client = _client(rpc_transport, CONTROLLER_TOPIC,
                                DRIVER_NAMESPACE)
         self._timeout = timeout
 
-    def change(self, change):
-        return self._client.prepare(timeout=self._timeout).call(
-            {}, 'change', change=change)
+    def change(self, change: changes.Change) -> messages.ChangeAnswer:
+        return cast(messages.ChangeAnswer, self._client.prepare(
+            timeout=self._timeout).call({}, 'change', change=change))
 
 
 class NodesClient:
     """A node's calls of the controller."""
 
-    def __init__(self, rpc_transport, timeout=10):
+    def __init__(self, rpc_transport: Transport,
+                 timeout: float = 10) -> None:
         self._client = _client(rpc_transport, CONTROLLER_TOPIC,
                                NODES_NAMESPACE)
         self._timeout = timeout
 
-    def fetch(self, host, known):
-        return self._client.prepare(timeout=self._timeout).call(
-            {}, 'fetch', host=host, known=known)
+    def fetch(self, host: str, known: dict[str, int]
+              ) -> messages.FetchAnswer:
+        return cast(messages.FetchAnswer, self._client.prepare(
+            timeout=self._timeout).call({}, 'fetch', host=host, known=known))
 
-    def report(self, host, report):
-        return self._client.prepare(timeout=self._timeout).call(
+    def report(self, host: str, report: messages.Report) -> None:
+        self._client.prepare(timeout=self._timeout).call(
             {}, 'report', host=host, report=report)
 
 
@@ -95,14 +105,15 @@ class WakeupClient:
     """Wakes nodes up. A lost notification does no harm: nodes also ask
     by themselves."""
 
-    def __init__(self, rpc_transport):
+    def __init__(self, rpc_transport: Transport) -> None:
         self._client = _client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE)
 
-    def notify(self, host):
+    def notify(self, host: str) -> None:
         self._client.prepare(server=host).cast({}, 'changed')
 
 
-def server(rpc_transport, topic, host, endpoints):
+def server(rpc_transport: Transport, topic: str, host: str,
+           endpoints: list[Any]) -> Any:
     """An RPC server with threads, not yet started."""
     return oslo_messaging.get_rpc_server(
         rpc_transport,

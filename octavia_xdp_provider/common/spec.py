@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wanted state of a load balancer: one document, and what changes it.
+"""The wanted state of a load balancer: one document.
 
 A document is plain JSON, so that it travels and is stored as it is::
 
@@ -25,17 +25,123 @@ A document is plain JSON, so that it travels and is stored as it is::
 Field names and values are Octavia's (common/translate.py), those of the
 flavor are in common/flavor.py. Every function here is pure: it returns a new
 document and leaves its argument alone. Which documents can be done is said
-by common/rules.py.
+by common/validation.py, how they change by common/changes.py.
+
+The types are TypedDicts and not dataclasses: a document is JSON in the
+message, in the database and in the node's cache, and stays what it is
+wherever it is read; nothing is converted, and nothing is lost on the way.
+A new field, or a new value of one, needs a new ``VERSION``: whoever does not
+know it must refuse the document.
 """
 
+from collections.abc import Iterator
 import copy
+from typing import Any
+from typing import cast
+
+from typing_extensions import NotRequired
+from typing_extensions import TypedDict
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import fields as types
+from octavia_xdp_provider.common import shape
 
 VERSION = 1
 
+# Some fields of an object, by name.
+Fields = dict[str, Any]
+# An object of a document: its kind (a key of DEFAULTS), and its id.
+Object = tuple[str, str]
+
+
+@shape.strict
+class SessionPersistence(TypedDict):
+    """By source address. Seconds; a netmask, as 255.255.255.0."""
+
+    type: types.PersistenceType | None
+    persistence_timeout: types.IdleSeconds | None
+    persistence_granularity: types.Netmask | None
+
+
+@shape.strict
+class HealthMonitor(TypedDict):
+    """How members are probed: ``delay`` and ``timeout`` in seconds."""
+
+    id: str
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    type: types.MonitorType
+    delay: types.ProbeSeconds
+    timeout: types.ProbeSeconds
+    max_retries: types.ProbeCount
+    max_retries_down: types.ProbeCount
+    http_method: types.HttpMethod
+    url_path: types.UrlPath
+    expected_codes: types.StatusCodes
+    http_version: types.HttpVersion
+    domain_name: types.DomainName | None
+
+
+@shape.strict
+class Member(TypedDict):
+    """Where packets go; what is probed instead, where that is not null."""
+
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    address: types.Address
+    protocol_port: types.Port
+    weight: types.Weight
+    backup: bool
+    subnet_id: NotRequired[str | None]
+    monitor_address: types.Address | None
+    monitor_port: types.Port | None
+
+
+@shape.strict
+class Pool(TypedDict):
+    """``members``: by id."""
+
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    protocol: types.Protocol
+    lb_algorithm: types.Algorithm
+    session_persistence: SessionPersistence | None
+    members: dict[str, Member]
+    healthmonitor: HealthMonitor | None
+
+
+@shape.strict
+class Listener(TypedDict):
+    """``allowed_cidrs``: null for everybody."""
+
+    name: NotRequired[str | None]
+    admin_state_up: bool
+    protocol: types.Protocol
+    protocol_port: types.Port
+    default_pool_id: str | None
+    allowed_cidrs: types.Networks | None
+
+
+@shape.strict
+class Document(TypedDict):
+    """A load balancer; ``listeners`` and ``pools`` by id."""
+
+    version: int
+    id: str
+    name: NotRequired[str | None]
+    project_id: NotRequired[str | None]
+    admin_state_up: bool
+    vip_address: types.Address
+    vip_port_id: NotRequired[str | None]
+    vip_subnet_id: NotRequired[str | None]
+    vip_network_id: NotRequired[str | None]
+    flavor: types.FlavorMetadata
+    listeners: dict[str, Listener]
+    pools: dict[str, Pool]
+
+
 # What the API leaves unset (or resets with null) means this.
-DEFAULTS = {
+DEFAULTS: dict[str, Fields] = {
     'loadbalancer': {'admin_state_up': True, 'flavor': {}},
     'listener': {'admin_state_up': True, 'default_pool_id': None,
                  'allowed_cidrs': None},
@@ -51,7 +157,8 @@ DEFAULTS = {
 PERSISTENCE = ('type', 'persistence_timeout', 'persistence_granularity')
 
 
-def _with_defaults(kind, fields):
+def with_defaults(kind: str, fields: Fields) -> Fields:
+    """An object with every field of its kind."""
     result = dict(fields)
     for name, value in DEFAULTS[kind].items():
         if result.get(name) is None:
@@ -63,37 +170,45 @@ def _with_defaults(kind, fields):
     return result
 
 
-def _complete_pool(tree):
-    result = _with_defaults('pool', tree)
-    result['members'] = {key: _with_defaults('member', value)
-                         for key, value in tree.get('members', {}).items()}
+def complete_pool(tree: Fields) -> Pool:
+    """A pool with every field, its members and health monitor too."""
+    result = with_defaults('pool', tree)
+    result['members'] = {key: with_defaults('member', value)
+                         for key, value in (tree.get('members') or {}).items()}
     monitor = tree.get('healthmonitor')
     result['healthmonitor'] = (
-        _with_defaults('healthmonitor', monitor) if monitor else None)
-    return result
+        with_defaults('healthmonitor', monitor) if monitor else None)
+    return cast(Pool, result)
 
 
-def document(load_balancer_id, tree):
+def document(load_balancer_id: str, tree: Fields) -> Document:
     """A document from a translated tree (translate.load_balancer_tree)."""
-    result = _with_defaults('loadbalancer', tree)
+    result = with_defaults('loadbalancer', tree)
     result['version'] = VERSION
     result['id'] = load_balancer_id
     result['listeners'] = {
-        key: _with_defaults('listener', value)
-        for key, value in tree.get('listeners', {}).items()}
-    result['pools'] = {key: _complete_pool(value)
-                       for key, value in tree.get('pools', {}).items()}
-    return result
+        key: with_defaults('listener', value)
+        for key, value in (tree.get('listeners') or {}).items()}
+    result['pools'] = {key: complete_pool(value)
+                       for key, value in (tree.get('pools') or {}).items()}
+    return cast(Document, result)
 
 
-def complete(doc):
-    """A document with every field of this version, from an older one."""
+def complete(doc: Fields) -> Document:
+    """A document with every field of this version, from an older one.
+
+    :raises Refused: it is of a newer version.
+    """
+    if doc['version'] > VERSION:
+        raise errors.Refused(
+            'version', f'{doc["version"]} is newer than {VERSION}, the '
+            'newest that is known here', 'upgrade this process')
     return document(doc['id'], doc)
 
 
-def objects(doc):
+def objects(doc: Document) -> set[Object]:
     """Every object of the document, as a set of (kind, id)."""
-    found = {('loadbalancer', doc['id'])}
+    found: set[Object] = {('loadbalancer', doc['id'])}
     found.update(('listener', key) for key in doc['listeners'])
     for pool_id, pool in doc['pools'].items():
         found.add(('pool', pool_id))
@@ -103,127 +218,36 @@ def objects(doc):
     return found
 
 
-def _pool(doc, pool_id):
-    try:
-        return doc['pools'][pool_id]
-    except KeyError:
-        raise errors.UnknownObject(f'pool {pool_id}') from None
-
-
-def _merge(kind, old, fields):
-    return _with_defaults(kind, {**old, **fields})
-
-
-def _listener(doc, change):
-    key = change['object_id']
-    if change['action'] == 'delete':
-        doc['listeners'].pop(key, None)
-    elif change['action'] == 'create':
-        doc['listeners'][key] = _merge('listener', {}, change['fields'])
-        # A listener may bring its default pool along, as Octavia allows.
-        for pool_id, tree in change.get('pools', {}).items():
-            doc['pools'].setdefault(pool_id, _complete_pool(tree))
-    elif key in doc['listeners']:
-        doc['listeners'][key] = _merge(
-            'listener', doc['listeners'][key], change['fields'])
-    else:
-        raise errors.UnknownObject(f'listener {key}')
-
-
-def _pool_change(doc, change):
-    key = change['object_id']
-    if change['action'] == 'delete':
-        doc['pools'].pop(key, None)
-        for listener in doc['listeners'].values():
-            if listener['default_pool_id'] == key:
-                listener['default_pool_id'] = None
-    elif change['action'] == 'create':
-        doc['pools'][key] = _complete_pool(change['fields'])
-        listener_id = change.get('listener_id')
-        if listener_id in doc['listeners']:
-            doc['listeners'][listener_id]['default_pool_id'] = key
-    else:
-        pool = _pool(doc, key)
-        fields = dict(change['fields'])
-        if fields.get('session_persistence') and pool['session_persistence']:
-            # Octavia changes those of its fields that the request names.
-            fields['session_persistence'] = {
-                **pool['session_persistence'],
-                **fields['session_persistence']}
-        doc['pools'][key] = _merge('pool', pool, fields)
-
-
-def _member(doc, change):
-    pool = _pool(doc, change['pool_id'])
-    key = change['object_id']
-    if change['action'] == 'delete':
-        pool['members'].pop(key, None)
-    elif change['action'] == 'replace':
-        pool['members'] = {
-            member_id: _merge('member', pool['members'].get(member_id, {}),
-                              fields)
-            for member_id, fields in change['members'].items()}
-    elif change['action'] == 'update' and key not in pool['members']:
-        raise errors.UnknownObject(f'member {key}')
-    else:
-        pool['members'][key] = _merge(
-            'member', pool['members'].get(key, {}), change['fields'])
-
-
-def _health_monitor(doc, change):
-    pool = _pool(doc, change['pool_id'])
-    monitor = pool['healthmonitor'] or {}
-    if change['action'] == 'delete':
-        pool['healthmonitor'] = None
-    elif change['action'] == 'update' and not monitor:
-        raise errors.UnknownObject(f'healthmonitor {change["object_id"]}')
-    else:
-        pool['healthmonitor'] = _merge(
-            'healthmonitor', monitor,
-            dict(change['fields'], id=change['object_id']))
-
-
-def _load_balancer(doc, change):
-    doc.update(_merge('loadbalancer', doc, change['fields']))
-
-
-_APPLY = {'loadbalancer': _load_balancer, 'listener': _listener,
-          'pool': _pool_change, 'member': _member,
-          'healthmonitor': _health_monitor}
-
-
-def apply(doc, change):
-    """The document after the change.
-
-    :param change: ``{"object": kind, "action": "create" | "update" |
-        "delete" | "replace", "object_id": id, "fields": {…}, …}`` as
-        driver/provider.py builds it. Creating what exists or deleting what
-        does not is no error, so that a repeated message does no harm.
-    :raises UnknownObject: an update names an object that is not there.
-    """
-    result = copy.deepcopy(doc)
-    _APPLY[change['object']](result, change)
-    return result
-
-
-def pools_of(doc, listener):
+def pools_of(doc: Document, listener: Listener) -> list[Pool]:
     """The pools whose members a listener sends traffic to."""
-    pool = doc['pools'].get(listener['default_pool_id'])
+    pool = doc['pools'].get(listener['default_pool_id'] or '')
     return [pool] if pool else []
 
 
-def differences(doc, other):
+def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
+    """Listener id, listener and pool of all that takes packets."""
+    if not doc['admin_state_up']:
+        return
+    for listener_id, listener in doc['listeners'].items():
+        if not listener['admin_state_up']:
+            continue
+        for pool in pools_of(doc, listener):
+            if pool['admin_state_up']:
+                yield listener_id, listener, pool
+
+
+def differences(doc: Document, other: Document) -> list[str]:
     """What two documents of one load balancer disagree on, as texts.
 
     Only fields that ``doc`` knows are compared, and null equals absent:
     Octavia's database returns more fields, and nulls for what was never
     set.
     """
-    found = []
+    found: list[str] = []
     for kind, key in sorted(objects(doc) ^ objects(other)):
         found.append(f'{kind} {key}')
 
-    def compare(path, mine, theirs):
+    def compare(path: str, mine: Any, theirs: Any) -> None:
         for name, value in mine.items():
             if name in ('listeners', 'pools', 'members', 'healthmonitor',
                         'version'):
@@ -236,12 +260,12 @@ def differences(doc, other):
         compare(f'listener {key}', doc['listeners'][key],
                 other['listeners'][key])
     for key in doc['pools'].keys() & other['pools'].keys():
-        mine, theirs = doc['pools'][key], other['pools'][key]
-        compare(f'pool {key}', mine, theirs)
-        for member in mine['members'].keys() & theirs['members'].keys():
-            compare(f'member {member}', mine['members'][member],
+        pool, theirs = doc['pools'][key], other['pools'][key]
+        compare(f'pool {key}', pool, theirs)
+        for member in pool['members'].keys() & theirs['members'].keys():
+            compare(f'member {member}', pool['members'][member],
                     theirs['members'][member])
-        if mine['healthmonitor'] and theirs['healthmonitor']:
-            compare(f'healthmonitor of pool {key}', mine['healthmonitor'],
+        if pool['healthmonitor'] and theirs['healthmonitor']:
+            compare(f'healthmonitor of pool {key}', pool['healthmonitor'],
                     theirs['healthmonitor'])
     return found

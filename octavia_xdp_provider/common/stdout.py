@@ -6,13 +6,13 @@ import os
 import sys
 
 
-def prepare():
+def prepare() -> None:
     """Let a closed standard output be one that nobody reads."""
     if sys.stdout is None:
         sys.stdout = open(os.devnull, 'w')  # noqa: SIM115
 
 
-def say(text):
+def say(text: str) -> None:
     """Write a line; a reader that has seen enough is no failure.
 
     :raises OSError: it cannot be written for another reason.
@@ -23,7 +23,7 @@ def say(text):
         abandon()
 
 
-def abandon():
+def abandon() -> None:
     """Drop what cannot be written, or Python tries once more at its end."""
     try:
         sys.stdout.flush()

@@ -8,7 +8,9 @@ dictionary; attributes that are ``Unset`` are left out, so that an update
 yields only the changed fields.
 """
 
+from collections.abc import Iterable
 import ipaddress
+from typing import Any
 
 from octavia_lib.api.drivers import data_models
 
@@ -33,7 +35,7 @@ HEALTH_MONITOR_FIELDS = ('name', 'admin_state_up', 'type', 'delay', 'timeout',
                          'domain_name')
 
 
-def attributes(provider_object):
+def attributes(provider_object: Any) -> spec.Fields:
     """The set attributes of a data model object or dictionary, one level.
 
     ``None`` stays: in an update it means "back to the default".
@@ -47,12 +49,12 @@ def attributes(provider_object):
             and not name.startswith('_')}
 
 
-def _pick(provider_object, names):
+def _pick(provider_object: Any, names: Iterable[str]) -> spec.Fields:
     given = attributes(provider_object)
     return {name: given[name] for name in names if name in given}
 
 
-def _canonical(fields, *names):
+def _canonical(fields: spec.Fields, *names: str) -> spec.Fields:
     """Spell addresses in one way: IPv6 has many for each."""
     for name in names:
         if fields.get(name):
@@ -60,7 +62,7 @@ def _canonical(fields, *names):
     return fields
 
 
-def load_balancer(provider_object):
+def load_balancer(provider_object: Any) -> spec.Fields:
     """Fields of a load balancer, without its listeners and pools."""
     fields = _pick(provider_object, LOAD_BALANCER_FIELDS)
     if 'flavor' in fields:
@@ -68,7 +70,7 @@ def load_balancer(provider_object):
     return _canonical(fields, 'vip_address')
 
 
-def listener(provider_object):
+def listener(provider_object: Any) -> spec.Fields:
     """Fields of a listener.
 
     A fully populated load balancer carries the default pool as an object
@@ -86,7 +88,7 @@ def listener(provider_object):
     return fields
 
 
-def pool(provider_object):
+def pool(provider_object: Any) -> spec.Fields:
     """Fields of a pool, without its members and health monitor."""
     fields = _pick(provider_object, POOL_FIELDS)
     if 'session_persistence' in fields:
@@ -96,18 +98,18 @@ def pool(provider_object):
     return fields
 
 
-def member(provider_object):
+def member(provider_object: Any) -> spec.Fields:
     """Fields of a member."""
     return _canonical(_pick(provider_object, MEMBER_FIELDS), 'address',
                       'monitor_address')
 
 
-def health_monitor(provider_object):
+def health_monitor(provider_object: Any) -> spec.Fields:
     """Fields of a health monitor."""
     return _pick(provider_object, HEALTH_MONITOR_FIELDS)
 
 
-def pool_tree(provider_object):
+def pool_tree(provider_object: Any) -> spec.Fields:
     """A pool with its members and health monitor, as in the wanted state."""
     given = attributes(provider_object)
     tree = pool(given)
@@ -123,7 +125,7 @@ def pool_tree(provider_object):
     return tree
 
 
-def load_balancer_tree(provider_object):
+def load_balancer_tree(provider_object: Any) -> spec.Fields:
     """A load balancer with everything below it, as in the wanted state."""
     given = attributes(provider_object)
     tree = load_balancer(given)

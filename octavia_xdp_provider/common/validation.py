@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rules of the wanted state that span several objects.
+"""Which documents and changes can be done: one check for all processes.
 
-What one option may be by itself is ``driver/support.py``'s.
+The driver checks each change before it is sent, the controller the document
+that follows from it before it is stored, and a node the document before it
+does anything. All say no with the same words: the field, by its path; what
+is wrong with it; and what would be right.
+
+What the API has, and this provider does not, is ``driver/support.py``'s.
 """
 
+from collections.abc import Iterator
 import ipaddress
+from typing import Any
+from typing import cast
 
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import spec
 
 # A table of the datapath addresses its members by this many indices
@@ -18,23 +29,140 @@ MEMBERS_MAX = 256
 # The part of a member's address that an SRv6 function takes the place of.
 _FUNCTION_BITS = 16
 
+_DOCUMENT = shape.Shape(spec.Document)
+_CHANGE = shape.Shape(changes.Change)
 
-def validate(doc):
+_MEMBER: Any = shape.partial(spec.Member)
+_HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
+_LISTENER: Any = shape.partial(spec.Listener)
+_POOL: Any = shape.partial(
+    spec.Pool, members=shape.by_id(_MEMBER), healthmonitor=_HEALTH_MONITOR,
+    session_persistence=shape.partial(spec.SessionPersistence))
+_LOAD_BALANCER = shape.partial(
+    spec.Document, listeners=shape.by_id(_LISTENER),
+    pools=shape.by_id(_POOL))
+_OLDER_DOCUMENT = shape.Shape(_LOAD_BALANCER)
+_FIELDS = {'loadbalancer': _OLDER_DOCUMENT,
+           'listener': shape.Shape(_LISTENER), 'pool': shape.Shape(_POOL),
+           'member': shape.Shape(_MEMBER),
+           'healthmonitor': shape.Shape(_HEALTH_MONITOR)}
+
+
+def read(given: object, policy: address_policy.AddressPolicy | None = None
+         ) -> spec.Document:
+    """A document that another process or version wrote, complete.
+
+    :raises Refused: it is malformed, cannot be done, or is of a newer
+        version, whose fields would be ignored.
+    """
+    if not isinstance(given, dict):
+        raise errors.Refused('document', f'it is a {type(given).__name__}',
+                             'send a JSON object')
+    version = given.get('version')
+    if type(version) is not int or version < 1:
+        raise errors.Refused('version', f'the value {version!r} is none',
+                             f'use {spec.VERSION}')
+    if version > spec.VERSION:
+        unknown = ', '.join(_DOCUMENT.unknown_fields(given)) or 'none'
+        raise errors.Refused(
+            'version', f'{version} is newer than {spec.VERSION}, the newest '
+            f'that is known here; fields that are not known: {unknown}',
+            'upgrade this process')
+    if version < spec.VERSION:
+        _OLDER_DOCUMENT.check(given)
+        if not isinstance(given.get('id'), str):
+            raise errors.Refused('id', 'it is missing', 'give it')
+        given = cast(dict[str, Any], spec.complete(given))
+    document = cast(spec.Document, given)
+    validate(document, policy)
+    return document
+
+
+def check_change(change: changes.Change,
+                 policy: address_policy.AddressPolicy | None = None) -> None:
+    """Check a change by itself: its form and the values of its fields.
+
+    :raises Refused: names the field.
+    """
+    _CHANGE.check(change)
+    fields = _FIELDS[change['object']]
+    if change['object'] in ('member', 'healthmonitor'):
+        _need(change, 'pool_id')
+    else:
+        _need(change, 'load_balancer_id')
+    if change['action'] in ('create', 'update'):
+        _need(change, 'fields')
+        fields.check(change['fields'])
+    if change['action'] == 'replace':
+        _need(change, 'members')
+    elif change['object_id'] is None:
+        raise errors.Refused('object_id', 'it is missing', 'give it')
+    for key, member in change.get('members', {}).items():
+        _FIELDS['member'].check(member, f'members.{key}')
+    for key, pool in change.get('pools', {}).items():
+        _FIELDS['pool'].check(pool, f'pools.{key}')
+    if policy:
+        for path, problem in _change_problems(change, policy):
+            raise errors.Refused(path, *problem)
+
+
+def _need(change: changes.Change, name: str) -> None:
+    if name not in change:
+        raise errors.Refused(
+            name, f'{change["action"]} of a {change["object"]} lacks it',
+            'give it')
+
+
+def _change_problems(change: changes.Change,
+                     policy: address_policy.AddressPolicy
+                     ) -> Iterator[tuple[str, errors.Problem]]:
+    """Addresses of a change that the operator does not allow."""
+    fields = change.get('fields', {})
+    if fields.get('vip_address'):
+        problem = policy.vip_problem(fields['vip_address'])
+        if problem:
+            yield 'vip_address', problem
+    pools = {**(fields.get('pools') or {}), **change.get('pools', {})}
+    members = {f'pools.{pool_id}.members.{key}.': member
+               for pool_id, pool in pools.items()
+               for key, member in (pool.get('members') or {}).items()}
+    members.update((f'members.{key}.', member) for key, member in {
+        **change.get('members', {}),
+        **(fields.get('members') or {})}.items())
+    if change['object'] == 'member':
+        members[''] = fields
+    for path, member in members.items():
+        for name, problem in _member_problems(member, policy):
+            yield f'{path}{name}', problem
+
+
+def _member_problems(member: Any, policy: address_policy.AddressPolicy
+                     ) -> Iterator[tuple[str, errors.Problem]]:
+    for name in ('address', 'monitor_address'):
+        if member.get(name):
+            problem = policy.member_problem(member[name])
+            if problem:
+                yield name, problem
+
+
+def validate(doc: spec.Document,
+             policy: address_policy.AddressPolicy | None = None) -> None:
     """Check a document.
 
-    :raises Refused: names the option that breaks a rule.
+    :param policy: which addresses may be used; of members those that
+        packets or probes would go to.
+    :raises Refused: names the field, or the option that breaks a rule.
     """
+    _DOCUMENT.check(doc)
+    if policy:
+        _check_addresses(doc, policy)
     vip = ipaddress.ip_address(doc['vip_address'])
     for pool in doc['pools'].values():
         _pool(doc, vip, pool)
     for listener in doc['listeners'].values():
         _allowed_cidrs(vip, listener)
         for pool in spec.pools_of(doc, listener):
-            if pool['protocol'] != listener['protocol']:
-                raise errors.Refused(
-                    'protocol', f'a {listener["protocol"]} listener cannot '
-                    f'use a {pool["protocol"]} pool, packets are forwarded '
-                    'as they are', 'give both the same protocol')
+            _same_protocol(listener, pool)
             _addresses(doc, pool)
             if flavor.value(doc['flavor'], 'member_port') == 'same':
                 _same_ports(listener, pool)
@@ -42,12 +170,31 @@ def validate(doc):
         _answers_name_their_listener(doc)
 
 
-def concerns_others(doc):
+def _check_addresses(doc: spec.Document,
+                     policy: address_policy.AddressPolicy) -> None:
+    problem = policy.vip_problem(doc['vip_address'])
+    if problem:
+        raise errors.Refused('vip_address', *problem)
+    for _listener_id, _listener, pool in spec.forwarded(doc):
+        for member in pool['members'].values():
+            for name, problem in _member_problems(member, policy):
+                raise errors.Refused(name, *problem)
+
+
+def _same_protocol(listener: spec.Listener, pool: spec.Pool) -> None:
+    if pool['protocol'] != listener['protocol']:
+        raise errors.Refused(
+            'protocol', f'a {listener["protocol"]} listener cannot use a '
+            f'{pool["protocol"]} pool, packets are forwarded as they are',
+            'give both the same protocol')
+
+
+def concerns_others(doc: spec.Document) -> bool:
     """Whether ``validate_together`` can say anything about a document."""
     return 'dscp' in doc['flavor']
 
 
-def validate_together(doc, other):
+def validate_together(doc: spec.Document, other: spec.Document) -> None:
     """Check a document against another load balancer's.
 
     With encapsulation dscp nothing but the DSCP shows a member which VIP a
@@ -66,12 +213,13 @@ def validate_together(doc, other):
             'distinguish the two VIPs', 'use a flavor with another DSCP')
 
 
-def _member_addresses(doc):
+def _member_addresses(doc: spec.Document) -> set[str]:
     return {member['address'] for pool in doc['pools'].values()
             for member in pool['members'].values()}
 
 
-def _pool(doc, vip, pool):
+def _pool(doc: spec.Document, vip: address_policy.Address,
+          pool: spec.Pool) -> None:
     if len(pool['members']) > MEMBERS_MAX:
         raise errors.Refused(
             'members', f'a pool holds at most {MEMBERS_MAX} members',
@@ -98,7 +246,8 @@ def _pool(doc, vip, pool):
     _persistence(vip, pool['session_persistence'])
 
 
-def _persistence(vip, given):
+def _persistence(vip: address_policy.Address,
+                 given: spec.SessionPersistence | None) -> None:
     if given is None:
         return
     if given['type'] is None:
@@ -116,7 +265,8 @@ def _persistence(vip, given):
             f'use an IPv{vip.version} netmask')
 
 
-def _allowed_cidrs(vip, listener):
+def _allowed_cidrs(vip: address_policy.Address,
+                   listener: spec.Listener) -> None:
     for text in listener['allowed_cidrs'] or ():
         version = ipaddress.ip_network(text).version
         if version != vip.version:
@@ -126,10 +276,10 @@ def _allowed_cidrs(vip, listener):
                 f'use IPv{vip.version} networks')
 
 
-def _addresses(doc, pool):
+def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
     """Within a service, members are distinguished by where packets go."""
     function = flavor.value(doc['flavor'], 'srv6_function')
-    seen = {}
+    seen: dict[tuple[int, int], address_policy.Address] = {}
     for member in pool['members'].values():
         address = ipaddress.ip_address(member['address'])
         target = int(address) >> (_FUNCTION_BITS if function else 0)
@@ -147,7 +297,7 @@ def _addresses(doc, pool):
         seen[key] = address
 
 
-def _same_ports(listener, pool):
+def _same_ports(listener: spec.Listener, pool: spec.Pool) -> None:
     for member in pool['members'].values():
         if member['protocol_port'] != listener['protocol_port']:
             raise errors.Refused(
@@ -160,10 +310,10 @@ def _same_ports(listener, pool):
                 'flavor with member_port rewrite')
 
 
-def _answers_name_their_listener(doc):
+def _answers_name_their_listener(doc: spec.Document) -> None:
     """A member's answer carries the member's port only: it must show the
     listener's port."""
-    listeners = {}
+    listeners: dict[tuple[str, address_policy.Address, int], int] = {}
     for listener in doc['listeners'].values():
         for pool in spec.pools_of(doc, listener):
             for member in pool['members'].values():

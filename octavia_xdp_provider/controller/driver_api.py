@@ -4,6 +4,7 @@
 from oslo_log import log as logging
 import oslo_messaging
 
+from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import spec
@@ -31,6 +32,10 @@ class DriverEndpoint:
             ``{"conflict": text}``, ``{"error": text}``, with nothing
             stored.
         """
+        try:
+            validation.check_change(change)
+        except errors.Refused as error:
+            return {'refused': str(error)}
         try:
             load_balancer_id, generation = self._store_change(change)
         except errors.Refused as error:
@@ -66,7 +71,7 @@ class DriverEndpoint:
                 return load_balancer_id, self._store.delete(load_balancer_id)
 
         def apply(document):
-            result = spec.apply(document, change)
+            result = changes.apply(document, change)
             validation.validate(result)
             return result
 

@@ -14,13 +14,12 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
-from octavia_xdp_provider.driver import support
 
 LOG = logging.getLogger(__name__)
 
 
 class ControllerClient:
-    """Configuration, address_policy and RPC client of this process."""
+    """Configuration, allowed addresses and RPC client of this process."""
 
     _lock = threading.Lock()
     _instance = None
@@ -28,11 +27,9 @@ class ControllerClient:
 
     def __init__(self):
         self.conf = options.load()
-        self.address_policy = support.AddressPolicy(
-            tuple(options.networks(self.conf, 'vip', 'allowed_networks')),
-            tuple(options.networks(self.conf, 'members', 'denied_networks')))
+        self.address_policy = options.allowed_addresses(self.conf)
         self._client = rpc.DriverClient(rpc.transport(self.conf),
-                                         self.conf.driver.request_timeout)
+                                        self.conf.driver.request_timeout)
 
     @classmethod
     def get(cls):

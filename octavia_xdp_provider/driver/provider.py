@@ -13,8 +13,16 @@ from octavia_lib.api.drivers import provider_base
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import support
+
+
+def _unsupported(refused):
+    """:raises UnsupportedOptionError: always."""
+    raise exceptions.UnsupportedOptionError(
+        user_fault_string=str(refused),
+        operator_fault_string=str(refused)) from refused
 
 
 class XdpProviderDriver(provider_base.ProviderDriver):
@@ -26,13 +34,16 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             for provider_object in provider_objects:
                 support.check(kind, provider_object, policy)
         except errors.Refused as refused:
-            raise exceptions.UnsupportedOptionError(
-                user_fault_string=str(refused),
-                operator_fault_string=str(refused)) from refused
+            _unsupported(refused)
 
     def _send(self, kind, action, object_id, **more):
-        controller_client.ControllerClient.get().change(
-            dict(more, object=kind, action=action, object_id=object_id))
+        client = controller_client.ControllerClient.get()
+        change = dict(more, object=kind, action=action, object_id=object_id)
+        try:
+            validation.check_change(change, client.address_policy)
+        except errors.Refused as refused:
+            _unsupported(refused)
+        client.change(change)
 
     # Load balancer
 
@@ -154,11 +165,8 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     # L7: named in the refusal, so that the user learns why.
 
     def _refuse_l7(self, option):
-        refused = errors.Refused(option, support.L4_ONLY,
-                                 support.USE_AMPHORA)
-        raise exceptions.UnsupportedOptionError(
-            user_fault_string=str(refused),
-            operator_fault_string=str(refused)) from refused
+        _unsupported(errors.Refused(option, support.L4_ONLY,
+                                    support.USE_AMPHORA))
 
     def l7policy_create(self, l7policy):
         self._refuse_l7('l7policy')
@@ -180,7 +188,4 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     def validate_flavor(self, flavor_metadata):
         problem = flavor.problem(flavor_metadata)
         if problem:
-            refused = errors.Refused('flavor', *problem)
-            raise exceptions.UnsupportedOptionError(
-                user_fault_string=str(refused),
-                operator_fault_string=str(refused))
+            _unsupported(errors.Refused('flavor', *problem))

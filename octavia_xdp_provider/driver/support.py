@@ -6,13 +6,15 @@ provider. An attribute that is missing here is refused as well, so that an
 option of a newer Octavia can never be ignored in silence.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterator
 import dataclasses
-import ipaddress
+import typing
 
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import expected_codes
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor as flavors
-from octavia_xdp_provider.common import persistence
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
 
@@ -20,19 +22,18 @@ L4_ONLY = ('this provider forwards packets and does not terminate '
            'connections')
 USE_AMPHORA = 'use a provider that terminates connections, such as amphora'
 
-# Of one listener: each costs an entry of the nodes' maps.
-ALLOWED_CIDRS_MAX = 1024
-IPV4_MAPPED = ipaddress.ip_network('::ffff:0:0/96')
+
+_Policy = address_policy.AddressPolicy
+_Found = errors.Problem | None
+# Says what is wrong with a value of an option.
+Check = Callable[[typing.Any, _Policy], _Found]
 
 
 @dataclasses.dataclass(frozen=True)
 class Done:
-    """We do what the option says, for the values that ``check`` lets by.
+    """We do what the option says, for the values that ``check`` lets by."""
 
-    ``check(value, policy)`` returns None or a tuple (why, instead).
-    """
-
-    check: object = None
+    check: Check | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,20 +42,12 @@ class Refuse:
 
     why: str
     instead: str
-    unless: tuple = (None, [], {}, '', False)
+    unless: tuple[object, ...] = (None, [], {}, '', False)
 
 
-@dataclasses.dataclass(frozen=True)
-class AddressPolicy:
-    """The operator's policy that options are checked against."""
-
-    vip_networks: tuple
-    denied_networks: tuple
-
-
-def one_of(*values):
+def one_of(*values: str) -> Check:
     """A check that accepts the given values only."""
-    def check(value, policy):
+    def check(value: typing.Any, policy: _Policy) -> _Found:
         if value in values:
             return None
         accepted = ' or '.join(str(item) for item in values)
@@ -62,7 +55,7 @@ def one_of(*values):
     return check
 
 
-def protocol(value, policy):
+def protocol(value: typing.Any, policy: _Policy) -> _Found:
     if value in ('TCP', 'UDP', 'SCTP'):
         return None
     return (f'the value {value!r} is not supported: {L4_ONLY}',
@@ -70,7 +63,7 @@ def protocol(value, policy):
             f'unchanged, or {USE_AMPHORA}')
 
 
-def algorithm(value, policy):
+def algorithm(value: typing.Any, policy: _Policy) -> _Found:
     """ROUND_ROBIN in name and a hash in fact would be a lie."""
     if value in ('SOURCE_IP_PORT', 'SOURCE_IP'):
         return None
@@ -81,7 +74,7 @@ def algorithm(value, policy):
             'weights, or SOURCE_IP')
 
 
-def session_persistence(value, policy):
+def session_persistence(value: typing.Any, policy: _Policy) -> _Found:
     """By source address; cookies are beyond a packet's headers."""
     if not value:
         return None
@@ -100,95 +93,57 @@ def session_persistence(value, policy):
         return (f'its persistence_timeout is {timeout}',
                 f'use {lowest} to {highest} seconds')
     granularity = value.get('persistence_granularity')
-    if granularity is not None:
-        try:
-            persistence.prefix(granularity)
-        except ValueError as error:
-            return (f'its persistence_granularity {error}',
-                    'use one as 255.255.255.0 or ffff:ffff:ffff:ffff::')
-    return None
+    problem = granularity and fields.netmask_problem(granularity)
+    return problem and (f'its persistence_granularity {problem[0]}',
+                        problem[1])
 
 
-def _unusual(address):
-    """What is wrong with an address that is not of one family only."""
-    if getattr(address, 'scope_id', None):
-        return (f'{address} has a zone, which means nothing to LB nodes',
-                'leave the zone out')
-    if getattr(address, 'ipv4_mapped', None):
-        return (f'{address} is an IPv4 address inside an IPv6 one',
-                f'use {address.ipv4_mapped}')
-    return None
-
-
-def vip(value, policy):
+def vip(value: typing.Any, policy: _Policy) -> _Found:
     """Only VIPs inside the operator's networks may be announced."""
-    if value is None:
-        return None
-    address = ipaddress.ip_address(value)
-    problem = _unusual(address)
-    if problem:
-        return problem
-    if any(address in network for network in policy.vip_networks):
-        return None
-    allowed = ', '.join(map(str, policy.vip_networks)) or 'none configured'
-    return (f'{address} is outside the networks whose addresses the '
-            f'operator lets the LB nodes announce ({allowed})',
-            'create the VIP on a subnet inside them')
+    return None if value is None else policy.vip_problem(value)
 
 
-def member_address(value, policy):
+def member_address(value: typing.Any, policy: _Policy) -> _Found:
     """A member must not give access to the operator's own network."""
-    if value is None:
-        return None
-    address = ipaddress.ip_address(value)
-    problem = _unusual(address)
-    if problem:
-        return problem
-    for network in policy.denied_networks:
-        if address in network:
-            return (f'{address} lies in {network}, which the operator does '
-                    'not let members be in', 'use another address')
-    return None
+    return None if value is None else policy.member_problem(value)
 
 
-def allowed_cidrs(value, policy):
+def allowed_cidrs(value: typing.Any, policy: _Policy) -> _Found:
     value = value or ()
     for text in value:
-        network = ipaddress.ip_network(text, strict=False)
-        if network.version == 6 and network.subnet_of(IPV4_MAPPED):
-            return (f'{network} is a network of IPv4 addresses written as '
-                    'IPv6 ones', 'write it as an IPv4 network')
-    if len(value) > ALLOWED_CIDRS_MAX:
+        problem = fields.network_problem(text, strict=False)
+        if problem:
+            return problem
+    if len(value) > fields.ALLOWED_CIDRS_MAX:
         return (f'it has {len(value)} networks, more than '
-                f'{ALLOWED_CIDRS_MAX}', 'join neighbouring networks')
+                f'{fields.ALLOWED_CIDRS_MAX}', 'join neighbouring networks')
     return None
 
 
-def http_version(value, policy):
-    if value is None or float(value) in (1.0, 1.1):
-        return None
-    return f'the value {value} is not supported', 'use 1.0 or 1.1'
+def http_version(value: typing.Any, policy: _Policy) -> _Found:
+    return None if value is None else fields.http_version_problem(value)
 
 
-def seconds(value, policy):
+def url_path(value: typing.Any, policy: _Policy) -> _Found:
+    return None if value is None else fields.url_path_problem(value)
+
+
+def domain_name(value: typing.Any, policy: _Policy) -> _Found:
+    return None if value is None else fields.domain_name_problem(value)
+
+
+def codes(value: typing.Any, policy: _Policy) -> _Found:
+    return None if value is None else fields.codes_problem(value)
+
+
+def seconds(value: typing.Any, policy: _Policy) -> _Found:
     """A probe needs time, and time between two of it."""
     if value is None or value >= 1:
         return None
     return f'the value {value} is not supported', 'use at least 1 second'
 
 
-def codes(value, policy):
-    if value is None:
-        return None
-    try:
-        expected_codes.parse(value)
-    except ValueError:
-        return (f'the value {value!r} is not a code, a list or a range of '
-                'HTTP status codes', 'use for example 200,202-204')
-    return None
-
-
-def flavor(value, policy):
+def flavor(value: typing.Any, policy: _Policy) -> _Found:
     """Flavor metadata is checked as flavor profiles are."""
     return None if value is None else flavors.problem(value)
 
@@ -197,14 +152,14 @@ _TLS = Refuse(f'{L4_ONLY}, so it cannot do TLS', USE_AMPHORA)
 _HTTP = Refuse(f'{L4_ONLY}, so it cannot read or change HTTP', USE_AMPHORA)
 
 
-def _timeout(default):
+def _timeout(default: int) -> Refuse:
     return Refuse(
         f'{L4_ONLY}, so there is no connection that could time out',
         f'leave it at its default of {default} and set the time-out on the '
         'members', unless=(None, default))
 
 
-SUPPORT = {
+SUPPORT: dict[str, dict[str, Done | Refuse]] = {
     'loadbalancer': {
         'loadbalancer_id': Done(), 'project_id': Done(), 'name': Done(),
         'description': Done(), 'admin_state_up': Done(),
@@ -286,13 +241,14 @@ SUPPORT = {
         'delay': Done(seconds),
         'timeout': Done(seconds), 'max_retries': Done(),
         'max_retries_down': Done(), 'http_method': Done(),
-        'url_path': Done(), 'expected_codes': Done(codes),
-        'http_version': Done(http_version), 'domain_name': Done(),
+        'url_path': Done(url_path), 'expected_codes': Done(codes),
+        'http_version': Done(http_version),
+        'domain_name': Done(domain_name),
     },
 }
 
 
-def check(kind, provider_object, policy):
+def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
     """Refuse what is not supported, down to the children.
 
     :param kind: a key of SUPPORT.
@@ -322,7 +278,8 @@ def check(kind, provider_object, policy):
         check(child_kind, child, policy)
 
 
-def _children(kind, provider_object):
+def _children(kind: str, provider_object: typing.Any
+              ) -> Iterator[tuple[str, typing.Any]]:
     given = translate.attributes(provider_object)
     if kind == 'loadbalancer':
         for child in given.get('listeners') or []:

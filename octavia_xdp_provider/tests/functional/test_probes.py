@@ -14,11 +14,11 @@ from oslotest import base
 from lab import namespaces
 from lab import paths
 from lab import processes
-from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.node import datapath
@@ -197,7 +197,7 @@ class Probed(base.BaseTestCase):
     def make_reconciler(self, enabled=True):
         self.probes = probes.Probes(self.datapath, self.kernel, [self.uplink],
                                     enabled)
-        limits = forwarding.Limits(
+        policy = address_policy.AddressPolicy(
             tuple(options.networks(self.conf, 'vip', 'allowed_networks')),
             (), frozenset())
         return reconcile.Reconciler(
@@ -205,8 +205,8 @@ class Probed(base.BaseTestCase):
                 checks=self.files.checks,
                 handler_bell=self.files.handler_bell),
             self.datapath, announcements.Announcements(
-                str(self.lab.run_directory), limits.vip_networks),
-            lambda: limits, probes=self.probes)
+                str(self.lab.run_directory), policy.vip_networks),
+            lambda: policy, probes=self.probes)
 
     def run_pass(self):
         with namespaces.inside(self.lab, NODE):

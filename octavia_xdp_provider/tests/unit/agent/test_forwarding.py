@@ -5,12 +5,14 @@ import ipaddress
 from unittest import mock
 
 from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 
-LIMITS = forwarding.Limits(
+POLICY = address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),
      ipaddress.ip_network('2001:db8:113::/64')),
     (ipaddress.ip_network('127.0.0.0/8'),),
@@ -27,7 +29,7 @@ class TestPlan(base.TestCase):
         self.members = self.pool['members']
 
     def plan(self, *arguments):
-        return forwarding.plan(self.document, LIMITS, *arguments)
+        return forwarding.plan(self.document, POLICY, *arguments)
 
     def settings(self, flavor=None, **pool):
         """Settings of the only service with these changes."""
@@ -127,20 +129,25 @@ class TestPlan(base.TestCase):
         """A pool of two listeners is guarded as one."""
         self.document['listeners']['other'] = dict(
             self.document['listeners']['listener'], protocol_port=8080)
-        plan = self.plan_through()
-        self.assertEqual(4, len(plan.pools['pool']))
-        self.assertEqual(2, len(self.plan().pools['pool']))
+        # No flavor allows it yet.
+        self.assertRaises(errors.Refused, self.plan)
+        with mock.patch.object(validation, 'read',
+                               lambda document, _policy: document):
+            plan = self.plan_through()
+            self.assertEqual(4, len(plan.pools['pool']))
+            self.assertEqual(2, len(self.plan().pools['pool']))
 
     def plan_through(self, marks=None):
         """With a mark for each member, 1 and on."""
         marks = {} if marks is None else marks
         return forwarding.plan(
-            self.document, LIMITS,
+            self.document, POLICY,
             mark=lambda *way: marks.setdefault(way, len(marks) + 1))
 
     def through(self, protocol='TCP', **monitor):
         """(type, address, port, mark) of what decides the state of m1."""
         self.document['listeners']['listener']['protocol'] = protocol
+        self.pool['protocol'] = protocol
         self.pool['healthmonitor'].update(monitor)
         plan = self.plan_through()
         key = plan.listeners['listener']
@@ -178,6 +185,7 @@ class TestPlan(base.TestCase):
                           ('tcp', base.VIP, 80, 1)}, self.through(
                               type='PING'))
         # A port of the member that its own tool rewrites.
+        self.document['flavor'] = {'member_port': 'rewrite'}
         member.update(monitor_address='198.18.10.11', protocol_port=8080,
                       monitor_port=8080)
         self.assertEqual({('http', base.VIP, 80, 1)},
@@ -208,7 +216,7 @@ class TestPlan(base.TestCase):
              for vip, member, settings in marks})
 
     def test_without_a_mark_the_own_address_is_probed(self):
-        plan = forwarding.plan(self.document, LIMITS,
+        plan = forwarding.plan(self.document, POLICY,
                                mark=lambda *_way: None)
         self.assertEqual(self.plan(), plan)
 
@@ -222,7 +230,7 @@ class TestPlan(base.TestCase):
     def test_all_monitors_of_a_load_balancer_decide(self):
         self.add_pool('other', 443, {'n1': '198.18.10.11',
                                      'n3': '198.18.10.13'}, type='TCP')
-        plan = forwarding.plan(self.document, LIMITS,
+        plan = forwarding.plan(self.document, POLICY,
                                scope=forwarding.LOAD_BALANCER)
         keys = {(check.type, check.address): check.key
                 for check in plan.checks}
@@ -252,7 +260,7 @@ class TestPlan(base.TestCase):
                        lambda: others['members']['n1'].update(
                            admin_state_up=False)):
             change()
-            plan = forwarding.plan(self.document, LIMITS,
+            plan = forwarding.plan(self.document, POLICY,
                                    scope=forwarding.LOAD_BALANCER)
             self.assertEqual([], plan.conditions)
             self.assertEqual(self.plan(), plan)
@@ -265,7 +273,7 @@ class TestPlan(base.TestCase):
         for pool, member in (('pool', 'm1'), ('other', 'n1')):
             self.document['pools'][pool]['members'][member].update(
                 monitor_port=8080)
-        plan = forwarding.plan(self.document, LIMITS,
+        plan = forwarding.plan(self.document, POLICY,
                                scope=forwarding.LOAD_BALANCER)
         self.assertEqual([], plan.conditions)
         self.assertEqual(self.decided_by(plan, 80, '198.18.10.11'),
@@ -291,7 +299,8 @@ class TestPlan(base.TestCase):
                 ({'vip_address': '192.0.2.9'}, 'vip_address'),
                 ({'m1': {'address': '127.0.0.1'}}, 'address'),
                 ({'m1': {'address': '198.18.1.6'}}, 'address'),
-                ({'m1': {'address': '::ffff:127.0.0.1'}}, 'address'),
+                ({'m1': {'address': '::ffff:127.0.0.1'}},
+                 'pools.pool.members.m1.address'),
                 ({'vip_address': '::ffff:203.0.113.9'}, 'vip_address'),
                 ({'m1': {'monitor_address': '127.0.0.1'}},
                  'monitor_address')):
@@ -339,13 +348,14 @@ class TestPlan(base.TestCase):
         for flavor, wanted in (
                 ({'encapsulation': 'ipip'}, {}),
                 ({'encapsulation': 'gue'}, {'encapsulation': 1}),
-                ({'encapsulation': 'gre', 'dscp': 5}, {'encapsulation': 2}),
+                ({'encapsulation': 'gre'}, {'encapsulation': 2}),
                 ({'encapsulation': 'dscp', 'dscp': 5},
                  {'encapsulation': 3, 'dscp': 5}),
                 ({'encapsulation': 'srv6', 'srv6_function': 0x1234},
                  {'encapsulation': 4, 'sid_function': 0x1234})):
+            self.document['vip_address'] = '2001:db8:113::a'
             self.members['m1']['address'] = '2001:db8:10::1'
-            self.members['m2']['address'] = '2001:db8:10::2'
+            self.members['m2']['address'] = '2001:db8:11::2'
             self.assertEqual(datapath.Settings()._replace(**wanted),
                              self.settings(flavor))
 
@@ -390,21 +400,27 @@ class TestPlan(base.TestCase):
             source._replace(source_length_v4=24, idle_timeout=90),
             self.settings({'idle_timeout': 60}))
         session['persistence_granularity'] = 'ffff:ffff:ffff:ffff::'
+        self.document['vip_address'] = '2001:db8:113::a'
         self.assertEqual(64, self.settings().source_length_v6)
 
     def test_settings_that_a_node_must_refuse(self):
-        for flavor, pool, option in (
-                ({'encapsulation': 'vxlan'}, {}, 'encapsulation'),
-                ({'encapsulation': 'dscp', 'dscp': 64}, {}, 'dscp'),
-                ({'idle_timeout': 70000}, {}, 'idle_timeout'),
-                ({'new_flow_rate': -1}, {}, 'new_flow_rate'),
-                ({}, {'session_persistence': {'type': 'APP_COOKIE'}},
-                 'session_persistence')):
+        session = {'type': 'SOURCE_IP', 'persistence_timeout': None,
+                   'persistence_granularity': None}
+        for flavor, persistence, option, word in (
+                ({'encapsulation': 'vxlan'}, None, 'flavor', 'vxlan'),
+                ({'encapsulation': 'dscp', 'dscp': 64}, None, 'flavor', '64'),
+                ({'encapsulation': 'gre', 'dscp': 5}, None, 'flavor', 'dscp'),
+                ({'idle_timeout': 70000}, None, 'flavor', 'idle_timeout'),
+                ({'new_flow_rate': -1}, None, 'flavor', 'new_flow_rate'),
+                ({}, {'type': 'APP_COOKIE'}, 'type', 'SOURCE_IP'),
+                ({}, {'persistence_timeout': 70000}, 'persistence_timeout',
+                 'at most 16000'),
+                ({}, {'persistence_granularity': '255.0.255.0'},
+                 'persistence_granularity', 'netmask')):
             self.document = base.document(flavor=flavor)
-            self.document['pools']['pool'].update(pool)
+            if persistence:
+                self.document['pools']['pool']['session_persistence'] = {
+                    **session, **persistence}
             error = self.assertRaises(errors.Refused, self.plan)
-            self.assertEqual(option, error.option)
-        self.document = base.document()
-        self.document['pools']['pool']['session_persistence'] = {
-            'type': 'SOURCE_IP', 'persistence_granularity': '255.0.255.0'}
-        self.assertRaises(ValueError, self.plan)
+            self.assertEqual(option, error.option.rpartition('.')[2])
+            self.assertIn(word, str(error))

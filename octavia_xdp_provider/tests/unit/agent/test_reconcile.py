@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The order of a pass, which is its contract, recorded."""
 
+import copy
+import dataclasses
 import ipaddress
 import json
 import os
@@ -10,6 +12,7 @@ from unittest import mock
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import wakeup
@@ -91,8 +94,8 @@ class TestReconciler(base.TestCase):
                 self.events.append(('announce', tuple(map(str, wanted))))
             return changed
         self.announce.set = recorded
-        limits = forwarding.Limits((NETWORK, NETWORK_V6), (), frozenset())
-        self.limits = limits
+        self.policy = address_policy.AddressPolicy(
+            (NETWORK, NETWORK_V6), ())
         self.reconciler = self.make(self.conf)
         self.document = base.document()
 
@@ -101,7 +104,7 @@ class TestReconciler(base.TestCase):
             conf, types.SimpleNamespace(
                 checks=f'{self.directory}/checks.json',
                 handler_bell=f'{self.directory}/handler.bell'),
-            self.datapath, self.announce, lambda: self.limits, **more)
+            self.datapath, self.announce, lambda: self.policy, **more)
 
     def wanted(self, *documents):
         return reconcile.Wanted(7, {
@@ -262,7 +265,7 @@ class TestReconciler(base.TestCase):
         self.run_pass(self.document)
         self.assertEqual([KEY._replace(address=VIP_V6)],
                          list(self.datapath.held))
-        self.limits = forwarding.Limits(
+        self.policy = address_policy.AddressPolicy(
             (NETWORK_V6,), (ipaddress.ip_network('198.18.0.0/15'),),
             frozenset())
         self.run_pass(self.document)
@@ -323,7 +326,7 @@ class TestReconciler(base.TestCase):
     def test_a_refused_change_keeps_what_is_there(self):
         self.unmonitored()
         self.run_pass(self.document)
-        self.reconciler._limits = lambda: forwarding.Limits(
+        self.reconciler._policy = lambda: address_policy.AddressPolicy(
             (NETWORK,), (ipaddress.ip_network('198.18.0.0/15'),),
             frozenset())
         outcome = self.run_pass(self.document)
@@ -337,9 +340,50 @@ class TestReconciler(base.TestCase):
             bad['pools']['pool'], healthmonitor=dict(
                 bad['pools']['pool']['healthmonitor'], max_retries=99))}
         outcome = self.run_pass(bad, self.document)
+        self.assertIn('pools.pool.healthmonitor.max_retries',
+                      outcome.synced['bad']['error'])
+        self.assertIsNone(outcome.synced['lb']['error'])
+        self.assertEqual(2, len(self.checks()))
+
+    def test_a_check_that_the_checker_refuses_fails_its_own_only(self):
+        bad = base.document()
+        bad.update(id='bad', vip_address='203.0.113.11')
+        bad['pools']['pool']['healthmonitor']['delay'] = 77
+        real = forwarding.check
+
+        def check(monitor, member):
+            made = real(monitor, member)
+            return (dataclasses.replace(made, rise=99)
+                    if monitor['delay'] == 77 else made)
+        with mock.patch.object(forwarding, 'check', check):
+            outcome = self.run_pass(bad, self.document)
         self.assertIn('health monitor', outcome.synced['bad']['error'])
         self.assertIsNone(outcome.synced['lb']['error'])
         self.assertEqual(2, len(self.checks()))
+
+    def test_a_document_of_a_newer_version_changes_nothing(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        newer = copy.deepcopy(self.document)
+        newer.update(version=2, additional_vips=['203.0.113.12'])
+        newer['admin_state_up'] = False
+        outcome = self.run_pass(newer)
+        for word in ('version', '2 is newer than 1', 'additional_vips',
+                     'upgrade'):
+            self.assertIn(word, outcome.synced['lb']['error'])
+        self.assertIn(KEY, self.datapath.held)
+        self.assertEqual({PREFIX}, self.announced())
+        self.assertEqual([], self.events)
+
+    def test_a_document_that_names_no_vip_removes_nothing(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        for bad in ({}, [], None, {'version': 1, 'vip_address': 5}):
+            outcome = self.reconciler.reconcile(
+                reconcile.Wanted(8, {'lb': (6, bad)}), BOTH)
+            self.assertTrue(outcome.synced['lb']['error'], bad)
+            self.assertIn(KEY, self.datapath.held)
+            self.assertEqual({PREFIX}, self.announced())
 
     def test_a_full_datapath_is_reported(self):
         self.datapath.full = True

@@ -2,6 +2,7 @@
 
 import copy
 
+from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.tests.unit import base
@@ -19,7 +20,7 @@ class TestSpec(base.TestCase):
         self.before = copy.deepcopy(self.document)
 
     def apply(self, *arguments, **more):
-        result = spec.apply(self.document, change(*arguments, **more))
+        result = changes.apply(self.document, change(*arguments, **more))
         self.assertEqual(self.before, self.document, 'argument changed')
         return result
 
@@ -53,14 +54,14 @@ class TestSpec(base.TestCase):
     def test_creating_twice_is_no_error(self):
         once = self.apply('member', 'create', 'm3', pool_id='pool',
                           fields=base.member('198.18.10.13'))
-        again = spec.apply(once, change(
+        again = changes.apply(once, change(
             'member', 'create', 'm3', pool_id='pool',
             fields=base.member('198.18.10.13')))
         self.assertEqual(once, again)
 
     def test_deleting_twice_is_no_error(self):
         once = self.apply('listener', 'delete', 'listener')
-        self.assertEqual(once, spec.apply(
+        self.assertEqual(once, changes.apply(
             once, change('listener', 'delete', 'listener')))
 
     def test_deleted_pool_leaves_its_listener(self):
@@ -101,7 +102,7 @@ class TestSpec(base.TestCase):
              for key, member in members.items()})
 
     def persistence(self, document, **given):
-        result = spec.apply(document, change(
+        result = changes.apply(document, change(
             'pool', 'update', 'pool', fields={
                 'session_persistence': given or None}))
         return result, result['pools']['pool']['session_persistence']
@@ -136,7 +137,7 @@ class TestSpec(base.TestCase):
     def test_update_of_unknown_objects(self):
         for kind in ('member', 'healthmonitor', 'listener', 'pool'):
             self.assertRaises(
-                errors.UnknownObject, spec.apply, self.document,
+                errors.UnknownObject, changes.apply, self.document,
                 change(kind, 'update', 'nobody', pool_id='nobody',
                        fields={}))
 

@@ -139,8 +139,11 @@ class TestFamilies(RulesTestCase):
                     self.assertEqual(
                         'accepted' if (vip, member) in families
                         else 'refused',
-                        self.outcome(addresses[vip][0], addresses[member][1],
-                                     encapsulation=encapsulation),
+                        self.outcome(
+                            addresses[vip][0], addresses[member][1],
+                            encapsulation=encapsulation,
+                            **({'dscp': 1} if encapsulation == 'dscp'
+                               else {})),
                         (encapsulation, vip, member))
 
     def test_families_are_told_apart(self):

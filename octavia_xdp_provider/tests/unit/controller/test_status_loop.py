@@ -3,6 +3,7 @@
 
 from unittest import mock
 
+from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import status_loop
@@ -51,7 +52,7 @@ class TestStatusLoop(store_base.StoreTestCase):
         return self.octavia.provisioning(key)
 
     def change(self, member_id='m1', action='delete', **more):
-        return self.store.change('lb', lambda document: spec.apply(
+        return self.store.change('lb', lambda document: changes.apply(
             document, dict(more, object='member', action=action,
                            object_id=member_id, pool_id='pool')))
 

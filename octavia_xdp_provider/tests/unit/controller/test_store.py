@@ -5,6 +5,7 @@ import copy
 from alembic import command
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
@@ -15,7 +16,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 
 def without(member_id):
-    return lambda document: spec.apply(document, {
+    return lambda document: changes.apply(document, {
         'object': 'member', 'action': 'delete', 'object_id': member_id,
         'pool_id': 'pool'})
 
@@ -74,7 +75,7 @@ class TestStore(store_base.StoreTestCase):
         self.assertIsNone(self.store.load_balancer('four'))
 
         def add(stored):
-            return spec.apply(stored, {
+            return changes.apply(stored, {
                 'object': 'member', 'action': 'create', 'object_id': 'm2',
                 'pool_id': 'pool-three',
                 'fields': base.member('198.18.10.11')})
@@ -133,7 +134,7 @@ class TestStore(store_base.StoreTestCase):
     def test_pools_are_found(self):
         self.store.create(base.document())
         self.assertEqual('lb', self.store.find(pool_id='pool'))
-        self.store.change('lb', lambda document: spec.apply(document, {
+        self.store.change('lb', lambda document: changes.apply(document, {
             'object': 'pool', 'action': 'delete', 'object_id': 'pool'}))
         self.assertRaises(errors.UnknownObject, self.store.find,
                           pool_id='pool')
@@ -217,7 +218,7 @@ class TestStore(store_base.StoreTestCase):
         self.assertIsNone(self.count('a', 1, 1, 'unknown'))
         self.store.create(base.document())
         self.count('a', 1, 1)
-        self.store.change('lb', lambda document: spec.apply(document, {
+        self.store.change('lb', lambda document: changes.apply(document, {
             'object': 'listener', 'action': 'delete',
             'object_id': 'listener'}))
         self.assertEqual({}, self.store.statistics())

@@ -5,12 +5,14 @@ import ipaddress
 
 from octavia_lib.api.drivers import data_models
 
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base
 
-POLICY = support.AddressPolicy(
+POLICY = address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),
      ipaddress.ip_network('2001:db8:100::/64')),
     (ipaddress.ip_network('127.0.0.0/8'),
@@ -59,7 +61,8 @@ REFUSED = {
         'vnic_type': 'direct',
         'address': '127.0.0.1', 'monitor_address': '169.254.169.254'},
     'healthmonitor': {'type': 'MAGIC', 'http_version': 2.0, 'delay': 0,
-                      'timeout': 0, 'expected_codes': '99'},
+                      'timeout': 0, 'expected_codes': '99',
+                      'url_path': '/ä', 'domain_name': 'ä'},
 }
 
 
@@ -203,7 +206,7 @@ class TestSupport(base.TestCase):
 
     def test_allowed_cidrs(self):
         many = [f'10.{i // 256}.{i % 256}.0/24'
-                for i in range(support.ALLOWED_CIDRS_MAX + 1)]
+                for i in range(fields.ALLOWED_CIDRS_MAX + 1)]
         for given in (None, [], ['192.0.2.1/24'], ['0.0.0.0/0'], ['::/0'],
                       many[1:]):
             self.assertIsNone(self.check('listener', allowed_cidrs=given))

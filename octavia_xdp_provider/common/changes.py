@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of a document: what the driver sends for a call of the API."""
+
+import copy
+from typing import Any
+from typing import cast
+from typing import Literal
+
+from typing_extensions import NotRequired
+from typing_extensions import TypedDict
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.common import spec
+
+Kind = Literal['loadbalancer', 'listener', 'pool', 'member', 'healthmonitor']
+
+
+@shape.strict
+class Change(TypedDict):
+    """What the driver asks for.
+
+    ``object_id`` is null where all members of a pool are replaced.
+    ``load_balancer_id``: of all but members and health monitors, which name
+    their ``pool_id``. ``fields``: of what is created (with what is below it)
+    or updated; null means "back to the default". ``members``: all members
+    of the pool from now on, by id. ``pools``: that a new listener brings
+    along, by id. ``listener_id``: whose default pool a new pool becomes.
+    """
+
+    object: Kind
+    action: Literal['create', 'update', 'delete', 'replace']
+    object_id: str | None
+    load_balancer_id: NotRequired[str]
+    pool_id: NotRequired[str]
+    listener_id: NotRequired[str | None]
+    fields: NotRequired[spec.Fields]
+    members: NotRequired[dict[str, spec.Fields]]
+    pools: NotRequired[dict[str, spec.Fields]]
+
+
+def _pool(doc: spec.Document, pool_id: str) -> spec.Pool:
+    try:
+        return doc['pools'][pool_id]
+    except KeyError:
+        raise errors.UnknownObject(f'pool {pool_id}') from None
+
+
+def _merge(kind: str, old: Any, fields: spec.Fields) -> Any:
+    return spec.with_defaults(kind, {**old, **fields})
+
+
+def _listener(doc: spec.Document, change: Change) -> None:
+    key = _object_id(change)
+    if change['action'] == 'delete':
+        doc['listeners'].pop(key, None)
+    elif change['action'] == 'create':
+        doc['listeners'][key] = _merge('listener', {}, change['fields'])
+        # A listener may bring its default pool along, as Octavia allows.
+        for pool_id, tree in change.get('pools', {}).items():
+            doc['pools'].setdefault(pool_id, spec.complete_pool(tree))
+    elif key in doc['listeners']:
+        doc['listeners'][key] = _merge(
+            'listener', doc['listeners'][key], change['fields'])
+    else:
+        raise errors.UnknownObject(f'listener {key}')
+
+
+def _pool_change(doc: spec.Document, change: Change) -> None:
+    key = _object_id(change)
+    if change['action'] == 'delete':
+        doc['pools'].pop(key, None)
+        for listener in doc['listeners'].values():
+            if listener['default_pool_id'] == key:
+                listener['default_pool_id'] = None
+    elif change['action'] == 'create':
+        doc['pools'][key] = spec.complete_pool(change['fields'])
+        listener_id = change.get('listener_id')
+        if listener_id in doc['listeners']:
+            doc['listeners'][listener_id]['default_pool_id'] = key
+    else:
+        pool = _pool(doc, key)
+        fields = dict(change['fields'])
+        if fields.get('session_persistence') and pool['session_persistence']:
+            # Octavia changes those of its fields that the request names.
+            fields['session_persistence'] = {
+                **pool['session_persistence'],
+                **fields['session_persistence']}
+        doc['pools'][key] = _merge('pool', pool, fields)
+
+
+def _member(doc: spec.Document, change: Change) -> None:
+    pool = _pool(doc, change['pool_id'])
+    if change['action'] == 'replace':
+        pool['members'] = {
+            member_id: _merge('member', pool['members'].get(member_id, {}),
+                              fields)
+            for member_id, fields in change['members'].items()}
+        return
+    key = _object_id(change)
+    if change['action'] == 'delete':
+        pool['members'].pop(key, None)
+    elif change['action'] == 'update' and key not in pool['members']:
+        raise errors.UnknownObject(f'member {key}')
+    else:
+        pool['members'][key] = _merge(
+            'member', pool['members'].get(key, {}), change['fields'])
+
+
+def _health_monitor(doc: spec.Document, change: Change) -> None:
+    pool = _pool(doc, change['pool_id'])
+    monitor = cast(spec.Fields, pool['healthmonitor'] or {})
+    if change['action'] == 'delete':
+        pool['healthmonitor'] = None
+    elif change['action'] == 'update' and not monitor:
+        raise errors.UnknownObject(f'healthmonitor {change["object_id"]}')
+    else:
+        pool['healthmonitor'] = _merge(
+            'healthmonitor', monitor,
+            dict(change['fields'], id=change['object_id']))
+
+
+def _load_balancer(doc: spec.Document, change: Change) -> None:
+    doc.update(_merge('loadbalancer', doc, change['fields']))
+
+
+def _object_id(change: Change) -> str:
+    key = change['object_id']
+    if key is None:
+        raise errors.UnknownObject(f'{change["object"]} without an id')
+    return key
+
+
+_APPLY = {'loadbalancer': _load_balancer, 'listener': _listener,
+          'pool': _pool_change, 'member': _member,
+          'healthmonitor': _health_monitor}
+
+
+def apply(doc: spec.Document, change: Change) -> spec.Document:
+    """The document after the change.
+
+    Creating what exists or deleting what does not is no error, so that a
+    repeated message does no harm.
+
+    :param change: has passed ``validation.check_change``.
+    :raises UnknownObject: an update names an object that is not there.
+    """
+    result = copy.deepcopy(doc)
+    _APPLY[change['object']](result, change)
+    return result
