@@ -70,14 +70,14 @@ def _parser():
                         metavar='ADDRESS',
                         help='a VIP, IPv4 or IPv6; repeatable. Default: '
                              'those of all services of the node')
-    parser.add_argument('--own', action='store_true',
-                        help='the datapath\'s own reasons alone, for which '
+    parser.add_argument('--datapath', action='store_true',
+                        help='the drops of the datapath alone, for which '
                              'neither bcc nor tracing is needed')
     parser.add_argument('--interval', type=_seconds, default=1.0,
                         metavar='SECONDS',
-                        help='time between two looks (%(default)s)')
+                        help='time between two readings (%(default)s)')
     parser.add_argument('--count', type=_count, metavar='NUMBER',
-                        help='end after this many looks')
+                        help='end after this many readings')
     parser.add_argument('--duration', type=_seconds, metavar='SECONDS',
                         help='end after this time')
     parser.add_argument('--json', action='store_true',
@@ -89,15 +89,15 @@ def _say(text):
     print(f'{PROGRAM}: {text}', file=sys.stderr)
 
 
-def _open_own(arguments):
-    """(own.Own, None), or (None, why not)."""
+def _open_datapath(arguments):
+    """(datapath_drops.DatapathDrops, None), or (None, why not)."""
     try:
         conf = options.load(config_files=arguments.config_file, prog=PROGRAM)
     except options.ConfigurationError as error:
         raise Refused(str(error)) from error
     try:
         node = run_directory.NodeFiles(conf).open_datapath()
-        return datapath_drops.Own(node), None
+        return datapath_drops.DatapathDrops(node), None
     except OSError as error:
         # cffi goes on with how it searched.
         return None, str(error).split('.  Additionally')[0]
@@ -105,48 +105,48 @@ def _open_own(arguments):
 
 def _open(arguments, stack):
     """Arguments of watch.Watch."""
-    ours, problem = _open_own(arguments)
-    if ours is not None:
-        stack.callback(ours.close)
-    if arguments.own:
-        if ours is None:
+    datapath, problem = _open_datapath(arguments)
+    if datapath is not None:
+        stack.callback(datapath.close)
+    if arguments.datapath:
+        if datapath is None:
             raise Refused(
                 f'the datapath\'s counters cannot be read ({problem}): is '
                 f'this an LB node, does octavia-xdp-agent run, and is this '
                 f'process root?')
-        return {'own': ours}
+        return {'datapath': datapath}
     if missing := environment.all_missing():
         raise Refused('\n'.join(
-            missing + ['--own shows the datapath\'s own reasons without '
+            missing + ['--datapath shows the drops of the datapath without '
                        'that']))
-    if ours is None:
+    if datapath is None:
         if not arguments.vip:
             raise Refused(
                 f'the VIPs of this node are not known, because the datapath '
                 f'cannot be read ({problem}): name them with --vip')
-        _say(f'the datapath\'s own reasons are not shown, because it cannot '
+        _say(f'the drops of the datapath are not shown, because it cannot '
              f'be read ({problem})')
     try:
         tracing = kernel.Kernel()
     except environment.Missing as error:
         raise Refused(
-            f'{error}\n--own shows the datapath\'s own reasons without '
+            f'{error}\n--datapath shows the drops of the datapath without '
             f'that') from error
     stack.callback(tracing.close)
-    return {'own': ours, 'kernel': tracing, 'vips': arguments.vip}
+    return {'datapath': datapath, 'kernel': tracing, 'vips': arguments.vip}
 
 
 def main(argv=None):
     stdout.prepare()
     parser = _parser()
     arguments = parser.parse_args(argv)
-    if arguments.own and arguments.vip:
-        parser.error('--vip cannot go with --own: the datapath counts its '
-                     'drops for the node, not for each VIP')
+    if arguments.datapath and arguments.vip:
+        parser.error('--vip cannot go with --datapath: the datapath counts '
+                     'its drops for the node, not for each VIP')
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
-    show = (view.Programs if arguments.json else view.People)(sys.stdout)
+    show = (view.JsonLines if arguments.json else view.Tables)(sys.stdout)
     try:
         with contextlib.ExitStack() as stack:
             watch.Watch(show, **_open(arguments, stack)).run(

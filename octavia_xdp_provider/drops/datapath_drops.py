@@ -6,15 +6,15 @@ from octavia_xdp_provider.drops import rows
 DROP = 'DROP_'
 
 
-class Own:
-    """:param dataplane: agent.datapath.Datapath, or what looks like it."""
+class DatapathDrops:
+    """:param datapath: node.datapath.Datapath, or one that looks like it"""
 
-    def __init__(self, dataplane):
-        self._datapath = dataplane
+    def __init__(self, datapath):
+        self._datapath = datapath
 
     def read(self):
         """{row: packets} since the datapath was loaded."""
-        return {rows.Row(rows.OWN, outcome.name.removeprefix(DROP),
+        return {rows.Row(rows.DATAPATH, outcome.name.removeprefix(DROP),
                          where='octavia-xdp'): counters.packets
                 for outcome, counters in self._datapath.outcomes().items()
                 if outcome.name.startswith(DROP)}

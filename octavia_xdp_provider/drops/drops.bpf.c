@@ -3,22 +3,22 @@
  * Counts packets that the kernel drops, by where and why.
  *
  * bcc compiles this. It turns TRACEPOINT_PROBE's `args` into a structure of
- * the tracepoint's format in the running kernel. Offsets within the kernel's
- * own structures are macros that program.py takes from BTF, so that no header
- * of the kernel is needed:
+ * the tracepoint's format in the running kernel. program.py defines the rest
+ * as macros:
  *
  *   SKB_HEAD SKB_DATA SKB_NETWORK_HEADER SKB_DEV SKB_IIF
  *   DEV_IFINDEX DEV_NET NET_INUM
- *
- * HAVE_<tracepoint> is there if the kernel has the tracepoint.
+ *	offsets within the kernel's own structures, from BTF, so that no
+ *	header of the kernel is needed
+ *   EVENT_<tracepoint>
+ *	its number in `struct xdp_drop`, if the kernel has it
+ *   VIPS_MAX ROWS_MAX
+ *	entries of the maps
  */
 
 #ifndef __always_inline
 #define __always_inline inline __attribute__((always_inline))
 #endif
-
-#define VIPS_MAX 65536
-#define ROWS_MAX 16384
 
 #define PROTOCOL_IPIP 4
 #define PROTOCOL_UDP 17
@@ -49,15 +49,8 @@ struct drop {
 	u8 reserved;
 };
 
-enum xdp_event {
-	EXCEPTION,
-	REDIRECT_ERR,
-	DEVMAP_XMIT,
-	BULK_TX
-};
-
 struct xdp_drop {
-	u32 event;
+	u32 event; /* EVENT_... */
 	u32 program;
 	u32 action;
 	s32 ifindex;
@@ -239,85 +232,37 @@ static __always_inline void count_xdp(struct xdp_drop *drop, u64 packets)
 		miss(packets);
 }
 
-#ifdef HAVE_xdp_exception
-TRACEPOINT_PROBE(xdp, xdp_exception)
-{
-	struct xdp_drop drop = {
-		.event = EXCEPTION,
-		.program = args->prog_id,
-		.action = args->act,
-		.ifindex = args->ifindex,
-	};
+/* A tracepoint of XDP. The fields of its format are given by name. */
+#define XDP_PROBE(tracepoint, packets, ...)                                    \
+	TRACEPOINT_PROBE(xdp, tracepoint)                                      \
+	{                                                                      \
+		struct xdp_drop drop = {                                       \
+			.event = EVENT_##tracepoint,                           \
+			.action = args->act,                                   \
+			__VA_ARGS__,                                           \
+		};                                                             \
+                                                                               \
+		if ((packets) > 0)                                             \
+			count_xdp(&drop, packets);                             \
+		return 0;                                                      \
+	}
 
-	count_xdp(&drop, 1);
-	return 0;
-}
+#ifdef EVENT_xdp_exception
+XDP_PROBE(xdp_exception, 1, .ifindex = args->ifindex, .program = args->prog_id)
 #endif
 
-#ifdef HAVE_xdp_redirect_err
-TRACEPOINT_PROBE(xdp, xdp_redirect_err)
-{
-	struct xdp_drop drop = {
-		.event = REDIRECT_ERR,
-		.program = args->prog_id,
-		.action = args->act,
-		.ifindex = args->ifindex,
-		.to_ifindex = args->to_ifindex,
-		.error = args->err,
-	};
-
-	count_xdp(&drop, 1);
-	return 0;
-}
+#ifdef EVENT_xdp_redirect_err
+XDP_PROBE(xdp_redirect_err, 1, .ifindex = args->ifindex,
+	  .to_ifindex = args->to_ifindex, .error = args->err,
+	  .program = args->prog_id)
 #endif
 
-/* Older kernels have one of its own for redirection by a map. */
-#ifdef HAVE_xdp_redirect_map_err
-TRACEPOINT_PROBE(xdp, xdp_redirect_map_err)
-{
-	struct xdp_drop drop = {
-		.event = REDIRECT_ERR,
-		.program = args->prog_id,
-		.action = args->act,
-		.ifindex = args->ifindex,
-		.to_ifindex = args->to_ifindex,
-		.error = args->err,
-	};
-
-	count_xdp(&drop, 1);
-	return 0;
-}
+#ifdef EVENT_xdp_devmap_xmit
+XDP_PROBE(xdp_devmap_xmit, args->drops, .ifindex = args->from_ifindex,
+	  .to_ifindex = args->to_ifindex, .error = args->err)
 #endif
 
-#ifdef HAVE_xdp_devmap_xmit
-TRACEPOINT_PROBE(xdp, xdp_devmap_xmit)
-{
-	struct xdp_drop drop = {
-		.event = DEVMAP_XMIT,
-		.action = args->act,
-		.ifindex = args->from_ifindex,
-		.to_ifindex = args->to_ifindex,
-		.error = args->err,
-	};
-
-	if (args->drops > 0)
-		count_xdp(&drop, args->drops);
-	return 0;
-}
-#endif
-
-#ifdef HAVE_xdp_bulk_tx
-TRACEPOINT_PROBE(xdp, xdp_bulk_tx)
-{
-	struct xdp_drop drop = {
-		.event = BULK_TX,
-		.action = args->act,
-		.ifindex = args->ifindex,
-		.error = args->err,
-	};
-
-	if (args->drops > 0)
-		count_xdp(&drop, args->drops);
-	return 0;
-}
+#ifdef EVENT_xdp_bulk_tx
+XDP_PROBE(xdp_bulk_tx, args->drops, .ifindex = args->ifindex,
+	  .error = args->err)
 #endif

@@ -10,7 +10,7 @@ import importlib.util
 import os
 import sys
 
-from octavia_xdp_provider.drops import btf
+from octavia_xdp_provider.drops import libbpf
 
 # Where Debian's python3-bpfcc is; bcc is not on PyPI.
 SYSTEM_PACKAGES = ('/usr/lib/python3/dist-packages',)
@@ -83,24 +83,23 @@ def tracepoints(places=TRACEFS):
         f'{places[-1]}"')
 
 
-def types(path=btf.PATH):
+def types():
     """The kernel's BTF."""
     try:
-        return btf.Btf.of_kernel(path)
-    except FileNotFoundError:
+        return libbpf.Btf()
+    except OSError as error:
         raise Missing(
-            f'the kernel has no type information ({path}): boot one that is '
-            f'built with CONFIG_DEBUG_INFO_BTF, as those of Debian, Ubuntu '
-            f'and RHEL are') from None
-    except (OSError, btf.BtfError) as error:
+            f'libbpf is not installed ({error}): install the package libbpf1 '
+            f'(Debian, Ubuntu) or libbpf (Fedora, RHEL)') from error
+    except libbpf.BtfError as error:
         raise Missing(
-            f'the kernel\'s type information in {path} cannot be read '
-            f'({error}): boot a kernel built with CONFIG_DEBUG_INFO_BTF by '
-            f'pahole 1.16 or newer') from error
+            f'the kernel\'s type information cannot be read ({error}): boot '
+            f'one that is built with CONFIG_DEBUG_INFO_BTF, as those of '
+            f'Debian, Ubuntu and RHEL are') from error
 
 
 def all_missing(*checks):
-    """Sentences of all that is missing, so that nobody mends by turns."""
+    """Sentences of all that is missing, not only of the first."""
     sentences = []
     for check in checks or (bcc, privileges, tracepoints, types):
         try:

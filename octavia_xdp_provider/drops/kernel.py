@@ -5,16 +5,12 @@ import collections
 import ipaddress
 
 from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import libbpf
 from octavia_xdp_provider.drops import names as kernel_names
 from octavia_xdp_provider.drops import program
 from octavia_xdp_provider.drops import rows
 
-# enum xdp_event of drops.bpf.c.
-EXCEPTION, REDIRECT_ERR, DEVMAP_XMIT, BULK_TX = range(4)
-EVENTS = {EXCEPTION: 'xdp_exception', REDIRECT_ERR: 'xdp_redirect_err',
-          DEVMAP_XMIT: 'xdp_devmap_xmit', BULK_TX: 'xdp_bulk_tx'}
 NO_ERROR = 'NO_ERROR_GIVEN'
-VIPS_MAX = 65536  # as in drops.bpf.c
 
 
 def packed(text):
@@ -41,7 +37,6 @@ class Kernel:
         environment.privileges()
         types = environment.types()
         self._names = kernel_names.Names(types)
-        self._library = bcc.lib
         self._symbol = bcc.BPF.ksym
         self._program = program.load(bcc, types, environment.tracepoints())
         self._vips = set()
@@ -50,10 +45,10 @@ class Kernel:
     def watch(self, vips):
         """Count packets of these VIPs, and of no other."""
         wanted = set(vips)
-        if len(wanted) > VIPS_MAX:
+        if len(wanted) > program.VIPS_MAX:
             raise environment.Missing(
-                f'{len(wanted)} VIPs are more than the {VIPS_MAX} that can '
-                f'be watched: name some with --vip')
+                f'{len(wanted)} VIPs are more than the {program.VIPS_MAX} '
+                f'that can be watched: name some with --vip')
         table = self._program['vips']
         for vip in wanted - self._vips:
             table[self._key(table, vip)] = table.Leaf(1)
@@ -103,15 +98,16 @@ class Kernel:
 
     def _xdp_drop(self, key):
         action = self._names.action(key.action)
-        if key.event == EXCEPTION:
+        where = program.EVENTS[key.event]
+        if where == program.EXCEPTION:
             reason = action
         else:
             reason = self._names.error(key.error) if key.error else NO_ERROR
         return rows.Row(
-            rows.XDP, reason, where=EVENTS[key.event],
+            rows.XDP, reason, where=where,
             ifindex=key.ifindex,
             interface=self._names.interface(key.ifindex)[0],
             to_ifindex=key.to_ifindex or None, action=action,
             program_id=key.program or None,
-            program=(kernel_names.program_name(self._library, key.program)
+            program=(libbpf.program_name(key.program)
                      if key.program else None))

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Compiles and loads the counting program with bcc.
 
-bcc wants the kernel's headers for what its own preamble includes. The program
-itself needs none of them, because it takes formats from tracefs and offsets
-from BTF. So it is compiled with a few headers of its own, below headers/.
-Should another bcc want more than those, the kernel's are tried, if installed.
+bcc compiles with the kernel's headers, which few nodes have. The program
+needs none of them, because formats come from tracefs and offsets from BTF;
+bcc's own preamble does, but uses little of them. So it gets kernel_types.h
+and, of the other names that it includes, empty files. Should another bcc want
+more than that, the kernel's headers are tried, if installed.
 """
 
 import contextlib
@@ -15,21 +16,30 @@ import re
 import sys
 import tempfile
 
-from octavia_xdp_provider.drops import btf
 from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import libbpf
 
 HERE = pathlib.Path(__file__).parent
 TEXT = HERE / 'drops.bpf.c'
-HEADERS = HERE / 'headers'
+TYPES = HERE / 'kernel_types.h'
+# bcc includes this one first of all, so it can hold everything.
+FIRST_HEADER = 'linux/kconfig.h'
+EMPTY_HEADERS = (
+    'asm/page.h', 'linux/bpf_common.h', 'linux/log2.h', 'linux/types.h',
+    'linux/version.h', 'uapi/linux/bpf.h', 'uapi/linux/if_ether.h',
+    'uapi/linux/if_packet.h', 'uapi/linux/ptrace.h')
 SOURCE_VARIABLE = 'BCC_KERNEL_SOURCE'  # bcc's
 # What bcc reads of the kernel's headers, and a file that all of them have.
 BUILD = '/lib/modules/{release}/build'
 BUILD_FILE = 'include/generated/autoconf.h'
 ARCHIVE = '/sys/kernel/kheaders.tar.xz'
-# Of all that bcc reports as a failure to compile, what headers can mend.
-MENDED_BY_HEADERS = re.compile(
+# Of all that bcc reports as a failure to compile, what other headers can
+# change.
+HEADERS_MISSING = re.compile(
     r':\d+:\d+: (fatal )?error: |Unable to find kernel headers')
 
+VIPS_MAX = 65536
+ROWS_MAX = 16384
 OFFSETS = {
     'SKB_HEAD': ('sk_buff', 'head'),
     'SKB_DATA': ('sk_buff', 'data'),
@@ -40,27 +50,29 @@ OFFSETS = {
     'DEV_NET': ('net_device', 'nd_net.net'),
     'NET_INUM': ('net', 'ns.inum'),
 }
-# Those that a kernel may lack. skb:kfree_skb must be there.
-TRACEPOINTS = ('xdp_exception', 'xdp_redirect_err', 'xdp_redirect_map_err',
-               'xdp_devmap_xmit', 'xdp_bulk_tx')
+# Tracepoints of XDP; `event` in drops.bpf.c is an index of this. A kernel may
+# lack one of them, but not skb:kfree_skb.
+EXCEPTION = 'xdp_exception'
+EVENTS = (EXCEPTION, 'xdp_redirect_err', 'xdp_devmap_xmit', 'xdp_bulk_tx')
 
 
 def definitions(types, events):
-    """Compiler options: offsets, and which tracepoints there are.
+    """Compiler options: offsets, sizes, and which tracepoints there are.
 
-    :param types: btf.Btf
+    :param types: libbpf.Btf
     :param events: directory of tracepoints in tracefs
     """
     try:
-        options = [f'-D{name}={types.offset(*member)}'
+        offsets = [f'-D{name}={types.offset(*member)}'
                    for name, member in OFFSETS.items()]
-    except btf.BtfError as error:
+    except libbpf.BtfError as error:
         raise environment.Missing(
             f'{error}: boot a kernel with CONFIG_NET_NS, or of a version '
             f'that this release knows') from error
-    return options + [
-        f'-DHAVE_{name}' for name in TRACEPOINTS
-        if os.path.exists(os.path.join(events, 'xdp', name, 'format'))]
+    return [
+        *offsets, f'-DVIPS_MAX={VIPS_MAX}', f'-DROWS_MAX={ROWS_MAX}',
+        *(f'-DEVENT_{name}={number}' for number, name in enumerate(EVENTS)
+          if os.path.exists(os.path.join(events, 'xdp', name, 'format')))]
 
 
 def kernel_headers(release=None, build=BUILD, archive=ARCHIVE):
@@ -71,11 +83,24 @@ def kernel_headers(release=None, build=BUILD, archive=ARCHIVE):
 
 
 @contextlib.contextmanager
+def _own_headers():
+    """A directory with all that bcc includes of the kernel's headers."""
+    with tempfile.TemporaryDirectory(prefix='octavia-xdp-drops-') as folder:
+        include = pathlib.Path(folder, 'include')
+        for name in (FIRST_HEADER, *EMPTY_HEADERS):
+            header = include / name
+            header.parent.mkdir(parents=True, exist_ok=True)
+            header.write_text(
+                TYPES.read_text() if name == FIRST_HEADER else '')
+        yield folder
+
+
+@contextlib.contextmanager
 def _source(directory):
     """bcc's environment; None: where bcc looks by itself."""
     before = os.environ.pop(SOURCE_VARIABLE, None)
     if directory is not None:
-        os.environ[SOURCE_VARIABLE] = str(directory)
+        os.environ[SOURCE_VARIABLE] = directory
     try:
         yield
     finally:
@@ -85,7 +110,7 @@ def _source(directory):
 
 
 @contextlib.contextmanager
-def _said():
+def _captured_output():
     """What bcc, clang and libbpf print by themselves, as a file to read."""
     flush = ctypes.CDLL(None).fflush
     with tempfile.TemporaryFile('w+', errors='replace') as file:
@@ -105,29 +130,33 @@ def _said():
 
 def _attempt(bcc, options, directory):
     """(loaded program, None) or (None, what went wrong)."""
-    with _said() as said:
+    with _captured_output() as output:
         try:
             with _source(directory):
                 return bcc.BPF(text=TEXT.read_text(), cflags=options), None
         except Exception as error:  # bcc raises this class itself
-            said.seek(0)
-            lines = [line.strip() for line in said if line.strip()]
-            telling = next((line for line in lines
-                            if MENDED_BY_HEADERS.search(line)),
-                           lines[-1] if lines else '')
-            return None, f'{error}; {telling}' if telling else str(error)
+            output.seek(0)
+            lines = [line.strip() for line in output if line.strip()]
+            cause = next((line for line in lines
+                          if HEADERS_MISSING.search(line)),
+                         lines[-1] if lines else '')
+            return None, f'{error}; {cause}' if cause else str(error)
 
 
 def load(bcc, types, events):
     """The program, loaded and attached to its tracepoints.
 
+    :param bcc: the module
+    :param types: libbpf.Btf
+    :param events: directory of tracepoints in tracefs
     :raises Missing: it cannot be; says why and what to do.
     """
     options = definitions(types, events)
-    loaded, problem = _attempt(bcc, options, HEADERS)
+    with _own_headers() as directory:
+        loaded, problem = _attempt(bcc, options, directory)
     if loaded is not None:
         return loaded
-    if not MENDED_BY_HEADERS.search(problem):
+    if not HEADERS_MISSING.search(problem):
         raise environment.Missing(
             f'the kernel does not take the tracing program ({problem}): run '
             f'as root, without lockdown in confidentiality mode '

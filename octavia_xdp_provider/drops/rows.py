@@ -3,7 +3,7 @@
 
 import typing
 
-KERNEL, XDP, OWN = 'kernel', 'xdp', 'own'
+KERNEL, XDP, DATAPATH = 'kernel', 'xdp', 'datapath'
 
 
 class Row(typing.NamedTuple):
@@ -34,7 +34,7 @@ class Row(typing.NamedTuple):
 
 
 class Lost(typing.NamedTuple):
-    """A row's packets since the last look and since the first."""
+    """A row's packets since the last reading and since the first."""
 
     row: Row
     packets: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lost packets as tables for people and as lines of JSON for programs."""
+"""Lost packets as tables, and as lines of JSON for programs."""
 
 import json
 import shutil
@@ -8,9 +8,9 @@ import time
 from octavia_xdp_provider.drops import rows
 
 HEAD = ('PER SECOND', 'TOTAL', 'SOURCE', 'VIP', 'REASON', 'WHERE', 'PACKETS')
-LOWEST = 3  # lines of a table: head, worst row, how many more
-NUMBERS = 2  # columns on the left that are aligned to the right
-CLEAR = '\x1b[H\x1b[2J'
+HEIGHT_MIN = 3  # lines of a table: head, worst row, how many more
+NUMBER_COLUMNS = 2  # the first ones, aligned to the right
+CLEAR_SCREEN = '\x1b[H\x1b[2J'
 MISSED = 'not listed: too many kinds of drops at once'
 
 
@@ -24,7 +24,7 @@ def _interface(row):
 
 
 def details(row):
-    """What there is to say of a row's packets beyond its columns."""
+    """The last column: which packets of a row."""
     parts = []
     if row.protocol:
         parts.append(f'{row.protocol} {row.direction} the VIP')
@@ -39,13 +39,13 @@ def details(row):
     if row.program_id:
         parts.append(f'program {row.program or "without a name"} '
                      f'(id {row.program_id})')
-    if row.source == rows.OWN:
+    if row.source == rows.DATAPATH:
         parts.append('all VIPs of the node')
     return ', '.join(parts)
 
 
 def table(lost, seconds, height=None):
-    """Lines, at most `height` (or LOWEST) of them if that is given.
+    """Lines, at most `height` (or HEIGHT_MIN) of them if that is given.
 
     :param seconds: length of the time that Lost.packets are of.
     """
@@ -54,15 +54,15 @@ def table(lost, seconds, height=None):
          one.row.vip or '-', one.row.reason, one.row.where or '-',
          details(one.row)) for one in lost]
     hidden = 0
-    if height is not None and len(lines) > max(height, LOWEST):
-        hidden = len(lines) - max(height, LOWEST) + 1
+    if height is not None and len(lines) > max(height, HEIGHT_MIN):
+        hidden = len(lines) - max(height, HEIGHT_MIN) + 1
         del lines[-hidden:]
     widths = [max(len(line[column]) for line in lines)
               for column in range(len(HEAD) - 1)]
     text = []
     for line in lines:
-        cells = [cell.rjust(width) if column < NUMBERS else cell.ljust(width)
-                 for column, (cell, width) in enumerate(
+        cells = [cell.rjust(width) if column < NUMBER_COLUMNS
+                 else cell.ljust(width) for column, (cell, width) in enumerate(
                      zip(line, widths, strict=False))]
         text.append('  '.join([*cells, line[-1]]).rstrip())
     if hidden:
@@ -74,8 +74,8 @@ def amount(count, noun):
     return f'{count} {noun}{"" if count == 1 else "s"}'
 
 
-class People:
-    """Tables, one above the other or, on a terminal, in place."""
+class Tables:
+    """One below the other or, on a terminal, in place."""
 
     def __init__(self, file):
         self._file = file
@@ -101,7 +101,7 @@ class People:
             lines.append(f'{amount(missed, "packet")} {MISSED}')
         if self._live:
             lines = [line[:size.columns] for line in lines]
-            lines[0] = CLEAR + lines[0]
+            lines[0] = CLEAR_SCREEN + lines[0]
         self._print([*lines, ''])
 
     def end(self, why, seconds, total):
@@ -112,8 +112,8 @@ class People:
         print('\n'.join(lines), file=self._file, flush=True)
 
 
-class Programs:
-    """One object a line; `type` is start, drops or end."""
+class JsonLines:
+    """An object a line; `type` is start, drops or end."""
 
     def __init__(self, file):
         self._file = file

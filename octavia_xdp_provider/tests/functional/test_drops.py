@@ -8,6 +8,9 @@ import socket
 import subprocess
 import sys
 
+import fixtures
+import testtools
+
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import frames
@@ -15,12 +18,45 @@ from octavia_xdp_provider.tests.functional.support import private_node
 
 VIP = private_node.VIP
 PACKETS = 3
-# Looks of 0.2 seconds that a failing test waits.
-LOOKS = 300
+# Readings of 0.2 seconds that a failing test waits.
+READINGS = 300
 # tracefs in a mount namespace of its own, wherever that is on this machine.
 WITH_TRACEFS = ('unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
                 'mount -t tracefs tracefs /sys/kernel/tracing; exec "$@"',
                 'sh')
+
+
+# Without the kernel's own BTF, and with another folder for its image.
+WITHOUT_BTF = ('unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
+               'cp /sys/kernel/btf/vmlinux "$0"; '
+               'mount -t tmpfs tmpfs /sys/kernel/btf; '
+               'mount --bind "$1" /boot; shift; exec "$@"')
+READ_TYPES = """
+from octavia_xdp_provider.drops import environment
+try:
+    print(environment.types().enum('xdp_action')[4])
+except environment.Missing as missing:
+    print(missing)
+"""
+
+
+@testtools.skipUnless(os.geteuid() == 0, 'needs root')
+class TestKernelTypes(testtools.TestCase):
+
+    def types(self, copy):
+        """:param copy: where the kernel's BTF is left, in /boot"""
+        boot = self.useFixture(fixtures.TempDir()).path
+        return subprocess.run(
+            [*WITHOUT_BTF, os.path.join(boot, copy), boot, sys.executable,
+             '-c', READ_TYPES], capture_output=True, text=True,
+            check=True).stdout
+
+    def test_types_are_found_beside_the_kernels_image(self):
+        self.assertEqual('XDP_REDIRECT\n',
+                         self.types(f'vmlinux-{os.uname().release}'))
+
+    def test_kernel_without_types_is_explained(self):
+        self.assertIn('libbpf finds none', self.types('elsewhere'))
 
 
 class TestDrops(private_node.TwoNamespaces):
@@ -71,7 +107,7 @@ class TestDrops(private_node.TwoNamespaces):
 
     def total(self, process, **fields):
         """Of the rows with these fields, once all packets are in them."""
-        for _ in range(LOOKS):
+        for _ in range(READINGS):
             line = json.loads(process.stdout.readline())
             rows = [row for row in line['drops']
                     if fields.items() <= row.items()]
@@ -85,26 +121,26 @@ class TestDrops(private_node.TwoNamespaces):
         self.assertEqual(('end', 'signal'), (last['type'], last['why']))
         self.assertEqual(0, process.wait())
 
-    def test_own_reasons(self):
+    def test_drops_of_the_datapath_need_no_tracing(self):
         self.send(53)  # before: not to be counted
-        process, start = self.tool('--own')
-        self.assertEqual(['own'], start['sources'])
+        process, start = self.tool('--datapath')
+        self.assertEqual(['datapath'], start['sources'])
         self.send(53)
         self.assertEqual(PACKETS, self.total(
-            process, source='own', reason='NO_MEMBER'))
+            process, source='datapath', reason='NO_MEMBER'))
         self.end(process)
 
-    def test_vips_of_the_node(self):
+    def test_all_sources_show_drops_of_the_vips_of_the_node(self):
         try:
             environment.bcc()
         except environment.Missing as missing:
             self.skipTest(str(missing))
         process, start = self.tool(prefix=WITH_TRACEFS)
-        self.assertEqual(([VIP], ['kernel', 'xdp', 'own']),
+        self.assertEqual(([VIP], ['kernel', 'xdp', 'datapath']),
                          (start['vips'], start['sources']))
         self.send(53)
         self.assertEqual(PACKETS, self.total(
-            process, source='own', reason='NO_MEMBER'))
+            process, source='datapath', reason='NO_MEMBER'))
         # No service there: the datapath passes it on, and nobody listens.
         self.send(54)
         self.assertEqual(PACKETS, self.total(

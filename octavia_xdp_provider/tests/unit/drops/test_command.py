@@ -59,22 +59,22 @@ class CommandTest(base.TestCase):
                          for line in out.getvalue().splitlines()],
                 errors.getvalue())
 
-    def test_all_vips_of_the_node(self):
+    def test_vips_of_the_node_are_the_default(self):
         status, lines, errors = self.run_with()
         self.assertEqual((0, ''), (status, errors))
         self.assertEqual(['start', 'drops', 'end'],
                          [line['type'] for line in lines])
-        self.assertEqual(['kernel', 'xdp', 'own'], lines[0]['sources'])
+        self.assertEqual(['kernel', 'xdp', 'datapath'], lines[0]['sources'])
         self.tracing.watch.assert_called_once_with({VIP})
         self.tracing.close.assert_called_once_with()
         self.datapath.close.assert_called_once_with()
 
-    def test_named_vips(self):
+    def test_named_vips_are_normalized(self):
         self.run_with('--vip', '2001:DB8:0::1', '--vip', '::ffff:192.0.2.1')
         self.tracing.watch.assert_called_once_with(
             ['2001:db8::1', '192.0.2.1'])
 
-    def test_wrong_arguments(self):
+    def test_wrong_arguments_are_named(self):
         for arguments, text in (
                 (['--vip', 'web'], "'web' is no IPv4 or IPv6 address"),
                 (['--vip', 'fe80::1%lo'], 'is no IPv4 or IPv6 address'),
@@ -82,53 +82,54 @@ class CommandTest(base.TestCase):
                 (['--interval', 'nan'], 'no number of seconds'),
                 (['--duration', '-1'], 'no number of seconds'),
                 (['--count', '0'], 'no positive number'),
-                (['--own', '--vip', VIP], '--vip cannot go with --own'),
+                (['--datapath', '--vip', VIP],
+                 '--vip cannot go with --datapath'),
                 (['now'], 'unrecognized arguments')):
             status, lines, errors = self.run_with(*arguments)
             self.assertEqual((2, []), (status, lines), arguments)
             self.assertIn(text, errors)
 
-    def test_each_missing_thing_is_a_line_and_own_is_offered(self):
+    def test_each_missing_thing_is_a_line_and_datapath_is_offered(self):
         self.missing.return_value = ['no bcc: install it', 'no tracefs']
         status, lines, errors = self.run_with()
         self.assertEqual((3, []), (status, lines))
         self.assertEqual(
             ['octavia-xdp-drops: no bcc: install it',
              'octavia-xdp-drops: no tracefs',
-             'octavia-xdp-drops: --own shows the datapath\'s own reasons '
-             'without that'], errors.splitlines())
+             'octavia-xdp-drops: --datapath shows the drops of the '
+             'datapath without that'], errors.splitlines())
         self.kernel.assert_not_called()
 
-    def test_what_is_missing_at_loading(self):
+    def test_what_is_missing_at_loading_is_named(self):
         self.kernel.side_effect = environment.Missing('no headers')
         status, lines, errors = self.run_with()
         self.assertEqual((3, []), (status, lines))
         self.assertIn('no headers\n', errors)
-        self.assertIn('--own', errors)
+        self.assertIn('--datapath', errors)
         self.datapath.close.assert_called_once_with()
 
-    def test_own_needs_nothing_of_that(self):
+    def test_datapath_alone_needs_no_tracing(self):
         self.missing.return_value = ['no bcc']
         self.datapath.outcomes.side_effect = [
             {datapath.Outcome.DROP_NO_MEMBER:
              datapath.OutcomeCounters(count, 60 * count)}
             for count in (7, 9)]
-        status, lines, errors = self.run_with('--own')
+        status, lines, errors = self.run_with('--datapath')
         self.assertEqual((0, ''), (status, errors))
         self.assertEqual(
-            [('own', 'NO_MEMBER', 2, 2)],
+            [('datapath', 'NO_MEMBER', 2, 2)],
             [(row['source'], row['reason'], row['packets'], row['total'])
              for row in lines[1]['drops']])
         self.missing.assert_not_called()
         self.kernel.assert_not_called()
 
-    def test_own_without_a_datapath(self):
+    def test_datapath_alone_without_a_datapath_is_refused(self):
         self.open.side_effect = datapath.DatapathError(2, 'nothing pinned')
-        status, lines, errors = self.run_with('--own')
+        status, lines, errors = self.run_with('--datapath')
         self.assertEqual((3, []), (status, lines))
         self.assertIn('nothing pinned', errors)
 
-    def test_no_datapath(self):
+    def test_named_vips_need_no_datapath(self):
         self.open.side_effect = datapath.DatapathError(2, 'nothing pinned')
         status, lines, errors = self.run_with()
         self.assertEqual((3, []), (status, lines))
@@ -139,7 +140,7 @@ class CommandTest(base.TestCase):
         self.assertEqual(['kernel', 'xdp'], lines[0]['sources'])
         self.assertIn('nothing pinned', errors)
 
-    def test_configuration_that_cannot_be_used(self):
+    def test_unusable_configuration_is_refused(self):
         status, lines, errors = self.run_with('--config-file', '/nowhere')
         self.assertEqual((3, []), (status, lines))
         self.assertIn('/nowhere', errors)

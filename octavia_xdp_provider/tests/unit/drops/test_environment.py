@@ -8,8 +8,8 @@ from unittest import mock
 import fixtures
 
 from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import libbpf
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.drops import btf_writer
 
 ALL = (1 << 41) - 1
 
@@ -41,22 +41,22 @@ class EnvironmentTest(base.TestCase):
             finally:
                 self.assertEqual(before, sys.path)
 
-    def test_bcc_of_the_system(self):
+    def test_bcc_is_found_in_the_packages_of_the_system(self):
         place = self.folder(**{'bcc_IN___init__.py': 'BPF = "it"'})
         self.assertEqual('it', self.import_from(place).BPF)
 
-    def test_no_bcc(self):
+    def test_package_of_missing_bcc_is_named(self):
         self.assertIn('python3-bpfcc',
                       self.missing(self.import_from, self.folder()))
 
-    def test_bcc_without_its_library(self):
+    def test_bcc_without_its_library_is_explained(self):
         place = self.folder(**{
             'bcc_IN___init__.py': 'raise OSError("libbcc.so.0: no such")'})
         text = self.missing(self.import_from, place)
         self.assertIn('libbcc.so.0: no such', text)
         self.assertIn('libbpfcc', text)
 
-    def test_another_package_of_that_name(self):
+    def test_another_package_named_bcc_is_refused(self):
         place = self.folder(**{'bcc_IN___init__.py': ''})
         self.assertIn('another package', self.missing(self.import_from,
                                                       place))
@@ -65,46 +65,49 @@ class EnvironmentTest(base.TestCase):
         return os.path.join(self.folder(
             status=f'Name:\tx\nCapEff:\t{capabilities:016x}\n'), 'status')
 
-    def test_privileges(self):
+    def test_root_or_two_capabilities_suffice(self):
         environment.privileges(self.status(ALL))
         environment.privileges(self.status(1 << 21))
         environment.privileges(self.status(1 << 38 | 1 << 39))
 
-    def test_no_privileges(self):
+    def test_missing_capabilities_are_named(self):
         self.assertIn('CAP_BPF and CAP_PERFMON',
                       self.missing(environment.privileges, self.status(0)))
         text = self.missing(environment.privileges, self.status(1 << 39))
         self.assertIn('CAP_PERFMON', text)
         self.assertNotIn('CAP_BPF', text)
 
-    def test_tracefs(self):
+    def test_tracepoints_are_found_where_tracefs_is_mounted(self):
         empty = self.folder()
         mounted = self.folder(events_IN_skb_IN_kfree_skb_IN_format='x')
         self.assertEqual(f'{mounted}/events',
                          environment.tracepoints((empty, mounted)))
 
-    def test_tracefs_is_not_mounted(self):
+    def test_command_that_mounts_tracefs_is_named(self):
         empty = self.folder()
         self.assertIn(f'mount -t tracefs tracefs {empty}',
                       self.missing(environment.tracepoints, (empty,)))
 
-    def test_no_tracepoint(self):
+    def test_missing_tracepoint_is_named(self):
         mounted = self.folder(events_IN_sched_IN_enable='0')
         self.assertIn('skb:kfree_skb', self.missing(environment.tracepoints,
                                                     (mounted,)))
 
-    def test_types(self):
-        place = self.useFixture(fixtures.TempDir()).join('btf')
-        self.assertIn('CONFIG_DEBUG_INFO_BTF',
-                      self.missing(environment.types, place))
-        with open(place, 'wb') as file:
-            file.write(b'no BTF')
-        self.assertIn('magic number', self.missing(environment.types, place))
-        with open(place, 'wb') as file:
-            file.write(btf_writer.kernel())
-        self.assertIn(4, environment.types(place).enum('xdp_action'))
+    def test_kernel_without_types_is_explained(self):
+        self.useFixture(fixtures.MockPatchObject(
+            libbpf, 'Btf', side_effect=libbpf.BtfError('libbpf finds none')))
+        text = self.missing(environment.types)
+        self.assertIn('CONFIG_DEBUG_INFO_BTF', text)
+        self.assertIn('libbpf finds none', text)
 
-    def test_all_that_is_missing_is_told_at_once(self):
+    def test_missing_libbpf_is_explained(self):
+        self.useFixture(fixtures.MockPatchObject(
+            libbpf, 'library', side_effect=OSError('libbpf.so.1: no such')))
+        text = self.missing(environment.types)
+        self.assertIn('libbpf.so.1: no such', text)
+        self.assertIn('install the package libbpf1', text)
+
+    def test_all_that_is_missing_is_named_at_once(self):
         def first():
             raise environment.Missing('one')
 

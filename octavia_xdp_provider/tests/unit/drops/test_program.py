@@ -2,21 +2,25 @@
 """How the program is compiled, and what is said if it is not."""
 
 import os
+import pathlib
 
 import fixtures
 
-from octavia_xdp_provider.drops import btf
 from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import libbpf
 from octavia_xdp_provider.drops import program
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.drops import btf_writer
+from octavia_xdp_provider.tests.unit.drops import support
 
 NO_COMPILE = 'Failed to compile BPF module <text>'
 DIAGNOSTIC = 'x.h:1:10: fatal error: \'asm/new.h\' file not found\n'
 
 
+OWN, KERNELS = 'own', 'kernel\'s'  # headers
+
+
 class FakeBcc:
-    """Takes the program from those places alone that it is told."""
+    """Compiles the program with the headers in `takes` alone."""
 
     __version__ = '0.99'
 
@@ -28,9 +32,15 @@ class FakeBcc:
 
     def BPF(self, text, cflags):
         place = os.environ.get(program.SOURCE_VARIABLE)
-        self.asked.append(place)
+        headers = KERNELS
+        if place is not None:
+            self.included = {
+                str(path.relative_to(f'{place}/include')): path.read_text()
+                for path in pathlib.Path(place).rglob('*.h')}
+            headers = OWN
+        self.asked.append(headers)
         os.write(2, self.says.encode())
-        if place in self.takes:
+        if headers in self.takes:
             return text, cflags
         raise Exception(self.problem)
 
@@ -39,9 +49,9 @@ class ProgramTest(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.types = btf.Btf(btf_writer.kernel())
+        self.file = self.useFixture(fixtures.TempDir()).join('btf')
+        self.types = libbpf.Btf(support.kernel().write(self.file))
         self.events = self.useFixture(fixtures.TempDir()).path
-        self.own = str(program.HEADERS)
         self.useFixture(fixtures.EnvironmentVariable(
             program.SOURCE_VARIABLE, 'before'))
 
@@ -56,7 +66,7 @@ class ProgramTest(base.TestCase):
         self.assertEqual('before', os.environ[program.SOURCE_VARIABLE])
         return str(error)
 
-    def test_definitions(self):
+    def test_options_are_offsets_sizes_and_tracepoints_of_the_kernel(self):
         os.makedirs(os.path.join(self.events, 'xdp', 'xdp_exception'))
         with open(os.path.join(self.events, 'xdp', 'xdp_exception',
                                'format'), 'w'):
@@ -64,51 +74,57 @@ class ProgramTest(base.TestCase):
         self.assertEqual(
             ['-DSKB_HEAD=64', '-DSKB_DATA=72', '-DSKB_NETWORK_HEADER=22',
              '-DSKB_DEV=8', '-DSKB_IIF=40', '-DDEV_IFINDEX=4',
-             '-DDEV_NET=24', '-DNET_INUM=20', '-DHAVE_xdp_exception'],
+             '-DDEV_NET=24', '-DNET_INUM=20', '-DVIPS_MAX=65536',
+             '-DROWS_MAX=16384', '-DEVENT_xdp_exception=0'],
             program.definitions(self.types, self.events))
 
     def test_every_macro_is_one_that_the_program_knows(self):
         text = program.TEXT.read_text()
         for name in [*program.OFFSETS,
-                     *(f'HAVE_{one}' for one in program.TRACEPOINTS)]:
+                     *(f'EVENT_{one}' for one in program.EVENTS), 'VIPS_MAX',
+                     'ROWS_MAX']:
             self.assertIn(name, text)
 
-    def test_another_kernel(self):
-        writer = btf_writer.Writer()
-        writer.add(btf_writer.STRUCT, 'sk_buff')
-        self.types = btf.Btf(writer.finish())
+    def test_member_that_the_kernel_lacks_is_named(self):
+        writer = support.Writer()
+        writer.composite('struct', 'sk_buff', 0)
+        self.types = libbpf.Btf(writer.write(self.file))
         self.assertIn('sk_buff has no head', self.refused(FakeBcc()))
 
-    def test_headers_of_its_own_first(self):
-        bcc = FakeBcc(takes=[self.own])
+    def test_own_headers_come_first(self):
+        bcc = FakeBcc(takes=[OWN])
         text, _options = self.load(bcc, headers=True)
         self.assertIn('TRACEPOINT_PROBE(skb, kfree_skb)', text)
-        self.assertEqual([self.own], bcc.asked)
+        self.assertEqual([OWN], bcc.asked)
         self.assertEqual('before', os.environ[program.SOURCE_VARIABLE])
+        self.assertIn('typedef __u8 u8;',
+                      bcc.included.pop(program.FIRST_HEADER))
+        self.assertEqual(dict.fromkeys(program.EMPTY_HEADERS, ''),
+                         bcc.included)
 
-    def test_then_those_of_the_kernel(self):
-        bcc = FakeBcc(takes=[None])
+    def test_headers_of_the_kernel_come_second(self):
+        bcc = FakeBcc(takes=[KERNELS])
         self.load(bcc, headers=True)
-        self.assertEqual([self.own, None], bcc.asked)
+        self.assertEqual([OWN, KERNELS], bcc.asked)
 
-    def test_no_headers(self):
+    def test_package_of_missing_headers_is_named(self):
         bcc = FakeBcc()
         text = self.refused(bcc)
         self.assertIn('asm/new.h', text)
         self.assertIn('bcc 0.99', text)
         self.assertIn(f'install linux-headers-{os.uname().release}', text)
-        self.assertEqual([self.own], bcc.asked)
+        self.assertEqual([OWN], bcc.asked)
 
-    def test_headers_that_do_not_help(self):
+    def test_newer_bcc_is_asked_for_if_no_headers_help(self):
         text = self.refused(FakeBcc(), headers=True)
         self.assertNotIn('linux-headers', text)
         self.assertIn('install a bcc that knows', text)
 
-    def test_bcc_finds_none_at_all(self):
+    def test_package_is_named_if_bcc_finds_no_headers_at_all(self):
         self.assertIn('install linux-headers-', self.refused(FakeBcc(
             says='Unable to find kernel headers. Try rebuilding\n')))
 
-    def test_the_kernel_refuses(self):
+    def test_refusal_of_the_kernel_is_not_taken_for_missing_headers(self):
         # bcc calls a map that it cannot make a failure to compile, too.
         for says, problem in (
                 ('', 'Failed to load BPF program: not permitted'),
@@ -119,9 +135,9 @@ class ProgramTest(base.TestCase):
             self.assertIn('not permitted', text)
             self.assertIn('lockdown', text)
             self.assertNotIn('headers', text)
-            self.assertEqual([self.own], bcc.asked)
+            self.assertEqual([OWN], bcc.asked)
 
-    def test_kernel_headers(self):
+    def test_kernel_headers_are_found_installed_or_as_an_archive(self):
         root = self.useFixture(fixtures.TempDir()).path
         archive = os.path.join(root, 'kheaders')
         build = os.path.join(root, '{release}')

@@ -20,48 +20,48 @@ class Outcome(enum.IntEnum):
 
 class LedgerTest(base.TestCase):
 
-    def test_since_the_last_time_and_the_first(self):
+    def test_packets_since_the_last_reading_and_the_first(self):
         ledger = rows.Ledger()
         self.assertEqual([(A, 3, 3)], ledger.update({A: 3}))
         self.assertEqual([(A, 4, 7)], ledger.update({A: 7}))
 
-    def test_a_past_does_not_count(self):
+    def test_counters_before_the_first_reading_do_not_count(self):
         ledger = rows.Ledger({A: 100, B: 5})
         self.assertEqual([(A, 1, 1)], ledger.update({A: 101, B: 5}))
 
-    def test_counters_that_begin_anew(self):
+    def test_counters_that_start_again_count_whole(self):
         ledger = rows.Ledger({A: 100})
         ledger.update({A: 110})
         self.assertEqual([(A, 4, 4)], ledger.update({A: 4}))
         self.assertEqual([(A, 1, 5)], ledger.update({A: 5}))
 
-    def test_the_worst_of_now_first(self):
+    def test_rows_that_lose_most_now_come_first(self):
         ledger = rows.Ledger()
         ledger.update({A: 50, B: 10})
         self.assertEqual([B, C, A], [lost.row for lost in ledger.update(
             {A: 50, B: 12, C: 2})])
 
 
-class OwnTest(base.TestCase):
+class DatapathDropsTest(base.TestCase):
 
     def setUp(self):
         super().setUp()
         self.datapath = mock.Mock()
-        self.own = datapath_drops.Own(self.datapath)
+        self.drops = datapath_drops.DatapathDrops(self.datapath)
 
-    def test_all_outcomes_that_are_drops(self):
+    def test_outcomes_that_are_drops_are_rows(self):
         self.datapath.outcomes.return_value = {
             outcome: types.OutcomeCounters(packets, 60 * packets)
             for outcome, packets in (
                 (Outcome.PASS, 9), (Outcome.DROP_RATE, 2),
                 (Outcome.DROP_NO_MEMBER, 0))}
         self.assertEqual(
-            {('own', 'RATE'): 2, ('own', 'NO_MEMBER'): 0},
+            {('datapath', 'RATE'): 2, ('datapath', 'NO_MEMBER'): 0},
             {(row.source, row.reason): count
-             for row, count in self.own.read().items()})
+             for row, count in self.drops.read().items()})
 
-    def test_vips_of_all_services(self):
+    def test_vips_are_those_of_all_services(self):
         self.datapath.services.return_value = [
             mock.Mock(key=mock.Mock(address=address))
             for address in ('203.0.113.1', '2001:db8::1', '203.0.113.1')]
-        self.assertEqual({'203.0.113.1', '2001:db8::1'}, self.own.vips())
+        self.assertEqual({'203.0.113.1', '2001:db8::1'}, self.drops.vips())

@@ -17,8 +17,9 @@ STACK = rows.Row(
 XDP = rows.Row(
     'xdp', 'EINVAL', where='xdp_redirect_err', ifindex=9, to_ifindex=12,
     action='XDP_REDIRECT', program='forward', program_id=7)
-OWN = rows.Row('own', 'NO_MEMBER', where='octavia-xdp')
-LOST = [rows.Lost(STACK, 5, 10), rows.Lost(XDP, 1, 1), rows.Lost(OWN, 0, 3)]
+DATAPATH = rows.Row('datapath', 'NO_MEMBER', where='octavia-xdp')
+LOST = [rows.Lost(STACK, 5, 10), rows.Lost(XDP, 1, 1),
+        rows.Lost(DATAPATH, 0, 3)]
 
 
 class Terminal(io.StringIO):
@@ -29,20 +30,20 @@ class Terminal(io.StringIO):
 
 class TableTest(base.TestCase):
 
-    def test_columns(self):
+    def test_columns_are_aligned(self):
         self.assertEqual(
-            ['PER SECOND  TOTAL  SOURCE  VIP           REASON     WHERE'
+            ['PER SECOND  TOTAL  SOURCE    VIP           REASON     WHERE'
              '             PACKETS',
-             '       2.5     10  kernel  203.0.113.10  NO_SOCKET  udp_rcv'
+             '       2.5     10  kernel    203.0.113.10  NO_SOCKET  udp_rcv'
              '           UDP to the VIP, in IPIP, eth0',
-             '       0.5      1  xdp     -             EINVAL     '
+             '       0.5      1  xdp       -             EINVAL     '
              'xdp_redirect_err  interface 9, towards interface 12, '
              'XDP_REDIRECT, program forward (id 7)',
-             '       0.0      3  own     -             NO_MEMBER  octavia-xdp'
-             '       all VIPs of the node'],
+             '       0.0      3  datapath  -             NO_MEMBER  '
+             'octavia-xdp       all VIPs of the node'],
             view.table(LOST, 2.0))
 
-    def test_what_does_not_fit_is_counted(self):
+    def test_rows_that_do_not_fit_are_counted(self):
         lines = view.table(LOST, 1.0, height=3)
         self.assertEqual(3, len(lines))
         self.assertIn('NO_SOCKET', lines[1])
@@ -52,52 +53,52 @@ class TableTest(base.TestCase):
         # However low it is, the worst is shown.
         self.assertIn('NO_SOCKET', view.table(LOST, 1.0, height=-2)[1])
 
-    def test_other_namespace(self):
+    def test_interface_of_another_namespace_is_named_by_numbers(self):
         self.assertIn('interface 2 of namespace 4026532000', view.details(
             STACK._replace(interface=None, namespace=4026532000)))
 
-    def test_program_without_a_name(self):
+    def test_program_without_a_name_has_its_number(self):
         self.assertIn('program without a name (id 7)',
                       view.details(XDP._replace(program=None)))
 
 
-class PeopleTest(base.TestCase):
+class TablesTest(base.TestCase):
 
     def shown(self, file):
-        people = view.People(file)
-        people.start(['203.0.113.10'], ['kernel', 'own'])
-        people.refresh(LOST, 2.0, 4)
-        people.end('signal', 2.0, 14)
+        tables = view.Tables(file)
+        tables.start(['203.0.113.10'], ['kernel', 'datapath'])
+        tables.refresh(LOST, 2.0, 4)
+        tables.end('signal', 2.0, 14)
         return file.getvalue()
 
-    def test_appended(self):
+    def test_tables_in_a_file_follow_each_other(self):
         text = self.shown(io.StringIO())
         self.assertNotIn('\x1b', text)
-        self.assertIn('Watching 1 VIP; sources: kernel, own.', text)
+        self.assertIn('Watching 1 VIP; sources: kernel, datapath.', text)
         self.assertIn('6 packets lost in 2.0 s, 14 since the start', text)
         self.assertIn('4 packets not listed', text)
         self.assertTrue(text.endswith(
             'Ended (signal): 14 packets lost in 2.0 s.\n'))
 
-    def test_in_place_within_the_terminal(self):
+    def test_table_on_a_terminal_fits_it(self):
         for name, value in ('COLUMNS', '40'), ('LINES', '6'):
             self.useFixture(fixtures.EnvironmentVariable(name, value))
         text = self.shown(Terminal())
-        table = text[text.index(view.CLEAR):text.index('Ended')]
+        table = text[text.index(view.CLEAR_SCREEN):text.index('Ended')]
         self.assertLessEqual(len(table.splitlines()), 6)
-        for line in table.replace(view.CLEAR, '').splitlines():
+        for line in table.replace(view.CLEAR_SCREEN, '').splitlines():
             self.assertLessEqual(len(line), 40)
         self.assertIn('2 more', table)
 
 
-class ProgramsTest(base.TestCase):
+class JsonLinesTest(base.TestCase):
 
-    def test_lines(self):
+    def test_each_line_is_an_object_with_its_fields(self):
         file = io.StringIO()
-        programs = view.Programs(file)
-        programs.start(['b', 'a'], ['kernel'])
-        programs.refresh(LOST[:1], 1.23456, 4, ['a', 'b'])
-        programs.end('count', 1.23456, 14)
+        lines = view.JsonLines(file)
+        lines.start(['b', 'a'], ['kernel'])
+        lines.refresh(LOST[:1], 1.23456, 4, ['a', 'b'])
+        lines.end('count', 1.23456, 14)
         start, drops, end = map(json.loads, file.getvalue().splitlines())
         for line in start, drops, end:
             self.assertIsInstance(line.pop('time'), float)
@@ -116,7 +117,7 @@ class ProgramsTest(base.TestCase):
         self.assertEqual({'type': 'end', 'why': 'count', 'seconds': 1.235,
                           'total': 14}, end)
 
-    def test_nothing_lost_is_a_line_too(self):
+    def test_reading_without_losses_is_a_line(self):
         file = io.StringIO()
-        view.Programs(file).refresh([], 1.0, 0)
+        view.JsonLines(file).refresh([], 1.0, 0)
         self.assertEqual([], json.loads(file.getvalue())['drops'])

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When the tool looks, what it counts, and how it ends."""
+"""When the tool reads, what it counts, and how it ends."""
 
 from octavia_xdp_provider.drops import rows
 from octavia_xdp_provider.drops import watch
 from octavia_xdp_provider.tests.unit import base
 
 STACK = rows.Row(rows.KERNEL, 'NO_SOCKET')
-OWN = rows.Row(rows.OWN, 'NO_MEMBER')
+DATAPATH = rows.Row(rows.DATAPATH, 'NO_MEMBER')
 
 
 class Clock:
@@ -57,13 +57,13 @@ class Source:
 class View:
 
     def __init__(self):
-        self.looks = []
+        self.readings = []
 
     def start(self, vips, sources):
         self.started = set(vips), sources
 
     def refresh(self, lost, seconds, missed, vips):
-        self.looks.append((
+        self.readings.append((
             round(seconds, 3), missed,
             {one.row.source: (one.packets, one.total) for one in lost}))
 
@@ -78,60 +78,61 @@ class WatchTest(base.TestCase):
         self.view = View()
         self.clock = Clock()
         self.kernel = Source(STACK, 5, start=5)
-        self.own = Source(OWN, 2, start=100, vips=[['a']])
+        self.datapath = Source(DATAPATH, 2, start=100, vips=[['a']])
 
-    def run_with(self, interval=1.0, sources=None, vips=None, **more):
-        sources = sources or {'kernel': self.kernel, 'own': self.own}
+    def run_with(self, interval_s=1.0, sources=None, vips=None, **more):
+        sources = sources or {'kernel': self.kernel, 'datapath': self.datapath}
         watch.Watch(self.view, **sources, vips=vips, clock=self.clock).run(
-            self.clock, interval, **more)
+            self.clock, interval_s, **more)
 
-    def test_count(self):
+    def test_count_ends_after_that_many_readings(self):
         self.run_with(count=2)
         # The datapath's 100 were lost before.
         self.assertEqual(
-            [(1.0, 1, {'kernel': (5, 5), 'own': (2, 2)}),
-             (1.0, 0, {'kernel': (5, 10), 'own': (2, 4)})], self.view.looks)
+            [(1.0, 1, {'kernel': (5, 5), 'datapath': (2, 2)}),
+             (1.0, 0, {'kernel': (5, 10), 'datapath': (2, 4)})],
+            self.view.readings)
         self.assertEqual(('count', 2.0, 15), self.view.ended)
-        self.assertEqual(({'a'}, ['kernel', 'xdp', 'own']),
+        self.assertEqual(({'a'}, ['kernel', 'xdp', 'datapath']),
                          self.view.started)
 
     def test_duration_ends_within_an_interval(self):
-        self.run_with(duration=2.5)
+        self.run_with(duration_s=2.5)
         self.assertEqual([1.0, 1.0, 0.5],
-                         [look[0] for look in self.view.looks])
+                         [one[0] for one in self.view.readings])
         self.assertEqual('duration', self.view.ended[0])
 
-    def test_a_signal_brings_a_last_look(self):
+    def test_signal_brings_a_last_reading(self):
         self.clock.end = 1.25
         self.run_with()
-        self.assertEqual([1.0, 0.25], [look[0] for look in self.view.looks])
+        self.assertEqual([1.0, 0.25], [one[0] for one in self.view.readings])
         self.assertEqual(('signal', 1.25), self.view.ended[:2])
 
-    def test_a_signal_before_the_first_look(self):
+    def test_signal_before_the_first_reading(self):
         self.clock.end = 0
         self.run_with()
-        self.assertEqual([watch.SHORTEST],
-                         [look[0] for look in self.view.looks])
+        self.assertEqual([watch.SHORTEST_S],
+                         [one[0] for one in self.view.readings])
 
-    def test_looks_do_not_drift(self):
+    def test_readings_do_not_drift(self):
         self.clock.late = 0.125
         self.run_with(count=4)
         self.assertEqual(1000 + 4 + 0.125, self.clock.now)
 
     def test_vips_of_the_node_are_followed(self):
-        self.own.addresses = [{'a'}, {'a', 'b'}, {'b'}]
+        self.datapath.addresses = [{'a'}, {'a', 'b'}, {'b'}]
         self.run_with(count=3)
         self.assertEqual([{'a'}, {'a', 'b'}, {'b'}], self.kernel.watched)
 
-    def test_vips_that_were_named_stay(self):
+    def test_vips_that_were_named_are_not_followed(self):
         self.run_with(count=2, vips=['c'])
         self.assertEqual([{'c'}, {'c'}], self.kernel.watched)
 
-    def test_the_datapath_alone(self):
-        self.run_with(count=1, sources={'own': self.own})
-        self.assertEqual([(1.0, 0, {'own': (2, 2)})], self.view.looks)
-        self.assertEqual(['own'], self.view.started[1])
+    def test_datapath_is_read_without_the_kernel(self):
+        self.run_with(count=1, sources={'datapath': self.datapath})
+        self.assertEqual([(1.0, 0, {'datapath': (2, 2)})], self.view.readings)
+        self.assertEqual(['datapath'], self.view.started[1])
 
-    def test_the_kernel_alone(self):
+    def test_kernel_is_read_without_the_datapath(self):
         self.run_with(count=1, sources={'kernel': self.kernel}, vips=['a'])
-        self.assertEqual([(1.0, 1, {'kernel': (5, 5)})], self.view.looks)
+        self.assertEqual([(1.0, 1, {'kernel': (5, 5)})], self.view.readings)

@@ -1,5 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * In place of the kernel's headers: what bcc's own text and drops.bpf.c use
+ * of them. bcc includes it first of all, as linux/kconfig.h.
+ */
 #pragma once
+
+#define CONFIG_BPF_SYSCALL 1
+#define CONFIG_BPF_EVENTS 1
+
+/* The oldest kernel that is supported: what bcc makes depend on it. */
+#define KERNEL_VERSION(a, b, c) (((a) << 16) + ((b) << 8) + (c))
+#define LINUX_VERSION_CODE KERNEL_VERSION(6, 1, 0)
 
 typedef signed char __s8;
 typedef unsigned char __u8;
@@ -9,9 +20,8 @@ typedef int __s32;
 typedef unsigned int __u32;
 typedef long long __s64;
 typedef unsigned long long __u64;
-typedef __u16 __be16, __le16, __sum16;
-typedef __u32 __be32, __le32, __wsum;
-typedef __u64 __be64, __le64;
+typedef __u16 __be16;
+typedef __u32 __be32, __wsum;
 typedef __u64 __aligned_u64 __attribute__((aligned(8)));
 
 typedef __s8 s8;
