@@ -17,6 +17,12 @@ static __always_inline __u16 fold(__u64 sum)
 	return sum;
 }
 
+static __always_inline __u16 fold_32(__u32 sum)
+{
+	sum = (sum & 0xffff) + (sum >> 16);
+	return (sum & 0xffff) + (sum >> 16);
+}
+
 /*
  * The checksum after words with the sum `was` became words with the sum
  * `is`. Only for what can't be all zeroes afterwards, as anything is where the

@@ -15,18 +15,10 @@
 #define OXP_OUTER_H
 
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
-#include <linux/in.h>
-#include <linux/in6.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <stdbool.h>
-
-#include <bpf/bpf_endian.h>
-#include <bpf/bpf_helpers.h>
 
 #include "checksum.h"
 #include "layout.h"
+#include "protocols.h"
 
 /*
  * Head: the first 8 bytes of the packet's IPv4 header as one word, or those

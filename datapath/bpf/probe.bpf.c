@@ -190,20 +190,10 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 	return finish(OXP_PROBE_SENT, TC_ACT_OK);
 }
 
-/* Offset of the checksum that covers the addresses; 0: there is none. */
-static __always_inline __u32 covering_checksum(__u8 protocol, bool v6)
-{
-	if (protocol == IPPROTO_TCP)
-		return 16;
-	if (protocol == IPPROTO_UDP)
-		return 6;
-	return protocol == IPPROTO_ICMPV6 && v6 ? 2 : 0;
-}
-
 static __always_inline int correct_l4(struct __sk_buff *skb, __u32 l4,
 				      __u8 protocol, bool v6, __s64 difference)
 {
-	__u32 check = covering_checksum(protocol, v6);
+	__u32 check = checksum_offset(protocol, v6);
 	__u64 flags = BPF_F_PSEUDO_HDR;
 
 	if (protocol == IPPROTO_UDP)
@@ -223,7 +213,7 @@ static __always_inline int rewrite_v4(struct __sk_buff *skb,
 
 	if (bpf_skb_load_bytes(skb, ETH_HLEN, &ip, sizeof(ip)))
 		return -1;
-	marked = target->dscp << 2 | (ip.tos & 3);
+	marked = tos_with_dscp(ip.tos, target->dscp);
 	difference = bpf_csum_diff(&ip.daddr, 4, &to, 4, 0);
 	if (difference < 0 ||
 	    correct_l4(skb, ETH_HLEN + 4 * ip.ihl, ip.protocol, false,
@@ -253,8 +243,7 @@ static __always_inline int rewrite_v6(struct __sk_buff *skb,
 		to[i] = target->outer[i];
 		was[i] = ip.daddr.in6_u.u6_addr32[i];
 	}
-	first = (*(__be16 *)&ip & bpf_htons(0xf03f)) |
-		bpf_htons(target->dscp << 6);
+	first = class_with_dscp(*(__be16 *)&ip, target->dscp);
 	difference = bpf_csum_diff(was, sizeof(was), to, sizeof(to), 0);
 	if (difference < 0 || correct_l4(skb, ETH_HLEN + sizeof(ip), ip.nexthdr,
 					 true, difference))

@@ -5,7 +5,6 @@
  * one packet at a time: what the first one chose, the second one knows.
  */
 #include <linux/bpf.h>
-#include <linux/if_ether.h>
 #include <stdbool.h>
 
 #include <bpf/bpf_core_read.h>
@@ -14,6 +13,7 @@
 #include <bpf/bpf_tracing.h>
 
 #include "octavia_xdp.h"
+#include "protocols.h"
 
 /* BPF_PROG's own */
 #pragma clang diagnostic ignored "-Wunused-parameter"
@@ -88,8 +88,7 @@ static __always_inline bool is_for_vip(const void *at, const void *end)
 		if (!read(&type, sizeof(type), at, end))
 			return false;
 		at += 2;
-		if (type != bpf_htons(ETH_P_8021Q) &&
-		    type != bpf_htons(ETH_P_8021AD))
+		if (!is_vlan(type))
 			break;
 		at += 2;
 	}

@@ -53,7 +53,7 @@ struct member_port_key {
 	struct member_address vip;
 	__be16 port;
 	__u8 protocol;
-	__u8 zero;
+	__u8 reserved;
 };
 
 struct member_dscp {
@@ -69,8 +69,8 @@ struct member_config {
 	__u8 has_ports;
 	__u8 has_dscp;
 	/* For tests: as on kernels before 6.3, where a tc program can't say
-	 * which IP version it uncovers. */
-	__u8 old_room;
+	 * which IP version the inner packet has. */
+	__u8 old_adjust_room;
 };
 
 /*

@@ -297,7 +297,7 @@ void set_up(struct bench *bench, enum program program,
 	own = (struct member_config *)&bench->object->rodata->config;
 	if (config)
 		*own = *config;
-	own->old_room = program == TC_OLD;
+	own->old_adjust_room = program == TC_OLD;
 	assert_int_equal(member__load(bench->object), 0);
 	put_address(bench, VIP, MEMBER_ADDRESS_VIP);
 	put_address(bench, VIP6, MEMBER_ADDRESS_VIP);

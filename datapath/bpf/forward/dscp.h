@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * L3DSR: the member's address takes the VIP's place, and the DSCP tells the
- * member which VIP it was.
+ * L3DSR: the member's address takes the VIP's place, and the DSCP is how the
+ * member knows which VIP it was.
  *
  *   before   | link | client -> VIP    ...
  *   after    | link | client -> member ...
@@ -12,24 +12,15 @@
 #include "checksum.h"
 #include "forward/selected.h"
 
-/* The checksum of what the packet carries covers its addresses, if that is
- * TCP, UDP or ICMPv6. NULL: there is none to correct. */
+/* The checksum that covers the addresses; NULL: there is none to correct. */
 static __always_inline __u16 *covering_checksum(struct xdp_md *ctx, __u32 l4,
 						__u32 end, __u8 protocol,
 						bool v6)
 {
-	__u32 offset;
+	__u32 offset = checksum_offset(protocol, v6);
 	__u16 *check;
 
-	if (protocol == IPPROTO_TCP)
-		offset = 16;
-	else if (protocol == IPPROTO_UDP)
-		offset = 6;
-	else if (protocol == IPPROTO_ICMPV6 && v6)
-		offset = 2;
-	else
-		return NULL;
-	if (l4 + offset + 2 > end)
+	if (!offset || l4 + offset + 2 > end)
 		return NULL;
 	check = at(ctx, l4 + offset, 2);
 	if (check && protocol == IPPROTO_UDP && !*check)
@@ -55,7 +46,7 @@ static __always_inline void rewrite_v4(struct iphdr *ip, __be32 member,
 				       __u8 dscp)
 {
 	__u8 *tos = (__u8 *)ip + 1;
-	__u8 marked = dscp << 2 | (*tos & 3);
+	__u8 marked = tos_with_dscp(*tos, dscp);
 
 	ip->check = corrected(ip->check, (__u64)ip->daddr + (*tos << 8),
 			      (__u64)member + (marked << 8));
@@ -69,7 +60,7 @@ static __always_inline void rewrite_v6(struct ipv6hdr *ip, const __be32 *member,
 	__be16 *first = (__be16 *)ip;
 	__be32 *address = (__be32 *)&ip->daddr;
 
-	*first = (*first & bpf_htons(0xf03f)) | bpf_htons(dscp << 6);
+	*first = class_with_dscp(*first, dscp);
 	for (int i = 0; i < 4; i++)
 		address[i] = member[i];
 }

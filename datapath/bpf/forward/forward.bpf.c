@@ -127,10 +127,9 @@ static __always_inline __u32 select_open(struct xdp_md *ctx, const void *header,
 	struct packet packet = {};
 
 	fill(&packet, header, selected, ports);
-	return open_slot(
-		ctx, &packet, selected->block, slot,
-		name_of(seeded_hash(header, selected, ports, node_seed),
-			selected->block));
+	return open_slot(ctx, &packet, selected->block, slot,
+			 tag_of(seeded_hash(header, selected, ports, node_seed),
+				selected->block));
 }
 
 /* The packet of a service, to its member. */

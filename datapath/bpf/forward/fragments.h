@@ -120,7 +120,7 @@ static __always_inline int select_fragment(struct xdp_md *ctx,
 
 	if (follow_first(packet, target))
 		return admit_fragment(packet, target->block);
-	/* the first one had more extension headers: nothing tells of what */
+	/* the first one had more extension headers: nothing says of what */
 	if (!has_ports(packet->protocol))
 		return OXP_PASS;
 	number = fallback_service(packet, vip);

@@ -14,22 +14,11 @@
 #include "forward/select.h"
 #include "forward/send.h"
 
-#define ICMP_ECHO_REPLY 0
-#define ICMP_ECHO 8
-#define ICMPV6_ECHO 128
-#define ICMPV6_ECHO_REPLY 129
 #define ECHO_TTL 64
 
 static __always_inline bool is_echo(__u8 type, bool v6)
 {
-	return type == (v6 ? ICMPV6_ECHO : ICMP_ECHO);
-}
-
-static __always_inline bool is_error(__u8 type, bool v6)
-{
-	if (v6)
-		return type >= 1 && type <= 4;
-	return type == 3 || type == 4 || type == 5 || type == 11 || type == 12;
+	return type == (v6 ? ICMPV6_ECHO_REQUEST : ICMP_ECHO);
 }
 
 static __always_inline void swap_words(__u32 *left, __u32 *right, int words)
@@ -88,7 +77,7 @@ __noinline int is_all_zeroes(struct xdp_md *ctx, __u32 from, __u32 to)
 static __always_inline bool set_echo_reply(struct xdp_md *ctx,
 					   const struct packet *packet)
 {
-	__u8 type = packet->v6 ? ICMPV6_ECHO_REPLY : ICMP_ECHO_REPLY;
+	__u8 type = packet->v6 ? ICMPV6_ECHO_REPLY : ICMP_ECHOREPLY;
 	__u8 *icmp = in_packet(ctx, packet, packet->l4, 8);
 	__u16 check;
 

@@ -59,7 +59,7 @@ static __always_inline __s64 find_v4(__be32 address, __be16 port, __u8 protocol)
 struct key_v6 {
 	__u64 address[2];
 	__u32 ports;
-	__u32 zero;
+	__u32 reserved;
 };
 
 static __always_inline __s64 search_v6(const struct bucket_v6 *bucket,

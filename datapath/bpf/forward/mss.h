@@ -10,25 +10,22 @@
 #include "checksum.h"
 #include "forward/parse.h"
 
-#define OPTION_END 0
-#define OPTION_NOP 1
-#define OPTION_MSS 2
-#define OPTIONS_MAX 10
+#define TCP_OPTIONS_MAX 10
 
 /* The offset of the option, 0 if there is none. */
 __noinline __u32 find_mss(struct xdp_md *ctx, __u32 from, __u32 to)
 {
-	for (int i = 0; i < OPTIONS_MAX && from + 4 <= to; i++) {
+	for (int i = 0; i < TCP_OPTIONS_MAX && from + 4 <= to; i++) {
 		const __u8 *option = at(ctx, from, 2);
 
-		if (!option || option[0] == OPTION_END)
+		if (!option || option[0] == TCP_OPTION_END)
 			return 0;
-		if (option[0] == OPTION_NOP) {
+		if (option[0] == TCP_OPTION_NOP) {
 			from++;
 			continue;
 		}
-		if (option[0] == OPTION_MSS)
-			return option[1] == 4 ? from : 0;
+		if (option[0] == TCP_OPTION_MSS)
+			return option[1] == TCP_OPTION_MSS_LENGTH ? from : 0;
 		if (option[1] < 2)
 			return 0;
 		from += option[1];

@@ -12,21 +12,10 @@
 #define OXP_PARSE_H
 
 #include "maps.h"
-
-#define IP_DONT_FRAGMENT 0x4000
-#define IP_MORE_FRAGMENTS 0x2000
-#define IP_FRAGMENT_OFFSET 0x1fff
-
-#define IPV6_MORE_FRAGMENTS 0x0001
-#define IPV6_FRAGMENT_OFFSET 0xfff8
-
-#define EXTENSIONS_MAX 6
+#include "protocols.h"
 
 /* No frame is longer: XDP gives one page at most. */
 #define FRAME_MAX 0x4000
-
-/* Link header with two VLAN tags. */
-#define LINK_MAX 22
 
 enum packet_kind {
 	KIND_WHOLE,
@@ -51,7 +40,7 @@ struct packet {
 	__u8 kind; /* enum packet_kind */
 	__u8 opens_flow;
 	__u8 fragment_protocol; /* as the fragment says: may be an extension */
-	__u8 zero[7];
+	__u8 reserved[7];
 };
 
 /* Loads that the compiler must not narrow or keep in 32 bits, as the types in
@@ -284,6 +273,7 @@ static __always_inline __be16 parse_link(struct xdp_md *ctx, __u32 *l3)
 	if (unlikely(*(__u8 *)start & 1))
 		return 0;
 	type = *(__be16 *)(start + 12);
+	/* not is_vlan(), which costs the fast path instructions */
 	if (likely(type != bpf_htons(ETH_P_8021Q) &&
 		   type != bpf_htons(ETH_P_8021AD)))
 		return type;

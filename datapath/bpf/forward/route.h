@@ -12,7 +12,7 @@
 #define AF_INET6 10
 #endif
 
-/* The packet as it will leave: rules and the choice among several gateways
+/* The packet as it will leave: rules and the choice among several next hops
  * may ask for all of it. */
 static __always_inline void from_outer_v6(struct bpf_fib_lookup *fib,
 					  const struct selected *selected,

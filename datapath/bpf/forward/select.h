@@ -19,7 +19,7 @@
 
 /* Passed to functions of its own by reference, so without holes. */
 struct target {
-	__u64 name;  /* of the flow, if its slot is open */
+	__u64 tag;   /* of the flow, if its slot is open */
 	__u32 block; /* of the service: 2 * index + parity */
 	__u32 slot;
 	__u32 member; /* index within the service, or as in the table */
@@ -46,9 +46,9 @@ static __always_inline __u64 hash_with(const struct packet *packet,
 			      flow->ports, flow->protocol, seed);
 }
 
-/* The flow's name in `flows`, which no stranger can make collide, and which
- * tells the services of one VIP apart also where ports do not count. */
-static __always_inline __u64 name_of(__u64 seeded_hash, __u32 block)
+/* The flow's tag in `flows`, which no stranger can make collide, and which
+ * differs between the services of one VIP also where ports do not count. */
+static __always_inline __u64 tag_of(__u64 seeded_hash, __u32 block)
 {
 	return flow_tag(seeded_hash ^ (block >> 1) * FLOW_SERVICE);
 }
@@ -95,7 +95,7 @@ static __always_inline void flow_of(const struct packet *packet,
 		cut_source(flow, packet->v6, block);
 }
 
-/* By the table; what it says is still to be settled. */
+/* By the table, which does not decide on a flow of an open slot. */
 __noinline int find_slot(const struct packet *packet, struct target *target)
 {
 	const struct service_block *block;
@@ -117,8 +117,8 @@ __noinline int find_slot(const struct packet *packet, struct target *target)
 	target->member = READ_ONCE(block->slot[slot]);
 	target->entropy = flow_entropy(hash);
 	if (target->member & SLOT_OPEN)
-		target->name = name_of(hash_with(packet, &flow, node_seed),
-				       target->block);
+		target->tag = tag_of(hash_with(packet, &flow, node_seed),
+				     target->block);
 	return OXP_FORWARDED;
 }
 
@@ -132,7 +132,7 @@ static __always_inline int select_slot(struct xdp_md *ctx,
 		return outcome;
 	if (target->member & SLOT_OPEN)
 		target->member = open_slot(ctx, packet, target->block,
-					   target->slot, target->name);
+					   target->slot, target->tag);
 	return target->member < OXP_MEMBERS_MAX ? OXP_FORWARDED
 						: OXP_DROP_NO_MEMBER;
 }
@@ -160,7 +160,7 @@ __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 	return true;
 }
 
-/* Who may have service, and how much of it. */
+/* Whether the source may have service, and so much of it. */
 __noinline int admit(const struct packet *packet, __u32 number)
 {
 	const struct service_block *block = find_block(number);
@@ -177,7 +177,7 @@ __noinline int admit(const struct packet *packet, __u32 number)
 	return OXP_FORWARDED;
 }
 
-/* The whole way, but for martians. */
+/* All that selection asks, but for martians. */
 static __always_inline int
 select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 {

@@ -71,7 +71,7 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 		return drop(ctx, OXP_DROP_MALFORMED);
 	if (is_echo(*type, packet->v6))
 		return answer_echo(ctx, packet);
-	if (!is_error(*type, packet->v6))
+	if (!is_icmp_error(*type, packet->v6))
 		return XDP_PASS;
 	martian = is_martian(packet);
 	selected->kind = KIND_QUOTED;

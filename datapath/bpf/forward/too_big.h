@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * Packets that do not fit the path to the member: the client is told what
- * does, from the VIP, the way the packet came (RFC 1191, RFC 8201).
+ * Packets that do not fit the path to the member: the client learns what
+ * does, from the VIP, sent back where the packet came from (RFC 1191, RFC
+ * 8201).
  *
  *   before   | link | client -> VIP ...
  *   after    | link | VIP -> client | ICMP, 8 bytes | client -> VIP, cut

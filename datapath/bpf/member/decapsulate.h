@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Takes the outer headers off; the Ethertype becomes the inner packet's. */
-#ifndef OXP_MEMBER_ROOM_H
-#define OXP_MEMBER_ROOM_H
+#ifndef OXP_MEMBER_DECAPSULATE_H
+#define OXP_MEMBER_DECAPSULATE_H
 
 #include "member/tunnel.h"
 
-/* Since Linux 6.3: which IP version is uncovered. */
-#define ROOM_UNCOVERS_IPV4 (1ULL << 7)
-#define ROOM_UNCOVERS_IPV6 (1ULL << 8)
+/* Since Linux 6.3: which IP version the inner packet has. */
+#define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
+#define ADJ_ROOM_DECAP_L3_IPV6 (1ULL << 8)
 
 static __always_inline int cut_frame(struct xdp_md *ctx, __u32 length,
 				     const __u32 link, __be16 type)
@@ -30,8 +30,8 @@ static __always_inline int cut_frame(struct xdp_md *ctx, __u32 length,
 	return 0;
 }
 
-static __always_inline int uncover_xdp(struct xdp_md *ctx,
-				       const struct tunnel *tunnel)
+static __always_inline int decapsulate_xdp(struct xdp_md *ctx,
+					   const struct tunnel *tunnel)
 {
 	switch (tunnel->link) {
 	case ETH_HLEN:
@@ -51,8 +51,8 @@ static __always_inline int uncover_xdp(struct xdp_md *ctx,
  * longer or shorter and the segments by as much shorter or longer, and the
  * second step undoes both.
  */
-static __always_inline int uncover_skb(struct __sk_buff *skb,
-				       const struct tunnel *tunnel)
+static __always_inline int decapsulate_skb(struct __sk_buff *skb,
+					   const struct tunnel *tunnel)
 {
 	__u8 inner = tunnel->type == bpf_htons(ETH_P_IP) ? 4 : 6;
 	int longer = sizeof(struct ipv6hdr) - sizeof(struct iphdr);
@@ -68,10 +68,10 @@ static __always_inline int uncover_skb(struct __sk_buff *skb,
 				sizeof(type), 0))
 		return -1;
 	/* Kernels that do not know the flag refuse and change nothing. */
-	if (!config.old_room &&
+	if (!config.old_adjust_room &&
 	    !bpf_skb_adjust_room(skb, -length, BPF_ADJ_ROOM_MAC,
-				 flags | (inner == 4 ? ROOM_UNCOVERS_IPV4
-						     : ROOM_UNCOVERS_IPV6)))
+				 flags | (inner == 4 ? ADJ_ROOM_DECAP_L3_IPV4
+						     : ADJ_ROOM_DECAP_L3_IPV6)))
 		return 0;
 	if (bpf_skb_change_proto(skb, type, 0) ||
 	    bpf_skb_adjust_room(skb, inner == 4 ? longer : -longer,

@@ -47,10 +47,10 @@ static __always_inline int fix_transport(void *ctx, const bool skb,
 					 const struct transport *transport,
 					 __u32 change)
 {
-	__u32 offset = checksum_offset(transport);
+	__u32 offset =
+		checksum_offset(transport->protocol, transport->version == 6);
 
-	if (!offset || transport->later ||
-	    (transport->protocol == IPPROTO_ICMPV6 && transport->version == 4))
+	if (!offset || transport->later)
 		return 0;
 	return frame_fix_pseudo(ctx, skb, transport->offset + offset, change,
 				transport->protocol == IPPROTO_UDP);
@@ -78,7 +78,7 @@ static __always_inline int restore_vip(void *ctx, const bool skb, __u32 ip,
 		/* Nothing but errors: others are for the member itself. */
 		if (transport.later ||
 		    frame_load(ctx, skb, transport.offset, &type, 1) ||
-		    !is_icmp_error(&transport, type))
+		    !is_error(&transport, type))
 			return 1;
 		break;
 	default:

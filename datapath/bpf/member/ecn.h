@@ -13,8 +13,8 @@ enum ecn {
 };
 #define ECN_MASK 3
 
-/* Negative: the packet must be dropped, the only way to tell a sender of
- * congestion that does not know ECN. */
+/* Negative: the packet must be dropped, the only sign of congestion
+ * for a sender that does not know ECN. */
 static __always_inline int combined_ecn(__u8 inner, __u8 outer)
 {
 	switch (inner) {

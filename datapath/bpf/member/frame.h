@@ -16,6 +16,8 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
+#include "checksum.h"
+
 static __always_inline int frame_load(void *ctx, const bool skb, __u32 offset,
 				      void *to, __u32 length)
 {
@@ -45,12 +47,6 @@ static __always_inline int frame_store_bare(void *ctx, const bool skb,
 	return bpf_xdp_store_bytes(ctx, offset, from, length);
 }
 
-static __always_inline __u16 fold(__u32 sum)
-{
-	sum = (sum & 0xffff) + (sum >> 16);
-	return (sum & 0xffff) + (sum >> 16);
-}
-
 /* RFC 1624, equation 3; `change` is the sum of what came and ~what went. */
 static __always_inline int frame_fix(void *ctx, __u32 offset, __u32 change,
 				     const bool zero_is_none)
@@ -60,7 +56,7 @@ static __always_inline int frame_fix(void *ctx, __u32 offset, __u32 change,
 
 	if (status || (zero_is_none && !sum))
 		return status;
-	sum = ~fold((__u16)~sum + fold(change));
+	sum = ~fold_32((__u16)~sum + fold_32(change));
 	if (zero_is_none && !sum)
 		sum = 0xffff;
 	return bpf_xdp_store_bytes(ctx, offset, &sum, sizeof(sum));

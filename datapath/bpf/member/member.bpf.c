@@ -65,7 +65,7 @@ static __always_inline enum verdict take_in(void *ctx, const bool skb,
 	ecn = combined_ecn(tunnel.inner_tos & ECN_MASK, tunnel.tos & ECN_MASK);
 	if (ecn < 0)
 		return counted(DROP, MEMBER_DROP_ECN);
-	if (skb ? uncover_skb(ctx, &tunnel) : uncover_xdp(ctx, &tunnel))
+	if (skb ? decapsulate_skb(ctx, &tunnel) : decapsulate_xdp(ctx, &tunnel))
 		return counted(DROP, MEMBER_DROP_FAILED);
 	if (ecn != (tunnel.inner_tos & ECN_MASK) &&
 	    set_ecn(ctx, skb, tunnel.link, &tunnel, ecn))

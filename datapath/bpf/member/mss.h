@@ -10,11 +10,6 @@
 
 #include "member/transport.h"
 
-#define TCP_OPTION_END 0
-#define TCP_OPTION_NOP 1
-#define TCP_OPTION_MSS 2
-#define TCP_OPTION_MSS_LENGTH 4
-
 static __always_inline __be16 swapped(__be16 value)
 {
 	return __builtin_bswap16(value);

@@ -75,7 +75,9 @@ static __always_inline int rewrite_port(void *ctx, const bool skb,
 	const struct member_address *vip =
 		direction == IN ? &transport->destination : &transport->source;
 	__u32 at = transport->offset + (direction == IN ? 2 : 0);
-	__u32 sum = transport->offset + checksum_offset(transport);
+	/* used of TCP and UDP only, which have one over both families */
+	__u32 sum =
+		transport->offset + checksum_offset(transport->protocol, true);
 	__be16 from, to, unused;
 	__u8 type;
 
@@ -83,7 +85,7 @@ static __always_inline int rewrite_port(void *ctx, const bool skb,
 		return 0;
 	if (!has_ports(transport)) {
 		if (frame_load(ctx, skb, transport->offset, &type, 1) ||
-		    !is_icmp_error(transport, type))
+		    !is_error(transport, type))
 			return 0;
 		return rewrite_quoted(ctx, skb, transport, direction);
 	}

@@ -3,31 +3,9 @@
 #ifndef OXP_MEMBER_TRANSPORT_H
 #define OXP_MEMBER_TRANSPORT_H
 
-#include <linux/icmpv6.h>
-#include <linux/in.h>
-#include <linux/in6.h>
-#include <linux/ip.h>
-#include <linux/ipv6.h>
-#include <linux/tcp.h>
-#include <linux/udp.h>
-#include <stddef.h>
-
 #include "member/frame.h"
 #include "member/maps.h"
-
-/* linux/icmp.h brings the C library along. */
-#define ICMP_HEADER 8 /* of ICMPv6 too */
-#define ICMP_CHECKSUM 2
-#define ICMP_DEST_UNREACH 3
-#define ICMP_SOURCE_QUENCH 4
-#define ICMP_REDIRECT 5
-#define ICMP_TIME_EXCEEDED 11
-#define ICMP_PARAMETERPROB 12
-
-#define IP_OFFSET_MASK 0x1fff
-#define IP_FRAGMENT_MASK 0x3fff /* more fragments, or an offset */
-#define IP6_OFFSET_MASK 0xfff8
-#define EXTENSIONS_MAX 6
+#include "protocols.h"
 
 /* Begin with zeroes: what a path leaves unset may be any register to the
  * compiler, also one that the verifier knows nothing of. */
@@ -63,7 +41,7 @@ static __always_inline int skip_extensions(void *ctx, const bool skb,
 			return -1;
 		if (out->protocol == IPPROTO_FRAGMENT) {
 			out->offset += 8;
-			if (header.fragment & bpf_htons(IP6_OFFSET_MASK))
+			if (header.fragment & bpf_htons(IPV6_FRAGMENT_OFFSET))
 				out->later = 1;
 		} else {
 			out->offset += (header.length + 1) * 8;
@@ -93,7 +71,7 @@ static __always_inline int find_transport(void *ctx, const bool skb,
 		out->destination = mapped(ip.daddr);
 		out->protocol = ip.protocol;
 		out->offset = offset + ip.ihl * 4;
-		out->later = !!(ip.frag_off & bpf_htons(IP_OFFSET_MASK));
+		out->later = !!(ip.frag_off & bpf_htons(IP_FRAGMENT_OFFSET));
 		return 0;
 	}
 	if (out->version == 6) {
@@ -110,30 +88,13 @@ static __always_inline int find_transport(void *ctx, const bool skb,
 	return -1;
 }
 
-/* Where a transport's checksum is, from its header on; 0: it has none. */
-static __always_inline __u32 checksum_offset(const struct transport *transport)
-{
-	switch (transport->protocol) {
-	case IPPROTO_TCP:
-		return offsetof(struct tcphdr, check);
-	case IPPROTO_UDP:
-		return offsetof(struct udphdr, check);
-	case IPPROTO_ICMPV6:
-		return ICMP_CHECKSUM;
-	default:
-		return 0;
-	}
-}
-
-static __always_inline bool is_icmp_error(const struct transport *transport,
-					  __u8 type)
+static __always_inline bool is_error(const struct transport *transport,
+				     __u8 type)
 {
 	if (transport->version == 4 && transport->protocol == IPPROTO_ICMP)
-		return type == ICMP_DEST_UNREACH ||
-		       type == ICMP_SOURCE_QUENCH || type == ICMP_REDIRECT ||
-		       type == ICMP_TIME_EXCEEDED || type == ICMP_PARAMETERPROB;
+		return is_icmp_error(type, false);
 	if (transport->version == 6 && transport->protocol == IPPROTO_ICMPV6)
-		return type >= ICMPV6_DEST_UNREACH && type <= ICMPV6_PARAMPROB;
+		return is_icmp_error(type, true);
 	return false;
 }
 

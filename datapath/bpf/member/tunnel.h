@@ -13,11 +13,8 @@
 #ifndef OXP_MEMBER_TUNNEL_H
 #define OXP_MEMBER_TUNNEL_H
 
-#include <linux/if_ether.h>
-
 #include "member/transport.h"
 
-#define LINK_MAX (ETH_HLEN + 2 * 4)
 #define OUTER_MAX (sizeof(struct ipv6hdr) + sizeof(struct udphdr))
 /* What is read at most: link, outer and inner header. */
 #define HEADERS_MAX (LINK_MAX + OUTER_MAX + sizeof(struct ipv6hdr))
@@ -48,21 +45,10 @@ struct outer {
 	__u8 wrong; /* the checksum */
 };
 
-struct vlan_tag {
-	__be16 tci;
-	__be16 type;
-};
-
 struct gre_header {
 	__be16 flags;
 	__be16 type;
 };
-
-static __always_inline bool is_vlan(__be16 type)
-{
-	return type == bpf_htons(ETH_P_8021Q) ||
-	       type == bpf_htons(ETH_P_8021AD);
-}
 
 /* Where the IP header begins; its Ethertype in `type`, 0 if there is none. */
 static __always_inline void *skip_link(void *data, void *end, __u32 *link,
@@ -95,7 +81,7 @@ static __always_inline bool wrong_checksum(const struct iphdr *ip)
 
 	for (int i = 0; i < 10; i++)
 		sum += word[i];
-	return fold(sum) != 0xffff;
+	return fold_32(sum) != 0xffff;
 }
 
 static __always_inline int read_outer(void *ip, void *end, __be16 type,
@@ -117,7 +103,8 @@ static __always_inline int read_outer(void *ip, void *end, __be16 type,
 		outer->length = bpf_ntohs(v4->tot_len);
 		outer->protocol = v4->protocol;
 		outer->fragment =
-			!!(v4->frag_off & bpf_htons(IP_FRAGMENT_MASK));
+			!!(v4->frag_off &
+			   bpf_htons(IP_MORE_FRAGMENTS | IP_FRAGMENT_OFFSET));
 		outer->wrong = wrong_checksum(v4);
 		return 0;
 	}
