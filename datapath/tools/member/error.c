@@ -8,7 +8,7 @@
 
 #include "tool.h"
 
-/* The last line that libbpf had to say; it is told only with an error. */
+/* The last line of libbpf, which is printed only with an error. */
 static char said[256];
 
 static int keep(enum libbpf_print_level level, const char *format,

@@ -64,6 +64,15 @@ static size_t put_ip(uint8_t *at, uint8_t protocol, size_t payload,
 	return 40;
 }
 
+/* In UDP 0 means none (RFC 768), and is sent as 0xffff. */
+static void put_checksum(uint8_t *l4, uint8_t protocol, uint16_t sum)
+{
+	if (protocol == IPPROTO_TCP)
+		put16(l4 + 16, sum);
+	else
+		put16(l4 + 6, sum ? sum : 0xffff);
+}
+
 /* Client to VIP, without payload; `pseudo` stands for `to` in the checksum of
  * the transport. */
 static size_t put_client(uint8_t *at, uint8_t protocol,
@@ -91,8 +100,7 @@ static size_t put_client(uint8_t *at, uint8_t protocol,
 	/* the 0xffff of a mapped address counts as zero */
 	sum = sum16(protocol + length, from.bytes, 16);
 	sum = sum16(sum, pseudo->bytes, 16);
-	put16(l4 + (protocol == IPPROTO_TCP ? 16 : 6),
-	      (uint16_t)~sum16(sum, l4, length));
+	put_checksum(l4, protocol, ~sum16(sum, l4, length));
 	return header + length;
 }
 

@@ -32,7 +32,7 @@ enum settings_flag {
 struct port_rule {
 	struct member_port_key key;
 	__be16 local;
-	__u16 zero;
+	__u16 reserved;
 };
 
 struct dscp_rule {
@@ -40,7 +40,7 @@ struct dscp_rule {
 	struct member_address vip;
 };
 
-/* Lists are sorted and without doubles: equal settings have equal bytes. */
+/* Lists are sorted and without duplicates: equal settings have equal bytes. */
 struct settings {
 	__u32 mode; /* enum mode */
 	__u32 flags;

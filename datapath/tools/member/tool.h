@@ -16,7 +16,7 @@
 
 #define PROGRAM "octavia-xdp-member"
 
-/* main.c, options.c */
+/* options.c */
 struct arguments {
 	const char *command;
 	char interface[IFNAMSIZ];
@@ -29,6 +29,8 @@ struct arguments {
 };
 
 int read_arguments(struct arguments *arguments, int count, char **words);
+
+/* usage.c */
 void print_usage(FILE *out);
 
 /* error.c */

@@ -330,6 +330,14 @@ class TestCheck(Tool):
         command('ip', '-n', self.member, 'link', 'set', 'eth0', 'xdp', 'off')
         self.assertIn('nothing is set up', self.check()['programs'])
 
+    def test_tries_a_vip_whose_udp_checksum_is_0(self):
+        """The packet that is tried has the checksum 0xffff: 0 means none."""
+        vip = '198.18.219.128'
+        self.tool('setup', '--any-source', '--vip', vip, '--dscp',
+                  f'10={vip}', '--port', f'{vip}:80/udp=9', '--sysctl',
+                  'eth0')
+        self.assertEqual({}, self.check())
+
     def test_counts_no_probes(self):
         self.tool(*FULL)
         self.tool('check', 'eth0')

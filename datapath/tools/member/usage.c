@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <stdio.h>
+
+#include "tool.h"
+
+void print_usage(FILE *out)
+{
+	fputs("usage: " PROGRAM " setup [OPTION]... INTERFACE\n"
+	      "       " PROGRAM " check [--json] [OPTION]... INTERFACE\n"
+	      "       " PROGRAM " show [--json] INTERFACE\n"
+	      "       " PROGRAM " remove INTERFACE\n"
+	      "  --config FILE     the same keys, one \"key = value\" a line;\n"
+	      "                    keys without a value take yes or no\n"
+	      "  --interface NAME  in a file: INTERFACE\n"
+	      "  --vip ADDRESS     VIP whose packets are taken; repeatable\n"
+	      "  --node NETWORK    where LB nodes send from; repeatable\n"
+	      "  --any-source      the fabric sees to that\n"
+	      "  --address A       where LB nodes send to; repeatable\n"
+	      "                    (default: the interface's addresses)\n"
+	      "  --port VIP:PORT/PROTOCOL=LOCAL\n"
+	      "                    the listener's port and the server's;\n"
+	      "                    tcp or udp; repeatable\n"
+	      "  --dscp DSCP=VIP   packets to --address with it are the VIP's\n"
+	      "  --mss auto|off|N  largest MSS offered over IPv4, in bytes\n"
+	      "                    (IPv6: 20 less; default: auto, by the MTU)\n"
+	      "  --tc              take packets at tc, not XDP\n"
+	      "  --generic         XDP behind the driver: slower than --tc\n"
+	      "  --no-address      do not put VIPs on lo\n"
+	      "  --sysctl          set the interface's sysctls, too\n"
+	      "setup run again makes it as the arguments say now. check with\n"
+	      "options also says whether setup would change anything.\n"
+	      "--help shows this.\n",
+	      out);
+}
