@@ -15,6 +15,7 @@ import uuid
 import fixtures
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
+import oslo_messaging
 import sqlalchemy as sa
 
 from octavia_xdp_provider.common import options
@@ -86,7 +87,7 @@ class TestControl(base.TestCase):
             f'[DEFAULT]\ntransport_url = {broker}\nhost = test\n'
             '[vip]\n'
             'allowed_networks = 203.0.113.0/24, 2001:db8:100::/64\n'
-            '[driver]\nrequest_timeout = 3\n')
+            '[driver]\nrequest_timeout = 30\n')
         self.conf = self.configure(self.text)
         schema.upgrade(schema.context_manager(self.conf))
         self.octavia = store_base.FakeOctavia()
@@ -148,7 +149,7 @@ class TestControl(base.TestCase):
         notified = threading.Event()
 
         class Wakeup:
-            target = service.nodes.oslo_messaging.Target(
+            target = oslo_messaging.Target(
                 namespace=rpc.WAKEUP_NAMESPACE, version=rpc.VERSION)
 
             def changed(self, context):
@@ -303,8 +304,11 @@ class TestControl(base.TestCase):
 
     def test_without_a_controller_a_request_fails_and_is_not_done_later(self):
         balancer = self.balancer()
-        error = self.assertRaises(exceptions.DriverError,
-                                  self.driver.loadbalancer_create, balancer)
+        client = controller_client.ControllerClient.get()
+        with mock.patch.object(client._client, '_timeout', 3):
+            error = self.assertRaises(
+                exceptions.DriverError, self.driver.loadbalancer_create,
+                balancer)
         self.assertIn('did not answer', error.user_fault_string)
         self.start_controller()
         time.sleep(2)

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Imports run one way, and nothing but octavia-lib comes from Octavia."""
 
-import ast
 import pathlib
 
+import fixtures
+
+import lab
 import octavia_xdp_provider
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit import imports
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
+LAB = pathlib.Path(lab.__file__).parent
 NAME = PACKAGE.name
 
 # room → rooms that it may import
@@ -24,33 +28,75 @@ ROOMS = {
 }
 
 
-def imports(path):
-    """Full names of everything that a file imports."""
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                yield alias.name
-        elif isinstance(node, ast.ImportFrom):
-            for alias in node.names:
-                yield f'{node.module}.{alias.name}'
-
-
 class TestLayout(base.TestCase):
 
-    def test_rooms(self):
+    def test_rooms_import_only_those_below_them(self):
         for room, allowed in ROOMS.items():
             files = list((PACKAGE / room).rglob('*.py'))
             self.assertTrue(files, room)
             for path in files:
-                for name in imports(path):
+                for name in imports.names(path):
                     parts = name.split('.')
                     if parts[0] == NAME:
                         self.assertIn(parts[1], allowed, f'{path}: {name}')
 
-    def test_octavia(self):
+    def test_nothing_is_imported_from_octavia_itself(self):
         for path in PACKAGE.rglob('*.py'):
             if 'tests' in path.parts:
                 continue
-            for name in imports(path):
+            for name in imports.names(path):
                 self.assertNotEqual('octavia', name.split('.')[0],
                                     f'{path}: {name}')
+
+    def test_no_import_is_relative(self):
+        for path in imports.modules((PACKAGE, LAB)).values():
+            for name in imports.names(path):
+                self.assertFalse(name.startswith('.'), f'{path}: {name}')
+
+    def test_modules_do_not_import_each_other_in_a_circle(self):
+        edges = imports.graph((PACKAGE, LAB))
+        self.assertIn(f'{NAME}.common.spec',
+                      edges[f'{NAME}.common.validation'])
+        self.assertIn('lab.paths', edges['lab.processes'])
+        self.assertEqual([], imports.circle(edges))
+
+
+class TestCircles(base.TestCase):
+    """The test above finds circles, of each kind."""
+
+    def circle(self, **texts):
+        directory = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        package = directory / 'package'
+        package.mkdir()
+        for name, text in {'__init__': '', **texts}.items():
+            (package / f'{name}.py').write_text(text)
+        return imports.circle(imports.graph([package]))
+
+    def test_files_that_import_one_way(self):
+        self.assertEqual([], self.circle(
+            a='from package import b\nimport package.c\nimport os\n',
+            b='from package.c import name\n', c=''))
+
+    def test_circle_of_three(self):
+        self.assertEqual(
+            ['package.a', 'package.b', 'package.c', 'package.a'],
+            self.circle(a='import package.b\n',
+                        b='from package.c import name\n',
+                        c='from package import a\n'))
+
+    def test_circle_behind_what_is_in_none(self):
+        self.assertEqual(['package.b', 'package.c', 'package.b'], self.circle(
+            a='import package.b\n', b='import package.c\n',
+            c='import package.b\n'))
+
+    def test_circle_by_way_of_the_package_itself(self):
+        self.assertEqual(['package', 'package.a', 'package'], self.circle(
+            __init__='from package import a\n',
+            a='from package import name\n'))
+
+    def test_imports_in_functions_and_for_type_checkers_count(self):
+        for late in ('def f():\n    import package.a\n',
+                     'import typing\nif typing.TYPE_CHECKING:\n'
+                     '    from package import a\n'):
+            self.assertEqual(['package.a', 'package.b', 'package.a'],
+                             self.circle(a='import package.b\n', b=late))
