@@ -22,6 +22,7 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent.bgp import announcements
+from octavia_xdp_provider.agent.bgp.route import Route
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.node import datapath
@@ -139,12 +140,12 @@ class Reconciler:
     def _withdraw(self, vips):
         """Withdraw every VIP that is not one of these."""
         before = self._announce.wanted()
-        after = {prefix: hop for prefix, hop in before.items()
+        after = {prefix: route for prefix, route in before.items()
                  if str(prefix.network_address) in vips}
         gone = before.keys() - after.keys()
         if not gone:
             return
-        self._announce.set(after)
+        self._announce.set(after.values())
         LOG.info('Withdrawing %s.', ', '.join(map(str, gone)))
         deadline = time.monotonic() + WITHDRAW_TIMEOUT
         while time.monotonic() < deadline:
@@ -218,16 +219,17 @@ class Reconciler:
                 needed = self._families.get(service.key, _FAMILIES)
                 if prefix in held or needed <= ready:
                     able.add(prefix)
-        wanted = {}
-        for prefix in able:
+        routes = []
+        for prefix in sorted(able):
             try:
                 self._announce.check(prefix)
             except announcements.AnnouncementError as error:
                 LOG.error('Not announced: %s', error)
             else:
-                wanted[prefix] = self._next_hop(prefix)
-        if self._announce.set(wanted):
-            LOG.info('Announcing %s.', ', '.join(sorted(wanted)) or 'nothing')
+                routes.append(Route.parse(prefix, self._next_hop(prefix)))
+        if self._announce.set(routes):
+            LOG.info('Announcing %s.', ', '.join(
+                str(route.prefix) for route in routes) or 'nothing')
 
     def _next_hop(self, prefix):
         return self._next_hop_v6 if ':' in prefix else None

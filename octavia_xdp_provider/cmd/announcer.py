@@ -10,6 +10,7 @@ import logging
 import sys
 
 from octavia_xdp_provider.agent.bgp import announcer
+from octavia_xdp_provider.agent.bgp import exabgp
 from octavia_xdp_provider.common import supervisor
 
 # Routes follow health within a second or two, also after a failure.
@@ -19,7 +20,7 @@ BACKOFF = supervisor.Backoff(first_s=0.1, max_s=2.0)
 def main():
     parser = argparse.ArgumentParser(
         prog='octavia-xdp-announcer',
-        description='Tells ExaBGP what to announce. It is a "process" of '
+        description='Commands ExaBGP what to announce. It is a "process" of '
                     'ExaBGP and is of no use elsewhere.')
     parser.add_argument(
         '--file', required=True,
@@ -34,8 +35,8 @@ def main():
         format='octavia-xdp-announcer[%(process)d] %(levelname)s %(message)s')
 
     def work():
-        announcer.Announcer(arguments.file, arguments.network,
-                            sys.stdin.fileno(), sys.stdout.fileno()).run()
+        speaker = exabgp.ExaBgp(sys.stdin.fileno(), sys.stdout.fileno())
+        announcer.Announcer(arguments.file, arguments.network, speaker).run()
 
     supervisor.Supervisor('announcer', work, backoff=BACKOFF).run()
 

@@ -6,23 +6,51 @@ The agent writes the wanted announcements as a whole file; the announcer
 writes back what ExaBGP accepted and which BGP sessions are up. Both files
 belong in a directory on a tmpfs: a node that was rebooted must announce
 nothing before its datapath is loaded.
+
+The announcements file, version 2::
+
+    {"version": 2, "announcements": [
+        {"prefix": "203.0.113.10/32",    // CIDR, no bits beyond the length
+         "next_hop": "self",             // or an address of its family
+         "communities": ["65000:1"],     // RFC 1997; the rest may be missing
+         "large_communities": ["65000:1:2"],             // RFC 8092
+         "med": 10, "local_preference": 200,             // 0 to 2^32 - 1
+         "as_path_prepend": 2}]}                         // 0 to 16
+
+Version 1 is the same with prefix and next hop only. A file that needs no
+more is written as version 1, so that an announcer from before version 2,
+which lives as long as its ExaBGP, follows an agent that was upgraded. A file
+that has a field or a version that is not known is refused as a whole: to
+announce without an attribute can be worse than not to.
 """
 
+import collections.abc
 import dataclasses
 import fcntl
 import ipaddress
+import itertools
 import json
+import logging
 import pathlib
+import typing
 
+from octavia_xdp_provider.agent.bgp import route as bgp_route
+from octavia_xdp_provider.agent.bgp.route import Network
+from octavia_xdp_provider.agent.bgp.route import Route
 from octavia_xdp_provider.common import atomic_file
 
-VERSION = 1
+LOG = logging.getLogger(__name__)
+
+VERSION_PLAIN = 1
+VERSION = 2
+STATUS_VERSION = 1
 
 FILE_NAME = 'announcements.json'
 STATUS_NAME = 'announced.json'
 LOCK_NAME = 'announcer.lock'
 
 _SELF = 'self'
+_FIELDS = frozenset(field.name for field in dataclasses.fields(Route))
 
 
 class AnnouncementError(Exception):
@@ -38,18 +66,19 @@ class Status:
     `error` why the file could not be read or ExaBGP not be asked.
     """
 
-    announced: frozenset = frozenset()
-    neighbours: dict = dataclasses.field(default_factory=dict)
-    failed: dict = dataclasses.field(default_factory=dict)
+    announced: frozenset[Network] = frozenset()
+    neighbours: dict[str, str] = dataclasses.field(default_factory=dict)
+    failed: dict[Network, str] = dataclasses.field(default_factory=dict)
     error: str | None = None
 
     @property
-    def sessions_up(self):
+    def sessions_up(self) -> int:
         """How many BGP sessions are established."""
         return sum(state == 'up' for state in self.neighbours.values())
 
-    def encode(self):
+    def encode(self) -> bytes:
         return _encode({
+            'version': STATUS_VERSION,
             'announced': sorted(str(prefix) for prefix in self.announced),
             'neighbours': dict(sorted(self.neighbours.items())),
             'failed': {str(prefix): why for prefix, why in sorted(
@@ -58,8 +87,12 @@ class Status:
         })
 
     @classmethod
-    def decode(cls, data):
-        document = _decode(data)
+    def decode(cls, data: bytes) -> 'Status':
+        """
+        :raises AnnouncementError: the file is torn, foreign or of another
+            version.
+        """
+        document = _decode(data, STATUS_VERSION)
         try:
             return cls(
                 frozenset(map(ipaddress.ip_network, document['announced'])),
@@ -78,50 +111,71 @@ class Announcements:
     :param allowed_networks: only prefixes inside these are ever written.
     """
 
-    def __init__(self, directory, allowed_networks):
+    def __init__(self, directory: str | pathlib.Path,
+                 allowed_networks: collections.abc.Iterable[str | Network]
+                 ) -> None:
         directory = pathlib.Path(directory)
         self._path = directory / FILE_NAME
         self._status = directory / STATUS_NAME
         self._lock = directory / LOCK_NAME
         self._networks = [ipaddress.ip_network(network)
                           for network in allowed_networks]
+        self._complaint: str | None = None
 
-    def check(self, prefix):
+    def check(self, prefix: str | Network) -> Network:
         """Return the prefix as a network if it may be announced.
 
         :raises AnnouncementError: it may not.
         """
         try:
-            network = ipaddress.ip_network(prefix)
-        except ValueError as error:
-            raise AnnouncementError(f'{error}') from error
+            network = bgp_route.parse_prefix(prefix)
+        except bgp_route.RouteError as error:
+            raise AnnouncementError(str(error)) from error
         if not inside(network, self._networks):
             raise AnnouncementError(
                 f'{network} is outside the networks that may be announced')
         return network
 
-    def set(self, wanted):
-        """Announce these prefixes and no others.
+    def set(self, routes: collections.abc.Iterable[Route]) -> bool:
+        """Announce these routes and no others.
 
-        Without a change nothing is written. If one prefix may not be
+        Without a change nothing is written. If one route may not be
         announced nothing changes at all.
 
-        :param wanted: next hop of each prefix; None is the node itself.
         :returns: whether the file was written.
-        :raises AnnouncementError: a prefix may not be announced.
+        :raises AnnouncementError: a prefix may not be announced, or has
+            several routes.
+        :raises OSError: the file cannot be written; it is as it was.
         """
-        checked = {self.check(prefix): _next_hop(hop)
-                   for prefix, hop in wanted.items()}
-        return atomic_file.replace(self._path, encode(checked))
+        wanted = list(routes)
+        for route in wanted:
+            self.check(route.prefix)
+        written = atomic_file.replace(self._path, encode(wanted))
+        self._complaint = None
+        return bool(written)
 
-    def wanted(self):
-        """What the file asks for; nothing if there is no usable file."""
+    def wanted(self) -> dict[Network, Route]:
+        """Route by prefix, as the file asks for.
+
+        Of a file that cannot be used the announcer has made nothing, and
+        what it had before stays; that is then the answer, without next hops
+        and attributes.
+        """
         try:
             return decode(self._path.read_bytes())
-        except (OSError, AnnouncementError):
+        except FileNotFoundError:
             return {}
+        except (OSError, AnnouncementError) as error:
+            if str(error) != self._complaint:
+                LOG.error('%s cannot be used (%s) and will be written anew; '
+                          'until then what is announced stays.', self._path,
+                          error)
+            self._complaint = str(error)
+            status = self.status()
+            return {prefix: Route(prefix)
+                    for prefix in (status.announced if status else ())}
 
-    def status(self):
+    def status(self) -> Status | None:
         """What the announcer reported last; None if no announcer runs.
 
         An announcer holds a lock while it lives, so that the file of a dead
@@ -135,62 +189,80 @@ class Announcements:
             return None
 
 
-def inside(prefix, networks):
+def inside(prefix: Network, networks: collections.abc.Iterable[Network]
+           ) -> bool:
     """Whether a prefix lies inside one of the networks."""
+    # Networks of different families cannot be compared.
     return any(prefix.version == network.version
-               and prefix.subnet_of(network) for network in networks)
+               and prefix.subnet_of(network)  # type: ignore[arg-type]
+               for network in networks)
 
 
-def encode(wanted):
-    """The content of the announcements file."""
-    order = sorted(wanted, key=lambda prefix: (prefix.version, prefix))
-    return _encode({'announcements': [
-        {'prefix': str(prefix), 'next_hop': str(wanted[prefix] or _SELF)}
-        for prefix in order]})
+def encode(routes: collections.abc.Iterable[Route]) -> bytes:
+    """The content of the announcements file.
+
+    :raises AnnouncementError: a prefix has several routes.
+    """
+    order = sorted(routes, key=lambda route: (
+        route.prefix.version, int(route.prefix.network_address),
+        route.prefix.prefixlen))
+    for one, other in itertools.pairwise(order):
+        if one.prefix == other.prefix:
+            raise AnnouncementError(f'{one.prefix} has several routes')
+    plain = not any(route.attributes() for route in order)
+    return _encode({
+        'version': VERSION_PLAIN if plain else VERSION,
+        'announcements': [
+            {'prefix': str(route.prefix),
+             'next_hop': str(route.next_hop or _SELF),
+             **route.attributes()} for route in order]})
 
 
-def decode(data):
-    """The next hop of each prefix in an announcements file.
+def decode(data: bytes) -> dict[Network, Route]:
+    """Route by prefix, from an announcements file of either version.
 
     :raises AnnouncementError: the file is torn, foreign or of another
-        version.
+        version, or a route is none.
     """
-    document = _decode(data)
+    document = _decode(data, VERSION_PLAIN, VERSION)
     try:
-        return {ipaddress.ip_network(entry['prefix']):
-                _next_hop(entry['next_hop'])
-                for entry in document['announcements']}
-    except (KeyError, TypeError, ValueError) as error:
+        entries = [_route(entry, document['version'])
+                   for entry in document['announcements']]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise AnnouncementError(f'not announcements: {error!r}') from error
+    return {route.prefix: route for route in entries}
 
 
-def _next_hop(hop):
-    if hop in (None, _SELF):
-        return None
-    try:
-        return ipaddress.ip_address(hop)
-    except ValueError as error:
-        raise AnnouncementError(f'next hop: {error}') from error
+def _route(entry: dict[str, typing.Any], version: int) -> Route:
+    fields = dict(entry)
+    known = (_FIELDS if version == VERSION
+             else frozenset(('prefix', 'next_hop')))
+    unknown = fields.keys() - known
+    if unknown:
+        raise AnnouncementError(f'unknown fields in version {version}: '
+                                f'{", ".join(sorted(unknown))}')
+    if fields['next_hop'] == _SELF:
+        fields['next_hop'] = None
+    return Route.parse(**fields)
 
 
-def _encode(fields):
-    return (json.dumps({'version': VERSION, **fields}, indent=1)
-            + '\n').encode()
+def _encode(document: dict[str, object]) -> bytes:
+    return (json.dumps(document, indent=1) + '\n').encode()
 
 
-def _decode(data):
+def _decode(data: bytes, *versions: int) -> dict[str, typing.Any]:
     try:
         document = json.loads(data)
         version = document['version']
     except (KeyError, TypeError, ValueError) as error:
         raise AnnouncementError(f'malformed: {error!r}') from error
-    if version != VERSION:
-        raise AnnouncementError(f'version {version!r} is unknown, '
-                                f'{VERSION} is known')
-    return document
+    if version not in versions:
+        raise AnnouncementError(f'version {version!r} is unknown, known: '
+                                f'{", ".join(map(str, versions))}')
+    return typing.cast(dict[str, typing.Any], document)
 
 
-def _locked(path):
+def _locked(path: pathlib.Path) -> bool:
     with open(path, 'rb') as file:
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -6,6 +6,7 @@ import dataclasses
 import ipaddress
 import json
 import os
+import pathlib
 import types
 from unittest import mock
 
@@ -88,10 +89,12 @@ class TestReconciler(base.TestCase):
             self.directory, [NETWORK, NETWORK_V6])
         real = self.announce.set
 
-        def recorded(wanted):
-            changed = real(wanted)
+        def recorded(routes):
+            routes = list(routes)
+            changed = real(routes)
             if changed:
-                self.events.append(('announce', tuple(map(str, wanted))))
+                self.events.append(('announce', tuple(
+                    str(route.prefix) for route in routes)))
             return changed
         self.announce.set = recorded
         self.policy = address_policy.AddressPolicy(
@@ -256,8 +259,38 @@ class TestReconciler(base.TestCase):
         self.run_pass(self.document, other)
         self.assertEqual(
             {PREFIX: None, f'{VIP_V6}/128': '2001:db8:1::6'},
-            {str(prefix): hop and str(hop)
-             for prefix, hop in self.announce.wanted().items()})
+            {str(prefix): route.next_hop and str(route.next_hop)
+             for prefix, route in self.announce.wanted().items()})
+
+    def test_restart_amid_an_upgrade_withdraws_nothing(self):
+        """What an older agent wrote is read before anything is known."""
+        self.unmonitored()
+        self.run_pass(self.document)
+        pathlib.Path(self.directory, announcements.FILE_NAME).write_text(
+            json.dumps({'version': 1, 'announcements': [
+                {'prefix': PREFIX, 'next_hop': 'self'}]}))
+        self.reconciler = self.make(self.conf)
+        self.events.clear()
+        self.reconciler.announce(NEITHER)
+        self.run_pass(self.document, ready=NEITHER)
+
+        self.assertEqual({PREFIX}, self.announced())
+        self.assertEqual([], [event for event in self.events
+                              if event[0] == 'announce'])
+
+    def test_restart_with_a_file_that_is_unknown_withdraws_nothing(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        file = pathlib.Path(self.directory, announcements.FILE_NAME)
+        file.write_text('{"version": 99}')
+        self.reconciler = self.make(self.conf)
+        with mock.patch.object(self.announce, 'status', lambda: (
+                announcements.Status(frozenset([
+                    ipaddress.ip_network(PREFIX)])))):
+            self.reconciler.announce(NEITHER)
+
+        self.assertIn(ipaddress.ip_network(PREFIX),
+                      announcements.decode(file.read_bytes()))
 
     def test_an_address_in_another_spelling(self):
         self.unmonitored()

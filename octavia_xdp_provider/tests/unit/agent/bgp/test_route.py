@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import dataclasses
+import ipaddress
+
+from oslotest import base
+
+from octavia_xdp_provider.agent.bgp import route as bgp_route
+from octavia_xdp_provider.agent.bgp.route import Route
+
+
+class TestRoute(base.BaseTestCase):
+
+    def assert_refused(self, field, *arguments, **attributes):
+        error = self.assertRaises(bgp_route.RouteError, Route.parse,
+                                  *arguments, **attributes)
+        self.assertEqual(field, error.field)
+        self.assertIn(f'{field}: ', str(error))
+
+    def test_address_alone_is_a_prefix_of_full_length(self):
+        for text, prefix in (('203.0.113.10', '203.0.113.10/32'),
+                             ('2001:db8::1', '2001:db8::1/128')):
+            self.assertEqual(ipaddress.ip_network(prefix),
+                             Route.parse(text).prefix)
+
+    def test_prefix_with_bits_beyond_its_length_is_refused(self):
+        for prefix in ('203.0.113.1/24', 'vip', '', '203.0.113.1/33'):
+            self.assert_refused('prefix', prefix)
+
+    def test_next_hop_must_be_of_the_prefixs_family(self):
+        for prefix, next_hop in (('203.0.113.10', '2001:db8::1'),
+                                 ('2001:db8:f::1', '198.18.1.6')):
+            self.assert_refused('next_hop', prefix, next_hop)
+
+    def test_next_hop_must_be_an_address_of_a_host(self):
+        for next_hop in ('router', '', '0.0.0.0', '224.0.0.1', 'self'):
+            self.assert_refused('next_hop', '203.0.113.10', next_hop)
+
+    def test_communities_have_no_order_and_no_duplicates(self):
+        for name, values in (
+                ('communities', ('65000:2', '65000:1', '65000:2')),
+                ('large_communities', ('65000:1:2', '65000:1:10',
+                                       '65000:1:2'))):
+            one = Route.parse('203.0.113.10', **{name: values})
+            other = Route.parse('203.0.113.10', **{name: values[::-1]})
+            self.assertEqual(one, other)
+            self.assertEqual(2, len(getattr(one, name)))
+
+    def test_communities_are_spelled_in_one_way(self):
+        self.assertEqual(
+            ('1:2', '65000:10'), Route.parse(
+                '203.0.113.10', communities=('65000:010', '0001:2')
+                ).communities)
+
+    def test_well_known_communities_go_by_name(self):
+        self.assertEqual(
+            ('65535:0', '65535:65281'), Route.parse(
+                '203.0.113.10', communities=('no-export',
+                                             'graceful-shutdown')
+                ).communities)
+
+    def test_communities_out_of_range_are_refused(self):
+        for value in ('65536:1', '1:65536', '1', '1:2:3', 'a:b', ':', '',
+                      '-1:1', '+1:1', '1: 2', '\uff11:2', 7, None):
+            self.assert_refused('communities', '203.0.113.10',
+                                communities=(value,))
+
+    def test_large_communities_out_of_range_are_refused(self):
+        for value in ('4294967296:0:0', '0:0:4294967296', '1:2', '1:2:3:4',
+                      'no-export'):
+            self.assert_refused('large_communities', '203.0.113.10',
+                                large_communities=(value,))
+
+    def test_more_communities_than_fit_are_refused(self):
+        for name, spelling in (('communities', '1:{}'),
+                               ('large_communities', '1:1:{}')):
+            most = [spelling.format(number) for number in range(32)]
+            Route.parse('203.0.113.10', **{name: most})
+            self.assert_refused(name, '203.0.113.10',
+                                **{name: [*most, spelling.format(32)]})
+
+    def test_text_in_place_of_a_list_of_communities_is_refused(self):
+        for value in ('65000:1', 5, None):
+            self.assert_refused('communities', '203.0.113.10',
+                                communities=value)
+
+    def test_numbers_out_of_range_are_refused(self):
+        for name, most in (('med', 2 ** 32 - 1),
+                           ('local_preference', 2 ** 32 - 1),
+                           ('as_path_prepend', 16)):
+            Route.parse('203.0.113.10', **{name: 0})
+            Route.parse('203.0.113.10', **{name: most})
+            for wrong in (-1, most + 1, '1', 1.0, True):
+                self.assert_refused(name, '203.0.113.10', **{name: wrong})
+        self.assert_refused('as_path_prepend', '203.0.113.10',
+                            as_path_prepend=None)
+
+    def test_attributes_are_those_that_differ_from_a_plain_route(self):
+        self.assertEqual({}, Route.parse('203.0.113.10',
+                                         '198.18.1.6').attributes())
+        route = Route.parse('203.0.113.10', communities=('65000:1',), med=0)
+        self.assertEqual({'communities': ('65000:1',), 'med': 0},
+                         route.attributes())
+
+    def test_text_names_next_hop_and_attributes(self):
+        self.assertEqual('203.0.113.10/32, next hop self',
+                         str(Route.parse('203.0.113.10')))
+        self.assertEqual(
+            '203.0.113.10/32, next hop 198.18.1.6, communities 1:2 1:3, '
+            'med 5', str(Route.parse('203.0.113.10', '198.18.1.6',
+                                     ('1:3', '1:2'), med=5)))
+
+    def test_is_a_value(self):
+        route = Route.parse('203.0.113.10')
+        self.assertEqual(1, len({route, Route.parse('203.0.113.10/32')}))
+        self.assertRaises(dataclasses.FrozenInstanceError, setattr, route,
+                          'med', 1)
