@@ -51,7 +51,7 @@ def run(library, singles, bursts):
             with handler.Handler(config).running() as child:
                 found = _measure(writer, child, singles, bursts)
                 found['rss_mb'] = _memory(child.pid)
-            wrong = node.verify()
+            wrong = node.faults()
             if wrong:
                 raise RuntimeError(wrong)
             found['table_mb'] = node.info().map_bytes / 2**20

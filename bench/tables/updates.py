@@ -75,7 +75,7 @@ def _round(node, writer, child, vips, checks):
     for service in node.services():
         if service.enabled != MEMBERS - 1:
             raise RuntimeError(f'{service} does not have what was told')
-    wrong = node.verify()
+    wrong = node.faults()
     if wrong:
         raise RuntimeError(wrong)
     node.delete_services(services)

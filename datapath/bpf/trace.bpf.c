@@ -114,7 +114,7 @@ static __always_inline void copy(struct state *state, struct xdp_buff *xdp,
 	if (captured > OXP_TRACE_SNAPLEN_MAX)
 		captured = OXP_TRACE_SNAPLEN_MAX;
 	record->packet = (struct oxp_trace_packet){
-		.time = bpf_ktime_get_ns(),
+		.time_ns = bpf_ktime_get_ns(),
 		.number = state->number,
 		.ifindex = xdp->rxq->dev->ifindex,
 		.queue = xdp->rxq->queue_index,

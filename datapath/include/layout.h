@@ -80,8 +80,8 @@ struct node_config {
 	__u64 changes; /* grows before services or members come or go */
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
 	__u64 uplinks_switched; /* epoch, as in struct service_entry */
-	__u64 ticked;           /* CLOCK_BOOTTIME, ms, of the last oxp_tick() */
-	__u64 allowed_changes;  /* grows before the networks of sets change */
+	__u64 ticked; /* CLOCK_BOOTTIME, ms, of the last oxp_slots_age() */
+	__u64 allowed_changes; /* grows before the networks of sets change */
 	__u64 waited;  /* no packet uses what was switched out in this epoch or
 			* before */
 	__u64 stamped; /* the last epoch in which something was switched */
@@ -96,7 +96,7 @@ struct uplink {
 	__u32 ifindex;
 	__u16 mtu;
 	__u8 link_length;
-	__u8 zero[9];
+	__u8 reserved[9];
 	__u8 link[2][24];
 };
 
@@ -134,7 +134,7 @@ struct bucket_v6 {
 	__u32 ports[BUCKET_WAYS]; /* lookup_ports(); 0: free; written last */
 	__u32 value[BUCKET_WAYS];
 	__u32 overflow;
-	__u32 zero;
+	__u32 reserved;
 	__be32 address[BUCKET_WAYS][4];
 };
 
@@ -178,7 +178,7 @@ struct vip_entry {
 	__be16 fragment_port_tcp; /* 0: no service of the protocol */
 	__be16 fragment_port_udp;
 	__be16 fragment_port_sctp;
-	__u16 zero;
+	__u16 reserved;
 	__u8 address[16];
 	__u32 zero1;
 };
@@ -203,7 +203,7 @@ struct service_entry {
 	__u8 state; /* enum entry_state */
 	__u32 place;
 	__u32 vip_index;
-	__u32 zero[7];
+	__u32 reserved[7];
 };
 
 /* The outer header that a member gets; follows from the service's
@@ -242,7 +242,7 @@ struct block_member {
 	__be32 address[4];
 	__u64 check; /* id of the health check, 0: none */
 	__u16 weight;
-	__u16 zero[7];
+	__u16 reserved[7];
 };
 
 /* Flags of a block beyond those of enum oxp_service_flag. */
@@ -275,7 +275,7 @@ struct service_block {
 	__u16 members;    /* places of member[] that may be in use */
 	__u16 enabled;    /* members with MEMBER_TAKES_FLOWS */
 	__u16 open;       /* open slots, 65535: or more */
-	__u16 idle_timeout;
+	__u16 idle_timeout_s;
 	__u8 encapsulation;
 	__u8 dscp;
 	__be16 sid_function;
@@ -286,7 +286,7 @@ struct service_block {
 	__u32 new_flow_rate; /* per second and source; 0: no limit */
 	__u32 new_flow_burst;
 	__u32 allowed_set; /* of BLOCK_ALLOWED, see struct allowed_v4 */
-	__u32 zero[4];
+	__u32 reserved[4];
 	struct block_member member[OXP_MEMBERS_MAX];
 	__u16 slot[]; /* `slots` of them, then `before` at before_offset() */
 };
@@ -302,7 +302,7 @@ struct service_block {
 
 /* Bytes of one element of `ages`. The byte of an open slot is set to 0 by
  * each packet that goes to another member than the slot's own, and counted up
- * by oxp_tick(), eight times in an idle timeout. At AGE_CLOSED eight whole
+ * by oxp_slots_age(), eight times in an idle timeout. At AGE_CLOSED eight whole
  * intervals have passed without such a packet, and the slot is closed. */
 #define AGE_CLOSED 9
 #define AGES_SIZE(slots_max) (((slots_max) + 63) & ~(__u64)63)
@@ -334,7 +334,7 @@ struct fragment_key {
 	__be32 destination[4];
 	__be32 id;
 	__u8 protocol;
-	__u8 zero[3];
+	__u8 reserved[3];
 };
 
 struct fragment_owner {
@@ -342,7 +342,7 @@ struct fragment_owner {
 	__u16 member;  /* index within the service */
 	__be16 port;   /* of the service */
 	__u8 protocol;
-	__u8 zero[3];
+	__u8 reserved[3];
 };
 
 /* `set` is the block's allowed_set as a big-endian number: 2 * index or 2 *
@@ -401,7 +401,7 @@ struct counters {
 	__u64 packets;
 	__u64 bytes; /* of clients' IP packets */
 	__u64 flows; /* TCP SYN without ACK, SCTP INIT, QUIC Initial */
-	__u64 zero;
+	__u64 reserved;
 };
 
 /* Bytes are those of whole frames, from the Ethernet header on, as they came:

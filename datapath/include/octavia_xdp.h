@@ -5,14 +5,30 @@
  * plain subset of C that cffi reads: integer #defines, enums, structs and
  * function declarations.
  *
+ * Names: oxp_<noun>_<verb>(). The noun is what the call is about, in the plural
+ * where it is about any number of them; the verbs are
+ *   set     makes it exactly so, and does nothing where it is so already
+ *   get     reads one
+ *   list    fills an array (see below)
+ *   delete, remove, attach, detach, open, close, read, run, apply: as they say
+ * oxp_open(), oxp_close(), oxp_export(), oxp_export_part(),
+ * oxp_handover_begin(), oxp_handover_end() and oxp_upgrade() stay as they are
+ * in all versions: see "Another library takes over".
+ *
+ * Every call here has a caller in the product. What only tests need is in
+ * tests/support/test_interface.h and not in the library that is installed.
+ *
  * Conventions:
+ *  - A number with a unit names it: _s, _ms, _ns, _bytes, or its comment does
+ *    (packets per second). Fields called `reserved` are zero.
  *  - Addresses are 16 bytes in network order, IPv4 as ::ffff:a.b.c.d.
  *    Ports are numbers in host order.
  *  - Functions return 0 (or a count, where said) or a negative errno. `error`
  *    may be NULL; otherwise it points to OXP_ERROR_LENGTH bytes and holds one
  *    line of text after a failure.
- *  - Functions that fill an array return how many elements exist, which may
- *    be more than `capacity`; never more than `capacity` are written.
+ *  - Functions that fill an array ("list") return how many elements exist,
+ *    which may be more than `capacity`; never more than `capacity` are
+ *    written.
  *  - A node may be used by several threads, and the pinned state by several
  *    processes at once. A node is not to be used on both sides of a fork().
  */
@@ -26,7 +42,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 3
+#define OXP_API_VERSION 4
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_DEFAULT 13313 /* prime */
@@ -47,7 +63,7 @@ enum oxp_outcome {
 	OXP_FORWARDED = 1, /* encapsulated and sent to the next hop */
 	/* answered by the node */
 	OXP_ECHO_REPLY = 2,   /* echo request to a VIP */
-	OXP_SENT_TOO_BIG = 3, /* dropped, and the client told the MTU */
+	OXP_SENT_TOO_BIG = 3, /* dropped, and the MTU sent to the client */
 	/* remarks on packets that were forwarded or passed all the same */
 	OXP_FRAGMENT_GUESSED = 4, /* first fragment not seen: by addresses */
 	OXP_MEMORY_FULL = 5,      /* new flow not remembered: stays with the
@@ -81,9 +97,10 @@ struct oxp_key {
 	struct oxp_address vip;
 	uint16_t port;
 	uint8_t protocol; /* 6 TCP, 17 UDP, 132 SCTP */
-	uint8_t zero;
+	uint8_t reserved;
 };
 
+/* Stays as it is in all versions. */
 struct oxp_options {
 	const char *pin_directory; /* on a bpffs; created if missing */
 	const char *lock_file;     /* one per node; created if missing */
@@ -108,40 +125,39 @@ struct oxp_info {
 };
 
 /* Opens the pinned state, or creates it. -ENOENT: nothing is there and
- * `create` is 0. -EPROTO: another layout version is pinned. */
+ * `create` is 0. -EPROTO: another layout version is pinned. -EPERM: `error`
+ * names the capabilities that are needed. Other versions call it. */
 int oxp_open(const struct oxp_options *options, struct oxp_node **node,
 	     char *error);
-/* Forgets the node; the kernel goes on forwarding. */
+/* Forgets the node; the kernel goes on forwarding. Other versions call it. */
 void oxp_close(struct oxp_node *node);
-int oxp_info(struct oxp_node *node, struct oxp_info *info, char *error);
-/* Detaches everything and removes the pins: forwarding ends. */
-int oxp_destroy(struct oxp_node *node, char *error);
+int oxp_info_get(struct oxp_node *node, struct oxp_info *info, char *error);
 
 /* Attaches the forwarding program to an interface of the caller's network
  * namespace, in the driver (native mode); it stays after the process ends.
  * If another one of the node is attached already, it is replaced by this
  * library's one without losing a packet; this library's own stays. */
-int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error);
+int oxp_interface_attach(struct oxp_node *node, uint32_t ifindex, char *error);
 /* -ENOENT if it was not attached. */
-int oxp_detach(struct oxp_node *node, uint32_t ifindex, char *error);
+int oxp_interface_detach(struct oxp_node *node, uint32_t ifindex, char *error);
 
-/* One way out of the node. Either gateway may be all zeroes: the next hop of
- * that family is not known, and the uplink carries none of its packets. */
+/* One uplink. Either next hop may be all zeroes: that of this family is not
+ * known, and the uplink carries none of its packets. */
 struct oxp_uplink {
 	uint32_t ifindex; /* of the device below VLANs: what XDP runs on */
 	uint16_t mtu;     /* greatest IP packet, bytes */
 	uint8_t own_mac[6];
-	uint8_t gateway_mac_v4[6]; /* next hop of IPv4 outer packets */
-	uint8_t gateway_mac_v6[6]; /* next hop of IPv6 outer packets */
-	uint8_t vlans;             /* 0 to 2 tags, outermost first: one is
-				    * 802.1Q, of two the first is 802.1ad */
-	uint8_t zero;
+	uint8_t next_hop_mac_v4[6]; /* next hop of IPv4 outer packets */
+	uint8_t next_hop_mac_v6[6]; /* next hop of IPv6 outer packets */
+	uint8_t vlans;              /* 0 to 2 tags, outermost first: one is
+				     * 802.1Q, of two the first is 802.1ad */
+	uint8_t reserved;
 	uint16_t vlan[2]; /* priority, DEI and id, host order */
 };
 
 /* Replaces all uplinks at once; a packet sees the old ones or the new ones.
  * A flow keeps its uplink while the usable uplinks stay the same. */
-int oxp_set_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
+int oxp_uplinks_set(struct oxp_node *node, const struct oxp_uplink *uplinks,
 		    uint32_t count, char *error);
 
 enum oxp_node_flag {
@@ -162,7 +178,7 @@ struct oxp_node_settings {
 	struct oxp_address source_v6;
 	uint8_t entropy_v4; /* 0 to 16 bits */
 	uint8_t entropy_v6; /* 0 to 32 bits */
-	uint16_t zero;
+	uint16_t reserved;
 	uint32_t flags;     /* enum oxp_node_flag */
 	uint32_t icmp_rate; /* packets per second and CPU that the node
 			     * answers itself; 0: none */
@@ -171,8 +187,9 @@ struct oxp_node_settings {
 /* Each setting takes effect by itself, and a change of source_v6 is no single
  * store: for a moment a packet may leave with parts of the old and of the new
  * address in its outer source. Everything else is one word. */
-int oxp_set_node(struct oxp_node *node,
-		 const struct oxp_node_settings *settings, char *error);
+int oxp_node_settings_set(struct oxp_node *node,
+			  const struct oxp_node_settings *settings,
+			  char *error);
 
 enum oxp_encapsulation {
 	OXP_IPIP = 0, /* RFC 2003, 2473, 4213: any family in any */
@@ -205,9 +222,9 @@ struct oxp_service_settings {
 	uint8_t source_length_v4; /* of OXP_SERVICE_SOURCE: what counts as one
 				   */
 	uint8_t source_length_v6; /* client; 0: 32 and 128 */
-	uint16_t idle_timeout;    /* seconds without a packet after which a flow
-				   * may move to another member, 10 to 16000; 0:
-				   * 350 */
+	uint16_t idle_timeout_s;  /* without a packet, after which a flow may
+				   * move to another member, 10 to 16000; 0: 350
+				   */
 	uint32_t new_flow_rate;   /* flows per second that one source may open
 				   * at the VIP's service; 0: no limit */
 	uint32_t new_flow_burst;  /* 0: as new_flow_rate */
@@ -229,15 +246,16 @@ struct oxp_member {
  * see all of the old service or all of the new one. What is known about the
  * health of members that stay is kept, and flows keep members that can take
  * them, unless the number of slots, OXP_SERVICE_SOURCE or its lengths change:
- * flows then have other slots. settings == NULL: all zeroes. *changed tells
- * whether anything was written; may be NULL. */
+ * flows then have other slots. settings == NULL: all zeroes. *changed says
+ * whether anything was written; may be NULL. -EINVAL and others: nothing was,
+ * and `error` names the setting. */
 int oxp_service_set(struct oxp_node *node, const struct oxp_key *key,
 		    const struct oxp_service_settings *settings,
 		    const struct oxp_member *members, uint32_t count,
 		    uint8_t *changed, char *error);
 
 /* One service of oxp_services_set(). */
-struct oxp_wanted {
+struct oxp_wanted_service {
 	struct oxp_key key;
 	const struct oxp_service_settings *settings; /* NULL: all zeroes */
 	const struct oxp_member *members;
@@ -245,7 +263,7 @@ struct oxp_wanted {
 	/* out: */
 	int32_t status; /* 0 or the negative errno of this service */
 	uint8_t changed;
-	uint8_t zero[3];
+	uint8_t reserved[3];
 };
 
 /* oxp_service_set() for many services in one go: tables are computed in
@@ -254,11 +272,11 @@ struct oxp_wanted {
  * keep the others from being set. Returns how many changed, or the status of
  * the first that failed, and `error` is about that one. A key may be there
  * only once. */
-int oxp_services_set(struct oxp_node *node, struct oxp_wanted *services,
+int oxp_services_set(struct oxp_node *node, struct oxp_wanted_service *services,
 		     uint32_t count, char *error);
 /* Returns how many of the keys existed and are gone now. */
-int oxp_service_delete(struct oxp_node *node, const struct oxp_key *keys,
-		       uint32_t count, char *error);
+int oxp_services_delete(struct oxp_node *node, const struct oxp_key *keys,
+			uint32_t count, char *error);
 
 /* Totals over all CPUs since the service or member was created. Bytes are
  * those of the IP packets that clients sent, without our outer header. */
@@ -280,6 +298,12 @@ struct oxp_service {
 	struct oxp_counters counters;
 };
 
+/* The server ID of a member that QUIC servers put into their connection IDs
+ * (draft-ietf-quic-load-balancers, plaintext, 4 bytes, config rotation
+ * OXP_QUIC_CONFIG): the CRC-32C of the 16 bytes of its address, big endian. */
+#define OXP_QUIC_CONFIG 0
+#define OXP_QUIC_SERVER_ID_LENGTH 4
+
 struct oxp_member_state {
 	struct oxp_address address;
 	uint64_t check;
@@ -287,43 +311,38 @@ struct oxp_member_state {
 	uint16_t mtu;
 	uint8_t admin_up;
 	uint8_t backup;
-	uint8_t healthy;         /* as told, or as assumed */
-	uint8_t known;           /* the health check has told its result */
+	uint8_t healthy;         /* as reported, or as assumed */
+	uint8_t known;           /* the health check has reported its result */
 	uint8_t takes_flows;     /* may take new ones: up, with a weight, and
 				  * no backup while others serve */
 	uint16_t index;          /* within the service while it stays */
-	uint32_t quic_server_id; /* see oxp_quic_server_id() */
+	uint32_t quic_server_id; /* see OXP_QUIC_CONFIG */
 	struct oxp_counters counters;
 };
 
 /* All services, in the order of their keys. Returns how many there are. */
-int oxp_services(struct oxp_node *node, struct oxp_service *out,
-		 uint32_t capacity, char *error);
+int oxp_services_list(struct oxp_node *node, struct oxp_service *out,
+		      uint32_t capacity, char *error);
 /* One service. -ENOENT if it does not exist. */
-int oxp_service(struct oxp_node *node, const struct oxp_key *key,
-		struct oxp_service *out, char *error);
+int oxp_service_get(struct oxp_node *node, const struct oxp_key *key,
+		    struct oxp_service *out, char *error);
 /* Members in the order of their addresses. Returns how many there are. */
-int oxp_service_members(struct oxp_node *node, const struct oxp_key *key,
-			struct oxp_member_state *out, uint32_t capacity,
-			char *error);
+int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
+		     struct oxp_member_state *out, uint32_t capacity,
+		     char *error);
 /* The networks of settings.allowed. Returns how many there are. */
-int oxp_service_allowed(struct oxp_node *node, const struct oxp_key *key,
-			struct oxp_network *out, uint32_t capacity,
-			char *error);
-/* The lookup table: each slot's position in oxp_service_members(), or
+int oxp_networks_list(struct oxp_node *node, const struct oxp_key *key,
+		      struct oxp_network *out, uint32_t capacity, char *error);
+/* The lookup table: each slot's position in oxp_members_list(), or
  * OXP_NO_MEMBER in every slot. `before`, which may be NULL, gets where flows
  * go that began before the last change; the same as `out` in slots that are
  * not open. Returns the number of slots. */
 #define OXP_NO_MEMBER 65535
-int oxp_service_table(struct oxp_node *node, const struct oxp_key *key,
-		      uint16_t *out, uint16_t *before, uint32_t capacity,
-		      char *error);
-/* Which member a new flow goes to. -ENETUNREACH: none. */
-int oxp_service_pick(struct oxp_node *node, const struct oxp_key *key,
-		     const struct oxp_address *client, uint16_t client_port,
-		     struct oxp_address *member, char *error);
+int oxp_table_get(struct oxp_node *node, const struct oxp_key *key,
+		  uint16_t *out, uint16_t *before, uint32_t capacity,
+		  char *error);
 
-struct oxp_result {
+struct oxp_health_result {
 	uint64_t check;
 	uint8_t up;
 };
@@ -331,8 +350,9 @@ struct oxp_result {
 /* Takes results of health checks, in order, into every service whose members
  * carry these checks; each touched table is rebuilt once. Unknown checks are
  * ignored. Returns the number of tables that switched. */
-int oxp_health_apply(struct oxp_node *node, const struct oxp_result *results,
-		     uint32_t count, char *error);
+int oxp_health_apply(struct oxp_node *node,
+		     const struct oxp_health_result *results, uint32_t count,
+		     char *error);
 
 /* Ages the slots that are open, and closes those where no packet has gone to
  * another member than the slot's own for the service's idle timeout. To be
@@ -340,14 +360,7 @@ int oxp_health_apply(struct oxp_node *node, const struct oxp_result *results,
  * does nothing, called late it only keeps slots open for longer. It also waits
  * for packets of updates before, so that the next ones need not. Returns the
  * number of open slots. */
-int oxp_tick(struct oxp_node *node, char *error);
-
-/* The server ID of a member that QUIC servers put into their connection IDs
- * (draft-ietf-quic-load-balancers, plaintext, 4 bytes, config rotation
- * OXP_QUIC_CONFIG): the CRC-32C of the 16 bytes of its address, big endian. */
-#define OXP_QUIC_CONFIG 0
-#define OXP_QUIC_SERVER_ID_LENGTH 4
-uint32_t oxp_quic_server_id(const struct oxp_address *member);
+int oxp_slots_age(struct oxp_node *node, char *error);
 
 /* Totals over all CPUs. Bytes are those of frames as they came in, from the
  * Ethernet header on: there may be no IP packet whose length is to be
@@ -359,14 +372,14 @@ struct oxp_outcome_counters {
 
 /* out[i] is about packets with outcome i; `capacity` elements are written at
  * most. Returns OXP_OUTCOMES. */
-int oxp_outcomes(struct oxp_node *node, struct oxp_outcome_counters *out,
-		 uint32_t capacity, char *error);
+int oxp_outcomes_list(struct oxp_node *node, struct oxp_outcome_counters *out,
+		      uint32_t capacity, char *error);
 
 /*
  * Probes through the datapath. The health checker marks a probe to a VIP
- * (SO_MARK); a program at the way out of the uplinks (tc, egress) gives it the
- * outer header that traffic to one member gets. Nothing of this exists on a
- * node until oxp_set_probes() is called, and it disturbs no other function.
+ * (SO_MARK); a program where packets leave by the uplinks (tc, egress) gives it
+ * the outer header that traffic to one member gets. Nothing of this exists on a
+ * node until oxp_probes_set() is called, and it disturbs no other function.
  */
 
 /* Marks that are ours: those with these upper 8 bits. */
@@ -397,29 +410,73 @@ struct oxp_probe {
 /* Makes these the targets of marks, and no others; those that stay as they are
  * are not touched. Marks must be unique. Nothing is changed if one of them is
  * refused. */
-int oxp_set_probes(struct oxp_node *node, const struct oxp_probe *probes,
+int oxp_probes_set(struct oxp_node *node, const struct oxp_probe *probes,
 		   uint32_t count, char *error);
 /* All targets, in the order of their marks. Returns how many there are; 0
  * also where there is nothing of this on the node. */
-int oxp_probes(struct oxp_node *node, struct oxp_probe *out, uint32_t capacity,
-	       char *error);
+int oxp_probes_list(struct oxp_node *node, struct oxp_probe *out,
+		    uint32_t capacity, char *error);
 /* Attaches the program to an interface that probes leave by, with the VLAN
  * interface that the route names rather than the device below, in the caller's
  * network namespace. Other programs there stay. An interface that has it
- * already is left alone. -ENOENT: oxp_set_probes() was not called yet. */
+ * already is left alone. -ENOENT: oxp_probes_set() was not called yet. */
 int oxp_probe_attach(struct oxp_node *node, uint32_t ifindex, char *error);
-/* -ENOENT if it was not attached. */
-int oxp_probe_detach(struct oxp_node *node, uint32_t ifindex, char *error);
 /* Detaches the program from all interfaces of the caller's network namespace
  * and removes the targets. Returns 1, or 0 if there was nothing. */
-int oxp_remove_probes(struct oxp_node *node, char *error);
+int oxp_probes_remove(struct oxp_node *node, char *error);
 /* counts[i] is the number of packets with outcome i; `capacity` elements are
  * written at most. Returns OXP_PROBE_OUTCOMES, or 0 where there is nothing of
  * this on the node. */
-int oxp_probe_outcomes(struct oxp_node *node, uint64_t *counts,
-		       uint32_t capacity, char *error);
+int oxp_probe_outcomes_list(struct oxp_node *node, uint64_t *counts,
+			    uint32_t capacity, char *error);
 
-/* A frame for oxp_run(). */
+/*
+ * For the operator's tools: what is loaded, what it would do, what it does.
+ * Nothing here changes the node.
+ */
+
+int oxp_node_settings_get(struct oxp_node *node, struct oxp_node_settings *out,
+			  char *error);
+
+/* Which uplink takes a flow is said by the top 6 bits of its entropy: an index
+ * into the uplinks, or OXP_NO_CHOICE where the outer packet's family has no
+ * uplink. */
+#define OXP_NO_CHOICE 255
+struct oxp_choices {
+	uint8_t v4[64];
+	uint8_t v6[64];
+};
+/* Returns the number of uplinks. */
+int oxp_uplinks_list(struct oxp_node *node, struct oxp_uplink *out,
+		     uint32_t capacity, struct oxp_choices *choices,
+		     char *error);
+
+/* The program of an interface that the node is attached to. */
+struct oxp_program {
+	uint32_t ifindex;
+	uint32_t id;
+	uint8_t tag[8]; /* the same for the same instructions */
+	char name[16];
+	uint64_t loaded_ns; /* CLOCK_BOOTTIME */
+	/* while the kernel counts them: sysctl kernel.bpf_stats_enabled */
+	uint64_t runs;
+	uint64_t run_time_ns; /* of all runs */
+};
+/* Returns how many there are, in no order. */
+int oxp_programs_list(struct oxp_node *node, struct oxp_program *out,
+		      uint32_t capacity, char *error);
+
+/* Something wrong in the tables; protocol 0: it is about no single service. */
+struct oxp_fault {
+	struct oxp_key key;
+	char text[108];
+};
+/* Computes every table again, compares it with the kernel's, and names all
+ * that differs. Returns how many faults there are. */
+int oxp_faults_list(struct oxp_node *node, struct oxp_fault *out,
+		    uint32_t capacity, char *error);
+
+/* A frame to run a program with (BPF_PROG_TEST_RUN): nothing is sent. */
 struct oxp_frame {
 	const uint8_t
 		*data; /* from the Ethernet header on, at least 14 bytes */
@@ -431,85 +488,28 @@ struct oxp_frame {
 	/* out: */
 	uint32_t out_length;
 	uint32_t action; /* enum xdp_action */
-	uint32_t zero;
+	uint32_t reserved;
 };
 #define OXP_FRAME_MAX 3520
 
-/* Runs frames in turn through the program that is attached, or, while none
- * is, through the one that would be, by BPF_PROG_TEST_RUN: nothing is sent.
- * The program does not know: such packets count in all counters, and flows
- * and fragments are remembered. Interfaces are those of the caller's network
- * namespace. Returns the number of frames that were run: `count`, or fewer
- * and an error's text about the next one, or a negative errno if that is the
- * first. */
-int oxp_run(struct oxp_node *node, struct oxp_frame *frames, uint32_t count,
-	    char *error);
-
-/* Computes every table again and compares it with the kernel's. Returns the
- * number of services that differ; `error` then describes the first. */
-int oxp_verify(struct oxp_node *node, char *error);
-
 /*
- * For the operator's tools: what is loaded, what it would do, what it does.
- * Nothing here changes the node.
- */
-
-int oxp_get_node(struct oxp_node *node, struct oxp_node_settings *out,
-		 char *error);
-
-/* Which uplink takes a flow is said by the top 6 bits of its entropy: an index
- * into the uplinks, or OXP_NO_CHOICE where the outer packet's family has no
- * way out. */
-#define OXP_NO_CHOICE 255
-struct oxp_choices {
-	uint8_t v4[64];
-	uint8_t v6[64];
-};
-/* Returns the number of uplinks. */
-int oxp_get_uplinks(struct oxp_node *node, struct oxp_uplink *out,
-		    uint32_t capacity, struct oxp_choices *choices,
-		    char *error);
-
-/* The program of an interface that the node is attached to. */
-struct oxp_program {
-	uint32_t ifindex;
-	uint32_t id;
-	uint8_t tag[8]; /* the same for the same instructions */
-	char name[16];
-	uint64_t loaded; /* CLOCK_BOOTTIME, ns */
-	/* while the kernel counts them: sysctl kernel.bpf_stats_enabled */
-	uint64_t runs;
-	uint64_t run_time; /* ns, of all runs */
-};
-/* Returns how many there are, in no order. */
-int oxp_programs(struct oxp_node *node, struct oxp_program *out,
-		 uint32_t capacity, char *error);
-
-/* What oxp_verify() finds; protocol 0: it is about no single service. */
-struct oxp_fault {
-	struct oxp_key key;
-	char text[108];
-};
-/* oxp_verify() that names all faults. Returns how many there are. */
-int oxp_faults(struct oxp_node *node, struct oxp_fault *out, uint32_t capacity,
-	       char *error);
-
-/*
- * A rehearsal: this library's program on the node's tables and on private
+ * A simulation: this library's program on the node's tables and on private
  * copies of all that packets change (flows, fragments, rates, counters), as
  * they are when it is opened. What one frame leaves in the copies the next
  * one finds; the node sees nothing of it. ICMP budgets begin full. Takes as
  * much memory as the node's flows and 20 MB.
  */
-struct oxp_rehearsal;
-/* The tag of its program in *tag: to be compared with oxp_programs(). */
-int oxp_rehearsal_open(struct oxp_node *node, struct oxp_rehearsal **rehearsal,
-		       uint8_t tag[8], char *error);
+struct oxp_simulation;
+/* The tag of its program in *tag: to be compared with oxp_programs_list(). */
+int oxp_simulation_open(struct oxp_node *node,
+			struct oxp_simulation **simulation, uint8_t tag[8],
+			char *error);
 /* Before its node. */
-void oxp_rehearsal_close(struct oxp_rehearsal *rehearsal);
+void oxp_simulation_close(struct oxp_simulation *simulation);
 /* Runs one frame. outcomes[i] is how often it met outcome i. */
-int oxp_rehearsal_run(struct oxp_rehearsal *rehearsal, struct oxp_frame *frame,
-		      uint64_t outcomes[OXP_OUTCOMES], char *error);
+int oxp_simulation_run(struct oxp_simulation *simulation,
+		       struct oxp_frame *frame, uint64_t outcomes[OXP_OUTCOMES],
+		       char *error);
 
 /* What of a packet selects its member; of an ICMP error the flow that it is
  * about, as its client would send it. */
@@ -521,7 +521,7 @@ struct oxp_packet {
 	uint8_t protocol;          /* behind IPv6 extension headers */
 	uint8_t later;             /* fragment: it has no ports */
 	uint8_t fragment_protocol; /* as the fragment's own header says */
-	uint8_t zero;
+	uint8_t reserved;
 	uint32_t fragment_id; /* 16 bits of IPv4, 32 of IPv6 */
 };
 
@@ -530,32 +530,32 @@ struct oxp_selection {
 	uint32_t slots;
 	uint32_t slot;
 	uint32_t entropy;
-	uint32_t age; /* of the remembered flow: about seconds */
-	uint16_t now; /* of new flows */
+	uint32_t age_s; /* of the remembered flow, in units of 2^30 ns */
+	uint16_t now;   /* of new flows */
 	uint16_t before;
 	uint16_t remembered; /* OXP_NO_MEMBER: the flow is not */
 	uint8_t open;
 	uint8_t confirmed; /* the remembered flow is */
 	uint8_t learning;  /* unknown flows are taken for old ones */
-	uint8_t zero[3];
+	uint8_t reserved[3];
 };
-/* Computes a packet's slot, and looks up what the rehearsal knows of its flow:
+/* Computes a packet's slot, and looks up what the simulation knows of its flow:
  * so before the packet is run. -ENOENT: no such service. */
-int oxp_rehearsal_select(struct oxp_rehearsal *rehearsal,
-			 const struct oxp_key *key,
-			 const struct oxp_packet *packet,
-			 struct oxp_selection *out, char *error);
+int oxp_simulation_select(struct oxp_simulation *simulation,
+			  const struct oxp_key *key,
+			  const struct oxp_packet *packet,
+			  struct oxp_selection *out, char *error);
 /* Where the first fragment of the same packet went. -ENOENT: not known. */
-int oxp_rehearsal_fragment(struct oxp_rehearsal *rehearsal,
-			   const struct oxp_packet *packet,
-			   struct oxp_key *service, uint16_t *member,
-			   char *error);
+int oxp_simulation_fragment_find(struct oxp_simulation *simulation,
+				 const struct oxp_packet *packet,
+				 struct oxp_key *service, uint16_t *member,
+				 char *error);
 /* The flows, in 1/1024, that a source may open now at a service with a
  * new_flow_rate. */
-int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
-			 const struct oxp_key *key,
-			 const struct oxp_address *source, uint64_t *tokens,
-			 char *error);
+int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
+			      const struct oxp_key *key,
+			      const struct oxp_address *source,
+			      uint64_t *tokens, char *error);
 
 /*
  * Watching packets of a VIP before and after the program. While a trace is
@@ -565,15 +565,15 @@ int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
 #define OXP_TRACE_SNAPLEN_MAX 3520
 struct oxp_trace_options {
 	struct oxp_address vip; /* destination of the packets that come in */
-	uint32_t every;   /* of so many packets that each CPU sees, one; 0: 1 */
-	uint32_t snaplen; /* bytes of a frame that are kept; 0: 256 */
-	uint32_t buffer;  /* bytes for what is not read yet, rounded up to a
-			   * power of two; 0: 4 MiB */
+	uint32_t every; /* 1 in `every` packets of each CPU is kept; 0: 1 */
+	uint32_t snaplen_bytes; /* of a frame that are kept; 0: 256 */
+	uint32_t buffer_bytes;  /* for what is not read yet, rounded up to a
+				 * power of two; 0: 4 MiB */
 };
 
 /* One side of a packet; `captured` bytes of the frame follow. */
 struct oxp_trace_packet {
-	uint64_t time;    /* CLOCK_MONOTONIC, ns */
+	uint64_t time_ns; /* CLOCK_MONOTONIC */
 	uint64_t number;  /* the same on both sides */
 	uint32_t ifindex; /* where it came in */
 	uint32_t queue;
@@ -581,7 +581,7 @@ struct oxp_trace_packet {
 	uint32_t captured;
 	uint32_t action; /* enum xdp_action, once it went through */
 	uint8_t out;     /* 0: as it came; 1: as the program left it */
-	uint8_t zero[3];
+	uint8_t reserved[3];
 };
 
 struct oxp_trace;
@@ -590,22 +590,24 @@ int oxp_trace_open(struct oxp_node *node,
 		   const struct oxp_trace_options *options,
 		   struct oxp_trace **trace, char *error);
 void oxp_trace_close(struct oxp_trace *trace);
-/* Waits for packets, `timeout` ms at most, and writes them one after the
+/* Waits for packets, `timeout_ms` at most, and writes them one after the
  * other, each a struct oxp_trace_packet with the bytes of its frame, filled up
  * to a multiple of 8. Programs that were attached meanwhile are traced from
  * the next call on. Returns the bytes written, 0 after the time, -EINTR after
  * a signal. `capacity` is at least OXP_TRACE_ROOM. */
 #define OXP_TRACE_ROOM 4096
 int oxp_trace_read(struct oxp_trace *trace, uint8_t *out, uint32_t capacity,
-		   int32_t timeout, char *error);
+		   int32_t timeout_ms, char *error);
 /* Sides of packets for which the buffer had no room. */
-uint64_t oxp_trace_lost(const struct oxp_trace *trace);
+uint64_t oxp_trace_lost_get(const struct oxp_trace *trace);
 
 /*
  * Another library takes over, while packets flow. Between libraries of
- * different layouts goes a stream (lib/stream.h), which is independent of the
- * layout. These functions and struct oxp_options stay as they are in all
- * versions: each library calls those of the other one.
+ * different layouts goes a stream (lib/upgrade/stream.h), which is independent
+ * of the layout. These functions, oxp_open(), oxp_close() and struct
+ * oxp_options stay as they are in all versions: each library calls those of
+ * the other one, and oxp_upgrade() and struct oxp_upgrade are what the tool
+ * uses of a library of whichever version a node changes to.
  */
 
 /* Writes all that is wanted and known of the node: settings, uplinks,
@@ -614,7 +616,7 @@ uint64_t oxp_trace_lost(const struct oxp_trace *trace);
 int oxp_export(struct oxp_node *node, int fd, char *error);
 
 /* A part of it, for what packets have written since; services come with it
- * as far as needed to tell whose counters it has. */
+ * as far as needed to say whose counters it has. */
 enum oxp_part {
 	OXP_PART_ALL,
 	OXP_PART_FLOWS,
@@ -626,7 +628,7 @@ int oxp_export_part(struct oxp_node *node, int fd, enum oxp_part part,
 /* Locks the node until oxp_handover_end(), which the same thread has to call;
  * of the functions here only oxp_export() may be called in between.
  * *lock_file: the lock's descriptor, of whose copies each holds the lock.
- * A process that dies in between leaves what the next one mends. */
+ * A process that dies in between leaves what the next one repairs. */
 int oxp_handover_begin(struct oxp_node *node, int *lock_file, char *error);
 /* taken: the pinned state is another one now, and this one is stale for
  * whoever has it open. Otherwise what was begun is taken back: all interfaces
@@ -637,7 +639,7 @@ struct oxp_upgrade_interface {
 	uint32_t ifindex;
 	uint8_t tag_before[8]; /* of its program */
 	uint8_t changes;       /* 0: it has this library's program already */
-	uint8_t zero[3];
+	uint8_t reserved[3];
 };
 
 #define OXP_UPGRADE_INTERFACES 64
@@ -653,7 +655,7 @@ struct oxp_upgrade {
 	uint32_t maps_handed; /* that both use: nothing in them is copied */
 	uint64_t map_bytes;   /* of the new ones: needed until the old go */
 	uint8_t changes;      /* 0: all is as this library wants it already */
-	uint8_t zero[7];
+	uint8_t reserved[7];
 };
 
 /* Puts this library's program and layout in the place of whatever is pinned.
@@ -665,14 +667,6 @@ struct oxp_upgrade {
  * where the dynamic loader finds it. dry_run: everything but the changes. */
 int oxp_upgrade(const struct oxp_options *options, const char *from,
 		uint8_t dry_run, struct oxp_upgrade *out, char *error);
-
-/* A Maglev table as a pure function of the set of (address, weight): out[i]
- * is an index into `addresses`, or OXP_NO_MEMBER in every slot if nobody has
- * a weight. Needs neither node nor privileges. */
-int oxp_maglev_build(const struct oxp_address *addresses,
-		     const uint16_t *weights, uint32_t count, uint32_t slots,
-		     uint16_t *out);
-uint8_t oxp_is_prime(uint32_t number);
 
 #ifdef __cplusplus
 }

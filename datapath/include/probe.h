@@ -27,7 +27,7 @@ struct probe_target {
 	__u8 outer_type;    /* enum outer_type of layout.h */
 	__u8 dscp;          /* of OUTER_NONE */
 	__u8 encapsulation; /* enum oxp_encapsulation */
-	__u8 zero;
+	__u8 reserved;
 	__u16 sid_function;
 	__u16 zero1;
 };

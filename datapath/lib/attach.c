@@ -202,7 +202,7 @@ static int create_link(const struct oxp_node *node, const char *path,
 	return status ? failure(error, status, "cannot pin %s", path) : 0;
 }
 
-int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error)
+int oxp_interface_attach(struct oxp_node *node, uint32_t ifindex, char *error)
 {
 	struct forward *object = NULL;
 	int link, program, status;
@@ -239,7 +239,7 @@ int oxp_attach(struct oxp_node *node, uint32_t ifindex, char *error)
 	return status;
 }
 
-int oxp_detach(struct oxp_node *node, uint32_t ifindex, char *error)
+int oxp_interface_detach(struct oxp_node *node, uint32_t ifindex, char *error)
 {
 	int link, status;
 	char *path;

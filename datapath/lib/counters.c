@@ -275,8 +275,8 @@ int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out)
 	return status;
 }
 
-int oxp_outcomes(struct oxp_node *node, struct oxp_outcome_counters *out,
-		 uint32_t capacity, char *error)
+int oxp_outcomes_list(struct oxp_node *node, struct oxp_outcome_counters *out,
+		      uint32_t capacity, char *error)
 {
 	int status = 0;
 

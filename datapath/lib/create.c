@@ -10,7 +10,7 @@
  *   lookup    192 bytes for each of the next power of two to 1.6 buckets a
  *             service: eight places for each key of a service or VIP
  * All of it is allocated when the state is created but for networks, QUIC
- * servers and devices. oxp_info() has the sum that the kernel knows.
+ * servers and devices. oxp_info_get() has the sum that the kernel knows.
  */
 #include <errno.h>
 #include <linux/magic.h>

@@ -82,8 +82,8 @@ static int delete(struct oxp_node *node, struct deletion *deletion,
 	return deletion->count;
 }
 
-int oxp_service_delete(struct oxp_node *node, const struct oxp_key *keys,
-		       uint32_t count, char *error)
+int oxp_services_delete(struct oxp_node *node, const struct oxp_key *keys,
+			uint32_t count, char *error)
 {
 	struct deletion deletion = {};
 	int status = 0;

@@ -81,8 +81,8 @@ static void write_uplinks(struct writer *writer)
 		};
 
 		memcpy(one.own_mac, from->own_mac, 6);
-		memcpy(one.gateway_mac_v4, from->gateway_mac_v4, 6);
-		memcpy(one.gateway_mac_v6, from->gateway_mac_v6, 6);
+		memcpy(one.next_hop_mac_v4, from->next_hop_mac_v4, 6);
+		memcpy(one.next_hop_mac_v6, from->next_hop_mac_v6, 6);
 		put(writer, &one, sizeof(one));
 	}
 	memcpy(out.v4, choices.v4, sizeof(out.v4));
@@ -158,7 +158,7 @@ static void write_service(struct writer *writer, uint32_t index,
 		.source_length_v6 = source ? block->source_length_v6 : 0,
 		.is_learning = !!(block->flags & BLOCK_LEARNING),
 		.sid_function = ntohs(block->sid_function),
-		.idle_timeout = block->idle_timeout,
+		.idle_timeout_s = block->idle_timeout_s,
 		.new_flow_rate = block->new_flow_rate,
 		.new_flow_burst = block->new_flow_burst,
 		.learning = block->learning,

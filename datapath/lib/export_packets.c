@@ -9,7 +9,8 @@
 void write_outcomes(struct writer *writer)
 {
 	struct oxp_outcome_counters counters[OXP_OUTCOMES];
-	int status = oxp_outcomes(writer->node, counters, OXP_OUTCOMES, NULL);
+	int status =
+		oxp_outcomes_list(writer->node, counters, OXP_OUTCOMES, NULL);
 
 	if (status < 0) {
 		writer->status = status;

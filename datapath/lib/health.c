@@ -97,7 +97,7 @@ static int by_service(const void *left, const void *right)
 }
 
 static uint32_t spread(const struct oxp_node *node,
-		       const struct oxp_result *results, uint32_t count,
+		       const struct oxp_health_result *results, uint32_t count,
 		       struct touch *out)
 {
 	uint32_t touches = 0;
@@ -211,8 +211,9 @@ static int apply_touches(struct oxp_node *node, const struct touch *touch,
 		       : batch.switched;
 }
 
-static int apply_all(struct oxp_node *node, const struct oxp_result *results,
-		     uint32_t count, char *error)
+static int apply_all(struct oxp_node *node,
+		     const struct oxp_health_result *results, uint32_t count,
+		     char *error)
 {
 	struct touch *touch;
 	uint32_t touches;
@@ -231,8 +232,9 @@ static int apply_all(struct oxp_node *node, const struct oxp_result *results,
 	return status;
 }
 
-int oxp_health_apply(struct oxp_node *node, const struct oxp_result *results,
-		     uint32_t count, char *error)
+int oxp_health_apply(struct oxp_node *node,
+		     const struct oxp_health_result *results, uint32_t count,
+		     char *error)
 {
 	int status = lock_node(node, error);
 

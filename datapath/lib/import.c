@@ -236,8 +236,8 @@ static int fill_uplinks(struct oxp_node *node, const struct import *import,
 		to->ifindex = one.ifindex;
 		to->mtu = one.mtu;
 		memcpy(to->own_mac, one.own_mac, 6);
-		memcpy(to->gateway_mac_v4, one.gateway_mac_v4, 6);
-		memcpy(to->gateway_mac_v6, one.gateway_mac_v6, 6);
+		memcpy(to->next_hop_mac_v4, one.next_hop_mac_v4, 6);
+		memcpy(to->next_hop_mac_v6, one.next_hop_mac_v6, 6);
 		memcpy(to->vlan, one.vlan, sizeof(to->vlan));
 		to->vlans = one.vlans;
 	}

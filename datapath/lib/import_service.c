@@ -79,7 +79,7 @@ static void to_settings(const struct stream_service *service,
 		.sid_function = service->sid_function,
 		.source_length_v4 = service->source_length_v4,
 		.source_length_v6 = service->source_length_v6,
-		.idle_timeout = service->idle_timeout,
+		.idle_timeout_s = service->idle_timeout_s,
 		.new_flow_rate = service->new_flow_rate,
 		.new_flow_burst = service->new_flow_burst,
 	};
@@ -236,7 +236,7 @@ static int parse(struct oxp_node *node, const struct parts *parts,
 	struct oxp_member members[OXP_MEMBERS_MAX];
 	struct oxp_service_settings settings;
 	struct oxp_network *there;
-	struct oxp_wanted wanted = {
+	struct oxp_wanted_service wanted = {
 		.key = {.port = service->port, .protocol = service->protocol},
 		.settings = &settings,
 		.members = members,

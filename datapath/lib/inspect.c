@@ -33,8 +33,8 @@ void read_node_settings(struct oxp_node *node, struct oxp_node_settings *out)
 	       sizeof(config->source_v6));
 }
 
-int oxp_get_node(struct oxp_node *node, struct oxp_node_settings *out,
-		 char *error)
+int oxp_node_settings_get(struct oxp_node *node, struct oxp_node_settings *out,
+			  char *error)
 {
 	int status = lock_node(node, error);
 
@@ -57,8 +57,8 @@ static void read_uplink(const struct uplink *uplink, struct oxp_uplink *out)
 		.mtu = uplink->mtu,
 		.vlans = (uplink->link_length - 14) / 4,
 	};
-	memcpy(out->gateway_mac_v4, uplink->link[0], 6);
-	memcpy(out->gateway_mac_v6, uplink->link[1], 6);
+	memcpy(out->next_hop_mac_v4, uplink->link[0], 6);
+	memcpy(out->next_hop_mac_v6, uplink->link[1], 6);
 	memcpy(out->own_mac, uplink->link[0] + 6, 6);
 	for (uint32_t i = 0; i < out->vlans && i < 2; i++)
 		out->vlan[i] = get16(uplink->link[0] + 14 + 4 * i);
@@ -81,8 +81,9 @@ uint32_t read_uplinks(struct oxp_node *node, struct oxp_uplink *out,
 	return count;
 }
 
-int oxp_get_uplinks(struct oxp_node *node, struct oxp_uplink *out,
-		    uint32_t capacity, struct oxp_choices *choices, char *error)
+int oxp_uplinks_list(struct oxp_node *node, struct oxp_uplink *out,
+		     uint32_t capacity, struct oxp_choices *choices,
+		     char *error)
 {
 	uint32_t count;
 	int status = lock_node(node, error);
@@ -119,9 +120,9 @@ static int look_at_program(struct programs *programs, int link,
 	*out = (struct oxp_program){
 		.ifindex = ifindex,
 		.id = info.id,
-		.loaded = info.load_time,
+		.loaded_ns = info.load_time,
 		.runs = info.run_cnt,
-		.run_time = info.run_time_ns,
+		.run_time_ns = info.run_time_ns,
 	};
 	memcpy(out->tag, info.tag, sizeof(out->tag));
 	memcpy(out->name, info.name, sizeof(out->name) - 1);
@@ -144,8 +145,8 @@ static int add_program(struct oxp_node *node, int link, uint32_t ifindex,
 		      : 0;
 }
 
-int oxp_programs(struct oxp_node *node, struct oxp_program *out,
-		 uint32_t capacity, char *error)
+int oxp_programs_list(struct oxp_node *node, struct oxp_program *out,
+		      uint32_t capacity, char *error)
 {
 	struct programs programs = {out, capacity, 0, error};
 	int status = for_each_link(node, add_program, &programs, error);

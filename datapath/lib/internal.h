@@ -87,12 +87,6 @@ struct oxp_node {
 	uint32_t allowed_count, allowed_room;
 
 	bool handing_over; /* between oxp_handover_begin() and _end() */
-
-	/* run.c */
-	pthread_mutex_t run_mutex;
-	int run_program; /* -1: none */
-	uint32_t run_id; /* of the attached program that it is; 0: own */
-	uint32_t run_flags;
 };
 
 #define COUNTER_USED UINT64_MAX
@@ -312,7 +306,7 @@ void for_each(uint32_t count, uint32_t pieces_each,
 
 /* settings.c: checks what a caller wants; members come in any order, from
  * place 0 on, with the flags that it says */
-int parse_wanted(struct oxp_node *node, const struct oxp_wanted *wanted,
+int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 		 struct service_block *draft, char *error);
 int check_key(const struct oxp_key *key, char *error);
 /* How packets to a VIP get to a member, by the settings' encapsulation. */
@@ -345,6 +339,7 @@ int mend_allowed(struct oxp_node *node,
 int write_quic_servers(struct oxp_node *node, uint32_t index,
 		       const struct service_block *old,
 		       const struct service_block *next, char *error);
+uint32_t quic_server_id(const struct oxp_address *member);
 bool quic_servers_differ(const struct service_block *old,
 			 const struct service_block *next);
 int mend_quic_servers(struct oxp_node *node, char *error);
@@ -442,11 +437,27 @@ struct taker {
 /* Where a member's permutation begins and how it goes on. */
 void maglev_hashes(const uint8_t *name, uint32_t slots, uint32_t *offset,
 		   uint32_t *skip);
+bool is_prime(uint32_t number);
 /* `takers` in the order of their names. */
 int maglev_fill(const struct taker *takers, uint32_t count, uint32_t slots,
 		uint16_t *out);
 
-/* rehearsal.c */
+/* flow.c: what decides on a packet's slot, in the order of the packet's
+ * bytes */
+struct selecting {
+	__be32 source[4];
+	__be32 destination[4];
+	uint32_t ports;
+	uint8_t protocol;
+	bool v4;
+};
+struct selecting selecting_of(const struct service_block *block,
+			      const struct oxp_packet *packet);
+uint64_t selecting_hash(const struct selecting *flow, uint64_t seed);
+uint32_t slot_of_packet(const struct service_block *block,
+			const struct oxp_packet *packet);
+
+/* simulation.c */
 uint64_t coarse_time(void); /* ns, as bpf_ktime_get_coarse_ns() */
 
 /* show.c */

@@ -202,46 +202,12 @@ int maglev_fill(const struct taker *takers, uint32_t count, uint32_t slots,
 	return status;
 }
 
-static int by_name(const void *left, const void *right)
-{
-	const struct taker *a = left, *b = right;
-
-	return memcmp(a->name, b->name, 16);
-}
-
-int oxp_maglev_build(const struct oxp_address *addresses,
-		     const uint16_t *weights, uint32_t count, uint32_t slots,
-		     uint16_t *out)
-{
-	struct taker *takers;
-	uint32_t used = 0;
-	int status;
-
-	if (slots > OXP_SLOTS_LIMIT || !oxp_is_prime(slots) ||
-	    count >= OXP_NO_MEMBER)
-		return -EINVAL;
-	takers = calloc(count ? count : 1, sizeof(*takers));
-	if (!takers)
-		return -ENOMEM;
-	for (uint32_t i = 0; i < count; i++)
-		if (weights[i])
-			takers[used++] = (struct taker){
-				.name = addresses[i].bytes,
-				.weight = weights[i],
-				.value = i,
-			};
-	qsort(takers, used, sizeof(*takers), by_name);
-	status = maglev_fill(takers, used, slots, out);
-	free(takers);
-	return status;
-}
-
-uint8_t oxp_is_prime(uint32_t number)
+bool is_prime(uint32_t number)
 {
 	if (number < 2)
-		return 0;
+		return false;
 	for (uint32_t i = 2; (uint64_t)i * i <= number; i++)
 		if (number % i == 0)
-			return 0;
-	return 1;
+			return false;
+	return true;
 }

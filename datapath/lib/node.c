@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "internal.h"
-#include "probe_maps.h"
 
 int grace_period(struct oxp_node *node, char *error)
 {
@@ -175,9 +174,7 @@ struct oxp_node *new_node(const struct oxp_options *options, char *error)
 		return NULL;
 	}
 	pthread_mutex_init(&node->mutex, NULL);
-	pthread_mutex_init(&node->run_mutex, NULL);
 	node->lock_fd = -1;
-	node->run_program = -1;
 	for (int i = 0; i < MAPS; i++)
 		node->map[i] = -1;
 	catch_libbpf_messages();
@@ -211,36 +208,15 @@ void oxp_close(struct oxp_node *node)
 	if (!node)
 		return;
 	unmap_all(node);
-	if (node->run_program >= 0)
-		close(node->run_program);
 	for (int i = 0; i < MAPS; i++)
 		if (node->map[i] >= 0)
 			close(node->map[i]);
 	if (node->lock_fd >= 0)
 		close(node->lock_fd);
 	pthread_mutex_destroy(&node->mutex);
-	pthread_mutex_destroy(&node->run_mutex);
 	free(node->allowed);
 	free(node->counter_free_since);
 	free(node->checks);
 	free(node->pin_directory);
 	free(node);
-}
-
-int oxp_destroy(struct oxp_node *node, char *error)
-{
-	int status = lock_node(node, error);
-
-	if (status)
-		return status;
-	status = detach_probes(error);
-	if (status < 0) {
-		unlock_node(node);
-		return status;
-	}
-	remove_pins(node);
-	/* tells others that have the maps open */
-	__atomic_store_n(&node->config->layout, 0, __ATOMIC_RELEASE);
-	unlock_node(node);
-	return 0;
 }

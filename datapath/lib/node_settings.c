@@ -87,8 +87,8 @@ int write_first_settings(struct oxp_node *node,
 	return status;
 }
 
-int oxp_set_node(struct oxp_node *node,
-		 const struct oxp_node_settings *settings, char *error)
+int oxp_node_settings_set(struct oxp_node *node,
+			  const struct oxp_node_settings *settings, char *error)
 {
 	int status = check(settings, error);
 

@@ -265,7 +265,7 @@ static int set_locked(struct oxp_node *node, const struct entry *wanted,
 	return status;
 }
 
-int oxp_set_probes(struct oxp_node *node, const struct oxp_probe *probes,
+int oxp_probes_set(struct oxp_node *node, const struct oxp_probe *probes,
 		   uint32_t count, char *error)
 {
 	struct entry *wanted;
@@ -301,8 +301,8 @@ static void describe(const struct entry *entry, struct oxp_probe *out)
 	       sizeof(out->member.bytes));
 }
 
-int oxp_probes(struct oxp_node *node, struct oxp_probe *out, uint32_t capacity,
-	       char *error)
+int oxp_probes_list(struct oxp_node *node, struct oxp_probe *out,
+		    uint32_t capacity, char *error)
 {
 	struct probe_maps maps;
 	struct entry *is = NULL;
@@ -327,8 +327,8 @@ int oxp_probes(struct oxp_node *node, struct oxp_probe *out, uint32_t capacity,
 		      : (int)count;
 }
 
-int oxp_probe_outcomes(struct oxp_node *node, uint64_t *counts,
-		       uint32_t capacity, char *error)
+int oxp_probe_outcomes_list(struct oxp_node *node, uint64_t *counts,
+			    uint32_t capacity, char *error)
 {
 	int cpus = libbpf_num_possible_cpus();
 	struct probe_maps maps;
@@ -356,7 +356,7 @@ int oxp_probe_outcomes(struct oxp_node *node, uint64_t *counts,
 		      : OXP_PROBE_OUTCOMES;
 }
 
-int oxp_remove_probes(struct oxp_node *node, char *error)
+int oxp_probes_remove(struct oxp_node *node, char *error)
 {
 	struct probe_maps maps;
 	int status = lock_node(node, error), count;

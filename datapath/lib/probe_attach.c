@@ -189,21 +189,6 @@ static int detach(uint32_t ifindex)
 	return bpf_tc_detach(&hook, &place);
 }
 
-int oxp_probe_detach(struct oxp_node *node, uint32_t ifindex, char *error)
-{
-	int status = lock_node(node, error);
-
-	if (status)
-		return status;
-	status = detach(ifindex);
-	unlock_node(node);
-	return status ? failure(error, status,
-				"cannot detach the program of probes from "
-				"interface %u",
-				ifindex)
-		      : 0;
-}
-
 int detach_probes(char *error)
 {
 	struct if_nameindex *interfaces = if_nameindex();

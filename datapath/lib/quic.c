@@ -14,7 +14,7 @@
 
 #include "internal.h"
 
-uint32_t oxp_quic_server_id(const struct oxp_address *member)
+uint32_t quic_server_id(const struct oxp_address *member)
 {
 	uint32_t crc = UINT32_MAX;
 
@@ -31,7 +31,7 @@ static uint32_t id_of(const struct block_member *member)
 	struct oxp_address address;
 
 	memcpy(address.bytes, member->address, sizeof(address.bytes));
-	return oxp_quic_server_id(&address);
+	return quic_server_id(&address);
 }
 
 struct server {

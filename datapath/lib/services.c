@@ -18,7 +18,7 @@
 
 struct batch {
 	struct oxp_node *node;
-	struct oxp_wanted **wanted; /* of each job's service index */
+	struct oxp_wanted_service **wanted; /* of each job's service index */
 	struct rebuild_job *jobs;
 	uint32_t count;
 	uint32_t changed;
@@ -28,8 +28,8 @@ struct batch {
 	char *error;
 };
 
-static void refuse(struct batch *batch, struct oxp_wanted *wanted, int status,
-		   const char *text)
+static void refuse(struct batch *batch, struct oxp_wanted_service *wanted,
+		   int status, const char *text)
 {
 	wanted->status = status;
 	if (batch->status)
@@ -126,7 +126,7 @@ static struct service_block *first_block(struct oxp_node *node, uint32_t index)
 }
 
 /* What is written before the table can be computed. */
-static int write_draft(struct batch *batch, struct oxp_wanted *wanted,
+static int write_draft(struct batch *batch, struct oxp_wanted_service *wanted,
 		       uint32_t index, const struct service_block *old,
 		       const struct service_block *draft,
 		       const struct oxp_network *networks, bool write_set,
@@ -140,8 +140,8 @@ static int write_draft(struct batch *batch, struct oxp_wanted *wanted,
 
 	batch->dirty |= dirty;
 	begin_change(node, dirty);
-	if (node->config->idle_timeout_max < draft->idle_timeout)
-		node->config->idle_timeout_max = draft->idle_timeout;
+	if (node->config->idle_timeout_max < draft->idle_timeout_s)
+		node->config->idle_timeout_max = draft->idle_timeout_s;
 	if (!old)
 		make_entry(node, index, &wanted->key);
 	if (write_set)
@@ -164,7 +164,7 @@ static int write_draft(struct batch *batch, struct oxp_wanted *wanted,
 	return 0;
 }
 
-static int prepare(struct batch *batch, struct oxp_wanted *wanted,
+static int prepare(struct batch *batch, struct oxp_wanted_service *wanted,
 		   struct oxp_network *networks, struct service_block *draft,
 		   char *error)
 {
@@ -230,7 +230,7 @@ int publish(struct oxp_node *node, uint32_t index, char *error)
 static void finish(void *context, const struct rebuild_job *job)
 {
 	struct batch *batch = context;
-	struct oxp_wanted *wanted = batch->wanted[job->index];
+	struct oxp_wanted_service *wanted = batch->wanted[job->index];
 	char text[OXP_ERROR_LENGTH];
 	int status = 0;
 
@@ -253,19 +253,19 @@ static void finish(void *context, const struct rebuild_job *job)
 
 struct ordered {
 	const struct oxp_key *key;
-	struct oxp_wanted *wanted;
+	struct oxp_wanted_service *wanted;
 };
 
 static int by_key(const void *left, const void *right)
 {
 	const struct ordered *a = left, *b = right;
 
-	return memcmp(a->key, b->key, offsetof(struct oxp_key, zero));
+	return memcmp(a->key, b->key, offsetof(struct oxp_key, reserved));
 }
 
 /* Refuses all but one of equal keys. */
-static int refuse_twins(struct batch *batch, struct oxp_wanted *services,
-			uint32_t count)
+static int refuse_twins(struct batch *batch,
+			struct oxp_wanted_service *services, uint32_t count)
 {
 	struct ordered *ordered = calloc(count, sizeof(*ordered));
 
@@ -282,7 +282,7 @@ static int refuse_twins(struct batch *batch, struct oxp_wanted *services,
 	return 0;
 }
 
-static void set_one(struct batch *batch, struct oxp_wanted *wanted)
+static void set_one(struct batch *batch, struct oxp_wanted_service *wanted)
 {
 	struct oxp_network *networks = NULL;
 	struct service_block draft;
@@ -302,7 +302,7 @@ static void set_one(struct batch *batch, struct oxp_wanted *wanted)
 	free(networks);
 }
 
-static int set_all(struct batch *batch, struct oxp_wanted *services,
+static int set_all(struct batch *batch, struct oxp_wanted_service *services,
 		   uint32_t count)
 {
 	struct oxp_node *node = batch->node;
@@ -324,8 +324,9 @@ static int set_all(struct batch *batch, struct oxp_wanted *services,
 	return status;
 }
 
-static int set_services(struct oxp_node *node, struct oxp_wanted *services,
-			uint32_t count, uint32_t *changed, char *error)
+static int set_services(struct oxp_node *node,
+			struct oxp_wanted_service *services, uint32_t count,
+			uint32_t *changed, char *error)
 {
 	struct batch batch = {.node = node, .error = error};
 	int status;
@@ -335,8 +336,8 @@ static int set_services(struct oxp_node *node, struct oxp_wanted *services,
 		services[i].changed = 0;
 	}
 	batch.jobs = calloc((size_t)count + 1, sizeof(*batch.jobs));
-	batch.wanted =
-		calloc(node->config->services_max, sizeof(struct oxp_wanted *));
+	batch.wanted = calloc(node->config->services_max,
+			      sizeof(struct oxp_wanted_service *));
 	if (!batch.jobs || !batch.wanted ||
 	    (count > 1 && refuse_twins(&batch, services, count))) {
 		status = failure(error, -ENOMEM, "cannot set services");
@@ -353,7 +354,7 @@ static int set_services(struct oxp_node *node, struct oxp_wanted *services,
 	return batch.status ? batch.status : status;
 }
 
-int oxp_services_set(struct oxp_node *node, struct oxp_wanted *services,
+int oxp_services_set(struct oxp_node *node, struct oxp_wanted_service *services,
 		     uint32_t count, char *error)
 {
 	uint32_t changed;
@@ -367,7 +368,7 @@ int oxp_service_set(struct oxp_node *node, const struct oxp_key *key,
 		    const struct oxp_member *members, uint32_t count,
 		    uint8_t *changed, char *error)
 {
-	struct oxp_wanted wanted = {
+	struct oxp_wanted_service wanted = {
 		.key = *key,
 		.settings = settings,
 		.members = members,

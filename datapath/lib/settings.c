@@ -68,12 +68,12 @@ static int check_settings(const struct oxp_service_settings *settings,
 	    !(settings->flags & OXP_SERVICE_SOURCE))
 		return failure(error, -EINVAL,
 			       "source prefixes without OXP_SERVICE_SOURCE");
-	if (settings->idle_timeout &&
-	    (settings->idle_timeout < IDLE_TIMEOUT_MIN ||
-	     settings->idle_timeout > IDLE_TIMEOUT_MAX))
+	if (settings->idle_timeout_s &&
+	    (settings->idle_timeout_s < IDLE_TIMEOUT_MIN ||
+	     settings->idle_timeout_s > IDLE_TIMEOUT_MAX))
 		return failure(error, -EINVAL,
 			       "an idle timeout of %u s, wanted are %u to %u",
-			       settings->idle_timeout, IDLE_TIMEOUT_MIN,
+			       settings->idle_timeout_s, IDLE_TIMEOUT_MIN,
 			       IDLE_TIMEOUT_MAX);
 	if (settings->new_flow_rate > RATE_MAX ||
 	    settings->new_flow_burst > RATE_MAX)
@@ -186,7 +186,7 @@ static int check_unique(const struct service_block *draft, char *error)
 	return 0;
 }
 
-int parse_wanted(struct oxp_node *node, const struct oxp_wanted *wanted,
+int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 		 struct service_block *draft, char *error)
 {
 	static const struct oxp_service_settings usual;
@@ -197,7 +197,7 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted *wanted,
 
 	if (status)
 		return status;
-	if (slots > node->config->slots_max || !oxp_is_prime(slots))
+	if (slots > node->config->slots_max || !is_prime(slots))
 		return failure(
 			error, -EINVAL,
 			"a table of %u slots, wanted is a prime up to %u",
@@ -215,8 +215,9 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted *wanted,
 		settings->source_length_v4 ? settings->source_length_v4 : 32;
 	draft->source_length_v6 =
 		settings->source_length_v6 ? settings->source_length_v6 : 128;
-	draft->idle_timeout = settings->idle_timeout ? settings->idle_timeout
-						     : IDLE_TIMEOUT_DEFAULT;
+	draft->idle_timeout_s = settings->idle_timeout_s
+					? settings->idle_timeout_s
+					: IDLE_TIMEOUT_DEFAULT;
 	draft->new_flow_rate = settings->new_flow_rate;
 	draft->new_flow_burst = settings->new_flow_burst
 					? settings->new_flow_burst

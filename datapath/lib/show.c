@@ -35,7 +35,7 @@ static void describe(struct oxp_node *node, uint32_t index,
 					source ? block->source_length_v4 : 0,
 				.source_length_v6 =
 					source ? block->source_length_v6 : 0,
-				.idle_timeout = block->idle_timeout,
+				.idle_timeout_s = block->idle_timeout_s,
 				.new_flow_rate = block->new_flow_rate,
 				.new_flow_burst = block->new_flow_burst,
 				.allowed_count = block->allowed_count,
@@ -58,8 +58,8 @@ static int by_key(const void *left, const void *right)
 	return (a->key.port > b->key.port) - (a->key.port < b->key.port);
 }
 
-/* Of so many services the counters are read one by one. */
-#define FEW 16
+/* Up to this many services: one read each; above, one batch. */
+#define SINGLE_READS_MAX 16
 
 static int read_counters(struct oxp_node *node, struct oxp_service *services,
 			 uint32_t count)
@@ -71,7 +71,7 @@ static int read_counters(struct oxp_node *node, struct oxp_service *services,
 	for (uint32_t i = 0; i < count; i++)
 		if (services[i].index >= most)
 			most = services[i].index + 1;
-	if (count <= FEW) {
+	if (count <= SINGLE_READS_MAX) {
 		for (uint32_t i = 0; i < count && !status; i++)
 			status = read_service_counters(node, services[i].index,
 						       &services[i].counters);
@@ -87,8 +87,8 @@ static int read_counters(struct oxp_node *node, struct oxp_service *services,
 	return status;
 }
 
-int oxp_services(struct oxp_node *node, struct oxp_service *out,
-		 uint32_t capacity, char *error)
+int oxp_services_list(struct oxp_node *node, struct oxp_service *out,
+		      uint32_t capacity, char *error)
 {
 	uint32_t count = 0, filled;
 	int status = lock_node(node, error);
@@ -131,8 +131,8 @@ int lock_service(struct oxp_node *node, const struct oxp_key *key, char *error)
 	return status;
 }
 
-int oxp_service(struct oxp_node *node, const struct oxp_key *key,
-		struct oxp_service *out, char *error)
+int oxp_service_get(struct oxp_node *node, const struct oxp_key *key,
+		    struct oxp_service *out, char *error)
 {
 	int index = lock_service(node, key, error), status;
 
@@ -159,12 +159,12 @@ static void describe_member(const struct block_member *member, uint16_t index,
 		.index = index,
 	};
 	memcpy(&out->address, member->address, sizeof(out->address));
-	out->quic_server_id = oxp_quic_server_id(&out->address);
+	out->quic_server_id = quic_server_id(&out->address);
 }
 
-int oxp_service_members(struct oxp_node *node, const struct oxp_key *key,
-			struct oxp_member_state *out, uint32_t capacity,
-			char *error)
+int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
+		     struct oxp_member_state *out, uint32_t capacity,
+		     char *error)
 {
 	int index = lock_service(node, key, error), status = 0;
 	uint16_t sorted[OXP_MEMBERS_MAX];
@@ -187,8 +187,8 @@ int oxp_service_members(struct oxp_node *node, const struct oxp_key *key,
 		      : (int)count;
 }
 
-int oxp_service_allowed(struct oxp_node *node, const struct oxp_key *key,
-			struct oxp_network *out, uint32_t capacity, char *error)
+int oxp_networks_list(struct oxp_node *node, const struct oxp_key *key,
+		      struct oxp_network *out, uint32_t capacity, char *error)
 {
 	int index = lock_service(node, key, error), count = 0;
 	const struct service_block *block;
@@ -206,9 +206,9 @@ int oxp_service_allowed(struct oxp_node *node, const struct oxp_key *key,
 	return count;
 }
 
-int oxp_service_table(struct oxp_node *node, const struct oxp_key *key,
-		      uint16_t *out, uint16_t *before, uint32_t capacity,
-		      char *error)
+int oxp_table_get(struct oxp_node *node, const struct oxp_key *key,
+		  uint16_t *out, uint16_t *before, uint32_t capacity,
+		  char *error)
 {
 	int index = lock_service(node, key, error);
 	uint16_t sorted[OXP_MEMBERS_MAX], position[512];
@@ -238,71 +238,6 @@ int oxp_service_table(struct oxp_node *node, const struct oxp_key *key,
 	return slots;
 }
 
-/* Cuts an address in network order to a prefix. */
-static void cut(void *address, uint32_t bytes, uint32_t length)
-{
-	uint8_t *byte = address;
-
-	for (uint32_t i = 0; i < bytes; i++) {
-		uint32_t keep = length > 8 * i ? length - 8 * i : 0;
-
-		if (keep < 8)
-			byte[i] &= 0xff00 >> keep;
-	}
-}
-
-static uint64_t flow_of(const struct service_block *block,
-			const struct oxp_key *key,
-			const struct oxp_address *client, uint16_t client_port)
-{
-	uint32_t ports = (uint32_t)htons(client_port) << 16 | htons(key->port);
-	bool source_only = block->flags & OXP_SERVICE_SOURCE;
-	uint8_t protocol = source_only ? 0 : key->protocol;
-	__be32 source[4], destination[4];
-
-	memcpy(source, client->bytes, sizeof(source));
-	memcpy(destination, key->vip.bytes, sizeof(destination));
-	if (source_only)
-		ports = 0;
-	if (is_v4(key->vip.bytes)) {
-		if (source_only)
-			cut(&source[3], 4, block->source_length_v4);
-		return flow_hash_v4(source[3], destination[3], ports, protocol);
-	}
-	if (source_only)
-		cut(source, 16, block->source_length_v6);
-	return flow_hash_v6(source, destination, ports, protocol);
-}
-
-int oxp_service_pick(struct oxp_node *node, const struct oxp_key *key,
-		     const struct oxp_address *client, uint16_t client_port,
-		     struct oxp_address *member, char *error)
-{
-	const struct service_block *block;
-	int index, status = 0;
-	uint16_t chosen;
-
-	if (is_v4(client->bytes) != is_v4(key->vip.bytes))
-		return failure(error, -EAFNOSUPPORT,
-			       "client %s is not of the VIP's family",
-			       address_text(client->bytes));
-	index = lock_service(node, key, error);
-	if (index < 0)
-		return index;
-	block = live_block(node, index);
-	chosen = block->slot[flow_slot(flow_of(block, key, client, client_port),
-				       block->slots)] &
-		 SLOT_MEMBER;
-	if (chosen < OXP_MEMBERS_MAX)
-		memcpy(member->bytes, block->member[chosen].address,
-		       sizeof(member->bytes));
-	else
-		status = failure(error, -ENETUNREACH,
-				 "no member takes new flows");
-	unlock_node(node);
-	return status;
-}
-
 /* What the kernel accounts for a map. */
 uint64_t bytes_of_map(int map)
 {
@@ -320,7 +255,7 @@ uint64_t bytes_of_map(int map)
 	return bytes;
 }
 
-int oxp_info(struct oxp_node *node, struct oxp_info *info, char *error)
+int oxp_info_get(struct oxp_node *node, struct oxp_info *info, char *error)
 {
 	const struct node_config *config = node->config;
 	int status = lock_node(node, error);

@@ -52,7 +52,7 @@ struct stream_sizes {
 	uint64_t seed;   /* of names of flows */
 	uint64_t ticked; /* CLOCK_BOOTTIME, ms */
 	uint32_t idle_timeout_max;
-	uint32_t zero;
+	uint32_t reserved;
 };
 
 struct stream_node {
@@ -60,7 +60,7 @@ struct stream_node {
 	uint8_t source_v6[16];
 	uint8_t entropy_v4;
 	uint8_t entropy_v6;
-	uint16_t zero;
+	uint16_t reserved;
 	uint32_t flags; /* enum oxp_node_flag */
 	uint32_t icmp_rate;
 };
@@ -69,11 +69,11 @@ struct stream_uplink {
 	uint32_t ifindex;
 	uint16_t mtu;
 	uint8_t own_mac[6];
-	uint8_t gateway_mac_v4[6];
-	uint8_t gateway_mac_v6[6];
+	uint8_t next_hop_mac_v4[6];
+	uint8_t next_hop_mac_v6[6];
 	uint16_t vlan[2];
 	uint8_t vlans;
-	uint8_t zero[3];
+	uint8_t reserved[3];
 };
 
 struct stream_choices {
@@ -88,7 +88,7 @@ struct stream_format {
 
 struct stream_outcome {
 	uint32_t outcome; /* enum oxp_outcome */
-	uint32_t zero;
+	uint32_t reserved;
 	uint64_t packets;
 	uint64_t bytes; /* 0 before layout 3, which did not count them */
 };
@@ -113,11 +113,11 @@ struct stream_service {
 	uint8_t source_length_v6;
 	uint8_t is_learning;
 	uint16_t sid_function;
-	uint16_t idle_timeout; /* s */
+	uint16_t idle_timeout_s;
 	uint32_t new_flow_rate;
 	uint32_t new_flow_burst;
 	uint16_t learning; /* s that are left */
-	uint16_t zero[3];
+	uint16_t reserved[3];
 	struct stream_counters counters;
 };
 
@@ -131,7 +131,7 @@ struct stream_member {
 	uint8_t backup;
 	uint8_t healthy;
 	uint8_t known;
-	uint16_t zero;
+	uint16_t reserved;
 	uint32_t counter; /* which one of the node's */
 	struct stream_counters counters;
 };
@@ -139,7 +139,7 @@ struct stream_member {
 struct stream_network {
 	uint8_t address[16];
 	uint8_t length; /* of 32 bits for IPv4 */
-	uint8_t zero[3];
+	uint8_t reserved[3];
 };
 
 /* Bits of slots; "before" has only members. */
@@ -153,7 +153,7 @@ struct stream_flow {
 	uint32_t age; /* units of 2^30 ns */
 	uint16_t member;
 	uint8_t confirmed;
-	uint8_t zero;
+	uint8_t reserved;
 };
 
 struct stream_end {

@@ -3,8 +3,8 @@
  * Waiting for packets. membarrier() waits until every CPU has left the code
  * that held RCU's read lock or had softirqs disabled, as XDP programs do: 8 to
  * 24 ms. Nothing cheaper promises that: expedited membarriers only interrupt
- * CPUs, which a program goes on after. So batches wait once, and oxp_tick()
- * waits ahead for those who come next.
+ * CPUs, which a program goes on after. So batches wait once, and
+ * oxp_slots_age() waits ahead for those who come next.
  */
 #include <errno.h>
 #include <linux/membarrier.h>

@@ -38,7 +38,8 @@ uint32_t live_number(struct oxp_node *node, uint32_t index)
 
 	if (entry->place < lookup_places(node))
 		number = *lookup_value(node, !is_v4(entry->vip), entry->place);
-	/* else the state is damaged: oxp_verify() tells, and shall not crash */
+	/* else the state is damaged: oxp_faults_list() says so, and does
+	 * not crash */
 	return number / 2 == index ? number : 2 * index;
 }
 

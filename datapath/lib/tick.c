@@ -27,7 +27,7 @@ uint64_t boot_time(void)
 static bool is_due(const struct service_block *block, uint64_t before,
 		   uint64_t now)
 {
-	uint64_t timeout = block->idle_timeout * 1000ULL;
+	uint64_t timeout = block->idle_timeout_s * 1000ULL;
 
 	return now * STEPS / timeout != before * STEPS / timeout;
 }
@@ -106,7 +106,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 	return open;
 }
 
-int oxp_tick(struct oxp_node *node, char *error)
+int oxp_slots_age(struct oxp_node *node, char *error)
 {
 	uint64_t now, before;
 	bool due;

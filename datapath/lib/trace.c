@@ -47,23 +47,23 @@ static int check(struct oxp_trace_options *options, char *error)
 
 	if (!options->every)
 		options->every = 1;
-	if (!options->snaplen)
-		options->snaplen = SNAPLEN_DEFAULT;
-	if (!options->buffer)
-		options->buffer = BUFFER_DEFAULT;
-	if (options->snaplen > OXP_TRACE_SNAPLEN_MAX)
+	if (!options->snaplen_bytes)
+		options->snaplen_bytes = SNAPLEN_DEFAULT;
+	if (!options->buffer_bytes)
+		options->buffer_bytes = BUFFER_DEFAULT;
+	if (options->snaplen_bytes > OXP_TRACE_SNAPLEN_MAX)
 		return failure(error, -EINVAL,
 			       "%u bytes of a frame, the limit is %d",
-			       options->snaplen, OXP_TRACE_SNAPLEN_MAX);
-	if (options->buffer > BUFFER_MAX)
+			       options->snaplen_bytes, OXP_TRACE_SNAPLEN_MAX);
+	if (options->buffer_bytes > BUFFER_MAX)
 		return failure(error, -EINVAL,
 			       "a buffer of %u bytes, the limit is %u",
-			       options->buffer, BUFFER_MAX);
+			       options->buffer_bytes, BUFFER_MAX);
 	if (is_zero(options->vip.bytes))
 		return failure(error, -EINVAL, "a VIP is needed");
-	while (size < options->buffer || size < (unsigned)getpagesize())
+	while (size < options->buffer_bytes || size < (unsigned)getpagesize())
 		size *= 2;
-	options->buffer = size;
+	options->buffer_bytes = size;
 	return 0;
 }
 
@@ -75,7 +75,7 @@ static void configure(const struct oxp_trace *trace, struct trace *object)
 	       sizeof(object->rodata->vip));
 	object->rodata->vip_v6 = !is_v4(options->vip.bytes);
 	object->rodata->every = options->every;
-	object->rodata->snaplen = options->snaplen;
+	object->rodata->snaplen = options->snaplen_bytes;
 	object->rodata->numbers_from = trace->programs << 56;
 }
 
@@ -92,7 +92,7 @@ static int load(struct oxp_trace *trace, int program, struct trace *object)
 		status = trace->records < 0
 				 ? bpf_map__set_max_entries(
 					   object->maps.records,
-					   trace->options.buffer)
+					   trace->options.buffer_bytes)
 				 : bpf_map__reuse_fd(object->maps.records,
 						     trace->records);
 	configure(trace, object);
@@ -161,7 +161,7 @@ static int begin(struct oxp_trace *trace, uint32_t id, char *error)
 static int follow(struct oxp_trace *trace, char *error)
 {
 	struct oxp_program programs[TRACED_MAX];
-	int count = oxp_programs(trace->node, programs, TRACED_MAX, error);
+	int count = oxp_programs_list(trace->node, programs, TRACED_MAX, error);
 	int status = 0;
 	uint32_t kept = 0;
 
@@ -236,7 +236,7 @@ void oxp_trace_close(struct oxp_trace *trace)
 }
 
 int oxp_trace_read(struct oxp_trace *trace, uint8_t *out, uint32_t capacity,
-		   int32_t timeout, char *error)
+		   int32_t timeout_ms, char *error)
 {
 	int status;
 
@@ -251,13 +251,13 @@ int oxp_trace_read(struct oxp_trace *trace, uint8_t *out, uint32_t capacity,
 	trace->out = out;
 	trace->room = capacity;
 	trace->used = 0;
-	status = ring_buffer__poll(trace->ring, timeout);
+	status = ring_buffer__poll(trace->ring, timeout_ms);
 	if (status < 0 && !trace->used)
 		return failure(error, status, "cannot read packets");
 	return trace->used;
 }
 
-uint64_t oxp_trace_lost(const struct oxp_trace *trace)
+uint64_t oxp_trace_lost_get(const struct oxp_trace *trace)
 {
 	uint64_t lost = trace->lost_with;
 

@@ -102,7 +102,7 @@ static void learn(struct oxp_node *node, uint32_t index,
 	if (tells || !open)
 		return;
 	if (moved)
-		next->learning = next->idle_timeout;
+		next->learning = next->idle_timeout_s;
 	else if (old->flags & BLOCK_LEARNING)
 		next->learning = old->learning;
 	if (next->learning)

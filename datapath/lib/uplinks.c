@@ -32,7 +32,7 @@ static int check_uplink(const struct oxp_uplink *uplink, char *error)
 			       "uplink of interface %u: an MTU of %u",
 			       uplink->ifindex, uplink->mtu);
 	if (is_no_mac(uplink->own_mac) || uplink->own_mac[0] & 1 ||
-	    uplink->gateway_mac_v4[0] & 1 || uplink->gateway_mac_v6[0] & 1)
+	    uplink->next_hop_mac_v4[0] & 1 || uplink->next_hop_mac_v6[0] & 1)
 		return failure(error, -EINVAL,
 			       "uplink of interface %u: a MAC address that "
 			       "cannot be a host's",
@@ -54,7 +54,7 @@ static void put16(uint8_t *at, uint16_t value)
 static void write_link(const struct oxp_uplink *uplink, bool v6, uint8_t *out)
 {
 	const uint8_t *gateway =
-		v6 ? uplink->gateway_mac_v6 : uplink->gateway_mac_v4;
+		v6 ? uplink->next_hop_mac_v6 : uplink->next_hop_mac_v4;
 	uint32_t at = 12;
 
 	memcpy(out, gateway, 6);
@@ -236,7 +236,7 @@ int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
 	return 0;
 }
 
-int oxp_set_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
+int oxp_uplinks_set(struct oxp_node *node, const struct oxp_uplink *uplinks,
 		    uint32_t count, char *error)
 {
 	struct uplink_set next = {};

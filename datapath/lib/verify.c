@@ -152,8 +152,7 @@ static const char *find_fault(struct oxp_node *node, uint32_t index,
 		   sizeof(entry->vip)))
 		return "its VIP is not known";
 	block = live_block(node, index);
-	if (block->slots > node->config->slots_max ||
-	    !oxp_is_prime(block->slots))
+	if (block->slots > node->config->slots_max || !is_prime(block->slots))
 		return "its table has an impossible size";
 	fault = find_fault_in_members(block);
 	if (!fault)
@@ -287,8 +286,8 @@ static void verify(struct oxp_node *node, struct check *check,
 		add_fault(faults, NULL, fault);
 }
 
-int oxp_faults(struct oxp_node *node, struct oxp_fault *out, uint32_t capacity,
-	       char *error)
+int oxp_faults_list(struct oxp_node *node, struct oxp_fault *out,
+		    uint32_t capacity, char *error)
 {
 	struct check check = {
 		.owners =
@@ -310,21 +309,4 @@ int oxp_faults(struct oxp_node *node, struct oxp_fault *out, uint32_t capacity,
 	free(check.counters);
 	free(check.owners);
 	return status ? status : (int)faults.count;
-}
-
-int oxp_verify(struct oxp_node *node, char *error)
-{
-	struct oxp_fault first;
-	int count = oxp_faults(node, &first, 1, error);
-
-	if (count <= 0 || !error)
-		return count;
-	if (first.key.protocol)
-		snprintf(error, OXP_ERROR_LENGTH, "%s: %s",
-			 key_text(first.key.vip.bytes, htons(first.key.port),
-				  first.key.protocol),
-			 first.text);
-	else
-		snprintf(error, OXP_ERROR_LENGTH, "%s", first.text);
-	return count;
 }

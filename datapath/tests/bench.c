@@ -150,13 +150,13 @@ static void open_node(uint32_t slots_max, const char *pins)
 		.ifindex = 1,
 		.mtu = 1500,
 		.own_mac = {2, 0, 0, 0, 0, 1},
-		.gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
-		.gateway_mac_v6 = {2, 0, 0, 0, 0, 2},
+		.next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
+		.next_hop_mac_v6 = {2, 0, 0, 0, 0, 2},
 	};
 
 	if (oxp_open(&options, &node, error) ||
-	    oxp_set_uplinks(node, &uplink, 1, error) ||
-	    oxp_set_node(node, &settings, error))
+	    oxp_uplinks_set(node, &uplink, 1, error) ||
+	    oxp_node_settings_set(node, &settings, error))
 		fail_msg("open: %s", error);
 	program = forward_program(node);
 }
@@ -164,7 +164,7 @@ static void open_node(uint32_t slots_max, const char *pins)
 static void close_node(void)
 {
 	close(program);
-	if (oxp_destroy(node, error))
+	if (oxp_test_destroy(node, error))
 		fail_msg("destroy: %s", error);
 	oxp_close(node);
 }
@@ -218,7 +218,7 @@ static void measure_changing(void)
 
 static void measure_services(void)
 {
-	static struct oxp_wanted wanted[SERVICES];
+	static struct oxp_wanted_service wanted[SERVICES];
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS};
 	struct oxp_member members[MEMBERS];
 	struct traffic one = {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 10,
@@ -231,7 +231,7 @@ static void measure_services(void)
 	set(tcp_key(VIP, one.port), &settings, "10.1.0.1", 1);
 	alone = run_case("1 service", one);
 	for (int i = 0; i < SERVICES; i++)
-		wanted[i] = (struct oxp_wanted){
+		wanted[i] = (struct oxp_wanted_service){
 			.key = tcp_key(VIP, one.port + i),
 			.settings = &settings,
 			.members = members,

@@ -76,11 +76,11 @@ static void make_all_members(void)
 			};
 }
 
-static void fill(struct oxp_wanted *wanted, uint32_t services, uint32_t ports,
-		 uint32_t count)
+static void fill(struct oxp_wanted_service *wanted, uint32_t services,
+		 uint32_t ports, uint32_t count)
 {
 	for (uint32_t i = 0; i < services; i++)
-		wanted[i] = (struct oxp_wanted){
+		wanted[i] = (struct oxp_wanted_service){
 			.key = {.vip = numbered("192.0.0.1", i / ports),
 				.port = 80 + i % ports,
 				.protocol = 6},
@@ -89,24 +89,24 @@ static void fill(struct oxp_wanted *wanted, uint32_t services, uint32_t ports,
 		};
 }
 
-static void set_all(struct oxp_wanted *wanted, uint32_t count)
+static void set_all(struct oxp_wanted_service *wanted, uint32_t count)
 {
 	if (oxp_services_set(node, wanted, count, error) < 0)
 		fail_msg("set: %s", error);
 }
 
-static void delete_all(const struct oxp_wanted *wanted, uint32_t count)
+static void delete_all(const struct oxp_wanted_service *wanted, uint32_t count)
 {
 	static struct oxp_key keys[SERVICES];
 
 	for (uint32_t i = 0; i < count; i++)
 		keys[i] = wanted[i].key;
-	assert_int_equal(oxp_service_delete(node, keys, count, error), count);
+	assert_int_equal(oxp_services_delete(node, keys, count, error), count);
 }
 
 static void verify(void)
 {
-	if (oxp_verify(node, error))
+	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
 }
 
@@ -114,10 +114,10 @@ static void verify(void)
 static void tick(void)
 {
 	node->config->ticked -= 2000;
-	assert_true(oxp_tick(node, error) >= 0);
+	assert_true(oxp_slots_age(node, error) >= 0);
 }
 
-static void apply(const struct oxp_result *results, uint32_t count,
+static void apply(const struct oxp_health_result *results, uint32_t count,
 		  uint32_t services, double *took, double *used)
 {
 	double start = now(), start_cpu = cpu();
@@ -131,8 +131,8 @@ static void apply(const struct oxp_result *results, uint32_t count,
 /* All members of `vips` VIPs come up, then one of each service goes down. */
 static void measure_health(uint32_t vips)
 {
-	static struct oxp_wanted wanted[SERVICES];
-	static struct oxp_result results[SERVICES * MEMBERS];
+	static struct oxp_wanted_service wanted[SERVICES];
+	static struct oxp_health_result results[SERVICES * MEMBERS];
 	double up[ROUNDS_MAX], down[ROUNDS_MAX], up_cpu[ROUNDS_MAX],
 		down_cpu[ROUNDS_MAX];
 	uint32_t services = PORTS * vips;
@@ -141,12 +141,12 @@ static void measure_health(uint32_t vips)
 	for (int round = 0; round < rounds; round++) {
 		set_all(wanted, services);
 		for (uint32_t i = 0; i < services * MEMBERS; i++)
-			results[i] = (struct oxp_result){i + 1, 1};
+			results[i] = (struct oxp_health_result){i + 1, 1};
 		apply(results, services * MEMBERS, services, &up[round],
 		      &up_cpu[round]);
 		tick();
 		for (uint32_t i = 0; i < services; i++)
-			results[i] = (struct oxp_result){
+			results[i] = (struct oxp_health_result){
 				i * MEMBERS + 1 + i / PORTS % MEMBERS, 0};
 		apply(results, services, services, &down[round],
 		      &down_cpu[round]);
@@ -179,8 +179,8 @@ static void write_entries(int map, uint32_t vips)
 				addresses[j] = members[i][j].address;
 				weights[j] = 1;
 			}
-			oxp_maglev_build(addresses, weights, MEMBERS, SLOTS,
-					 table);
+			oxp_test_maglev(addresses, weights, MEMBERS, SLOTS,
+					table);
 		}
 		for (uint32_t j = 0; j < SLOTS; j++) {
 			keys[j] = i * SLOTS + j;
@@ -215,7 +215,7 @@ static void measure_baseline(uint32_t vips)
 /* A full resync of 1,000 services with 20 members, from nothing. */
 static void measure_resync(void)
 {
-	static struct oxp_wanted wanted[VIPS];
+	static struct oxp_wanted_service wanted[VIPS];
 	double empty[ROUNDS_MAX], again[ROUNDS_MAX], less[ROUNDS_MAX], start;
 
 	for (uint32_t i = 0; i < VIPS; i++)
@@ -269,7 +269,7 @@ static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 		for (uint32_t j = 0; j < count; j++)
 			addresses[j].bytes[13] = i;
 		start = now();
-		oxp_maglev_build(addresses, weights, count, slots, table);
+		oxp_test_maglev(addresses, weights, count, slots, table);
 		took[i] = now() - start;
 	}
 	fprintf(json, "{\"slots\": %u, \"members\": %u, \"weighted\": %s, ",
@@ -308,7 +308,7 @@ static void bench(void **state)
 	fprintf(json, "]");
 	measure_resync();
 	fprintf(json, "}\n");
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 }
 

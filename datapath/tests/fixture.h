@@ -41,7 +41,7 @@ static inline struct oxp_outcome_counters outcome(enum oxp_outcome which)
 {
 	struct oxp_outcome_counters all[OXP_OUTCOMES];
 
-	assert_int_equal(oxp_outcomes(node, all, OXP_OUTCOMES, error),
+	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
 	return all[which];
 }

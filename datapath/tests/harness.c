@@ -98,14 +98,14 @@ struct oxp_node *fresh_state(void)
 	struct oxp_uplink uplink = {.ifindex = 1, .mtu = 1500};
 	struct oxp_node *node = open_state();
 
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 	node = open_state();
 	memcpy(uplink.own_mac, own_mac, sizeof(own_mac));
-	memcpy(uplink.gateway_mac_v4, gateway_mac, sizeof(gateway_mac));
-	memcpy(uplink.gateway_mac_v6, gateway_mac, sizeof(gateway_mac));
-	if (oxp_set_uplinks(node, &uplink, 1, error) ||
-	    oxp_set_node(node, &settings, error))
+	memcpy(uplink.next_hop_mac_v4, gateway_mac, sizeof(gateway_mac));
+	memcpy(uplink.next_hop_mac_v6, gateway_mac, sizeof(gateway_mac));
+	if (oxp_uplinks_set(node, &uplink, 1, error) ||
+	    oxp_node_settings_set(node, &settings, error))
 		fail_msg("fresh: %s", error);
 	return node;
 }

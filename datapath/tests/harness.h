@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "internal.h"
+#include "test_interface.h"
 
 #define VIP "192.0.2.1"
 #define CLIENT "198.51.100.7"

@@ -47,13 +47,13 @@ static int set_up(void **state)
 	struct oxp_uplink uplink = {.ifindex = 1,
 				    .mtu = 1500,
 				    .own_mac = {2, 0, 0, 0, 0, 1},
-				    .gateway_mac_v4 = {2, 0, 0, 0, 0, 2}};
+				    .next_hop_mac_v4 = {2, 0, 0, 0, 0, 2}};
 	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 
 	(void)state;
 	open_node();
-	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (uint32_t i = 0; i < SERVICES; i++)
 		set(1 + i, i);
 	return 0;
@@ -62,7 +62,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 	return 0;
 }
@@ -89,7 +89,7 @@ static int send_packets(int program, uint16_t port, int count)
 
 static int read_services(struct oxp_service *out)
 {
-	return oxp_services(node, out, SERVICES, error);
+	return oxp_services_list(node, out, SERVICES, error);
 }
 
 /* All that there is to read says this of the service at a port, and nothing
@@ -110,18 +110,17 @@ static void expect_counted(uint16_t port, uint64_t packets)
 					    ? &wanted
 					    : &(struct oxp_counters){},
 				    sizeof(wanted));
-	assert_int_equal(oxp_service(node, &key, &one, error), 0);
+	assert_int_equal(oxp_service_get(node, &key, &one, error), 0);
 	assert_memory_equal(&one.counters, &wanted, sizeof(wanted));
-	assert_int_equal(
-		oxp_service_members(node, &key, members, MEMBERS, error),
-		MEMBERS);
+	assert_int_equal(oxp_members_list(node, &key, members, MEMBERS, error),
+			 MEMBERS);
 	for (uint32_t i = 0; i < MEMBERS; i++) {
 		sum.packets += members[i].counters.packets;
 		sum.bytes += members[i].counters.bytes;
 		sum.flows += members[i].counters.flows;
 	}
 	assert_memory_equal(&sum, &wanted, sizeof(wanted));
-	assert_int_equal(oxp_outcomes(node, outcomes, OXP_OUTCOMES, error),
+	assert_int_equal(oxp_outcomes_list(node, outcomes, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
 	assert_int_equal(outcomes[OXP_DROP_MARTIAN].packets, packets);
 	assert_int_equal(outcomes[OXP_DROP_MARTIAN].bytes,
@@ -199,7 +198,7 @@ static void test_read_meanwhile(void **state)
 		assert_int_equal(all[4].key.port, 5);
 		assert_in_range(all[4].counters.packets, last, SENDERS * EACH);
 		last = all[4].counters.packets;
-		oxp_outcomes(node, outcomes, OXP_OUTCOMES, error);
+		oxp_outcomes_list(node, outcomes, OXP_OUTCOMES, error);
 		assert_in_range(outcomes[OXP_DROP_MARTIAN].packets,
 				dropped.packets, SENDERS * EACH);
 		assert_in_range(outcomes[OXP_DROP_MARTIAN].bytes, dropped.bytes,
@@ -228,17 +227,17 @@ static void test_begin_at_zero(void **state)
 	(void)state;
 	assert_int_equal(send_packets(program, 9, 10), 0);
 	close(program);
-	assert_int_equal(oxp_service(node, &key, &before, error), 0);
+	assert_int_equal(oxp_service_get(node, &key, &before, error), 0);
 	assert_int_equal(before.counters.packets, 10);
-	assert_int_equal(oxp_service_delete(node, &key, 1, error), 1);
+	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 	set(999, 200);
-	assert_int_equal(oxp_service(node, &other, &after, error), 0);
+	assert_int_equal(oxp_service_get(node, &other, &after, error), 0);
 	assert_int_equal(after.index, before.index);
 	assert_int_equal(after.counters.packets, 0);
 	assert_int_equal(after.counters.bytes, 0);
 	assert_int_equal(after.counters.flows, 0);
 	assert_int_equal(
-		oxp_service_members(node, &other, members, MEMBERS, error),
+		oxp_members_list(node, &other, members, MEMBERS, error),
 		MEMBERS);
 	for (uint32_t i = 0; i < MEMBERS; i++)
 		assert_int_equal(members[i].counters.packets, 0);

@@ -20,8 +20,8 @@ static void expect_sound(struct oxp_node *node)
 	uint32_t keys, members = 0;
 
 	/* first, so that the node is mended */
-	assert_int_equal(oxp_info(node, &info, error), 0);
-	if (oxp_verify(node, error))
+	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
 	assert_int_equal(lookup_check(node, &keys), 0);
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
@@ -79,7 +79,7 @@ static int set_some(struct oxp_node *node)
 {
 	struct oxp_service_settings settings[4];
 	struct oxp_member members[30];
-	struct oxp_wanted wanted[4];
+	struct oxp_wanted_service wanted[4];
 	int status, count = 1 + random() % 4;
 	bool quic;
 
@@ -89,7 +89,7 @@ static int set_some(struct oxp_node *node)
 		members[i].backup = random() % 8 == 0;
 	}
 	for (int i = 0; i < count; i++) {
-		wanted[i] = (struct oxp_wanted){
+		wanted[i] = (struct oxp_wanted_service){
 			.key = random_key(&quic),
 			.settings = &settings[i],
 			.members = members + random() % 10,
@@ -108,7 +108,7 @@ static int set_some(struct oxp_node *node)
 
 static void random_change(struct oxp_node *node)
 {
-	struct oxp_result results[8];
+	struct oxp_health_result results[8];
 	struct oxp_key key;
 	int status;
 	bool quic;
@@ -116,19 +116,19 @@ static void random_change(struct oxp_node *node)
 	switch (random() % 7) {
 	case 0:
 		key = random_key(&quic);
-		status = oxp_service_delete(node, &key, 1, error);
+		status = oxp_services_delete(node, &key, 1, error);
 		break;
 	case 1:
 	case 2:
 		for (int i = 0; i < 8; i++)
-			results[i] = (struct oxp_result){1 + random() % 40,
-							 random() & 1};
+			results[i] = (struct oxp_health_result){
+				1 + random() % 40, random() & 1};
 		status = oxp_health_apply(node, results, 8, error);
 		break;
 	case 3:
 		/* as if a second had passed */
 		node->config->ticked -= 60000;
-		status = oxp_tick(node, error);
+		status = oxp_slots_age(node, error);
 		break;
 	default:
 		status = set_some(node);
@@ -189,9 +189,9 @@ static void test_kill_anywhere(void **state)
 #define EACH 10
 
 static struct {
-	struct oxp_wanted checked[MANY], unchecked[MANY];
+	struct oxp_wanted_service checked[MANY], unchecked[MANY];
 	struct oxp_member checks[MANY][EACH], none[MANY][EACH];
-	struct oxp_result up[MANY * EACH], down[MANY * EACH];
+	struct oxp_health_result up[MANY * EACH], down[MANY * EACH];
 } many;
 
 static struct oxp_node *open_many(void)
@@ -224,7 +224,7 @@ static void make_many(void)
 			many.none[i][j].check = 0;
 			many.none[i][j].address.bytes[13] += 8;
 		}
-		many.checked[i] = (struct oxp_wanted){
+		many.checked[i] = (struct oxp_wanted_service){
 			.key = tcp_key(VIP, 1 + i),
 			.settings = &settings,
 			.members = many.checks[i],
@@ -235,8 +235,8 @@ static void make_many(void)
 		many.unchecked[i].count = EACH / 2;
 	}
 	for (int i = 0; i < MANY * EACH; i++) {
-		many.up[i] = (struct oxp_result){1 + i, 1};
-		many.down[i] = (struct oxp_result){1 + i, 0};
+		many.up[i] = (struct oxp_health_result){1 + i, 1};
+		many.down[i] = (struct oxp_health_result){1 + i, 0};
 	}
 }
 
@@ -260,7 +260,7 @@ static int count_states(struct oxp_node *node)
 	static struct oxp_service services[MANY];
 	bool seen[3] = {};
 
-	assert_int_equal(oxp_services(node, services, MANY, error), MANY);
+	assert_int_equal(oxp_services_list(node, services, MANY, error), MANY);
 	for (int i = 0; i < MANY; i++) {
 		uint32_t members = services[i].members;
 		uint32_t enabled = services[i].enabled;
@@ -322,7 +322,7 @@ static void test_kill_amid_many(void **state)
 		kill(child, SIGKILL);
 		assert_int_equal(waitpid(child, &status, 0), child);
 		assert_true(WIFSIGNALED(status));
-		if (oxp_verify(node, error))
+		if (oxp_test_verify(node, error))
 			fail_msg("verify: %s", error);
 		amid += count_states(node) > 1;
 	}
@@ -331,8 +331,8 @@ static void test_kill_amid_many(void **state)
 	for (int i = 0; i < 4; i++)
 		assert_true(change_many(node, i) >= 0);
 	assert_int_equal(count_states(node), 1);
-	assert_int_equal(oxp_verify(node, error), 0);
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_verify(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 	close(ready[0]);
 	close(ready[1]);
@@ -350,7 +350,7 @@ static void test_kill_while_opening(void **state)
 
 		while (!child) {
 			node = open_state();
-			if (oxp_destroy(node, error))
+			if (oxp_test_destroy(node, error))
 				_exit(1);
 			oxp_close(node);
 		}

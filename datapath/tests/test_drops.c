@@ -171,22 +171,22 @@ static void test_no_next_hop(void **state)
 		.ifindex = 1,
 		.mtu = 1500,
 		.own_mac = {2, 0, 0, 0, 0, 1},
-		.gateway_mac_v6 = {2, 0, 0, 0, 0, 2},
+		.next_hop_mac_v6 = {2, 0, 0, 0, 0, 2},
 	};
 	struct frame frame;
 
 	(void)state;
 	make_frame(&frame, &web, 10, NULL);
-	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
-	memcpy(uplink.gateway_mac_v4, uplink.gateway_mac_v6, 6);
-	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
+	memcpy(uplink.next_hop_mac_v4, uplink.next_hop_mac_v6, 6);
+	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
 	expect_forwarded(&frame);
-	assert_int_equal(oxp_set_uplinks(node, NULL, 0, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, NULL, 0, error), 0);
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
-	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
 	memset(&settings.source_v4, 0, sizeof(settings.source_v4));
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
 }
 
@@ -220,12 +220,12 @@ static void test_no_route(void **state)
 	(void)state;
 	make_frame(&frame, &web, 10, NULL);
 	settings.flags = OXP_NODE_FIB;
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	close(program);
 	program = forward_program(node);
 	expect_dropped(&frame, OXP_DROP_NO_NEXT_HOP);
 	settings.flags = 0;
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	expect_forwarded(&frame);
 	close(program);
 	program = forward_program(node);
@@ -242,11 +242,11 @@ static void test_deleted_service_is_not_ours(void **state)
 	make_frame(&frame, &web, 10, NULL);
 	make_frame(&fragment, &web, 10, &with);
 	expect_forwarded(&frame);
-	assert_int_equal(oxp_service_delete(node, keys, 1, error), 1);
+	assert_int_equal(oxp_services_delete(node, keys, 1, error), 1);
 	expect_untouched(&frame);
 	/* the address is still a VIP */
 	expect_dropped(&fragment, OXP_DROP_FRAGMENT);
-	assert_int_equal(oxp_service_delete(node, keys, 2, error), 1);
+	assert_int_equal(oxp_services_delete(node, keys, 2, error), 1);
 	expect_untouched(&fragment);
 }
 

@@ -5,7 +5,7 @@
  *
  * The rule that is checked: whoever was given to a member stays there for as
  * long as this member can keep flows, whatever happens to the others. Time is
- * made to pass by moving the time of the last oxp_tick() back.
+ * made to pass by moving the time of the last oxp_slots_age() back.
  */
 #include <arpa/inet.h>
 #include <linux/bpf.h>
@@ -68,21 +68,21 @@ static struct oxp_node *open_node(const char *pins, const char *lock)
 		.ifindex = 1,
 		.mtu = 1500,
 		.own_mac = {2, 0, 0, 0, 0, 1},
-		.gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
+		.next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
 	};
 	struct oxp_node *node;
 
 	if (oxp_open(&options, &node, error) ||
-	    oxp_set_node(node, &settings, error) ||
-	    oxp_set_uplinks(node, &uplink, 1, error))
+	    oxp_node_settings_set(node, &settings, error) ||
+	    oxp_uplinks_set(node, &uplink, 1, error))
 		fail_msg("open: %s", error);
 	return node;
 }
 
 static void close_node(struct oxp_node *node)
 {
-	assert_int_equal(oxp_verify(node, error), 0);
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_verify(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 }
 
@@ -90,7 +90,7 @@ static void close_node(struct oxp_node *node)
 
 static void configure(struct world *world)
 {
-	struct oxp_service_settings settings = {.idle_timeout = IDLE};
+	struct oxp_service_settings settings = {.idle_timeout_s = IDLE};
 	struct oxp_member members[MEMBERS];
 	uint32_t count = 0;
 
@@ -104,11 +104,11 @@ static void configure(struct world *world)
 
 static void tell_health(struct world *world)
 {
-	struct oxp_result results[MEMBERS];
+	struct oxp_health_result results[MEMBERS];
 
 	for (int i = 0; i < MEMBERS; i++)
-		results[i] = (struct oxp_result){world->member[i].check,
-						 world->up[i]};
+		results[i] = (struct oxp_health_result){world->member[i].check,
+							world->up[i]};
 	assert_true(oxp_health_apply(world->node, results, MEMBERS, error) >=
 		    0);
 }
@@ -171,9 +171,9 @@ static uint32_t pass_time(struct oxp_node *node, uint32_t milliseconds)
 	int open;
 
 	if (!node->config->ticked)
-		assert_true(oxp_tick(node, error) >= 0);
+		assert_true(oxp_slots_age(node, error) >= 0);
 	node->config->ticked -= milliseconds;
-	open = oxp_tick(node, error);
+	open = oxp_slots_age(node, error);
 	assert_true(open >= 0);
 	return open;
 }
@@ -235,7 +235,7 @@ static void add(struct batch *batch, const struct oxp_key *key,
 /* Runs what was added. out[i] is the member that frame i went to. */
 static void flush(struct batch *batch, struct oxp_node *node, uint8_t *out)
 {
-	assert_int_equal(oxp_run(node, batch->frame, batch->count, error),
+	assert_int_equal(oxp_test_run(node, batch->frame, batch->count, error),
 			 batch->count);
 	for (uint32_t i = 0; i < batch->count; i++) {
 		const uint8_t *outer = batch->out[i] + ETHERNET + 16;
@@ -339,7 +339,7 @@ static uint64_t outcome(struct oxp_node *node, enum oxp_outcome which)
 {
 	struct oxp_outcome_counters all[OXP_OUTCOMES];
 
-	assert_int_equal(oxp_outcomes(node, all, OXP_OUTCOMES, error),
+	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
 	return all[which].packets;
 }

@@ -47,7 +47,7 @@ static void remember(struct memory *memory)
 {
 	memset(memory, 0, sizeof(*memory));
 	assert_int_equal(
-		oxp_outcomes(node, memory->outcomes, OXP_OUTCOMES, error),
+		oxp_outcomes_list(node, memory->outcomes, OXP_OUTCOMES, error),
 		OXP_OUTCOMES);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(
@@ -62,17 +62,17 @@ static void remember(struct memory *memory)
 	memory->flows = sum_of_flows();
 }
 
-static struct oxp_rehearsal *rehearse(void)
+static struct oxp_simulation *simulate(void)
 {
-	struct oxp_rehearsal *rehearsal;
+	struct oxp_simulation *simulation;
 	uint8_t tag[8];
 
-	if (oxp_rehearsal_open(node, &rehearsal, tag, error))
-		fail_msg("rehearsal: %s", error);
-	return rehearsal;
+	if (oxp_simulation_open(node, &simulation, tag, error))
+		fail_msg("simulation: %s", error);
+	return simulation;
 }
 
-static uint32_t run_in(struct oxp_rehearsal *rehearsal, struct frame *in,
+static uint32_t run_in(struct oxp_simulation *simulation, struct frame *in,
 		       struct frame *out, uint64_t *outcomes)
 {
 	uint64_t unused[OXP_OUTCOMES];
@@ -84,8 +84,8 @@ static uint32_t run_in(struct oxp_rehearsal *rehearsal, struct frame *in,
 		.capacity = FRAME_MAX,
 	};
 
-	if (oxp_rehearsal_run(rehearsal, &frame, outcomes ? outcomes : unused,
-			      error))
+	if (oxp_simulation_run(simulation, &frame, outcomes ? outcomes : unused,
+			       error))
 		fail_msg("run: %s", error);
 	if (out)
 		out->length = frame.out_length;
@@ -115,26 +115,27 @@ static struct oxp_packet packet_of(const struct flow *flow)
 	};
 }
 
-static struct oxp_selection select_in(struct oxp_rehearsal *rehearsal,
+static struct oxp_selection select_in(struct oxp_simulation *simulation,
 				      const struct flow *flow)
 {
 	struct oxp_key http = tcp_key(VIP, 80);
 	struct oxp_packet packet = packet_of(flow);
 	struct oxp_selection selection;
 
-	if (oxp_rehearsal_select(rehearsal, &http, &packet, &selection, error))
+	if (oxp_simulation_select(simulation, &http, &packet, &selection,
+				  error))
 		fail_msg("select: %s", error);
 	return selection;
 }
 
-static struct flow moving_flow(struct oxp_rehearsal *rehearsal)
+static struct flow moving_flow(struct oxp_simulation *simulation)
 {
 	struct flow flow = web;
 	struct oxp_selection selection;
 
 	do {
 		flow.source_port++;
-		selection = select_in(rehearsal, &flow);
+		selection = select_in(simulation, &flow);
 	} while (!selection.open || selection.now == selection.before);
 	return flow;
 }
@@ -147,7 +148,7 @@ static void test_no_trace(void **state)
 						.new_flow_rate = 10};
 	struct oxp_key name = udp_key(VIP, 53);
 	struct variation first = {.fragment = 0x2000, .id = 7};
-	struct oxp_rehearsal *rehearsal;
+	struct oxp_simulation *simulation;
 	static struct memory before, after;
 	uint64_t outcomes[OXP_OUTCOMES];
 	struct frame frame, out;
@@ -160,25 +161,25 @@ static void test_no_trace(void **state)
 	open_slots();
 	memset(node->ages, 3, sizeof(before.ages));
 	remember(&before);
-	rehearsal = rehearse();
-	flow = moving_flow(rehearsal);
+	simulation = simulate();
+	flow = moving_flow(simulation);
 
 	make_frame(&frame, &flow, 0, &syn);
-	assert_int_equal(run_in(rehearsal, &frame, &out, outcomes), XDP_TX);
+	assert_int_equal(run_in(simulation, &frame, &out, outcomes), XDP_TX);
 	expect_encapsulated(&frame, &out, "10.1.0.2");
 	for (int i = 0; i < OXP_OUTCOMES; i++)
 		assert_int_equal(outcomes[i], 0);
 	make_frame(&frame, &flow, 0, NULL);
-	/* the rehearsal remembers */
-	assert_int_equal(run_in(rehearsal, &frame, &out, NULL), XDP_TX);
+	/* the simulation remembers */
+	assert_int_equal(run_in(simulation, &frame, &out, NULL), XDP_TX);
 	expect_encapsulated(&frame, &out, "10.1.0.2");
 	flow.source_port++;
 	make_frame(&frame, &dns, 8, &first);
-	assert_int_equal(run_in(rehearsal, &frame, NULL, NULL), XDP_TX);
+	assert_int_equal(run_in(simulation, &frame, NULL, NULL), XDP_TX);
 	frame.length = 40;
-	assert_int_equal(run_in(rehearsal, &frame, NULL, outcomes), XDP_DROP);
+	assert_int_equal(run_in(simulation, &frame, NULL, outcomes), XDP_DROP);
 	assert_int_equal(outcomes[OXP_DROP_MALFORMED], 1);
-	oxp_rehearsal_close(rehearsal);
+	oxp_simulation_close(simulation);
 
 	remember(&after);
 	assert_memory_equal(&before, &after, sizeof(before));
@@ -194,35 +195,35 @@ static void test_no_trace(void **state)
 
 static void test_flows_are_known(void **state)
 {
-	struct oxp_rehearsal *rehearsal;
+	struct oxp_simulation *simulation;
 	struct oxp_selection selection;
 	struct frame frame, out;
 	struct flow flow;
 
 	(void)state;
 	open_slots();
-	rehearsal = rehearse();
-	flow = moving_flow(rehearsal);
-	selection = select_in(rehearsal, &flow);
+	simulation = simulate();
+	flow = moving_flow(simulation);
+	selection = select_in(simulation, &flow);
 	assert_int_equal(selection.remembered, OXP_NO_MEMBER);
 	assert_int_equal(selection.before, 0);
 	assert_int_equal(selection.now, 1);
 	make_frame(&frame, &flow, 0, NULL);
-	run_in(rehearsal, &frame, &out, NULL);
+	run_in(simulation, &frame, &out, NULL);
 	expect_encapsulated(&frame, &out, "10.1.0.1");
-	oxp_rehearsal_close(rehearsal);
+	oxp_simulation_close(simulation);
 
 	make_frame(&frame, &flow, 0, &syn);
 	run(program, &frame, NULL);
-	rehearsal = rehearse();
-	selection = select_in(rehearsal, &flow);
+	simulation = simulate();
+	selection = select_in(simulation, &flow);
 	assert_int_equal(selection.remembered, 1);
 	assert_false(selection.confirmed);
 	make_frame(&frame, &flow, 0, NULL);
-	run_in(rehearsal, &frame, &out, NULL);
+	run_in(simulation, &frame, &out, NULL);
 	expect_encapsulated(&frame, &out, "10.1.0.2");
-	assert_true(select_in(rehearsal, &flow).confirmed);
-	oxp_rehearsal_close(rehearsal);
+	assert_true(select_in(simulation, &flow).confirmed);
+	oxp_simulation_close(simulation);
 }
 
 static void test_fragments_are_known(void **state)
@@ -230,7 +231,7 @@ static void test_fragments_are_known(void **state)
 	struct variation first = {.fragment = 0x2000, .id = 7};
 	struct variation later = {.fragment = 100, .id = 7};
 	struct oxp_packet packet = packet_of(&dns);
-	struct oxp_rehearsal *rehearsal;
+	struct oxp_simulation *simulation;
 	uint64_t outcomes[OXP_OUTCOMES];
 	struct frame frame;
 	struct oxp_key key;
@@ -240,27 +241,27 @@ static void test_fragments_are_known(void **state)
 	packet.later = 1;
 	packet.fragment_id = 7;
 	packet.fragment_protocol = IPPROTO_UDP;
-	rehearsal = rehearse();
-	assert_int_equal(oxp_rehearsal_fragment(rehearsal, &packet, &key,
-						&member, error),
+	simulation = simulate();
+	assert_int_equal(oxp_simulation_fragment_find(simulation, &packet, &key,
+						      &member, error),
 			 -ENOENT);
-	oxp_rehearsal_close(rehearsal);
+	oxp_simulation_close(simulation);
 	make_frame(&frame, &dns, 8, &first);
 	run(program, &frame, NULL);
-	rehearsal = rehearse();
-	assert_int_equal(oxp_rehearsal_fragment(rehearsal, &packet, &key,
-						&member, error),
+	simulation = simulate();
+	assert_int_equal(oxp_simulation_fragment_find(simulation, &packet, &key,
+						      &member, error),
 			 0);
 	assert_int_equal(key.port, 53);
 	assert_int_equal(member, 0);
 	make_frame(&frame, &dns, 8, &later);
-	assert_int_equal(run_in(rehearsal, &frame, NULL, outcomes), XDP_TX);
+	assert_int_equal(run_in(simulation, &frame, NULL, outcomes), XDP_TX);
 	assert_int_equal(outcomes[OXP_FRAGMENT_GUESSED], 0);
 	packet.fragment_id = 8;
-	assert_int_equal(oxp_rehearsal_fragment(rehearsal, &packet, &key,
-						&member, error),
+	assert_int_equal(oxp_simulation_fragment_find(simulation, &packet, &key,
+						      &member, error),
 			 -ENOENT);
-	oxp_rehearsal_close(rehearsal);
+	oxp_simulation_close(simulation);
 }
 
 static void test_tokens_are_known(void **state)
@@ -270,7 +271,7 @@ static void test_tokens_are_known(void **state)
 		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 600};
 	struct oxp_address client = address(CLIENT);
 	struct oxp_key name = udp_key(VIP, 53);
-	struct oxp_rehearsal *rehearsal;
+	struct oxp_simulation *simulation;
 	struct oxp_member member;
 	struct frame frame;
 	uint64_t tokens;
@@ -281,17 +282,17 @@ static void test_tokens_are_known(void **state)
 	make_frame(&frame, &dns, 0, NULL);
 	for (int i = 0; i < 300; i++)
 		run(program, &frame, NULL);
-	rehearsal = rehearse();
-	assert_int_equal(
-		oxp_rehearsal_tokens(rehearsal, &name, &client, &tokens, error),
-		0);
+	simulation = simulate();
+	assert_int_equal(oxp_simulation_tokens_get(simulation, &name, &client,
+						   &tokens, error),
+			 0);
 	assert_in_range(tokens / 1024, 300, 599);
 	client = address("198.51.100.8");
-	assert_int_equal(
-		oxp_rehearsal_tokens(rehearsal, &name, &client, &tokens, error),
-		0);
+	assert_int_equal(oxp_simulation_tokens_get(simulation, &name, &client,
+						   &tokens, error),
+			 0);
 	assert_int_equal(tokens, 600 * 1024);
-	oxp_rehearsal_close(rehearsal);
+	oxp_simulation_close(simulation);
 }
 
 static void test_settings_come_back(void **state)
@@ -308,14 +309,14 @@ static void test_settings_come_back(void **state)
 		{.ifindex = 1,
 		 .mtu = 1500,
 		 .own_mac = {2, 0, 0, 0, 0, 1},
-		 .gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
-		 .gateway_mac_v6 = {2, 0, 0, 0, 0, 3},
+		 .next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
+		 .next_hop_mac_v6 = {2, 0, 0, 0, 0, 3},
 		 .vlans = 2,
 		 .vlan = {100, 0x2004}},
 		{.ifindex = 1,
 		 .mtu = 9000,
 		 .own_mac = {2, 0, 0, 0, 0, 4},
-		 .gateway_mac_v4 = {2, 0, 0, 0, 0, 5}},
+		 .next_hop_mac_v4 = {2, 0, 0, 0, 0, 5}},
 	};
 	struct oxp_node_settings seen;
 	struct oxp_uplink ways[2];
@@ -323,22 +324,22 @@ static void test_settings_come_back(void **state)
 	int second = 0;
 
 	(void)state;
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
-	assert_int_equal(oxp_get_node(node, &seen, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
+	assert_int_equal(oxp_node_settings_get(node, &seen, error), 0);
 	assert_memory_equal(&seen, &settings, sizeof(seen));
-	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), 0);
-	assert_int_equal(oxp_get_uplinks(node, ways, 1, NULL, error), 2);
-	assert_int_equal(oxp_get_uplinks(node, ways, 2, &choices, error), 2);
+	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
+	assert_int_equal(oxp_uplinks_list(node, ways, 1, NULL, error), 2);
+	assert_int_equal(oxp_uplinks_list(node, ways, 2, &choices, error), 2);
 	assert_memory_equal(ways, uplinks, sizeof(ways));
 	for (int i = 0; i < 64; i++) {
 		second += choices.v4[i] == 1;
 		assert_int_equal(choices.v6[i], 0);
 	}
 	assert_int_equal(second, 32);
-	assert_int_equal(oxp_set_uplinks(node, uplinks, 0, error), 0);
-	assert_int_equal(oxp_get_uplinks(node, ways, 2, &choices, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, uplinks, 0, error), 0);
+	assert_int_equal(oxp_uplinks_list(node, ways, 2, &choices, error), 0);
 	assert_int_equal(choices.v4[63], OXP_NO_CHOICE);
-	assert_int_equal(oxp_programs(node, NULL, 0, error), 0);
+	assert_int_equal(oxp_programs_list(node, NULL, 0, error), 0);
 }
 
 static void test_all_faults(void **state)
@@ -346,18 +347,18 @@ static void test_all_faults(void **state)
 	struct oxp_fault faults[3] = {};
 
 	(void)state;
-	assert_int_equal(oxp_faults(node, faults, 3, error), 0);
+	assert_int_equal(oxp_faults_list(node, faults, 3, error), 0);
 	live_block(node, 0)->slot[5] = SLOT_NOBODY;
 	live_block(node, 1)->member[0].flags |= MEMBER_BACKUP;
 	live_block(node, 1)->member[0].flags &= ~MEMBER_TAKES_FLOWS;
-	assert_int_equal(oxp_faults(node, faults, 1, error), 2);
-	assert_int_equal(oxp_faults(node, faults, 3, error), 2);
+	assert_int_equal(oxp_faults_list(node, faults, 1, error), 2);
+	assert_int_equal(oxp_faults_list(node, faults, 3, error), 2);
 	assert_int_equal(faults[0].key.port, 80);
 	assert_int_equal(faults[0].key.protocol, IPPROTO_TCP);
 	assert_true(faults[0].text[0]);
 	assert_int_equal(faults[1].key.port, 53);
 	assert_int_equal(faults[2].key.protocol, 0);
-	assert_int_equal(oxp_verify(node, error), 2);
+	assert_int_equal(oxp_test_verify(node, error), 2);
 	assert_non_null(strstr(error, faults[0].text));
 	assert_non_null(strstr(error, "80"));
 }

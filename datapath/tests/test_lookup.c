@@ -169,7 +169,7 @@ static void test_room(void **state)
 		}
 		assert_int_equal(lookup_mend(node, keep), 0);
 	}
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 }
 

@@ -20,8 +20,8 @@ static void many(struct oxp_address *out, uint16_t *weights, uint32_t count)
 static void build(const struct oxp_address *addresses, const uint16_t *weights,
 		  uint32_t count, uint32_t slots, uint16_t *out)
 {
-	assert_int_equal(
-		oxp_maglev_build(addresses, weights, count, slots, out), 0);
+	assert_int_equal(oxp_test_maglev(addresses, weights, count, slots, out),
+			 0);
 }
 
 static void test_equal_weights_balance(void **state)
@@ -159,14 +159,14 @@ static void test_bad_arguments(void **state)
 
 	(void)state;
 	many(addresses, weights, 2);
-	assert_int_equal(oxp_maglev_build(addresses, weights, 2, 0, table),
+	assert_int_equal(oxp_test_maglev(addresses, weights, 2, 0, table),
 			 -EINVAL);
-	assert_int_equal(oxp_maglev_build(addresses, weights, 2, 1, table),
+	assert_int_equal(oxp_test_maglev(addresses, weights, 2, 1, table),
 			 -EINVAL);
-	assert_int_equal(oxp_maglev_build(addresses, weights, 2, 1000, table),
+	assert_int_equal(oxp_test_maglev(addresses, weights, 2, 1000, table),
 			 -EINVAL);
 	assert_int_equal(
-		oxp_maglev_build(addresses, weights, 2, 4294967291u, table),
+		oxp_test_maglev(addresses, weights, 2, 4294967291u, table),
 		-EINVAL);
 }
 

@@ -16,7 +16,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	if (oxp_verify(node, error))
+	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
 	oxp_close(node);
 	return 0;
@@ -26,7 +26,7 @@ static struct oxp_service show(void)
 {
 	struct oxp_service service;
 
-	assert_int_equal(oxp_service(node, &http, &service, error), 0);
+	assert_int_equal(oxp_service_get(node, &http, &service, error), 0);
 	return service;
 }
 
@@ -62,15 +62,15 @@ static void test_slots_close(void **state)
 	set_service(node, &http, members, 3);
 	set_service(node, &http, members, 4);
 	assert_true(show().open_slots > 0);
-	oxp_tick(node, error);
+	oxp_slots_age(node, error);
 	for (int i = 0; i < 8; i++) {
 		node->config->ticked -= 350000 / 8;
-		assert_true(oxp_tick(node, error) > 0);
+		assert_true(oxp_slots_age(node, error) > 0);
 	}
 	/* too early for the next one */
-	assert_true(oxp_tick(node, error) > 0);
+	assert_true(oxp_slots_age(node, error) > 0);
 	node->config->ticked -= 350000 / 8;
-	assert_int_equal(oxp_tick(node, error), 0);
+	assert_int_equal(oxp_slots_age(node, error), 0);
 	assert_int_equal(show().open_slots, 0);
 }
 
@@ -86,17 +86,17 @@ static void test_networks(void **state)
 	(void)state;
 	make_members(&member, 1, 0, 7);
 	for (int round = 0; round < 4; round++) {
-		struct oxp_result result = {7, round & 1};
+		struct oxp_health_result result = {7, round & 1};
 
 		networks[0].length = 16 + round;
 		set_service_as(node, &http, &settings, &member, 1);
 		oxp_health_apply(node, &result, 1, error);
-		assert_int_equal(
-			oxp_service_allowed(node, &http, out, 2, error), 2);
+		assert_int_equal(oxp_networks_list(node, &http, out, 2, error),
+				 2);
 		assert_int_equal(out[0].length + out[1].length, 48 + round);
 	}
 	set_service(node, &http, &member, 1);
-	assert_int_equal(oxp_service_allowed(node, &http, out, 2, error), 0);
+	assert_int_equal(oxp_networks_list(node, &http, out, 2, error), 0);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

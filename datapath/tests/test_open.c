@@ -47,8 +47,8 @@ static void expect_opens(void)
 
 	if (oxp_open(&options, &node, error))
 		fail_msg("open: %s", error);
-	assert_int_equal(oxp_verify(node, error), 0);
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_verify(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 }
 
@@ -150,7 +150,7 @@ static int without_memory(void)
 	static struct oxp_member members[2][OXP_MEMBERS_MAX];
 	struct oxp_key http = tcp_key(VIP, 80);
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS};
-	static struct oxp_wanted wanted[200000];
+	static struct oxp_wanted_service wanted[200000];
 	struct oxp_service before, after;
 	struct rlimit limit = {0, RLIM_INFINITY};
 	struct oxp_node *node;
@@ -161,13 +161,13 @@ static int without_memory(void)
 	make_members(members[0], 3, 0, 0);
 	if (oxp_service_set(node, &http, &settings, members[0], 3, NULL,
 			    error) ||
-	    oxp_service(node, &http, &before, error))
+	    oxp_service_get(node, &http, &before, error))
 		return 2;
 	for (int i = 0; i < 200000; i++)
-		wanted[i] = (struct oxp_wanted){.key = http,
-						.settings = &settings,
-						.members = members[0],
-						.count = 2};
+		wanted[i] = (struct oxp_wanted_service){.key = http,
+							.settings = &settings,
+							.members = members[0],
+							.count = 2};
 	setrlimit(RLIMIT_AS, &limit);
 	status = oxp_services_set(node, wanted, 200000, error);
 	limit.rlim_cur = RLIM_INFINITY;
@@ -176,11 +176,12 @@ static int without_memory(void)
 		fprintf(stderr, "%d: %s\n", status, error);
 		return 3;
 	}
-	if (oxp_verify(node, error) || oxp_service(node, &http, &after, error))
+	if (oxp_test_verify(node, error) ||
+	    oxp_service_get(node, &http, &after, error))
 		return 4;
 	if (memcmp(&before, &after, sizeof(before)))
 		return 5;
-	return oxp_destroy(node, error) ? 6 : 0;
+	return oxp_test_destroy(node, error) ? 6 : 0;
 }
 
 static void test_without_memory(void **state)

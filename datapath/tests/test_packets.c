@@ -125,11 +125,11 @@ static void test_counters(void **state)
 	expect_forwarded(&frame);
 	make_frame(&frame, &dns, 60, NULL);
 	expect_forwarded(&frame);
-	assert_int_equal(oxp_service(node, &service, &out, error), 0);
+	assert_int_equal(oxp_service_get(node, &service, &out, error), 0);
 	assert_int_equal(out.counters.packets, 3);
 	assert_int_equal(out.counters.bytes, 40 + 40 + 100);
 	assert_int_equal(out.counters.flows, 1);
-	assert_int_equal(oxp_service_members(node, &service, &member, 1, error),
+	assert_int_equal(oxp_members_list(node, &service, &member, 1, error),
 			 1);
 	assert_int_equal(member.counters.packets, 3);
 	assert_int_equal(member.counters.bytes, 180);
@@ -192,9 +192,9 @@ static void test_pick_agrees(void **state)
 
 		flow.source_port = 1024 + i;
 		make_frame(&frame, &flow, 0, NULL);
-		assert_int_equal(oxp_service_pick(node, &service, &client,
-						  flow.source_port, &member,
-						  error),
+		assert_int_equal(oxp_test_pick(node, &service, &client,
+					       flow.source_port, &member,
+					       error),
 				 0);
 		assert_int_equal(run(program, &frame, &out), XDP_TX);
 		assert_memory_equal(out.data + 14 + 16, member.bytes + 12, 4);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* oxp_service_pick() names the member to which the program then sends, and
+/* oxp_test_pick() names the member to which the program then sends, and
  * QUIC server IDs are those of RFC 3720's CRC. */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -86,9 +86,9 @@ static uint32_t compare(const struct oxp_key *key, const char *first)
 		client.bytes[13] = i;
 		client.bytes[15] = 1 + i % 5;
 		client.bytes[7] = is_v4(client.bytes) ? 0 : i % 3;
-		assert_int_equal(oxp_service_pick(node, key, &client, port,
-						  &picked, error),
-				 0);
+		assert_int_equal(
+			oxp_test_pick(node, key, &client, port, &picked, error),
+			0);
 		if (is_v4(client.bytes)) {
 			char text[16];
 			struct flow flow = {text, VIP, port, key->port,
@@ -133,9 +133,8 @@ static void test_pick_by_source(void **state)
 	set_service_as(node, &v6, &settings, members, MEMBERS);
 	assert_int_equal(compare(&v4, "198.18.0.1"), MEMBERS);
 	assert_int_equal(compare(&v6, "2001:db8:5::1"), MEMBERS);
-	assert_int_equal(oxp_service_pick(node, &v4, &client, 1, &one, error),
-			 0);
-	assert_int_equal(oxp_service_pick(node, &v4, &client, 2, &other, error),
+	assert_int_equal(oxp_test_pick(node, &v4, &client, 1, &one, error), 0);
+	assert_int_equal(oxp_test_pick(node, &v4, &client, 2, &other, error),
 			 0);
 	assert_memory_equal(&one, &other, sizeof(one));
 	/* lengths within a byte, so that a part of one counts */
@@ -155,13 +154,12 @@ static void test_pick_refuses(void **state)
 
 	(void)state;
 	set_service(node, &v4, members, 0);
-	assert_int_equal(oxp_service_pick(node, &v4, &client, 1, &out, error),
+	assert_int_equal(oxp_test_pick(node, &v4, &client, 1, &out, error),
 			 -ENETUNREACH);
-	assert_int_equal(oxp_service_pick(node, &none, &client, 1, &out, error),
+	assert_int_equal(oxp_test_pick(node, &none, &client, 1, &out, error),
 			 -ENOENT);
-	assert_int_equal(
-		oxp_service_pick(node, &v4, &v6_client, 1, &out, error),
-		-EAFNOSUPPORT);
+	assert_int_equal(oxp_test_pick(node, &v4, &v6_client, 1, &out, error),
+			 -EAFNOSUPPORT);
 }
 
 /* Table-driven, where the library goes bit by bit. */
@@ -195,27 +193,27 @@ static void test_quic_server_ids(void **state)
 	/* the check value of the CRC catalogue */
 	assert_int_equal(crc32c((const uint8_t *)"123456789", 9), 0xe3069283);
 	for (int i = 0; i < MEMBERS; i++)
-		assert_int_equal(oxp_quic_server_id(&members[i].address),
+		assert_int_equal(quic_server_id(&members[i].address),
 				 crc32c(members[i].address.bytes, 16));
 	twins[0].address = twins[1].address = address("2001:db8::1");
 	for (int i = 0; i < 5; i++)
 		twins[1].address.bytes[8 + i] ^= generator >> 8 * i;
-	assert_int_equal(oxp_quic_server_id(&twins[0].address),
-			 oxp_quic_server_id(&twins[1].address));
+	assert_int_equal(quic_server_id(&twins[0].address),
+			 quic_server_id(&twins[1].address));
 	assert_int_equal(
 		oxp_service_set(node, &key, &settings, twins, 2, NULL, error),
 		-EEXIST);
 	assert_non_null(strstr(error, "2001:db8::1 "));
 	assert_non_null(strstr(error, "2001:db8::f"));
-	assert_int_equal(oxp_service(node, &key, &service, error), -ENOENT);
+	assert_int_equal(oxp_service_get(node, &key, &service, error), -ENOENT);
 	/* one of them may be there, and the refused one changes nothing */
 	set_service_as(node, &key, &settings, twins, 1);
 	assert_int_equal(
 		oxp_service_set(node, &key, &settings, twins, 2, NULL, error),
 		-EEXIST);
-	assert_int_equal(oxp_service(node, &key, &service, error), 0);
+	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
 	assert_int_equal(service.members, 1);
-	if (oxp_verify(node, error))
+	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
 }
 

@@ -32,7 +32,7 @@ static int set_up(void **state)
 
 	(void)state;
 	node = fresh_state();
-	if (oxp_set_probes(node, NULL, 0, error) ||
+	if (oxp_probes_set(node, NULL, 0, error) ||
 	    open_probe_maps(node, &maps) ||
 	    load_probe_program(node, &maps, &object, error))
 		fail_msg("set up: %s", error);
@@ -66,7 +66,7 @@ static struct oxp_probe target(const char *vip, const char *member,
 
 static void set_probes(const struct oxp_probe *probes, uint32_t count)
 {
-	if (oxp_set_probes(node, probes, count, error))
+	if (oxp_probes_set(node, probes, count, error))
 		fail_msg("set probes: %s", error);
 }
 
@@ -92,9 +92,9 @@ static uint64_t outcome(enum oxp_probe_outcome which)
 {
 	uint64_t counts[OXP_PROBE_OUTCOMES];
 
-	assert_int_equal(
-		oxp_probe_outcomes(node, counts, OXP_PROBE_OUTCOMES, error),
-		OXP_PROBE_OUTCOMES);
+	assert_int_equal(oxp_probe_outcomes_list(node, counts,
+						 OXP_PROBE_OUTCOMES, error),
+			 OXP_PROBE_OUTCOMES);
 	return counts[which];
 }
 
@@ -202,7 +202,7 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 		if (encapsulation == OXP_DSCP && protocol != IPPROTO_SCTP)
 			assert_int_equal(wrong_by(out.data + 14), 0);
 	}
-	assert_int_equal(oxp_service_delete(node, &key, 1, error), 1);
+	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 }
 
 static void test_same_as_forwarded(void **state)
@@ -236,7 +236,7 @@ static void test_entropy(void **state)
 	};
 
 	(void)state;
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (int families = 0; families < 4; families++)
 		same_as_forwarded(OXP_IPIP, families & 1, families & 2,
 				  IPPROTO_TCP);
@@ -300,7 +300,7 @@ static void test_never_as_it_came(void **state)
 	put16(in.data + 12, 0x0806);
 	expect(&in, MARK, TC_ACT_SHOT, OXP_PROBE_DROP_DESTINATION);
 	make_probe(&in, false, IPPROTO_TCP, 1);
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	expect(&in, MARK, TC_ACT_SHOT, OXP_PROBE_DROP_NO_SOURCE);
 	wanted = target(VIP, MEMBER_V6, OXP_GUE);
 	set_probes(&wanted, 1);
@@ -333,7 +333,7 @@ static void expect_probes(const struct oxp_probe *wanted, uint32_t count)
 {
 	struct oxp_probe found[8];
 
-	assert_int_equal(oxp_probes(node, found, 8, error), count);
+	assert_int_equal(oxp_probes_list(node, found, 8, error), count);
 	assert_memory_equal(found, wanted, count * sizeof(*wanted));
 }
 
@@ -367,7 +367,7 @@ static void expect_refused(struct oxp_probe wanted, int status,
 	both[0].mark++;
 	keeps.mark += 7;
 	set_probes(&keeps, 1);
-	assert_int_equal(oxp_set_probes(node, both, 2, error), status);
+	assert_int_equal(oxp_probes_set(node, both, 2, error), status);
 	if (!strstr(error, part))
 		fail_msg("%s", error);
 	expect_probes(&keeps, 1);
@@ -400,10 +400,10 @@ static void test_nothing(void **state)
 	char *path;
 
 	(void)state;
-	assert_int_equal(oxp_remove_probes(node, error), 1);
-	assert_int_equal(oxp_remove_probes(node, error), 0);
-	assert_int_equal(oxp_probes(node, NULL, 0, error), 0);
-	assert_int_equal(oxp_probe_outcomes(node, &count, 1, error), 0);
+	assert_int_equal(oxp_probes_remove(node, error), 1);
+	assert_int_equal(oxp_probes_remove(node, error), 0);
+	assert_int_equal(oxp_probes_list(node, NULL, 0, error), 0);
+	assert_int_equal(oxp_probe_outcomes_list(node, &count, 1, error), 0);
 	assert_int_equal(oxp_probe_attach(node, 1, error), -ENOENT);
 	path = pin_path(node, PROBES_FOLDER, NULL);
 	assert_int_equal(access(path, F_OK), -1);
@@ -444,7 +444,7 @@ static void test_attach(void **state)
 
 	(void)state;
 	assert_int_equal(unshare(CLONE_NEWNET), 0);
-	assert_int_equal(oxp_probe_detach(node, 1, error), -ENOENT);
+	assert_int_equal(detach_probes(error), 0);
 	assert_int_equal(oxp_probe_attach(node, 4711, error), -ENODEV);
 	if (oxp_probe_attach(node, 1, error))
 		fail_msg("attach: %s", error);
@@ -459,18 +459,18 @@ static void test_attach(void **state)
 	assert_int_not_equal(filter(), first);
 	beside.prog_fd = mark_probe;
 	assert_int_equal(bpf_tc_attach(&hook, &beside), 0);
-	assert_int_equal(oxp_probe_detach(node, 1, error), 0);
+	assert_int_equal(detach_probes(error), 1);
 	assert_int_equal(filter(), 0);
 	/* another's filter stays; what was told about it must be asked anew */
 	beside.prog_fd = beside.prog_id = beside.flags = 0;
 	assert_int_equal(bpf_tc_query(&hook, &beside), 0);
 
 	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
-	assert_int_equal(oxp_remove_probes(node, error), 1);
+	assert_int_equal(oxp_probes_remove(node, error), 1);
 	assert_int_equal(filter(), 0);
 	set_probes(NULL, 0);
 	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	assert_int_equal(filter(), 0);
 
 	/* somebody else's place: a program of another name */
@@ -481,7 +481,7 @@ static void test_attach(void **state)
 	assert_int_equal(bpf_tc_attach(&hook, &place), 0);
 	first = filter();
 	assert_int_equal(oxp_probe_attach(node, 1, error), -EBUSY);
-	assert_int_equal(oxp_remove_probes(node, error), 1);
+	assert_int_equal(oxp_probes_remove(node, error), 1);
 	assert_int_equal(filter(), first);
 	close(place.prog_fd);
 }

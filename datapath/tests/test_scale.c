@@ -35,12 +35,12 @@ static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t slots,
 
 	if (oxp_open(&options, &node, error))
 		fail_msg("open: %s", error);
-	assert_int_equal(oxp_info(node, &info, error), 0);
+	assert_int_equal(oxp_info_get(node, &info, error), 0);
 	assert_int_equal(info.services_max, services);
 	assert_int_equal(info.members_max, members);
 	assert_int_equal(info.slots_max, slots);
 	assert_int_equal(info.flows_max, flows);
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 	return info.map_bytes;
 }
@@ -98,10 +98,10 @@ static double now(void)
 	return time.tv_sec * 1e3 + time.tv_nsec / 1e6;
 }
 
-static void fill(struct oxp_wanted *wanted, struct oxp_member *members)
+static void fill(struct oxp_wanted_service *wanted, struct oxp_member *members)
 {
 	for (uint32_t i = 0; i < SERVICES; i++) {
-		wanted[i] = (struct oxp_wanted){
+		wanted[i] = (struct oxp_wanted_service){
 			.key = tcp_key(VIP, 1 + i),
 			.members = &members[i * MEMBERS],
 			.count = MEMBERS,
@@ -130,7 +130,7 @@ static void expect_counters(struct oxp_node *node, int program,
 	make_frame(&frame, &flow, 10, NULL);
 	assert_int_equal(run(program, &frame, NULL), XDP_TX);
 	start = now();
-	assert_int_equal(oxp_services(node, services, SERVICES, error),
+	assert_int_equal(oxp_services_list(node, services, SERVICES, error),
 			 SERVICES);
 	print_message("%u services with counters read in %.1f ms\n", SERVICES,
 		      now() - start);
@@ -144,13 +144,13 @@ static void expect_counters(struct oxp_node *node, int program,
 
 static void use(struct oxp_node *node)
 {
-	struct oxp_wanted *wanted = calloc(SERVICES, sizeof(*wanted));
+	struct oxp_wanted_service *wanted = calloc(SERVICES, sizeof(*wanted));
 	struct oxp_member *members =
 		calloc(SERVICES * MEMBERS, sizeof(*members));
-	struct oxp_result *results =
+	struct oxp_health_result *results =
 		calloc(SERVICES * MEMBERS, sizeof(*results));
 	struct oxp_service *services = calloc(SERVICES, sizeof(*services));
-	struct oxp_wanted more;
+	struct oxp_wanted_service more;
 	struct oxp_info info;
 	int program;
 	double start;
@@ -165,14 +165,14 @@ static void use(struct oxp_node *node)
 		fail_msg("set: %s", error);
 	print_message("%u services set in %.0f ms\n", SERVICES, now() - start);
 	for (uint32_t i = 0; i < SERVICES * MEMBERS; i++)
-		results[i] = (struct oxp_result){i + 1, 1};
+		results[i] = (struct oxp_health_result){i + 1, 1};
 	start = now();
 	assert_int_equal(
 		oxp_health_apply(node, results, SERVICES * MEMBERS, error),
 		SERVICES);
 	print_message("%u members up in %.0f ms\n", SERVICES * MEMBERS,
 		      now() - start);
-	assert_int_equal(oxp_info(node, &info, error), 0);
+	assert_int_equal(oxp_info_get(node, &info, error), 0);
 	assert_int_equal(info.services, SERVICES);
 	assert_int_equal(info.members, SERVICES * MEMBERS);
 	program = forward_program(node);
@@ -184,7 +184,8 @@ static void use(struct oxp_node *node)
 	more.key.port = SERVICES + 1;
 	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
 	assert_non_null(strstr(error, "all 10000 services"));
-	assert_int_equal(oxp_service_delete(node, &wanted[7].key, 1, error), 1);
+	assert_int_equal(oxp_services_delete(node, &wanted[7].key, 1, error),
+			 1);
 	more.count = MEMBERS - 1;
 	assert_int_equal(oxp_services_set(node, &more, 1, error), 1);
 	more = wanted[8];
@@ -193,7 +194,7 @@ static void use(struct oxp_node *node)
 	assert_int_equal(oxp_services_set(node, &more, 1, error), -ENOSPC);
 	assert_non_null(strstr(error, "all 100000 members"));
 	start = now();
-	if (oxp_verify(node, error))
+	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
 	print_message("verified in %.0f ms\n", now() - start);
 	free(services);
@@ -214,7 +215,7 @@ static void test_scale(void **state)
 	struct oxp_uplink uplink = {.ifindex = 1,
 				    .mtu = 1500,
 				    .own_mac = {2, 0, 0, 0, 0, 1},
-				    .gateway_mac_v4 = {2, 0, 0, 0, 0, 2}};
+				    .next_hop_mac_v4 = {2, 0, 0, 0, 0, 2}};
 	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 	struct oxp_node *node;
 
@@ -227,10 +228,10 @@ static void test_scale(void **state)
 	}
 	if (oxp_open(&options, &node, error))
 		fail_msg("open: %s", error);
-	assert_int_equal(oxp_set_uplinks(node, &uplink, 1, error), 0);
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	use(node);
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 }
 

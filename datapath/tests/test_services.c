@@ -25,7 +25,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	if (oxp_verify(node, error))
+	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
 	oxp_close(node);
 	return 0;
@@ -35,7 +35,7 @@ static struct oxp_service show(void)
 {
 	struct oxp_service service;
 
-	if (oxp_service(node, &http, &service, error))
+	if (oxp_service_get(node, &http, &service, error))
 		fail_msg("service: %s", error);
 	return service;
 }
@@ -43,8 +43,8 @@ static struct oxp_service show(void)
 static struct oxp_member_state one(uint32_t which)
 {
 	struct oxp_member_state states[OXP_MEMBERS_MAX];
-	int count = oxp_service_members(node, &http, states, OXP_MEMBERS_MAX,
-					error);
+	int count =
+		oxp_members_list(node, &http, states, OXP_MEMBERS_MAX, error);
 
 	assert_true((int)which < count);
 	return states[which];
@@ -60,7 +60,7 @@ static void expect_health(uint32_t which, int healthy, int known)
 
 static int apply(uint64_t check, uint8_t up)
 {
-	struct oxp_result result = {check, up};
+	struct oxp_health_result result = {check, up};
 
 	return oxp_health_apply(node, &result, 1, error);
 }
@@ -135,7 +135,7 @@ static void test_health_is_carried_over(void **state)
 static void test_health_switches_once(void **state)
 {
 	struct oxp_member members[10];
-	struct oxp_result results[12];
+	struct oxp_health_result results[12];
 	struct oxp_key https = tcp_key(VIP, 443);
 	uint64_t generation;
 
@@ -144,9 +144,10 @@ static void test_health_switches_once(void **state)
 	set_service(node, &http, members, 10);
 	set_service(node, &https, members, 5);
 	for (int i = 0; i < 10; i++)
-		results[i] = (struct oxp_result){100 + i, 1};
-	results[10] = (struct oxp_result){100, 0}; /* the last one counts */
-	results[11] = (struct oxp_result){9999, 1};
+		results[i] = (struct oxp_health_result){100 + i, 1};
+	results[10] =
+		(struct oxp_health_result){100, 0}; /* the last one counts */
+	results[11] = (struct oxp_health_result){9999, 1};
 	assert_int_equal(oxp_health_apply(node, results, 12, error), 2);
 	assert_int_equal(show().generation, 2);
 	assert_int_equal(show().enabled, 9);
@@ -181,7 +182,7 @@ static void test_switch_to_nobody(void **state)
 	assert_int_equal(apply(5, 0), 1);
 	assert_int_equal(show().enabled, 0);
 	assert_int_equal(
-		oxp_service_table(node, &http, table, NULL, TEST_SLOTS, error),
+		oxp_table_get(node, &http, table, NULL, TEST_SLOTS, error),
 		TEST_SLOTS);
 	for (int i = 0; i < TEST_SLOTS; i++)
 		assert_int_equal(table[i], OXP_NO_MEMBER);
@@ -212,8 +213,8 @@ static void test_order_of_events(void **state)
 	}
 	for (int i = 7; i >= 0; i--)
 		apply(110 + i, i != 2);
-	oxp_service_table(node, &http, left, NULL, TEST_SLOTS, error);
-	oxp_service_table(node, &https, right, NULL, TEST_SLOTS, error);
+	oxp_table_get(node, &http, left, NULL, TEST_SLOTS, error);
+	oxp_table_get(node, &https, right, NULL, TEST_SLOTS, error);
 	assert_memory_equal(left, right, sizeof(left));
 }
 
@@ -244,7 +245,7 @@ static void test_counters_stay_with_members(void **state)
 	set_service(node, &http, members, 2);
 	assert_int_equal(one(1).counters.packets, 0);
 	assert_int_equal(show().counters.packets, 5);
-	assert_int_equal(oxp_service_delete(node, &http, 1, error), 1);
+	assert_int_equal(oxp_services_delete(node, &http, 1, error), 1);
 	set_service(node, &http, members, 2);
 	assert_int_equal(show().counters.packets, 0);
 	close(program);
@@ -356,7 +357,7 @@ static void test_deletion_waits_for_packets(void **state)
 	deleted.block = live_block(node, deleted.index);
 	deleted.before = *deleted.block;
 	when_waiting = look_at_deleted;
-	assert_int_equal(oxp_service_delete(node, &http, 1, error), 1);
+	assert_int_equal(oxp_services_delete(node, &http, 1, error), 1);
 	when_waiting = NULL;
 	assert_int_equal(deleted.times, 1);
 	assert_int_equal(entry_of(node, deleted.index)->state, ENTRY_FREE);
@@ -432,11 +433,11 @@ static void test_mends(void **state)
 	assert_int_equal(bpf_map_update_elem(node->map[MAP_ALLOWED_V4],
 					     &network, &one, BPF_ANY),
 			 0);
-	assert_int_not_equal(oxp_verify(node, error), 0);
+	assert_int_not_equal(oxp_test_verify(node, error), 0);
 	node->config->dirty = 1;
 	waits = 0;
 	when_waiting = look_at_mended;
-	assert_int_equal(oxp_info(node, &info, error), 0);
+	assert_int_equal(oxp_info_get(node, &info, error), 0);
 	when_waiting = NULL;
 	assert_int_equal(waits, 1);
 	assert_int_equal(info.services, 1);
@@ -460,7 +461,7 @@ static void test_verify_sees_damage(void **state)
 	set_service(node, &http, members, 2);
 	slot = live_block(node, show().index)->slot;
 	slot[5] ^= 1;
-	assert_int_equal(oxp_verify(node, error), 1);
+	assert_int_equal(oxp_test_verify(node, error), 1);
 	assert_non_null(strstr(error, VIP));
 	slot[5] ^= 1;
 }

@@ -185,11 +185,11 @@ static void test_handover_ends_or_is_taken_back(void **state)
 	assert_true(node->config->dirty);
 	assert_int_equal(oxp_handover_end(node, 0, error), 0);
 	assert_false(node->config->dirty);
-	assert_int_equal(oxp_info(other, &info, error), 0);
+	assert_int_equal(oxp_info_get(other, &info, error), 0);
 	assert_int_equal(info.services, 2);
 	assert_int_equal(oxp_handover_begin(node, &lock_file, error), 0);
 	assert_int_equal(oxp_handover_end(node, 1, error), 0);
-	assert_int_equal(oxp_info(other, &info, error), -ESTALE);
+	assert_int_equal(oxp_info_get(other, &info, error), -ESTALE);
 	/* for the tests that follow: this one did not change the pins */
 	node->config->layout = OXP_LAYOUT;
 	oxp_close(other);
@@ -288,7 +288,7 @@ static struct oxp_outcome_counters martians(struct oxp_node *node)
 {
 	struct oxp_outcome_counters all[OXP_OUTCOMES];
 
-	assert_int_equal(oxp_outcomes(node, all, OXP_OUTCOMES, error),
+	assert_int_equal(oxp_outcomes_list(node, all, OXP_OUTCOMES, error),
 			 OXP_OUTCOMES);
 	return all[OXP_DROP_MARTIAN];
 }

@@ -67,8 +67,8 @@ static void learn(struct oxp_node *node, const struct oxp_key *key,
 	struct oxp_address client = address(CLIENT), member;
 
 	for (int i = 0; i < FLOWS; i++) {
-		assert_int_equal(oxp_service_pick(node, key, &client, 1024 + i,
-						  &member, error),
+		assert_int_equal(oxp_test_pick(node, key, &client, 1024 + i,
+					       &member, error),
 				 0);
 		memcpy(&allowed[i], member.bytes + 12, 4);
 	}
@@ -268,7 +268,7 @@ static void test_indices_are_not_reused(void **state)
 	for (int i = 0; i < 200; i++) {
 		set_service(node, &keys[i & 1], sets[i & 1], 5);
 		assert_int_equal(
-			oxp_service_delete(node, &keys[i & 1], 1, error), 1);
+			oxp_services_delete(node, &keys[i & 1], 1, error), 1);
 		node->entry_cursor = 0; /* the same entry again and again */
 	}
 	reader.stop = true;

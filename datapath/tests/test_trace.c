@@ -27,7 +27,7 @@ static int enter(void **state)
 static int attach(void **state)
 {
 	set_up(state);
-	return oxp_attach(node, device, error);
+	return oxp_interface_attach(node, device, error);
 }
 
 static struct oxp_trace *open_trace(uint32_t every, uint32_t snaplen,
@@ -35,8 +35,8 @@ static struct oxp_trace *open_trace(uint32_t every, uint32_t snaplen,
 {
 	struct oxp_trace_options options = {.vip = address(VIP),
 					    .every = every,
-					    .snaplen = snaplen,
-					    .buffer = buffer};
+					    .snaplen_bytes = snaplen,
+					    .buffer_bytes = buffer};
 	struct oxp_trace *trace;
 	int status = oxp_trace_open(node, &options, &trace, error);
 
@@ -57,7 +57,7 @@ static uint32_t pass(const struct frame *frame, uint32_t count)
 				.ifindex = device};
 
 	for (uint32_t i = 0; i < count; i++)
-		if (oxp_run(node, &one, 1, error) != 1)
+		if (oxp_test_run(node, &one, 1, error) != 1)
 			fail_msg("run: %s", error);
 	return one.action;
 }
@@ -112,8 +112,8 @@ static void test_both_sides(void **state)
 	assert_int_equal(side[1]->action, XDP_REDIRECT);
 	assert_int_equal(side[1]->captured, out.length);
 	assert_memory_equal(side[1] + 1, out.data, out.length);
-	assert_true(side[0]->time <= side[1]->time);
-	assert_int_equal(oxp_trace_lost(trace), 0);
+	assert_true(side[0]->time_ns <= side[1]->time_ns);
+	assert_int_equal(oxp_trace_lost_get(trace), 0);
 	oxp_trace_close(trace);
 }
 
@@ -181,7 +181,7 @@ static void test_lost(void **state)
 	pass(&in, 50);
 	kept = read_sides(trace, side, 1);
 	assert_true(kept > 0 && kept < 100);
-	assert_int_equal(oxp_trace_lost(trace), 100 - kept);
+	assert_int_equal(oxp_trace_lost_get(trace), 100 - kept);
 	oxp_trace_close(trace);
 }
 
@@ -198,7 +198,7 @@ static void test_new_program(void **state)
 	pass(&in, 1);
 	assert_int_equal(read_sides(trace, side, 8), 2);
 	number = side[0]->number;
-	assert_int_equal(oxp_attach(node, device, error), 0);
+	assert_int_equal(oxp_interface_attach(node, device, error), 0);
 	assert_int_equal(read_sides(trace, side, 8), 0);
 	pass(&in, 1);
 	assert_int_equal(read_sides(trace, side, 8), 2);
@@ -244,11 +244,11 @@ static void test_refused(void **state)
 	struct oxp_trace *trace;
 
 	(void)state;
-	options.snaplen = OXP_TRACE_SNAPLEN_MAX + 1;
+	options.snaplen_bytes = OXP_TRACE_SNAPLEN_MAX + 1;
 	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
 			 -EINVAL);
-	options.snaplen = 0;
-	assert_int_equal(oxp_detach(node, device, error), 0);
+	options.snaplen_bytes = 0;
+	assert_int_equal(oxp_interface_detach(node, device, error), 0);
 	assert_int_equal(oxp_trace_open(node, &options, &trace, error),
 			 -ENOENT);
 	assert_null(trace);
@@ -259,18 +259,18 @@ static void test_refused(void **state)
 
 static void test_programs(void **state)
 {
-	struct oxp_rehearsal *rehearsal;
+	struct oxp_simulation *simulation;
 	struct oxp_program one;
 	uint8_t tag[8];
 
 	(void)state;
-	assert_int_equal(oxp_programs(node, &one, 1, error), 1);
+	assert_int_equal(oxp_programs_list(node, &one, 1, error), 1);
 	assert_int_equal(one.ifindex, device);
 	assert_string_equal(one.name, "oxp_forward");
-	assert_true(one.id && one.loaded);
-	assert_int_equal(oxp_rehearsal_open(node, &rehearsal, tag, error), 0);
+	assert_true(one.id && one.loaded_ns);
+	assert_int_equal(oxp_simulation_open(node, &simulation, tag, error), 0);
 	assert_memory_equal(tag, one.tag, sizeof(tag));
-	oxp_rehearsal_close(rehearsal);
+	oxp_simulation_close(simulation);
 }
 
 #define TRACE(name) cmocka_unit_test_setup_teardown(name, attach, tear_down)

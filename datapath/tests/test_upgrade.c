@@ -91,7 +91,8 @@ static struct oxp_node *attached_state(void)
 	struct oxp_node *node = fresh_state();
 
 	for (int i = 0; i < DEVICES; i++)
-		assert_int_equal(oxp_attach(node, device[i], error), 0);
+		assert_int_equal(oxp_interface_attach(node, device[i], error),
+				 0);
 	return node;
 }
 
@@ -99,7 +100,7 @@ static struct oxp_node *attached_state(void)
 static void program_ids(struct oxp_node *node, uint32_t ids[DEVICES])
 {
 	struct oxp_program one[DEVICES];
-	int count = oxp_programs(node, one, DEVICES, error);
+	int count = oxp_programs_list(node, one, DEVICES, error);
 
 	assert_in_range(count, 0, DEVICES);
 	memset(ids, 0, DEVICES * sizeof(*ids));
@@ -154,8 +155,8 @@ static const struct oxp_options options = {
 
 static void end(struct oxp_node *node)
 {
-	assert_int_equal(oxp_verify(node, error), 0);
-	assert_int_equal(oxp_destroy(node, error), 0);
+	assert_int_equal(oxp_test_verify(node, error), 0);
+	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
 }
 

@@ -29,8 +29,8 @@ static struct oxp_uplink way(uint16_t vlan)
 		.ifindex = 1,
 		.mtu = 1500,
 		.own_mac = {2, 0, 0, 0, 0, 1},
-		.gateway_mac_v4 = {2, 0, 0, 0, 0, 2},
-		.gateway_mac_v6 = {2, 0, 0, 0, 0, 2},
+		.next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
+		.next_hop_mac_v6 = {2, 0, 0, 0, 0, 2},
 		.vlans = 1,
 		.vlan = {vlan},
 	};
@@ -42,7 +42,7 @@ static void set(const struct oxp_uplink *uplinks, uint32_t count, bool v6,
 {
 	const struct uplink_set *live;
 
-	if (oxp_set_uplinks(node, uplinks, count, error))
+	if (oxp_uplinks_set(node, uplinks, count, error))
 		fail_msg("uplinks: %s", error);
 	live = &node->uplinks[node->config->active_uplinks & 1];
 	for (int i = 0; i < CHOICES; i++) {
@@ -123,11 +123,11 @@ static void test_next_hops(void **state)
 
 	(void)state;
 	set(uplinks, 2, false, before);
-	uplinks[0].gateway_mac_v4[5] = 9;
+	uplinks[0].next_hop_mac_v4[5] = 9;
 	uplinks[0].mtu = 9000;
 	set(uplinks, 2, false, choices);
 	assert_memory_equal(choices, before, sizeof(before));
-	memset(uplinks[0].gateway_mac_v4, 0, 6);
+	memset(uplinks[0].next_hop_mac_v4, 0, 6);
 	set(uplinks, 2, false, choices);
 	assert_int_equal(share_of(choices, 2), CHOICES);
 	set(uplinks, 2, true, choices);
@@ -144,18 +144,18 @@ static void test_refused_and_unchanged(void **state)
 	uint64_t active;
 
 	(void)state;
-	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
 	active = node->config->active_uplinks;
 	memcpy(before, node->uplinks, sizeof(before));
-	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), 0);
+	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
 	assert_int_equal(
-		oxp_set_uplinks(node, uplinks, OXP_UPLINKS_MAX + 1, error),
+		oxp_uplinks_set(node, uplinks, OXP_UPLINKS_MAX + 1, error),
 		-E2BIG);
 	uplinks[1].own_mac[0] = 1;
-	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), -EINVAL);
+	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), -EINVAL);
 	uplinks[1] = way(2);
 	uplinks[1].ifindex = 2000000000;
-	assert_int_equal(oxp_set_uplinks(node, uplinks, 2, error), -ENODEV);
+	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), -ENODEV);
 	assert_non_null(strstr(error, "2000000000"));
 	assert_int_equal(node->config->active_uplinks, active);
 	assert_memory_equal(before, node->uplinks, sizeof(before));

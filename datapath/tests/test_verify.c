@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-/* oxp_verify() finds each kind of damage and names it, and nothing else. */
+/* oxp_test_verify() finds each kind of damage and names it, and nothing else.
+ */
 #include <netinet/in.h>
 
 #include <bpf/bpf.h>
@@ -28,7 +29,7 @@ static int set_up(void **state)
 	set_service_as(node, &udp, &quic, members, 3);
 	set_service_as(node, &http, &limited, members, 3);
 	set_service_as(node, &http, &limited, members, 4);
-	assert_int_equal(oxp_service(node, &http, &service, error), 0);
+	assert_int_equal(oxp_service_get(node, &http, &service, error), 0);
 	assert_true(service.open_slots > 0);
 	block = live_block(node, service.index);
 	entry = entry_of(node, service.index);
@@ -45,14 +46,14 @@ static int tear_down(void **state)
 static void expect_fault(const char *text)
 {
 	error[0] = '\0';
-	assert_int_equal(oxp_verify(node, error), 1);
+	assert_int_equal(oxp_test_verify(node, error), 1);
 	if (!strstr(error, text))
 		fail_msg("\"%s\" instead of \"%s\"", error, text);
 }
 
 static void expect_sound(void)
 {
-	if (oxp_verify(node, error))
+	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
 }
 
@@ -120,8 +121,8 @@ static void expect_damage_is_survived(uint32_t *word)
 
 	*word = UINT32_MAX;
 	expect_fault("its key does not lead to it");
-	assert_int_equal(oxp_info(node, &info, error), 0);
-	assert_int_equal(oxp_services(node, services, 4, error), 2);
+	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	assert_int_equal(oxp_services_list(node, services, 4, error), 2);
 	*word = before;
 	expect_sound();
 }
@@ -156,13 +157,13 @@ static void test_keys(void **state)
 	expect_damage_is_survived(value);
 	/* both services have lost it */
 	one->address[15] ^= 1;
-	assert_int_equal(oxp_verify(node, error), 2);
+	assert_int_equal(oxp_test_verify(node, error), 2);
 	assert_non_null(strstr(error, "its VIP is not known"));
 	one->address[15] ^= 1;
 	place = lookup_find(node, &vip);
 	value = lookup_value(node, false, place);
 	*value ^= 1;
-	assert_int_equal(oxp_verify(node, error), 2);
+	assert_int_equal(oxp_test_verify(node, error), 2);
 	assert_non_null(strstr(error, "its VIP is not known"));
 	*value ^= 1;
 	expect_sound();
@@ -171,7 +172,7 @@ static void test_keys(void **state)
 static void test_quic_servers(void **state)
 {
 	struct oxp_address member = address("10.1.0.2");
-	struct quic_key key = {.server_id = htonl(oxp_quic_server_id(&member))};
+	struct quic_key key = {.server_id = htonl(quic_server_id(&member))};
 	struct quic_key stray = {.service = 9};
 	int map = node->map[MAP_QUIC_SERVERS];
 	__u32 value, wrong = 2;

@@ -33,8 +33,8 @@ def of(document, listener, pool):
         flags=flags, encapsulation=encapsulation,
         dscp=flavor.get('dscp', 0),
         sid_function=flavor.get('srv6_function', 0),
-        idle_timeout=(session.get('persistence_timeout')
-                      or flavor.get('idle_timeout', 0)),
+        idle_timeout_s=(session.get('persistence_timeout')
+                        or flavor.get('idle_timeout', 0)),
         new_flow_rate=flavor.get('new_flow_rate', 0),
         new_flow_burst=flavor.get('new_flow_burst', 0),
         allowed=tuple(sorted({str(ipaddress.ip_network(one))

@@ -139,10 +139,10 @@ class Explainer:
             seen = links.Links()
             known = tables.Tables(self._node, seen)
             try:
-                with self._node.rehearsal() as rehearsal:
-                    self.tag = rehearsal.tag
-                    model = Model(known, rehearsal)
-                    found = [self._one(model, rehearsal, number, frame)
+                with self._node.simulation() as simulation:
+                    self.tag = simulation.tag
+                    model = Model(known, simulation)
+                    found = [self._one(model, simulation, number, frame)
                              for number, frame in frames]
             except DatapathError as error:
                 # A service that has gone since.

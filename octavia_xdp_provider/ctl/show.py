@@ -123,8 +123,8 @@ def neighbours(node, arguments):
     value, rows = [], []
     for position, uplink in enumerate(uplinks):
         for version, mac, family in (
-                (4, uplink.gateway_mac_v4, choices.v4),
-                (6, uplink.gateway_mac_v6, choices.v6)):
+                (4, uplink.next_hop_mac_v4, choices.v4),
+                (6, uplink.next_hop_mac_v6, choices.v6)):
             known = kernel.neighbours(uplink.ifindex, version, mac)
             share = 100 * family.count(position) / len(family)
             name = kernel.name(uplink.ifindex)
@@ -155,17 +155,17 @@ def programs(node, arguments):
         'layout': info.layout, 'statistics': counted, 'programs': []}
     rows = []
     for one in node.programs():
-        loaded = links.since_boot(one.loaded)
+        loaded = links.since_boot(one.loaded_ns)
         mode = kernel.xdp_mode(one.ifindex, one.id)
         value['programs'].append({
             'interface': kernel.name(one.ifindex), 'ifindex': one.ifindex,
             'mode': mode, 'id': one.id, 'name': one.name, 'tag': one.tag,
             'loaded': loaded, 'runs': one.runs if counted else None,
-            'run_time_ns': one.run_time if counted else None})
+            'run_time_ns': one.run_time_ns if counted else None})
         rows.append((
             kernel.name(one.ifindex), mode, one.id, one.name, one.tag,
             loaded, one.runs if counted else None,
-            one.run_time / one.runs if counted and one.runs else None))
+            one.run_time_ns / one.runs if counted and one.runs else None))
     text = output.table(
         ('INTERFACE', 'MODE', 'ID', 'NAME', 'TAG', 'LOADED', 'RUNS',
          'NS PER RUN'), rows)
@@ -222,7 +222,7 @@ def settings(node, arguments):
          'NEW FLOWS/S', 'BURST', 'ALLOWED'),
         [(*one.key, one.settings.encapsulation.name.lower(),
           ','.join(_flags(one.settings.flags)) or None,
-          one.settings.idle_timeout, one.settings.new_flow_rate or None,
+          one.settings.idle_timeout_s, one.settings.new_flow_rate or None,
           one.settings.new_flow_burst or None,
           _some(networks[one.key])) for one in found])
     return value, text

@@ -89,7 +89,7 @@ class Memory(flows.Memory):
     def recall(self, selection):
         if selection.remembered is not None:
             self._ways[0] = flows.Entry(
-                0, -selection.age & flows.TIME_MASK, selection.confirmed,
+                0, -selection.age_s & flows.TIME_MASK, selection.confirmed,
                 selection.remembered)
 
     def name(self, flow, service):

@@ -58,8 +58,8 @@ class Tables:
             by_routes=NodeFlag.FIB in flags, icmp_rate=settings.icmp_rate,
             uplinks=[state.Uplink(
                 one.ifindex, one.mtu, _mac(one.own_mac),
-                {state.IPV4: _mac(one.gateway_mac_v4),
-                 state.IPV6: _mac(one.gateway_mac_v6)}, one.vlans)
+                {state.IPV4: _mac(one.next_hop_mac_v4),
+                 state.IPV6: _mac(one.next_hop_mac_v6)}, one.vlans)
                 for one in self.uplinks],
             choice={state.IPV4: list(self.choices.v4),
                     state.IPV6: list(self.choices.v6)})
@@ -85,7 +85,7 @@ class Tables:
             quic=ServiceFlag.QUIC in settings.flags,
             source_length={state.IPV4: settings.source_length_v4,
                            state.IPV6: settings.source_length_v6},
-            idle_timeout=settings.idle_timeout,
+            idle_timeout=settings.idle_timeout_s,
             new_flow_rate=settings.new_flow_rate,
             new_flow_burst=settings.new_flow_burst,
             allowed=[(one.network_address.packed, one.prefixlen)

@@ -134,7 +134,7 @@ def _copy(trace, sink, limit, ended):
         offset = time.time_ns() - time.monotonic_ns()
         for side in sides:
             if limit.takes(side):
-                sink.write(side, side.time + offset)
+                sink.write(side, side.time_ns + offset)
         sink.flush()
         if last and (limit.complete or not sides):
             return
@@ -171,8 +171,8 @@ def run(node, arguments):
         return 2
     try:
         trace = node.trace(arguments.vip, every=arguments.every,
-                           snaplen=arguments.snaplen,
-                           buffer=arguments.buffer)
+                           snaplen_bytes=arguments.snaplen,
+                           buffer_bytes=arguments.buffer)
     except DatapathError as error:
         raise _explained(error) from error
     limit = Limit(arguments.count, arguments.seconds)

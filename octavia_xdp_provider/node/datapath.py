@@ -12,6 +12,7 @@ from octavia_xdp_provider.node.library import Library
 from octavia_xdp_provider.node.library import LIBRARY_VARIABLE
 from octavia_xdp_provider.node.types import Counters
 from octavia_xdp_provider.node.types import Encapsulation
+from octavia_xdp_provider.node.types import Fault
 from octavia_xdp_provider.node.types import Info
 from octavia_xdp_provider.node.types import Key
 from octavia_xdp_provider.node.types import Member
@@ -29,7 +30,7 @@ from octavia_xdp_provider.node.types import Uplink
 
 # What users of the datapath need comes from here.
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
-           'Encapsulation', 'Info', 'Key', 'Library', 'Member',
+           'Encapsulation', 'Fault', 'Info', 'Key', 'Library', 'Member',
            'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
            'ProbeOutcome', 'ProbeWay', 'Service', 'ServiceFlag', 'Settings',
            'Uplink', 'is_foreign', 'is_stale']
@@ -53,7 +54,7 @@ class Datapath:
     """The node's forwarding state in the kernel.
 
     Opens what is pinned in `pin_directory` or, with `create`, loads and pins
-    it. Sizes matter only at creation; `info()` tells those in force.
+    it. Sizes matter only at creation; `info()` has those in force.
     Closing it (or dying) changes nothing in the kernel.
     """
 
@@ -126,12 +127,8 @@ class Datapath:
 
     def info(self) -> Info:
         out = self._ffi.new('struct oxp_info *')
-        self._call('oxp_info', out)
+        self._call('oxp_info_get', out)
         return Info(*(getattr(out, field) for field in Info._fields))
-
-    def destroy(self):
-        """End forwarding: detach everything and remove the pins."""
-        self._call('oxp_destroy')
 
     def attach(self, ifindex: int):
         """Attach to an interface of the caller's network namespace.
@@ -139,23 +136,24 @@ class Datapath:
         If it is attached already, the program is replaced by the library's
         own one without losing a packet.
         """
-        self._call('oxp_attach', ifindex)
+        self._call('oxp_interface_attach', ifindex)
 
     def detach(self, ifindex: int):
-        self._call('oxp_detach', ifindex)
+        self._call('oxp_interface_detach', ifindex)
 
     def set_uplinks(self, uplinks: typing.Iterable[Uplink]):
         """Replace all uplinks; a packet sees the old ones or these.
 
-        Packets of a family without a way out are dropped, counted.
+        Packets of a family without an uplink are dropped, counted.
         """
         wanted = list(uplinks)
-        self._call('oxp_set_uplinks', self.library.uplinks(wanted),
+        self._call('oxp_uplinks_set', self.library.uplinks(wanted),
                    len(wanted))
 
     def set_node(self, settings: NodeSettings):
         """What holds for all services."""
-        self._call('oxp_set_node', self.library.node_settings(settings))
+        self._call('oxp_node_settings_set',
+                   self.library.node_settings(settings))
 
     def set_service(self, key: Key, members: typing.Iterable[Member],
                     settings: Settings | None = None) -> bool:
@@ -182,7 +180,7 @@ class Datapath:
         others were refused.
         """
         keys = list(wanted)
-        out = self._ffi.new('struct oxp_wanted[]', len(keys))
+        out = self._ffi.new('struct oxp_wanted_service[]', len(keys))
         alive = []  # what only pointers in `out` refer to
         for key, entry in zip(keys, out, strict=True):
             settings, networks = self.library.settings(wanted[key][0])
@@ -222,25 +220,25 @@ class Datapath:
         out = self._ffi.new('struct oxp_key[]', len(wanted))
         for index, key in enumerate(wanted):
             out[index] = self.library.key(key)[0]
-        return self._call('oxp_service_delete', out, len(wanted))
+        return self._call('oxp_services_delete', out, len(wanted))
 
     def delete_service(self, key: Key) -> bool:
         return bool(self.delete_services([key]))
 
     def services(self) -> list[Service]:
-        out, count = self._array('oxp_services', 'struct oxp_service')
+        out, count = self._array('oxp_services_list', 'struct oxp_service')
         return [oxp.service_of(out[index]) for index in range(count)]
 
     def generations(self) -> dict[int, int]:
         """Generation of each service's table, by the service's index."""
-        out, count = self._array('oxp_services', 'struct oxp_service',
+        out, count = self._array('oxp_services_list', 'struct oxp_service',
                                  guess=1024)
         return {one.index: one.generation for one in out[0:count]}
 
     def service(self, key: Key) -> Service | None:
         out = self._ffi.new('struct oxp_service *')
         try:
-            self._call('oxp_service', self.library.key(key), out)
+            self._call('oxp_service_get', self.library.key(key), out)
         except DatapathError as error:
             if error.errno == errno.ENOENT:
                 return None
@@ -249,24 +247,25 @@ class Datapath:
 
     def members(self, key: Key) -> list[MemberState]:
         out, count = self._array(
-            'oxp_service_members', 'struct oxp_member_state',
+            'oxp_members_list', 'struct oxp_member_state',
             self.library.key(key))
         return [oxp.member_of(one) for one in out[0:count]]
 
     def allowed(self, key: Key) -> list[str]:
         """Networks of clients that the service takes; none: everybody."""
-        out, count = self._array('oxp_service_allowed', 'struct oxp_network',
+        out, count = self._array('oxp_networks_list', 'struct oxp_network',
                                  self.library.key(key))
         return [oxp.network_of(one) for one in out[0:count]]
 
     def known_checks(self) -> set[int]:
         """Checks whose result some table already knows."""
-        services, count = self._array('oxp_services', 'struct oxp_service')
+        services, count = self._array('oxp_services_list',
+                                      'struct oxp_service')
         known = set()
         for service in services[0:count]:
             try:
                 out, members = self._array(
-                    'oxp_service_members', 'struct oxp_member_state',
+                    'oxp_members_list', 'struct oxp_member_state',
                     self._ffi.addressof(service.key))
             except DatapathError as error:
                 if error.errno != errno.ENOENT:
@@ -277,7 +276,7 @@ class Datapath:
 
     def _generation(self, key: Key) -> int:
         out = self._ffi.new('struct oxp_service *')
-        self._call('oxp_service', self.library.key(key), out)
+        self._call('oxp_service_get', self.library.key(key), out)
         return out.generation
 
     def table(self, key: Key) -> list[str | None]:
@@ -297,30 +296,18 @@ class Datapath:
                 capacity = count
                 now, before = (self._ffi.new('uint16_t[]', capacity)
                                for _ in range(2))
-                count = self._call('oxp_service_table',
+                count = self._call('oxp_table_get',
                                    self.library.key(key), now, before,
                                    capacity)
         return tuple([names.get(index)
                       for index in self._ffi.unpack(slots, count)]
                      for slots in (now, before))
 
-    def pick(self, key: Key, client: str, client_port: int) -> str | None:
-        """Which member a packet of this flow goes to."""
-        member = self._ffi.new('struct oxp_address *')
-        try:
-            self._call('oxp_service_pick', self.library.key(key),
-                       self.library.address(client), client_port, member)
-        except DatapathError as error:
-            if error.errno == errno.ENETUNREACH:
-                return None
-            raise
-        return oxp.text_of(member)
-
     def apply_health(
             self, results: typing.Iterable[tuple[int, bool]]) -> int:
         """Take (check, up) results; returns how many tables switched."""
         wanted = list(results)
-        out = self._ffi.new('struct oxp_result[]', wanted)
+        out = self._ffi.new('struct oxp_health_result[]', wanted)
         return self._call('oxp_health_apply', out, len(wanted))
 
     def tick(self) -> int:
@@ -328,11 +315,11 @@ class Datapath:
 
         Returns how many slots are still open.
         """
-        return self._call('oxp_tick')
+        return self._call('oxp_slots_age')
 
     def outcomes(self) -> dict[Outcome, OutcomeCounters]:
         """Packets by outcome, but for those passed and forwarded."""
-        out, count = self._array('oxp_outcomes',
+        out, count = self._array('oxp_outcomes_list',
                                  'struct oxp_outcome_counters')
         known = set(Outcome)
         return {Outcome(index): oxp.outcome_counters_of(out[index])
@@ -347,12 +334,12 @@ class Datapath:
 
     def set_probes(self, wanted: typing.Mapping[int, ProbeWay]):
         """Make these the targets of marked probes, and no others."""
-        self._call('oxp_set_probes', self.library.probes(wanted),
+        self._call('oxp_probes_set', self.library.probes(wanted),
                    len(wanted))
 
     def probes(self) -> dict[int, ProbeWay]:
         """Targets of marked probes, by their marks."""
-        out, count = self._array('oxp_probes', 'struct oxp_probe')
+        out, count = self._array('oxp_probes_list', 'struct oxp_probe')
         return {one.mark: oxp.probe_way_of(one) for one in out[0:count]}
 
     def attach_probe(self, ifindex: int):
@@ -364,39 +351,16 @@ class Datapath:
 
     def remove_probes(self) -> bool:
         """Remove targets and programs; whether there was anything."""
-        return bool(self._call('oxp_remove_probes'))
+        return bool(self._call('oxp_probes_remove'))
 
     def probe_outcomes(self) -> dict[ProbeOutcome, int]:
         """Marked packets by what happened to them."""
-        out, count = self._array('oxp_probe_outcomes', 'uint64_t')
+        out, count = self._array('oxp_probe_outcomes_list', 'uint64_t')
         return {ProbeOutcome(index): out[index] for index in range(count)}
 
-    def run(self, frames: typing.Sequence[tuple[bytes, int]],
-            ) -> list[tuple[int, bytes]]:
-        """Run (frame, index of the interface that it came in on) in turn.
-
-        Nothing is sent, but packets are counted and flows remembered.
-        Returns (XDP action, frame as it left) of each.
-        """
-        size = self._api.OXP_FRAME_MAX
-        out = self._ffi.new('struct oxp_frame[]', len(frames))
-        alive = []
-        for (frame, ifindex), entry in zip(frames, out, strict=True):
-            data = self._ffi.from_buffer('uint8_t[]', frame)
-            left = self._ffi.new('uint8_t[]', size)
-            alive.append((data, left))
-            entry.data, entry.length = data, len(frame)
-            entry.out, entry.capacity = left, size
-            entry.ifindex = ifindex
-        count = self._call('oxp_run', out, len(frames))
-        if count < len(frames):
-            text = self._ffi.string(self._error).decode(errors='replace')
-            raise DatapathError(errno.EIO, text)
-        return [(entry.action,
-                 bytes(self._ffi.buffer(entry.out, entry.out_length)))
-                for entry in out]
-
-    def verify(self) -> str | None:
-        """What is wrong with the first broken table, or None."""
-        self._call('oxp_verify')
-        return self._ffi.string(self._error).decode() or None
+    def faults(self) -> list[Fault]:
+        """All that a fresh computation of the tables finds wrong."""
+        out, count = self._array('oxp_faults_list', 'struct oxp_fault')
+        return [Fault(oxp.key_of(one.key) if one.key.protocol else None,
+                      self._ffi.string(one.text).decode(errors='replace'))
+                for one in out[0:count]]

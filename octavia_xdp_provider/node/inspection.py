@@ -14,33 +14,26 @@ from octavia_xdp_provider.node.datapath import DatapathError
 
 
 class Program(typing.NamedTuple):
-    """The program of an interface; times in ns, ``loaded`` since boot."""
+    """The program of an interface; ``loaded_ns`` is since boot."""
 
     ifindex: int
     id: int
     tag: str
     name: str
-    loaded: int
+    loaded_ns: int
     runs: int
-    run_time: int
+    run_time_ns: int
 
 
 class Choices(typing.NamedTuple):
     """The uplink of a flow, by the top six bits of its entropy and the
-    family of the outer packet; None: there is no way out."""
+    family of the outer packet; None: no uplink takes it."""
 
     v4: tuple
     v6: tuple
 
     def of(self, version, entropy):
         return (self.v6 if version == 6 else self.v4)[entropy >> 26]
-
-
-class Fault(typing.NamedTuple):
-    """``key`` is None if it is about no single service."""
-
-    key: types.Key | None
-    text: str
 
 
 class Packet(typing.NamedTuple):
@@ -62,7 +55,7 @@ class Selection(typing.NamedTuple):
     slots: int
     slot: int
     entropy: int
-    age: int
+    age_s: int
     now: int | None
     before: int | None
     remembered: int | None
@@ -83,7 +76,7 @@ class Side(typing.NamedTuple):
     """A traced packet before or after the program; see struct
     oxp_trace_packet."""
 
-    time: int
+    time_ns: int
     number: int
     ifindex: int
     queue: int
@@ -108,7 +101,7 @@ class Inspection(Datapath):
 
     def node_settings(self) -> types.NodeSettings:
         out = self._ffi.new('struct oxp_node_settings *')
-        self._call('oxp_get_node', out)
+        self._call('oxp_node_settings_get', out)
         return types.NodeSettings(
             _address_or_none(out.source_v4), _address_or_none(out.source_v6),
             out.entropy_v4, out.entropy_v6, types.NodeFlag(out.flags),
@@ -117,41 +110,35 @@ class Inspection(Datapath):
     def uplinks(self) -> tuple[list[types.Uplink], Choices]:
         out = self._ffi.new('struct oxp_uplink[]', self._api.OXP_UPLINKS_MAX)
         choices = self._ffi.new('struct oxp_choices *')
-        count = self._call('oxp_get_uplinks', out, len(out), choices)
+        count = self._call('oxp_uplinks_list', out, len(out), choices)
         return [types.Uplink(
             one.ifindex, one.mtu, _mac_text(one.own_mac),
-            _mac_text(one.gateway_mac_v4), _mac_text(one.gateway_mac_v6),
+            _mac_text(one.next_hop_mac_v4), _mac_text(one.next_hop_mac_v6),
             tuple(one.vlan[0:one.vlans])) for one in out[0:count]
             ], Choices(*(tuple(
                 None if choice == self._api.OXP_NO_CHOICE else choice
                 for choice in family) for family in (choices.v4, choices.v6)))
 
     def programs(self) -> list[Program]:
-        out, count = self._array('oxp_programs', 'struct oxp_program')
+        out, count = self._array('oxp_programs_list', 'struct oxp_program')
         return sorted(Program(
             one.ifindex, one.id, bytes(one.tag).hex(),
-            self._ffi.string(one.name).decode(errors='replace'), one.loaded,
-            one.runs, one.run_time) for one in out[0:count])
-
-    def faults(self) -> list[Fault]:
-        """All that a fresh computation of the tables finds wrong."""
-        out, count = self._array('oxp_faults', 'struct oxp_fault')
-        return [Fault(oxp.key_of(one.key) if one.key.protocol else None,
-                      self._ffi.string(one.text).decode(errors='replace'))
-                for one in out[0:count]]
+            self._ffi.string(one.name).decode(errors='replace'), one.loaded_ns,
+            one.runs, one.run_time_ns) for one in out[0:count])
 
     def sample(self) -> 'Sample':
         """The counters of all services, without a look at each of them."""
-        out, count = self._array('oxp_services', 'struct oxp_service',
+        out, count = self._array('oxp_services_list', 'struct oxp_service',
                                  guess=getattr(self, '_services_seen', 64))
         self._services_seen = count + 64
         return Sample(self._ffi, out, count)
 
-    def rehearsal(self) -> 'Rehearsal':
-        return Rehearsal(self)
+    def simulation(self) -> 'Simulation':
+        return Simulation(self)
 
-    def trace(self, vip: str, *, every=1, snaplen=0, buffer=0) -> 'Trace':
-        return Trace(self, vip, every, snaplen, buffer)
+    def trace(self, vip: str, *, every=1, snaplen_bytes=0,
+              buffer_bytes=0) -> 'Trace':
+        return Trace(self, vip, every, snaplen_bytes, buffer_bytes)
 
 
 class Sample:
@@ -187,16 +174,16 @@ class Sample:
         return oxp.service_of(self._out[position])
 
 
-class Rehearsal:
+class Simulation:
     """The program on copies of what packets change."""
 
     def __init__(self, node: Inspection):
         self._node = node
         self._ffi = node._ffi
         self._handle = None
-        out = self._ffi.new('struct oxp_rehearsal **')
+        out = self._ffi.new('struct oxp_simulation **')
         tag = self._ffi.new('uint8_t[8]')
-        node._call('oxp_rehearsal_open', out, tag)
+        node._call('oxp_simulation_open', out, tag)
         self._handle = out[0]
         self.tag = bytes(tag).hex()
 
@@ -209,7 +196,7 @@ class Rehearsal:
     def close(self):
         handle, self._handle = self._handle, None
         if handle is not None:
-            self._node._api.oxp_rehearsal_close(handle)
+            self._node._api.oxp_simulation_close(handle)
 
     def _call(self, name, *arguments):
         error = self._node._error
@@ -237,7 +224,7 @@ class Rehearsal:
             'data': data, 'length': len(frame), 'ifindex': ifindex,
             'out': left, 'capacity': size})
         counts = self._ffi.new('uint64_t[]', self._node._api.OXP_OUTCOMES)
-        self._call('oxp_rehearsal_run', entry, counts)
+        self._call('oxp_simulation_run', entry, counts)
         return Run(entry.action,
                    bytes(self._ffi.buffer(left, entry.out_length)),
                    {types.Outcome(index): count
@@ -245,10 +232,10 @@ class Rehearsal:
 
     def select(self, key: types.Key, packet: Packet) -> Selection:
         out = self._ffi.new('struct oxp_selection *')
-        self._call('oxp_rehearsal_select', self._node.library.key(key),
+        self._call('oxp_simulation_select', self._node.library.key(key),
                    self._packet(packet), out)
         return Selection(
-            out.slots, out.slot, out.entropy, out.age,
+            out.slots, out.slot, out.entropy, out.age_s,
             self._number(out.now), self._number(out.before),
             self._number(out.remembered), bool(out.open),
             bool(out.confirmed), bool(out.learning))
@@ -258,8 +245,8 @@ class Rehearsal:
         key = self._ffi.new('struct oxp_key *')
         member = self._ffi.new('uint16_t *')
         try:
-            self._call('oxp_rehearsal_fragment', self._packet(packet), key,
-                       member)
+            self._call('oxp_simulation_fragment_find',
+                       self._packet(packet), key, member)
         except DatapathError as error:
             if error.errno == errno.ENOENT:
                 return None
@@ -270,7 +257,7 @@ class Rehearsal:
         """Flows that the source may open now."""
         out = self._ffi.new('uint64_t *')
         library = self._node.library
-        self._call('oxp_rehearsal_tokens', library.key(key),
+        self._call('oxp_simulation_tokens_get', library.key(key),
                    library.address(source), out)
         return out[0] / 1024
 
@@ -280,12 +267,14 @@ class Trace:
 
     ROOM = 1 << 20
 
-    def __init__(self, node: Inspection, vip, every, snaplen, buffer):
+    def __init__(self, node: Inspection, vip, every, snaplen_bytes,
+                 buffer_bytes):
         self._node = node
         self._ffi = node._ffi
         self._handle = None
         options = self._ffi.new('struct oxp_trace_options *', {
-            'every': every, 'snaplen': snaplen, 'buffer': buffer})
+            'every': every, 'snaplen_bytes': snaplen_bytes,
+            'buffer_bytes': buffer_bytes})
         options.vip = node.library.address(vip)[0]
         out = self._ffi.new('struct oxp_trace **')
         node._call('oxp_trace_open', options, out)
@@ -307,15 +296,15 @@ class Trace:
     @property
     def lost(self) -> int:
         """Sides of packets for which the buffer had no room."""
-        return self._node._api.oxp_trace_lost(self._handle)
+        return self._node._api.oxp_trace_lost_get(self._handle)
 
-    def read(self, timeout: float) -> list[Side]:
-        """What was traced; waits for it, `timeout` seconds at most."""
+    def read(self, timeout_s: float) -> list[Side]:
+        """What was traced; waits for it, `timeout_s` at most."""
         error = self._node._error
         error[0] = b'\0'
         try:
             length = self._node._check(self._node._api.oxp_trace_read(
-                self._handle, self._out, self.ROOM, int(timeout * 1000),
+                self._handle, self._out, self.ROOM, int(timeout_s * 1000),
                 error))
         except DatapathError as failure:
             if failure.errno == errno.EINTR:
@@ -328,7 +317,7 @@ class Trace:
                                   self._out + start)
             data = start + self._header
             sides.append(Side(
-                head.time, head.number, head.ifindex, head.queue,
+                head.time_ns, head.number, head.ifindex, head.queue,
                 head.length, head.action, bool(head.out),
                 raw[data:data + head.captured]))
             start = (data + head.captured + 7) & ~7

@@ -15,7 +15,7 @@ import cffi
 
 from octavia_xdp_provider.node import types
 
-API_VERSION = 3
+API_VERSION = 4
 # Of the layout that this package's data path has: others can be installed
 # beside it.
 LIBRARY = 'liboctavia_xdp.so.3'
@@ -112,8 +112,8 @@ class Library:
             entry.ifindex = uplink.ifindex
             entry.mtu = uplink.mtu
             entry.own_mac = mac(uplink.own_mac)
-            entry.gateway_mac_v4 = mac(uplink.gateway_mac_v4)
-            entry.gateway_mac_v6 = mac(uplink.gateway_mac_v6)
+            entry.next_hop_mac_v4 = mac(uplink.next_hop_mac_v4)
+            entry.next_hop_mac_v6 = mac(uplink.next_hop_mac_v6)
             entry.vlans = len(uplink.vlans)
             for position, tag in enumerate(uplink.vlans):
                 entry.vlan[position] = tag
@@ -153,26 +153,6 @@ class Library:
             entry.backup = member.backup
         return out
 
-    def maglev(self, members: typing.Mapping[str, int],
-               slots: int) -> list[str | None]:
-        """The member's address of each slot, from {address: weight}."""
-        count = len(members)
-        addresses = self.ffi.new('struct oxp_address[]', count)
-        names = list(members)
-        for index, name in enumerate(names):
-            addresses[index] = self.address(name)[0]
-        weights = self.ffi.new('uint16_t[]', list(members.values()))
-        out = self.ffi.new('uint16_t[]', slots)
-        status = self.api.oxp_maglev_build(
-            addresses, weights, count, slots, out)
-        if status < 0:
-            raise DatapathError(-status, '')
-        return [None if index == self.api.OXP_NO_MEMBER else names[index]
-                for index in self.ffi.unpack(out, slots)]
-
-    def quic_server_id(self, address: str) -> int:
-        return self.api.oxp_quic_server_id(self.address(address))
-
 
 def mac(text: str | None) -> bytes:
     """Six bytes; of None all zeroes."""
@@ -187,7 +167,7 @@ def text_of(address) -> str:
 
 
 def key_of(key) -> types.Key:
-    # A state that is damaged may have any number: verify tells.
+    # A state that is damaged may have any number: faults() says so.
     return types.Key(
         text_of(key.vip),
         types.PROTOCOL_NAMES.get(key.protocol, str(key.protocol)), key.port)
@@ -207,7 +187,7 @@ def settings_of(settings) -> types.Settings:
         encapsulation=types.Encapsulation(settings.encapsulation),
         **{name: getattr(settings, name) for name in (
             'dscp', 'sid_function', 'source_length_v4', 'source_length_v6',
-            'idle_timeout', 'new_flow_rate', 'new_flow_burst')})
+            'idle_timeout_s', 'new_flow_rate', 'new_flow_burst')})
 
 
 def service_of(out) -> types.Service:

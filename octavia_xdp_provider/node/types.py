@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the datapath is told and what it tells, as plain values.
+"""What goes into the datapath and comes out of it, as plain values.
 
 They mirror the structures of octavia_xdp.h, which says what they mean in
 full. Addresses and networks are texts, in the form that ``ipaddress`` gives
@@ -84,7 +84,7 @@ class Settings(typing.NamedTuple):
     sid_function: int = 0
     source_length_v4: int = 0
     source_length_v6: int = 0
-    idle_timeout: int = 0
+    idle_timeout_s: int = 0
     new_flow_rate: int = 0
     new_flow_burst: int = 0
     allowed: tuple | None = None
@@ -129,6 +129,16 @@ class MemberState(typing.NamedTuple):
     takes_flows: bool = False
     index: int = 0
     quic_server_id: int = 0
+
+
+class Fault(typing.NamedTuple):
+    """Something wrong in the tables.
+
+    ``key`` is None if it is about no single service.
+    """
+
+    key: Key | None
+    text: str
 
 
 class Service(typing.NamedTuple):
@@ -178,18 +188,19 @@ class ProbeWay(typing.NamedTuple):
 
 
 class Uplink(typing.NamedTuple):
-    """A way out of the node.
+    """Where packets leave the node.
 
     ``ifindex``: of the device that the program runs on, below any VLAN.
-    ``vlans``: tags, the outermost first. A gateway without a MAC address is
-    None: the uplink carries nothing of that family.
+    ``mtu``: bytes of the greatest IP packet. ``vlans``: tags, the outermost
+    first. A next hop without a MAC address is None: the uplink carries
+    nothing of that family.
     """
 
     ifindex: int
     mtu: int
     own_mac: str
-    gateway_mac_v4: str | None = None
-    gateway_mac_v6: str | None = None
+    next_hop_mac_v4: str | None = None
+    next_hop_mac_v6: str | None = None
     vlans: tuple = ()
 
 

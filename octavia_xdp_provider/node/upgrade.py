@@ -25,7 +25,7 @@ class Upgrade(typing.NamedTuple):
     services: int
     members: int
     interfaces: tuple[Interface, ...]
-    # So many more than the library tells.
+    # How many more there are than the library names.
     interfaces_more: int
     maps_new: int
     # Both programs use these: nothing in them is copied or lost.

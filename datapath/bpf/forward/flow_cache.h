@@ -87,7 +87,7 @@ static __always_inline bool look_up(struct cached_flow *cached, __u64 tag,
 		return false;
 	cached->tag = tag;
 	cached->now = bpf_ktime_get_coarse_ns() >> TIME_UNIT_SHIFT;
-	cached->timeout = in_units(block->idle_timeout);
+	cached->timeout = in_units(block->idle_timeout_s);
 	cached->seen = 0;
 	cached->place = find_place(number, tag);
 	if (cached->place < FLOW_SET_WAYS) {

@@ -16,7 +16,7 @@ static __always_inline void fragment_key_of(const struct packet *packet,
 			 sizeof(key->destination));
 	key->id = packet->id;
 	key->protocol = packet->fragment_protocol;
-	__builtin_memset(key->zero, 0, sizeof(key->zero));
+	__builtin_memset(key->reserved, 0, sizeof(key->reserved));
 }
 
 static __always_inline __s64 find_service(const struct packet *packet,

@@ -22,7 +22,10 @@ BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'
 
 
 def path() -> str:
-    return os.environ.get(VARIABLE) or str(BUILD / 'liboctavia_xdp.so')
+    """The library with what only tests call: datapath/tests/support."""
+    product = pathlib.Path(os.environ.get(VARIABLE) or
+                           BUILD / 'liboctavia_xdp.so')
+    return str(product.parent / 'tests/liboctavia_xdp_test.so')
 
 
 class Refused(OSError):
@@ -104,18 +107,18 @@ class Datapath:
             'source_v6': self.library.address(node.source[6]),
             'entropy_v4': node.entropy[4], 'entropy_v6': node.entropy[6],
             'flags': flags, 'icmp_rate': node.icmp_rate})
-        self.call('oxp_set_node', settings)
+        self.call('oxp_node_settings_set', settings)
 
     def set_uplinks(self, uplinks: typing.Sequence[state.Uplink]):
         out = self.ffi.new('struct oxp_uplink[]', len(uplinks))
         for one, entry in zip(uplinks, out, strict=True):
             entry.ifindex, entry.mtu = one.ifindex, one.mtu
             entry.own_mac = one.own_mac
-            entry.gateway_mac_v4 = one.gateway[4] or bytes(6)
-            entry.gateway_mac_v6 = one.gateway[6] or bytes(6)
+            entry.next_hop_mac_v4 = one.gateway[4] or bytes(6)
+            entry.next_hop_mac_v6 = one.gateway[6] or bytes(6)
             entry.vlans = len(one.vlans)
             entry.vlan[0:len(one.vlans)] = one.vlans
-        self.call('oxp_set_uplinks', out, len(uplinks))
+        self.call('oxp_uplinks_set', out, len(uplinks))
 
     def set_service(self, service: state.Service,
                     members: typing.Sequence[state.Member],
@@ -137,7 +140,7 @@ class Datapath:
             'dscp': service.dscp, 'sid_function': service.sid_function,
             'source_length_v4': service.source_length[4] * service.by_source,
             'source_length_v6': service.source_length[6] * service.by_source,
-            'idle_timeout': service.idle_timeout,
+            'idle_timeout_s': service.idle_timeout,
             'new_flow_rate': service.new_flow_rate,
             'new_flow_burst': service.new_flow_burst,
             'allowed': networks,
@@ -154,41 +157,41 @@ class Datapath:
         return bool(changed[0])
 
     def delete_service(self, service: state.Service) -> int:
-        return self.call('oxp_service_delete', self.library.key(service), 1)
+        return self.call('oxp_services_delete', self.library.key(service), 1)
 
     def apply_health(self, results: dict[bytes, bool]) -> int:
         """By the members' addresses."""
-        out = self.ffi.new('struct oxp_result[]', [
+        out = self.ffi.new('struct oxp_health_result[]', [
             (check_of(address), up) for address, up in results.items()])
         return self.call('oxp_health_apply', out, len(results))
 
     def tick(self) -> int:
-        return self.call('oxp_tick')
+        return self.call('oxp_slots_age')
 
     def info(self):
         out = self.ffi.new('struct oxp_info *')
-        self.call('oxp_info', out)
+        self.call('oxp_info_get', out)
         return out
 
     def service(self, service: state.Service):
         out = self.ffi.new('struct oxp_service *')
-        self.call('oxp_service', self.library.key(service), out)
+        self.call('oxp_service_get', self.library.key(service), out)
         return out
 
     def members(self, service: state.Service):
-        return self.array('oxp_service_members', 'struct oxp_member_state',
+        return self.array('oxp_members_list', 'struct oxp_member_state',
                           self.library.key(service), guess=256)
 
     def outcomes(self) -> list[tuple[int, int]]:
         """(packets, bytes) of each."""
         count = self.api.OXP_OUTCOMES
         out = self.ffi.new('struct oxp_outcome_counters[]', count)
-        self.call('oxp_outcomes', out, count)
+        self.call('oxp_outcomes_list', out, count)
         return [(one.packets, one.bytes) for one in out]
 
     def verify(self) -> str:
         self._error[0] = b'\0'
-        self.call('oxp_verify')
+        self.call('oxp_test_verify')
         return self.ffi.string(self._error).decode()
 
     def run(self, frames: typing.Sequence[bytes]
@@ -210,7 +213,7 @@ class Datapath:
             entry.length = len(frame)
             entry.out = out[index]
             entry.capacity = min(space, len(out[index]))
-        done = self.call('oxp_run', batch, len(frames))
+        done = self.call('oxp_test_run', batch, len(frames))
         if done != len(frames):
             raise Refused(0, self.ffi.string(self._error).decode())
         return [(batch[index].action,

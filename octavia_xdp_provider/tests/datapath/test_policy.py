@@ -221,7 +221,7 @@ class TestSelection(cases.PacketCase):
         self.assertGreater(len(seen), 4)
 
     def test_what_the_library_picks(self):
-        """oxp_service_pick() says what the program does."""
+        """oxp_test_pick() says what the program does."""
         if not hasattr(self.bench, 'datapath'):
             self.skipTest('there is no library')
         service = self.service(members=members(8))
@@ -229,7 +229,7 @@ class TestSelection(cases.PacketCase):
         for port in range(1, 200):
             member = library.ffi.new('struct oxp_address *')
             self.bench.datapath.call(
-                'oxp_service_pick', library.key(service),
+                'oxp_test_pick', library.key(service),
                 library.ffi.addressof(
                     library.ffi.new('struct oxp_address[1]', [
                         library.address(bench.packed(cases.CLIENT4))]), 0),

@@ -26,6 +26,7 @@ from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import inspection
 
 # The SDK announces its next major version with every call.
 warnings.filterwarnings('ignore', module='openstack')
@@ -200,7 +201,7 @@ class LabTestCase(unittest.TestCase):
 
     def datapath(self, node):
         """The node's forwarding state, opened beside its processes."""
-        opened = datapath.Datapath(
+        opened = inspection.Inspection(
             str(nodes.pin_directory(self.lab, node)),
             str(nodes.run_directory(self.lab, node) / 'datapath.lock'),
             library=str(paths.LIBRARY))

@@ -47,7 +47,7 @@ class TestChanges(base.LabTestCase):
                         self.assertEqual(old, new)
         for node in fabric.NODES:
             with self.datapath(node) as opened:
-                self.assertIsNone(opened.verify())
+                self.assertEqual([], opened.faults())
 
     def test_drain(self):
         balancer, _, pool, made = self.create_web()

@@ -8,6 +8,7 @@ import socket
 import threading
 
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support.private_node import command
@@ -83,12 +84,12 @@ class TestServices(private_node.PrivateState):
         self.assertEqual([('10.1.0.1', 1), ('10.1.0.2', 2)],
                          [(one.address, one.weight) for one in states])
         self.assertEqual(
-            self.datapath.library.maglev(
+            instrumented.Library().maglev(
                 {'10.1.0.1': 1, '10.1.0.2': 2}, SLOTS),
             self.datapath.table(HTTP))
         self.assertIn(self.datapath.pick(HTTP, '198.51.100.1', 1024),
                       ('10.1.0.1', '10.1.0.2'))
-        self.assertIsNone(self.datapath.verify())
+        self.assertEqual([], self.datapath.faults())
         self.assertTrue(self.datapath.delete_service(HTTP))
         self.assertFalse(self.datapath.delete_service(HTTP))
         self.assertIsNone(self.datapath.service(HTTP))
@@ -123,7 +124,7 @@ class TestServices(private_node.PrivateState):
             switched = self.datapath.apply_health(
                 [(check, up) for check in (1, 2, 3)])
             self.assertEqual(len(keys), switched)
-            self.assertIsNone(self.datapath.verify())
+            self.assertEqual([], self.datapath.faults())
             self.assertEqual({3 * up}, {
                 service.enabled for service in self.datapath.services()})
 
@@ -141,7 +142,7 @@ class TestServices(private_node.PrivateState):
         self.assertTrue(state.healthy and state.known)
         self.assertEqual(2, self.datapath.apply_health([(1, False)]))
         self.assertEqual(0, self.datapath.service(DNS).enabled)
-        self.assertIsNone(self.datapath.verify())
+        self.assertEqual([], self.datapath.faults())
 
     def test_refused(self):
         one = datapath.Member('10.1.0.1')
@@ -168,7 +169,7 @@ class TestServices(private_node.PrivateState):
         for key, settings in (
                 (HTTP, {'flags': datapath.ServiceFlag.SOURCE,
                         'source_length_v4': 24, 'source_length_v6': 56,
-                        'idle_timeout': 70, 'new_flow_rate': 80,
+                        'idle_timeout_s': 70, 'new_flow_rate': 80,
                         'new_flow_burst': 90}),
                 (DNS, {'flags': datapath.ServiceFlag.QUIC,
                        'encapsulation': datapath.Encapsulation.GUE}),
@@ -185,7 +186,7 @@ class TestServices(private_node.PrivateState):
             for name, value in settings.items():
                 self.assertEqual(value, getattr(found.settings, name), name)
             self.assertTrue(self.set(key, members))
-        self.assertIsNone(self.datapath.verify())
+        self.assertEqual([], self.datapath.faults())
 
     def test_allowed_networks(self):
         networks = ('192.0.2.0/28', '198.51.100.0/24', '2001:db8::/32')
@@ -209,8 +210,9 @@ class TestServices(private_node.PrivateState):
         self.assertEqual((1400, True, False, True), (
             first.mtu, first.takes_flows, second.takes_flows,
             second.backup))
+        library = instrumented.Library()
         self.assertEqual(
-            [self.datapath.library.quic_server_id(one.address)
+            [library.quic_server_id(one.address)
              for one in (first, second)],
             [first.quic_server_id, second.quic_server_id])
 
@@ -266,7 +268,7 @@ class TestServices(private_node.PrivateState):
         self.assertIn('64 members', text)
         self.set(datapath.Key(VIP, 'TCP', 1), members[1:])
         self.set(datapath.Key(VIP, 'TCP', 2), members[:1])
-        self.assertIsNone(self.datapath.verify())
+        self.assertEqual([], self.datapath.faults())
 
     def test_threads(self):
         def work(number):
@@ -280,7 +282,7 @@ class TestServices(private_node.PrivateState):
             thread.start()
         for thread in threads:
             thread.join()
-        self.assertIsNone(self.datapath.verify())
+        self.assertEqual([], self.datapath.faults())
         self.assertEqual(4, self.datapath.info().services)
 
 

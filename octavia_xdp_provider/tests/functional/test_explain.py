@@ -15,6 +15,7 @@ from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import explain
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import ctl_node
 from octavia_xdp_provider.tests.functional.support import private_node as base
 from octavia_xdp_provider.tests.functional.support.ctl_node import CLIENT
@@ -169,7 +170,7 @@ class TestExplain(ctl_node.Node):
         self.assertEqual((Outcome.FORWARDED, Outcome.DROP_RATE),
                          (first.outcome, second.outcome))
         self.assertEqual(([], []), (first.differences, second.differences))
-        # the rehearsal took no token of the node's
+        # the simulation took no token of the node's
         self.check(frame, Outcome.FORWARDED)
 
     def test_fragments(self):
@@ -244,7 +245,7 @@ class TestExplain(ctl_node.Node):
         members = [f'10.1.0.{number}' for number in range(1, 6)]
         self.set(key, members, flags=datapath.ServiceFlag.QUIC)
         for member in members:
-            server = self.datapath.library.quic_server_id(member)
+            server = instrumented.Library().quic_server_id(member)
             self.check(with_(UDP, destination_port=443, payload=bytes.fromhex(
                 f'4000{server:08x}0011')), Outcome.FORWARDED, member)
         found = self.check(with_(

@@ -35,7 +35,7 @@ node.delete_services(wanted)
 '''
 HANDLER = 'create = False' + OPEN + '''
 assert node.apply_health([(1, words[0] == 'up')]) == 1
-assert not node.verify()
+assert not node.faults()
 '''
 
 

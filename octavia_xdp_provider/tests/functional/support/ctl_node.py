@@ -12,7 +12,7 @@ import sys
 
 from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.node import inspection
+from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import private_node as base
 
 VIP, VIP_V6 = '192.0.2.1', '2001:db8::1'
@@ -37,7 +37,7 @@ class Node(base.TwoNamespaces):
         super().setUp()
         # any program does: it must only have one (see the base class)
         self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
-        self.datapath = inspection.Inspection(
+        self.datapath = instrumented.Datapath(
             self.pins, self.lock, create=True, services_max=16,
             members_max=64, slots_max=base.SLOTS, flows_max=1024,
             library=base.library_path())

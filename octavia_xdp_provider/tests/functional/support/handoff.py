@@ -214,7 +214,7 @@ class Handoff(private_node.PrivateState):
     def wait_for_truth(self):
         self.wait_until(lambda: self.found() == self.truth(),
                         lambda: f'{self.found()} is not {self.truth()}')
-        self.assertIsNone(self.datapath.verify())
+        self.assertEqual([], self.datapath.faults())
 
     def wait_until(self, condition, text=lambda: ''):
         end = time.monotonic() + PATIENCE

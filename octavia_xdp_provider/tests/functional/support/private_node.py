@@ -12,6 +12,7 @@ import unittest
 import uuid
 
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests import instrumented
 
 BUILD = pathlib.Path(__file__).parents[4] / 'datapath/build'
 VIP = '192.0.2.1'
@@ -59,7 +60,7 @@ class PrivateState(unittest.TestCase):
                    'slots_max': SLOTS, 'pin_directory': self.pins,
                    'lock_file': self.lock, 'library': library_path(),
                    **options}
-        opened = datapath.Datapath(**options)
+        opened = instrumented.Datapath(**options)
         self.addCleanup(opened.close)
         return opened
 

@@ -12,7 +12,7 @@ from lab import paths
 from lab import processes
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import private_node
 
 NODE = 'node'
@@ -79,7 +79,7 @@ class MonitoredUplinks(Routed):
         processes.run(self.lab, None, ['mount', '-t', 'bpf', 'bpf', bpffs])
         self.addCleanup(processes.run, self.lab, None,
                         ['umount', '-l', bpffs])
-        self.datapath = datapath.Datapath(
+        self.datapath = instrumented.Datapath(
             str(bpffs / 'pins'), str(self.lab.run_directory / 'lock'),
             create=True, services_max=16, members_max=64, slots_max=1009,
             library=private_node.library_path())

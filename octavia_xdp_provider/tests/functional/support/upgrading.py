@@ -243,7 +243,7 @@ class UpgradeCase(private_node.TwoNamespaces):
         opened.set_service(
             private_node.HTTP,
             [datapath.Member(address) for address in addresses],
-            datapath.Settings(slots=private_node.SLOTS, idle_timeout=600,
+            datapath.Settings(slots=private_node.SLOTS, idle_timeout_s=600,
                               allowed=('198.51.100.0/24', '2001:db8::/32')))
         opened.set_service(
             private_node.DNS,
@@ -316,7 +316,7 @@ class UpgradeCase(private_node.TwoNamespaces):
                      for one in opened.services()],
                     opened.members(private_node.HTTP),
                     opened.table(private_node.HTTP),
-                    opened.verify())
+                    opened.faults())
 
 
 class WithPackets(UpgradeCase):

@@ -373,7 +373,7 @@ class TestPlan(base.TestCase):
             '198.51.100.0/24', '192.0.2.0/28']
         self.assertEqual(
             datapath.Settings(
-                idle_timeout=60, new_flow_rate=10, new_flow_burst=20,
+                idle_timeout_s=60, new_flow_rate=10, new_flow_burst=20,
                 allowed=('192.0.2.0/28', '198.51.100.0/24')),
             self.settings({'idle_timeout': 60, 'new_flow_rate': 10,
                            'new_flow_burst': 20}))
@@ -397,7 +397,7 @@ class TestPlan(base.TestCase):
         session.update(persistence_timeout=90,
                        persistence_granularity='255.255.255.0')
         self.assertEqual(
-            source._replace(source_length_v4=24, idle_timeout=90),
+            source._replace(source_length_v4=24, idle_timeout_s=90),
             self.settings({'idle_timeout': 60}))
         session['persistence_granularity'] = 'ffff:ffff:ffff:ffff::'
         self.document['vip_address'] = '2001:db8:113::a'

@@ -4,27 +4,25 @@
 import collections
 import ipaddress
 import os
-import pathlib
 import random
 import unittest
 
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.unit import maglev_model
 
-BUILT = (pathlib.Path(__file__).parents[4] /
-         'datapath/build/liboctavia_xdp.so')
 PRIMES = (2, 3, 5, 7, 11, 53, 251, 509, 1009, 2039, 4093, 13313)
 
 
 def load_library():
-    path = os.environ.get(datapath.LIBRARY_VARIABLE) or str(BUILT)
     try:
-        return datapath.Library(path)
+        return instrumented.Library()
     except OSError as error:
         if os.environ.get(datapath.LIBRARY_VARIABLE):
             raise
         raise unittest.SkipTest(
-            f'{path} is not built (make -C datapath): {error}') from error
+            f'{instrumented.test_library_path()} is not built '
+            f'(make -C datapath): {error}') from error
 
 
 def random_address(source):

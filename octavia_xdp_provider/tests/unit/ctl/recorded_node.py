@@ -46,7 +46,7 @@ class Node:
 
     def add(self, key, *members, allowed=(), down=(), **settings):
         settings = types.Settings(slots=SLOTS, **{
-            'idle_timeout': 350, 'source_length_v4': 32,
+            'idle_timeout_s': 350, 'source_length_v4': 32,
             'source_length_v6': 128, **settings})
         self.found[key] = types.Service(
             key, len(self.found), SLOTS, len(members),
@@ -79,7 +79,7 @@ class Node:
         return [self.uplink], inspection.Choices((0,) * 64, (0,) * 64)
 
     @contextlib.contextmanager
-    def rehearsal(self):
+    def simulation(self):
         yield Simulation(self)
 
 

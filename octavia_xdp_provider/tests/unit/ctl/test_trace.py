@@ -14,7 +14,7 @@ FRAME = packet.frame(packet.Wanted('tcp', '2001:db8::7', '2001:db8::1', 1, 2))
 
 def side(number, out=False, **more):
     return inspection.Side(**dict({
-        'time': 1, 'number': number, 'ifindex': 1, 'queue': 0,
+        'time_ns': 1, 'number': number, 'ifindex': 1, 'queue': 0,
         'length': len(FRAME), 'action': 3 * out, 'out': out, 'data': FRAME},
         **more))
 

@@ -96,7 +96,7 @@ class TestHeader(base.BaseTestCase):
             slots=1009, flags=types.ServiceFlag.SOURCE,
             encapsulation=types.Encapsulation.SRV6, dscp=1,
             sid_function=2, source_length_v4=24, source_length_v6=56,
-            idle_timeout=70, new_flow_rate=80, new_flow_burst=90,
+            idle_timeout_s=70, new_flow_rate=80, new_flow_burst=90,
             allowed=('192.0.2.0/28', '2001:db8::/32', '0.0.0.0/0'))
         out, _networks = self.library.settings(wanted)
         self.assertEqual(wanted._replace(allowed=None),
@@ -117,9 +117,9 @@ class TestHeader(base.BaseTestCase):
                           '02:00:00:00:00:04', (100, 7))])
         self.assertEqual((3, 1500, 0),
                          (first.ifindex, first.mtu, first.vlans))
-        self.assertEqual(b'\2\0\0\0\0\2', bytes(first.gateway_mac_v4))
-        self.assertEqual(bytes(6), bytes(first.gateway_mac_v6))
-        self.assertEqual(bytes(6), bytes(second.gateway_mac_v4))
+        self.assertEqual(b'\2\0\0\0\0\2', bytes(first.next_hop_mac_v4))
+        self.assertEqual(bytes(6), bytes(first.next_hop_mac_v6))
+        self.assertEqual(bytes(6), bytes(second.next_hop_mac_v4))
         self.assertEqual((2, [100, 7]), (second.vlans, list(second.vlan)))
 
     def test_node(self):

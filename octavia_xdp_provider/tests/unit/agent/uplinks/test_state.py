@@ -103,7 +103,7 @@ class TestUplinks(base.BaseTestCase):
     def test_new_mac_of_a_next_hop(self):
         self.look()
         self.neighbour(1, netlink.Neighbour('02:00:00:00:01:99'))
-        self.assertEqual('02:00:00:00:01:99', self.look()[0].gateway_mac_v4)
+        self.assertEqual('02:00:00:00:01:99', self.look()[0].next_hop_mac_v4)
 
     def test_the_last_next_hop_stays(self):
         self.look()
@@ -153,14 +153,14 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual({4, 6}, self.ready())
         self.neighbour(1, FAILED)
         self.assertEqual([(1, None, MACS[1]), (2, MACS[2], None)], [
-            (one.ifindex, one.gateway_mac_v4, one.gateway_mac_v6)
+            (one.ifindex, one.next_hop_mac_v4, one.next_hop_mac_v6)
             for one in self.look()])
 
     def test_ipv4_through_an_ipv6_next_hop(self):
         self.routes = [netlink.Route(4, 1, 'fe80::1')]
         self.neighbours[1, 'fe80::1'] = netlink.Neighbour(MACS[1])
         self.make('eth1')
-        self.assertEqual(MACS[1], self.look()[0].gateway_mac_v4)
+        self.assertEqual(MACS[1], self.look()[0].next_hop_mac_v4)
 
     def test_vlans(self):
         for tags, wanted in (
@@ -169,7 +169,7 @@ class TestUplinks(base.BaseTestCase):
             self.stack(tags)
             one, = self.look()
             self.assertEqual((9, wanted, 1400, MACS[1]), (
-                one.ifindex, one.vlans, one.mtu, one.gateway_mac_v4))
+                one.ifindex, one.vlans, one.mtu, one.next_hop_mac_v4))
             self.assertEqual('eth9', self.states[0].device)
             self.assertEqual('198.51.100.2', self.states[0].source_v4)
 

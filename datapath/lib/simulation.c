@@ -16,7 +16,7 @@
 #include "forward.skel.h"
 #include "internal.h"
 
-struct oxp_rehearsal {
+struct oxp_simulation {
 	struct oxp_node *node;
 	struct forward *object;
 	struct flow_set *flows; /* the copy, mapped */
@@ -42,15 +42,15 @@ static bool is_private(enum map map)
 	}
 }
 
-static int load(struct oxp_rehearsal *rehearsal, char *error)
+static int load(struct oxp_simulation *simulation, char *error)
 {
-	struct oxp_node *node = rehearsal->node;
+	struct oxp_node *node = simulation->node;
 	const struct node_config *config = node->config;
 	struct forward *object;
 	int status = 0;
 
 	forget_libbpf_messages();
-	object = rehearsal->object = forward__open();
+	object = simulation->object = forward__open();
 	if (!object)
 		return failure(error, -errno, "cannot open the BPF object (%s)",
 			       last_libbpf_message());
@@ -74,19 +74,19 @@ static int load(struct oxp_rehearsal *rehearsal, char *error)
 		      : 0;
 }
 
-static int copy_flows(struct oxp_rehearsal *rehearsal, char *error)
+static int copy_flows(struct oxp_simulation *simulation, char *error)
 {
 	size_t size =
-		(size_t)rehearsal->node->config->flows_max * sizeof(uint64_t);
+		(size_t)simulation->node->config->flows_max * sizeof(uint64_t);
 	void *from = mmap(NULL, size, PROT_READ, MAP_SHARED,
-			  rehearsal->node->map[MAP_FLOWS], 0);
+			  simulation->node->map[MAP_FLOWS], 0);
 	void *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
-			bpf_map__fd(rehearsal->object->maps.flows), 0);
+			bpf_map__fd(simulation->object->maps.flows), 0);
 	int status = from == MAP_FAILED || to == MAP_FAILED ? -errno : 0;
 
 	if (to != MAP_FAILED) {
-		rehearsal->flows = to;
-		rehearsal->flows_size = size;
+		simulation->flows = to;
+		simulation->flows_size = size;
 	}
 	if (!status)
 		memcpy(to, from, size);
@@ -126,11 +126,11 @@ static int copy_hash(int from, int to, size_t key_size, size_t value_size,
 		      : 0;
 }
 
-static int copy_state(struct oxp_rehearsal *rehearsal, char *error)
+static int copy_state(struct oxp_simulation *simulation, char *error)
 {
-	struct forward *object = rehearsal->object;
-	const int *map = rehearsal->node->map;
-	int status = copy_flows(rehearsal, error);
+	struct forward *object = simulation->object;
+	const int *map = simulation->node->map;
+	int status = copy_flows(simulation, error);
 
 	if (!status)
 		status = copy_hash(map[MAP_FRAGMENTS],
@@ -145,18 +145,18 @@ static int copy_state(struct oxp_rehearsal *rehearsal, char *error)
 	return status;
 }
 
-static int program_of(const struct oxp_rehearsal *rehearsal)
+static int program_of(const struct oxp_simulation *simulation)
 {
-	return bpf_program__fd(rehearsal->object->progs.oxp_forward);
+	return bpf_program__fd(simulation->object->progs.oxp_forward);
 }
 
-static int read_tag(const struct oxp_rehearsal *rehearsal, uint8_t tag[8],
+static int read_tag(const struct oxp_simulation *simulation, uint8_t tag[8],
 		    char *error)
 {
 	struct bpf_prog_info info = {};
 	__u32 length = sizeof(info);
 	int status =
-		bpf_obj_get_info_by_fd(program_of(rehearsal), &info, &length);
+		bpf_obj_get_info_by_fd(program_of(simulation), &info, &length);
 
 	if (status)
 		return failure(error, status, "cannot look at the program");
@@ -164,43 +164,43 @@ static int read_tag(const struct oxp_rehearsal *rehearsal, uint8_t tag[8],
 	return 0;
 }
 
-int oxp_rehearsal_open(struct oxp_node *node, struct oxp_rehearsal **out,
-		       uint8_t tag[8], char *error)
+int oxp_simulation_open(struct oxp_node *node, struct oxp_simulation **out,
+			uint8_t tag[8], char *error)
 {
-	struct oxp_rehearsal *rehearsal = calloc(1, sizeof(*rehearsal));
+	struct oxp_simulation *simulation = calloc(1, sizeof(*simulation));
 	int status;
 
 	*out = NULL;
-	if (!rehearsal)
-		return failure(error, -ENOMEM, "cannot rehearse");
-	rehearsal->node = node;
-	status = load(rehearsal, error);
+	if (!simulation)
+		return failure(error, -ENOMEM, "cannot simulate");
+	simulation->node = node;
+	status = load(simulation, error);
 	if (!status)
-		status = copy_state(rehearsal, error);
+		status = copy_state(simulation, error);
 	if (!status)
-		status = read_tag(rehearsal, tag, error);
+		status = read_tag(simulation, tag, error);
 	if (status) {
-		oxp_rehearsal_close(rehearsal);
+		oxp_simulation_close(simulation);
 		return status;
 	}
-	*out = rehearsal;
+	*out = simulation;
 	return 0;
 }
 
-void oxp_rehearsal_close(struct oxp_rehearsal *rehearsal)
+void oxp_simulation_close(struct oxp_simulation *simulation)
 {
-	if (!rehearsal)
+	if (!simulation)
 		return;
-	if (rehearsal->flows)
-		munmap(rehearsal->flows, rehearsal->flows_size);
-	forward__destroy(rehearsal->object);
-	free(rehearsal);
+	if (simulation->flows)
+		munmap(simulation->flows, simulation->flows_size);
+	forward__destroy(simulation->object);
+	free(simulation);
 }
 
-static int read_outcomes(const struct oxp_rehearsal *rehearsal,
+static int read_outcomes(const struct oxp_simulation *simulation,
 			 uint64_t *counts, char *error)
 {
-	int map = bpf_map__fd(rehearsal->object->maps.outcomes);
+	int map = bpf_map__fd(simulation->object->maps.outcomes);
 	struct oxp_outcome_counters counters;
 	int status = 0;
 
@@ -211,67 +211,20 @@ static int read_outcomes(const struct oxp_rehearsal *rehearsal,
 	return status ? failure(error, status, "cannot read outcomes") : 0;
 }
 
-int oxp_rehearsal_run(struct oxp_rehearsal *rehearsal, struct oxp_frame *frame,
-		      uint64_t outcomes[OXP_OUTCOMES], char *error)
+int oxp_simulation_run(struct oxp_simulation *simulation,
+		       struct oxp_frame *frame, uint64_t outcomes[OXP_OUTCOMES],
+		       char *error)
 {
 	uint64_t before[OXP_OUTCOMES];
-	int status = read_outcomes(rehearsal, before, error);
+	int status = read_outcomes(simulation, before, error);
 
 	if (!status)
-		status = run_program(program_of(rehearsal), frame, error);
+		status = run_program(program_of(simulation), frame, error);
 	if (!status)
-		status = read_outcomes(rehearsal, outcomes, error);
+		status = read_outcomes(simulation, outcomes, error);
 	for (int i = 0; i < OXP_OUTCOMES && !status; i++)
 		outcomes[i] -= before[i];
 	return status;
-}
-
-/* What decides on a packet's slot, in the order of the packet's bytes. */
-struct flow {
-	__be32 source[4];
-	__be32 destination[4];
-	uint32_t ports;
-	uint8_t protocol;
-	bool v4;
-};
-
-static void keep_bits(__be32 *words, int length)
-{
-	for (int i = 0; i < 4; i++, length -= 32)
-		if (length <= 0)
-			words[i] = 0;
-		else if (length < 32)
-			words[i] &= htonl(~0U << (32 - length));
-}
-
-static struct flow flow_of(const struct service_block *block,
-			   const struct oxp_packet *packet)
-{
-	struct flow flow = {.protocol = packet->protocol,
-			    .v4 = is_v4(packet->destination.bytes)};
-
-	memcpy(flow.source, packet->source.bytes, sizeof(flow.source));
-	memcpy(flow.destination, packet->destination.bytes,
-	       sizeof(flow.destination));
-	if (!packet->later)
-		flow.ports = (uint32_t)htons(packet->source_port) << 16 |
-			     htons(packet->destination_port);
-	if (block->flags & OXP_SERVICE_SOURCE) {
-		flow.ports = 0;
-		flow.protocol = 0;
-		keep_bits(flow.source, flow.v4 ? 96 + block->source_length_v4
-					       : block->source_length_v6);
-	}
-	return flow;
-}
-
-static uint64_t hash_of(const struct flow *flow, uint64_t seed)
-{
-	if (flow->v4)
-		return seeded_hash_v4(flow->source[3], flow->destination[3],
-				      flow->ports, flow->protocol, seed);
-	return seeded_hash_v6(flow->source, flow->destination, flow->ports,
-			      flow->protocol, seed);
 }
 
 uint64_t coarse_time(void)
@@ -282,11 +235,11 @@ uint64_t coarse_time(void)
 	return now.tv_sec * 1000000000ULL + now.tv_nsec;
 }
 
-static void recall(const struct oxp_rehearsal *rehearsal, uint64_t name,
+static void recall(const struct oxp_simulation *simulation, uint64_t name,
 		   const struct service_block *block, struct oxp_selection *out)
 {
-	uint32_t sets = rehearsal->node->config->flows_max / FLOW_SET_WAYS;
-	const struct flow_set *set = &rehearsal->flows[name & (sets - 1)];
+	uint32_t sets = simulation->node->config->flows_max / FLOW_SET_WAYS;
+	const struct flow_set *set = &simulation->flows[name & (sets - 1)];
 
 	for (int i = 0; i < FLOW_SET_WAYS; i++) {
 		uint64_t entry = set->entry[i];
@@ -296,11 +249,11 @@ static void recall(const struct oxp_rehearsal *rehearsal, uint64_t name,
 		if ((entry & FLOW_TAG_MASK) != (name & FLOW_TAG_MASK))
 			continue;
 		age &= FLOW_TIME_MASK;
-		if (age > block->idle_timeout)
+		if (age > block->idle_timeout_s)
 			return;
 		out->remembered = entry & FLOW_MEMBER;
 		out->confirmed = !!(entry & FLOW_CONFIRMED);
-		out->age = age;
+		out->age_s = age;
 		return;
 	}
 }
@@ -311,14 +264,14 @@ static uint16_t member_number(uint16_t slot)
 	return slot < OXP_MEMBERS_MAX ? slot : OXP_NO_MEMBER;
 }
 
-static void select_slot(const struct oxp_rehearsal *rehearsal, uint32_t index,
+static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
 			const struct oxp_packet *packet,
 			struct oxp_selection *out)
 {
-	struct oxp_node *node = rehearsal->node;
+	struct oxp_node *node = simulation->node;
 	struct service_block *block = live_block(node, index);
-	struct flow flow = flow_of(block, packet);
-	uint64_t hash = hash_of(&flow, FLOW_SEED), name;
+	struct selecting flow = selecting_of(block, packet);
+	uint64_t hash = selecting_hash(&flow, FLOW_SEED), name;
 	uint16_t slot;
 
 	*out = (struct oxp_selection){
@@ -334,30 +287,30 @@ static void select_slot(const struct oxp_rehearsal *rehearsal, uint32_t index,
 	out->before = out->open
 			      ? member_number(before_of(node, block)[out->slot])
 			      : out->now;
-	name = flow_tag(hash_of(&flow, node->config->seed) ^
+	name = flow_tag(selecting_hash(&flow, node->config->seed) ^
 			index * FLOW_SERVICE);
 	if (out->open && !packet->later)
-		recall(rehearsal, name, block, out);
+		recall(simulation, name, block, out);
 }
 
-int oxp_rehearsal_select(struct oxp_rehearsal *rehearsal,
-			 const struct oxp_key *key,
-			 const struct oxp_packet *packet,
-			 struct oxp_selection *out, char *error)
+int oxp_simulation_select(struct oxp_simulation *simulation,
+			  const struct oxp_key *key,
+			  const struct oxp_packet *packet,
+			  struct oxp_selection *out, char *error)
 {
-	int index = lock_service(rehearsal->node, key, error);
+	int index = lock_service(simulation->node, key, error);
 
 	if (index < 0)
 		return index;
-	select_slot(rehearsal, index, packet, out);
-	unlock_node(rehearsal->node);
+	select_slot(simulation, index, packet, out);
+	unlock_node(simulation->node);
 	return 0;
 }
 
-int oxp_rehearsal_fragment(struct oxp_rehearsal *rehearsal,
-			   const struct oxp_packet *packet,
-			   struct oxp_key *service, uint16_t *member,
-			   char *error)
+int oxp_simulation_fragment_find(struct oxp_simulation *simulation,
+				 const struct oxp_packet *packet,
+				 struct oxp_key *service, uint16_t *member,
+				 char *error)
 {
 	bool v4 = is_v4(packet->destination.bytes);
 	struct fragment_key key = {
@@ -372,16 +325,16 @@ int oxp_rehearsal_fragment(struct oxp_rehearsal *rehearsal,
 	memcpy(key.destination, packet->destination.bytes,
 	       sizeof(key.destination));
 	status = bpf_map_lookup_elem(
-		bpf_map__fd(rehearsal->object->maps.fragments), &key, &owner);
+		bpf_map__fd(simulation->object->maps.fragments), &key, &owner);
 	if (status)
 		return failure(error, status, "the first fragment");
 	*service = (struct oxp_key){.vip = packet->destination,
 				    .port = ntohs(owner.port),
 				    .protocol = owner.protocol};
-	status = lock_service(rehearsal->node, service, error);
+	status = lock_service(simulation->node, service, error);
 	if (status < 0)
 		return status;
-	unlock_node(rehearsal->node);
+	unlock_node(simulation->node);
 	/* the place of a service that is gone and was given away */
 	if (status != (int)owner.service)
 		return failure(error, -ENOENT, "the first fragment's service");
@@ -389,12 +342,12 @@ int oxp_rehearsal_fragment(struct oxp_rehearsal *rehearsal,
 	return 0;
 }
 
-int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
-			 const struct oxp_key *key,
-			 const struct oxp_address *source, uint64_t *tokens,
-			 char *error)
+int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
+			      const struct oxp_key *key,
+			      const struct oxp_address *source,
+			      uint64_t *tokens, char *error)
 {
-	int index = lock_service(rehearsal->node, key, error);
+	int index = lock_service(simulation->node, key, error);
 	const struct service_block *block;
 	struct source_budget budget;
 	struct source_key name = {};
@@ -402,10 +355,10 @@ int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
 
 	if (index < 0)
 		return index;
-	block = live_block(rehearsal->node, index);
+	block = live_block(simulation->node, index);
 	rate = block->new_flow_rate;
 	burst = block->new_flow_burst ? block->new_flow_burst : rate;
-	unlock_node(rehearsal->node);
+	unlock_node(simulation->node);
 	/* what fits the budget's 32 bits */
 	if (burst > UINT32_MAX / 1024)
 		burst = UINT32_MAX / 1024;
@@ -413,7 +366,7 @@ int oxp_rehearsal_tokens(struct oxp_rehearsal *rehearsal,
 	name.service = index;
 	memcpy(name.source, source->bytes,
 	       is_v4(source->bytes) ? sizeof(name.source) : 8);
-	if (bpf_map_lookup_elem(bpf_map__fd(rehearsal->object->maps.sources),
+	if (bpf_map_lookup_elem(bpf_map__fd(simulation->object->maps.sources),
 				&name, &budget))
 		return 0;
 	gained = (uint32_t)(coarse_time() / 1000000 - budget.time) * rate;

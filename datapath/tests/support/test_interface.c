@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "test_interface.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "forward.skel.h"
+#include "internal.h"
+#include "probe_maps.h"
+
+int oxp_test_destroy(struct oxp_node *node, char *error)
+{
+	int status = lock_node(node, error);
+
+	if (status)
+		return status;
+	status = detach_probes(error);
+	if (status < 0) {
+		unlock_node(node);
+		return status;
+	}
+	remove_pins(node);
+	/* others that have the maps open see it */
+	__atomic_store_n(&node->config->layout, 0, __ATOMIC_RELEASE);
+	unlock_node(node);
+	return 0;
+}
+
+/* The program of the last call: loading one takes long. A node is known by
+ * its config map, whose number no other one ever gets. */
+static struct {
+	pthread_mutex_t mutex;
+	uint32_t map;
+	int program;
+	uint32_t id; /* of the attached program that it is; 0: own */
+	uint32_t flags;
+} last = {.mutex = PTHREAD_MUTEX_INITIALIZER, .program = -1};
+
+static uint32_t map_id(struct oxp_node *node)
+{
+	struct bpf_map_info info = {};
+	__u32 length = sizeof(info);
+
+	if (bpf_obj_get_info_by_fd(node->map[MAP_CONFIG], &info, &length))
+		return 0;
+	return info.id;
+}
+
+static void keep_program(struct oxp_node *node, int program, uint32_t id)
+{
+	if (last.program >= 0)
+		close(last.program);
+	last.program = program;
+	last.id = id;
+	last.map = map_id(node);
+}
+
+static int load_own(struct oxp_node *node, char *error)
+{
+	uint32_t flags = node->config->flags & OXP_NODE_FIB;
+	struct forward *object;
+	int status, program;
+
+	if (last.program >= 0 && !last.id && last.flags == flags &&
+	    last.map == map_id(node))
+		return 0;
+	status = load_program(node, flags, &object, error);
+	if (status)
+		return status;
+	program = dup(bpf_program__fd(object->progs.oxp_forward));
+	forward__destroy(object);
+	if (program < 0)
+		return failure(error, -errno, "cannot keep the program");
+	keep_program(node, program, 0);
+	last.flags = flags;
+	return 0;
+}
+
+/* The attached program may have been replaced since the last call. */
+static int find_program(struct oxp_node *node, char *error)
+{
+	uint32_t id;
+	int program = attached_program(node, &id);
+
+	if (program == -ENOENT)
+		return load_own(node, error);
+	if (program < 0)
+		return failure(error, program, "cannot open the program");
+	keep_program(node, program, id);
+	return 0;
+}
+
+int oxp_test_run(struct oxp_node *node, struct oxp_frame *frames,
+		 uint32_t count, char *error)
+{
+	uint32_t done = 0;
+	int status;
+
+	pthread_mutex_lock(&last.mutex);
+	status = find_program(node, error);
+	while (!status && done < count) {
+		status = run_program(last.program, &frames[done], error);
+		done += !status;
+	}
+	pthread_mutex_unlock(&last.mutex);
+	return status && !done ? status : (int)done;
+}
+
+int oxp_test_pick(struct oxp_node *node, const struct oxp_key *key,
+		  const struct oxp_address *client, uint16_t client_port,
+		  struct oxp_address *member, char *error)
+{
+	const struct oxp_packet packet = {
+		.source = *client,
+		.destination = key->vip,
+		.source_port = client_port,
+		.destination_port = key->port,
+		.protocol = key->protocol,
+	};
+	const struct service_block *block;
+	int index, status = 0;
+	uint16_t chosen;
+
+	if (is_v4(client->bytes) != is_v4(key->vip.bytes))
+		return failure(error, -EAFNOSUPPORT,
+			       "client %s is not of the VIP's family",
+			       address_text(client->bytes));
+	index = lock_service(node, key, error);
+	if (index < 0)
+		return index;
+	block = live_block(node, index);
+	chosen = block->slot[slot_of_packet(block, &packet)] & SLOT_MEMBER;
+	if (chosen < OXP_MEMBERS_MAX)
+		memcpy(member->bytes, block->member[chosen].address,
+		       sizeof(member->bytes));
+	else
+		status = failure(error, -ENETUNREACH,
+				 "no member takes new flows");
+	unlock_node(node);
+	return status;
+}
+
+int oxp_test_verify(struct oxp_node *node, char *error)
+{
+	struct oxp_fault first;
+	int count = oxp_faults_list(node, &first, 1, error);
+
+	if (count <= 0 || !error)
+		return count;
+	if (first.key.protocol)
+		snprintf(error, OXP_ERROR_LENGTH, "%s: %s",
+			 key_text(first.key.vip.bytes, htons(first.key.port),
+				  first.key.protocol),
+			 first.text);
+	else
+		snprintf(error, OXP_ERROR_LENGTH, "%s", first.text);
+	return count;
+}
+
+static int by_name(const void *left, const void *right)
+{
+	const struct taker *a = left, *b = right;
+
+	return memcmp(a->name, b->name, 16);
+}
+
+int oxp_test_maglev(const struct oxp_address *addresses,
+		    const uint16_t *weights, uint32_t count, uint32_t slots,
+		    uint16_t *out)
+{
+	struct taker *takers;
+	uint32_t used = 0;
+	int status;
+
+	if (slots > OXP_SLOTS_LIMIT || !is_prime(slots) ||
+	    count >= OXP_NO_MEMBER)
+		return -EINVAL;
+	takers = calloc(count ? count : 1, sizeof(*takers));
+	if (!takers)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < count; i++)
+		if (weights[i])
+			takers[used++] = (struct taker){
+				.name = addresses[i].bytes,
+				.weight = weights[i],
+				.value = i,
+			};
+	qsort(takers, used, sizeof(*takers), by_name);
+	status = maglev_fill(takers, used, slots, out);
+	free(takers);
+	return status;
+}
+
+uint32_t oxp_test_quic_server_id(const struct oxp_address *member)
+{
+	return quic_server_id(member);
+}
