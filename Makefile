@@ -3,6 +3,7 @@
 #   make demo          a tenant's load balancer, from the CLI to packets
 #   make demo KEEP=1   the same, and leave it up; make demo-down ends it
 #   make test          everything that CI runs
+#   make test-all      the same, with what is long and repeats itself
 #   make bench-hc      the health checker against C and Go
 #   make bench-datapath  nanoseconds per packet, by case (as root)
 #   make bench-tables  from a health result to the switched table (as root)
@@ -10,7 +11,7 @@
 
 PYTHON := build/venv/bin/python
 
-.PHONY: demo demo-down test setup lint unit functional kernels e2e docs clean
+.PHONY: demo demo-down test test-all setup lint unit functional kernels e2e docs clean
 
 demo: setup
 	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep)
@@ -20,6 +21,9 @@ demo-down:
 
 test:
 	@exec tools/test
+
+test-all:
+	@exec tools/test --all
 
 lint unit functional kernels e2e:
 	@exec tools/test $@

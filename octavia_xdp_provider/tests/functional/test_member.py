@@ -8,6 +8,7 @@ import threading
 from scapy.layers import inet
 from scapy.layers import inet6
 
+from octavia_xdp_provider.tests import form
 from octavia_xdp_provider.tests.functional.support import fabric
 
 LISTENER, LOCAL = 80, 8080
@@ -166,8 +167,8 @@ class TestBulk(Servers):
 
     def both_ways(self, version):
         client, server = self.tcp_pair(version)
-        self.send_bulk(client, server, 3 << 20)
-        self.send_bulk(server, client, 16 << 20)
+        self.send_bulk(client, server, form.repeats(1, 3) << 20)
+        self.send_bulk(server, client, form.repeats(2, 16) << 20)
 
     def test_offloads(self):
         """Segmentation and checksums by the device, the kernel, nobody."""

@@ -10,6 +10,7 @@ import signal
 import time
 
 from octavia_xdp_provider.result_handler import queue_file
+from octavia_xdp_provider.tests import form
 from octavia_xdp_provider.tests.functional.support import handoff
 from octavia_xdp_provider.tests.functional.support import private_node
 
@@ -17,7 +18,7 @@ from octavia_xdp_provider.tests.functional.support import private_node
 class TestKills(handoff.Handoff):
 
     def kill_in_turn(self, *victims):
-        for _ in range(6):
+        for _ in range(form.repeats(2, 6)):
             self.flip()
             for _ in range(4):
                 self.pause(0.4)
@@ -35,7 +36,7 @@ class TestKills(handoff.Handoff):
         self.kill_in_turn(self.checker, self.handler)
 
     def test_both_and_a_while_of_nobody(self):
-        for _ in range(3):
+        for _ in range(form.repeats(1, 3)):
             self.pause(0.5)
             self.handler.kill()
             self.flip()
@@ -53,7 +54,7 @@ class TestKills(handoff.Handoff):
 class TestStops(handoff.Handoff):
 
     def test_the_checker_for_ten_seconds(self):
-        for _ in range(2):
+        for _ in range(form.repeats(1, 2)):
             self.checker.signal(signal.SIGSTOP)
             time.sleep(10)
             self.checker.signal(signal.SIGCONT)
@@ -206,7 +207,7 @@ class TestFullDisk(handoff.Handoff):
                         str(self.queue))
 
     def test_full_for_a_while(self):
-        for _ in range(2):
+        for _ in range(form.repeats(1, 2)):
             filler = self.queue / '.tmp-filler'
             with open(filler, 'wb', buffering=0) as file, \
                     contextlib.suppress(OSError):
