@@ -38,7 +38,7 @@ def content():
 
 
 def environment(lab, user=TENANT):
-    """The OS_* variables of a user; his project has the user's name."""
+    """The OS_* variables of a user, whose project has the same name."""
     return {
         'OS_AUTH_TYPE': 'password',
         'OS_AUTH_URL': keystone.URL,

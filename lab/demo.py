@@ -17,7 +17,6 @@ import time
 
 from lab import cloud
 from lab import deployment
-from lab import fabric
 from lab import namespaces
 from lab import paths
 from lab import processes
@@ -25,7 +24,9 @@ from lab import progress
 from lab.fabric import capture
 from lab.fabric import client
 from lab.fabric import members
+from lab.fabric import nodes
 from lab.fabric import router
+from lab.fabric import topology
 
 REPORT = paths.BUILD / 'demo.json'
 BALANCER = 'web'
@@ -132,7 +133,7 @@ class Demo:
             str(DELAY), '--timeout', '1', '--max-retries', str(RISE),
             '--max-retries-down', str(FALL), '--wait', '-f', 'value', '-c',
             'provisioning_status', POOL)
-        for member in fabric.MEMBERS:
+        for member in topology.MEMBERS:
             self.openstack(
                 'loadbalancer', 'member', 'create', '--name', member,
                 '--address', members.address(member), '--protocol-port',
@@ -141,7 +142,7 @@ class Demo:
         return f'VIP {self.vip}'
 
     def add_vip(self):
-        members.add_vip(self.lab, self.vip, fabric.MEMBERS)
+        members.add_vip(self.lab, self.vip, topology.MEMBERS)
 
     def wait_online(self):
         with namespaces.inside(self.lab, paths.CONTROL):
@@ -152,7 +153,7 @@ class Demo:
                 STATUS_TIMEOUT, 0.5)
         processes.wait_for(
             'route through both LB nodes',
-            lambda: len(self.next_hops()) == len(fabric.NODES), 30)
+            lambda: len(self.next_hops()) == len(topology.NODES), 30)
         self.openstack('loadbalancer', 'member', 'list', '-c', 'name', '-c',
                        'address', '-c', 'provisioning_status', '-c',
                        'operating_status', POOL)
@@ -166,11 +167,11 @@ class Demo:
     def requests(self, number):
         """Requests by curl; all must be answered."""
         before = {node: capture.packets_to(self.lab, node)
-                  for node in fabric.NODES}
+                  for node in topology.NODES}
         answers = client.requests(self.lab, f'http://{self.vip}/', number)
         through = {node: capture.packets_to(self.lab, node) - before[node]
-                   for node in fabric.NODES}
-        for member in fabric.MEMBERS:
+                   for node in topology.NODES}
+        for member in topology.MEMBERS:
             count = answers.count[member]
             print(f'             {member} answered {count:5} '
                   f'{"#" * (count * 40 // number)}')
@@ -186,7 +187,7 @@ class Demo:
 
     def thousand_requests(self):
         answers, through = self.requests(1000)
-        _expect(set(answers.count) == set(fabric.MEMBERS),
+        _expect(set(answers.count) == set(topology.MEMBERS),
                 f'only {sorted(answers.count)} answered')
         _expect(all(packets > 500 for packets in through.values()),
                 f'not through both nodes: {through}')
@@ -194,7 +195,7 @@ class Demo:
                 f'packets by node {through}')
 
     def kill_server(self):
-        victim = fabric.MEMBERS[2]
+        victim = topology.MEMBERS[2]
         processes.kill(self.lab, members.http_name(victim), signal.SIGTERM)
         limit = DELAY * FALL + 1
         time.sleep(limit)
@@ -206,7 +207,7 @@ class Demo:
         return (f'no request failed {limit} s later, {victim} is in ERROR')
 
     def restore_server(self):
-        victim = fabric.MEMBERS[2]
+        victim = topology.MEMBERS[2]
         processes.restart(self.lab, members.http_name(victim))
         self.wait_member(victim, 'ONLINE')
         answers, _ = self.requests(200)
@@ -223,11 +224,11 @@ class Demo:
                 == operating, 60, 0.5)
 
     def stop_node(self):
-        node = fabric.NODES[1]
+        node = topology.NODES[1]
         with client.Load(self.lab, f'http://{self.vip}/', timeout=2,
                          pause=0.01) as load:
             time.sleep(1)
-            fabric.stop_node(self.lab, node)
+            nodes.stop(self.lab, node)
             time.sleep(2)
         answers, through = self.requests(200)
         _expect(through[node] == 0, f'{node} still gets packets')
@@ -238,10 +239,10 @@ class Demo:
                 f'{answers.total} after it, none failed')
 
     def start_node(self):
-        fabric.start_node(self.lab, fabric.NODES[1])
+        nodes.start(self.lab, topology.NODES[1])
         processes.wait_for(
             'route through both LB nodes',
-            lambda: len(self.next_hops()) == len(fabric.NODES), 60)
+            lambda: len(self.next_hops()) == len(topology.NODES), 60)
         return f'{self.vip}/32 via {", ".join(self.next_hops())}'
 
     def delete(self):

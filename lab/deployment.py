@@ -5,7 +5,6 @@ import ctypes
 import os
 import pathlib
 
-from lab import fabric
 from lab import namespaces
 from lab import parallel
 from lab import paths
@@ -14,6 +13,7 @@ from lab import progress
 from lab.control import host as control
 from lab.control import octavia
 from lab.control import services
+from lab.fabric import topology
 
 MNT_DETACH = 2
 
@@ -25,7 +25,7 @@ def up(lab, control_only=False, provider=octavia.XDP,
     def start():
         control.up(lab, provider, provider_options)
         if not control_only:
-            fabric.up(lab)
+            topology.up(lab)
     _afresh(lab, start)
 
 

@@ -96,23 +96,23 @@ def bridge(lab, host, name, ports=()):
     """Make a bridge of a host's interfaces."""
     with link(lab, host) as route:
         route.link('add', ifname=name, kind='bridge')
-        index = _index(route, name)
-        route.link('set', index=index, state='up')
+        route.link('set', index=index(route, name), state='up')
         for port in ports:
-            route.link('set', index=_index(route, port), master=index)
+            route.link('set', index=index(route, port),
+                       master=index(route, name))
 
 
 def join_bridge(lab, host, name, port):
     """Add an interface to a bridge of the same host."""
     with link(lab, host) as route:
-        route.link('set', index=_index(route, port),
-                   master=_index(route, name))
+        route.link('set', index=index(route, port),
+                   master=index(route, name))
 
 
 def up(lab, host, interface):
     """Bring an interface up."""
     with link(lab, host) as route:
-        route.link('set', index=_index(route, interface), state='up')
+        route.link('set', index=index(route, interface), state='up')
 
 
 def address(lab, host, interface, cidr):
@@ -123,7 +123,7 @@ def address(lab, host, interface, cidr):
     if parsed.version == 6:
         arguments['flags'] = 0x02  # IFA_F_NODAD: usable at once
     with link(lab, host) as route:
-        route.addr('add', index=_index(route, interface), **arguments)
+        route.addr('add', index=index(route, interface), **arguments)
 
 
 def route(lab, host, destination, via=None, interface=None):
@@ -135,7 +135,7 @@ def route(lab, host, destination, via=None, interface=None):
         arguments['gateway'] = via
     with link(lab, host) as netlink:
         if interface:
-            arguments['oif'] = _index(netlink, interface)
+            arguments['oif'] = index(netlink, interface)
         netlink.route('add', **arguments)
 
 
@@ -203,8 +203,12 @@ def _set_namespace(libc, file):
         raise OSError(number, os.strerror(number))
 
 
-def _index(route, interface):
-    found = route.link_lookup(ifname=interface)
+def index(route, interface):
+    """The index of an interface, through a netlink connection."""
+    try:
+        found = route.link_lookup(ifname=interface)
+    except pyroute2.NetlinkError:
+        found = None
     if not found:
         raise paths.LabError(f'no interface {interface}')
     return found[0]

@@ -48,14 +48,22 @@ CLIENT_ADDRESS_V6 = str(CLIENT_NETWORK_V6[2])
 
 
 class LabError(Exception):
-    """The lab can't do what was asked; the text tells the user why."""
+    """The lab can't do what was asked; the text says why."""
+
+
+def number(host):
+    """1 of 'lb1' or 'member1'."""
+    match = re.search(r'\d+$', host)
+    if not match:
+        raise LabError(f'host name {host!r} does not end in a number')
+    return int(match.group())
 
 
 def management_address(host):
     """The management address of a host: lb1 has 192.0.2.11, and so on."""
     if host == CONTROL:
         return CONTROL_ADDRESS
-    return str(MANAGEMENT_NETWORK[10 + _number(host)])
+    return str(MANAGEMENT_NETWORK[10 + number(host)])
 
 
 def uplink_addresses(node, version=4):
@@ -72,13 +80,6 @@ def member_address(member, version=4):
     """The address of member 1, 2, …"""
     network = MEMBER_NETWORK if version == 4 else MEMBER_NETWORK_V6
     return str(network[10 + member])
-
-
-def _number(host):
-    match = re.search(r'\d+$', host)
-    if not match:
-        raise LabError(f'host name {host!r} does not end in a number')
-    return int(match.group())
 
 
 class Lab:

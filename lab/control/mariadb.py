@@ -42,7 +42,7 @@ def create_databases(lab):
 
 
 def create_user(lab, databases):
-    """Make the user; he owns the databases of these names or patterns."""
+    """Make the user that owns the databases of these names or patterns."""
     password = secret.password(lab, 'database')
     _execute(lab,
              f"CREATE USER 'lab'@'{ADDRESS}' IDENTIFIED BY '{password}'",

@@ -13,9 +13,9 @@ import select
 import socket
 import struct
 import subprocess
-import threading
 import time
 
+from lab import background
 from lab import namespaces
 from lab import paths
 from lab.fabric import links
@@ -65,16 +65,15 @@ class Packet:
             self, data=self.data[:14] + self.data[header:])
 
 
-class Capture:
+class Capture(background.Background):
     """Keeps the packets that pass during a `with` block.
 
     :param expression: as tcpdump takes it; 'ip proto 4' for example.
     """
 
     def __init__(self, lab, host, interface, expression=''):
+        super().__init__()
         self.packets = []
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
         with namespaces.inside(lab, host):
             # No protocol: nothing comes in before the filter is there.
             self._socket = socket.socket(
@@ -84,21 +83,16 @@ class Capture:
             self._filter(expression)
         self._socket.bind((interface, ETH_P_ALL))
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception):
-        # What has passed by now is in the socket's queue.
-        self._end.set()
-        self._thread.join()
+    def __exit__(self, *exception):
+        super().__exit__(*exception)
         self._socket.close()
 
-    def _run(self):
+    def work(self):
+        """Keep packets; those that have passed are in the socket's queue."""
         poll = select.poll()
         poll.register(self._socket, select.POLLIN)
         while True:
-            ending = self._end.is_set()
+            ending = self.ending.is_set()
             while poll.poll(0 if ending else 50):
                 data, source = self._socket.recvfrom(SNAPSHOT)
                 self.packets.append(Packet(
@@ -141,5 +135,5 @@ def at_member(lab, member, expression=''):
 def packets_to(lab, node):
     """How many packets the router has sent to an LB node."""
     with namespaces.link(lab, links.ROUTER) as netlink:
-        link = netlink.get_links(links.index(netlink, node))[0]
+        link = netlink.get_links(namespaces.index(netlink, node))[0]
         return link.get_attr('IFLA_STATS64')['tx_packets']

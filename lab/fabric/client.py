@@ -6,9 +6,9 @@ import concurrent.futures
 import dataclasses
 import errno
 import socket
-import threading
 import time
 
+from lab import background
 from lab import namespaces
 from lab import paths
 from lab import processes
@@ -83,33 +83,25 @@ def requests(lab, url, number=1000, timeout=5):
         return sum(done, Answers())
 
 
-class Load:
+class Load(background.Background):
     """Requests one after the other until the end of a `with` block.
 
-    `answers` tells afterwards who answered; `times` holds the start of each
-    failed request (time.monotonic()).
+    `answers` holds afterwards who answered, `times` the start of each failed
+    request (time.monotonic(), in seconds).
     """
 
     def __init__(self, lab, url, timeout=5, pause=0.0):
+        super().__init__()
         self.answers = Answers()
         self.times = []
         self._lab = lab
         self._url = url
         self._timeout = timeout
         self._pause = pause
-        self._end = threading.Event()
-        self._thread = threading.Thread(target=self._run)
 
-    def __enter__(self):
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_exception):
-        self._end.set()
-        self._thread.join()
-
-    def _run(self):
-        while not self._end.wait(self._pause):
+    def work(self):
+        """Make requests until the end of the block."""
+        while not self.ending.wait(self._pause):
             started = time.monotonic()
             new = _portion(self._lab, self._url, 1, self._timeout)
             self.times += [started] * len(new.failures)
@@ -141,7 +133,7 @@ def udp(lab, address, port, number=100, timeout=2.0):
 
 
 def path_mtu(lab, address, port, timeout=10):
-    """The path MTU that datagrams learn; LabError if nobody tells."""
+    """The path MTU that datagrams learn; LabError if they never do."""
     version = 6 if ':' in str(address) else 4
     level, discover, mtu = {
         4: (socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_MTU),
@@ -166,7 +158,7 @@ def path_mtu(lab, address, port, timeout=10):
                 if error.errno != errno.EMSGSIZE:
                     raise
                 return one.getsockopt(level, mtu)
-    raise paths.LabError(f'nobody told the path MTU to {address}')
+    raise paths.LabError(f'no ICMP message with the path MTU to {address}')
 
 
 def _portion(lab, url, number, timeout):

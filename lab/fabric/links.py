@@ -3,8 +3,6 @@
 
 import socket
 
-import pyroute2
-
 from lab import namespaces
 from lab import paths
 from lab import processes
@@ -22,7 +20,7 @@ def connect(lab, host, mtu):
     """Cable a host's eth0 to the router's interface of the host's name.
 
     Checksums must be in the packets: a veth pair otherwise leaves them out,
-    and a packet that has passed native XDP no longer tells.
+    and a packet that has passed native XDP no longer shows it.
     """
     namespaces.veth(lab, (host, UPLINK), (ROUTER, host))
     for end, interface in ((host, UPLINK), (ROUTER, host)):
@@ -47,7 +45,8 @@ def receive_at_once(lab, host, interface):
 def set_mtu(lab, host, interface, mtu):
     """Set an interface's MTU."""
     with namespaces.link(lab, host) as netlink:
-        netlink.link('set', index=index(netlink, interface), mtu=mtu)
+        netlink.link('set', mtu=mtu,
+                     index=namespaces.index(netlink, interface))
 
 
 def default_route(lab, host, *gateways):
@@ -64,11 +63,3 @@ def open_paths(lab, host):
     namespaces.sysctl(
         lab, host, net__ipv4__conf__all__rp_filter=0,
         net__ipv4__conf__default__rp_filter=0)
-
-
-def index(netlink, interface):
-    """The index of an interface, through a netlink connection."""
-    try:
-        return netlink.link_lookup(ifname=interface)[0]
-    except (IndexError, pyroute2.NetlinkError):
-        raise paths.LabError(f'no interface {interface}') from None

@@ -37,21 +37,16 @@ http {{
 '''
 
 
-def number(member):
-    """1 of 'member1'."""
-    return int(member.removeprefix('member'))
-
-
 def address(member, version=4):
     """The member's own address."""
-    return paths.member_address(number(member), version)
+    return paths.member_address(paths.number(member), version)
 
 
 def create(lab, member):
     """Make the member; it answers on its own address afterwards."""
     namespaces.create(lab, member)
     links.open_paths(lab, member)
-    # The VIP on loopback must not be told to the neighbours.
+    # The VIP on loopback must not be announced to the neighbours.
     namespaces.sysctl(lab, member, net__ipv4__conf__all__arp_ignore=1,
                       net__ipv4__conf__all__arp_announce=2)
     links.connect(lab, member, links.FABRIC_MTU)

@@ -21,11 +21,6 @@ PROCESSES = (AGENT, RESULT_HANDLER, HEALTH_CHECKER, EXABGP)
 SERVICES_MAX = 64
 
 
-def number(node):
-    """1 of 'lb1'."""
-    return int(node.removeprefix('lb'))
-
-
 def name(node, process):
     """The name under which the lab knows a node's process."""
     return f'{node}-{process}'
@@ -33,7 +28,7 @@ def name(node, process):
 
 def address(node, version=4):
     """The node's address on its uplink."""
-    return paths.uplink_addresses(number(node), version)[0]
+    return paths.uplink_addresses(paths.number(node), version)[0]
 
 
 def run_directory(lab, node):
@@ -53,13 +48,13 @@ def configuration(lab, node):
 
 def create(lab, node):
     """Make the node and its links; nothing runs there yet."""
-    own, gateway = paths.uplink_addresses(number(node))
+    own, gateway = paths.uplink_addresses(paths.number(node))
     namespaces.create(lab, node)
     links.open_paths(lab, node)
     links.connect(lab, node, links.FABRIC_MTU)
     namespaces.address(lab, node, links.UPLINK, f'{own}/30')
     namespaces.address(lab, links.ROUTER, node, f'{gateway}/30')
-    own_v6, gateway_v6 = paths.uplink_addresses(number(node), 6)
+    own_v6, gateway_v6 = paths.uplink_addresses(paths.number(node), 6)
     namespaces.address(lab, node, links.UPLINK, f'{own_v6}/126')
     namespaces.address(lab, links.ROUTER, node, f'{gateway_v6}/126')
     links.receive_at_once(lab, links.ROUTER, node)
@@ -101,7 +96,7 @@ def configure(lab, node, options=None):
 
 def configure_exabgp(lab, node):
     """Write exabgp.conf."""
-    own, gateway = paths.uplink_addresses(number(node))
+    own, gateway = paths.uplink_addresses(paths.number(node))
     _exabgp_configuration(lab, node).write_text(exabgp_config.render(
         own,
         [exabgp_config.Neighbour(
@@ -116,7 +111,7 @@ def configure_exabgp(lab, node):
 
 
 def start(lab, node, *wanted):
-    """Start processes of a node, all unless told which."""
+    """Start processes of a node, all by default."""
     commands = {
         AGENT: ([_program('octavia-xdp-agent'), '--config-file',
                  configuration(lab, node)], {}),
@@ -139,30 +134,31 @@ def start(lab, node, *wanted):
 
 
 def stop(lab, node, *wanted):
-    """End processes of a node orderly, all unless told which.
+    """End processes of a node orderly, all by default.
 
-    ExaBGP goes first: it tells the router, which uses other nodes at once.
+    ExaBGP goes first: it closes its session, and the router uses the other
+    nodes at once.
     """
     for process in wanted or reversed(PROCESSES):
         processes.stop(lab, name(node, process))
 
 
 def kill(lab, node, *wanted):
-    """KILL processes of a node, all unless told which."""
+    """KILL processes of a node, all by default."""
     for process in wanted or PROCESSES:
         if processes.alive(lab, name(node, process)):
             processes.kill(lab, name(node, process))
 
 
 def restart(lab, node, *wanted):
-    """Start processes of a node again, all unless told which."""
+    """Start processes of a node again, all by default."""
     for process in wanted or PROCESSES:
         processes.restart(lab, name(node, process))
 
 
 def _default_routes(lab, node):
     for version in (4, 6):
-        _own, gateway = paths.uplink_addresses(number(node), version)
+        _own, gateway = paths.uplink_addresses(paths.number(node), version)
         namespaces.route(lab, node, 'default', via=gateway)
 
 

@@ -27,7 +27,7 @@ def _source(control):
             # struct in6_pktinfo: local address, interface. No interface:
             # the route to the client says which.
             return level, kind, value[:16] + bytes(4)
-    raise RuntimeError('the kernel did not tell where a packet went to')
+    raise RuntimeError('no destination came with a packet')
 
 
 if __name__ == '__main__':

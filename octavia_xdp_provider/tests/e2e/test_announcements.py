@@ -3,17 +3,17 @@
 
 import signal
 
-from lab import fabric
 from lab import processes
 from lab.fabric import client
 from lab.fabric import members
 from lab.fabric import nodes
-from octavia_xdp_provider.tests.e2e import base
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
 
 
 class TestAnnouncements(base.LabTestCase):
 
-    def test_only_with_an_enabled_member(self):
+    def test_vip_is_announced_only_with_an_enabled_member(self):
         balancer, _, pool, _ = self.create_web(hosts=())
         self.sleep(2)
         self.assertEqual([], self.next_hops(balancer))
@@ -30,7 +30,7 @@ class TestAnnouncements(base.LabTestCase):
         self.wait_active(balancer)
         self.wait_routes(balancer, ())
 
-    def test_withdrawn_when_the_last_member_dies(self):
+    def test_vip_is_withdrawn_when_the_last_member_dies(self):
         balancer, *_ = self.create_web(hosts=['member4'])
         server = members.http_name('member4')
         processes.kill(self.lab, server, signal.SIGTERM)
@@ -42,7 +42,7 @@ class TestAnnouncements(base.LabTestCase):
             processes.restart(self.lab, server)
         self.wait_routes(balancer)
 
-    def test_admin_state(self):
+    def test_vip_of_something_switched_off_is_withdrawn(self):
         balancer, listener, pool, _ = self.create_web()
         for update, one in (
                 (self.sdk.update_load_balancer, balancer),
@@ -57,7 +57,7 @@ class TestAnnouncements(base.LabTestCase):
         answers = client.requests(self.lab, self.url(balancer), 100)
         self.assertEqual([], answers.failures)
 
-    def test_two_listeners_share_a_vip(self):
+    def test_second_listener_keeps_the_vip_announced(self):
         balancer, listener, *_ = self.create_web(hosts=['member1'])
         second = self.sdk.create_listener(
             name=self.unique('listener'), load_balancer_id=balancer.id,
@@ -75,12 +75,12 @@ class TestAnnouncements(base.LabTestCase):
         answers = client.requests(self.lab, self.url(balancer, 8080), 20)
         self.assertEqual({'member2': 20}, dict(answers.count))
 
-    def test_delete(self):
+    def test_deleted_load_balancer_leaves_no_route_and_no_service(self):
         balancer, *_ = self.create_web()
         self.sdk.delete_load_balancer(balancer.id, cascade=True)
         self.wait_gone(balancer)
         self.assertEqual([], self.next_hops(balancer))
-        for node in fabric.NODES:
+        for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.assertIsNone(opened.service(self.key(balancer)))
 
@@ -89,7 +89,7 @@ class TestAnnouncements(base.LabTestCase):
         try:
             with client.Load(self.lab, self.url(balancer)) as load:
                 self.sleep(0.5)
-                fabric.stop_node(self.lab, 'lb2')
+                nodes.stop(self.lab, 'lb2')
                 self.wait_routes(balancer, ['lb1'], 5)
                 self.sleep(1)
         finally:

@@ -6,10 +6,11 @@ import json
 from openstack import exceptions
 
 from lab import cloud
-from lab import fabric
 from lab import paths
 from lab import processes
-from octavia_xdp_provider.tests.e2e import base
+from lab.fabric import members
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
 
 
 class TestBadInput(base.LabTestCase):
@@ -25,7 +26,7 @@ class TestBadInput(base.LabTestCase):
             f'/lbaas/loadbalancers/{self.balancer.id}/status').json()
         balancers = sorted(one.id for one in self.sdk.load_balancers())
         services = []
-        for node in fabric.NODES:
+        for node in topology.NODES:
             with self.datapath(node) as opened:
                 services.append([service.generation for service
                                  in opened.services()])
@@ -41,7 +42,7 @@ class TestBadInput(base.LabTestCase):
         self.assertEqual(before, self.state())
         return error
 
-    def test_members(self):
+    def test_members_are_refused_by_address_and_port(self):
         for option, fields in (
                 ('address', {'address': '127.0.0.1'}),
                 ('address', {'address': '169.254.169.254'}),
@@ -63,14 +64,14 @@ class TestBadInput(base.LabTestCase):
         before = self.state()
         answer = self.sdk.put(
             f'/lbaas/pools/{self.pool.id}/members', json={'members': [
-                {'address': base.members.address('member2'),
+                {'address': members.address('member2'),
                  'protocol_port': 80},
                 {'address': '127.0.0.1', 'protocol_port': 80}]})
         self.assertEqual(501, answer.status_code)
         self.assertIn('address', answer.text)
         self.assertEqual(before, self.state())
 
-    def test_pools(self):
+    def test_pools_are_refused_by_algorithm_protocol_and_persistence(self):
         for option, fields in (
                 ('lb_algorithm', {'lb_algorithm': 'ROUND_ROBIN'}),
                 ('lb_algorithm', {'lb_algorithm': 'LEAST_CONNECTIONS'}),
@@ -99,7 +100,7 @@ class TestBadInput(base.LabTestCase):
                             'protocol': 'TCP', 'name': 'bad',
                             'lb_algorithm': 'SOURCE_IP_PORT'}, **fields))
 
-    def test_listeners(self):
+    def test_listeners_are_refused_by_protocol_limit_and_networks(self):
         for option, fields in (
                 ('protocol', {'protocol': 'HTTP'}),
                 ('PROMETHEUS', {'protocol': 'PROMETHEUS'}),
@@ -115,7 +116,7 @@ class TestBadInput(base.LabTestCase):
                             'name': 'bad', 'protocol': 'TCP',
                             'protocol_port': 8081}, **fields))
 
-    def test_tls(self):
+    def test_tls_is_refused_at_listeners_and_pools(self):
         reference = 'http://192.0.2.1/v1/containers/x'
         self.refused(
             'TERMINATED_HTTPS', self.sdk.create_listener,
@@ -127,11 +128,11 @@ class TestBadInput(base.LabTestCase):
             loadbalancer_id=self.balancer.id, name='bad', protocol='TCP',
             lb_algorithm='SOURCE_IP_PORT', tls_enabled=True)
 
-    def test_l7_policy(self):
+    def test_l7_policies_are_refused(self):
         self.refused('l7policy', self.sdk.create_l7_policy,
                      listener_id=self.listener.id, action='REJECT')
 
-    def test_health_monitors(self):
+    def test_health_monitors_are_refused_by_delay_and_codes(self):
         pool = self.sdk.create_pool(
             loadbalancer_id=self.balancer.id, protocol='TCP', name='p',
             lb_algorithm='SOURCE_IP_PORT')
@@ -145,7 +146,7 @@ class TestBadInput(base.LabTestCase):
                     **dict({'pool_id': pool.id, 'type': 'HTTP', 'delay': 2,
                             'timeout': 1, 'max_retries': 2}, **fields))
 
-    def test_load_balancers(self):
+    def test_vips_outside_of_the_vip_networks_are_refused(self):
         admin = cloud.connect(self.lab, cloud.ADMIN).network
         other = admin.find_subnet('members-v4')
         second = admin.create_subnet(
@@ -167,7 +168,7 @@ class TestBadInput(base.LabTestCase):
             provider='xdp', vip_subnet_id=self.subnet('vips-v4'),
             additional_vips=[{'subnet_id': second.id}])
 
-    def test_updates(self):
+    def test_updates_are_refused_like_creations(self):
         member = self.made['member1']
         self.refused('monitor_address', self.sdk.update_member, member,
                      self.pool, monitor_address='::ffff:127.0.0.1')
@@ -179,7 +180,7 @@ class TestBadInput(base.LabTestCase):
         self.refused('connection_limit', self.sdk.update_listener,
                      self.listener.id, connection_limit=5)
 
-    def test_flavors(self):
+    def test_flavors_are_refused_by_unknown_and_wrong_keys(self):
         admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
         for key, data in (
                 ('color', {'color': 'red'}),

@@ -9,7 +9,6 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
-from lab import fabric
 from lab import namespaces
 from lab import paths
 from lab import processes
@@ -17,7 +16,8 @@ from lab.fabric import capture
 from lab.fabric import client
 from lab.fabric import links
 from lab.fabric import members
-from octavia_xdp_provider.tests.e2e import base
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
 
 QUIC_PORT = 4433
 
@@ -27,29 +27,29 @@ class TestFamilies(base.LabTestCase):
     def check(self, balancer, number=100):
         answers = client.requests(self.lab, self.url(balancer), number)
         self.assertEqual([], answers.failures)
-        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
 
-    def test_ipv6(self):
+    def test_ipv6_vip_reaches_ipv6_members(self):
         balancer, *_ = self.create_web(version=6)
         self.check(balancer, 200)
 
-    def test_ipv4_to_ipv6_members(self):
+    def test_ipv4_vip_reaches_ipv6_members(self):
         balancer, *_ = self.create_web(version=4, member_version=6)
         self.check(balancer)
 
-    def test_ipv6_to_ipv4_members(self):
+    def test_ipv6_vip_reaches_ipv4_members(self):
         balancer, *_ = self.create_web(version=6, member_version=4)
         self.check(balancer)
 
-    def test_udp_over_ipv6(self):
+    def test_udp_reaches_members_over_ipv6(self):
         balancer, *_ = self.create_web(
             version=6, port=members.UDP_PORT, protocol='UDP', monitor=None)
         answers = client.udp(self.lab, balancer.vip_address,
                              members.UDP_PORT, 100)
         self.assertEqual([], answers.failures)
-        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
 
-    def test_ping(self):
+    def test_vip_answers_ping_in_both_families(self):
         for version in (4, 6):
             with self.subTest(version=version):
                 balancer, *_ = self.create_web(version=version)
@@ -70,11 +70,11 @@ class TestEncapsulations(base.LabTestCase):
             balancer_options={'flavor_id': flavor})
         if encapsulation == 'dscp':
             members.add_vip(self.lab, balancer.vip_address,
-                            fabric.MEMBERS, options['dscp'])
+                            topology.MEMBERS, options['dscp'])
         with capture.at_member(self.lab, 'member1', expression) as taken:
             answers = client.requests(self.lab, self.url(balancer), 100)
         self.assertEqual([], answers.failures)
-        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
         arrived = [packet for packet in taken.packets if packet.outgoing]
         # SYN, ACK, request
         self.assertGreaterEqual(len(arrived), 3 * answers.count['member1'])
@@ -86,24 +86,24 @@ class TestEncapsulations(base.LabTestCase):
                               vip_and_members=versions):
                 self.check(encapsulation, *versions, expression, **options)
 
-    def test_ipip(self):
+    def test_ipip_reaches_members_of_both_families(self):
         self.check_all('ipip', {
             (4, 4): 'ip proto 4', (6, 4): 'ip proto 41',
             (4, 6): 'ip6 proto 4', (6, 6): 'ip6 proto 41'})
 
-    def test_gue(self):
+    def test_gue_reaches_members_of_both_families(self):
         self.check_all('gue', {
             (4, 4): 'ip and udp dst port 6080',
             (6, 4): 'ip and udp dst port 6080',
             (4, 6): 'ip6 and udp dst port 6080',
             (6, 6): 'ip6 and udp dst port 6080'})
 
-    def test_gre(self):
+    def test_gre_reaches_members_of_both_families(self):
         self.check_all('gre', {
             (4, 4): 'ip proto 47', (6, 4): 'ip proto 47',
             (4, 6): 'ip6 proto 47', (6, 6): 'ip6 proto 47'})
 
-    def test_dscp(self):
+    def test_dscp_reaches_members_of_the_vips_family(self):
         # 0x1c << 2 in the type of service or traffic class
         self.check_all('dscp', {
             (4, 4): 'ip[1] & 0xfc = 0x70 and tcp dst port 80',
@@ -119,14 +119,14 @@ class TestSegmentRouting(base.LabTestCase):
         """The member's own /112: the end of an address is a function."""
         return ipaddress.ip_network(
             (int(paths.MEMBER_NETWORK_V6[0])
-             + (0x1000 + members.number(host) << 16), 112))
+             + (0x1000 + paths.number(host) << 16), 112))
 
     def prepare(self, host):
         """An address that answers health checks, and the SID."""
         own = self.network(host)[1]
         sid = self.network(host)[self.FUNCTION]
         namespaces.address(self.lab, host, links.UPLINK, f'{own}/128')
-        # The router's way to the whole /112 is the member.
+        # The router's route to the whole /112 is the member.
         self.change_route(links.ROUTER, self.network(host),
                           'via', members.address(host, 6))
         self.change_route(host, sid, 'encap', 'seg6local', 'action',
@@ -140,16 +140,16 @@ class TestSegmentRouting(base.LabTestCase):
         self.addCleanup(processes.run, self.lab, host,
                         [*command, 'del', str(destination)])
 
-    def test_ipv4_in_segments(self):
+    def test_srv6_ends_in_the_members_kernels(self):
         flavor = self.create_flavor(encapsulation='srv6',
                                     srv6_function=self.FUNCTION)
-        ends = {host: self.prepare(host) for host in fabric.MEMBERS}
+        ends = {host: self.prepare(host) for host in topology.MEMBERS}
         balancer, *_ = self.create_web(
             member_options=ends, balancer_options={'flavor_id': flavor})
         with capture.at_member(self.lab, 'member1', 'ip6 proto 4') as taken:
             answers = client.requests(self.lab, self.url(balancer), 100)
         self.assertEqual([], answers.failures)
-        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
         sid = self.network('member1')[self.FUNCTION].packed
         arrived = [packet for packet in taken.packets if packet.outgoing]
         self.assertGreaterEqual(len(arrived), 3 * answers.count['member1'])
@@ -159,7 +159,7 @@ class TestSegmentRouting(base.LabTestCase):
 class TestQuic(base.LabTestCase):
 
     def start_servers(self, balancer):
-        for host in fabric.MEMBERS:
+        for host in topology.MEMBERS:
             name = f'{host}-quic'
             processes.start(self.lab, host, name, [
                 sys.executable, '-m', 'lab.fabric.quic_server',
@@ -174,7 +174,7 @@ class TestQuic(base.LabTestCase):
             str(moves)], cwd=paths.CHECKOUT, timeout=120)
         return json.loads(done.stdout)
 
-    def test_by_connection_id(self):
+    def test_quic_connection_keeps_its_member_when_the_client_moves(self):
         """A client's change of address keeps its member."""
         flavor = self.create_flavor(quic=True)
         balancer, *_ = self.create_web(
@@ -201,15 +201,15 @@ class TestPathMtu(base.LabTestCase):
     def setUp(self):
         super().setUp()
         # Links to the LB nodes without room for an outer header.
-        for node in fabric.NODES:
+        for node in topology.NODES:
             links.set_mtu(self.lab, node, links.UPLINK, links.CLIENT_MTU)
             self.addCleanup(links.set_mtu, self.lab, node, links.UPLINK,
                             links.FABRIC_MTU)
         # The client shall learn it from the nodes, not from the members.
-        members.set_mss(self.lab, 'off', fabric.MEMBERS)
-        self.addCleanup(members.set_mss, self.lab, 'auto', fabric.MEMBERS)
+        members.set_mss(self.lab, 'off', topology.MEMBERS)
+        self.addCleanup(members.set_mss, self.lab, 'auto', topology.MEMBERS)
 
-    def test_upload_does_not_stall(self):
+    def test_upload_over_a_small_mtu_does_not_stall(self):
         for version in (4, 6):
             with self.subTest(version=version):
                 balancer, *_ = self.create_web(version=version)
@@ -223,7 +223,7 @@ class TestPathMtu(base.LabTestCase):
                 self.assertEqual(str(4 << 20), body)
                 self.delete_balancer(balancer)
 
-    def test_datagram_learns_the_mtu(self):
+    def test_datagrams_learn_the_path_mtu(self):
         for version, limit in ((4, 1480), (6, 1460)):
             with self.subTest(version=version):
                 balancer, *_ = self.create_web(
@@ -247,7 +247,7 @@ class TestPathMtu(base.LabTestCase):
         packet /= bytes(links.CLIENT_MTU - len(packet))
         frame = bytes(l2.Ether(dst='02:00:00:00:00:02',
                                src='02:00:00:00:00:01') / packet)
-        for node in fabric.NODES:
+        for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.wait(f'MTU on {node}', lambda opened=opened: (
                     self._is_answered(opened, frame)), 20)

@@ -1,24 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flows in progress while members come, go, drain, and change weight."""
 
-from lab import fabric
 from lab.fabric import client
 from lab.fabric import connections
-from octavia_xdp_provider.tests.e2e import base
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
 
 NUMBER = 120
 
 
 class TestChanges(base.LabTestCase):
 
-    def wait_enabled(self, balancer, number):
-        for node in fabric.NODES:
-            self.wait(f'{number} members on {node}',
-                      lambda node=node: self.enabled(
-                          node, balancer) == number)
-
-    def test_connections_survive_changes(self):
-        balancer, _, pool, made = self.create_web(hosts=fabric.MEMBERS[:2])
+    def test_connections_keep_their_member_over_changes_of_the_pool(self):
+        balancer, _, pool, made = self.create_web(hosts=topology.MEMBERS[:2])
         with connections.Connections(
                 self.lab, balancer.vip_address, number=NUMBER) as held:
             begin = held.ask()
@@ -32,7 +26,7 @@ class TestChanges(base.LabTestCase):
             with connections.Connections(
                     self.lab, balancer.vip_address, number=NUMBER) as later:
                 between = later.ask()
-                self.assertEqual(set(fabric.MEMBERS[:3]), set(between))
+                self.assertEqual(set(topology.MEMBERS[:3]), set(between))
                 self.create_member(pool, 'member4')
                 self.wait_active(balancer)
                 self.wait_enabled(balancer, 4)
@@ -45,16 +39,16 @@ class TestChanges(base.LabTestCase):
                 for old, new in zip(between, later.ask(), strict=True):
                     if old != 'member3':
                         self.assertEqual(old, new)
-        for node in fabric.NODES:
+        for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.assertEqual([], opened.faults())
 
-    def test_drain(self):
+    def test_member_of_weight_0_keeps_connections_and_gets_no_new_ones(self):
         balancer, _, pool, made = self.create_web()
         with connections.Connections(
                 self.lab, balancer.vip_address, number=NUMBER) as held:
             begin = held.ask()
-            self.assertEqual(set(fabric.MEMBERS), set(begin))
+            self.assertEqual(set(topology.MEMBERS), set(begin))
             self.sdk.update_member(made['member2'], pool, weight=0)
             self.wait_active(balancer)
             self.wait_enabled(balancer, 3)
@@ -66,7 +60,7 @@ class TestChanges(base.LabTestCase):
         self.wait('DRAINING', lambda: self.member(
             pool, made['member2']).operating_status == 'DRAINING')
 
-    def test_backup(self):
+    def test_backup_members_get_new_connections_only_without_others(self):
         balancer, _, pool, made = self.create_web(
             member_options={'member3': {'backup': True},
                             'member4': {'backup': True}}, enabled=2)
@@ -89,7 +83,7 @@ class TestChanges(base.LabTestCase):
                 self.lab, url, 50).count) == {'member1'}, 20)
             self.assertEqual(begin, held.ask())
 
-    def test_source_ip(self):
+    def test_source_ip_sends_a_client_to_one_member(self):
         for options in ({'lb_algorithm': 'SOURCE_IP'},
                         {'session_persistence': {
                             'type': 'SOURCE_IP',
@@ -105,13 +99,13 @@ class TestChanges(base.LabTestCase):
                 self.assertEqual(1, len(answers.count))
                 self.delete_balancer(balancer)
 
-    def test_allowed_cidrs(self):
+    def test_allowed_cidrs_refuse_other_clients(self):
         balancer, listener, *_ = self.create_web(
             listener_options={'allowed_cidrs': ['192.0.2.0/24']})
         url = self.url(balancer)
         answers = client.requests(self.lab, url, 2, timeout=1)
         self.assertEqual(2, len(answers.failures))
-        for node in fabric.NODES:
+        for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.assertEqual(
                     1, len(opened.allowed(self.key(balancer))))

@@ -4,12 +4,12 @@
 import signal
 import time
 
-from lab import fabric
 from lab import processes
 from lab.fabric import client
 from lab.fabric import members
 from lab.fabric import nodes
-from octavia_xdp_provider.tests.e2e import base
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
 
 
 class TestHealth(base.LabTestCase):
@@ -28,7 +28,7 @@ class TestHealth(base.LabTestCase):
         return {host: self.member(pool, member).operating_status
                 for host, member in made.items()}
 
-    def test_down_and_up_again(self):
+    def test_dead_member_loses_and_regains_traffic_in_time(self):
         balancer, _, pool, made = self.create_web()
         with client.Load(self.lab, self.url(balancer), timeout=1) as load:
             self.sleep(0.5)
@@ -58,7 +58,7 @@ class TestHealth(base.LabTestCase):
             self.sdk.get_load_balancer(balancer.id).operating_status
             == 'ONLINE'))
 
-    def test_expected_codes(self):
+    def test_server_with_another_code_is_down(self):
         """A server that answers with another code is down."""
         balancer, _, pool, made = self.create_web(
             hosts=['member1', 'member2'])
@@ -78,15 +78,15 @@ class TestHealth(base.LabTestCase):
     def probe_through_datapath(self):
         """All nodes do so until the end of the test."""
         def switch(options):
-            for node in fabric.NODES:
+            for node in topology.NODES:
                 nodes.configure(self.lab, node, options)
                 nodes.restart(self.lab, node, nodes.AGENT)
 
         self.addCleanup(switch, None)
         switch({'agent': {'probe_through_datapath': True}})
 
-    def test_member_without_the_vip(self):
-        """Only probes that take the way of traffic find it."""
+    def test_probes_through_the_datapath_find_a_member_without_the_vip(self):
+        """Only probes that go as traffic does find it."""
         balancer, _, pool, made = self.create_web(
             hosts=['member1', 'member2'])
         members.remove_vip(self.lab, balancer.vip_address, ['member1'])
@@ -97,7 +97,7 @@ class TestHealth(base.LabTestCase):
         self.wait('ONLINE of both', lambda: set(
             self.statuses(pool, made).values()) == {'ONLINE'})
 
-    def test_tcp_monitor(self):
+    def test_tcp_monitor_finds_a_closed_port(self):
         balancer, _, pool, made = self.create_web(
             hosts=['member3', 'member4'], monitor='TCP')
         self.stop_server('member3')
@@ -107,7 +107,7 @@ class TestHealth(base.LabTestCase):
         self.assertEqual([], answers.failures)
         self.assertEqual({'member4'}, set(answers.count))
 
-    def test_udp_connect_monitor(self):
+    def test_udp_connect_monitor_finds_a_closed_port(self):
         """A closed port answers with ICMP; silence or an answer is up."""
         balancer, _, pool, made = self.create_web(
             hosts=['member1', 'member2'], port=members.UDP_PORT,
@@ -123,7 +123,7 @@ class TestHealth(base.LabTestCase):
                              members.UDP_PORT, 30)
         self.assertEqual({'member2': 30}, dict(answers.count))
 
-    def test_ping_monitor(self):
+    def test_ping_monitor_does_not_mind_a_dead_server(self):
         """A host that is up answers, whatever its server does."""
         _, _, pool, made = self.create_web(
             hosts=['member1', 'member2'], monitor='PING')

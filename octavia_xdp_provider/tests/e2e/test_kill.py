@@ -3,58 +3,16 @@
 
 import os
 import signal
-import threading
 
-from openstack import exceptions
-
-from lab import fabric
+from lab import processes
 from lab.fabric import client
 from lab.fabric import connections
 from lab.fabric import members
 from lab.fabric import nodes
-from octavia_xdp_provider.tests.e2e import base
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.e2e.support import updates
 from octavia_xdp_provider.tests.unit import maglev_model
-
-
-class Updates(threading.Thread):
-    """Changes members' weights one after the other, until told to stop."""
-
-    def __init__(self, test, balancer, pool, made):
-        super().__init__()
-        self._test = test
-        self._balancer = balancer
-        self._pool = pool
-        self._made = made
-        self._end = threading.Event()
-        self.weights = dict.fromkeys(made, 1)
-        self.errors = []
-        self.count = 0
-
-    def run(self):
-        with base.namespaces.inside(self._test.lab, base.paths.CONTROL):
-            sdk = base.cloud.connect(self._test.lab).load_balancer
-            hosts = sorted(self._made)
-            while not self._end.is_set():
-                host = hosts[self.count % len(hosts)]
-                weight = 1 + self.count % 9
-                try:
-                    sdk.update_member(self._made[host], self._pool,
-                                      weight=weight)
-                except exceptions.ConflictException:
-                    # The last update is still under way.
-                    self._end.wait(0.1)
-                    continue
-                except exceptions.SDKException as error:
-                    # Refused as a whole: nothing may have changed.
-                    self.errors.append(str(error))
-                else:
-                    self.weights[host] = weight
-                self.count += 1
-                self._end.wait(0.05)
-
-    def stop(self):
-        self._end.set()
-        self.join()
 
 
 class TestKill(base.LabTestCase):
@@ -65,35 +23,32 @@ class TestKill(base.LabTestCase):
 
     def kill_during_updates(self, kill, revive, downtime=3):
         """Kill in the middle of updates under load, revive, check all."""
-        updates = Updates(self, self.balancer, self.pool, self.made)
+        changes = updates.Updates(self.lab, self.pool, self.made)
         with connections.Connections(
                 self.lab, self.balancer.vip_address, number=50) as held, \
                 client.Load(self.lab, self.url(self.balancer)) as load:
             begin = held.ask()
-            updates.start()
-            try:
+            with changes:
                 self.sleep(1.5)
                 kill()
                 self.sleep(downtime)
                 revive()
                 self.sleep(2)
-            finally:
-                updates.stop()
             self.assertEqual('ACTIVE', self.wait_settled(self.balancer))
-            self.assert_converged(updates.weights)
+            self.assert_converged(changes.weights)
             # The table changed below these, and they are where they were.
             self.assertEqual(begin, held.ask())
-        self.assertGreater(updates.count, 1)
+        self.assertGreater(changes.count, 1)
         self.assertEqual([], load.answers.failures)
         self.assertGreater(load.answers.total, 20)
-        return updates
+        return changes
 
     def assert_converged(self, weights):
         model = maglev_model.populate(
             {members.address(host): weight
              for host, weight in weights.items()}, 13313)
         key = self.key(self.balancer)
-        for node in fabric.NODES:
+        for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.wait(f'{node} converged',
                           lambda opened=opened: opened.table(key) == model)
@@ -101,11 +56,11 @@ class TestKill(base.LabTestCase):
         self.wait_routes(self.balancer)
 
     def kill_process(self, process):
-        for node in fabric.NODES:
+        for node in topology.NODES:
             nodes.kill(self.lab, node, process)
 
     def revive(self, process):
-        for node in fabric.NODES:
+        for node in topology.NODES:
             self.started(node, process)
 
     def check(self, process):
@@ -114,18 +69,18 @@ class TestKill(base.LabTestCase):
             lambda: self.kill_process(process),
             lambda: self.revive(process))
 
-    def test_agent(self):
+    def test_updates_converge_after_the_death_of_the_agents(self):
         self.check(nodes.AGENT)
 
-    def test_result_handler(self):
+    def test_updates_converge_after_the_death_of_the_result_handlers(self):
         self.check(nodes.RESULT_HANDLER)
         self.assert_health_works()
 
-    def test_health_checker(self):
+    def test_updates_converge_after_the_death_of_the_health_checkers(self):
         self.check(nodes.HEALTH_CHECKER)
         self.assert_health_works()
 
-    def test_controller(self):
+    def test_updates_converge_after_the_death_of_the_controller(self):
         """octavia-driver-agent's provider agent starts it again."""
         killed = self.controller_pid()
 
@@ -135,7 +90,7 @@ class TestKill(base.LabTestCase):
         self.kill_during_updates(
             lambda: os.kill(killed, signal.SIGKILL), restarted)
 
-    def test_many_times(self):
+    def test_updates_converge_after_many_deaths(self):
         """Every process, at random moments, again and again."""
         for _ in range(3):
             for process in (nodes.AGENT, nodes.RESULT_HANDLER,
@@ -157,15 +112,11 @@ class TestKill(base.LabTestCase):
     def assert_health_works(self):
         """A member that dies after all this is found, and found again."""
         name = members.http_name('member1')
-        base.processes.kill(self.lab, name, signal.SIGTERM)
+        processes.kill(self.lab, name, signal.SIGTERM)
         try:
-            for node in fabric.NODES:
-                self.wait(f'3 members on {node}', lambda node=node: (
-                    self.enabled(node, self.balancer) == 3), 20)
+            self.wait_enabled(self.balancer, 3, timeout=20)
         finally:
             self.wait('end of the server', lambda: not
-                      base.processes.alive(self.lab, name))
-            base.processes.restart(self.lab, name)
-        for node in fabric.NODES:
-            self.wait(f'4 members on {node}', lambda node=node: (
-                self.enabled(node, self.balancer) == 4), 20)
+                      processes.alive(self.lab, name))
+            processes.restart(self.lab, name)
+        self.wait_enabled(self.balancer, 4, timeout=20)

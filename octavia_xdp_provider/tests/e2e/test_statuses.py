@@ -7,17 +7,17 @@ import threading
 
 from openstack import exceptions
 
-from lab import fabric
 from lab import processes
 from lab.control import rabbitmq
 from lab.fabric import client
+from lab.fabric import members
 from lab.fabric import nodes
-from octavia_xdp_provider.tests.e2e import base
+from octavia_xdp_provider.tests.e2e.support import base
 
 
 class TestStatuses(base.LabTestCase):
 
-    def test_life_of_everything(self):
+    def test_each_object_gets_active_from_creation_to_deletion(self):
         """Create, update and delete each object; each ends ACTIVE."""
         balancer = self.create_balancer()
         listener = self.sdk.create_listener(
@@ -60,10 +60,10 @@ class TestStatuses(base.LabTestCase):
         self.wait_active(balancer)
         self.delete_balancer(balancer, cascade=False)
 
-    def test_batch_update_of_members(self):
+    def test_batch_update_replaces_the_members(self):
         balancer, _, pool, _ = self.create_web(
             hosts=['member1', 'member2'])
-        batch = [{'address': base.members.address(host),
+        batch = [{'address': members.address(host),
                   'protocol_port': 80, 'name': host}
                  for host in ('member2', 'member3')]
         answer = self.sdk.put(f'/lbaas/pools/{pool.id}/members',
@@ -72,13 +72,11 @@ class TestStatuses(base.LabTestCase):
         self.wait_active(balancer)
         self.assertEqual({'member2', 'member3'}, {
             member.name for member in self.sdk.members(pool)})
-        for node in fabric.NODES:
-            self.wait(f'2 members on {node}', lambda node=node: (
-                self.enabled(node, balancer) == 2))
+        self.wait_enabled(balancer, 2)
         answers = client.requests(self.lab, self.url(balancer), 60)
         self.assertEqual({'member2', 'member3'}, set(answers.count))
 
-    def test_dead_agent(self):
+    def test_dead_agent_holds_nothing_up_for_ever(self):
         """A node whose agent is dead holds nobody up for ever."""
         balancer, _, pool, made = self.create_web()
         self.addCleanup(self.started, 'lb2', nodes.AGENT)
@@ -97,7 +95,7 @@ class TestStatuses(base.LabTestCase):
             key = self.key(balancer)
             self.assertEqual(one.table(key), two.table(key))
 
-    def test_deleted_while_a_node_was_away(self):
+    def test_node_that_was_away_stops_announcing_what_was_deleted(self):
         """A node that comes back late stops announcing what is gone."""
         balancer, *_ = self.create_web()
         self.addCleanup(self.started, 'lb2', nodes.AGENT)
@@ -111,7 +109,7 @@ class TestStatuses(base.LabTestCase):
             self.wait('no service on lb2', lambda: (
                 opened.service(self.key(balancer)) is None))
 
-    def test_rabbitmq_restarts(self):
+    def test_update_while_rabbitmq_is_down_is_done_or_refused_as_a_whole(self):
         """What was accepted ends ACTIVE; what was refused changed nothing."""
         balancer, _, pool, made = self.create_web()
         processes.kill(self.lab, rabbitmq.NAME)
@@ -138,7 +136,7 @@ class TestStatuses(base.LabTestCase):
         processes.restart(self.lab, rabbitmq.NAME, ready=lambda: (
             rabbitmq.listening(self.lab)))
 
-    def test_no_controller(self):
+    def test_update_without_a_controller_is_refused_in_bounded_time(self):
         """A refusal in bounded time, and nothing changed; then it works."""
         balancer, _, pool, made = self.create_web(hosts=['member1'])
         supervisor, controller = self.controller_processes()

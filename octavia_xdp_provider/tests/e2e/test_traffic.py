@@ -4,7 +4,6 @@
 import ipaddress
 import json
 
-from lab import fabric
 from lab import paths
 from lab import processes
 from lab.fabric import capture
@@ -13,7 +12,8 @@ from lab.fabric import links
 from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
-from octavia_xdp_provider.tests.e2e import base
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.unit import maglev_model
 
 CURL_PACKETS = 3  # SYN, ACK, request: the least that a request sends
@@ -21,15 +21,15 @@ CURL_PACKETS = 3  # SYN, ACK, request: the least that a request sends
 
 class TestTraffic(base.LabTestCase):
 
-    def test_thousand_requests(self):
+    def test_thousand_requests_pass_both_nodes_unchanged(self):
         balancer, *_ = self.create_web()
         captures = {node: capture.at_node(self.lab, node, 'ip')
-                    for node in fabric.NODES}
+                    for node in topology.NODES}
         with captures['lb1'], captures['lb2']:
             answers = client.requests(self.lab, self.url(balancer), 1000)
         self.assertEqual([], answers.failures)
         self.assertEqual(1000, sum(answers.count.values()))
-        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
         for node, taken in captures.items():
             self.check_node(node, balancer, taken.packets)
 
@@ -42,7 +42,7 @@ class TestTraffic(base.LabTestCase):
         sent = [packet for packet in packets if not packet.outgoing
                 and packet.protocol == capture.IPIP]
         self.assertEqual(len(received), len(sent))
-        addresses = {members.address(member) for member in fabric.MEMBERS}
+        addresses = {members.address(member) for member in topology.MEMBERS}
         for packet in sent:
             self.assertEqual(nodes.address(node), packet.source)
             self.assertIn(packet.destination, addresses)
@@ -57,13 +57,13 @@ class TestTraffic(base.LabTestCase):
             self.assertNotEqual(vip, packet.source)
 
     def test_program_is_in_driver_mode(self):
-        for node in fabric.NODES:
+        for node in topology.NODES:
             shown = processes.run(self.lab, node, [
                 'ip', '-json', 'link', 'show', links.UPLINK]).stdout
             # 1 is XDP_ATTACHED_DRV of linux/if_link.h.
             self.assertEqual(1, json.loads(shown)[0]['xdp']['mode'])
 
-    def test_statistics(self):
+    def test_statistics_count_bytes_and_connections_of_both_nodes(self):
         balancer, listener, *_ = self.create_web()
         with capture.at_node(self.lab, 'lb1', 'tcp') as one, \
                 capture.at_node(self.lab, 'lb2', 'tcp') as two:
@@ -79,7 +79,7 @@ class TestTraffic(base.LabTestCase):
         self.wait('statistics of both nodes',
                   lambda: statistics() == (sum(sizes), 100), 40, 0.5)
 
-    def test_packets_at_a_member(self):
+    def test_outer_headers_at_a_member_follow_rfc_2003(self):
         balancer, *_ = self.create_web(hosts=['member1'])
         with capture.at_member(self.lab, 'member1', 'ip') as taken:
             answers = client.requests(self.lab, self.url(balancer), 50)
@@ -88,7 +88,7 @@ class TestTraffic(base.LabTestCase):
         arrived = [packet for packet in taken.packets if packet.outgoing
                    and packet.protocol == capture.IPIP]
         self.assertGreaterEqual(len(arrived), 50 * CURL_PACKETS)
-        self.assertEqual(set(map(nodes.address, fabric.NODES)),
+        self.assertEqual(set(map(nodes.address, topology.NODES)),
                          {packet.source for packet in arrived})
         for packet in arrived:
             self.assertEqual(members.address('member1'), packet.destination)
@@ -116,19 +116,19 @@ class TestTraffic(base.LabTestCase):
                     for i in range(0, 20, 2))
         self.assertEqual(0xffff, (words & 0xffff) + (words >> 16))
 
-    def test_udp(self):
+    def test_udp_reaches_all_members(self):
         balancer, *_ = self.create_web(
             port=members.UDP_PORT, protocol='UDP', monitor=None)
         answers = client.udp(self.lab, balancer.vip_address,
                              members.UDP_PORT, 200)
         self.assertEqual([], answers.failures)
-        self.assertEqual(set(fabric.MEMBERS), set(answers.count))
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
 
-    def test_large_transfers(self):
+    def test_full_size_packets_pass_both_ways(self):
         """Full-size packets both ways."""
         balancer, *_ = self.create_web()
         content = bytes(range(256)) * 4096
-        for member in fabric.MEMBERS:
+        for member in topology.MEMBERS:
             (members.files(self.lab, member) / 'large').write_bytes(content)
         for _ in range(8):
             body = client.curl(
@@ -143,8 +143,8 @@ class TestTraffic(base.LabTestCase):
             '-w', '%{size_upload}', '-o', '/dev/null')
         self.assertEqual(str(len(content)), body)
 
-    def test_both_nodes_and_the_model_agree(self):
-        balancer, _, pool, made = self.create_web(hosts=fabric.MEMBERS[:2])
+    def test_tables_of_both_nodes_equal_the_model(self):
+        balancer, _, pool, made = self.create_web(hosts=topology.MEMBERS[:2])
         weights = {'member1': 1, 'member2': 7}
         for host, weight in weights.items():
             self.sdk.update_member(made[host], pool, weight=weight)
@@ -153,9 +153,7 @@ class TestTraffic(base.LabTestCase):
         made['member3'] = self.create_member(pool, 'member3', weight=3)
         self.wait_active(balancer)
         weights['member3'] = 3
-        for node in fabric.NODES:
-            self.wait(f'3 members on {node}',
-                      lambda node=node: self.enabled(node, balancer) == 3)
+        self.wait_enabled(balancer, 3)
         self.assert_tables(balancer, weights)
         # The same members in another order of events: the same table.
         self.sdk.delete_member(made['member1'], pool)
@@ -167,7 +165,7 @@ class TestTraffic(base.LabTestCase):
         model = maglev_model.populate(
             {str(ipaddress.ip_address(members.address(host))): weight
              for host, weight in weights.items()}, 13313)
-        for node in fabric.NODES:
+        for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.assertEqual(model, opened.table(self.key(balancer)),
                                  node)
@@ -180,4 +178,4 @@ class TestTraffic(base.LabTestCase):
                                   timeout=1)
         self.assertEqual(1, len(answers.failures))
         # BGP comes in through the same interface and program.
-        self.assertEqual(sorted(fabric.NODES), router.sessions(self.lab))
+        self.assertEqual(sorted(topology.NODES), router.sessions(self.lab))

@@ -17,7 +17,6 @@ import uuid
 import warnings
 
 from lab import cloud
-from lab import fabric
 from lab import namespaces
 from lab import paths
 from lab import processes
@@ -25,6 +24,7 @@ from lab.control import octavia as lab_octavia
 from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
+from lab.fabric import topology
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import inspection
 
@@ -110,7 +110,7 @@ class LabTestCase(unittest.TestCase):
         self.addCleanup(admin.delete_flavor, flavor)
         return flavor.id
 
-    def create_web(self, hosts=fabric.MEMBERS, port=80, protocol='TCP',
+    def create_web(self, hosts=topology.MEMBERS, port=80, protocol='TCP',
                    monitor='HTTP', version=4, member_version=None,
                    enabled=None,
                    balancer_options=None, listener_options=None,
@@ -120,7 +120,7 @@ class LabTestCase(unittest.TestCase):
 
         :param version: the VIP's IP version, and the members' unless
             `member_version` is another.
-        :param enabled: how many members take flows; all, unless told.
+        :param enabled: how many members take flows; all by default.
         :param member_options: host → what its member has beyond the rest.
         :returns: (balancer, listener, pool, name → member).
         """
@@ -144,20 +144,18 @@ class LabTestCase(unittest.TestCase):
         listener, = self.sdk.listeners(load_balancer_id=balancer.id)
         pool, = self.sdk.pools(loadbalancer_id=balancer.id)
         made = {member.name: member for member in self.sdk.members(pool)}
-        members.add_vip(self.lab, balancer.vip_address, fabric.MEMBERS)
+        members.add_vip(self.lab, balancer.vip_address, topology.MEMBERS)
         self.addCleanup(members.remove_vip, self.lab, balancer.vip_address,
-                        fabric.MEMBERS)
+                        topology.MEMBERS)
         if hosts:
             self.wait_routes(balancer)
         if monitor:
             self.wait('members ONLINE', lambda: all(
                 self.member(pool, member).operating_status == 'ONLINE'
                 for member in made.values()))
-            for node in fabric.NODES:
-                wanted = len(hosts) if enabled is None else enabled
-                self.wait(f'{wanted} members on {node}',
-                          lambda node=node, wanted=wanted: self.enabled(
-                              node, balancer, protocol, port) == wanted)
+            self.wait_enabled(
+                balancer, len(hosts) if enabled is None else enabled,
+                protocol, port)
         return balancer, listener, pool, made
 
     def create_member(self, pool, host, port=80, **more):
@@ -190,7 +188,7 @@ class LabTestCase(unittest.TestCase):
     def next_hops(self, balancer):
         return router.next_hops(self.lab, balancer.vip_address)
 
-    def wait_routes(self, balancer, hosts=fabric.NODES, timeout=30):
+    def wait_routes(self, balancer, hosts=topology.NODES, timeout=30):
         """Wait until the router sends packets to just these nodes."""
         version = 6 if ':' in balancer.vip_address else 4
         wanted = sorted(nodes.address(host, version) for host in hosts)
@@ -216,6 +214,14 @@ class LabTestCase(unittest.TestCase):
         with self.datapath(node) as opened:
             service = opened.service(self.key(balancer, protocol, port))
         return service.enabled if service else 0
+
+    def wait_enabled(self, balancer, number, protocol='TCP', port=80,
+                     timeout=BOUND):
+        """Wait until so many members take traffic on each node."""
+        for node in topology.NODES:
+            self.wait(f'{number} members on {node}', lambda node=node: (
+                self.enabled(node, balancer, protocol, port) == number),
+                timeout)
 
     def stored(self):
         """Every document and generation in the controller's database."""
