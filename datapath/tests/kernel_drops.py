@@ -17,19 +17,18 @@ import threading
 import time
 import unittest
 
-import kernel_ipip
-from kernel_ipip import Namespace
+import kernel_support
+from kernel_support import Namespace
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CLIENT, NODE = '198.18.10.1', '198.18.10.2'
 CLIENT6, NODE6 = '2001:db8:1::1', '2001:db8:1::2'
-VIP, VIP6 = kernel_ipip.VIP, '2001:db8::10'
+VIP, VIP6 = kernel_support.VIP, '2001:db8::10'
 PORT = 9999  # nobody listens
 GUE_PORT = 6080
 OUT = 77  # as in lossy.bpf.c
 PACKETS = 3
-PATIENCE = 200  # seconds; only a failing test waits that long
-ETH_P_IP = 0x0800
+PATIENCE_S = 200  # only a failing test waits that long
 
 # Built by make test-programs.
 PROGRAMS = ROOT / 'datapath/build/lossy.bpf.o'
@@ -60,7 +59,7 @@ class Tool:
 
     def wait(self, function):
         """Its first true result for a line, from now on or the last one."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         with self._changed:
             seen = max(len(self.lines) - 1, 0)
             while True:
@@ -82,7 +81,7 @@ class Tool:
 
     def close(self):
         self.process.terminate()
-        status = self.process.wait(PATIENCE)
+        status = self.process.wait(PATIENCE_S)
         self._reader.join()
         self.process.stdout.close()
         return status
@@ -140,14 +139,14 @@ def send_frames(interface, packet):
     with client.socket(socket.AF_PACKET, socket.SOCK_RAW) as wire:
         wire.bind((interface, 0))
         frame = (node.mac(interface) + client.mac(interface) +
-                 struct.pack('!H', ETH_P_IP) + packet)
+                 struct.pack('!H', kernel_support.ETH_P_IP) + packet)
         for _ in range(PACKETS):
             wire.send(frame)
 
 
 class StackTest(unittest.TestCase):
 
-    def test_no_socket(self):
+    def test_datagram_without_a_socket_is_shown(self):
         send(NODE)  # no VIP: not to be shown
         send(VIP)
         self.assertEqual(PACKETS, tool.wait_for(
@@ -157,22 +156,22 @@ class StackTest(unittest.TestCase):
         rows = tool.wait(lambda line: line.get('drops'))
         self.assertLessEqual({row['vip'] for row in rows}, {VIP, VIP6, None})
 
-    def test_no_socket_ipv6(self):
+    def test_datagram_without_a_socket_is_shown_over_ipv6(self):
         send(VIP6)
         self.assertEqual(PACKETS, tool.wait_for(
             source='kernel', vip=VIP6, direction='to', protocol='UDP',
             encapsulation=None, reason='NO_SOCKET', interface='eth0'))
 
-    def test_reverse_path(self):
+    def test_packet_without_a_route_back_is_shown(self):
         # The node has no route to the client of the packet.
-        send_frames('eth0', kernel_ipip.udp(b'x'))
+        send_frames('eth0', kernel_support.udp(b'x'))
         self.assertEqual(PACKETS, tool.wait_for(
             source='kernel', vip=VIP, direction='to', protocol='UDP',
             encapsulation=None, reason='IP_RPFILTER', interface='eth0'))
 
-    def test_inner_packet(self):
-        four = kernel_ipip.udp(b'x')
-        gre = struct.pack('!HH', 0, ETH_P_IP)
+    def test_vip_inside_of_each_outer_header_is_shown(self):
+        four = kernel_support.udp(b'x')
+        gre = struct.pack('!HH', 0, kernel_support.ETH_P_IP)
         gue = struct.pack('!HHHH', 50000, GUE_PORT, 8 + len(four), 0)
         six = struct.pack('!IHBB', 6 << 28, 8, socket.IPPROTO_UDP, 64) + (
             socket.inet_pton(socket.AF_INET6, CLIENT6) +
@@ -185,8 +184,8 @@ class StackTest(unittest.TestCase):
                 (socket.IPPROTO_UDP, gue + four, 'UDP', VIP)):
             with self.subTest(name):
                 # The node has no route to the outer source.
-                send_frames('eth0', kernel_ipip.ipv4(
-                    kernel_ipip.CLIENT, NODE, protocol, payload))
+                send_frames('eth0', kernel_support.ipv4(
+                    kernel_support.CLIENT, NODE, protocol, payload))
                 self.assertEqual(PACKETS, tool.wait_for(
                     source='kernel', vip=vip, direction='to',
                     protocol='UDP', encapsulation=name,
@@ -201,24 +200,24 @@ class XdpTest(unittest.TestCase):
         self.addCleanup(namespace.ip, 'link', 'set', interface, 'xdpdrv',
                         'off')
 
-    def test_exception(self):
+    def test_aborting_program_is_shown(self):
         self.attach(node, 'eth1', 'abort_all')
-        send_frames('eth1', kernel_ipip.udp(b'x'))
+        send_frames('eth1', kernel_support.udp(b'x'))
         self.assertEqual(PACKETS, tool.wait_for(
             source='xdp', where='xdp_exception', reason='XDP_ABORTED',
             interface='eth1', program='abort_all', vip=None))
 
-    def test_redirect_error(self):
+    def test_failed_redirect_is_shown(self):
         self.attach(node, 'eth1', 'to_nowhere')
-        send_frames('eth1', kernel_ipip.udp(b'x'))
+        send_frames('eth1', kernel_support.udp(b'x'))
         self.assertEqual(PACKETS, tool.wait_for(
             source='xdp', where='xdp_redirect_err', reason='EINVAL',
             action='XDP_REDIRECT', interface='eth1', program='to_nowhere'))
 
-    def test_transmit_drop(self):
+    def test_frame_too_long_for_the_next_device_is_shown(self):
         self.attach(client, 'eth2', 'pass_all')
         self.attach(node, 'eth1', 'to_out')
-        send_frames('eth1', kernel_ipip.udp(bytes(1000)))
+        send_frames('eth1', kernel_support.udp(bytes(1000)))
         self.assertEqual(PACKETS, tool.wait_for(
             source='xdp', where='xdp_devmap_xmit', reason='NO_ERROR_GIVEN',
             interface='eth1', to_ifindex=OUT))
@@ -226,14 +225,14 @@ class XdpTest(unittest.TestCase):
 
 class EnvironmentTest(unittest.TestCase):
 
-    def test_without_tracefs(self):
+    def test_missing_tracefs_is_named_with_the_command_that_mounts_it(self):
         # Its /sys is a new one, as that of "ip netns exec" is.
         done = subprocess.run(
             ['unshare', '--mount', '--propagation', 'private', 'sh', '-ec',
              'umount --lazy /sys; mount -t sysfs sysfs /sys; exec "$@"',
              'sh', sys.executable, '-m', 'octavia_xdp_provider.cmd.drops',
              '--vip', VIP],
-            cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE)
+            cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
         self.assertEqual((3, ''), (done.returncode, done.stdout))
         self.assertIn('octavia-xdp-drops: tracefs is not mounted: run '
                       '"mount -t tracefs tracefs /sys/kernel/tracing"\n',

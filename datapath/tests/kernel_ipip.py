@@ -7,9 +7,6 @@ Two namespaces stand for the fabric and the member. The member is set up as
 doc/source/admin/members.rst says. Needs root and the module ipip.
 """
 
-import contextlib
-import ctypes
-import os
 import pathlib
 import select
 import socket
@@ -18,119 +15,24 @@ import subprocess
 import time
 import unittest
 
+from kernel_support import CLIENT
+from kernel_support import CLIENT_PORT
+from kernel_support import ETH_P_IP
+from kernel_support import ip
+from kernel_support import ipv4
+from kernel_support import Namespace
+from kernel_support import PORT
+from kernel_support import tcp
+from kernel_support import udp
+from kernel_support import VIP
+
 SYSCTLS = (pathlib.Path(__file__).resolve().parents[2] /
            'deploy/sysctl.d/60-octavia-xdp-member.conf')
 NODE = '198.18.10.1'
 MEMBER = '198.18.10.2'
-CLIENT = '192.0.2.7'
-VIP = '203.0.113.10'
-CLIENT_PORT = 40000
-PORT = 8080
 SEQUENCE = 1000
-PATIENCE = 30  # seconds; only a failing test waits that long
+PATIENCE_S = 30  # only a failing test waits that long
 SYN, ACK, SYN_ACK = 0x02, 0x10, 0x12
-ETH_P_IP = 0x0800
-CLONE_NEWNET = 0x40000000
-
-libc = ctypes.CDLL(None, use_errno=True)
-
-
-def ip(*arguments):
-    subprocess.run(['ip', *arguments], check=True)
-
-
-def enter(namespace):
-    if libc.setns(namespace, CLONE_NEWNET):
-        raise OSError(ctypes.get_errno(), 'setns')
-
-
-class Namespace:
-    """A network namespace of a name that no other run has."""
-
-    def __init__(self, role):
-        self.name = f'oxp-ipip-{os.getpid()}-{role}'
-        ip('netns', 'add', self.name)
-
-    def delete(self):
-        ip('netns', 'delete', self.name)
-
-    def ip(self, *arguments):
-        ip('-n', self.name, *arguments)
-
-    @contextlib.contextmanager
-    def inside(self):
-        """Sockets and /proc/net of this thread are the namespace's."""
-        with open('/proc/thread-self/ns/net') as before:
-            with open(f'/run/netns/{self.name}') as mine:
-                enter(mine.fileno())
-            try:
-                yield
-            finally:
-                enter(before.fileno())
-
-    def socket(self, *arguments):
-        with self.inside():
-            return socket.socket(*arguments)
-
-    def sysctl(self, name, value):
-        path = '/proc/sys/' + name.replace('.', '/')
-        with self.inside():
-            pathlib.Path(path).write_text(value)
-
-    def mac(self, interface):
-        text = subprocess.check_output(
-            ['ip', 'netns', 'exec', self.name,
-             'cat', f'/sys/class/net/{interface}/address'], text=True)
-        return bytes.fromhex(text.strip().replace(':', ''))
-
-    def counter(self, name):
-        """A counter of /proc/net/netstat."""
-        with self.inside():
-            text = pathlib.Path('/proc/thread-self/net/netstat').read_text()
-        lines = iter(text.splitlines())
-        for names, values in zip(lines, lines, strict=True):
-            found = dict(zip(names.split(), values.split(), strict=True))
-            if name in found:
-                return int(found[name])
-        raise KeyError(name)
-
-
-def checksum(data):
-    """RFC 1071."""
-    data += b'\0' * (len(data) % 2)
-    total = sum(struct.unpack(f'!{len(data) // 2}H', data))
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return ~total & 0xffff
-
-
-def ipv4(source, destination, protocol, payload):
-    header = struct.pack('!BBHHHBBH4s4s', 0x45, 0, 20 + len(payload), 0, 0,
-                         64, protocol, 0, socket.inet_aton(source),
-                         socket.inet_aton(destination))
-    return (header[:10] + struct.pack('!H', checksum(header)) +
-            header[12:] + payload)
-
-
-def with_checksum(protocol, segment, offset):
-    pseudo = (socket.inet_aton(CLIENT) + socket.inet_aton(VIP) +
-              struct.pack('!BBH', 0, protocol, len(segment)))
-    value = struct.pack('!H', checksum(pseudo + segment))
-    return segment[:offset] + value + segment[offset + 2:]
-
-
-def udp(payload):
-    segment = struct.pack('!HHHH', CLIENT_PORT, PORT, 8 + len(payload),
-                          0) + payload
-    return ipv4(CLIENT, VIP, socket.IPPROTO_UDP,
-                with_checksum(socket.IPPROTO_UDP, segment, 6))
-
-
-def tcp(flags, sequence, acknowledge=0, payload=b''):
-    segment = struct.pack('!HHIIBBHHH', CLIENT_PORT, PORT, sequence,
-                          acknowledge, 0x50, flags, 65535, 0, 0) + payload
-    return ipv4(CLIENT, VIP, socket.IPPROTO_TCP,
-                with_checksum(socket.IPPROTO_TCP, segment, 16))
 
 
 class KernelTunnel(unittest.TestCase):
@@ -170,7 +72,7 @@ class KernelTunnel(unittest.TestCase):
     def server(self, kind):
         listener = self.member.socket(socket.AF_INET, kind)
         self.addCleanup(listener.close)
-        listener.settimeout(PATIENCE)
+        listener.settimeout(PATIENCE_S)
         listener.bind((VIP, PORT))
         return listener
 
@@ -181,7 +83,7 @@ class KernelTunnel(unittest.TestCase):
 
     def answer(self, protocol):
         """The payload of what the member sends to the client, not in IPIP."""
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while True:
             wait = end - time.monotonic()
             if wait <= 0 or not select.select([self.wire], [], [], wait)[0]:
@@ -196,7 +98,7 @@ class KernelTunnel(unittest.TestCase):
                     packet[16:20] == socket.inet_aton(CLIENT)):
                 return packet[(packet[0] & 15) * 4:]
 
-    def test_udp(self):
+    def test_udp_leaves_the_tunnel_and_is_answered(self):
         self.give_tunnel_an_address()
         server = self.server(socket.SOCK_DGRAM)
         self.send(udp(b'question'))
@@ -208,7 +110,7 @@ class KernelTunnel(unittest.TestCase):
                          struct.unpack('!HH', segment[:4]))
         self.assertEqual(b'answer', segment[8:8 + len(b'answer')])
 
-    def test_tcp(self):
+    def test_tcp_connection_opens_through_the_tunnel(self):
         self.give_tunnel_an_address()
         server = self.server(socket.SOCK_STREAM)
         server.listen()
@@ -220,7 +122,7 @@ class KernelTunnel(unittest.TestCase):
         self.send(tcp(ACK, SEQUENCE + 1, sequence + 1, b'question'))
         connection, peer = server.accept()
         with connection:
-            connection.settimeout(PATIENCE)
+            connection.settimeout(PATIENCE_S)
             self.assertEqual((CLIENT, CLIENT_PORT), peer)
             self.assertEqual(b'question', connection.recv(100))
 
@@ -230,7 +132,7 @@ class KernelTunnel(unittest.TestCase):
         before = self.member.counter('IPReversePathFilter')
         server = self.server(socket.SOCK_DGRAM)
         self.send(udp(b'question'))
-        end = time.monotonic() + PATIENCE
+        end = time.monotonic() + PATIENCE_S
         while self.member.counter('IPReversePathFilter') == before:
             self.assertLess(time.monotonic(), end, 'not dropped')
             time.sleep(0.01)

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tools/parts.py, which runs the parts of the tests side by side."""
+
+import contextlib
+import importlib.util
+import io
+import pathlib
+import sys
+
+import fixtures
+
+from octavia_xdp_provider.tests.unit import base
+
+FILE = pathlib.Path(__file__).parents[3] / 'tools' / 'parts.py'
+
+
+def load():
+    specification = importlib.util.spec_from_file_location('parts', FILE)
+    module = importlib.util.module_from_spec(specification)
+    # dataclasses look their module up.
+    sys.modules['parts'] = module
+    specification.loader.exec_module(module)
+    return module
+
+
+parts = load()
+
+
+class TestSchedule(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path)
+
+    def run_parts(self, scripts, *chosen):
+        """Run parts whose commands are shell scripts by their names."""
+        self.schedule = parts.Schedule(
+            chosen, lambda part: ['sh', '-ec', scripts[part.name]],
+            self.directory)
+        with contextlib.redirect_stdout(io.StringIO()) as output:
+            self.schedule.run()
+        self.output = output.getvalue()
+        return {run.part.name: run.ok for run in self.schedule.runs}
+
+    def test_one_part_of_a_lane_runs_at_a_time(self):
+        script = (f'cd {self.directory}; mkdir running; sleep 0.1; '
+                  'rmdir running')
+
+        done = self.run_parts(
+            {'one': script, 'two': script},
+            parts.Part('one', 'kind', 'lane'),
+            parts.Part('two', 'kind', 'lane'))
+
+        self.assertEqual({'one': True, 'two': True}, done)
+
+    def test_parts_of_two_lanes_run_side_by_side(self):
+        def meet(mine, other):
+            return (f'cd {self.directory}; touch {mine}; '
+                    f'until [ -e {other} ]; do sleep 0.02; done')
+
+        done = self.run_parts(
+            {'one': meet('a', 'b'), 'two': meet('b', 'a')},
+            parts.Part('one', 'kind', 'first'),
+            parts.Part('two', 'kind', 'second'))
+
+        self.assertEqual({'one': True, 'two': True}, done)
+
+    def test_part_waits_for_what_it_needs_in_another_lane(self):
+        done = self.run_parts(
+            {'makes': f'sleep 0.3; touch {self.directory}/made',
+             'takes': f'test -e {self.directory}/made'},
+            parts.Part('takes', 'kind', 'first', needs=('makes',)),
+            parts.Part('makes', None, 'second'))
+
+        self.assertEqual({'makes': True, 'takes': True}, done)
+
+    def test_part_whose_need_failed_is_not_run(self):
+        done = self.run_parts(
+            {'makes': 'exit 1'},
+            parts.Part('takes', 'kind', 'first', needs=('makes',)),
+            parts.Part('again', 'kind', 'first', needs=('takes',)),
+            parts.Part('makes', None, 'second'))
+
+        self.assertEqual({'makes': False}, done)
+        self.assertEqual(['takes', 'again'],
+                         [part.name for part in self.schedule.not_run])
+
+    def test_output_is_shown_of_a_failure_only(self):
+        done = self.run_parts(
+            {'good': 'echo quiet', 'bad': 'echo the reason; exit 3',
+             'later': 'true'},
+            parts.Part('good', 'kind', 'lane'),
+            parts.Part('bad', 'kind', 'lane'),
+            parts.Part('later', 'kind', 'lane'))
+
+        self.assertEqual({'good': True, 'bad': False, 'later': True}, done)
+        self.assertIn('the reason', self.output)
+        self.assertNotIn('quiet', self.output)
+        self.assertEqual(
+            'quiet\n', (self.directory / 'test-good.log').read_text())
+
+    def test_interrupt_ends_parts_and_lets_them_clean_up(self):
+        def interrupt(_run):
+            if (self.directory / 'begun').exists():
+                raise KeyboardInterrupt
+
+        self.useFixture(fixtures.MonkeyPatch(
+            'parts.Schedule._collect', interrupt))
+        script = (f'cd {self.directory}; trap "touch cleaned; exit 1" TERM; '
+                  'touch begun; while :; do sleep 0.02; done')
+
+        self.assertRaises(
+            KeyboardInterrupt, self.run_parts, {'one': script},
+            parts.Part('one', 'kind', 'lane'))
+        self.assertTrue((self.directory / 'cleaned').exists())
