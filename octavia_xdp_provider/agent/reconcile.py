@@ -175,7 +175,7 @@ class Reconciler:
             LOG.error('Service %s: %s', name, error.text)
             failed[owners[key]] = f'{name}: {error.text}'
         if changed:
-            wakeup.ring(self._files.handler_bell)
+            wakeup.notify(self._files.handler_wakeup)
 
     def _write_checks(self, plans, failed):
         """Write all checks that the health checker takes.

@@ -25,7 +25,7 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
-from octavia_xdp_provider.node import run_directory as node_files
+from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class Agent:
 
     def __init__(self, conf):
         self._conf = conf
-        self._files = node_files.NodeFiles(conf)
+        self._files = run_directory.RunDirectory(conf)
         self._files.make()
         self._datapath = self._files.open_datapath(create=True)
         self._announce = announcements.Announcements(
@@ -72,7 +72,7 @@ class Agent:
             self._probes)
         self._stop = threading.Event()
         self._work = threading.Event()
-        self._uplinks = monitor.UplinkKeeper(
+        self._uplinks = monitor.UplinkMonitor(
             conf, self._datapath, self._work.set)
         self._talk = threading.Event()
         self._done = threading.Condition()
@@ -98,7 +98,7 @@ class Agent:
         :returns: exit status: not 0 in the second case.
         """
         self._uplinks.start()
-        wakeup.listen(self._files.bell, self._work.set)
+        wakeup.listen(self._files.agent_wakeup, self._work.set)
         worker = threading.Thread(target=self._worker, name='worker')
         worker.start()
         self._server.start()

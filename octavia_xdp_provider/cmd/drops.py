@@ -96,7 +96,7 @@ def _open_datapath(arguments):
     except options.ConfigurationError as error:
         raise Refused(str(error)) from error
     try:
-        node = run_directory.NodeFiles(conf).open_datapath()
+        node = run_directory.RunDirectory(conf).open_datapath()
         return datapath_drops.DatapathDrops(node), None
     except OSError as error:
         # cffi goes on with how it searched.

@@ -24,7 +24,7 @@ def locate(arguments):
     conf = options.load(config_files=arguments.config_file,
                         prog='octavia-xdp-ctl')
     return Place(arguments.pin_directory or conf.datapath.pin_directory,
-                 arguments.lock_file or run_directory.NodeFiles(conf).lock,
+                 arguments.lock_file or run_directory.RunDirectory(conf).lock,
                  arguments.library or conf.datapath.library)
 
 

@@ -2,64 +2,78 @@
 """The files by which the processes of a node work together.
 
 All of them lie in ``[agent] run_directory``, with those of
-announcements.py.
+agent/bgp/announcements.py.
 """
 
 import os
+import tempfile
+
+from oslo_config import cfg
 
 from octavia_xdp_provider.node import datapath
 
+# A file system that is full may still take empty files.
+_CHECK_BYTES = 4096
 
-class NodeFiles:
+
+class RunDirectory:
     """Paths, and the datapath that lies behind them."""
 
-    def __init__(self, conf):
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
         self._conf = conf
-        self.directory = conf.agent.run_directory
+        self.directory: str = conf.agent.run_directory
 
-    def path(self, name):
+    def path(self, name: str) -> str:
         return os.path.join(self.directory, name)
 
     @property
-    def wanted(self):
-        """Cache of what the controller last told, JSON (agent)."""
+    def wanted(self) -> str:
+        """Cache of what the controller sent last, JSON (agent)."""
         return self.path('wanted.json')
 
     @property
-    def checks(self):
+    def checks(self) -> str:
         """What the health checker probes (agent → octavia-xdp-hc)."""
         return self.path('checks.json')
 
     @property
-    def queue(self):
+    def queue(self) -> str:
         """Changed results (octavia-xdp-hc → result handler)."""
         return self.path('queue')
 
     @property
-    def bell(self):
+    def agent_wakeup(self) -> str:
         """Unix datagram socket: a table has switched (handler → agent)."""
-        return self.path('agent.bell')
+        return self.path('agent.wakeup')
 
     @property
-    def lock(self):
+    def lock(self) -> str:
         """Held by whoever changes the datapath."""
         return self.path('datapath.lock')
 
     @property
-    def handler_bell(self):
+    def handler_wakeup(self) -> str:
         """Unix datagram socket: services have changed (agent → handler)."""
-        return self.path('handler.bell')
+        return self.path('handler.wakeup')
 
     @property
-    def checker_socket(self):
+    def checker_socket(self) -> str:
         """Where octavia-xdp-hc shows its live table."""
         return self.path('hc.sock')
 
-    def make(self):
+    def make(self) -> None:
         """Create the directories."""
         os.makedirs(self.queue, mode=0o755, exist_ok=True)
 
-    def open_datapath(self, create=False):
+    def check_writable(self) -> None:
+        """Find out whether files can be written.
+
+        :raises OSError: they cannot; the file system is full, say.
+        """
+        with tempfile.TemporaryFile(dir=self.directory) as file:
+            file.write(bytes(_CHECK_BYTES))
+
+    def open_datapath(self, create: bool = False) -> datapath.Datapath:
         """Open the node's forwarding state.
 
         :raises DatapathError: ENOENT where there is none and ``create`` is

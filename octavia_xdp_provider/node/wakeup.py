@@ -1,28 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A bell between two processes of a node: wake up and look again.
+"""One process of a node wakes another one up, to look again.
 
-A Unix datagram socket; the datagram's content does not matter. A bell that
-nobody hears is lost without harm, the listener looks by itself as well.
+A Unix datagram socket; the datagram's content does not matter. A notification
+that nobody waits for is lost without harm, each process looks by itself as
+well.
 """
 
+import collections.abc
 import contextlib
 import os
 import socket
 import threading
 
 
-def ring(path):
-    """Wake the listener, if there is one. Never blocks."""
+def notify(path: str) -> None:
+    """Wake whoever listens there, if anybody does. Never blocks."""
     with contextlib.suppress(OSError), socket.socket(
             socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
         sender.setblocking(False)
         sender.sendto(b'!', path)
 
 
-def hang(path):
-    """A socket that becomes readable when somebody rings.
+def bind(path: str) -> socket.socket:
+    """A socket that becomes readable when somebody notifies this path.
 
     A socket file that a killed process left behind is replaced.
+
+    :raises OSError: there cannot be a socket.
     """
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
@@ -35,22 +39,26 @@ def hang(path):
     return receiver
 
 
-def drain(receiver):
-    """Take all rings there are. Returns whether there was one."""
-    rung = False
+def drain(receiver: socket.socket) -> bool:
+    """Take all notifications. Returns whether there was one."""
+    notified = False
     with contextlib.suppress(BlockingIOError):
         while receiver.recv(16, socket.MSG_DONTWAIT):
-            rung = True
-    return rung
+            notified = True
+    return notified
 
 
-def listen(path, heard):
-    """Call ``heard()`` for each ring, in a thread of its own."""
-    receiver = hang(path)
+def listen(path: str, notified: collections.abc.Callable[[], object]
+           ) -> None:
+    """Call ``notified()`` for each notification, in a thread of its own.
 
-    def loop():
+    :raises OSError: there cannot be a socket.
+    """
+    receiver = bind(path)
+
+    def loop() -> None:
         while True:
             receiver.recv(16)
-            heard()
+            notified()
 
-    threading.Thread(target=loop, name='bell', daemon=True).start()
+    threading.Thread(target=loop, name='wakeup', daemon=True).start()

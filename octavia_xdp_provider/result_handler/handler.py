@@ -27,7 +27,7 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.node import run_directory as node_files
+from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.result_handler import metrics
 from octavia_xdp_provider.result_handler import queue_directory
@@ -177,7 +177,7 @@ class ResultHandler:
     """The process: waits, applies, rings the agent."""
 
     def __init__(self, conf):
-        self._files = node_files.NodeFiles(conf)
+        self._files = run_directory.RunDirectory(conf)
         self._files.make()
         self._queue = queue_directory.QueueDirectory(self._files.queue)
         self.metrics = metrics.Metrics()
@@ -192,7 +192,7 @@ class ResultHandler:
     def stop(self):
         """Ask ``run`` to return."""
         self._stop.set()
-        wakeup.ring(self._files.handler_bell)
+        wakeup.notify(self._files.handler_wakeup)
 
     def run(self):
         """Serve until ``stop`` is called, or another library took over.
@@ -203,8 +203,8 @@ class ResultHandler:
             metrics.serve(self.metrics, self._address)
         # What was imported stays; no collection need look at it again.
         gc.freeze()
-        with INotify() as inotify, wakeup.hang(
-                self._files.handler_bell) as rings:
+        with INotify() as inotify, wakeup.bind(
+                self._files.handler_wakeup) as rings:
             awake = select.poll()
             awake.register(inotify, select.POLLIN)
             awake.register(rings, select.POLLIN)
@@ -279,7 +279,7 @@ class ResultHandler:
         if switched:
             self.metrics.took(batch.times, time.time_ns())
             LOG.info('Health results switched %s tables.', switched)
-            wakeup.ring(self._files.bell)
+            wakeup.notify(self._files.agent_wakeup)
 
     def _open(self):
         """The agent creates the datapath; until then there is nothing."""

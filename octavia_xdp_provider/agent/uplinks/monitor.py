@@ -26,7 +26,7 @@ RETRY = 1.0
 PATIENCE = 2.0
 
 
-class UplinkKeeper:
+class UplinkMonitor:
     """Attaches the program and keeps next hops and sources.
 
     :param changed: called, from the keeper's thread, when what ``ready``

@@ -23,7 +23,7 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
-from octavia_xdp_provider.node import run_directory as node_files
+from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.tests.functional.support import handoff
 from octavia_xdp_provider.tests.functional.support import private_node
 
@@ -172,14 +172,14 @@ class Probed(base.BaseTestCase):
             f'pin_directory = {run}/bpf/pins\nservices_max = 64\n'
             'slots = 1009\n')
         self.conf = options.load(config_files=[str(configuration)])
-        self.files = node_files.NodeFiles(self.conf)
+        self.files = run_directory.RunDirectory(self.conf)
         self.files.make()
         self.datapath = self.files.open_datapath(create=True)
         self.addCleanup(self.datapath.close)
         with namespaces.inside(self.lab, NODE):
             self.kernel = netlink.Kernel()
             self.addCleanup(self.kernel.close)
-            self.keeper = monitor.UplinkKeeper(
+            self.keeper = monitor.UplinkMonitor(
                 self.conf, self.datapath, lambda: None)
             self.addCleanup(self.keeper.stop)
             self.keeper.start()
@@ -203,7 +203,7 @@ class Probed(base.BaseTestCase):
         return reconcile.Reconciler(
             self.conf, types.SimpleNamespace(
                 checks=self.files.checks,
-                handler_bell=self.files.handler_bell),
+                handler_wakeup=self.files.handler_wakeup),
             self.datapath, announcements.Announcements(
                 str(self.lab.run_directory), policy.vip_networks),
             lambda: policy, probes=self.probes)

@@ -87,7 +87,7 @@ class MonitoredUplinks(Routed):
         self.told = itertools.count()
 
     def start(self, text='uplinks = eth1, eth2\n'):
-        keeper = monitor.UplinkKeeper(
+        keeper = monitor.UplinkMonitor(
             self.load(f'[agent]\n{text}'), self.datapath,
             lambda: next(self.told))
         with namespaces.inside(self.lab, NODE):

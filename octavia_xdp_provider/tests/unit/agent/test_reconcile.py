@@ -106,7 +106,7 @@ class TestReconciler(base.TestCase):
         return reconcile.Reconciler(
             conf, types.SimpleNamespace(
                 checks=f'{self.directory}/checks.json',
-                handler_bell=f'{self.directory}/handler.bell'),
+                handler_wakeup=f'{self.directory}/handler.wakeup'),
             self.datapath, self.announce, lambda: self.policy, **more)
 
     def wanted(self, *documents):
@@ -137,7 +137,7 @@ class TestReconciler(base.TestCase):
         self.assertEqual(7, outcome.wanted.as_of)
 
     def test_the_result_handler_hears_of_changed_services(self):
-        with wakeup.hang(f'{self.directory}/handler.bell') as rings:
+        with wakeup.bind(f'{self.directory}/handler.wakeup') as rings:
             self.run_pass(self.document)
             self.assertTrue(wakeup.drain(rings))
             with mock.patch.object(self.datapath, 'set_services',

@@ -26,7 +26,7 @@ class TestLink(base.TestCase):
         with mock.patch.multiple(
                 service, rpc=mock.DEFAULT, netlink=mock.DEFAULT,
                 monitor=mock.DEFAULT), \
-                mock.patch.object(service.node_files.NodeFiles,
+                mock.patch.object(service.run_directory.RunDirectory,
                                   'open_datapath'):
             self.agent = service.Agent(conf)
         self.agent._done = mock.MagicMock(spec=threading.Condition())

@@ -30,7 +30,7 @@ class CommandTest(base.TestCase):
             datapath.Outcome.DROP_NO_MEMBER: datapath.OutcomeCounters(0, 0)}
         self.datapath.services.return_value = [
             mock.Mock(key=mock.Mock(address=VIP))]
-        self.open = self.replace(run_directory.NodeFiles, 'open_datapath',
+        self.open = self.replace(run_directory.RunDirectory, 'open_datapath',
                                  return_value=self.datapath)
         self.missing = self.replace(environment, 'all_missing',
                                     return_value=[])

@@ -458,11 +458,11 @@ class TestRun(Base):
             before = self.datapath.looks
             while self.datapath.looks < before + 2:
                 self.assertLess(time.monotonic(), end)
-                wakeup.ring(self.handler._files.handler_bell)
+                wakeup.notify(self.handler._files.handler_wakeup)
                 time.sleep(0.005)
             self.datapath.state.clear()
             self.datapath.services[1] = 7
-            wakeup.ring(self.handler._files.handler_bell)
+            wakeup.notify(self.handler._files.handler_wakeup)
             self.wait_for({5: True})
 
     def renamed_when_made(self, *records):

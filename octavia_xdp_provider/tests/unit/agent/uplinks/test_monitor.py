@@ -27,7 +27,7 @@ class TestKeeper(base.TestCase):
 
     def start(self, text='', uplinks='eth1, eth2'):
         self.told = mock.Mock()
-        self.keeper = monitor.UplinkKeeper(
+        self.keeper = monitor.UplinkMonitor(
             self.load(f'[agent]\nuplinks = {uplinks}\n{text}'),
             self.datapath, self.told)
         self.keeper._kernel = mock.Mock(spec=netlink.Kernel)
