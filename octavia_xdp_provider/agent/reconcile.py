@@ -6,12 +6,17 @@ sends them, and the fabric must have stopped before a service goes.
 
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
 2. set the services (a table switches by one store, see the library), and
-   ring the result handler, which knows more than new tables do;
+   notify the result handler, which knows more than new tables do;
 3. set the marks of probes that go through the datapath, where there are
    any, and write the checks file;
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic, if packets
-   to its members find a way out.
+   to its members leave by an uplink.
+
+A file that cannot be written, because its file system is full, for example,
+keeps the other steps from nothing, but for this: a VIP that cannot be
+withdrawn keeps its services. All load balancers are then reported with that
+error, and the state of no member: this node does not do what is wanted.
 """
 
 import dataclasses
@@ -58,7 +63,10 @@ class Outcome:
 
 
 class Reconciler:
-    """Holds nothing but the ways to the three things it reconciles."""
+    """Holds nothing but access to the three things it reconciles.
+
+    :ivar file_errors: what is not written as wanted → why not.
+    """
 
     def __init__(self, conf, files, dataplane, announce, policy,
                  path_mtu=None, probes=None):
@@ -74,6 +82,7 @@ class Reconciler:
         self._scope = conf.agent.health_scope
         self._panic_percent = conf.agent.health_panic_percent
         self._grace = conf.agent.withdraw_grace
+        self.file_errors = {}
 
     def reconcile(self, wanted, ready):
         """One pass over everything.
@@ -83,13 +92,13 @@ class Reconciler:
 
         :param ready: families of outer packets that can be sent on; see
             ``announce``.
-        :raises OSError: datapath or files cannot be reached at all.
+        :raises DatapathError: the datapath cannot be reached at all.
         """
         plans, failed = self._plan(wanted)
         vips_kept = self._vips_of_failed(wanted, failed)
+        vips_kept |= self._withdraw({plan.vip for plan in plans.values()
+                                     if plan.services} | vips_kept)
         stale = self._stale(plans, vips_kept)
-        self._withdraw({plan.vip for plan in plans.values()
-                        if plan.services} | vips_kept)
         self._set_services(plans, failed)
         self._write_checks(plans, failed)
         if stale:
@@ -97,6 +106,9 @@ class Reconciler:
             for key in stale:
                 self._families.pop(key, None)
         self.announce(ready)
+        for error in self.file_errors.values():
+            for key in wanted.load_balancers:
+                failed.setdefault(key, error)
         synced = {key: {'generation': generation, 'error': failed.get(key)}
                   for key, (generation, _) in wanted.load_balancers.items()}
         return Outcome(wanted, synced, plans)
@@ -137,15 +149,37 @@ class Reconciler:
                 if service.key not in wanted
                 and service.key.address not in vips_kept]
 
+    def _write(self, what, write):
+        """Call a function that writes a file.
+
+        :returns: what it returns; None if the file cannot be written.
+        """
+        try:
+            written = write()
+        except OSError as error:
+            text = f'{what} cannot be written: {error.strerror or error}'
+            if self.file_errors.get(what) != text:
+                LOG.error('The file of the %s.', text)
+            self.file_errors[what] = text
+            return None
+        if self.file_errors.pop(what, None):
+            LOG.info('The file of the %s can be written again.', what)
+        return written
+
     def _withdraw(self, vips):
-        """Withdraw every VIP that is not one of these."""
+        """Withdraw every VIP that is not one of these.
+
+        :returns: those that could not be, as texts.
+        """
         before = self._announce.wanted()
         after = {prefix: route for prefix, route in before.items()
                  if str(prefix.network_address) in vips}
         gone = before.keys() - after.keys()
         if not gone:
-            return
-        self._announce.set(after.values())
+            return set()
+        if self._write('announcements', lambda: (
+                self._announce.set(after.values()))) is None:
+            return {str(prefix.network_address) for prefix in gone}
         LOG.info('Withdrawing %s.', ', '.join(map(str, gone)))
         deadline = time.monotonic() + WITHDRAW_TIMEOUT
         while time.monotonic() < deadline:
@@ -158,6 +192,7 @@ class Reconciler:
                         'within %s s.', ', '.join(map(str, gone)),
                         WITHDRAW_TIMEOUT)
         time.sleep(self._grace)
+        return set()
 
     def _set_services(self, plans, failed):
         wanted, owners = {}, {}
@@ -198,10 +233,12 @@ class Reconciler:
                                for pool_id, keys in plan.pools.items()]
         if self._probes:
             self._probes.set()
-        if checks_file.write(self._files.checks, checks,
-                             conditions=conditions, groups=groups):
+        written = self._write('checks', lambda: checks_file.write(
+            self._files.checks, checks, conditions=conditions,
+            groups=groups))
+        if written:
             LOG.info('Checks file written with %s checks.', len(checks))
-        if self._probes:
+        if self._probes and written is not None:
             self._probes.written()
 
     def announce(self, ready):
@@ -227,7 +264,8 @@ class Reconciler:
                 LOG.error('Not announced: %s', error)
             else:
                 routes.append(Route.parse(prefix, self._next_hop(prefix)))
-        if self._announce.set(routes):
+        if self._write('announcements',
+                       lambda: self._announce.set(routes)):
             LOG.info('Announcing %s.', ', '.join(
                 str(route.prefix) for route in routes) or 'nothing')
 
@@ -238,6 +276,7 @@ class Reconciler:
         """What the datapath says of every monitored member.
 
         :returns: load balancer id → {member id: "up" | "down" | "unknown"}.
+        :raises DatapathError: the datapath cannot be reached at all.
         """
         states = {}
         result = {}

@@ -4,7 +4,12 @@
 The *link* fetches what the node should have and reports what it has; the
 *worker* makes it true and looks after announcements. A controller that does
 not answer thus never delays the withdrawal of a VIP. Uplinks have a thread
-of their own, see uplink_keeper.py.
+of their own, see uplinks/monitor.py.
+
+A node whose run directory cannot be written cannot withdraw a VIP, and its
+health checker cannot pass on results. It says so with every load balancer,
+and reports no member as up or down, so that nobody waits for it or believes
+it.
 """
 
 import json
@@ -30,11 +35,15 @@ from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at tables and announcements when nobody rings.
-TICK = 1.0
-# Seconds between two whole passes without a change from the controller:
-# they mend what somebody else has changed on the node.
-FULL_PASS = 10.0
+# Between two looks at tables and announcements without a notification.
+TICK_S = 1.0
+# Between two whole passes without a change from the controller: they repair
+# what somebody else has changed on the node.
+FULL_PASS_S = 10.0
+# After a failure of the link.
+RETRY_S = 1.0
+# For the worker to make true what was fetched, before it is reported.
+WORKER_TIMEOUT_S = 10.0
 
 
 class WakeupEndpoint:
@@ -43,15 +52,15 @@ class WakeupEndpoint:
     target = oslo_messaging.Target(namespace=rpc.WAKEUP_NAMESPACE,
                                    version=rpc.VERSION)
 
-    def __init__(self, heard):
-        self._heard = heard
+    def __init__(self, notified):
+        self._notified = notified
 
     def changed(self, context):
-        self._heard()
+        self._notified()
 
 
 class Agent:
-    """Wires the parts together; ``run`` until told to stop."""
+    """Wires the parts together; ``run`` until ``stop``."""
 
     def __init__(self, conf):
         self._conf = conf
@@ -80,6 +89,8 @@ class Agent:
         self._outcome = None
         self._reported_members = None
         self._complained = False
+        self._cache_error = None
+        self._directory_error = None
         self._stale = False
         transport = rpc.transport(conf)
         self._controller = rpc.NodesClient(transport)
@@ -116,7 +127,7 @@ class Agent:
         return options.allowed_addresses(self._conf,
                                          self._kernel.own_addresses())
 
-    # What the controller told last. A cache: after a restart without a
+    # What the controller sent last. A cache: after a restart without a
     # controller the node goes on looking after what it has.
 
     def _load_wanted(self):
@@ -134,9 +145,24 @@ class Agent:
             return None
 
     def _save_wanted(self, wanted):
-        atomic_file.replace(self._files.wanted, json.dumps(
-            {'as_of': wanted.as_of,
-             'load_balancers': wanted.load_balancers}).encode(), mode=0o600)
+        """Write the cache. What was fetched is applied without it, too."""
+        try:
+            atomic_file.replace(self._files.wanted, json.dumps(
+                {'as_of': wanted.as_of,
+                 'load_balancers': wanted.load_balancers}).encode(),
+                mode=0o600)
+        except OSError as error:
+            if self._cache_error is None:
+                LOG.error('The cache %s cannot be written (%s). After a '
+                          'restart without a controller this node would '
+                          'go back to what it holds.', self._files.wanted,
+                          error.strerror or error)
+            self._cache_error = error
+        else:
+            if self._cache_error is not None:
+                LOG.info('The cache %s can be written again.',
+                         self._files.wanted)
+            self._cache_error = None
 
     # The worker
 
@@ -154,7 +180,7 @@ class Agent:
                 if wanted is None:
                     self._reconciler.announce(frozenset())
                 elif (wanted.load_balancers is not done
-                      or ticks >= FULL_PASS / TICK):
+                      or ticks >= FULL_PASS_S / TICK_S):
                     outcome = self._reconciler.reconcile(wanted, ready)
                     done, ticks = wanted.load_balancers, 0
                     with self._done:
@@ -171,7 +197,7 @@ class Agent:
                     self.stop()
                     return
                 LOG.exception('A pass failed and is tried again.')
-            self._work.wait(TICK)
+            self._work.wait(TICK_S)
 
     def _report_changes(self):
         """Let the link report at once when a member changed."""
@@ -194,16 +220,21 @@ class Agent:
                 if silent:
                     LOG.info('The controller answers again.')
                 silent = False
+            except datapath.DatapathError as error:
+                # An OSError as well, but none of the transport's.
+                LOG.error('The tables cannot be read for the report: %s.',
+                          error.text)
+                self._stop.wait(RETRY_S)
             except rpc.TRANSPORT_ERRORS as error:
                 if not silent:
                     LOG.warning('The controller does not answer (%s: %s); '
-                                'going on with what it told last.',
+                                'going on with what it sent last.',
                                 type(error).__name__, error)
                 silent = True
-                self._stop.wait(1.0)
+                self._stop.wait(RETRY_S)
             except Exception:
                 LOG.exception('Talking to the controller failed.')
-                self._stop.wait(1.0)
+                self._stop.wait(RETRY_S)
             self._talk.wait(self._conf.agent.report_interval)
 
     def _fetch(self):
@@ -225,8 +256,10 @@ class Agent:
             load_balancers = {**known, **load_balancers}
             as_of = self._wanted.as_of
         if self._wanted and load_balancers == known:
-            # The same dictionary tells that nothing is to be done.
+            # The same dictionary shows that nothing is to be done.
             self._wanted = reconcile.Wanted(as_of, known)
+            if self._cache_error is not None:
+                self._save_wanted(self._wanted)
             return
         wanted = reconcile.Wanted(as_of, load_balancers)
         self._save_wanted(wanted)
@@ -235,12 +268,12 @@ class Agent:
         with self._done:
             self._done.wait_for(
                 lambda: self._stop.is_set() or self._made_true(wanted),
-                timeout=10.0)
+                timeout=WORKER_TIMEOUT_S)
 
     def _complain_of_older_database(self, as_of):
         if not self._complained:
             LOG.error(
-                'The controller\'s database is older (%s) than what it told '
+                'The controller\'s database is older (%s) than what it sent '
                 'before (%s). Nothing is removed from this node until it has '
                 'caught up; to accept it as it is, stop the agent, delete '
                 '%s and start it.', as_of, self._wanted.as_of,
@@ -260,15 +293,41 @@ class Agent:
         # that asked for the same.
         as_of = (wanted if self._made_true(wanted)
                  else outcome.wanted).as_of
+        problems = self._problems()
+        synced, members = outcome.synced, self._reconciler.members(outcome)
+        if problems:
+            synced = {key: {**one, 'error': one['error'] or problems[0]}
+                      for key, one in synced.items()}
+            members = {key: dict.fromkeys(states, 'unknown')
+                       for key, states in members.items()}
         self._controller.report(self._conf.host, {
             'as_of': as_of,
-            'synced': outcome.synced,
-            'members': self._reconciler.members(outcome),
+            'synced': synced,
+            'members': members,
             'counters': self._reconciler.counters(outcome),
-            'state': self._state()})
+            'state': {**self._state(), 'problems': problems}})
+
+    def _problems(self):
+        """Why this node does not do what is wanted: texts, mostly none."""
+        problems = sorted(self._reconciler.file_errors.values())
+        error = None
+        try:
+            self._files.check_writable()
+        except OSError as caught:
+            error = (f'{self._files.directory} cannot be written: '
+                     f'{caught.strerror or caught}')
+            problems.append(error)
+        if error != self._directory_error:
+            if error:
+                LOG.error('%s. This node reports that it cannot do what is '
+                          'wanted.', error)
+            else:
+                LOG.info('%s can be written again.', self._files.directory)
+        self._directory_error = error
+        return problems
 
     def _state(self):
-        """The node's word about itself, for the operator."""
+        """What the node reports of itself, for the operator."""
         status = self._announce.status()
         info = self._datapath.info()
         return {

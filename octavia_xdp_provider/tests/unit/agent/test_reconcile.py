@@ -3,6 +3,7 @@
 
 import copy
 import dataclasses
+import errno
 import ipaddress
 import json
 import os
@@ -10,10 +11,13 @@ import pathlib
 import types
 from unittest import mock
 
+import fixtures
+
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import atomic_file
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import wakeup
@@ -347,6 +351,56 @@ class TestReconciler(base.TestCase):
             'name': 'pool', 'panic_percent': 40,
             'checks': sorted(check['key'] for check in document['checks'])}],
             document['groups'])
+
+    def full(self):
+        """A run directory in which no file can be replaced."""
+        return mock.patch.object(
+            atomic_file, 'replace',
+            side_effect=OSError(errno.ENOSPC, 'No space left on device'))
+
+    def test_vip_that_cannot_be_withdrawn_keeps_its_services(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        with self.full():
+            self.run_pass()
+            self.assertEqual([], self.events)
+        self.assertIn(KEY, self.datapath.held)
+        self.run_pass()
+        self.assertEqual([('announce', ()), ('delete', KEY)], self.events)
+
+    def test_services_are_set_where_no_file_can_be_written(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.unmonitored()
+        with self.full():
+            outcomes = [self.run_pass(self.document) for _ in range(3)]
+        self.assertIn(KEY, self.datapath.held)
+        for outcome in outcomes:
+            self.assertIn('cannot be written: No space left on device',
+                          outcome.synced[self.document['id']]['error'])
+        # One line for each file, however often it is tried.
+        self.assertEqual(2, log.output.count('No space left on device'))
+
+    def test_files_are_written_as_soon_as_they_can_be(self):
+        self.unmonitored()
+        with self.full():
+            self.run_pass(self.document)
+            self.reconciler.announce(BOTH)
+            self.assertEqual({'announcements', 'checks'},
+                             self.reconciler.file_errors.keys())
+        outcome = self.run_pass(self.document)
+        self.assertIsNone(outcome.synced[self.document['id']]['error'])
+        self.assertEqual({}, self.reconciler.file_errors)
+        self.assertEqual({PREFIX}, self.announced())
+
+    def test_marks_stay_while_the_checks_file_cannot_be_written(self):
+        probes = mock.Mock()
+        probes.mark.return_value = None
+        self.reconciler = self.make(self.conf, probes=probes)
+        with self.full():
+            self.run_pass(self.document)
+        probes.written.assert_not_called()
+        self.run_pass(self.document)
+        probes.written.assert_called_once_with()
 
     def test_a_refused_load_balancer_does_not_stop_the_others(self):
         self.unmonitored()

@@ -3,8 +3,11 @@
 
 import errno
 import json
+import tempfile
 import threading
 from unittest import mock
+
+import fixtures
 
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import service
@@ -69,7 +72,82 @@ class TestLink(base.TestCase):
         self.assertEqual((51, {'a': (1, {'id': 'a'})}),
                          self.answer(51, {'a': 1}))
 
-    def test_what_was_told_last_survives_a_restart(self):
+    def fail_to_write(self):
+        return mock.patch.object(
+            service.atomic_file, 'replace',
+            side_effect=OSError(errno.ENOSPC, 'No space left on device'))
+
+    def test_what_was_fetched_is_applied_where_no_cache_can_be_written(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        with self.fail_to_write():
+            for as_of in (5, 6):
+                self.assertEqual((as_of, {'a': (as_of, {'id': 'a'})}),
+                                 self.answer(as_of, {'a': as_of}))
+        self.assertEqual(1, log.output.count('No space left on device'))
+        self.assertNotIn('does not answer', log.output)
+
+    def test_cache_is_written_as_soon_as_it_can_be(self):
+        with self.fail_to_write():
+            self.answer(5, {'a': 3})
+        self.answer(6, {'a': 3}, {})
+        self.restart()
+        self.assertEqual(reconcile.Wanted(6, {'a': (3, {'id': 'a'})}),
+                         self.agent._wanted)
+
+    def report(self, file_errors=()):
+        """What is reported of one load balancer with one member."""
+        self.agent._outcome = reconcile.Outcome(
+            self.agent._wanted, {'a': {'generation': 3, 'error': None}}, {})
+        self.agent._state = dict
+        self.agent._reconciler = mock.Mock(file_errors=dict(file_errors))
+        self.agent._reconciler.members.return_value = {'a': {'m': 'up'}}
+        self.agent._report()
+        return self.agent._controller.report.call_args.args[1]
+
+    def test_node_without_space_reports_that_it_cannot_do_its_part(self):
+        self.answer(5, {'a': 3})
+        log = self.useFixture(fixtures.FakeLogger())
+        with mock.patch.object(
+                tempfile, 'TemporaryFile', side_effect=OSError(
+                    errno.ENOSPC, 'No space left on device')):
+            for _ in range(3):
+                report = self.report()
+        text = f'{self.directory} cannot be written: No space left on device'
+        self.assertEqual({'a': {'generation': 3, 'error': text}},
+                         report['synced'])
+        self.assertEqual({'a': {'m': 'unknown'}}, report['members'])
+        self.assertEqual([text], report['state']['problems'])
+        self.assertEqual(1, log.output.count(text))
+
+    def test_file_that_cannot_be_written_is_reported(self):
+        self.answer(5, {'a': 3})
+        report = self.report({'checks': 'checks cannot be written: no'})
+        self.assertEqual('checks cannot be written: no',
+                         report['synced']['a']['error'])
+        self.assertEqual({'a': {'m': 'unknown'}}, report['members'])
+
+    def test_node_that_can_write_reports_no_problem(self):
+        self.answer(5, {'a': 3})
+        report = self.report()
+        self.assertEqual({'a': {'generation': 3, 'error': None}},
+                         report['synced'])
+        self.assertEqual({'a': {'m': 'up'}}, report['members'])
+        self.assertEqual([], report['state']['problems'])
+
+    def test_tables_that_cannot_be_read_are_no_silence_of_the_controller(
+            self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.agent._fetch = mock.Mock()
+        self.agent._stop = mock.Mock()
+        self.agent._stop.is_set.side_effect = [False, True]
+        self.agent._talk = mock.Mock()
+        self.agent._report = mock.Mock(side_effect=datapath.DatapathError(
+            errno.EIO, 'the maps are gone'))
+        self.agent._link()
+        self.assertIn('the maps are gone', log.output)
+        self.assertNotIn('does not answer', log.output)
+
+    def test_what_was_sent_last_survives_a_restart(self):
         self.answer(5, {'a': 3})
         self.restart()
         self.assertEqual(reconcile.Wanted(5, {'a': (3, {'id': 'a'})}),
@@ -87,7 +165,8 @@ class TestLink(base.TestCase):
         self.answer(5, {'a': 3})
         wanted = self.agent._wanted
         self.agent._outcome = reconcile.Outcome(wanted, {'a': 1}, {})
-        self.agent._reconciler = mock.Mock()
+        self.agent._reconciler = mock.Mock(file_errors={})
+        self.agent._reconciler.members.return_value = {}
         self.agent._state = dict
 
         def reported():
