@@ -8,10 +8,10 @@ rest, about single checks, is not read here.
 import json
 import socket
 
-# Seconds that it may take; it serves one client after the other.
-PATIENCE = 0.5
+# That it may take; it serves one client after the other.
+ANSWER_TIMEOUT_S = 0.5
 # The line is a few hundred bytes long.
-_LONGEST = 65536
+_LINE_BYTES_MAX = 65536
 _FIELDS = ('checks', 'up', 'down', 'unknown', 'conditions', 'panics',
            'withheld', 'stretch_percent', 'used_permille', 'late_p99_ms',
            'own_late_s')
@@ -27,10 +27,10 @@ def read(path):
     """
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
-            client.settimeout(PATIENCE)
+            client.settimeout(ANSWER_TIMEOUT_S)
             client.connect(str(path))
             with client.makefile('rb') as lines:
-                found = json.loads(lines.readline(_LONGEST))
+                found = json.loads(lines.readline(_LINE_BYTES_MAX))
     except (OSError, ValueError):
         return None
     if not isinstance(found, dict):

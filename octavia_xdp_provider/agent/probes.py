@@ -60,7 +60,7 @@ def home(way):
 class Probes:
     """Keeps table and programs; belongs to the worker's thread.
 
-    :param kernel: kernel.Kernel of this thread.
+    :param kernel: netlink.Kernel of this thread.
     :param uplinks: names of the interfaces that probes may leave by.
     :param enabled: [agent] probe_through_datapath. If not, what was there
         before is removed.
@@ -93,10 +93,10 @@ class Probes:
                 self._datapath.set_probes({})  # there is a table from now on
         except datapath.DatapathError as error:
             # All else can be made true without.
-            self._tell('table', 'Members are probed at their own addresses '
+            self._note('table', 'Members are probed at their own addresses '
                        f'only: {error.text}')
             return
-        self._tell('table', None)
+        self._note('table', None)
         self._marks = Marks(held, self._datapath.probe_marks)
         self._attached = {}
         self.attach()
@@ -116,10 +116,10 @@ class Probes:
                 if index not in self._attached:
                     self._datapath.attach_probe(index)
             except OSError as error:
-                self._tell(name, f'{name} sends no probes through the '
+                self._note(name, f'{name} sends no probes through the '
                            f'datapath: {error.strerror}')
             else:
-                self._tell(name, None)
+                self._note(name, None)
                 found[index] = name
         self._attached = found
 
@@ -180,13 +180,13 @@ class Probes:
             self._devices[vip] = self._ask(vip)
         device = self._devices[vip]
         if device in self._attached:
-            self._tell(vip, None)
+            self._note(vip, None)
             return True
         if device is None:
             why = 'has no route'
         else:
             why = f'leaves by {_name_of(device)}, which is no uplink'
-        self._tell(vip, 'Members are probed at their own addresses only: '
+        self._note(vip, 'Members are probed at their own addresses only: '
                    f'what goes to {vip} {why}')
         return False
 
@@ -198,7 +198,8 @@ class Probes:
             LOG.debug('No route to %s: %s', vip, error)
             return None
 
-    def _tell(self, what, problem):
+    def _note(self, what, problem):
+        """Keep a problem, or None, for the report; log it if it is new."""
         before = self._problems.get(what)
         if problem == before:
             return

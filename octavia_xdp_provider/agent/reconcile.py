@@ -54,8 +54,8 @@ class Wanted:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
-    """What a pass has made true; ``synced`` as in NodesEndpoint.report."""
+class PassResult:
+    """What a pass has made true; ``synced`` as in messages.Report."""
 
     wanted: Wanted
     synced: dict
@@ -111,7 +111,7 @@ class Reconciler:
                 failed.setdefault(key, error)
         synced = {key: {'generation': generation, 'error': failed.get(key)}
                   for key, (generation, _) in wanted.load_balancers.items()}
-        return Outcome(wanted, synced, plans)
+        return PassResult(wanted, synced, plans)
 
     def _plan(self, wanted):
         plans, failed = {}, {}
@@ -272,25 +272,25 @@ class Reconciler:
     def _next_hop(self, prefix):
         return self._next_hop_v6 if ':' in prefix else None
 
-    def members(self, outcome):
+    def members(self, result):
         """What the datapath says of every monitored member.
 
         :returns: load balancer id → {member id: "up" | "down" | "unknown"}.
         :raises DatapathError: the datapath cannot be reached at all.
         """
         states = {}
-        result = {}
-        for load_balancer_id, plan in outcome.plans.items():
-            mine = result.setdefault(load_balancer_id, {})
+        found = {}
+        for load_balancer_id, plan in result.plans.items():
+            mine = found.setdefault(load_balancer_id, {})
             for member_id, (key, address) in plan.monitored.items():
                 if key not in states:
                     states[key] = {
                         member.address: member
                         for member in self._members(key)}
                 mine[member_id] = _state(states[key].get(address))
-        return result
+        return found
 
-    def counters(self, outcome):
+    def counters(self, result):
         """What each listener has taken since its service was created.
 
         :returns: load balancer id → {listener id: {"bytes", "flows"}}.
@@ -303,7 +303,7 @@ class Reconciler:
                               'flows': by_key[key].flows}
                 for listener_id, key in plan.listeners.items()
                 if key in by_key}
-            for load_balancer_id, plan in outcome.plans.items()}
+            for load_balancer_id, plan in result.plans.items()}
 
     def _members(self, key):
         try:

@@ -86,7 +86,7 @@ class Agent:
         self._talk = threading.Event()
         self._done = threading.Condition()
         self._wanted = self._load_wanted()
-        self._outcome = None
+        self._result = None
         self._reported_members = None
         self._complained = False
         self._cache_error = None
@@ -181,10 +181,10 @@ class Agent:
                     self._reconciler.announce(frozenset())
                 elif (wanted.load_balancers is not done
                       or ticks >= FULL_PASS_S / TICK_S):
-                    outcome = self._reconciler.reconcile(wanted, ready)
+                    result = self._reconciler.reconcile(wanted, ready)
                     done, ticks = wanted.load_balancers, 0
                     with self._done:
-                        self._outcome = outcome
+                        self._result = result
                         self._done.notify_all()
                 else:
                     self._reconciler.announce(ready)
@@ -201,9 +201,9 @@ class Agent:
 
     def _report_changes(self):
         """Let the link report at once when a member changed."""
-        if self._outcome is None:
+        if self._result is None:
             return
-        members = self._reconciler.members(self._outcome)
+        members = self._reconciler.members(self._result)
         if members != self._reported_members:
             self._reported_members = members
             self._talk.set()
@@ -281,20 +281,20 @@ class Agent:
         self._complained = True
 
     def _made_true(self, wanted):
-        return (self._outcome is not None and wanted is not None
-                and self._outcome.wanted.load_balancers
+        return (self._result is not None and wanted is not None
+                and self._result.wanted.load_balancers
                 is wanted.load_balancers)
 
     def _report(self):
-        outcome, wanted = self._outcome, self._wanted
-        if outcome is None:
-            outcome = reconcile.Outcome(reconcile.Wanted(0, {}), {}, {})
+        result, wanted = self._result, self._wanted
+        if result is None:
+            result = reconcile.PassResult(reconcile.Wanted(0, {}), {}, {})
         # What was made true for an earlier fetch is true for a later one
         # that asked for the same.
         as_of = (wanted if self._made_true(wanted)
-                 else outcome.wanted).as_of
+                 else result.wanted).as_of
         problems = self._problems()
-        synced, members = outcome.synced, self._reconciler.members(outcome)
+        synced, members = result.synced, self._reconciler.members(result)
         if problems:
             synced = {key: {**one, 'error': one['error'] or problems[0]}
                       for key, one in synced.items()}
@@ -304,7 +304,7 @@ class Agent:
             'as_of': as_of,
             'synced': synced,
             'members': members,
-            'counters': self._reconciler.counters(outcome),
+            'counters': self._reconciler.counters(result),
             'state': {**self._state(), 'problems': problems}})
 
     def _problems(self):

@@ -17,7 +17,7 @@ from octavia_xdp_provider.common import supervisor
 BACKOFF = supervisor.Backoff(first_s=0.1, max_s=2.0)
 
 
-def main():
+def main() -> None:
     parser = argparse.ArgumentParser(
         prog='octavia-xdp-announcer',
         description='Commands ExaBGP what to announce. It is a "process" of '
@@ -34,7 +34,7 @@ def main():
         level=logging.INFO, stream=sys.stderr,
         format='octavia-xdp-announcer[%(process)d] %(levelname)s %(message)s')
 
-    def work():
+    def work() -> None:
         speaker = exabgp.ExaBgp(sys.stdin.fileno(), sys.stdout.fileno())
         announcer.Announcer(arguments.file, arguments.network, speaker).run()
 

@@ -195,7 +195,7 @@ class Kernel:
 
 
 class Events:
-    """Tells when the kernel's state has changed."""
+    """Waits for changes of the kernel's state."""
 
     def __init__(self):
         self._netlink = IPRoute()
@@ -213,12 +213,12 @@ class Events:
         """End a wait(); from any thread."""
         os.eventfd_write(self._wake, 1)
 
-    def wait(self, timeout, matters):
+    def wait(self, timeout_s, matters):
         """Wait for an event that matters, for that many seconds at most.
 
         :param matters: called with each message.
         """
-        for descriptor, _event in self._poll.poll(1000 * timeout):
+        for descriptor, _event in self._poll.poll(1000 * timeout_s):
             if descriptor == self._wake:
                 os.eventfd_read(self._wake)
                 return True
@@ -295,7 +295,7 @@ def sources_of(messages):
 
 
 def default_routes_of(version, message):
-    """The default routes that a message of a route tells of."""
+    """The default routes in a message of a route."""
     if message['dst_len'] or message['type'] != rtnl.rt_type['unicast']:
         return
     metric = message.get_attr('RTA_PRIORITY') or 0

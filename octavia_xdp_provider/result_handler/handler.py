@@ -5,7 +5,7 @@ What wakes it does not matter: it looks at the directory and takes in all
 deltas that wait. Only the checks that they name are applied, so that a wake
 costs what has changed and not what is known. Everything known is compared
 with the tables when a snapshot was loaded, when services have changed, and
-after a failure. The agent rings when it has changed services: new members
+after a failure. The agent notifies it of changed services: new members
 of a check that is known get its result at once.
 
 A *restored* result (not verified by a probe since the health checker was
@@ -35,19 +35,19 @@ from octavia_xdp_provider.result_handler import queue_file
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks at everything: a lost event or ring costs at most
+# Between two looks at everything: a lost event or notification costs at most
 # this. Slots that change owners age at the same time, which the datapath
 # expects each second.
-RESCAN = 1.0
-# Seconds after which a new snapshot is read even if nothing is missing: it
-# alone tells which checks are gone.
-PRUNE = 10.0
-# A look at everything; the rest of the events tell of files.
+RESCAN_S = 1.0
+# After which a new snapshot is read even if nothing is missing: it
+# alone shows which checks are gone.
+PRUNE_S = 10.0
+# A look at everything; the rest of the events name files.
 _LOST = flags.Q_OVERFLOW | flags.IGNORED | flags.UNMOUNT
 
 
 @dataclasses.dataclass
-class Batch:
+class QueueChanges:
     """What one look at the queue has found."""
 
     paths: list = dataclasses.field(default_factory=list)
@@ -73,20 +73,21 @@ class Results:
         """Take in what is new.
 
         :param rescan: whether to look at the snapshot without need.
-        :returns: a Batch, whose paths are to be removed once it is applied.
+        :returns: QueueChanges, whose paths are to be removed once they are
+            applied.
         """
-        batch = Batch()
+        changes = QueueChanges()
         paths, foreign = self._queue.scan()
         for path in foreign:
             self._reject(path, 'foreign', 'not a file of the queue')
-        deltas = self._read(paths, batch)
+        deltas = self._read(paths, changes)
         if self._missing is not None or rescan:
-            self._look_at_snapshot(batch, rescan, bool(deltas))
+            self._look_at_snapshot(changes, rescan, bool(deltas))
         for delta in deltas:
-            self._take(delta, batch)
-        return batch
+            self._take(delta, changes)
+        return changes
 
-    def _read(self, paths, batch):
+    def _read(self, paths, changes):
         """Decode deltas and note what is missing before each."""
         deltas = []
         boot, sequence = self._position
@@ -100,7 +101,7 @@ class Results:
                 self._need(self._position)
                 continue
             self._metrics.file('delta')
-            batch.paths.append(path)
+            changes.paths.append(path)
             if (delta.boot, delta.last_sequence) <= (boot, sequence):
                 continue
             if delta.boot != boot or delta.first_sequence > sequence + 1:
@@ -112,7 +113,7 @@ class Results:
     def _need(self, position):
         self._missing = max(self._missing or (0, 0), position)
 
-    def _look_at_snapshot(self, batch, rescan, busy):
+    def _look_at_snapshot(self, changes, rescan, busy):
         mark = self._queue.snapshot_mark()
         if mark is None:
             return
@@ -121,12 +122,12 @@ class Results:
         if stamp == self._stamp:
             return
         ahead = position > self._position and not busy
-        due = rescan and self._clock() >= self._loaded + PRUNE
+        due = rescan and self._clock() >= self._loaded + PRUNE_S
         if self._missing is not None or ahead or due:
             self._stamp = stamp
-            self._load_snapshot(batch)
+            self._load_snapshot(changes)
 
-    def _load_snapshot(self, batch):
+    def _load_snapshot(self, changes):
         try:
             snapshot = self._queue.snapshot()
         except queue_file.QueueFileError as error:
@@ -143,11 +144,11 @@ class Results:
             self._missing = None
         columns = snapshot.columns
         last = dict(zip(columns.keys, columns.verdicts, strict=True))
-        batch.whole |= last != self.last
+        changes.whole |= last != self.last
         self.last = last
         self._position = position
 
-    def _take(self, delta, batch):
+    def _take(self, delta, changes):
         boot, sequence = self._position
         if (delta.boot, delta.last_sequence) <= (boot, sequence):
             return
@@ -157,14 +158,14 @@ class Results:
         keys = delta.columns.keys[skip:]
         verdicts = delta.columns.verdicts[skip:]
         before = map(self.last.get, keys)
-        batch.times.extend(
+        changes.times.extend(
             moment for old, new, moment
             in zip(before, verdicts, delta.columns.times[skip:], strict=True)
             if old is None
             or queue_file.state_of(old) != queue_file.state_of(new))
         pairs = dict(zip(keys, verdicts, strict=True))
         self.last.update(pairs)
-        batch.changed.update(pairs)
+        changes.changed.update(pairs)
         self._position = (delta.boot, delta.last_sequence)
 
     def _reject(self, path, reason, text):
@@ -174,7 +175,7 @@ class Results:
 
 
 class ResultHandler:
-    """The process: waits, applies, rings the agent."""
+    """The process: waits, applies, notifies the agent."""
 
     def __init__(self, conf):
         self._files = run_directory.RunDirectory(conf)
@@ -204,16 +205,16 @@ class ResultHandler:
         # What was imported stays; no collection need look at it again.
         gc.freeze()
         with INotify() as inotify, wakeup.bind(
-                self._files.handler_wakeup) as rings:
+                self._files.handler_wakeup) as notifications:
             awake = select.poll()
             awake.register(inotify, select.POLLIN)
-            awake.register(rings, select.POLLIN)
+            awake.register(notifications, select.POLLIN)
             rescan = True
             due = 0.0
             while not self._stop.is_set():
                 try:
                     if rescan:
-                        due = time.monotonic() + RESCAN
+                        due = time.monotonic() + RESCAN_S
                         # Also where the directory is another one now.
                         self._files.make()
                         inotify.add_watch(self._files.queue, flags.MOVED_TO)
@@ -231,7 +232,7 @@ class ResultHandler:
                     due = 0.0
                 awake.poll(1000 * max(0.0, due - time.monotonic()))
                 rescan = self._lost(inotify)
-                rescan |= wakeup.drain(rings)
+                rescan |= wakeup.drain(notifications)
                 rescan |= time.monotonic() >= due
         return 0
 
@@ -255,14 +256,14 @@ class ResultHandler:
 
         :param rescan: whether to look at services and snapshot as well.
         """
-        batch = self._results.update(rescan)
+        changes = self._results.update(rescan)
         # Until it is done: a failure must not lose what was taken in.
-        whole, self._whole = self._whole or batch.whole, True
+        whole, self._whole = self._whole or changes.whole, True
         if self._open():
             whole |= rescan and self._services_changed()
-            self._apply(batch, whole)
+            self._apply(changes, whole)
             self._whole = False
-        for path in batch.paths:
+        for path in changes.paths:
             self._queue.remove(path)
         if rescan and self._datapath is not None:
             # Here and nowhere else on the node. Late is no harm: slots are
@@ -270,14 +271,14 @@ class ResultHandler:
             self.metrics.datapath(self._datapath.tick(),
                                   self._datapath.outcomes())
 
-    def _apply(self, batch, whole):
-        wanted = self._wanted(self._results.last if whole else batch.changed)
+    def _apply(self, changes, whole):
+        wanted = self._wanted(self._results.last if whole else changes.changed)
         if not wanted:
             return
         switched = self._datapath.apply_health(wanted)
-        self.metrics.applied(len(batch.changed), switched, whole)
+        self.metrics.applied(len(changes.changed), switched, whole)
         if switched:
-            self.metrics.took(batch.times, time.time_ns())
+            self.metrics.took(changes.times, time.time_ns())
             LOG.info('Health results switched %s tables.', switched)
             wakeup.notify(self._files.agent_wakeup)
 

@@ -48,7 +48,7 @@ class Latency:
             sum_value=self._sum)
 
 
-class Outcomes:
+class PacketOutcomes:
     """What the datapath has counted, as it was read last."""
 
     def __init__(self):
@@ -97,7 +97,7 @@ class Metrics:
             'octavia_xdp_open_slots',
             'Slots of all tables that change owners, in which flows are '
             'remembered', registry=self.registry)
-        self._outcomes = Outcomes()
+        self._outcomes = PacketOutcomes()
         self.registry.register(self._outcomes)
         self._stretch = prometheus_client.Gauge(
             _PREFIX + 'checker_stretch',

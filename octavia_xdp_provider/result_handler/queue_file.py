@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of the result queue: what the health checker tells the node.
+"""Files of the result queue: what the health checker writes for the node.
 
 The format has one definition, ``contracts/result-queue.json``. The layouts
 used here are built from that document when this module is imported, so this
@@ -24,7 +24,8 @@ import google_crc32c
 
 CONTRACT: dict[str, Any] = json.loads(
     resources.files('octavia_xdp_provider.common')
-    .joinpath('contracts', 'result-queue.json')
+    .joinpath('contracts')
+    .joinpath('result-queue.json')
     .read_text(encoding='utf-8')
 )
 
@@ -65,15 +66,17 @@ VERSION: int = CONTRACT['constants']['version']
 FLAG_VERIFIED: int = CONTRACT['constants']['flag_verified']
 MAX_PENDING_DELTAS: int = CONTRACT['constants']['max_pending_deltas']
 
-Kind = enum.IntEnum(
-    'Kind', {k.upper(): v for k, v in CONTRACT['kinds'].items()}
-)
-State = enum.IntEnum(
-    'State', {k.upper(): v for k, v in CONTRACT['states'].items()}
-)
-Reason = enum.IntEnum(
-    'Reason', {k.upper(): v for k, v in CONTRACT['reasons'].items()}
-)
+
+def _enum(name: str, table: dict[str, int]) -> Any:
+    """An IntEnum whose members are known only when the contract is read."""
+    make: Any = enum.IntEnum
+    return make(name, {word.upper(): number
+                       for word, number in table.items()})
+
+
+Kind = _enum('Kind', CONTRACT['kinds'])
+State = _enum('State', CONTRACT['states'])
+Reason = _enum('Reason', CONTRACT['reasons'])
 
 # A record is read as words of 8 bytes: some fields fill one, the others share
 # one, the *verdict*. Files of many thousands of records are thus taken apart
@@ -153,10 +156,10 @@ class Record(NamedTuple):
 class Columns(NamedTuple):
     """The records of a file, column by column."""
 
-    keys: array.array
-    sequences: array.array
-    times: array.array
-    verdicts: array.array
+    keys: 'array.array[int]'
+    sequences: 'array.array[int]'
+    times: 'array.array[int]'
+    verdicts: 'array.array[int]'
 
     def record(self, index: int) -> Record:
         """Return one record."""
@@ -194,7 +197,7 @@ class QueueFile:
 def _checksum(data: bytes) -> int:
     crc = google_crc32c.value(data[:_CRC_OFFSET])
     crc = google_crc32c.extend(crc, bytes(_CRC_SIZE))
-    return google_crc32c.extend(crc, data[_CRC_OFFSET + _CRC_SIZE :])
+    return int(google_crc32c.extend(crc, data[_CRC_OFFSET + _CRC_SIZE :]))
 
 
 def _check_envelope(data: bytes) -> dict[str, Any]:
@@ -317,7 +320,7 @@ def position(data: bytes) -> tuple[int, int]:
 
 def stretch(data: bytes) -> int:
     """Return how long intervals are in percent, by the header alone."""
-    return _header_of(data)['stretch_percent']
+    return int(_header_of(data)['stretch_percent'])
 
 
 def _header_of(data: bytes) -> dict[str, Any]:
@@ -341,7 +344,7 @@ def encode(
         values.update(record._asdict())
         parts.append(_RECORD.pack(*(values[n] for n in _RECORD_NAMES)))
     payload = b''.join(parts)
-    values = {
+    header: dict[str, Any] = {
         'magic': MAGIC,
         'version': VERSION,
         'kind': kind,
@@ -355,13 +358,12 @@ def encode(
         'stretch_percent': stretch_percent,
         'reserved': b'',
     }
-    blank = _HEADER.pack(*(values[name] for name in _HEADER_NAMES)) + payload
-    values['crc32c'] = _checksum(blank)
-    return _HEADER.pack(*(values[name] for name in _HEADER_NAMES)) + payload
+    blank = _HEADER.pack(*(header[name] for name in _HEADER_NAMES)) + payload
+    header['crc32c'] = _checksum(blank)
+    return _HEADER.pack(*(header[name] for name in _HEADER_NAMES)) + payload
 
 
 def delta_name(boot: int, first_sequence: int) -> str:
     """Return the name of a delta; names sort in the order of writing."""
-    return CONTRACT['names']['delta'].format(
-        boot=boot, first_sequence=first_sequence
-    )
+    form: str = CONTRACT['names']['delta']
+    return form.format(boot=boot, first_sequence=first_sequence)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The configuration of ExaBGP on an LB node."""
 
+import collections.abc
 import dataclasses
 import re
 
@@ -50,6 +51,8 @@ process {process} {{
 class Neighbour:
     """A router that this node announces to.
 
+    ``hold_time``, in seconds, is what ExaBGP calls it.
+
     Graceful restart stays off: a node whose ExaBGP ended may be a node that
     ended, and the router shall use the others at once.
     """
@@ -59,17 +62,19 @@ class Neighbour:
     peer_address: str
     peer_as: int
     hold_time: int = 9
-    families: tuple = ('ipv4 unicast',)
+    families: tuple[str, ...] = ('ipv4 unicast',)
     description: str = 'router'
 
 
-def render(router_id, neighbours, command):
+def render(router_id: str, neighbours: collections.abc.Iterable[Neighbour],
+           command: collections.abc.Sequence[str]) -> str:
     """The text of exabgp.conf.
 
     :param router_id: BGP identifier of this node.
     :param neighbours: the routers.
     :param command: the announcer's command line, a list; the program with
         its whole path.
+    :raises ValueError: a word of the command cannot be quoted.
     """
     for word in command:
         # ExaBGP has no way of quoting these.

@@ -13,23 +13,23 @@ from oslo_log import log as logging
 from octavia_xdp_provider.agent.uplinks import state
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.node import netlink as kernel_state
+from octavia_xdp_provider.node import netlink
 
 LOG = logging.getLogger(__name__)
 
-# Seconds between two looks when the kernel tells nothing.
-RESCAN = 5.0
+# Between two looks without an event of the kernel.
+RESCAN_S = 5.0
 # The same while the kernel is to ask for a next hop, or something failed.
-RETRY = 1.0
-# Seconds after the start in which next hops may answer before the uplinks
-# that a predecessor left are replaced.
-PATIENCE = 2.0
+RETRY_S = 1.0
+# After the start, in which next hops may answer before the uplinks that a
+# predecessor left are replaced.
+FIRST_ANSWERS_S = 2.0
 
 
 class UplinkMonitor:
     """Attaches the program and keeps next hops and sources.
 
-    :param changed: called, from the keeper's thread, when what ``ready``
+    :param changed: called, from the monitor's thread, when what ``ready``
         says has changed.
     """
 
@@ -51,21 +51,21 @@ class UplinkMonitor:
         self._cleared = False
         self._logged = {}  # name → State
         self._error = None
-        self._patience = 0.0
+        self._first_answers_until = 0.0
         self._ready = frozenset()
         self.states = ()
 
     @property
     def ready(self):
-        """Families (4, 6) of outer packets that find a way out now."""
+        """Families (4, 6) of outer packets that leave by an uplink now."""
         return self._ready
 
     def start(self):
         """Make a first look, then keep looking."""
-        self._kernel = kernel_state.Kernel()
+        self._kernel = netlink.Kernel()
         # Events first: nothing that happens after the look is missed.
-        self._events = kernel_state.Events()
-        self._patience = time.monotonic() + PATIENCE
+        self._events = netlink.Events()
+        self._first_answers_until = time.monotonic() + FIRST_ANSWERS_S
         delay = self._look()
         self._thread = threading.Thread(target=self._run, args=(delay,),
                                         name='uplinks')
@@ -95,7 +95,7 @@ class UplinkMonitor:
                 self._events.wait(delay, self._uplinks.concerns)
             except Exception:
                 LOG.exception('An event could not be read.')
-                self._stop.wait(RETRY)
+                self._stop.wait(RETRY_S)
             if not self._stop.is_set():
                 delay = self._look()
 
@@ -111,10 +111,10 @@ class UplinkMonitor:
             if str(error) != self._error:
                 LOG.exception('Uplinks could not be kept; trying again.')
             self._error = str(error)
-            return RETRY
+            return RETRY_S
         self._error = None
         hurry = ask or any(state.problem for state in states)
-        return RETRY if hurry else RESCAN
+        return RETRY_S if hurry else RESCAN_S
 
     def _resolve(self, link, address):
         try:
@@ -132,8 +132,9 @@ class UplinkMonitor:
                 filter(None, (node.source_v4, node.source_v6)))
                 or 'nowhere yet: no uplink has an address')
             self._node = node
-        if self._in_force is None and time.monotonic() < self._patience and (
-                any(state.waits for state in states)):
+        if (self._in_force is None
+                and time.monotonic() < self._first_answers_until
+                and any(state.waits for state in states)):
             self.states = states
             return
         wanted = self._uplinks.for_datapath(states)

@@ -18,7 +18,7 @@ _MTU_MAX = 65535
 class PathMtu:
     """What ``forwarding.plan`` asks.
 
-    :param kernel: kernel.Kernel of the calling thread.
+    :param kernel: netlink.Kernel of the calling thread.
     :param fixed: for all members, in place of what the kernel knows; 0: not.
     """
 

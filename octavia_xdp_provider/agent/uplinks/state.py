@@ -21,13 +21,13 @@ class _Answer(typing.NamedTuple):
     silent: bool = False
 
 
-class Hop(typing.NamedTuple):
+class NextHop(typing.NamedTuple):
     """The next hop of one family. ``mac`` is None while it is not used.
 
     ``last_resort``: nobody answers there, but no other uplink is better.
     """
 
-    gateway: str | None = None
+    address: str | None = None
     mac: str | None = None
     last_resort: bool = False
 
@@ -44,8 +44,8 @@ class State(typing.NamedTuple):
     mac: str = ''
     mtu: int = 0
     vlans: tuple = ()
-    v4: Hop = Hop()
-    v6: Hop = Hop()
+    v4: NextHop = NextHop()
+    v6: NextHop = NextHop()
     source_v4: str | None = None
     source_v6: str | None = None
     has_program: bool = False
@@ -66,7 +66,7 @@ class State(typing.NamedTuple):
     def waits(self):
         """Whether a next hop has not answered yet."""
         return not self.problem and self.forwards is None and any(
-            hop.gateway and not hop.mac for hop in (self.v4, self.v6))
+            hop.address and not hop.mac for hop in (self.v4, self.v6))
 
     def describe(self):
         """One line for the log."""
@@ -80,12 +80,12 @@ class State(typing.NamedTuple):
             hop = self.hop(version)
             if hop.last_resort:
                 words.append(f'IPv{version} goes to {hop.mac}, although '
-                             f'{hop.gateway} does not answer')
+                             f'{hop.address} does not answer')
             elif hop.mac:
-                words.append(f'IPv{version} goes via {hop.gateway}, '
+                words.append(f'IPv{version} goes via {hop.address}, '
                              f'{hop.mac}')
-            elif hop.gateway:
-                words.append(f'no IPv{version}, {hop.gateway} has not '
+            elif hop.address:
+                words.append(f'no IPv{version}, {hop.address} has not '
                              'answered')
         text = '; '.join(words) or 'no default route, nothing goes out'
         return f'Uplink {self.name}: {text}.'
@@ -108,16 +108,16 @@ class Uplinks:
     """What the uplinks of the configuration are now.
 
     :param names: interfaces, in the order of preference for sources.
-    :param gateways: (name, version) → address, in place of a default route.
+    :param next_hops: (name, version) → address, in place of a default route.
     :param by_routes: the kernel's routes are asked for each packet: an
         uplink needs no next hop.
     """
 
-    def __init__(self, names, gateways, by_routes=False):
+    def __init__(self, names, next_hops, by_routes=False):
         self._names = names
-        self._gateways = gateways
+        self._configured = next_hops
         self._by_routes = by_routes
-        self._answered = {}  # (name, version, gateway) → _Answer
+        self._answered = {}  # (name, version, address) → _Answer
         self._hops = set()   # (link, address) of the next hops
 
     def look(self, snapshot):
@@ -172,38 +172,38 @@ class Uplinks:
                               v6=self._hop(name, link, 6, snapshot, ask))
 
     def _hop(self, name, link, version, snapshot, ask):
-        gateway = (self._gateways.get((name, version))
-                   or _default_gateway(link, version, snapshot.routes))
-        key = (name, version, gateway)
+        address = (self._configured.get((name, version))
+                   or _default_next_hop(link, version, snapshot.routes))
+        key = (name, version, address)
         for other in [other for other in self._answered
                       if other[:2] == key[:2] and other != key]:
             del self._answered[other]
-        if gateway is None:
-            return Hop()
-        self._hops.add((link.index, gateway))
-        neighbour = snapshot.neighbours.get((link.index, gateway))
+        if address is None:
+            return NextHop()
+        self._hops.add((link.index, address))
+        neighbour = snapshot.neighbours.get((link.index, address))
         if neighbour and neighbour.mac:
             if neighbour.stale:
-                ask.add((link.index, gateway))
+                ask.add((link.index, address))
             self._answered[key] = _Answer(neighbour.mac)
-            return Hop(gateway, neighbour.mac)
-        ask.add((link.index, gateway))
+            return NextHop(address, neighbour.mac)
+        ask.add((link.index, address))
         last = self._answered.get(key)
         if last and neighbour and neighbour.failed:
             # Until it answers it stays out, also while the kernel tries
             # again.
             last = self._answered[key] = last._replace(silent=True)
-        return Hop(gateway, last.mac if last and not last.silent else None)
+        return NextHop(address, last.mac if last and not last.silent else None)
 
     def _last_resort(self, state, version):
         """Packets go on to where they went until the kernel knows better:
         a next hop that is gone takes the BGP session along."""
         hop = state.hop(version)
-        last = self._answered.get((state.name, version, hop.gateway))
+        last = self._answered.get((state.name, version, hop.address))
         if state.problem or not last:
             return state
         return state._replace(**{
-            f'v{version}': Hop(hop.gateway, last.mac, True)})
+            f'v{version}': NextHop(hop.address, last.mac, True)})
 
     def for_datapath(self, states):
         """The uplinks that packets may take."""
@@ -214,7 +214,7 @@ class Uplinks:
                 self._by_routes or state.v4.mac or state.v6.mac))
 
     def ready(self, states, node):
-        """Families of outer packets that find a way out.
+        """Families of outer packets that leave by an uplink.
 
         :param node: datapath.NodeSettings with the sources.
         """
@@ -258,7 +258,7 @@ def _below(link, links):
     return link, tuple(tag.id for tag in tags), None
 
 
-def _default_gateway(link, version, routes):
+def _default_next_hop(link, version, routes):
     found = [route for route in routes
              if route.link == link.index and route.version == version]
     return min(found, key=lambda route: route.metric).gateway \

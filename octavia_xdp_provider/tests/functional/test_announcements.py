@@ -29,7 +29,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.wanted.set([Route.parse(prefix, hop)
                          for prefix, hop in next_hops.items()])
 
-    def test_announce_and_withdraw(self):
+    def test_router_follows_the_file(self):
         self.want({FIRST: None, SECOND: '198.18.1.4'})
         self.start_exabgp()
 
@@ -136,7 +136,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.want({SECOND: None})
         self.wait_routes({SECOND: bgp.NODE_ADDRESS})
 
-    def test_killed_exabgp(self):
+    def test_killed_exabgp_withdraws_and_its_successor_announces(self):
         self.want({FIRST: None})
         self.start_exabgp()
         self.wait_routes({FIRST: bgp.NODE_ADDRESS})
@@ -148,7 +148,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.start_exabgp()
         self.wait_routes({FIRST: bgp.NODE_ADDRESS})
 
-    def test_lost_session(self):
+    def test_new_session_gets_what_changed_meanwhile(self):
         self.want({FIRST: None})
         self.start_exabgp()
         self.wait_routes({FIRST: bgp.NODE_ADDRESS})
@@ -160,7 +160,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.start_bird()
         self.wait_routes({SECOND: bgp.NODE_ADDRESS})
 
-    def test_route_outside_the_networks(self):
+    def test_route_outside_the_networks_is_reported_as_failed(self):
         outside = '198.51.100.1/32'
         announcements.Announcements(
             self.directory, ['0.0.0.0/0']).set(
@@ -171,7 +171,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.assertEqual([outside], list(map(str, status.failed)))
         self.wait_routes({FIRST: bgp.NODE_ADDRESS})
 
-    def test_route_of_another_family(self):
+    def test_route_that_no_neighbour_carries_is_reported(self):
         prefix = '2001:db8::1/128'
         announcements.Announcements(
             self.directory, ['::/0', bgp.NETWORK]).set(
@@ -185,7 +185,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.assertEqual([prefix], list(map(str, status.failed)))
         self.assertIn('ipv6 unicast', *status.failed.values())
 
-    def test_router_that_does_not_take_ipv6(self):
+    def test_router_that_does_not_take_ipv6_is_named(self):
         self.write_exabgp_config([dataclasses.replace(
             bgp.SESSION, families=('ipv4 unicast', 'ipv6 unicast'))])
         self.want({FIRST: None, FIRST_V6: bgp.NODE_V6})
@@ -217,7 +217,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.wait_routes({FIRST_V6: bgp.NODE_V6})
         self.wait_status({FIRST_V6})
 
-    def test_ipv6_in_an_ipv4_session(self):
+    def test_ipv6_in_an_ipv4_session_needs_a_next_hop(self):
         self.start_bird(bgp.BIRD_BOTH)
         self.write_exabgp_config([dataclasses.replace(
             bgp.SESSION, families=('ipv4 unicast', 'ipv6 unicast'))])

@@ -26,7 +26,7 @@ from octavia_xdp_provider.tests.functional.support.private_node import XDP_TX
 
 class TestOpening(private_node.PrivateState):
 
-    def test_nothing_is_there(self):
+    def test_opening_without_creation_needs_what_is_there(self):
         self.assert_fails(errno.ENOENT, self.open, create=False)
 
     def test_create_then_open(self):
@@ -38,13 +38,13 @@ class TestOpening(private_node.PrivateState):
         with self.open(services_max=99) as third:
             self.assertEqual(16, third.info().services_max)
 
-    def test_not_a_bpffs(self):
+    def test_directory_outside_a_bpffs_is_refused(self):
         text = self.assert_fails(
             errno.EINVAL, self.open,
             pin_directory=os.path.dirname(self.bpffs))
         self.assertIn('BPF file system', text)
 
-    def test_left_half_created(self):
+    def test_half_of_a_creation_is_replaced(self):
         os.makedirs(os.path.join(self.pins, 'maps-new'))
         self.open().info()
 
@@ -55,7 +55,7 @@ class TestOpening(private_node.PrivateState):
         self.assert_fails(errno.ESTALE, second.info)
         self.open().info()
 
-    def test_closed(self):
+    def test_closed_datapath_refuses_calls(self):
         opened = self.open()
         opened.close()
         opened.close()
@@ -72,7 +72,7 @@ class TestServices(private_node.PrivateState):
         return self.datapath.set_service(
             key, members, datapath.Settings(slots=slots, **settings))
 
-    def test_lifecycle(self):
+    def test_service_is_set_shown_picked_and_deleted(self):
         members = [datapath.Member('10.1.0.2', 2), datapath.Member('10.1.0.1')]
         self.assertTrue(self.set(HTTP, members))
         self.assertFalse(self.set(HTTP, reversed(members)))
@@ -128,7 +128,7 @@ class TestServices(private_node.PrivateState):
             self.assertEqual({3 * up}, {
                 service.enabled for service in self.datapath.services()})
 
-    def test_health(self):
+    def test_health_switches_all_tables_of_a_check(self):
         self.set(HTTP, [datapath.Member('10.1.0.1', check=1),
                         datapath.Member('10.1.0.2', check=2)])
         self.set(DNS, [datapath.Member('10.1.0.1', check=1)])
@@ -144,7 +144,7 @@ class TestServices(private_node.PrivateState):
         self.assertEqual(0, self.datapath.service(DNS).enabled)
         self.assertEqual([], self.datapath.faults())
 
-    def test_refused(self):
+    def test_refused_services_leave_nothing_behind(self):
         one = datapath.Member('10.1.0.1')
         self.assert_fails(errno.EINVAL, self.set, HTTP, [one, one])
         self.assert_fails(errno.EINVAL, self.set, HTTP, [one], 1000)
@@ -188,7 +188,7 @@ class TestServices(private_node.PrivateState):
             self.assertTrue(self.set(key, members))
         self.assertEqual([], self.datapath.faults())
 
-    def test_allowed_networks(self):
+    def test_allowed_networks_come_back_and_go(self):
         networks = ('192.0.2.0/28', '198.51.100.0/24', '2001:db8::/32')
         self.set(HTTP, [], allowed=networks)
         self.assertEqual(sorted(networks),
@@ -197,7 +197,7 @@ class TestServices(private_node.PrivateState):
         self.assertTrue(self.set(HTTP, [], allowed=None))
         self.assertEqual([], self.datapath.allowed(HTTP))
 
-    def test_backup_members(self):
+    def test_backup_members_take_flows_while_no_other_can(self):
         members = [datapath.Member('10.1.0.1', check=1, mtu=1400),
                    datapath.Member('2001:db8:1::1', backup=True)]
         self.set(HTTP, members)
@@ -254,7 +254,7 @@ class TestServices(private_node.PrivateState):
             self.assertEqual(['192.0.2.0/24'], self.datapath.allowed(key))
         self.assertEqual((set(), {}), self.datapath.set_services({}))
 
-    def test_full(self):
+    def test_full_tables_name_what_is_full(self):
         for number in range(16):
             self.set(datapath.Key(VIP, 'TCP', number + 1), [])
         text = self.assert_fails(errno.ENOSPC, self.set, DNS, [])
@@ -270,7 +270,7 @@ class TestServices(private_node.PrivateState):
         self.set(datapath.Key(VIP, 'TCP', 2), members[:1])
         self.assertEqual([], self.datapath.faults())
 
-    def test_threads(self):
+    def test_threads_may_share_one_datapath(self):
         def work(number):
             key = datapath.Key(VIP, 'TCP', number)
             for count in range(10):
@@ -370,7 +370,7 @@ class TestVeth(private_node.TwoNamespaces):
         self.datapath.destroy()
         self.assertNotIn('prog/xdp', self.link())
 
-    def test_interface_comes_back(self):
+    def test_interface_that_comes_back_is_attached_again(self):
         self.attach()
         with self.inside(self.node):
             index = socket.if_nametoindex('up0')
@@ -381,10 +381,10 @@ class TestVeth(private_node.TwoNamespaces):
         self.attach()
         self.assertIn('prog/xdp id', self.link())
 
-    def test_no_such_interface(self):
+    def test_interface_that_is_not_there_is_an_error(self):
         self.assert_fails(errno.ENODEV, self.datapath.attach, 0x7ffffff)
 
-    def test_forwards(self):
+    def test_packets_are_forwarded_and_counted(self):
         members = [f'10.1.0.{number}' for number in range(1, 6)]
         self.datapath.set_service(
             DNS, [datapath.Member(address) for address in members],

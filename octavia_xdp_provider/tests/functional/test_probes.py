@@ -179,10 +179,10 @@ class Probed(base.BaseTestCase):
         with namespaces.inside(self.lab, NODE):
             self.kernel = netlink.Kernel()
             self.addCleanup(self.kernel.close)
-            self.keeper = monitor.UplinkMonitor(
+            self.monitor = monitor.UplinkMonitor(
                 self.conf, self.datapath, lambda: None)
-            self.addCleanup(self.keeper.stop)
-            self.keeper.start()
+            self.addCleanup(self.monitor.stop)
+            self.monitor.start()
         self.reconciler = self.make_reconciler()
         self.run_pass()
         processes.start(self.lab, NODE, 'handler', [

@@ -26,7 +26,7 @@ class TestUplinks(wires.Wires):
         super().setUp()
         self.serve(53, '198.18.10.11')
         self.start()
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
 
     def routers(self, came):
         """Where flows leave to that came by a router."""
@@ -48,7 +48,7 @@ class TestUplinks(wires.Wires):
         for _ in range(2):
             del self.wires[R2]
             self.ip(NODE, 'link', 'del', 'eth2')
-            self.wait_ways(('eth1', 4), ('eth1', 6))
+            self.wait_next_hops(('eth1', 4), ('eth1', 6))
             self.assertEqual({R1}, self.routers(R1))
             namespaces.veth(self.lab, (NODE, 'eth2'), (R2, 'node'))
             for host, link, suffix in ((NODE, 'eth2', 2), (R2, 'node', 1)):
@@ -57,7 +57,7 @@ class TestUplinks(wires.Wires):
             self.ip(NODE, 'route', 'add', 'default', 'via', '198.51.102.1',
                     'metric', '2')
             self.wires[R2] = wires.Wire(self, R2, 'eth2')
-            self.wait_ways(('eth1', 4), ('eth1', 6), ('eth2', 4))
+            self.wait_next_hops(('eth1', 4), ('eth1', 6), ('eth2', 4))
             self.assertEqual({R1, R2}, self.routers(R1))
 
 
@@ -74,7 +74,7 @@ class TestRoutes(wires.Wires):
                     f'2001:db8:{number}::1')
         self.start(ROUTES)
         # The default routes' next hops: then the kernel knows them.
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
 
     def test_each_member_its_way(self):
         for number, router in enumerate((R1, R2), start=1):

@@ -61,7 +61,7 @@ class TestSctp(routed.MonitoredUplinks):
                           (frames.VIP_V6, '2001:db8:1::2')):
             self.ip(R1, 'route', 'add', vip, 'via', node)
         self.start('uplinks = eth1\n')
-        self.wait_ways(('eth1', 4), ('eth1', 6))
+        self.wait_next_hops(('eth1', 4), ('eth1', 6))
         for position, vip in enumerate((frames.VIP, frames.VIP_V6)):
             self.datapath.set_service(
                 datapath.Key(vip, 'SCTP', PORT),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Uplinks, next hops and path MTUs as the running kernel tells them."""
+"""Uplinks, next hops and path MTUs as the running kernel has them."""
 
 import contextlib
 import itertools
@@ -21,7 +21,7 @@ MEMBER = '198.18.10.11'
 MEMBER_V6 = '2001:db8:10::11'
 
 
-class TestKeeper(routed.MonitoredUplinks):
+class TestUplinkMonitor(routed.MonitoredUplinks):
 
     def attached(self):
         shown = self.ip(NODE, '-o', 'link', 'show')
@@ -30,33 +30,33 @@ class TestKeeper(routed.MonitoredUplinks):
 
     def test_next_hops_are_asked_for(self):
         self.start()
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
         self.assertEqual(
             {name: self.mac(router, 'node') for name, router
              in zip(('eth1', 'eth2'), ROUTERS, strict=True)},
-            {name: mac for (name, version), mac in self.ways().items()
+            {name: mac for (name, version), mac in self.next_hops().items()
              if version == 4})
-        self.assertEqual({4, 6}, self.keeper.ready)
+        self.assertEqual({4, 6}, self.monitor.ready)
         self.assertEqual({'eth1', 'eth2'}, self.attached())
-        report = self.keeper.report()
+        report = self.monitor.report()
         self.assertEqual(('198.51.101.2', '2001:db8:1::2'), (
             report['outer_source'], report['outer_source_v6']))
 
     def test_lost_carrier_and_back(self):
         self.start()
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
         self.ip(ROUTERS[0], 'link', 'set', 'node', 'down')
-        self.wait_ways(('eth2', 4), ('eth2', 6))
-        self.assertIn('carrier', self.keeper.states[0].problem)
+        self.wait_next_hops(('eth2', 4), ('eth2', 6))
+        self.assertIn('carrier', self.monitor.states[0].problem)
         self.ip(ROUTERS[0], 'link', 'set', 'node', 'up')
         # The router has forgotten its IPv6 address.
         self.ip(ROUTERS[0], 'address', 'replace', '2001:db8:1::1/64', 'dev',
                 'node', 'nodad')
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
 
     def test_next_hop_that_is_silent(self):
         self.start()
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
         index = self.index('eth1')
         self.ip(ROUTERS[0], 'address', 'del', '198.51.101.1/24', 'dev',
                 'node')
@@ -65,21 +65,21 @@ class TestKeeper(routed.MonitoredUplinks):
             route.neigh('set', dst='198.51.101.1', ifindex=index,
                         lladdr=self.mac(ROUTERS[0], 'node'),
                         state='failed')
-        self.wait_ways(('eth1', 6), ('eth2', 4), ('eth2', 6))
+        self.wait_next_hops(('eth1', 6), ('eth2', 4), ('eth2', 6))
         self.ip(ROUTERS[0], 'address', 'add', '198.51.101.1/24', 'dev',
                 'node')
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
 
     def test_new_mac_of_a_next_hop(self):
         self.start('uplinks = eth1\n')
-        self.wait_ways(('eth1', 4), ('eth1', 6))
+        self.wait_next_hops(('eth1', 4), ('eth1', 6))
         self.ip(ROUTERS[0], 'link', 'set', 'node', 'address',
                 '02:00:00:00:00:99')
-        # Only neighbours that are used are asked again, by the keeper.
+        # Only neighbours that are used are asked again, by the monitor.
         for address in ('198.51.101.1', '2001:db8:1::1'):
             self.ip(NODE, 'neigh', 'change', address, 'dev', 'eth1', 'nud',
                     'stale')
-        self.wait('new MAC', lambda: set(self.ways().values()) == {
+        self.wait('new MAC', lambda: set(self.next_hops().values()) == {
             '02:00:00:00:00:99'})
 
     def test_packets_take_the_uplinks_that_are_left(self):
@@ -87,11 +87,11 @@ class TestKeeper(routed.MonitoredUplinks):
         self.datapath.set_service(key, [datapath.Member(MEMBER)],
                                   datapath.Settings(slots=1009))
         self.start()
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
         macs = [self.mac(router, 'node') for router in ROUTERS]
         self.assertEqual(set(macs), self.destinations(key))
         self.ip(ROUTERS[0], 'link', 'set', 'node', 'down')
-        self.wait_ways(('eth2', 4), ('eth2', 6))
+        self.wait_next_hops(('eth2', 4), ('eth2', 6))
         self.assertEqual({macs[1]}, self.destinations(key))
 
     def destinations(self, key):
@@ -108,18 +108,18 @@ class TestKeeper(routed.MonitoredUplinks):
     def test_where_the_kernel_may_forward(self):
         self.forwarding(4, 'eth1', True)
         self.forwarding(4, 'eth2', True)
-        keeper = self.start('uplinks = eth1, eth2\n'
+        monitor = self.start('uplinks = eth1, eth2\n'
                             '[datapath]\nnext_hop = routes\n')
-        self.assertEqual({4}, keeper.ready)
+        self.assertEqual({4}, monitor.ready)
         self.forwarding(6, 'eth1', True)
         self.forwarding(6, 'eth2', True)
-        self.wait('IPv6', lambda: keeper.ready == {4, 6})
+        self.wait('IPv6', lambda: monitor.ready == {4, 6})
         self.forwarding(4, 'eth2', False)
-        self.wait('no IPv4', lambda: keeper.ready == {6})
+        self.wait('no IPv4', lambda: monitor.ready == {6})
         self.assertEqual([[4, 6], [6]], [
-            list(one['forwards']) for one in keeper.report()['uplinks']])
+            list(one['forwards']) for one in monitor.report()['uplinks']])
         self.ip(NODE, 'link', 'set', 'eth2', 'down')
-        self.wait('IPv4 by the other', lambda: keeper.ready == {4, 6})
+        self.wait('IPv4 by the other', lambda: monitor.ready == {4, 6})
 
     def forwarding(self, version, link, on):
         with namespaces.inside(self.lab, NODE):
@@ -128,25 +128,25 @@ class TestKeeper(routed.MonitoredUplinks):
 
     def test_route_comes_and_goes(self):
         self.start()
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
         self.ip(NODE, '-4', 'route', 'del', 'default', 'dev', 'eth2')
-        self.wait_ways(('eth1', 4), ('eth1', 6), ('eth2', 6))
+        self.wait_next_hops(('eth1', 4), ('eth1', 6), ('eth2', 6))
         self.ip(NODE, 'route', 'add', 'default', 'via', '198.51.102.1',
                 'metric', '7')
-        self.wait_ways(*itertools.product(('eth1', 'eth2'), (4, 6)))
+        self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
 
     def test_interface_comes_later_and_again(self):
         self.start('uplinks = eth1, eth3\ngateways = eth3=198.51.103.1\n')
-        self.assertIn('no such interface', self.keeper.states[1].problem)
+        self.assertIn('no such interface', self.monitor.states[1].problem)
         for _ in range(2):
             namespaces.veth(self.lab, (NODE, 'eth3'), (ROUTERS[0], 'third'))
             namespaces.address(self.lab, NODE, 'eth3', '198.51.103.2/24')
             namespaces.address(self.lab, ROUTERS[0], 'third',
                                '198.51.103.1/24')
-            self.wait_ways(('eth1', 4), ('eth1', 6), ('eth3', 4))
+            self.wait_next_hops(('eth1', 4), ('eth1', 6), ('eth3', 4))
             self.assertEqual({'eth1', 'eth3'}, self.attached())
             self.ip(NODE, 'link', 'del', 'eth3')
-            self.wait_ways(('eth1', 4), ('eth1', 6))
+            self.wait_next_hops(('eth1', 4), ('eth1', 6))
 
     def test_device_that_is_no_uplink_any_more(self):
         self.start().stop()
@@ -169,7 +169,7 @@ class TestPathMtu(routed.Routed):
         self.paths.refresh()
         return self.paths.of(MEMBER), self.paths.of(MEMBER_V6)
 
-    def test_from_routes(self):
+    def test_mtu_comes_from_routes(self):
         self.assertEqual((0, 0), self.mtus())
         for destination, gateway in (('198.18.0.0/16', '198.51.101.1'),
                                      ('2001:db8:10::/64', '2001:db8:1::1')):
@@ -184,13 +184,13 @@ class TestPathMtu(routed.Routed):
         self.ip(NODE, 'route', 'del', '198.18.0.0/16')
         self.assertEqual((0, 1400), self.mtus())
 
-    def test_what_the_kernel_refuses(self):
+    def test_refusals_of_the_kernel_are_os_errors(self):
         self.ip(NODE, 'route', 'add', 'unreachable', f'{MEMBER}/32')
         self.assertRaises(OSError, self.kernel.path_mtu, MEMBER)
         self.assertRaises(OSError, self.kernel.resolve, 12345,
                           '198.51.101.1')
 
-    def test_learnt(self):
+    def test_mtu_is_learnt_from_a_router(self):
         namespaces.create(self.lab, 'member')
         self.addCleanup(namespaces.delete, self.lab, 'member')
         namespaces.veth(self.lab, (ROUTERS[0], 'members'),
@@ -210,7 +210,7 @@ class TestPathMtu(routed.Routed):
         self.assertEqual((0, 1400), self.mtus())
 
     def learnt(self):
-        """Send what the router cannot pass on, so that it tells the MTU.
+        """Send what the router cannot pass on and answers with its MTU.
 
         The kernel shows it as soon as it is used the next time.
         """

@@ -65,7 +65,7 @@ class TestVlans(wires.Wires):
 
     def ways_of(self, *names):
         self.start(f'uplinks = {", ".join(names)}\n')
-        self.wait_ways(*itertools.product(names, (4, 6)))
+        self.wait_next_hops(*itertools.product(names, (4, 6)))
 
     def assert_leaves(self, tags, make, source, member, came=b''):
         """To the router behind these tags, whichever the packet came with."""

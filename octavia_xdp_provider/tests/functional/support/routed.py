@@ -84,27 +84,27 @@ class MonitoredUplinks(Routed):
             create=True, services_max=16, members_max=64, slots_max=1009,
             library=private_node.library_path())
         self.addCleanup(self.datapath.close)
-        self.told = itertools.count()
+        self.changes = itertools.count()
 
     def start(self, text='uplinks = eth1, eth2\n'):
-        keeper = monitor.UplinkMonitor(
+        started = monitor.UplinkMonitor(
             self.load(f'[agent]\n{text}'), self.datapath,
-            lambda: next(self.told))
+            lambda: next(self.changes))
         with namespaces.inside(self.lab, NODE):
-            self.addCleanup(keeper.stop)
-            keeper.start()
-        self.keeper = keeper
-        return keeper
+            self.addCleanup(started.stop)
+            started.start()
+        self.monitor = started
+        return started
 
-    def ways(self):
+    def next_hops(self):
         """(uplink, version) → MAC of the next hop that packets take."""
         return {(state.name, version): state.hop(version).mac
-                for state in self.keeper.states for version in (4, 6)
+                for state in self.monitor.states for version in (4, 6)
                 if not state.problem and state.hop(version).mac}
 
-    def wait_ways(self, *expected):
-        self.wait(f'ways {expected}; there are {self.ways()}',
-                  lambda: set(self.ways()) == set(expected))
+    def wait_next_hops(self, *expected):
+        self.wait(f'next hops {expected}; there are {self.next_hops()}',
+                  lambda: set(self.next_hops()) == set(expected))
 
     def index(self, link):
         with namespaces.link(self.lab, NODE) as route:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the agent tells of the health checker."""
+"""What the agent reports of the health checker."""
 
 import contextlib
 import json
@@ -45,13 +45,13 @@ class TestCheckerStatus(base.TestCase):
         self.assertEqual({'checks': 3, 'up': 2, 'down': 1, 'unknown': 0,
                           'own_late_s': 0.25}, found)
 
-    def test_no_answer(self):
+    def test_checker_that_does_not_answer_reports_nothing(self):
         self.assertIsNone(checker_status.read(self.path))
         with socket.create_server(self.path, family=socket.AF_UNIX), \
-                mock.patch.object(checker_status, 'PATIENCE', 0.01):
+                mock.patch.object(checker_status, 'ANSWER_TIMEOUT_S', 0.01):
             self.assertIsNone(checker_status.read(self.path))
 
-    def test_nonsense(self):
+    def test_answer_that_makes_no_sense_is_no_report(self):
         for number, text in enumerate(('', '{', '[]\n', '7\n', '\xff\n')):
             self.path = f'{self.path}{number}'
             self.assertFalse(self.read(text), text)

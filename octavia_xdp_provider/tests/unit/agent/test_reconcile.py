@@ -75,7 +75,7 @@ class FakeDatapath:
             del self.held[key], self.given[key]
             self.events.append(('delete', key))
 
-    def tell(self, key, healthy):
+    def set_health(self, key, healthy):
         self.held[key] = [state._replace(healthy=healthy, known=True)
                           for state in self.held[key]]
 
@@ -140,14 +140,14 @@ class TestReconciler(base.TestCase):
                          outcome.synced)
         self.assertEqual(7, outcome.wanted.as_of)
 
-    def test_the_result_handler_hears_of_changed_services(self):
-        with wakeup.bind(f'{self.directory}/handler.wakeup') as rings:
+    def test_result_handler_is_notified_of_changed_services(self):
+        with wakeup.bind(f'{self.directory}/handler.wakeup') as receiver:
             self.run_pass(self.document)
-            self.assertTrue(wakeup.drain(rings))
+            self.assertTrue(wakeup.drain(receiver))
             with mock.patch.object(self.datapath, 'set_services',
                                    return_value=(set(), {})):
                 self.run_pass(self.document)
-            self.assertFalse(wakeup.drain(rings))
+            self.assertFalse(wakeup.drain(receiver))
 
     def test_conditions_reach_the_checks_file(self):
         other = base.document()['pools']['pool']
@@ -216,10 +216,10 @@ class TestReconciler(base.TestCase):
     def test_not_announced_until_a_member_is_up(self):
         self.run_pass(self.document)
         self.assertEqual(set(), self.announced())
-        self.datapath.tell(KEY, True)
+        self.datapath.set_health(KEY, True)
         self.reconciler.announce(BOTH)
         self.assertEqual({PREFIX}, self.announced())
-        self.datapath.tell(KEY, False)
+        self.datapath.set_health(KEY, False)
         self.reconciler.announce(BOTH)
         self.assertEqual(set(), self.announced())
 
@@ -231,7 +231,7 @@ class TestReconciler(base.TestCase):
         self.reconciler.announce(NEITHER)
         self.assertEqual({PREFIX}, self.announced())
 
-    def test_slots_are_the_nodes(self):
+    def test_number_of_slots_is_the_nodes_option(self):
         self.run_pass(self.document)
         self.assertEqual(13313, self.datapath.given[KEY][0].slots)
 
@@ -331,14 +331,14 @@ class TestReconciler(base.TestCase):
         self.assertEqual({PREFIX}, self.announced())
         self.assertNotIn('announce', [event[0] for event in self.events])
 
-    def test_checks_are_written(self):
+    def test_checks_of_all_members_are_written(self):
         self.run_pass(self.document)
         self.assertEqual({'198.18.10.11', '198.18.10.12'},
                          {check['address'] for check in self.checks()})
         self.run_pass()
         self.assertEqual([], self.checks())
 
-    def test_panic_threshold(self):
+    def test_panic_threshold_makes_a_group_of_each_pool(self):
         self.run_pass(self.document)
         with open(f'{self.directory}/checks.json') as file:
             self.assertEqual([], json.load(file).get('groups', []))
@@ -483,15 +483,15 @@ class TestReconciler(base.TestCase):
         self.run_pass(self.document)
         self.assertEqual([], self.events)
 
-    def test_members(self):
+    def test_members_are_reported_with_their_states(self):
         outcome = self.run_pass(self.document)
         self.assertEqual({'lb': {'m1': 'unknown', 'm2': 'unknown'}},
                          self.reconciler.members(outcome))
-        self.datapath.tell(KEY, False)
+        self.datapath.set_health(KEY, False)
         self.assertEqual({'lb': {'m1': 'down', 'm2': 'down'}},
                          self.reconciler.members(outcome))
 
-    def test_counters(self):
+    def test_counters_are_those_of_each_listener(self):
         outcome = self.run_pass(self.document)
         self.assertEqual({'lb': {'listener': {'bytes': 1500, 'flows': 1}}},
                          self.reconciler.counters(outcome))

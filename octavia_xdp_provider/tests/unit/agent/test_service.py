@@ -58,13 +58,13 @@ class TestLink(base.TestCase):
         self.assertEqual((6, {'a': (3, {'id': 'a'})}),
                          self.answer(6, {'a': 3}))
 
-    def test_an_unchanged_answer_needs_no_pass(self):
+    def test_unchanged_answer_needs_no_pass(self):
         _, held = self.answer(5, {'a': 3})
         as_of, again = self.answer(7, {'a': 3}, {})
         self.assertEqual(7, as_of)
         self.assertIs(held, again)
 
-    def test_an_older_database_removes_nothing(self):
+    def test_older_database_removes_nothing(self):
         self.answer(50, {'a': 30, 'b': 40})
         self.assertEqual(
             (50, {'a': (1, {'id': 'a'}), 'b': (40, {'id': 'b'})}),
@@ -96,7 +96,7 @@ class TestLink(base.TestCase):
 
     def report(self, file_errors=()):
         """What is reported of one load balancer with one member."""
-        self.agent._outcome = reconcile.Outcome(
+        self.agent._result = reconcile.PassResult(
             self.agent._wanted, {'a': {'generation': 3, 'error': None}}, {})
         self.agent._state = dict
         self.agent._reconciler = mock.Mock(file_errors=dict(file_errors))
@@ -164,7 +164,7 @@ class TestLink(base.TestCase):
     def test_the_report_is_as_of_what_was_made_true(self):
         self.answer(5, {'a': 3})
         wanted = self.agent._wanted
-        self.agent._outcome = reconcile.Outcome(wanted, {'a': 1}, {})
+        self.agent._result = reconcile.PassResult(wanted, {'a': 1}, {})
         self.agent._reconciler = mock.Mock(file_errors={})
         self.agent._reconciler.members.return_value = {}
         self.agent._state = dict

@@ -204,7 +204,7 @@ class TestResultHandler(Base):
         self.snapshot(2, record(5, UP, 1))
         self.step()
         self.assertEqual({5, 6}, set(self.handler._results.last))
-        self.now += handler.PRUNE
+        self.now += handler.PRUNE_S
         self.step()
         self.assertEqual({5}, set(self.handler._results.last))
 
@@ -237,7 +237,7 @@ class TestResultHandler(Base):
         self.step(rescan=False)
         self.assertEqual(1, len(self.datapath.applied))
 
-    def test_several_deltas_are_one_batch(self):
+    def test_several_deltas_are_applied_at_once(self):
         self.snapshot(1, record(5, UP, 1))
         self.step()
         for first in range(2, 12):
@@ -449,10 +449,10 @@ class TestRun(Base):
         self.renamed_when_made(record(5, UP))
         self.wait_for({5: True})
 
-    def test_a_ring_compares_the_services_at_once(self):
+    def test_a_notification_compares_the_services_at_once(self):
         self.linked(1, record(5, UP))
         self.wait_for({5: True})
-        with mock.patch.object(handler, 'RESCAN', 3600):
+        with mock.patch.object(handler, 'RESCAN_S', 3600):
             # From the next look on it sleeps for an hour.
             end = time.monotonic() + 10
             before = self.datapath.looks
@@ -485,7 +485,7 @@ class TestRun(Base):
 
 class TestMetrics(base.TestCase):
 
-    def test_they_are_served(self):
+    def test_metrics_are_served_to_prometheus(self):
         figures = metrics.Metrics()
         figures.applied(3, 1, True)
         figures.took([0], 30_000_000)

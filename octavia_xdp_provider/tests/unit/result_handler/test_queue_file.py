@@ -17,7 +17,7 @@ def record(sequence, key=7):
 
 
 class TestCodec(base.BaseTestCase):
-    def test_checksum_of_the_contract(self):
+    def test_checksum_is_that_of_the_contract(self):
         checksum = rq.CONTRACT['checksum']
 
         self.assertEqual(
@@ -25,7 +25,7 @@ class TestCodec(base.BaseTestCase):
             google_crc32c.value(checksum['check_input'].encode()),
         )
 
-    def test_decode_vectors(self):
+    def test_vectors_of_the_contract_are_decoded(self):
         for vector in VECTORS:
             with self.subTest(vector['name']):
                 found = rq.decode(bytes.fromhex(vector['hex']))
@@ -35,14 +35,14 @@ class TestCodec(base.BaseTestCase):
                 for name, value in wanted.items():
                     self.assertEqual(value, getattr(found, name))
 
-    def test_encode_vectors(self):
+    def test_vectors_of_the_contract_are_encoded(self):
         for vector in VECTORS:
             with self.subTest(vector['name']):
                 fields = dict(vector['decoded'])
                 fields['records'] = [rq.Record(**r) for r in fields['records']]
                 self.assertEqual(vector['hex'], rq.encode(**fields).hex())
 
-    def test_broken_vectors(self):
+    def test_broken_vectors_are_refused_with_their_reason(self):
         for vector in rq.CONTRACT['broken']:
             with self.subTest(vector['name']):
                 error = self.assertRaises(
@@ -68,7 +68,7 @@ class TestCodec(base.BaseTestCase):
             broken[bit // 8] ^= 1 << bit % 8
             self.assertRaises(rq.QueueFileError, rq.decode, bytes(broken))
 
-    def test_record_helpers(self):
+    def test_record_shows_key_and_verification(self):
         first = rq.decode(bytes.fromhex(VECTORS[0]['hex'])).records[0]
 
         self.assertEqual('0123456789abcdef', first.key_text)
@@ -144,7 +144,7 @@ class TestDirectory(base.BaseTestCase):
 
         self.assertEqual('kind', error.reason)
 
-    def test_snapshot(self):
+    def test_snapshot_is_read_with_its_records(self):
         self.assertIsNone(self.queue.snapshot())
         self.put_snapshot()
 
@@ -157,7 +157,7 @@ class TestDirectory(base.BaseTestCase):
 
         self.assertEqual('kind', error.reason)
 
-    def test_foreign_files(self):
+    def test_foreign_files_are_listed_apart(self):
         self.put(2, 1)
         self.put_snapshot()
         (self.path / '.tmp-0000').touch()

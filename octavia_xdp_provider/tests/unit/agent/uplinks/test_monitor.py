@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the keeper tells the datapath, look by look; no thread runs."""
+"""What the monitor sets in the datapath, look by look; no thread runs."""
 
 from unittest import mock
 
@@ -8,10 +8,10 @@ from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.tests.unit import base
 
-GATEWAYS = {1: '198.51.101.1', 2: '198.51.102.1'}
+NEXT_HOPS = {1: '198.51.101.1', 2: '198.51.102.1'}
 
 
-class TestKeeper(base.TestCase):
+class TestUplinkMonitor(base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -20,45 +20,45 @@ class TestKeeper(base.TestCase):
             has_program=True) for index in (1, 2)}
         self.sources = {(1, 4): '198.51.101.2', (2, 4): '198.51.102.2'}
         self.neighbours = {
-            (index, gateway): netlink.Neighbour(f'02:00:00:00:0{index}:01')
-            for index, gateway in GATEWAYS.items()}
+            (index, next_hop): netlink.Neighbour(f'02:00:00:00:0{index}:01')
+            for index, next_hop in NEXT_HOPS.items()}
         self.datapath = mock.Mock(spec=datapath.Datapath)
         self.start()
 
     def start(self, text='', uplinks='eth1, eth2'):
-        self.told = mock.Mock()
-        self.keeper = monitor.UplinkMonitor(
+        self.changed = mock.Mock()
+        self.monitor = monitor.UplinkMonitor(
             self.load(f'[agent]\nuplinks = {uplinks}\n{text}'),
-            self.datapath, self.told)
-        self.keeper._kernel = mock.Mock(spec=netlink.Kernel)
-        self.keeper._kernel.links_with_program.side_effect = (
+            self.datapath, self.changed)
+        self.monitor._kernel = mock.Mock(spec=netlink.Kernel)
+        self.monitor._kernel.links_with_program.side_effect = (
             lambda: list(self.links.values()))
 
     def look(self):
-        self.keeper._kernel.snapshot.return_value = netlink.Snapshot(
+        self.monitor._kernel.snapshot.return_value = netlink.Snapshot(
             self.links, self.sources,
-            tuple(netlink.Route(4, *hop) for hop in GATEWAYS.items()),
+            tuple(netlink.Route(4, *hop) for hop in NEXT_HOPS.items()),
             self.neighbours)
-        return self.keeper._look()
+        return self.monitor._look()
 
     def in_force(self):
-        """Interfaces of the uplinks that the datapath was told last."""
+        """Interfaces of the uplinks that the datapath was given last."""
         return [one.ifindex for one
                 in self.datapath.set_uplinks.call_args.args[0]]
 
     def node(self):
         return self.datapath.set_node.call_args.args[0]
 
-    def test_only_changes_are_told(self):
+    def test_only_changes_reach_the_datapath(self):
         for _ in range(3):
-            self.assertEqual(monitor.RESCAN, self.look())
+            self.assertEqual(monitor.RESCAN_S, self.look())
         self.assertEqual([1, 2], self.in_force())
         self.assertEqual([mock.call(1), mock.call(2)],
                          self.datapath.attach.call_args_list)
         self.datapath.set_uplinks.assert_called_once()
         self.datapath.set_node.assert_called_once()
-        self.told.assert_called_once()
-        self.assertEqual({4}, self.keeper.ready)
+        self.changed.assert_called_once()
+        self.assertEqual({4}, self.monitor.ready)
 
     def test_an_interface_without_driver_mode_is_out_alone(self):
         def attach(index):
@@ -67,7 +67,7 @@ class TestKeeper(base.TestCase):
         self.datapath.attach.side_effect = attach
         self.look()
         self.assertEqual([2], self.in_force())
-        self.assertIn('no driver mode', self.keeper.states[0].problem)
+        self.assertIn('no driver mode', self.monitor.states[0].problem)
         self.datapath.attach.side_effect = None
         self.look()
         self.assertEqual([1, 2], self.in_force())
@@ -81,9 +81,9 @@ class TestKeeper(base.TestCase):
 
     def test_a_failure_is_tried_again(self):
         self.datapath.set_uplinks.side_effect = OSError(5, 'no')
-        self.assertEqual(monitor.RETRY, self.look())
+        self.assertEqual(monitor.RETRY_S, self.look())
         self.datapath.set_uplinks.side_effect = None
-        self.assertEqual(monitor.RESCAN, self.look())
+        self.assertEqual(monitor.RESCAN_S, self.look())
         self.assertEqual([1, 2], self.in_force())
 
     def test_programs_of_others_stay(self):
@@ -95,23 +95,23 @@ class TestKeeper(base.TestCase):
         self.assertEqual([1, 2], self.in_force())
 
     def test_the_uplinks_of_a_predecessor_stay_for_a_moment(self):
-        self.keeper._patience = float('inf')
-        self.neighbours[1, GATEWAYS[1]] = netlink.Neighbour(None)
-        self.assertEqual(monitor.RETRY, self.look())
+        self.monitor._first_answers_until = float('inf')
+        self.neighbours[1, NEXT_HOPS[1]] = netlink.Neighbour(None)
+        self.assertEqual(monitor.RETRY_S, self.look())
         self.datapath.set_uplinks.assert_not_called()
-        self.keeper._kernel.resolve.assert_called_once_with(1, GATEWAYS[1])
-        self.keeper._patience = 0.0
+        self.monitor._kernel.resolve.assert_called_once_with(1, NEXT_HOPS[1])
+        self.monitor._first_answers_until = 0.0
         self.look()
         self.assertEqual([2], self.in_force())
         # From then on nothing waits.
-        self.keeper._patience = float('inf')
-        self.neighbours[2, GATEWAYS[2]] = netlink.Neighbour(None, failed=True)
-        self.neighbours[1, GATEWAYS[1]] = netlink.Neighbour(
+        self.monitor._first_answers_until = float('inf')
+        self.neighbours[2, NEXT_HOPS[2]] = netlink.Neighbour(None, failed=True)
+        self.neighbours[1, NEXT_HOPS[1]] = netlink.Neighbour(
             '02:00:00:00:01:01')
         self.look()
         self.assertEqual([1], self.in_force())
 
-    def test_settings_by_default(self):
+    def test_node_settings_by_default(self):
         self.look()
         self.assertEqual(
             datapath.NodeSettings(
@@ -119,7 +119,7 @@ class TestKeeper(base.TestCase):
                 datapath.NodeFlag.ECHO | datapath.NodeFlag.CLAMP_MSS, 1000),
             self.node())
 
-    def test_settings_of_the_options(self):
+    def test_node_settings_follow_the_options(self):
         self.start('outer_source = 192.0.2.16\nouter_entropy = 4\n'
                    'outer_source_v6 = 2001:db8::100\nouter_entropy_v6 = 8\n'
                    '[datapath]\necho_reply = false\nclamp_mss = false\n'
@@ -133,7 +133,7 @@ class TestKeeper(base.TestCase):
                 '192.0.2.16', '2001:db8::100', 4, 8,
                 datapath.NodeFlag.PASS_TOO_BIG | datapath.NodeFlag.FIB, 7),
             self.node())
-        self.assertEqual({4, 6}, self.keeper.ready)
+        self.assertEqual({4, 6}, self.monitor.ready)
 
     def test_the_source_stays_while_an_uplink_has_it(self):
         self.start(uplinks='eth2, eth1')

@@ -54,17 +54,17 @@ class TestPathMtu(base.BaseTestCase):
             self.assertEqual(mtu, self.paths.of(address))
         self.assertEqual(2, self.kernel.path_mtu.call_count)
 
-    def test_no_route(self):
+    def test_without_a_route_the_uplinks_mtu_holds(self):
         self.knows(mtu=1400)
         self.kernel.path_mtu.side_effect = OSError(101, 'unreachable')
         self.assertEqual(0, self.paths.of(MEMBER))
 
-    def test_greater_than_any_packet(self):
+    def test_mtu_beyond_any_packet_is_bounded(self):
         self.kernel.path_mtu.return_value = 70000
         self.knows(mtu=70000)
         self.assertEqual(65535, self.paths.of(MEMBER))
 
-    def test_configured(self):
+    def test_configured_mtu_holds_for_all(self):
         self.paths = path_mtu.PathMtu(self.kernel, 1450)
         self.knows(mtu=1400)
         self.assertEqual(1450, self.paths.of(MEMBER))

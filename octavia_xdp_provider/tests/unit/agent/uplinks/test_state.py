@@ -6,7 +6,7 @@ from octavia_xdp_provider.agent.uplinks import state
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 
-GATEWAYS = {1: '198.51.100.1', 2: '198.51.100.5'}
+NEXT_HOPS = {1: '198.51.100.1', 2: '198.51.100.5'}
 MACS = {1: '02:00:00:00:01:01', 2: '02:00:00:00:02:01'}
 FAILED = netlink.Neighbour(None, failed=True)
 ASKING = netlink.Neighbour(None)
@@ -25,14 +25,14 @@ class TestUplinks(base.BaseTestCase):
         super().setUp()
         self.links = {1: link(1), 2: link(2)}
         self.sources = {(1, 4): '198.51.100.2', (2, 4): '198.51.100.6'}
-        self.routes = [netlink.Route(4, index, GATEWAYS[index])
+        self.routes = [netlink.Route(4, index, NEXT_HOPS[index])
                        for index in (1, 2)]
-        self.neighbours = {(index, GATEWAYS[index]):
+        self.neighbours = {(index, NEXT_HOPS[index]):
                            netlink.Neighbour(MACS[index]) for index in (1, 2)}
         self.make('eth1', 'eth2')
 
-    def make(self, *names, gateways=None, by_routes=False):
-        self.uplinks = state.Uplinks(names, gateways or {}, by_routes)
+    def make(self, *names, next_hops=None, by_routes=False):
+        self.uplinks = state.Uplinks(names, next_hops or {}, by_routes)
 
     def look(self):
         self.states, self.ask = self.uplinks.look(netlink.Snapshot(
@@ -48,9 +48,9 @@ class TestUplinks(base.BaseTestCase):
         return self.uplinks.ready(self.states, datapath.NodeSettings(v4, v6))
 
     def neighbour(self, index, entry):
-        self.neighbours[index, GATEWAYS[index]] = entry
+        self.neighbours[index, NEXT_HOPS[index]] = entry
 
-    def test_both(self):
+    def test_each_uplink_has_the_next_hop_of_its_route(self):
         self.assertEqual(
             (datapath.Uplink(1, 1500, '02:00:00:00:01:02', MACS[1]),
              datapath.Uplink(2, 1500, '02:00:00:00:02:02', MACS[2])),
@@ -59,7 +59,7 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual({4}, self.ready())
         self.assertEqual(set(), self.ready(v4=None))
 
-    def test_without_carrier(self):
+    def test_uplink_without_carrier_is_out(self):
         self.links[1] = link(1, carrier=False)
         self.assertEqual([2], self.indices())
         self.assertIn('carrier', self.states[0].describe())
@@ -67,7 +67,7 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual([], self.indices())
         self.assertEqual(set(), self.ready())
 
-    def test_interface_is_gone(self):
+    def test_uplink_whose_interface_is_gone_is_out(self):
         del self.links[1]
         self.assertEqual([2], self.indices())
         self.assertIn('no such interface', self.states[0].describe())
@@ -75,13 +75,13 @@ class TestUplinks(base.BaseTestCase):
     def test_next_hop_that_nobody_has_asked_for(self):
         self.neighbours = {}
         self.assertEqual([], self.indices())
-        self.assertEqual({(1, GATEWAYS[1]), (2, GATEWAYS[2])}, self.ask)
+        self.assertEqual({(1, NEXT_HOPS[1]), (2, NEXT_HOPS[2])}, self.ask)
         self.assertEqual(set(), self.ready())
 
     def test_stale_next_hop_is_asked_for_and_used(self):
         self.neighbour(1, netlink.Neighbour(MACS[1], stale=True))
         self.assertEqual([1, 2], self.indices())
-        self.assertEqual({(1, GATEWAYS[1])}, self.ask)
+        self.assertEqual({(1, NEXT_HOPS[1])}, self.ask)
 
     def test_next_hop_without_an_answer_is_out_until_it_answers(self):
         self.look()
@@ -89,7 +89,7 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual([1, 2], self.indices())
         self.neighbour(1, FAILED)
         self.assertEqual([2], self.indices())
-        self.assertEqual({(1, GATEWAYS[1])}, self.ask)
+        self.assertEqual({(1, NEXT_HOPS[1])}, self.ask)
         self.neighbour(1, ASKING)
         self.assertEqual([2], self.indices())
         self.neighbour(1, netlink.Neighbour(MACS[1]))
@@ -122,10 +122,10 @@ class TestUplinks(base.BaseTestCase):
         self.links[1] = link(1, carrier=False)
         self.assertEqual([2], self.indices())
         self.links[1] = link(1)
-        self.neighbours.pop((1, GATEWAYS[1]))
+        self.neighbours.pop((1, NEXT_HOPS[1]))
         self.assertEqual([2], self.indices())
 
-    def test_another_gateway_forgets_the_last(self):
+    def test_another_next_hop_forgets_the_last(self):
         self.look()
         self.routes[0] = netlink.Route(4, 1, '198.51.100.3')
         self.assertEqual([2], self.indices())
@@ -134,10 +134,10 @@ class TestUplinks(base.BaseTestCase):
     def test_the_route_with_the_lowest_metric(self):
         self.routes[:0] = [netlink.Route(4, 1, '198.51.100.3', metric=100)]
         self.look()
-        self.assertEqual(GATEWAYS[1], self.states[0].v4.gateway)
+        self.assertEqual(NEXT_HOPS[1], self.states[0].v4.address)
 
-    def test_configured_gateways(self):
-        self.make('eth1', gateways={('eth1', 4): '198.51.100.3',
+    def test_configured_next_hops_replace_default_routes(self):
+        self.make('eth1', next_hops={('eth1', 4): '198.51.100.3',
                                     ('eth1', 6): 'fe80::1'})
         self.neighbours[1, '198.51.100.3'] = netlink.Neighbour(MACS[2])
         self.neighbours[1, 'fe80::1'] = netlink.Neighbour(MACS[1])
@@ -146,7 +146,7 @@ class TestUplinks(base.BaseTestCase):
                              MACS[1]),), self.look())
         self.assertEqual({4, 6}, self.ready())
 
-    def test_families_are_told_apart(self):
+    def test_each_family_has_a_next_hop_of_its_own(self):
         self.routes.append(netlink.Route(6, 1, 'fe80::1'))
         self.assertEqual({4}, self.ready())
         self.neighbours[1, 'fe80::1'] = netlink.Neighbour(MACS[1])
@@ -162,7 +162,7 @@ class TestUplinks(base.BaseTestCase):
         self.make('eth1')
         self.assertEqual(MACS[1], self.look()[0].next_hop_mac_v4)
 
-    def test_vlans(self):
+    def test_vlan_uplink_is_its_device_and_tags(self):
         for tags, wanted in (
                 ([(100, 0x8100)], (100,)),
                 ([(7, 0x88a8), (100, 0x8100)], (7, 100))):
@@ -195,7 +195,7 @@ class TestUplinks(base.BaseTestCase):
                                      vlan=netlink.Vlan(*tag))
         self.make('eth1')
 
-    def test_by_the_kernels_routes(self):
+    def test_uplink_needs_no_next_hop_where_the_kernel_routes(self):
         self.make('eth1', 'eth2', by_routes=True)
         self.routes = []
         for number in (1, 2):
@@ -225,13 +225,13 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual((), self.look())
         self.assertIn('next_hop = routes', self.states[0].problem)
 
-    def test_events_that_concern(self):
+    def test_only_events_that_may_change_uplinks_concern(self):
         self.look()
         for concerns, event, fields in (
                 (True, 'RTM_NEWLINK', {}),
                 (True, 'RTM_DELADDR', {}),
                 (True, 'RTM_NEWNEIGH', {'ifindex': 1,
-                                        'NDA_DST': GATEWAYS[1]}),
+                                        'NDA_DST': NEXT_HOPS[1]}),
                 (False, 'RTM_NEWNEIGH', {'ifindex': 1,
                                          'NDA_DST': '198.51.100.77'}),
                 (True, 'RTM_DELROUTE', {'dst_len': 0}),
