@@ -8,7 +8,7 @@ from octavia_xdp_provider.agent.uplinks import state
 from octavia_xdp_provider.cmd import manage
 from octavia_xdp_provider.tests.unit.controller import base
 
-ANSWERS = state.Hop('198.51.100.1', '02:00:00:00:00:01')
+ANSWERS = state.NextHop('198.51.100.1', '02:00:00:00:00:01')
 
 
 class TestNodeList(base.StoreTestCase):
@@ -22,7 +22,7 @@ class TestNodeList(base.StoreTestCase):
         start = header.index('UPLINKS')
         return line[start:].split()[0]
 
-    def test_uplinks(self):
+    def test_uplinks_that_answer_are_counted(self):
         for states, shown in (
                 ((), '0/0'),
                 ((state.State('eth0', v4=ANSWERS),
@@ -39,5 +39,5 @@ class TestNodeList(base.StoreTestCase):
             self.assertEqual(shown, self.listed(
                 {'uplinks': [state.report() for state in states]}))
 
-    def test_a_node_that_does_not_tell(self):
+    def test_node_that_reports_no_uplinks_shows_a_dash(self):
         self.assertEqual('-', self.listed({}))
