@@ -110,6 +110,13 @@ static __always_inline const struct service_block *find_block(__u32 number)
 	return bpf_map_lookup_elem(&tables, &number);
 }
 
+static __always_inline const struct node_config *find_config(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&config, &only);
+}
+
 /* The member with an index that was checked already: the verifier forgets
  * bounds of values that it did not see in a register since. */
 static __always_inline const struct block_member *

@@ -26,12 +26,12 @@ CLIENT6, NODE6 = '2001:db8:1::1', '2001:db8:1::2'
 VIP, VIP6 = kernel_support.VIP, '2001:db8::10'
 PORT = 9999  # nobody listens
 GUE_PORT = 6080
-OUT = 77  # as in lossy.bpf.c
+OUT = 77  # as in foreign.bpf.c
 PACKETS = 3
 PATIENCE_S = 200  # only a failing test waits that long
 
 # Built by make test-programs.
-PROGRAMS = ROOT / 'datapath/build/lossy.bpf.o'
+PROGRAMS = ROOT / 'datapath/build/foreign.bpf.o'
 
 
 class Tool:

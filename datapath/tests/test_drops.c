@@ -3,7 +3,7 @@
 #include "fixture.h"
 
 /* Broken or in pieces, but for somebody else: the stack's business. */
-static void test_broken_and_not_ours(void **state)
+static void test_broken_packets_to_other_addresses_pass(void **state)
 {
 	struct flow other = web;
 	struct variation with = {.fragment = 0x2000};
@@ -23,7 +23,7 @@ static void test_broken_and_not_ours(void **state)
 	}
 }
 
-static void test_fragment_without_service(void **state)
+static void test_fragments_of_no_service_are_dropped(void **state)
 {
 	struct variation later = {.fragment = 0x0064};
 	struct flow flow = web;
@@ -35,7 +35,7 @@ static void test_fragment_without_service(void **state)
 	expect_dropped(&frame, OXP_DROP_FRAGMENT);
 }
 
-static void test_tunnels(void **state)
+static void test_tunnels_to_a_vip_are_dropped(void **state)
 {
 	static const uint8_t protocols[] = {IPPROTO_IPIP, IPPROTO_IPV6,
 					    IPPROTO_GRE};
@@ -54,7 +54,7 @@ static void test_tunnels(void **state)
 	expect_dropped(&frame, OXP_DROP_TUNNEL);
 }
 
-static void test_martians(void **state)
+static void test_martian_sources_are_dropped(void **state)
 {
 	static const char *const sources[] = {
 		"0.0.0.0", "127.0.0.1", "224.0.0.1", "255.255.255.255", VIP};
@@ -103,7 +103,7 @@ static void cut(const struct flow *flow, uint8_t options)
 	}
 }
 
-static void test_truncated(void **state)
+static void test_truncated_packets_are_malformed_at_any_length(void **state)
 {
 	(void)state;
 	cut(&web, 0);
@@ -112,7 +112,7 @@ static void test_truncated(void **state)
 	cut(&dns, 3);
 }
 
-static void test_impossible_header_length(void **state)
+static void test_impossible_header_lengths_are_malformed(void **state)
 {
 	struct frame frame;
 
@@ -124,7 +124,7 @@ static void test_impossible_header_length(void **state)
 	}
 }
 
-static void test_no_member(void **state)
+static void test_services_without_a_member_up_drop(void **state)
 {
 	struct oxp_key service = tcp_key(VIP, 443);
 	struct flow flow = web;
@@ -150,7 +150,7 @@ static void test_no_member(void **state)
 	expect_forwarded(&frame);
 }
 
-static void test_too_big(void **state)
+static void test_frames_beyond_the_mtu_are_dropped_with_padding(void **state)
 {
 	struct variation with = {.padding = 1};
 	struct frame frame;
@@ -164,7 +164,7 @@ static void test_too_big(void **state)
 	expect_dropped(&frame, OXP_DROP_TOO_BIG);
 }
 
-static void test_no_next_hop(void **state)
+static void test_no_uplink_or_source_is_no_next_hop(void **state)
 {
 	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 	struct oxp_uplink uplink = {
@@ -192,7 +192,7 @@ static void test_no_next_hop(void **state)
 
 /* What the uplinks name and `devices` does not have: found before the frame is
  * changed. */
-static void test_no_device(void **state)
+static void test_unknown_device_drops_the_frame_unchanged(void **state)
 {
 	uint32_t *device = &node->uplinks[node->config->active_uplinks & 1]
 				    .uplink[0]
@@ -212,7 +212,7 @@ static void test_no_device(void **state)
 
 /* The kernel would not forward from the loopback device to anything in
  * `devices`; where it does, network namespaces test. */
-static void test_no_route(void **state)
+static void test_no_route_is_no_next_hop(void **state)
 {
 	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 	struct frame frame;
@@ -253,17 +253,17 @@ static void test_deleted_service_is_not_ours(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_broken_and_not_ours),
-		TEST(test_fragment_without_service),
-		TEST(test_tunnels),
-		TEST(test_martians),
-		TEST(test_truncated),
-		TEST(test_impossible_header_length),
-		TEST(test_no_member),
-		TEST(test_too_big),
-		TEST(test_no_next_hop),
-		TEST(test_no_device),
-		TEST(test_no_route),
+		TEST(test_broken_packets_to_other_addresses_pass),
+		TEST(test_fragments_of_no_service_are_dropped),
+		TEST(test_tunnels_to_a_vip_are_dropped),
+		TEST(test_martian_sources_are_dropped),
+		TEST(test_truncated_packets_are_malformed_at_any_length),
+		TEST(test_impossible_header_lengths_are_malformed),
+		TEST(test_services_without_a_member_up_drop),
+		TEST(test_frames_beyond_the_mtu_are_dropped_with_padding),
+		TEST(test_no_uplink_or_source_is_no_next_hop),
+		TEST(test_unknown_device_drops_the_frame_unchanged),
+		TEST(test_no_route_is_no_next_hop),
 		TEST(test_deleted_service_is_not_ours),
 	};
 

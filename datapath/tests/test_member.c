@@ -47,9 +47,8 @@ static bool combine(unsigned int n, struct packet *packet, struct outer *outer)
 	return bench.program == XDP || !outer->tags;
 }
 
-static void test_takes(void **state)
+static void test_every_tunnel_is_taken_off(void **state)
 {
-	struct frame in, expected;
 	struct packet packet;
 	struct outer outer;
 	uint64_t taken = 0;
@@ -63,9 +62,7 @@ static void test_takes(void **state)
 			packet.protocol =
 				length & 1 ? IPPROTO_UDP : IPPROTO_TCP;
 			packet.tos = length & 0xfc;
-			make_tunnel(&in, &packet, &outer);
-			make_plain(&expected, &packet, outer.tags);
-			expect_taken(&bench, &in, &expected);
+			expect_decapsulated(&bench, &packet, &outer, &packet);
 			taken++;
 		}
 	}
@@ -76,7 +73,7 @@ static void test_takes(void **state)
 }
 
 /* What the frame carries behind the packet stays there. */
-static void test_padding(void **state)
+static void test_padding_behind_the_packet_stays(void **state)
 {
 	struct frame in, expected;
 	struct packet packet;
@@ -94,10 +91,9 @@ static void test_padding(void **state)
 	}
 }
 
-static void test_inner_fragments(void **state)
+static void test_inner_fragments_are_taken_out_whole(void **state)
 {
 	static const uint16_t fragments[] = {0x2000, 0x2007, 0x0007};
-	struct frame in, expected;
 	struct packet packet;
 	struct outer outer;
 
@@ -108,15 +104,13 @@ static void test_inner_fragments(void **state)
 				continue;
 			packet.fragment = fragments[i];
 			packet.length = 64;
-			make_tunnel(&in, &packet, &outer);
-			make_plain(&expected, &packet, outer.tags);
-			expect_taken(&bench, &in, &expected);
+			expect_decapsulated(&bench, &packet, &outer, &packet);
 		}
 	}
 }
 
 /* Two tags in the data are more than tc can cut behind. */
-static void test_tagged_at_tc(void **state)
+static void test_two_tags_are_left_to_the_stack_at_tc(void **state)
 {
 	struct frame in;
 	struct outer outer = usual;
@@ -131,7 +125,7 @@ static void test_tagged_at_tc(void **state)
 }
 
 /* However short it is: left, or dropped and counted, and never changed. */
-static void test_cut_short(void **state)
+static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -166,7 +160,7 @@ static void test_cut_short(void **state)
 	}
 }
 
-static void test_malformed(void **state)
+static void test_wrong_lengths_and_checksums_are_malformed(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -212,7 +206,7 @@ static void test_malformed(void **state)
 	}
 }
 
-static void test_not_a_tunnel(void **state)
+static void test_what_is_no_tunnel_is_left(void **state)
 {
 	struct outer outer = usual;
 	struct frame in;
@@ -256,7 +250,7 @@ static void test_not_a_tunnel(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-static void test_not_ours(void **state)
+static void test_tunnels_to_others_or_to_no_vip_are_left(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -291,7 +285,7 @@ static void test_not_ours(void **state)
 	}
 }
 
-static void test_outer_fragments(void **state)
+static void test_outer_fragments_are_left_and_counted(void **state)
 {
 	struct outer outer = usual;
 	struct frame in;
@@ -314,7 +308,7 @@ static void test_outer_fragments(void **state)
 	assert_int_equal(all_counters(&bench), 4);
 }
 
-static void test_source(void **state)
+static void test_tunnels_from_outside_the_networks_are_dropped(void **state)
 {
 	struct packet packet;
 	struct outer outer;
@@ -335,10 +329,9 @@ static void test_source(void **state)
 	}
 }
 
-static void test_any_source(void **state)
+static void test_any_source_takes_tunnels_from_everywhere(void **state)
 {
 	const struct member_config config = {.any_source = 1};
-	struct frame in, expected;
 	struct packet packet;
 	struct outer outer;
 
@@ -347,14 +340,12 @@ static void test_any_source(void **state)
 		if (!combine(n, &packet, &outer))
 			continue;
 		outer.from = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
-		make_tunnel(&in, &packet, &outer);
-		make_plain(&expected, &packet, outer.tags);
-		expect_taken(&bench, &in, &expected);
+		expect_decapsulated(&bench, &packet, &outer, &packet);
 	}
 }
 
 /* RFC 6040, figure 4. Columns: outer Not-ECT, ECT(0), ECT(1), CE. */
-static void test_ecn(void **state)
+static void test_ecn_is_combined_as_rfc_6040_says(void **state)
 {
 	enum {
 		NOT_ECT = 0,
@@ -371,9 +362,9 @@ static void test_ecn(void **state)
 		{ECT_1, ECT_1, ECT_1, CE},
 		{CE, CE, CE, CE},
 	};
-	struct frame in, expected;
-	struct packet packet;
+	struct packet packet, seen;
 	struct outer outer;
+	struct frame in;
 
 	begin(state, NULL);
 	for (unsigned int n = 0; n < COMBINATIONS * 16; n++) {
@@ -383,36 +374,34 @@ static void test_ecn(void **state)
 			continue;
 		packet.tos = 0xb8 | inners[n % 4];
 		outer.tos = 0x28 | outers[n / 4 % 4];
-		make_tunnel(&in, &packet, &outer);
 		if (result == DROP) {
+			make_tunnel(&in, &packet, &outer);
 			expect_dropped(&bench, &in, MEMBER_DROP_ECN);
 			continue;
 		}
-		packet.tos = 0xb8 | result;
-		make_plain(&expected, &packet, outer.tags);
-		expect_taken(&bench, &in, &expected);
+		seen = packet;
+		seen.tos = 0xb8 | result;
+		expect_decapsulated(&bench, &packet, &outer, &seen);
 	}
 }
 
-#define TEST(name)                                                             \
-	{"xdp: " #name, name, NULL, end, &(enum program){XDP}},                \
-		{"tc: " #name, name, NULL, end, &(enum program){TC}},          \
-	{                                                                      \
-		"old tc: " #name, name, NULL, end, &(enum program)             \
-		{                                                              \
-			TC_OLD                                                 \
-		}                                                              \
-	}
+#define TEST(name) TEST_XDP(name), TEST_TC(name), TEST_OLD_TC(name)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_takes),           TEST(test_padding),
-		TEST(test_inner_fragments), TEST(test_tagged_at_tc),
-		TEST(test_cut_short),       TEST(test_malformed),
-		TEST(test_not_a_tunnel),    TEST(test_not_ours),
-		TEST(test_outer_fragments), TEST(test_source),
-		TEST(test_any_source),      TEST(test_ecn),
+		TEST(test_every_tunnel_is_taken_off),
+		TEST(test_padding_behind_the_packet_stays),
+		TEST(test_inner_fragments_are_taken_out_whole),
+		TEST(test_two_tags_are_left_to_the_stack_at_tc),
+		TEST(test_cut_tunnels_are_left_or_dropped_unchanged),
+		TEST(test_wrong_lengths_and_checksums_are_malformed),
+		TEST(test_what_is_no_tunnel_is_left),
+		TEST(test_tunnels_to_others_or_to_no_vip_are_left),
+		TEST(test_outer_fragments_are_left_and_counted),
+		TEST(test_tunnels_from_outside_the_networks_are_dropped),
+		TEST(test_any_source_takes_tunnels_from_everywhere),
+		TEST(test_ecn_is_combined_as_rfc_6040_says),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -60,7 +60,7 @@ static void check_left(bool v6, uint8_t flags, const uint8_t *options,
 	check(v6, flags, options, options, length);
 }
 
-static void test_clamps(void **state)
+static void test_mss_above_the_limit_is_lowered(void **state)
 {
 	static const uint8_t flags[] = {SYN, SYN | ACK};
 	uint8_t options[4] = {2, 4}, expected[4] = {2, 4};
@@ -86,7 +86,7 @@ static void test_clamps(void **state)
 	assert_int_equal(all_counters(&bench), lowered);
 }
 
-static void test_among_options(void **state)
+static void test_mss_is_found_among_options(void **state)
 {
 	/* SACK permitted, NOPs: even and odd offsets; last in 40 bytes */
 	uint8_t even[] = {4, 2, 1, 1, 2, 4, 0x23, 0x28, 1, 1, 1, 0};
@@ -116,7 +116,7 @@ static void test_among_options(void **state)
 	}
 }
 
-static void test_left(void **state)
+static void test_other_segments_and_broken_options_are_left(void **state)
 {
 	static const uint8_t flags[] = {ACK, FIN | ACK, RST, RST | ACK};
 	static const uint8_t large[] = {2, 4, 0x23, 0x28};
@@ -151,7 +151,7 @@ static void test_left(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-static void test_off(void **state)
+static void test_mss_is_left_without_a_limit(void **state)
 {
 	static const uint8_t large[] = {2, 4, 0xff, 0xff};
 
@@ -162,7 +162,7 @@ static void test_off(void **state)
 }
 
 /* One segment whose port and MSS both change. */
-static void test_with_ports(void **state)
+static void test_mss_and_port_of_one_segment_change(void **state)
 {
 	const struct member_config both = {
 		.mss_v4 = 1432, .mss_v6 = 1392, .has_ports = 1};
@@ -190,8 +190,11 @@ static void test_with_ports(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_clamps), TEST(test_among_options), TEST(test_left),
-		TEST(test_off),    TEST(test_with_ports),
+		TEST(test_mss_above_the_limit_is_lowered),
+		TEST(test_mss_is_found_among_options),
+		TEST(test_other_segments_and_broken_options_are_left),
+		TEST(test_mss_is_left_without_a_limit),
+		TEST(test_mss_and_port_of_one_segment_change),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,13 +59,9 @@ static struct packet answer(bool v6, uint8_t protocol, uint16_t port)
 static void check_in(const struct packet *sent, const struct packet *seen)
 {
 	struct outer outer = usual;
-	struct frame in, expected;
 
-	for (outer.kind = 0; outer.kind < KINDS; outer.kind++) {
-		make_tunnel(&in, sent, &outer);
-		make_plain(&expected, seen, 0);
-		expect_taken(&bench, &in, &expected);
-	}
+	for (outer.kind = 0; outer.kind < KINDS; outer.kind++)
+		expect_decapsulated(&bench, sent, &outer, seen);
 }
 
 static void check_out(const struct packet *sent, const struct packet *seen)
@@ -79,30 +75,47 @@ static void check_out(const struct packet *sent, const struct packet *seen)
 	}
 }
 
-static void test_ports_in(void **state)
+/* Clients' packets to one port, seen by the server at the other. */
+static void check_port_in(bool v6, uint8_t protocol, uint16_t sent_to,
+			  uint16_t seen_at)
+{
+	struct packet sent = request(v6, protocol, sent_to);
+	struct packet seen = request(v6, protocol, seen_at);
+
+	check_in(&sent, &seen);
+}
+
+static void check_port_out(bool v6, uint8_t protocol, uint16_t sent_from,
+			   uint16_t seen_from)
+{
+	struct packet sent = answer(v6, protocol, sent_from);
+	struct packet seen = answer(v6, protocol, seen_from);
+
+	check_out(&sent, &seen);
+}
+
+static void test_listeners_port_becomes_the_members(void **state)
 {
 	struct packet sent, seen;
 
 	begin(state, &ports);
 	for (int v6 = 0; v6 < 2; v6++) {
+		check_port_in(v6, IPPROTO_TCP, LISTENER, LOCAL);
+		check_port_in(v6, IPPROTO_TCP, LOCAL, 9090);
+		check_port_in(v6, IPPROTO_UDP, LISTENER, LOCAL + 1);
 		sent = request(v6, IPPROTO_TCP, LISTENER);
 		seen = request(v6, IPPROTO_TCP, LOCAL);
-		check_in(&sent, &seen);
 		sent.extensions = seen.extensions = v6;
-		check_in(&sent, &seen);
-		sent = request(v6, IPPROTO_TCP, LOCAL);
-		seen = request(v6, IPPROTO_TCP, 9090);
 		check_in(&sent, &seen);
 		sent = request(v6, IPPROTO_UDP, LISTENER);
 		seen = request(v6, IPPROTO_UDP, LOCAL + 1);
-		check_in(&sent, &seen);
 		sent.no_checksum = seen.no_checksum = true;
 		check_in(&sent, &seen);
 	}
 	assert_int_equal(counter(&bench, MEMBER_PORT_IN), 2 * 5 * KINDS);
 }
 
-static void test_ports_left(void **state)
+static void test_other_ports_and_sctp_are_left(void **state)
 {
 	struct packet sent;
 
@@ -127,21 +140,17 @@ static void test_ports_left(void **state)
 	assert_int_equal(counter(&bench, MEMBER_PORT_OUT), 0);
 }
 
-static void test_ports_out(void **state)
+static void test_answers_have_the_listeners_port(void **state)
 {
 	struct packet sent, seen;
 
 	begin(state, &ports);
 	for (int v6 = 0; v6 < 2; v6++) {
-		sent = answer(v6, IPPROTO_TCP, LOCAL);
-		seen = answer(v6, IPPROTO_TCP, LISTENER);
-		check_out(&sent, &seen);
-		sent = answer(v6, IPPROTO_TCP, 9090);
-		seen = answer(v6, IPPROTO_TCP, LOCAL);
-		check_out(&sent, &seen);
+		check_port_out(v6, IPPROTO_TCP, LOCAL, LISTENER);
+		check_port_out(v6, IPPROTO_TCP, 9090, LOCAL);
+		check_port_out(v6, IPPROTO_UDP, LOCAL + 1, LISTENER);
 		sent = answer(v6, IPPROTO_UDP, LOCAL + 1);
 		seen = answer(v6, IPPROTO_UDP, LISTENER);
-		check_out(&sent, &seen);
 		sent.no_checksum = seen.no_checksum = true;
 		check_out(&sent, &seen);
 	}
@@ -149,7 +158,7 @@ static void test_ports_out(void **state)
 }
 
 /* A UDP checksum that comes out as 0 is sent as 0xffff, and is no "none". */
-static void test_udp_checksum_of_zero(void **state)
+static void test_udp_checksum_of_0_is_sent_as_0xffff(void **state)
 {
 	uint8_t payload[2];
 	unsigned int found = 0;
@@ -179,7 +188,7 @@ static void test_udp_checksum_of_zero(void **state)
 	assert_int_equal(found, 2);
 }
 
-static void test_fragments(void **state)
+static void test_first_fragments_alone_have_a_port(void **state)
 {
 	struct packet sent, seen;
 
@@ -203,7 +212,7 @@ static void test_fragments(void **state)
 }
 
 /* Quotes of the least length, and long ones. */
-static void test_quoted_ports(void **state)
+static void test_ports_quoted_by_icmp_errors_are_rewritten(void **state)
 {
 	static const size_t lengths[] = {8, 12, 20, 40};
 	uint8_t one[128], other[128];
@@ -242,7 +251,7 @@ static void test_quoted_ports(void **state)
 	assert_int_equal(counter(&bench, MEMBER_ERROR_OUT), 2 * 4 * 3);
 }
 
-static void test_quotes_left(void **state)
+static void test_quotes_of_other_ports_are_left(void **state)
 {
 	uint8_t payload[128];
 	struct packet error, quoted;
@@ -297,7 +306,7 @@ static void check_dscp(const struct packet *seen, const char *own)
 	}
 }
 
-static void test_dscp(void **state)
+static void test_dscp_brings_the_vip_back(void **state)
 {
 	static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP,
 					    IPPROTO_SCTP};
@@ -332,7 +341,7 @@ static void test_dscp(void **state)
 	assert_int_equal(all_counters(&bench), taken);
 }
 
-static void test_dscp_errors(void **state)
+static void test_dscp_takes_icmp_errors_and_no_pings(void **state)
 {
 	uint8_t payload[128], other[128];
 	struct packet error, seen, quoted;
@@ -361,7 +370,7 @@ static void test_dscp_errors(void **state)
 	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 2);
 }
 
-static void test_dscp_with_ports(void **state)
+static void test_dscp_and_ports_are_rewritten_together(void **state)
 {
 	struct packet sent, seen;
 	struct frame in, expected;
@@ -382,7 +391,7 @@ static void test_dscp_with_ports(void **state)
 	check_in(&sent, &seen);
 }
 
-static void test_dscp_left(void **state)
+static void test_other_dscps_and_addresses_are_left(void **state)
 {
 	struct packet packet;
 	struct frame in;
@@ -427,24 +436,22 @@ static void test_dscp_left(void **state)
 	assert_int_equal(all_counters(&bench), 0);
 }
 
-#define TEST(name)                                                             \
-	{"xdp: " #name, name, NULL, end, &(enum program){XDP}},                \
-	{                                                                      \
-		"tc: " #name, name, NULL, end, &(enum program)                 \
-		{                                                              \
-			TC                                                     \
-		}                                                              \
-	}
+#define TEST(name) TEST_XDP(name), TEST_TC(name)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_ports_in),    TEST(test_ports_left),
-		TEST(test_ports_out),   TEST(test_udp_checksum_of_zero),
-		TEST(test_fragments),   TEST(test_quoted_ports),
-		TEST(test_quotes_left), TEST(test_dscp),
-		TEST(test_dscp_errors), TEST(test_dscp_with_ports),
-		TEST(test_dscp_left),
+		TEST(test_listeners_port_becomes_the_members),
+		TEST(test_other_ports_and_sctp_are_left),
+		TEST(test_answers_have_the_listeners_port),
+		TEST(test_udp_checksum_of_0_is_sent_as_0xffff),
+		TEST(test_first_fragments_alone_have_a_port),
+		TEST(test_ports_quoted_by_icmp_errors_are_rewritten),
+		TEST(test_quotes_of_other_ports_are_left),
+		TEST(test_dscp_brings_the_vip_back),
+		TEST(test_dscp_takes_icmp_errors_and_no_pings),
+		TEST(test_dscp_and_ports_are_rewritten_together),
+		TEST(test_other_dscps_and_addresses_are_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

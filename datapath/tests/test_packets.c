@@ -2,7 +2,7 @@
 /* Packets that are forwarded or not ours, byte by byte. */
 #include "fixture.h"
 
-static void test_forwards(void **state)
+static void test_packets_of_a_service_are_encapsulated(void **state)
 {
 	static const size_t payloads[] = {0, 1, 100, 1440};
 	struct frame frame;
@@ -16,7 +16,7 @@ static void test_forwards(void **state)
 	}
 }
 
-static void test_header_fields(void **state)
+static void test_outer_header_has_tos_id_and_df_of_the_packet(void **state)
 {
 	struct frame frame;
 
@@ -33,7 +33,7 @@ static void test_header_fields(void **state)
 	}
 }
 
-static void test_ip_options(void **state)
+static void test_packets_with_ip_options_are_forwarded(void **state)
 {
 	struct frame frame;
 
@@ -58,7 +58,7 @@ static void test_ethernet_padding_is_kept(void **state)
 	expect_forwarded(&frame);
 }
 
-static void test_not_ours(void **state)
+static void test_packets_of_no_service_pass_unchanged(void **state)
 {
 	static const struct flow others[] = {
 		{CLIENT, "192.0.2.2", 40000, 80, IPPROTO_TCP},
@@ -88,7 +88,7 @@ static void test_not_ours(void **state)
 	expect_untouched(&frame);
 }
 
-static void test_fragments(void **state)
+static void test_later_fragments_follow_the_first_or_are_guessed(void **state)
 {
 	struct variation first = {.fragment = 0x2000, .id = 7};
 	struct variation later = {.fragment = 0x0064, .id = 7};
@@ -108,7 +108,7 @@ static void test_fragments(void **state)
 	expect_one_more(OXP_FRAGMENT_GUESSED, guessed, frame.length);
 }
 
-static void test_counters(void **state)
+static void test_service_and_member_count_what_is_forwarded(void **state)
 {
 	struct oxp_key service = tcp_key(VIP, 80);
 	struct variation syn = {.tcp_flags = 2}, both = {.tcp_flags = 0x12};
@@ -159,7 +159,7 @@ static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
 	struct frame frame, out, other;
 
 	(void)state;
-	assert_int_equal(oxp_set_node(node, &settings, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (size_t i = 0; i < sizeof(payloads) / sizeof(*payloads); i++) {
 		make_echo_of_zeroes(&frame, payloads[i]);
 		assert_int_equal(run(program, &frame, &out), XDP_TX);
@@ -177,7 +177,7 @@ static void test_echo_reply_of_zeroes_has_the_checksum_0xffff(void **state)
 }
 
 /* The library says where packets go; the program must agree. */
-static void test_pick_agrees(void **state)
+static void test_library_picks_the_member_that_the_program_picks(void **state)
 {
 	struct oxp_key service = tcp_key(VIP, 80);
 	struct oxp_member members[20];
@@ -204,14 +204,14 @@ static void test_pick_agrees(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_forwards),
-		TEST(test_header_fields),
-		TEST(test_ip_options),
+		TEST(test_packets_of_a_service_are_encapsulated),
+		TEST(test_outer_header_has_tos_id_and_df_of_the_packet),
+		TEST(test_packets_with_ip_options_are_forwarded),
 		TEST(test_ethernet_padding_is_kept),
-		TEST(test_not_ours),
-		TEST(test_counters),
-		TEST(test_fragments),
-		TEST(test_pick_agrees),
+		TEST(test_packets_of_no_service_pass_unchanged),
+		TEST(test_service_and_member_count_what_is_forwarded),
+		TEST(test_later_fragments_follow_the_first_or_are_guessed),
+		TEST(test_library_picks_the_member_that_the_program_picks),
 		TEST(test_echo_reply_of_zeroes_has_the_checksum_0xffff),
 	};
 

@@ -104,10 +104,9 @@ static __always_inline bool look_up(struct cached_flow *cached, __u64 tag,
 /* Other services' entries may live longer than this one's. */
 static __always_inline __u32 longest_timeout(const struct cached_flow *cached)
 {
-	const struct node_config *node;
-	__u32 zero = 0, longest = 0;
+	const struct node_config *node = find_config();
+	__u32 longest = 0;
 
-	node = bpf_map_lookup_elem(&config, &zero);
 	if (node)
 		longest = in_units(node->idle_timeout_max);
 	return longest > cached->timeout ? longest : cached->timeout;

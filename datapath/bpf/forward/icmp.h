@@ -99,11 +99,9 @@ static __always_inline bool set_echo_reply(struct xdp_md *ctx,
 
 __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 {
-	const struct node_config *node;
+	const struct node_config *node = find_config();
 	struct ethhdr *ethernet;
-	__u32 zero = 0;
 
-	node = bpf_map_lookup_elem(&config, &zero);
 	if (!packet || !node)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	if (!(node->flags & OXP_NODE_ECHO))

@@ -105,14 +105,13 @@ __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 	const struct block_member *member;
 	const struct node_config *node;
 	struct bpf_fib_lookup fib = {};
-	__u32 zero = 0;
 	bool v6;
 	int status;
 
 	if (!selected || !uplink || selected->member >= OXP_MEMBERS_MAX)
 		return -1;
 	block = find_block(selected->block);
-	node = bpf_map_lookup_elem(&config, &zero);
+	node = find_config();
 	if (!block || !node)
 		return -1;
 	member = member_of(block, selected->member);

@@ -180,14 +180,13 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 	const struct node_config *node;
 	const struct uplink *uplink;
 	struct uplink routed = {};
-	__u32 zero = 0;
 	bool outer_v6;
 	int status;
 
 	if (!selected || selected->member >= OXP_MEMBERS_MAX)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	block = find_block(selected->block);
-	node = bpf_map_lookup_elem(&config, &zero);
+	node = find_config();
 	if (!block || !node)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	member = member_of(block, selected->member);
@@ -222,6 +221,7 @@ static __always_inline int send(struct xdp_md *ctx,
 	const struct uplink *uplink;
 	bool outer_v6;
 
+	/* not find_config(), of which clang makes other code for this path */
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
 		return drop(ctx, OXP_DROP_INTERNAL);

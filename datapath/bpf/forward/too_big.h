@@ -69,6 +69,17 @@ static __always_inline bool clear_behind(struct xdp_md *ctx, __u32 offset)
 	return true;
 }
 
+/* Room for `headers` bytes in front of the packet, which is quoted behind them;
+ * its header of `size` bytes, or NULL. */
+static __always_inline const void *begin_answer(struct xdp_md *ctx, __u32 l3,
+						__u32 headers, __u32 size)
+{
+	if (bpf_xdp_adjust_head(ctx, -(int)headers) ||
+	    !move_link(ctx, l3, headers))
+		return NULL;
+	return at(ctx, l3 + headers, size);
+}
+
 static __always_inline bool cut_frame(struct xdp_md *ctx, __u32 length)
 {
 	return !bpf_xdp_adjust_tail(ctx, (int)(length - frame_length(ctx)));
@@ -80,9 +91,7 @@ static __always_inline bool answer_v4(struct xdp_md *ctx, __u32 l3, __u32 limit)
 	__u32 quote, l4 = l3 + 20;
 	__u32 *word;
 
-	if (bpf_xdp_adjust_head(ctx, -28) || !move_link(ctx, l3, 28))
-		return false;
-	quoted = at(ctx, l3 + 28, sizeof(*quoted));
+	quoted = begin_answer(ctx, l3, 28, sizeof(*quoted));
 	if (!quoted)
 		return false;
 	quote = bpf_ntohs(quoted->tot_len);
@@ -114,9 +123,7 @@ static __always_inline bool answer_v6(struct xdp_md *ctx, __u32 l3, __u32 limit)
 	__u32 *word;
 	__u64 sum;
 
-	if (bpf_xdp_adjust_head(ctx, -48) || !move_link(ctx, l3, 48))
-		return false;
-	quoted = at(ctx, l3 + 48, sizeof(*quoted));
+	quoted = begin_answer(ctx, l3, 48, sizeof(*quoted));
 	if (!quoted)
 		return false;
 	quote = bpf_ntohs(quoted->payload_len) + sizeof(*quoted);
@@ -153,12 +160,11 @@ enum too_big_what {
 /* The packet at l3 has more than `limit` bytes. Returns the XDP action. */
 __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 {
-	const struct node_config *node;
+	const struct node_config *node = find_config();
 	__be16 fragment = 0;
-	__u32 zero = 0, bytes;
+	__u32 bytes;
 	bool sent;
 
-	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	if (!(what & TOO_BIG_V6)) {

@@ -12,7 +12,7 @@ from octavia_xdp_provider.tests import form
 from octavia_xdp_provider.tests.functional.support import fabric
 
 INJECT = fabric.DATAPATH / 'build/tests/inject.so'
-OTHER = fabric.DATAPATH / 'build/other.bpf.o'
+FOREIGN = fabric.DATAPATH / 'build/foreign.bpf.o'
 OTHER_VIP = '203.0.113.11'
 FULL = ('setup', '--vip', fabric.VIP, '--vip', fabric.VIP6, *fabric.NODES,
         '--sysctl', '--port', f'{fabric.VIP}:80/tcp=8080', '--dscp',
@@ -62,7 +62,7 @@ class Tool(fabric.Fabric):
         """A filter of somebody else's."""
         self.run_in(self.member, 'tc', 'filter', 'add', 'dev', 'eth0',
                     'ingress', 'bpf', 'direct-action', 'object-file',
-                    str(OTHER), 'section', 'tc')
+                    str(FOREIGN), 'section', 'tc')
 
     def refused(self, *words):
         before = self.state()
@@ -145,7 +145,7 @@ class TestSetup(Tool):
         self.tool(*FULL)
         self.add_filter()
         self.tool('remove', 'eth0')
-        self.assertIn('other_tc', self.state()['filters'][0])
+        self.assertIn('pass_all_tc', self.state()['filters'][0])
         self.assertEqual('', self.state()['filters'][1])
 
     def test_an_empty_qdisc_stays(self):
@@ -284,7 +284,7 @@ class TestRefused(Tool):
 
     def test_another_xdp_program(self):
         self.run_in(self.member, 'ip', 'link', 'set', 'eth0', 'xdpdrv',
-                    'object', str(OTHER), 'section', 'xdp')
+                    'object', str(FOREIGN), 'section', 'xdp')
         self.assertIn('another XDP program', self.refused(*FULL))
         self.tool(*FULL, '--tc')
         self.tool('remove', 'eth0')

@@ -114,11 +114,26 @@ uint64_t all_counters(const struct bench *bench);
 /* Of the packets that come in. */
 void expect_taken(const struct bench *bench, const struct frame *in,
 		  const struct frame *expected);
+/* `sent` in a tunnel becomes `seen` without one. */
+void expect_decapsulated(const struct bench *bench, const struct packet *sent,
+			 const struct outer *outer, const struct packet *seen);
 void expect_passed(const struct bench *bench, const struct frame *in);
 void expect_dropped(const struct bench *bench, const struct frame *in,
 		    enum member_counter counter);
 /* Of the answers. */
 void expect_out(const struct bench *bench, const struct frame *in,
 		const struct frame *expected);
+
+/* A test of a file that has an end(), by program. */
+#define TEST_OF(prefix, name, which)                                           \
+	{                                                                      \
+		prefix #name, name, NULL, end, &(enum program)                 \
+		{                                                              \
+			which                                                  \
+		}                                                              \
+	}
+#define TEST_XDP(name) TEST_OF("xdp: ", name, XDP)
+#define TEST_TC(name) TEST_OF("tc: ", name, TC)
+#define TEST_OLD_TC(name) TEST_OF("old tc: ", name, TC_OLD)
 
 #endif

@@ -405,6 +405,16 @@ void expect_taken(const struct bench *bench, const struct frame *in,
 	compare(&out, expected);
 }
 
+void expect_decapsulated(const struct bench *bench, const struct packet *sent,
+			 const struct outer *outer, const struct packet *seen)
+{
+	struct frame in, expected;
+
+	make_tunnel(&in, sent, outer);
+	make_plain(&expected, seen, outer->tags);
+	expect_taken(bench, &in, &expected);
+}
+
 void expect_passed(const struct bench *bench, const struct frame *in)
 {
 	expect_taken(bench, in, in);

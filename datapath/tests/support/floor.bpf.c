@@ -9,33 +9,41 @@
 #include <linux/in.h>
 #include <linux/ip.h>
 #include <linux/ipv6.h>
+#include <stddef.h>
 
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-static __always_inline void write_link(__u64 *to, __u16 type)
+/* Room for an outer header of `length` bytes behind the link header, which is
+ * written; NULL: there is none. */
+static __always_inline __u32 *make_room(struct xdp_md *ctx, int length,
+					__be16 type)
 {
+	void *end;
+	__u64 *to;
+
+	if (bpf_xdp_adjust_head(ctx, -length))
+		return NULL;
+	to = (void *)(long)ctx->data;
+	end = (void *)(long)ctx->data_end;
+	if ((void *)to + ETH_HLEN + length > end)
+		return NULL;
 	to[0] = 0x0002020000000002;
 	*(__u32 *)(to + 1) = 0x01000000;
 	((__u16 *)to)[6] = type;
+	return (void *)to + ETH_HLEN;
 }
 
 static __always_inline int push_v4(struct xdp_md *ctx, __u16 length)
 {
 	__u64 sum = 0x45 + 64 + (IPPROTO_IPIP << 8) + 0x0100000a + 0x0200000a;
-	void *start, *end;
 	__u32 *word;
 
-	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(struct iphdr)))
+	word = make_room(ctx, sizeof(struct iphdr), bpf_htons(ETH_P_IP));
+	if (!word)
 		return XDP_DROP;
-	start = (void *)(long)ctx->data;
-	end = (void *)(long)ctx->data_end;
-	if (start + ETH_HLEN + sizeof(struct iphdr) > end)
-		return XDP_DROP;
-	write_link(start, bpf_htons(ETH_P_IP));
-	word = start + ETH_HLEN;
 	word[0] = 0x45 | (__u32)bpf_htons(length + sizeof(struct iphdr)) << 16;
 	word[1] = 0;
 	sum += word[0];
@@ -49,17 +57,11 @@ static __always_inline int push_v4(struct xdp_md *ctx, __u16 length)
 
 static __always_inline int push_v6(struct xdp_md *ctx, __u16 length)
 {
-	void *start, *end;
 	__u32 *word;
 
-	if (bpf_xdp_adjust_head(ctx, -(int)sizeof(struct ipv6hdr)))
+	word = make_room(ctx, sizeof(struct ipv6hdr), bpf_htons(ETH_P_IPV6));
+	if (!word)
 		return XDP_DROP;
-	start = (void *)(long)ctx->data;
-	end = (void *)(long)ctx->data_end;
-	if (start + ETH_HLEN + sizeof(struct ipv6hdr) > end)
-		return XDP_DROP;
-	write_link(start, bpf_htons(ETH_P_IPV6));
-	word = start + ETH_HLEN;
 	word[0] = 0x60;
 	word[1] = bpf_htons(length) | IPPROTO_IPV6 << 16 | 64 << 24;
 	for (int i = 2; i < 10; i++)
