@@ -62,14 +62,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn text_and_number() {
+    fn a_key_is_the_same_as_text_and_as_number() {
         let key: Key = "0123456789abcdef".parse().unwrap();
         assert_eq!(key.get(), 0x0123_4567_89ab_cdef);
         assert_eq!(key.to_string(), "0123456789abcdef");
     }
 
     #[test]
-    fn what_is_no_key() {
+    fn texts_that_are_no_keys_are_refused() {
         for text in [
             "",
             "0000000000000000",

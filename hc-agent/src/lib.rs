@@ -6,31 +6,28 @@
 //! states over in the *result queue* ([`queue`]).
 //!
 //! The checks are split over a few threads by their keys. Each [`shard`] has a
-//! [`wheel`] of deadlines and a runtime of its own, and shares nothing with the others;
-//! the [`engine`] on the main thread reads the file, joins what belongs together
-//! ([`compose`]), writes the queue, and lengthens intervals if the node cannot keep up
-//! ([`load`]).
+//! [wheel](schedule::wheel) of deadlines and a runtime of its own, and shares nothing
+//! with the others; the [`engine`] on the main thread reads the file, joins what
+//! belongs together ([`aggregate`]), writes the queue, and lengthens intervals if the
+//! node cannot keep up ([`schedule::overload`]).
+//!
+//! Modules import one way; `tests/layout.rs` checks it. From the ground up: [`key`],
+//! [`state`], [`reason`], [`verdict`]; [`config`] and [`schedule`]; [`probe`];
+//! [`shard`]; [`metrics`] and [`aggregate`]; [`queue`]; [`engine`]; [`watch`];
+//! [`commands`].
 
+pub mod aggregate;
 pub mod commands;
-pub mod compose;
 pub mod config;
 pub mod engine;
 pub mod key;
-pub mod lateness;
-pub mod load;
-pub mod marks;
-pub mod memory;
 pub mod metrics;
-pub mod privileges;
 pub mod probe;
+pub mod process;
 pub mod queue;
-pub mod raw;
+pub mod reason;
 pub mod schedule;
 pub mod shard;
-pub mod slot;
 pub mod state;
-pub mod table;
-pub mod tally;
-pub mod together;
+pub mod verdict;
 pub mod watch;
-pub mod wheel;

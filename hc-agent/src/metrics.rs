@@ -20,8 +20,8 @@ use tokio::sync::Semaphore;
 use tokio::time::{sleep, timeout};
 use tracing::warn;
 
+use crate::shard::probe_stats::{DelayHistogram, ProbeStats};
 use crate::state::State;
-use crate::tally::{Delays, Tally};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ProbeLabels {
@@ -41,13 +41,13 @@ struct ResultLabel {
 
 /// A histogram that takes many numbers at once, from what threads have counted.
 #[derive(Clone, Debug, Default)]
-struct Lateness(Arc<Mutex<Delays>>);
+struct LatenessHistogram(Arc<Mutex<DelayHistogram>>);
 
-impl Lateness {
-    /// Upper bounds in milliseconds.
-    const BOUNDS: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 500, 1000, 5000];
+impl LatenessHistogram {
+    /// Upper bounds of its buckets.
+    const BOUNDS_MS: [u32; 10] = [1, 2, 5, 10, 20, 50, 100, 500, 1000, 5000];
 
-    fn add(&self, delays: &Delays) {
+    fn add(&self, delays: &DelayHistogram) {
         self.0
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
@@ -55,12 +55,12 @@ impl Lateness {
     }
 }
 
-impl EncodeMetric for Lateness {
+impl EncodeMetric for LatenessHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> std::fmt::Result {
         let delays = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut buckets = Vec::new();
         let mut below = 0;
-        for bound in Self::BOUNDS {
+        for bound in Self::BOUNDS_MS {
             let within = delays.within(Duration::from_millis(bound.into()));
             buckets.push((f64::from(bound) / 1000.0, within - below));
             below = within;
@@ -84,11 +84,11 @@ impl EncodeMetric for Lateness {
 pub struct Metrics {
     registry: Arc<Registry>,
     probes: Family<ProbeLabels, Counter>,
-    voided: Family<ResultLabel, Counter>,
+    discarded: Family<ResultLabel, Counter>,
     transitions: Family<StateLabel, Counter>,
     checks: Family<StateLabel, Gauge>,
     in_flight: Gauge,
-    start_lateness: Lateness,
+    start_lateness: LatenessHistogram,
     recent_p99: Gauge<f64, AtomicU64>,
     used: Gauge<f64, AtomicU64>,
     stretch: Gauge<f64, AtomicU64>,
@@ -110,11 +110,11 @@ impl Metrics {
         let mut metrics = Self {
             registry: Arc::default(),
             probes: Family::default(),
-            voided: Family::default(),
+            discarded: Family::default(),
             transitions: Family::default(),
             checks: Family::default(),
             in_flight: Gauge::default(),
-            start_lateness: Lateness::default(),
+            start_lateness: LatenessHistogram::default(),
             recent_p99: Gauge::default(),
             used: Gauge::default(),
             stretch: Gauge::default(),
@@ -136,12 +136,18 @@ impl Metrics {
 
     fn register(&self) -> Registry {
         let mut all = Registry::with_prefix("octavia_xdp_hc");
-        let r = &mut all;
+        self.register_probes(&mut all);
+        self.register_load(&mut all);
+        self.register_queue(&mut all);
+        all
+    }
+
+    fn register_probes(&self, r: &mut Registry) {
         r.register("probes", "Probes by result", self.probes.clone());
         r.register(
-            "voided_probes",
-            "Failed probes that count for nothing because the node was at fault",
-            self.voided.clone(),
+            "discarded_probes",
+            "Failed probes that were discarded because the node was at fault",
+            self.discarded.clone(),
         );
         r.register(
             "transitions",
@@ -150,6 +156,9 @@ impl Metrics {
         );
         r.register("checks", "Checks by state", self.checks.clone());
         r.register("in_flight_probes", "Probes now", self.in_flight.clone());
+    }
+
+    fn register_load(&self, r: &mut Registry) {
         r.register_with_unit(
             "start_lateness",
             "How much later than wanted probes start",
@@ -193,6 +202,9 @@ impl Metrics {
             "Probes put off because the process was far too late",
             self.skipped.clone(),
         );
+    }
+
+    fn register_queue(&self, r: &mut Registry) {
         r.register("reloads", "Checks files by result", self.reloads.clone());
         r.register("queue_deltas", "Deltas written", self.deltas.clone());
         r.register("queue_records", "Changes written", self.records.clone());
@@ -211,85 +223,85 @@ impl Metrics {
             "Deltas that waited for the handler at the last write, at most",
             self.pending.clone(),
         );
-        all
     }
 
     /// Add what a thread has counted.
-    pub(crate) fn take(&self, tally: &Tally) {
-        for (kind, reason, number) in &tally.probes {
+    pub(crate) fn add_stats(&self, stats: &ProbeStats) {
+        for (kind, reason, number) in &stats.probes {
             let result = reason.name();
             let labels = ProbeLabels { kind, result };
             self.probes.get_or_create(&labels).inc_by(*number);
         }
-        for (result, number) in
-            [("late", tally.void_late), ("local_error", tally.void_local)]
-        {
+        for (result, number) in [
+            ("late", stats.discarded_delay),
+            ("local_error", stats.discarded_shortage),
+        ] {
             let label = ResultLabel { result };
-            self.voided.get_or_create(&label).inc_by(number);
+            self.discarded.get_or_create(&label).inc_by(number);
         }
-        self.skipped.inc_by(tally.put_off);
-        self.start_lateness.add(&tally.late);
+        self.skipped.inc_by(stats.put_off);
+        self.start_lateness.add(&stats.lateness);
     }
 
-    /// Show the last second; use in thousandths.
-    pub(crate) fn recently(&self, late: &Delays, used: u64) {
-        self.recent_p99.set(late.quantile(990).as_secs_f64());
-        let used = u32::try_from(used).unwrap_or(u32::MAX);
+    /// Show the last second.
+    pub(crate) fn set_recent(&self, lateness: &DelayHistogram, used_permille: u64) {
+        self.recent_p99.set(lateness.quantile(990).as_secs_f64());
+        let used = u32::try_from(used_permille).unwrap_or(u32::MAX);
         self.used.set(f64::from(used) / 1000.0);
     }
 
-    /// Show the factor on intervals, given in thousandths.
-    pub(crate) fn stretched(&self, stretch: u32) {
-        self.stretch.set(f64::from(stretch) / 1000.0);
+    /// Show the factor on intervals.
+    pub(crate) fn set_stretch(&self, stretch_permille: u32) {
+        self.stretch.set(f64::from(stretch_permille) / 1000.0);
     }
 
-    pub(crate) fn groups(&self, panics: usize, withheld: usize) {
+    pub(crate) fn set_groups(&self, panics: usize, withheld: usize) {
         self.panics.set(i64::try_from(panics).unwrap_or(i64::MAX));
         self.withheld
             .set(i64::try_from(withheld).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn changed(&self, to: State) {
+    pub(crate) fn count_change(&self, to: State) {
         let state = to.name();
         self.transitions.get_or_create(&StateLabel { state }).inc();
     }
 
-    pub(crate) fn checks(&self, state: State, number: usize) {
+    pub(crate) fn set_checks(&self, state: State, number: usize) {
         let state = state.name();
         self.checks
             .get_or_create(&StateLabel { state })
             .set(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn in_flight(&self, number: usize) {
+    pub(crate) fn set_in_flight(&self, number: usize) {
         self.in_flight
             .set(i64::try_from(number).unwrap_or(i64::MAX));
     }
 
-    pub(crate) fn late(&self, total: Duration) {
+    pub(crate) fn set_late(&self, total: Duration) {
         let bits = total.as_secs_f64().to_bits();
         // Only this thread writes it, and it only grows.
         self.late.inner().store(bits, Ordering::Relaxed);
     }
 
-    pub(crate) fn reloaded(&self, result: &'static str) {
+    pub(crate) fn count_reload(&self, result: &'static str) {
         self.reloads.get_or_create(&ResultLabel { result }).inc();
     }
 
-    pub(crate) fn delta_written(&self, records: usize) {
+    pub(crate) fn count_delta(&self, records: usize) {
         self.deltas.inc();
         self.records.inc_by(records as u64);
     }
 
-    pub(crate) fn snapshot_written(&self) {
+    pub(crate) fn count_snapshot(&self) {
         self.snapshots.inc();
     }
 
-    pub(crate) fn write_failed(&self) {
+    pub(crate) fn count_write_failure(&self) {
         self.write_failures.inc();
     }
 
-    pub(crate) fn pending(&self, deltas: usize) {
+    pub(crate) fn set_pending(&self, deltas: usize) {
         self.pending.set(i64::try_from(deltas).unwrap_or(i64::MAX));
     }
 
@@ -308,8 +320,8 @@ impl Default for Metrics {
     }
 }
 
-/// Longest request that is read, in bytes.
-const MAX_REQUEST: usize = 4096;
+/// Longest request that is read.
+const MAX_REQUEST_BYTES: usize = 4096;
 /// Time that a client has for its request and the answer.
 const CLIENT_TIME: Duration = Duration::from_secs(5);
 /// Clients at a time.
@@ -341,7 +353,8 @@ pub async fn serve(listener: TcpListener, metrics: Metrics) {
 async fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()> {
     let mut request = Vec::with_capacity(512);
     while !request.windows(4).any(|end| end == b"\r\n\r\n") {
-        if request.len() > MAX_REQUEST || stream.read_buf(&mut request).await? == 0 {
+        if request.len() > MAX_REQUEST_BYTES || stream.read_buf(&mut request).await? == 0
+        {
             return Ok(());
         }
     }

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn first_success_is_up() {
+    fn an_unknown_check_is_up_with_its_first_success() {
         let mut machine = Machine::new();
         run(&mut machine, "--+", 3, 3);
         assert_eq!(machine.state(), State::Up);
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_goes_down_after_fall() {
+    fn an_unknown_check_is_down_after_fall_failures() {
         let mut machine = Machine::new();
         let changes = run(&mut machine, "---", 1, 3);
         assert_eq!(changes, [Change::Nothing, Change::Nothing, Change::Changed]);
@@ -212,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn agrees_with_the_model(
+        fn states_agree_with_a_model_that_sees_the_whole_history(
             start in prop_oneof![
                 Just(State::Unknown), Just(State::Up), Just(State::Down)
             ],
@@ -221,17 +221,17 @@ mod tests {
             fall in 1u8..=10,
         ) {
             let mut machine = Machine::restored(start);
-            let mut told = (start, false);
+            let mut reported = (start, false);
             for end in 0..history.len() {
                 let change = machine.observe(history[end], rise, fall);
                 let wanted = model(start, &history[..=end], rise.into(), fall.into());
                 prop_assert_eq!(machine.state(), wanted);
                 let now = (machine.state(), machine.verified());
-                prop_assert_eq!(change != Change::Nothing, now != told);
-                prop_assert_eq!(change == Change::Changed, now.0 != told.0);
+                prop_assert_eq!(change != Change::Nothing, now != reported);
+                prop_assert_eq!(change == Change::Changed, now.0 != reported.0);
                 // Verified is never taken back.
-                prop_assert!(now.1 || !told.1);
-                told = now;
+                prop_assert!(now.1 || !reported.1);
+                reported = now;
             }
         }
     }

@@ -14,29 +14,28 @@ use tokio::time::sleep;
 use tokio_stream::StreamExt;
 use tracing::warn;
 
-use crate::config;
+use crate::config::{self, marks};
 use crate::engine::Command;
-use crate::marks;
 
 /// Time between two looks.
-const LOOK: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_secs(10);
 
 /// Identity of a version of the file: a renamed one has another inode.
-type Stamp = (u64, u64, i64, i64);
+type Version = (u64, u64, i64, i64);
 
-fn stamp(path: &Path) -> Option<Stamp> {
+fn version(path: &Path) -> Option<Version> {
     let meta = fs::metadata(path).ok()?;
     Some((meta.ino(), meta.size(), meta.mtime(), meta.mtime_nsec()))
 }
 
-/// Read the file once and tell the engine. Returns false once nobody listens.
+/// Read the file once and hand it to the engine. Returns false once nobody listens.
 async fn load(path: &Path, commands: &mpsc::Sender<Command>) -> bool {
     let path = path.to_owned();
     // Parsing a large file takes long enough to be late for probes.
     let load = move || {
-        let wanted = config::load_all(&path)?;
-        marks::refuse_impossible(&wanted)?;
-        Ok(wanted)
+        let file = config::load(&path)?;
+        marks::refuse_impossible(&file)?;
+        Ok(file)
     };
     let Ok(result) = tokio::task::spawn_blocking(load).await else {
         return false;
@@ -44,7 +43,8 @@ async fn load(path: &Path, commands: &mpsc::Sender<Command>) -> bool {
     commands.send(Command::Checks(result)).await.is_ok()
 }
 
-/// Tell the engine of the file now, when it changes, and when `again` says so.
+/// Hand the file to the engine now, when it changes or vanishes, and when `again` says
+/// so.
 pub async fn run(
     path: PathBuf,
     commands: mpsc::Sender<Command>,
@@ -62,7 +62,7 @@ pub async fn run(
                 None
             }
         };
-        let mut seen = stamp(&path);
+        let mut seen = version(&path);
         if !load(&path, &commands).await {
             return;
         }
@@ -77,14 +77,14 @@ pub async fn run(
                     Some(()) => true,
                     None => return,
                 },
-                () = sleep(LOOK) => match (stamp(&path) != seen, events.is_some()) {
+                () = sleep(LOOK_EVERY) => match (version(&path) != seen, events.is_some()) {
                     (true, _) => true,
                     (false, true) => false,
                     (false, false) => break,
                 },
             };
             if reload {
-                seen = stamp(&path);
+                seen = version(&path);
                 if !load(&path, &commands).await {
                     return;
                 }
@@ -112,7 +112,9 @@ fn watch(path: &Path) -> io::Result<Events> {
         _ => Path::new("."),
     };
     let inotify = Inotify::init()?;
-    let mask = WatchMask::MOVED_TO | WatchMask::CLOSE_WRITE | WatchMask::DELETE_SELF;
+    let appears = WatchMask::MOVED_TO | WatchMask::CLOSE_WRITE;
+    let vanishes = WatchMask::MOVED_FROM | WatchMask::DELETE;
+    let mask = appears | vanishes | WatchMask::DELETE_SELF;
     inotify
         .watches()
         .add(directory, mask | WatchMask::ONLYDIR)?;

@@ -1,50 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The program as it runs on a node: checks file in, result queue out, killed, stopped
 //! and starved in between.
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
 
 use std::fs;
 use std::io::Write;
-use std::net::SocketAddr;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use common::node::{Node, PROGRAM, now, pause};
-use common::{FINE, Habit, Server};
 use octavia_xdp_hc::queue::directory::{delta_name, read_snapshot};
-use octavia_xdp_hc::queue::format::{Kind, Reason, Record, encode};
+use octavia_xdp_hc::queue::format::{FileKind, Header, Record, encode};
+use octavia_xdp_hc::reason::Reason;
 use octavia_xdp_hc::state::State;
 use rustix::process::Signal;
-use serde_json::{Value, json};
 
-const A: &str = "000000000000000a";
-const B: &str = "000000000000000b";
-
-fn tcp(key: &str, target: SocketAddr, fall: u8) -> Value {
-    json!({
-        "key": key, "type": "tcp", "address": target.ip().to_string(),
-        "port": target.port(), "delay": 1, "timeout": 1, "rise": 1, "fall": fall,
-    })
-}
-
-fn http(key: &str, target: SocketAddr) -> Value {
-    let mut check = tcp(key, target, 2);
-    check["type"] = json!("http");
-    check["http"] = json!({
-        "method": "GET", "path": "/", "version": "1.0", "host": null,
-        "expected_codes": [[200, 299]],
-    });
-    check
-}
+use crate::support::documents::{A, B, http, tcp};
+use crate::support::node::{Node, PROGRAM, now, output, pause};
+use crate::support::server::{Behaviour, FINE, SILENT, Server, Then, fine_after, nobody};
 
 #[test]
 fn a_killed_listener_goes_down_after_fall_failures_and_comes_back() {
     let mut node = Node::new();
-    let server = Server::start(Habit::Silent);
+    let server = Server::start(SILENT);
     let target = server.address;
     node.write(&[tcp(A, target, 3)]);
     node.start();
@@ -60,7 +37,7 @@ fn a_killed_listener_goes_down_after_fall_failures_and_comes_back() {
     );
     assert_eq!(node.record(A).unwrap().reason, Reason::REFUSED);
 
-    let _server = Server::at(target, Habit::Silent);
+    let _server = Server::at(target, SILENT);
     node.wait_state(A, State::Up);
     node.terminate();
     let sequences: Vec<_> = node.deltas().iter().map(|d| d.first_sequence).collect();
@@ -72,9 +49,9 @@ fn a_killed_listener_goes_down_after_fall_failures_and_comes_back() {
 #[test]
 fn http_reasons_reach_the_queue() {
     let mut node = Node::new();
-    let busy = Server::start(Habit::Say("HTTP/1.1 503 Busy\r\n\r\n"));
+    let busy = Server::start(Behaviour::Plain(Then::Say(b"HTTP/1.1 503 Busy\r\n\r\n")));
     let fine = Server::start(FINE);
-    node.write(&[http(A, busy.address), http(B, fine.address)]);
+    node.write(&[http(A, busy.address, 2), http(B, fine.address, 2)]);
     node.start();
     node.wait_state(A, State::Down);
     node.wait_state(B, State::Up);
@@ -88,7 +65,7 @@ fn states_survive_a_kill_and_a_restart() {
     let mut node = Node::new();
     let server = Server::start(FINE);
     let target = server.address;
-    node.write(&[http(A, target)]);
+    node.write(&[http(A, target, 2)]);
     node.start();
     node.wait_state(A, State::Up);
     let boot = node.snapshot().unwrap().boot;
@@ -104,7 +81,7 @@ fn states_survive_a_kill_and_a_restart() {
     node.wait_state(A, State::Down);
     node.terminate();
 
-    // The other way round, and a restart that changes nothing is told once.
+    // The other way round, and a restart that changes nothing is reported once.
     let boot = node.snapshot().unwrap().boot;
     node.start();
     node.wait("verdict", || {
@@ -160,9 +137,16 @@ fn a_torn_snapshot_is_set_aside() {
         verified: true,
         detail: 0,
     };
-    let data = encode(Kind::Snapshot, 1, 0, 1, &[record]);
+    let header = Header {
+        kind: FileKind::Snapshot,
+        boot: 1,
+        first_sequence: 0,
+        last_sequence: 1,
+        stretch_percent: 0,
+    };
+    let data = encode(header, [record].into_iter());
     fs::write(node.queue.join("snapshot"), &data[..70]).unwrap();
-    node.write(&[http(A, server.address)]);
+    node.write(&[http(A, server.address, 2)]);
     node.start();
     node.wait_state(A, State::Up);
     assert!(node.queue.join("rejected/snapshot.reason").exists());
@@ -174,71 +158,12 @@ fn a_torn_snapshot_is_set_aside() {
 }
 
 #[test]
-fn a_reload_touches_what_differs_only() {
-    let mut node = Node::new();
-    let kept = Server::start(FINE);
-    let other = Server::start(Habit::Silent);
-    let mut slow = http(A, kept.address);
-    slow["delay"] = json!(3600);
-    node.write(&[slow.clone()]);
-    node.start();
-    node.wait_state(A, State::Up);
-
-    node.write(&[slow.clone(), tcp(B, other.address, 2)]);
-    node.wait_state(B, State::Up);
-    assert_eq!(kept.connections.load(Ordering::Relaxed), 1);
-
-    // A bad file changes nothing, and the log says which field is bad.
-    let mut bad = tcp(B, other.address, 2);
-    bad["port"] = json!(0);
-    node.write(&[bad]);
-    node.wait("refusal", || node.log().contains("checks[0].port"));
-    assert_eq!(node.snapshot().unwrap().records.len(), 2);
-
-    node.write(&[slow]);
-    node.wait("removal", || node.state(B).is_none());
-    assert_eq!(node.state(A), Some((State::Up, true)));
-}
-
-#[test]
-fn no_checks_file_yet_keeps_the_states() {
-    let mut node = Node::new();
-    let server = Server::start(FINE);
-    node.write(&[http(A, server.address)]);
-    node.start();
-    node.wait_state(A, State::Up);
-    node.terminate();
-
-    fs::remove_file(node.checks_file()).unwrap();
-    node.start();
-    node.wait("warning", || node.log().contains("no checks file"));
-    node.terminate();
-    assert_eq!(node.state(A), Some((State::Up, false)));
-}
-
-#[test]
-fn sighup_reads_the_file_again() {
-    let mut node = Node::new();
-    fs::write(node.checks_file(), "{").unwrap();
-    node.start();
-    let refusals = || node.log().matches("checks file refused").count();
-    node.wait("refusal", || refusals() == 1);
-    node.signal(Signal::HUP);
-    node.wait("second refusal", || refusals() == 2);
-}
-
-#[test]
-fn a_stopped_process_blames_nobody() {
+fn a_stopped_process_reports_nothing_down() {
     let mut node = Node::new();
     // Answers well within the timeout, but not if most of it is gone.
-    let late = Habit::SayLate("HTTP/1.0 200 OK\r\n\r\n", Duration::from_millis(300));
-    let server = Server::start(late);
+    let server = Server::start(fine_after(Duration::from_millis(300)));
     let checks: Vec<_> = (1..50)
-        .map(|i| {
-            let mut check = http(&format!("{i:016x}"), server.address);
-            check["fall"] = json!(1);
-            check
-        })
+        .map(|i| http(&format!("{i:016x}"), server.address, 1))
         .collect();
     node.write(&checks);
     node.start();
@@ -264,10 +189,10 @@ fn a_stopped_process_blames_nobody() {
 }
 
 #[test]
-fn a_full_queue_loses_nothing() {
+fn a_full_queue_loses_no_change() {
     let mut node = Node::new();
     let server = Server::start(FINE);
-    node.write(&[http(A, server.address)]);
+    node.write(&[http(A, server.address, 2)]);
     // The small file system is seen by the program alone, and goes with it.
     let script = "mount -t tmpfs -o size=16k tmpfs \"$0\" && exec \"$@\"";
     let allowed = Command::new("unshare")
@@ -298,7 +223,7 @@ fn a_full_queue_loses_nothing() {
     let mut file = fs::File::create(&filler).unwrap();
     while file.write(&[0; 512]).is_ok_and(|n| n > 0) {}
     drop(server);
-    node.wait("alarm", || node.log().contains("cannot write"));
+    node.wait_logged("cannot write");
     assert_eq!(node.deltas().len(), 1, "nothing short was renamed");
     assert_eq!(node.state(A), Some((State::Up, true)));
 
@@ -313,17 +238,13 @@ fn a_full_queue_loses_nothing() {
 }
 
 #[test]
-fn status_and_check_config() {
+fn commands_say_what_the_checker_knows_and_would_do() {
     let mut node = Node::new();
     let server = Server::start(FINE);
-    node.write(&[http(A, server.address)]);
+    node.write(&[http(A, server.address, 2)]);
     node.start();
     node.wait_state(A, State::Up);
-    let run = |arguments: &[&str]| {
-        let output = Command::new(PROGRAM).args(arguments).output().unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(text).unwrap())
-    };
+    let run = |arguments: &[&str]| output(&mut Command::new(PROGRAM), arguments);
     let (queue, checks) = (node.queue.to_str().unwrap(), node.checks_file());
     let checks = checks.to_str().unwrap();
     let (fine, text) = run(&["status", "--queue", queue, "--checks", checks]);
@@ -342,11 +263,6 @@ fn status_and_check_config() {
     let port = server.address.port().to_string();
     let (fine, text) = run(&["probe", "http", "127.0.0.1", &port]);
     assert!(fine && text.contains("status 200"), "{text}");
-    let (fine, text) = run(&[
-        "probe",
-        "tcp",
-        "127.0.0.1",
-        &common::nobody().port().to_string(),
-    ]);
+    let (fine, text) = run(&["probe", "tcp", "127.0.0.1", &nobody().port().to_string()]);
     assert!(!fine && text.contains("refused"), "{text}");
 }

@@ -1,47 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Death at every step of writing the queue, and clocks that jump.
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
+//! Death at every step of writing the queue, and clocks that jump. The server of the
+//! check `STEADY` is up all the time.
 
 use std::fs;
-use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use common::node::{Node, PROGRAM, now, pause};
-use common::{FINE, Server};
 use octavia_xdp_hc::state::State;
-use serde_json::{Value, json};
 
-/// Its server is up all the time.
-const STEADY: &str = "000000000000000a";
-const OTHER: &str = "000000000000000b";
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn tcp(key: &str, target: SocketAddr) -> Value {
-    json!({
-        "key": key, "type": "tcp", "address": target.ip().to_string(),
-        "port": target.port(), "delay": 1, "timeout": 1, "rise": 1, "fall": 1,
-    })
-}
-
-/// The library that is loaded before the program.
-fn library(node: &Node) -> PathBuf {
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/faults/preload.c");
-    let library = node.folder.path().join("faults.so");
-    // The compiler that ring is built with.
-    let status = Command::new("cc")
-        .args(["-Wall", "-Werror", "-shared", "-fPIC", "-o"])
-        .arg(&library)
-        .arg(source)
-        .status()
-        .unwrap();
-    assert!(status.success(), "{status}");
-    library
-}
+use crate::support::documents::{A as STEADY, B as OTHER, tcp};
+use crate::support::node::{Node, PATIENCE, PROGRAM, now, pause};
+use crate::support::preload::library;
+use crate::support::server::{FINE, Server};
 
 /// Wait for a state, or for the end of the program. Returns whether it has ended.
 fn ends_before(node: &mut Node, key: &str, state: State) -> bool {
@@ -73,9 +44,9 @@ fn die_at(step: usize) -> bool {
     let mut node = Node::new();
     let steady = Server::start(FINE);
     let other = Server::start(FINE);
-    node.write(&[tcp(STEADY, steady.address), tcp(OTHER, other.address)]);
+    node.write(&[tcp(STEADY, steady.address, 1), tcp(OTHER, other.address, 1)]);
     let mut program = Command::new(PROGRAM);
-    program.env("LD_PRELOAD", library(&node));
+    program.env("LD_PRELOAD", library());
     program.env("FAULTS_STEP", step.to_string());
     node.launch(&mut program);
     let died = ends_before(&mut node, STEADY, State::Up)
@@ -104,7 +75,7 @@ fn die_at(step: usize) -> bool {
 }
 
 #[test]
-fn death_at_every_step_of_writing() {
+fn death_at_any_step_of_writing_leaves_whole_files_and_no_false_down() {
     // A file takes three steps. At least five are written until the second server is
     // reported down, and never as many as twelve: then the steps were all there are.
     let died = thread::scope(|scope| {
@@ -119,16 +90,16 @@ fn death_at_every_step_of_writing() {
 }
 
 #[test]
-fn a_clock_that_jumps() {
+fn a_clock_that_jumps_disturbs_neither_states_nor_sequences() {
     const YEAR: i64 = 365 * 86400;
     let mut node = Node::new();
     let steady = Server::start(FINE);
     let mut other = Some(Server::start(FINE));
     let target = other.as_ref().unwrap().address;
-    node.write(&[tcp(STEADY, steady.address), tcp(OTHER, target)]);
+    node.write(&[tcp(STEADY, steady.address, 1), tcp(OTHER, target, 1)]);
     let clock = node.folder.path().join("clock");
     let mut program = Command::new(PROGRAM);
-    program.env("LD_PRELOAD", library(&node));
+    program.env("LD_PRELOAD", library());
     program.env("FAULTS_CLOCK", &clock);
     node.launch(&mut program);
     node.wait_state(STEADY, State::Up);

@@ -2,45 +2,33 @@
 //! The hand-off with a reader that follows the rules of the document, both sides
 //! killed at random: no server that is up is ever reported down, and in the end the
 //! reader knows what is true.
-#![allow(clippy::unwrap_used, reason = "a test")]
-
-mod common;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use common::node::{Node, now, pause};
-use common::{FINE, Server};
 use octavia_xdp_hc::queue::directory::read_snapshot;
-use octavia_xdp_hc::queue::format::{Kind, QueueFile, Record, decode, encode};
+use octavia_xdp_hc::queue::format::{QueueFile, Record, decode};
 use octavia_xdp_hc::state::State;
 use rustix::process::Signal;
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use crate::support::documents::tcp;
+use crate::support::node::{Node, PATIENCE, now, pause};
+use crate::support::random::Random;
+use crate::support::server::{FINE, Server};
 
 const CHECKS: u64 = 24;
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// A linear congruential generator: the same test each time.
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, limit: u64) -> u64 {
-        self.0 = self
-            .0
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % limit
-    }
-}
 
 /// The other side, after `result-queue.rst`. Its table outlives its own death.
 #[derive(Default)]
 struct Reader {
     table: BTreeMap<u64, State>,
+    /// Boot and last sequence that is applied.
     position: (u64, u64),
-    needs: bool,
+    /// A snapshot that reaches so far must be applied, as deltas were missed.
+    missing: Option<(u64, u64)>,
     false_downs: Vec<Record>,
 }
 
@@ -48,7 +36,7 @@ impl Reader {
     /// Die: what was not applied is forgotten.
     fn forget(&mut self) {
         self.position = (0, 0);
-        self.needs = true;
+        self.missing = Some((0, 0));
     }
 
     fn take(&mut self, record: &Record) {
@@ -63,35 +51,31 @@ impl Reader {
         self.table.insert(key, record.state);
     }
 
-    fn take_file(&mut self, file: &QueueFile) {
-        for record in &file.records {
-            if record.sequence == 0 || (file.boot, record.sequence) > self.position {
+    fn take_delta(&mut self, delta: &QueueFile) {
+        for record in &delta.records {
+            if (delta.boot, record.sequence) > self.position {
                 self.take(record);
             }
         }
-        self.position = (file.boot, file.last_sequence);
+        self.position = (delta.boot, delta.last_sequence);
     }
 
     /// Look once, perhaps dying before the files are removed.
     fn look(&mut self, node: &Node, dies: bool) {
-        let mut paths: Vec<_> = fs::read_dir(&node.queue)
-            .unwrap()
-            .map(|entry| entry.unwrap().path())
-            .filter(|path| path.extension().is_some_and(|e| e == "delta"))
-            .collect();
-        paths.sort();
+        let paths = node.delta_paths();
         for path in &paths {
             // A whole file, or nothing: that is the promise of the rename.
             let delta = decode(&fs::read(path).unwrap()).unwrap();
             let (boot, sequence) = self.position;
             if delta.boot != boot || delta.first_sequence > sequence + 1 {
-                self.needs = true;
+                let before = (delta.boot, delta.first_sequence - 1);
+                self.missing = self.missing.max(Some(before));
             }
-            if self.needs {
+            if self.missing.is_some() {
                 self.load(node);
             }
             if (delta.boot, delta.last_sequence) > self.position {
-                self.take_file(&delta);
+                self.take_delta(&delta);
             }
             if !dies {
                 fs::remove_file(path).unwrap();
@@ -105,14 +89,22 @@ impl Reader {
         }
     }
 
+    /// Take a snapshot that is not older than what is applied. All of it: it may hold
+    /// what deltas said that were missed.
     fn load(&mut self, node: &Node) {
-        if let Ok(snapshot) = read_snapshot(&node.queue) {
-            let snapshot = snapshot.unwrap();
-            if (snapshot.boot, snapshot.last_sequence) >= self.position {
-                self.take_file(&snapshot);
-                self.needs = false;
-            }
+        let Ok(snapshot) = read_snapshot(&node.queue) else {
+            return;
+        };
+        let snapshot = snapshot.unwrap();
+        let position = (snapshot.boot, snapshot.last_sequence);
+        if position < self.position {
+            return;
         }
+        for record in &snapshot.records {
+            self.take(record);
+        }
+        self.missing = self.missing.filter(|missing| position < *missing);
+        self.position = position;
     }
 }
 
@@ -153,11 +145,7 @@ impl Servers {
 
     fn checks(&self) -> Vec<Value> {
         let check = |(key, (address, _)): (&u64, &(SocketAddr, _))| {
-            json!({
-                "key": format!("{key:016x}"), "type": "tcp",
-                "address": address.ip().to_string(), "port": address.port(),
-                "delay": 1, "timeout": 1, "rise": 1, "fall": 1,
-            })
+            tcp(&format!("{key:016x}"), *address, 1)
         };
         self.0.iter().map(check).collect()
     }
@@ -191,7 +179,7 @@ fn start() -> (Node, Reader, Servers) {
 }
 
 #[test]
-fn kills_of_both_sides() {
+fn kills_of_both_sides_end_with_the_truth_and_without_a_false_down() {
     let (mut node, mut reader, mut servers) = start();
     let mut random = Random(5);
     for _ in 0..8 {
@@ -214,20 +202,14 @@ fn kills_of_both_sides() {
 }
 
 #[test]
-fn a_clock_that_goes_back() {
+fn states_converge_after_a_clock_that_went_back() {
     let (mut node, mut reader, mut servers) = start();
     node.kill();
     // As if the last run had been in a year to come.
     let mut snapshot = node.snapshot().unwrap();
-    snapshot.boot += 365 * 86400 * 1_000_000_000;
-    let later = encode(
-        Kind::Snapshot,
-        snapshot.boot,
-        0,
-        snapshot.last_sequence,
-        &snapshot.records,
-    );
-    fs::write(node.queue.join("snapshot"), later).unwrap();
+    snapshot.header.boot += 365 * 86400 * 1_000_000_000;
+    snapshot.header.stretch_percent = 0;
+    fs::write(node.queue.join("snapshot"), snapshot.encode()).unwrap();
     reader.look(&node, false);
     let mut random = Random(7);
     for _ in 0..8 {
@@ -241,7 +223,7 @@ fn a_clock_that_goes_back() {
 }
 
 #[test]
-fn stopped_for_ten_seconds() {
+fn states_converge_after_ten_seconds_of_stop() {
     let (node, mut reader, mut servers) = start();
     let mut random = Random(6);
     node.signal(Signal::STOP);

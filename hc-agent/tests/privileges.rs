@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the program keeps of its privileges, and what it says where it has none.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(clippy::print_stderr, reason = "a test says what it skips")]
-
-mod common;
 
 use std::fs;
 use std::process::Command;
 
-use common::node::{Node, PROGRAM};
-use common::{FINE, Server};
+use octavia_xdp_hc::config::marks;
 use octavia_xdp_hc::state::State;
 use serde_json::{Value, json};
 
-const A: &str = "000000000000000a";
-const B: &str = "000000000000000b";
+use crate::support::documents::{A, B, tcp};
+use crate::support::node::{Node, PROGRAM, output};
+use crate::support::server::{FINE, Server};
+
 const NET_RAW: u64 = 1 << 13;
 
-fn tcp(key: &str, server: &Server, mark: Option<u32>) -> Value {
-    let mut check = json!({
-        "key": key, "type": "tcp", "address": server.address.ip().to_string(),
-        "port": server.address.port(), "delay": 1, "timeout": 1, "rise": 1, "fall": 1,
-    });
+/// A check of type tcp, with a mark or without.
+fn marked(key: &str, server: &Server, mark: Option<u32>) -> Value {
+    let mut check = tcp(key, server.address, 1);
     if let Some(mark) = mark {
         check["mark"] = json!(mark);
     }
@@ -46,7 +41,7 @@ fn capabilities(node: &Node) -> Vec<u64> {
 }
 
 fn may_mark() -> bool {
-    let may = octavia_xdp_hc::marks::error().is_none();
+    let may = marks::error().is_none();
     if !may {
         eprintln!("skipped: marks cannot be set here; are you root?");
     }
@@ -57,7 +52,7 @@ fn may_mark() -> bool {
 fn without_marks_no_capability_stays() {
     let mut node = Node::new();
     let server = Server::start(FINE);
-    node.write(&[tcp(A, &server, None)]);
+    node.write(&[marked(A, &server, None)]);
     node.start();
     node.wait_state(A, State::Up);
     // Reading files of another user is all that root may keep.
@@ -65,8 +60,8 @@ fn without_marks_no_capability_stays() {
     assert!(sets.iter().all(|set| set & !0b10 == 0), "{sets:x?}");
 
     // Marks that come later are refused by name, and what was goes on.
-    node.write(&[tcp(A, &server, None), tcp(B, &server, Some(7))]);
-    node.wait("refusal", || node.log().contains("checks[1].mark: "));
+    node.write(&[marked(A, &server, None), marked(B, &server, Some(7))]);
+    node.wait_logged("checks[1].mark: ");
     assert!(node.log().contains("--marks"), "{}", node.log());
     assert_eq!(node.state(B), None);
     node.terminate();
@@ -82,16 +77,16 @@ fn without_marks_no_capability_stays() {
 }
 
 #[test]
-fn marks_may_be_announced() {
+fn marks_announced_at_the_start_are_taken_later() {
     if !may_mark() {
         return;
     }
     let mut node = Node::new();
     let server = Server::start(FINE);
-    node.write(&[tcp(A, &server, None)]);
+    node.write(&[marked(A, &server, None)]);
     node.launch(Command::new(PROGRAM).env("OCTAVIA_XDP_HC_MARKS", "1"));
     node.wait_state(A, State::Up);
-    node.write(&[tcp(A, &server, Some(7))]);
+    node.write(&[marked(A, &server, Some(7))]);
     node.wait_state(A, State::Up);
     assert!(!node.log().contains("refused"), "{}", node.log());
 }
@@ -100,18 +95,13 @@ fn marks_may_be_announced() {
 fn a_file_with_marks_is_refused_where_they_cannot_be_set() {
     let node = Node::new();
     let server = Server::start(FINE);
-    node.write(&[tcp(A, &server, Some(7))]);
-    let run = |command: &mut Command, arguments: &[&str]| {
-        let output = command.args(arguments).output().unwrap();
-        let text = [output.stdout, output.stderr].concat();
-        (output.status.success(), String::from_utf8(text).unwrap())
-    };
+    node.write(&[marked(A, &server, Some(7))]);
     let path = node.checks_file();
     let port = server.address.port().to_string();
     let check = ["--check-config", path.to_str().unwrap()];
     let burst = ["burst", "--checks", path.to_str().unwrap()];
     let probe = ["probe", "tcp", "127.0.0.1", &port, "--mark", "7"];
-    let poor = || {
+    let unprivileged = || {
         if may_mark() {
             let mut command = Command::new("setpriv");
             command.args(["--bounding-set=-net_raw,-net_admin", "--inh-caps=-all"]);
@@ -122,15 +112,15 @@ fn a_file_with_marks_is_refused_where_they_cannot_be_set() {
         }
     };
     for arguments in [&check[..], &burst[..]] {
-        let (fine, text) = run(&mut poor(), arguments);
+        let (fine, text) = output(&mut unprivileged(), arguments);
         assert!(!fine && text.contains("checks[0].mark: "), "{text}");
         assert!(text.contains("CAP_NET_RAW"), "{text}");
     }
-    let (fine, text) = run(&mut poor(), &probe);
+    let (fine, text) = output(&mut unprivileged(), &probe);
     assert!(!fine && text.contains("CAP_NET_RAW"), "{text}");
     if may_mark() {
         for arguments in [&check[..], &burst[..], &probe[..]] {
-            let (fine, text) = run(&mut Command::new(PROGRAM), arguments);
+            let (fine, text) = output(&mut Command::new(PROGRAM), arguments);
             assert!(fine, "{text}");
         }
     }

@@ -2,57 +2,34 @@
 //! PING, UDP-CONNECT and SCTP. Tests that need raw sockets run in a network namespace
 //! of their own, so that they see nothing of this node and it sees nothing of them;
 //! without root they are skipped.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(clippy::print_stderr, reason = "a test says what it skips")]
-#![allow(
-    clippy::disallowed_methods,
-    reason = "threads of tests may sleep and block"
-)]
-
-#[path = "raw/namespace.rs"]
-mod namespace;
-#[path = "raw/sctp.rs"]
-mod sctp;
 
 use std::net::{SocketAddr, UdpSocket};
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use namespace::{Peer, in_namespace, run as command, write};
-use octavia_xdp_hc::config::{Check, Kind};
-use octavia_xdp_hc::key::Key;
-use octavia_xdp_hc::probe::{Outcome, Source, run};
-use octavia_xdp_hc::queue::format::Reason;
-use sctp::{Habit, Responder};
+use octavia_xdp_hc::config::{Check, ProbeSpec};
+use octavia_xdp_hc::probe::{ProbeOutcome, Source, run};
+use octavia_xdp_hc::reason::Reason;
 use tokio::task::JoinSet;
+
+use crate::support::documents::single;
+use crate::support::namespace::{Peer, in_namespace, run as command, write};
+use crate::support::sctp_responder::{Habit, Responder};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 /// The kernel gives up on a neighbour that does not answer after about three seconds.
 const LONG: Duration = Duration::from_secs(20);
 
-fn check(kind: Kind, target: SocketAddr, timeout: Duration) -> Check {
-    Check {
-        key: Key::new(1).unwrap(),
-        target,
-        mark: None,
-        delay: timeout,
-        timeout,
-        rise: 1,
-        fall: 1,
-        kind,
-    }
-}
-
-/// The same, with packets that are marked.
-fn marked(kind: Kind, target: &str, mark: u32) -> Check {
-    let mut check = check(kind, target.parse().unwrap(), LONG);
+/// A check whose packets are marked.
+fn marked(probe: ProbeSpec, target: &str, mark: u32) -> Check {
+    let mut check = single(probe, target.parse().unwrap(), LONG);
     check.mark = NonZeroU32::new(mark);
     check
 }
 
-async fn probe(kind: Kind, target: &str, timeout: Duration) -> Outcome {
+async fn probe(probe: ProbeSpec, target: &str, timeout: Duration) -> ProbeOutcome {
     let target = target.parse().unwrap();
-    run(&check(kind, target, timeout), &Source::default()).await
+    run(&single(probe, target, timeout), &Source::default()).await
 }
 
 fn loopbacks() -> Vec<&'static str> {
@@ -65,11 +42,11 @@ fn loopbacks() -> Vec<&'static str> {
 }
 
 #[tokio::test]
-async fn udp_connect() {
+async fn udp_connect_takes_silence_for_success_and_icmp_for_failure() {
     for host in loopbacks() {
         let silent = UdpSocket::bind(format!("{host}:0")).unwrap();
         let target = silent.local_addr().unwrap();
-        let ask = check(Kind::UdpConnect, target, TIMEOUT);
+        let ask = single(ProbeSpec::UdpConnect, target, TIMEOUT);
         let outcome = run(&ask, &Source::default()).await;
         assert!(outcome.result.is_ok(), "{outcome:?}");
         assert!(outcome.took >= TIMEOUT);
@@ -88,7 +65,7 @@ async fn udp_connect() {
             let (_, from) = talker.recv_from(&mut [0; 16]).unwrap();
             talker.send_to(b"hello", from).unwrap();
         });
-        let ask = check(Kind::UdpConnect, target, LONG);
+        let ask = single(ProbeSpec::UdpConnect, target, LONG);
         let outcome = run(&ask, &Source::default()).await;
         assert!(outcome.result.is_ok(), "{outcome:?}");
         assert!(outcome.took < LONG);
@@ -97,19 +74,19 @@ async fn udp_connect() {
 }
 
 #[tokio::test]
-async fn pings() {
-    if !in_namespace("pings") {
+async fn pings_work_with_and_without_raw_sockets() {
+    if !in_namespace("probes_raw::pings_work_with_and_without_raw_sockets") {
         return;
     }
     // First by raw sockets, then by those that need no privilege.
     for groups in ["1 0", "0 2147483647"] {
         write("/proc/sys/net/ipv4/ping_group_range", groups);
         for host in loopbacks() {
-            let outcome = probe(Kind::Ping, &format!("{host}:0"), LONG).await;
+            let outcome = probe(ProbeSpec::Ping, &format!("{host}:0"), LONG).await;
             assert!(outcome.result.is_ok(), "{outcome:?}");
         }
         write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "1");
-        let outcome = probe(Kind::Ping, "127.0.0.1:0", TIMEOUT).await;
+        let outcome = probe(ProbeSpec::Ping, "127.0.0.1:0", TIMEOUT).await;
         assert_eq!(outcome.reason(), Reason::TIMEOUT, "{outcome:?}");
         assert!((TIMEOUT..LONG).contains(&outcome.took));
         write("/proc/sys/net/ipv4/icmp_echo_ignore_all", "0");
@@ -117,8 +94,8 @@ async fn pings() {
 }
 
 #[tokio::test]
-async fn many_pings_at_once_are_told_apart() {
-    if !in_namespace("many_pings_at_once_are_told_apart") {
+async fn many_pings_at_once_get_each_its_own_reply() {
+    if !in_namespace("probes_raw::many_pings_at_once_get_each_its_own_reply") {
         return;
     }
     for groups in ["1 0", "0 2147483647"] {
@@ -134,7 +111,7 @@ async fn many_pings_at_once_are_told_apart() {
                 "127.0.0"
             };
             let target = format!("{network}.{}:0", number % 200 + 1);
-            let ask = check(Kind::Ping, target.parse().unwrap(), 2 * TIMEOUT);
+            let ask = single(ProbeSpec::Ping, target.parse().unwrap(), 2 * TIMEOUT);
             probes.spawn(async move {
                 let outcome = run(&ask, &source).await;
                 (network, outcome)
@@ -148,16 +125,18 @@ async fn many_pings_at_once_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_machine_beyond_a_wire() {
-    if !in_namespace("a_machine_beyond_a_wire") {
+async fn a_machine_beyond_a_wire_answers_pings_and_refuses_the_rest() {
+    if !in_namespace(
+        "probes_raw::a_machine_beyond_a_wire_answers_pings_and_refuses_the_rest",
+    ) {
         return;
     }
     let _peer = Peer::start();
     for host in ["198.18.0.2", "[2001:db8::2]"] {
-        let outcome = probe(Kind::Ping, &format!("{host}:0"), LONG).await;
+        let outcome = probe(ProbeSpec::Ping, &format!("{host}:0"), LONG).await;
         assert!(outcome.result.is_ok(), "{outcome:?}");
         // Nobody holds that port of UDP, and it knows no SCTP or refuses it.
-        for kind in [Kind::UdpConnect, Kind::Sctp] {
+        for kind in [ProbeSpec::UdpConnect, ProbeSpec::Sctp] {
             let outcome = probe(kind, &format!("{host}:9"), LONG).await;
             let reason = outcome.reason();
             assert!(
@@ -170,13 +149,15 @@ async fn a_machine_beyond_a_wire() {
 }
 
 #[tokio::test]
-async fn no_machine_beyond_a_wire() {
-    if !in_namespace("no_machine_beyond_a_wire") {
+async fn a_machine_that_is_not_there_is_unreachable_by_each_type() {
+    if !in_namespace(
+        "probes_raw::a_machine_that_is_not_there_is_unreachable_by_each_type",
+    ) {
         return;
     }
     let _peer = Peer::start();
     let mut probes = JoinSet::new();
-    for kind in [Kind::Ping, Kind::UdpConnect, Kind::Sctp] {
+    for kind in [ProbeSpec::Ping, ProbeSpec::UdpConnect, ProbeSpec::Sctp] {
         for host in ["198.18.0.9", "[2001:db8::9]"] {
             let (kind, target) = (kind.clone(), format!("{host}:9"));
             probes.spawn(async move { probe(kind, &target, LONG).await });
@@ -190,8 +171,8 @@ async fn no_machine_beyond_a_wire() {
 }
 
 #[tokio::test]
-async fn sctp() {
-    if !in_namespace("sctp") {
+async fn sctp_outcomes_follow_what_the_server_does_with_init() {
+    if !in_namespace("probes_raw::sctp_outcomes_follow_what_the_server_does_with_init") {
         return;
     }
     let table = [
@@ -213,11 +194,11 @@ async fn sctp() {
             let target: SocketAddr = format!("{host}:{port}").parse().unwrap();
             let responder = Responder::start(target, habit);
             probes.spawn(async move {
-                let ask = check(Kind::Sctp, target, 3 * TIMEOUT);
+                let ask = single(ProbeSpec::Sctp, target, 3 * TIMEOUT);
                 let outcome = run(&ask, &Source::default()).await;
                 let found = (outcome.reason(), outcome.status);
                 assert_eq!(found, (reason, detail), "{habit:?}: {outcome:?}");
-                // Whoever agreed to an association is told that it is over.
+                // Whoever agreed to an association gets an ABORT.
                 assert_eq!(responder.aborted(), outcome.result.is_ok(), "{habit:?}");
             });
         }
@@ -226,20 +207,20 @@ async fn sctp() {
 }
 
 #[tokio::test]
-async fn marks_choose_the_way() {
-    if !in_namespace("marks_choose_the_way") {
+async fn marks_choose_the_route() {
+    if !in_namespace("probes_raw::marks_choose_the_route") {
         return;
     }
     let peer = Peer::start();
-    // Only packets with mark 7 find the way to addresses that the peer has beside its
-    // own; those with mark 8 are told that there is none.
-    for (family, address, gateway) in [
+    // Only packets with mark 7 have a route to addresses that the peer has beside its
+    // own; those with mark 8 are refused one.
+    for (family, address, next_hop) in [
         ("-4", "203.0.113.1/32", "198.18.0.2"),
         ("-6", "2001:db8:1::1/128", "2001:db8::2"),
     ] {
         peer.run(&format!("ip {family} addr add {address} dev lo"));
         command(&format!(
-            "ip {family} route add {address} via {gateway} table 107"
+            "ip {family} route add {address} via {next_hop} table 107"
         ));
         command(&format!("ip {family} rule add fwmark 7 lookup 107"));
         command(&format!("ip {family} rule add fwmark 8 prohibit"));
@@ -250,16 +231,21 @@ async fn marks_choose_the_way() {
     let mut probes = JoinSet::new();
     for host in ["203.0.113.1", "[2001:db8:1::1]"] {
         for (number, mark) in [7, 0, 8, 7, 0, 7].into_iter().enumerate() {
-            for kind in [Kind::Tcp, Kind::Ping, Kind::UdpConnect, Kind::Sctp] {
+            for kind in [
+                ProbeSpec::Tcp,
+                ProbeSpec::Ping,
+                ProbeSpec::UdpConnect,
+                ProbeSpec::Sctp,
+            ] {
                 let source = source.clone();
                 let port = 1000 + number;
                 let ask = marked(kind, &format!("{host}:{port}"), mark);
                 probes.spawn(async move {
                     let outcome = run(&ask, &source).await;
                     let reason = outcome.reason();
-                    let there = match ask.kind {
-                        Kind::Ping => reason == Reason::NONE,
-                        Kind::Tcp => reason == Reason::REFUSED,
+                    let there = match ask.probe {
+                        ProbeSpec::Ping => reason == Reason::NONE,
+                        ProbeSpec::Tcp => reason == Reason::REFUSED,
                         _ => matches!(
                             reason,
                             Reason::ICMP_UNREACHABLE | Reason::SCTP_ABORT

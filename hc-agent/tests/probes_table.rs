@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Exact semantics: what a server does and how it is checked give the result.
-#![allow(clippy::unwrap_used, reason = "a test")]
-#![allow(clippy::print_stderr, reason = "a test says what it skips")]
-
-mod tricky;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use octavia_xdp_hc::config::{
-    Check, CodeRange, HttpCheck, HttpsCheck, Kind, Method, Request, TlsHelloCheck,
+    Check, CodeRange, HttpSpec, HttpsSpec, Method, ProbeSpec, Request, TlsHelloSpec,
     Version,
 };
-use octavia_xdp_hc::key::Key;
 use octavia_xdp_hc::probe::{Source, run};
-use octavia_xdp_hc::queue::format::Reason;
+use octavia_xdp_hc::reason::Reason;
 use rustls::version::{TLS12, TLS13};
 use tokio::task::JoinSet;
-use tricky::{Behaviour, Then, Tricky};
+
+use crate::support::documents::single;
+use crate::support::server::{Behaviour, Server, Then};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two bytes of a server that is too slow to be in time.
 const SLOW: Duration = Duration::from_millis(400);
+/// Longer than any probe waits.
+const LATE: Duration = Duration::from_secs(4);
 const NONE: u16 = 0;
 
 /// The reason and the number beside it.
@@ -48,8 +47,8 @@ fn plain(then: Then) -> Behaviour {
     Behaviour::Plain(then)
 }
 
-/// Servers that do the same whatever comes first.
-fn table() -> Vec<Row> {
+/// Servers that never come to an answer.
+fn connection_table() -> Vec<Row> {
     let say = |bytes| plain(Then::Say(bytes));
     vec![
         ("no listener", Behaviour::Nobody, [REFUSED; 4]),
@@ -70,14 +69,26 @@ fn table() -> Vec<Row> {
             [UP, CLOSED, CLOSED, CLOSED],
         ),
         ("reset", plain(Then::Reset), [UP, CLOSED, CLOSED, CLOSED]),
+    ]
+}
+
+/// Servers that answer at once, in plain text.
+fn answer_table() -> Vec<Row> {
+    let say = |bytes| plain(Then::Say(bytes));
+    vec![
         (
             "HTTP 200",
             say(b"HTTP/1.0 200 OK\r\n\r\n"),
             [UP, OK, NO_TLS, NO_TLS],
         ),
         (
-            "HTTP 200 and no end",
-            plain(Then::SayAndHold(b"HTTP/1.1 200 OK\r\n")),
+            "HTTP 204",
+            say(b"HTTP/1.1 204 No Content\r\n\r\n"),
+            [UP, (Reason::NONE, 204), NO_TLS, NO_TLS],
+        ),
+        (
+            "interim answer, then HTTP 200",
+            say(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n\r\n"),
             [UP, OK, NO_TLS, NO_TLS],
         ),
         (
@@ -86,18 +97,8 @@ fn table() -> Vec<Row> {
             [UP, BUSY, NO_TLS, NO_TLS],
         ),
         (
-            "huge header",
-            plain(Then::Flood(b"HTTP/1.1 200 OK\r\nX: ", b"aaaaaaaa")),
-            [UP, OK, NO_TLS, NO_TLS],
-        ),
-        (
-            "huge reason phrase",
-            plain(Then::Flood(b"HTTP/1.1 200 O", b"KKKKKKKK")),
-            [UP, MALFORMED, NO_TLS, NO_TLS],
-        ),
-        (
-            "interim answers for ever",
-            plain(Then::Flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")),
+            "banner of SSH",
+            say(b"SSH-2.0-OpenSSH_9.2\r\n"),
             [UP, MALFORMED, NO_TLS, NO_TLS],
         ),
         (
@@ -115,6 +116,57 @@ fn table() -> Vec<Row> {
             say(b"HTTP/1.1 20"),
             [UP, CLOSED, NO_TLS, NO_TLS],
         ),
+    ]
+}
+
+/// Servers whose answer comes slowly or has no end.
+fn slow_table() -> Vec<Row> {
+    vec![
+        (
+            "HTTP 200 and no end",
+            plain(Then::SayAndHold(b"HTTP/1.1 200 OK\r\n")),
+            [UP, OK, NO_TLS, NO_TLS],
+        ),
+        (
+            "late answer in time",
+            plain(Then::SayLate(b"HTTP/1.0 200 OK\r\n\r\n", SLOW)),
+            [UP, OK, NO_TLS, NO_TLS],
+        ),
+        (
+            "late answer",
+            plain(Then::SayLate(b"HTTP/1.0 200 OK\r\n\r\n", LATE)),
+            [UP, SILENT, SILENT, SILENT],
+        ),
+        (
+            "huge header",
+            plain(Then::Flood(b"HTTP/1.1 200 OK\r\nX: ", b"aaaaaaaa")),
+            [UP, OK, NO_TLS, NO_TLS],
+        ),
+        (
+            "huge reason phrase",
+            plain(Then::Flood(b"HTTP/1.1 200 O", b"KKKKKKKK")),
+            [UP, MALFORMED, NO_TLS, NO_TLS],
+        ),
+        (
+            "interim answers for ever",
+            plain(Then::Flood(b"", b"HTTP/1.1 100 Continue\r\n\r\n")),
+            [UP, MALFORMED, NO_TLS, NO_TLS],
+        ),
+        (
+            "interim headers for ever",
+            plain(Then::Flood(b"HTTP/1.1 100 Continue\r\n", b"X: y\r\n")),
+            [UP, MALFORMED, NO_TLS, NO_TLS],
+        ),
+        (
+            "empty lines for ever",
+            plain(Then::Flood(b"", b"\r\n")),
+            [UP, MALFORMED, NO_TLS, NO_TLS],
+        ),
+        (
+            "noise for ever",
+            plain(Then::Flood(b"", b"\x01\x02\x03")),
+            [UP, MALFORMED, NO_TLS, NO_TLS],
+        ),
         (
             "slow drip in time",
             plain(Then::Drip(b"HTTP/1.0 200\r\n", Duration::from_millis(5))),
@@ -126,6 +178,11 @@ fn table() -> Vec<Row> {
             [UP, SILENT, NO_TLS, NO_TLS],
         ),
     ]
+}
+
+/// Servers that do the same whatever comes first.
+fn table() -> Vec<Row> {
+    [connection_table(), answer_table(), slow_table()].concat()
 }
 
 /// Servers that send records of TLS as they like.
@@ -246,26 +303,12 @@ fn checks(target: SocketAddr) -> [Check; 4] {
     };
     let name = Some("member.example");
     [
-        Kind::Tcp,
-        Kind::Http(Arc::new(HttpCheck::with(target, &request, expected()))),
-        Kind::Https(Arc::new(HttpsCheck::new(
-            target,
-            &request,
-            expected(),
-            name,
-        ))),
-        Kind::TlsHello(Arc::new(TlsHelloCheck::new(name))),
+        ProbeSpec::Tcp,
+        ProbeSpec::Http(Arc::new(HttpSpec::with(target, &request, expected()))),
+        ProbeSpec::Https(Arc::new(HttpsSpec::new(target, &request, expected(), name))),
+        ProbeSpec::TlsHello(Arc::new(TlsHelloSpec::new(name))),
     ]
-    .map(|kind| Check {
-        key: Key::new(1).unwrap(),
-        target,
-        mark: None,
-        delay: TIMEOUT,
-        timeout: TIMEOUT,
-        rise: 1,
-        fall: 1,
-        kind,
-    })
+    .map(|probe| single(probe, target, TIMEOUT))
 }
 
 async fn verify(local: &'static str, rows: Vec<Row>) {
@@ -274,13 +317,16 @@ async fn verify(local: &'static str, rows: Vec<Row>) {
         for (check, wanted) in (0..4).zip(wanted) {
             // Each has its own server: one probe must not help another.
             probes.spawn(async move {
-                let start = move || Tricky::start(local, behaviour);
+                let any = local.parse().unwrap();
+                let start = move || Server::at(any, behaviour);
                 let server = tokio::task::spawn_blocking(start).await.unwrap();
                 let check = &checks(server.address)[check];
                 let outcome = run(check, &Source::default()).await;
                 let found = (outcome.reason(), outcome.status);
-                let kind = check.kind.name();
-                let right = found == wanted && outcome.result.is_ok() == wanted.0.is_ok();
+                let kind = check.probe.name();
+                let right = found == wanted
+                    && outcome.result.is_ok() == (wanted.0 == Reason::NONE)
+                    && (found != SILENT || outcome.took >= TIMEOUT);
                 (!right).then(|| {
                     format!("{name} ({behaviour:?}) × {kind}: {found:?}, not {wanted:?}")
                 })
@@ -291,29 +337,19 @@ async fn verify(local: &'static str, rows: Vec<Row>) {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-trait IsOk {
-    fn is_ok(&self) -> bool;
-}
-
-impl IsOk for Reason {
-    fn is_ok(&self) -> bool {
-        *self == Self::NONE
-    }
-}
-
 #[tokio::test]
-async fn over_ipv4() {
+async fn tcp_and_http_outcomes_follow_what_the_server_does() {
     verify("127.0.0.1:0", table()).await;
     verify("127.0.0.1:0", records_table()).await;
 }
 
 #[tokio::test]
-async fn tls_over_ipv4() {
+async fn tls_outcomes_follow_what_the_server_does() {
     verify("127.0.0.1:0", tls_table()).await;
 }
 
 #[tokio::test]
-async fn over_ipv6() {
+async fn outcomes_over_ipv6_are_the_same() {
     if std::net::TcpListener::bind("[::1]:0").is_err() {
         eprintln!("skipped: no IPv6 here");
         return;

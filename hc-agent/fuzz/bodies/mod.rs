@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is tried with each input; shared by cargo-fuzz and the bounded run in the tests.
 
-use octavia_xdp_hc::probe::untrusted;
+use octavia_xdp_hc::probe::fuzz_entry;
 use octavia_xdp_hc::queue::format;
 use octavia_xdp_hc::{config, key::Key};
 
 /// However an answer is cut, it is judged alike, and soon enough.
 pub fn http_response(data: &[u8]) {
-    let whole = untrusted::http(data, usize::MAX);
+    let whole = fuzz_entry::http(data, usize::MAX);
     // All bytes are judged again with each piece: long inputs in long pieces only.
     for piece in [1, 7, 512].map(|piece| piece.max(data.len() / 64)) {
-        let cut = untrusted::http(data, piece);
+        let cut = fuzz_entry::http(data, piece);
         match (whole, cut) {
             (Some((good, status)), Some(found)) => {
                 assert_eq!(good, found.0, "{whole:?} and {cut:?} by {piece}");
@@ -31,14 +31,15 @@ pub fn http_response(data: &[u8]) {
 
 /// Packets that raw sockets hear.
 pub fn packet(data: &[u8]) {
-    untrusted::packet(data);
+    fuzz_entry::packet(data);
 }
 
 /// What is taken keeps its promises.
 pub fn checks_file(data: &[u8]) {
-    let Ok(checks) = config::parse(data) else {
+    let Ok(file) = config::parse(data) else {
         return;
     };
+    let checks = file.into_checks();
     let mut keys: Vec<Key> = checks.iter().map(|check| check.key).collect();
     keys.sort_unstable();
     keys.dedup();
@@ -54,13 +55,5 @@ pub fn queue_file(data: &[u8]) {
     let Ok(file) = format::decode(data) else {
         return;
     };
-    let again = format::encode_stretched(
-        file.kind,
-        file.boot,
-        file.first_sequence,
-        file.last_sequence,
-        file.stretch_percent,
-        file.records.iter().copied(),
-    );
-    assert_eq!(again, data);
+    assert_eq!(file.encode(), data);
 }

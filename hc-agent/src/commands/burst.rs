@@ -14,9 +14,8 @@ use tokio::time::Instant;
 
 use super::threads::{ProbeArguments, Threads};
 use super::{Failed, SourceArguments};
-use crate::config;
-use crate::marks;
-use crate::schedule;
+use crate::config::{self, marks};
+use crate::schedule::grid;
 
 /// What is probed.
 #[derive(Debug, clap::Args)]
@@ -41,17 +40,22 @@ fn cpu_time() -> Result<(f64, f64), Failed> {
 
 /// Probe every check once, as fast as the probes at a time permit.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
-    let wanted = config::load_all(&arguments.checks)
+    let file = config::load(&arguments.checks)
         .map_err(|e| Failed::because(arguments.checks.display(), e))?;
-    marks::refuse_impossible(&wanted)
+    marks::refuse_impossible(&file)
         .map_err(|e| Failed::because(arguments.checks.display(), e))?;
-    let all = wanted.checks.len();
-    let news = Arc::new(Notify::new());
-    let mut threads =
-        Threads::new(&arguments.probes, &arguments.source, None, true, &news)?;
+    let all = file.checks.len();
+    let events_ready = Arc::new(Notify::new());
+    let mut threads = Threads::new(
+        &arguments.probes,
+        &arguments.source,
+        None,
+        true,
+        &events_ready,
+    )?;
     let shards = threads.shards();
-    for check in wanted.checks {
-        let (shard, _) = &shards[schedule::thread(check.key, shards.len())];
+    for check in file.checks {
+        let (shard, _) = &shards[grid::thread(check.key, shards.len())];
         shard.core().put(check, 0, || None, 0);
     }
     let (start, cpu) = (Instant::now(), cpu_time()?);
@@ -61,7 +65,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
 
     let (mut failures, mut results) = (0, Map::new());
     for (shard, _) in &shards {
-        for (_, reason, number) in shard.take_news(Instant::now()).tally.probes {
+        for (_, reason, number) in shard.take_report(Instant::now()).stats.probes {
             let name = reason.name();
             if name != "none" {
                 failures += number;

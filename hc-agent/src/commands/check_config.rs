@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::Failed;
-use crate::config::{self, Check, Kind};
-use crate::marks;
+use crate::config::{self, Check, ProbeSpec, marks};
 use crate::probe::Source;
 
 /// What is checked.
@@ -26,27 +25,27 @@ impl Arguments {
 
 /// Read the file as `run` would.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
-    let checks = config::load_all(&arguments.file)
-        .and_then(|wanted| {
-            marks::refuse_impossible(&wanted)?;
-            Ok(wanted.into_checks())
+    let checks = config::load(&arguments.file)
+        .and_then(|file| {
+            marks::refuse_impossible(&file)?;
+            Ok(file.into_checks())
         })
         .map_err(|e| Failed::because(arguments.file.display(), e))?;
     let mut out = stdout().lock();
     let _ = writeln!(out, "{}: {}", arguments.file.display(), summary(&checks));
-    for trouble in troubles(&checks, &Source::default()) {
-        let _ = writeln!(out, "warning: {trouble}");
+    for warning in warnings(&checks, &Source::default()) {
+        let _ = writeln!(out, "warning: {warning}");
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// As `3 checks (2 tcp, 1 http), 0.6 probes a second`.
 fn summary(checks: &[Check]) -> String {
-    let counts: Vec<String> = Kind::NAMES
+    let counts: Vec<String> = ProbeSpec::NAMES
         .iter()
         .map(|name| {
             (
-                checks.iter().filter(|c| c.kind.name() == *name).count(),
+                checks.iter().filter(|c| c.probe.name() == *name).count(),
                 name,
             )
         })
@@ -65,35 +64,35 @@ fn summary(checks: &[Check]) -> String {
 }
 
 /// What this process, here and now, could not do; another may be allowed to.
-fn troubles(checks: &[Check], source: &Source) -> Vec<String> {
-    let mut troubles = Vec::new();
+fn warnings(checks: &[Check], source: &Source) -> Vec<String> {
+    let mut warnings = Vec::new();
     for ipv4 in [true, false] {
         let family = if ipv4 { "IPv4" } else { "IPv6" };
-        let count = |wanted: &Kind| {
+        let count = |wanted: &ProbeSpec| {
             let all = checks.iter();
-            all.filter(|c| c.target.is_ipv4() == ipv4 && c.kind == *wanted)
+            all.filter(|c| c.target.is_ipv4() == ipv4 && c.probe == *wanted)
                 .count()
         };
-        let pings = count(&Kind::Ping);
+        let pings = count(&ProbeSpec::Ping);
         if pings > 0
             && let Some(error) = source.ping_error(ipv4)
         {
-            troubles.push(format!(
+            warnings.push(format!(
                 "{pings} ping checks over {family}: {error}; the checker needs \
                  CAP_NET_RAW, or its group in net.ipv4.ping_group_range"
             ));
         }
-        let associations = count(&Kind::Sctp);
+        let associations = count(&ProbeSpec::Sctp);
         if associations > 0
             && let Some(error) = source.sctp_error(ipv4)
         {
-            troubles.push(format!(
+            warnings.push(format!(
                 "{associations} sctp checks over {family}: {error}; the checker needs \
                  CAP_NET_RAW"
             ));
         }
     }
-    troubles
+    warnings
 }
 
 #[cfg(test)]
@@ -108,10 +107,10 @@ mod tests {
              "delay": 2, "timeout": 1, "rise": 1, "fall": 1},
             {"key": "0000000000000002", "type": "sctp", "address": "198.18.0.1",
              "port": 9, "delay": 2, "timeout": 1, "rise": 1, "fall": 1}]}"#;
-        let checks = config::parse(text).unwrap();
+        let checks = config::parse(text).unwrap().into_checks();
         let text = "2 checks (1 ping, 1 sctp), 1.0 probes a second";
         assert_eq!(summary(&checks), text);
         // Whatever this process may do, it may say it.
-        assert!(troubles(&checks, &Source::default()).len() <= 2);
+        assert!(warnings(&checks, &Source::default()).len() <= 2);
     }
 }

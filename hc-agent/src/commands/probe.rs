@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use super::{Failed, SourceArguments};
 use crate::config::{
-    Check, CodeRange, HttpCheck, HttpsCheck, Kind, Method, Request, TlsHelloCheck,
+    Check, CodeRange, HttpSpec, HttpsSpec, Method, ProbeSpec, Request, TlsHelloSpec,
     Version, is_host, is_path, is_server_name,
 };
 use crate::key::Key;
-use crate::probe::{self, Failure, Outcome, Step};
+use crate::probe::{self, Failure, ProbeOutcome, Step};
 
 /// For a person without permission.
 const NEEDS: &str = "needs CAP_NET_RAW, as root has it; a ping without a mark also works \
@@ -24,7 +24,7 @@ const NEEDS: &str = "needs CAP_NET_RAW, as root has it; a ping without a mark al
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
     #[command(subcommand)]
-    kind: Probe,
+    probe: Probe,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -50,8 +50,13 @@ struct Host {
     /// Address of the target
     address: IpAddr,
     /// Seconds after which the probe has failed
-    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
-    timeout: u32,
+    #[arg(
+        long = "timeout",
+        value_name = "TIMEOUT",
+        default_value_t = 5,
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    timeout_s: u32,
     /// Mark of the packets (`SO_MARK`), as 7 or 0x7
     #[arg(long, value_parser = mark)]
     mark: Option<NonZeroU32>,
@@ -170,47 +175,47 @@ impl Probe {
         }
     }
 
-    fn kind(&self) -> (SocketAddr, Kind) {
+    fn spec(&self) -> (SocketAddr, ProbeSpec) {
         match self {
-            Self::Ping(host) => (SocketAddr::new(host.address, 0), Kind::Ping),
-            Self::Tcp(target) => (target.address(), Kind::Tcp),
-            Self::UdpConnect(target) => (target.address(), Kind::UdpConnect),
-            Self::Sctp(target) => (target.address(), Kind::Sctp),
+            Self::Ping(host) => (SocketAddr::new(host.address, 0), ProbeSpec::Ping),
+            Self::Tcp(target) => (target.address(), ProbeSpec::Tcp),
+            Self::UdpConnect(target) => (target.address(), ProbeSpec::UdpConnect),
+            Self::Sctp(target) => (target.address(), ProbeSpec::Sctp),
             Self::Http(http) => {
                 let target = http.target.address();
                 let codes = http.expected_codes.clone();
-                let check = HttpCheck::with(target, &http.request(), codes);
-                (target, Kind::Http(Arc::new(check)))
+                let check = HttpSpec::with(target, &http.request(), codes);
+                (target, ProbeSpec::Http(Arc::new(check)))
             }
             Self::Https(Https { http, server_name }) => {
                 let target = http.target.address();
                 let codes = http.expected_codes.clone();
                 let host = http.host.as_deref().filter(|host| is_server_name(host));
                 let name = server_name.as_deref().or(host);
-                let check = HttpsCheck::new(target, &http.request(), codes, name);
-                (target, Kind::Https(Arc::new(check)))
+                let check = HttpsSpec::new(target, &http.request(), codes, name);
+                (target, ProbeSpec::Https(Arc::new(check)))
             }
             Self::TlsHello(hello) => {
-                let check = TlsHelloCheck::new(hello.server_name.as_deref());
-                (hello.target.address(), Kind::TlsHello(Arc::new(check)))
+                let check = TlsHelloSpec::new(hello.server_name.as_deref());
+                (hello.target.address(), ProbeSpec::TlsHello(Arc::new(check)))
             }
         }
     }
 }
 
-/// Probe and explain. The exit status tells success from failure.
+/// Probe and explain. The exit status says whether it succeeded.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
-    let host = arguments.kind.host();
-    let (target, kind) = arguments.kind.kind();
+    let host = arguments.probe.host();
+    let (target, probe) = arguments.probe.spec();
     let check = Check {
         key: const { Key::new(1).expect("1 is not 0") },
         target,
         mark: host.mark,
         delay: Duration::from_secs(1),
-        timeout: Duration::from_secs(host.timeout.into()),
+        timeout: Duration::from_secs(host.timeout_s.into()),
         rise: 1,
         fall: 1,
-        kind,
+        probe,
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -218,12 +223,12 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
         .map_err(|e| Failed::because("cannot start", e))?;
     let source = host.source.source();
     let (outcome, steps) = runtime.block_on(probe::explain(&check, &source));
-    Ok(tell(&check, &outcome, &steps))
+    Ok(print(&check, &outcome, &steps))
 }
 
-fn tell(check: &Check, outcome: &Outcome, steps: &[Step]) -> ExitCode {
+fn print(check: &Check, outcome: &ProbeOutcome, steps: &[Step]) -> ExitCode {
     let mut out = stdout().lock();
-    let name = check.kind.name();
+    let name = check.probe.name();
     let mark = check
         .mark
         .map_or_else(String::new, |m| format!(" mark {m}"));
@@ -231,9 +236,9 @@ fn tell(check: &Check, outcome: &Outcome, steps: &[Step]) -> ExitCode {
         0 => writeln!(out, "target   {name} {}{mark}", check.target.ip()),
         _ => writeln!(out, "target   {name} {}{mark}", check.target),
     };
-    let request = match &check.kind {
-        Kind::Http(http) => Some(&http.request),
-        Kind::Https(https) => Some(&https.http.request),
+    let request = match &check.probe {
+        ProbeSpec::Http(http) => Some(&http.request),
+        ProbeSpec::Https(https) => Some(&https.http.request),
         _ => None,
     };
     let request = String::from_utf8_lossy(request.map_or(&[], |r| r));
@@ -265,7 +270,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn marks() {
+    fn marks_are_decimal_or_hexadecimal_and_not_zero() {
         assert_eq!(mark("7").map(u32::from), Ok(7));
         assert_eq!(mark("0xffffffff").map(u32::from), Ok(u32::MAX));
         for text in ["", "0", "0x0", "-1", "4294967296", "0x", "seven"] {
@@ -274,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn code_ranges() {
+    fn code_ranges_are_one_code_or_two_in_order() {
         let range = |first, last| CodeRange { first, last };
         assert_eq!(codes("200"), Ok(range(200, 200)));
         assert_eq!(codes(" 300-399"), Ok(range(300, 399)));

@@ -14,10 +14,13 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use super::threads::{ProbeArguments, Threads};
 use super::{Failed, SourceArguments};
+use crate::config::marks;
 use crate::engine::{Command, Engine};
 use crate::metrics::{self, Metrics};
+use crate::process::{memory, privileges};
 use crate::queue::spool::Spool;
-use crate::{marks, memory, privileges, table, watch};
+use crate::shard::live_table;
+use crate::watch;
 
 /// Settings of the checker.
 #[derive(Debug, clap::Args)]
@@ -43,11 +46,12 @@ pub struct Arguments {
     /// Milliseconds between two probes of a check that is not steadily up, at most its
     /// delay; without it the delay always, as in Octavia
     #[arg(
-        long,
+        long = "fast-interval",
         env = "OCTAVIA_XDP_HC_FAST_INTERVAL",
+        value_name = "FAST_INTERVAL",
         value_parser = clap::value_parser!(u64).range(100..)
     )]
-    fast_interval: Option<u64>,
+    fast_interval_ms: Option<u64>,
     /// Keep the capability for checks with marks also if the checks file has none yet
     #[arg(
         long,
@@ -95,21 +99,21 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
         .max_blocking_threads(2)
         .build()
         .map_err(|e| Failed::because("cannot start", e))?;
-    let news = Arc::new(Notify::new());
+    let events_ready = Arc::new(Notify::new());
     let mut threads = {
         let _inside = runtime.enter();
         Threads::new(
             &arguments.probes,
             &arguments.source,
-            arguments.fast_interval,
+            arguments.fast_interval_ms,
             false,
-            &news,
+            &events_ready,
         )?
     };
     // Threads inherit what is left.
     privileges::reduce(arguments.marks || marks::in_file(&arguments.checks));
     threads.start()?;
-    let result = runtime.block_on(serve(arguments, &threads, news));
+    let result = runtime.block_on(serve(arguments, &threads, events_ready));
     threads.stop();
     result
 }
@@ -117,7 +121,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
 async fn serve(
     arguments: &Arguments,
     threads: &Threads,
-    news: Arc<Notify>,
+    events_ready: Arc<Notify>,
 ) -> Result<ExitCode, Failed> {
     let failed = |what: &'static str| move |e: std::io::Error| Failed::because(what, e);
     let mut terminate = signal(SignalKind::terminate()).map_err(failed("signals"))?;
@@ -156,12 +160,16 @@ async fn serve(
         let _ = commands.send(Command::Stop).await;
     });
 
-    let engine = Engine::new(threads.shards(), news, spool, metrics);
+    let engine = Engine::new(threads.shards(), events_ready, spool, metrics);
     if let Some(path) = &arguments.socket {
         let listener =
-            table::listen(path).map_err(|e| Failed::because(path.display(), e))?;
+            live_table::listen(path).map_err(|e| Failed::because(path.display(), e))?;
         let shards = threads.shards().into_iter().map(|(shard, _)| shard);
-        tokio::spawn(table::serve(listener, shards.collect(), engine.summary()));
+        tokio::spawn(live_table::serve(
+            listener,
+            shards.collect(),
+            engine.summary(),
+        ));
     }
     if engine.run(inbox).await {
         info!("stopped");

@@ -13,8 +13,8 @@ use crate::config::{self, Check};
 use crate::key::Key;
 use crate::queue::directory::read_snapshot;
 use crate::queue::format::QueueFile;
+use crate::shard::live_table::{Row, Summary};
 use crate::state::State;
-use crate::table::{Row, Summary};
 
 /// What is shown.
 #[derive(Debug, clap::Args)]
@@ -98,7 +98,8 @@ fn snapshot(queue: &Path, arguments: &Arguments) -> Result<(), Shown> {
     }
     let checks = match &arguments.checks {
         Some(path) => config::load(path)
-            .map_err(|e| Shown::Failed(Failed::because(path.display(), e)))?,
+            .map_err(|e| Shown::Failed(Failed::because(path.display(), e)))?
+            .into_checks(),
         None => Vec::new(),
     };
     let checks: HashMap<_, _> = checks.iter().map(|check| (check.key, check)).collect();
@@ -212,7 +213,7 @@ fn print(snapshot: &QueueFile, checks: &HashMap<Key, &Check>) -> io::Result<()> 
         };
         let target = checks.get(&record.key).map_or_else(
             || "-".to_owned(),
-            |check| format!("{} {}", check.kind.name(), check.aim()),
+            |check| format!("{} {}", check.probe.name(), check.aim()),
         );
         writeln!(
             out,

@@ -81,14 +81,14 @@ impl Threads {
     pub fn new(
         probes: &ProbeArguments,
         source: &SourceArguments,
-        fast_interval: Option<u64>,
+        fast_interval_ms: Option<u64>,
         once: bool,
-        news: &Arc<Notify>,
+        events_ready: &Arc<Notify>,
     ) -> Result<Self, Failed> {
         let number = probes.threads();
         let settings = Settings {
             max_in_flight: (room_for_probes(probes.max_in_flight) / number).max(1),
-            fast_interval,
+            fast_interval_ms,
             once,
         };
         let mut threads = Vec::with_capacity(number);
@@ -106,7 +106,7 @@ impl Threads {
                 source
             };
             threads.push(Thread {
-                shard: Shard::new(settings.clone(), source, Arc::clone(news)),
+                shard: Shard::new(settings.clone(), source, Arc::clone(events_ready)),
                 handle,
                 runtime: Some(runtime),
                 stop: None,

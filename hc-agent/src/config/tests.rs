@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The checks file against the vectors that both languages read.
 
+use std::sync::Arc;
+
 use serde_json::Value;
 
 use super::*;
@@ -19,6 +21,7 @@ fn valid_documents_are_taken() {
         let text = vector["document"].to_string();
         let checks =
             parse(text.as_bytes()).unwrap_or_else(|e| panic!("{}: {e}", vector["name"]));
+        let checks = checks.into_checks();
         let wanted = vector["document"]["checks"].as_array().unwrap();
         assert_eq!(checks.len(), wanted.len());
         for (check, wanted) in checks.iter().zip(wanted) {
@@ -30,7 +33,7 @@ fn valid_documents_are_taken() {
             assert_eq!(check.timeout.as_secs(), wanted["timeout"]);
             assert_eq!(check.rise, wanted["rise"]);
             assert_eq!(check.fall, wanted["fall"]);
-            assert_eq!(check.kind.name(), wanted["type"]);
+            assert_eq!(check.probe.name(), wanted["type"]);
             let mark = check.mark.map(|mark| u64::from(mark.get()));
             assert_eq!(mark, wanted["mark"].as_u64());
         }
@@ -53,7 +56,7 @@ fn invalid_documents_are_refused_by_name() {
 }
 
 #[test]
-fn what_is_no_document() {
+fn texts_that_are_no_document_are_refused() {
     for text in ["", "{", "{\"version\":1,\"checks\":[]} x", "\u{0}"] {
         assert!(parse(text.as_bytes()).is_err(), "{text}");
     }
@@ -62,7 +65,7 @@ fn what_is_no_document() {
 }
 
 fn request(version: Version, host: Option<&str>, target: &str) -> String {
-    let http = HttpCheck::new(
+    let http = HttpSpec::new(
         target.parse().unwrap(),
         Method::Get,
         "/h",
@@ -74,7 +77,7 @@ fn request(version: Version, host: Option<&str>, target: &str) -> String {
 }
 
 #[test]
-fn requests() {
+fn a_request_names_its_host_where_the_version_needs_it() {
     let text = request(Version::Http10, None, "198.18.0.1:80");
     assert!(text.starts_with("GET /h HTTP/1.0\r\nUser-Agent: octavia-xdp-hc/"));
     assert!(text.ends_with("\r\n\r\n"));
@@ -92,7 +95,7 @@ fn requests() {
 }
 
 #[test]
-fn options_of_tls() {
+fn tls_options_are_the_server_name_or_none() {
     let tls = |kind: &str, name: &str| {
         let http = r#""http": {"method": "GET", "path": "/", "version": "1.1",
             "host": null, "expected_codes": [[200, 200]]},"#;
@@ -103,9 +106,13 @@ fn options_of_tls() {
             "timeout": 1, "rise": 1, "fall": 1, {http}
             "tls": {{"server_name": {name}}}}}]}}"#
         );
-        parse(text.as_bytes()).unwrap().remove(0).kind
+        parse(text.as_bytes())
+            .unwrap()
+            .into_checks()
+            .remove(0)
+            .probe
     };
-    let Kind::Https(check) = tls("https", "\"www.example.org\"") else {
+    let ProbeSpec::Https(check) = tls("https", "\"www.example.org\"") else {
         panic!("no HTTPS check");
     };
     let name = check.server_name.as_ref().map(AsRef::as_ref);
@@ -113,11 +120,11 @@ fn options_of_tls() {
     // 443 is the usual port of HTTPS.
     let request = String::from_utf8(check.http.request.to_vec()).unwrap();
     assert!(request.contains("\r\nHost: 198.18.0.1\r\n"), "{request}");
-    let Kind::Https(check) = tls("https", "null") else {
+    let ProbeSpec::Https(check) = tls("https", "null") else {
         panic!("no HTTPS check");
     };
     assert!(check.server_name.is_none());
-    let Kind::TlsHello(check) = tls("tls-hello", "\"a_b.example\"") else {
+    let ProbeSpec::TlsHello(check) = tls("tls-hello", "\"a_b.example\"") else {
         panic!("no TLS-HELLO check");
     };
     assert_eq!(check.server_name.as_deref(), Some("a_b.example"));
@@ -141,12 +148,35 @@ fn equal_details_are_kept_once() {
     );
     let kinds: Vec<_> = parse(text.as_bytes())
         .unwrap()
+        .into_checks()
         .into_iter()
-        .map(|check| match check.kind {
-            Kind::Http(http) => http,
+        .map(|check| match check.probe {
+            ProbeSpec::Http(http) => http,
             other => panic!("{other:?}"),
         })
         .collect();
     assert!(Arc::ptr_eq(&kinds[0], &kinds[1]));
     assert!(!Arc::ptr_eq(&kinds[0], &kinds[2]));
+}
+
+#[test]
+fn an_error_repeats_little_of_a_malformed_file_and_no_control_characters() {
+    let long = "x".repeat(1 << 20);
+    for (text, wanted) in [
+        (
+            format!(r#"{{"version": 1, "checks": "{long}"}}"#),
+            "checks: ",
+        ),
+        (format!(r#"{{"version": 1, "{long}": 1}}"#), "unknown field"),
+        (
+            format!(r#"{{"version": 1, "checks": [{{"type": "{long}"}}]}}"#),
+            "checks[0].type: ",
+        ),
+        (r#"{"version": 1, "a\nb\u001b[1m": 1}"#.to_owned(), "a\\n"),
+    ] {
+        let error = parse(text.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains(wanted), "{error}");
+        assert!(error.len() < 700, "{} bytes: {error}", error.len());
+        assert!(!error.chars().any(char::is_control), "{error:?}");
+    }
 }

@@ -5,8 +5,8 @@ use std::io;
 
 use rustix::io::Errno;
 
-use super::Stage;
-use crate::queue::format::Reason;
+use super::progress::Stage;
+use crate::reason::Reason;
 
 /// Why a probe has failed.
 #[derive(Debug, thiserror::Error)]
@@ -29,7 +29,7 @@ pub enum Failure {
     /// An answer that is not what the protocol has it.
     #[error("malformed answer: {0}")]
     Malformed(&'static str),
-    /// This node is at fault: it tells nothing about the target.
+    /// This node is at fault: it says nothing about the target.
     #[error("error of this node: {0}")]
     Local(io::Error),
     /// The target sent a TLS alert.
@@ -47,6 +47,16 @@ pub enum Failure {
 }
 
 impl Failure {
+    /// Whether something of this node that probes share has run out: with fewer probes
+    /// at a time it may suffice.
+    pub fn is_shortage(&self) -> bool {
+        let Self::Local(error) = self else {
+            return false;
+        };
+        let errno = error.raw_os_error().map(Errno::from_raw_os_error);
+        errno.is_some_and(is_shortage)
+    }
+
     /// The number for it in the result queue.
     pub fn reason(&self) -> Reason {
         match self {
@@ -72,18 +82,10 @@ impl Failure {
             Some(Errno::CONNRESET | Errno::CONNABORTED | Errno::PIPE) => {
                 Self::Closed(stage)
             }
-            Some(
-                Errno::MFILE
-                | Errno::NFILE
-                | Errno::NOBUFS
-                | Errno::NOMEM
-                | Errno::ADDRNOTAVAIL
-                | Errno::ADDRINUSE
-                | Errno::AFNOSUPPORT
-                | Errno::AGAIN
-                | Errno::NODEV
-                | Errno::PERM,
-            ) => Self::Local(error),
+            Some(errno) if is_shortage(errno) => Self::Local(error),
+            Some(Errno::ADDRINUSE | Errno::AFNOSUPPORT | Errno::NODEV | Errno::PERM) => {
+                Self::Local(error)
+            }
             _ => Self::Unreachable(error),
         }
     }
@@ -97,4 +99,17 @@ impl Failure {
             _ => Self::of(error, Stage::Answer),
         }
     }
+}
+
+/// Descriptors, memory or ports have run out.
+fn is_shortage(errno: Errno) -> bool {
+    matches!(
+        errno,
+        Errno::MFILE
+            | Errno::NFILE
+            | Errno::NOBUFS
+            | Errno::NOMEM
+            | Errno::ADDRNOTAVAIL
+            | Errno::AGAIN
+    )
 }

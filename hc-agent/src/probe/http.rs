@@ -4,19 +4,20 @@
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use super::{Failure, Progress, Stage};
-use crate::config::HttpCheck;
+use super::failure::Failure;
+use super::progress::{Progress, Stage};
+use crate::config::HttpSpec;
 
-/// Bytes that are read before a server is told off, interim answers included.
-const MAX_READ: usize = 8192;
+/// Bytes that are read before a probe gives up, interim answers included.
+const MAX_READ_BYTES: usize = 8192;
 /// First buffer: most answers with all their headers fit.
-const FIRST_READ: usize = 512;
+const FIRST_READ_BYTES: usize = 512;
 /// Garbage shows in this many bytes; longer beginnings are parsed when the line ends.
-const LOOK_EARLY: usize = 16;
+const EARLY_LOOK_BYTES: usize = 16;
 
-/// What the bytes so far tell.
+/// What the bytes so far say.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum Judgement {
     /// Not enough.
     More,
     /// A final status code.
@@ -28,7 +29,7 @@ enum Verdict {
 /// Send the request of a check and judge the answer.
 pub(super) async fn talk(
     mut stream: TcpStream,
-    check: &HttpCheck,
+    check: &HttpSpec,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
     progress.stage = Stage::Send;
@@ -61,7 +62,7 @@ pub(super) async fn talk(
 }
 
 /// For a person: the request line.
-pub(super) fn sent(check: &HttpCheck) -> String {
+pub(super) fn sent(check: &HttpSpec) -> String {
     let line = check.request.split(|b| *b == b'\r').next();
     format!("sent {}", String::from_utf8_lossy(line.unwrap_or_default()))
 }
@@ -74,7 +75,7 @@ pub(super) struct Answer {
 
 impl Default for Answer {
     fn default() -> Self {
-        let data = Vec::with_capacity(FIRST_READ);
+        let data = Vec::with_capacity(FIRST_READ_BYTES);
         Self { data }
     }
 }
@@ -82,17 +83,17 @@ impl Default for Answer {
 impl Answer {
     /// Bytes that may still come.
     pub(super) fn room(&self) -> u64 {
-        (MAX_READ - self.data.len()) as u64
+        (MAX_READ_BYTES - self.data.len()) as u64
     }
 
     /// The result, once it is certain.
     pub(super) fn look(
         &self,
-        check: &HttpCheck,
+        check: &HttpSpec,
         progress: &mut Progress,
     ) -> Option<Result<(), Failure>> {
         match judge(&self.data, check) {
-            Verdict::Status(code) => {
+            Judgement::Status(code) => {
                 progress.detail = code;
                 progress.note(|| format!("status {code}"));
                 Some(if check.expects(code) {
@@ -101,40 +102,40 @@ impl Answer {
                     Err(Failure::BadStatus(code))
                 })
             }
-            Verdict::Malformed(what) => Some(Err(Failure::Malformed(what))),
-            Verdict::More if self.room() == 0 => {
+            Judgement::Malformed(what) => Some(Err(Failure::Malformed(what))),
+            Judgement::More if self.room() == 0 => {
                 Some(Err(Failure::Malformed("no status line in 8192 bytes")))
             }
-            Verdict::More => None,
+            Judgement::More => None,
         }
     }
 }
 
 /// Look at all bytes so far.
-fn judge(mut data: &[u8], check: &HttpCheck) -> Verdict {
+fn judge(mut data: &[u8], check: &HttpSpec) -> Judgement {
     loop {
         // Empty lines before an answer are tolerated, as everywhere.
         let blank = data.iter().take_while(|b| matches!(b, b'\r' | b'\n'));
         data = &data[blank.count()..];
         let Some(end) = data.iter().position(|b| *b == b'\n') else {
-            let beginning = &data[..data.len().min(LOOK_EARLY)];
+            let beginning = &data[..data.len().min(EARLY_LOOK_BYTES)];
             return match parse_line(beginning) {
-                Err(what) => Verdict::Malformed(what),
-                Ok(_) => Verdict::More,
+                Err(what) => Judgement::Malformed(what),
+                Ok(_) => Judgement::More,
             };
         };
         let code = match parse_line(&data[..=end]) {
             Ok(Some(code)) => code,
-            Ok(None) => return Verdict::Malformed("status line"),
-            Err(what) => return Verdict::Malformed(what),
+            Ok(None) => return Judgement::Malformed("status line"),
+            Err(what) => return Judgement::Malformed(what),
         };
         // 100 Continue and 103 Early Hints come before the answer.
         if !(100..200).contains(&code) || code == 101 || check.expects(code) {
-            return Verdict::Status(code);
+            return Judgement::Status(code);
         }
         match end_of_headers(&data[end + 1..]) {
             Some(length) => data = &data[end + 1 + length..],
-            None => return Verdict::More,
+            None => return Judgement::More,
         }
     }
 }
@@ -169,8 +170,8 @@ mod tests {
     use super::*;
     use crate::config::{CodeRange, Method, Version};
 
-    fn check(first: u16, last: u16) -> HttpCheck {
-        HttpCheck::new(
+    fn check(first: u16, last: u16) -> HttpSpec {
+        HttpSpec::new(
             "198.18.0.1:80".parse().unwrap(),
             Method::Get,
             "/",
@@ -180,7 +181,7 @@ mod tests {
         )
     }
 
-    fn verdict(text: &str) -> Verdict {
+    fn judgement(text: &str) -> Judgement {
         judge(text.as_bytes(), &check(200, 200))
     }
 
@@ -197,7 +198,7 @@ mod tests {
             ("HTTP/1.1 999 x\r\n", 999),
             ("HTTP/1.1 101 Switching\r\n", 101),
         ] {
-            assert_eq!(verdict(text), Verdict::Status(code), "{text:?}");
+            assert_eq!(judgement(text), Judgement::Status(code), "{text:?}");
         }
     }
 
@@ -205,7 +206,7 @@ mod tests {
     fn cut_status_lines() {
         let line = "HTTP/1.1 200 OK\r\n";
         for end in 0..line.len() {
-            assert_eq!(verdict(&line[..end]), Verdict::More, "{end}");
+            assert_eq!(judgement(&line[..end]), Judgement::More, "{end}");
         }
     }
 
@@ -222,10 +223,10 @@ mod tests {
             "HTTP/1.1\r\n",
             "<html>",
         ] {
-            let verdict = verdict(text);
+            let judgement = judgement(text);
             assert!(
-                matches!(verdict, Verdict::Malformed(_)),
-                "{text:?}: {verdict:?}"
+                matches!(judgement, Judgement::Malformed(_)),
+                "{text:?}: {judgement:?}"
             );
         }
     }
@@ -233,12 +234,12 @@ mod tests {
     #[test]
     fn interim_answers_are_passed_over() {
         let text = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 E\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\n";
-        assert_eq!(verdict(text), Verdict::Status(200));
+        assert_eq!(judgement(text), Judgement::Status(200));
         for end in 0..text.len() {
-            assert_eq!(verdict(&text[..end]), Verdict::More, "{end}");
+            assert_eq!(judgement(&text[..end]), Judgement::More, "{end}");
         }
         let wanted = judge(text.as_bytes(), &check(100, 100));
-        assert_eq!(wanted, Verdict::Status(100));
+        assert_eq!(wanted, Judgement::Status(100));
     }
 
     proptest! {
@@ -248,7 +249,7 @@ mod tests {
         }
 
         #[test]
-        fn a_verdict_does_not_change_with_more(
+        fn a_judgement_does_not_change_with_more(
             head in "(HTTP/1\\.[01] [1-5][0-9]{2}|[HTP/1. 0-9]{0,20})",
             tail in "[ -~\r\n]{0,60}",
             cut: prop::sample::Index,
@@ -257,10 +258,10 @@ mod tests {
             let whole = judge(text.as_bytes(), &check(200, 200));
             let part = judge(&text.as_bytes()[..cut.index(text.len())], &check(200, 200));
             match part {
-                Verdict::More => {}
-                Verdict::Status(_) => prop_assert_eq!(part, whole),
-                Verdict::Malformed(_) => {
-                    prop_assert!(matches!(whole, Verdict::Malformed(_)));
+                Judgement::More => {}
+                Judgement::Status(_) => prop_assert_eq!(part, whole),
+                Judgement::Malformed(_) => {
+                    prop_assert!(matches!(whole, Judgement::Malformed(_)));
                 }
             }
         }

@@ -3,67 +3,49 @@
 
 mod failure;
 mod filter;
-mod hello;
+pub mod fuzz_entry;
 mod http;
+mod https;
+mod icmp_errors;
+mod icmp_packet;
+mod incoming;
+mod outcome;
 mod ping;
 mod progress;
+mod raw_socket;
 mod sctp;
-mod shared;
+mod sctp_packet;
 mod source;
+mod source_address;
 mod tcp;
-mod tls;
+mod tls_hello;
 mod udp;
-pub mod untrusted;
-
-use std::time::Duration;
 
 use tokio::time::{Instant, timeout_at};
 
 pub use self::failure::Failure;
+pub use self::outcome::ProbeOutcome;
 use self::progress::Progress;
 pub use self::progress::{Stage, Step};
 pub use self::source::Source;
-use crate::config::{Check, Kind};
-use crate::queue::format::Reason;
+use crate::config::{Check, ProbeSpec};
 
-/// What a probe has found out.
-#[derive(Debug)]
-pub struct Outcome {
-    /// Success, or what failed.
-    pub result: Result<(), Failure>,
-    /// A number beside the result: HTTP status, TLS alert or SCTP cause, else 0.
-    pub status: u16,
-    /// Time from the start of the probe to its end.
-    pub took: Duration,
-    /// Time from the timeout to the moment that the probe noticed it.
-    pub overrun: Duration,
-}
-
-impl Outcome {
-    /// The reason for the result queue.
-    pub fn reason(&self) -> Reason {
-        match &self.result {
-            Ok(()) => Reason::NONE,
-            Err(failure) => failure.reason(),
-        }
-    }
-}
-
-/// Probe once.
-pub async fn run(check: &Check, source: &Source) -> Outcome {
+/// Probe once. Takes until the timeout of the check at most, and at least that long
+/// where silence is success (UDP-CONNECT).
+pub async fn run(check: &Check, source: &Source) -> ProbeOutcome {
     judge(check, source, &mut Progress::new(false)).await
 }
 
-/// Probe once and tell each step.
-pub async fn explain(check: &Check, source: &Source) -> (Outcome, Vec<Step>) {
+/// Probe once and note each step.
+pub async fn explain(check: &Check, source: &Source) -> (ProbeOutcome, Vec<Step>) {
     let mut progress = Progress::new(true);
     let outcome = judge(check, source, &mut progress).await;
     (outcome, progress.steps.unwrap_or_default())
 }
 
-async fn judge(check: &Check, source: &Source, progress: &mut Progress) -> Outcome {
+async fn judge(check: &Check, source: &Source, progress: &mut Progress) -> ProbeOutcome {
     let deadline = progress.start + check.timeout;
-    let result = if matches!(check.kind, Kind::UdpConnect) {
+    let result = if matches!(check.probe, ProbeSpec::UdpConnect) {
         // The one check for which a timeout is success.
         udp::ask(check, source, deadline, progress).await
     } else {
@@ -72,7 +54,7 @@ async fn judge(check: &Check, source: &Source, progress: &mut Progress) -> Outco
             .unwrap_or(Err(Failure::Timeout(progress.stage)))
     };
     let now = Instant::now();
-    Outcome {
+    ProbeOutcome {
         result,
         status: progress.detail,
         took: now - progress.start,
@@ -85,22 +67,22 @@ async fn attempt(
     source: &Source,
     progress: &mut Progress,
 ) -> Result<(), Failure> {
-    match &check.kind {
+    match &check.probe {
         // The future of such a probe would blow up those of all others.
-        Kind::Ping => {
+        ProbeSpec::Ping => {
             return Box::pin(ping::ask(check, source, progress)).await;
         }
-        Kind::Sctp => return Box::pin(sctp::ask(check, source, progress)).await,
+        ProbeSpec::Sctp => return Box::pin(sctp::ask(check, source, progress)).await,
         _ => {}
     }
     let stream = tcp::connect(check, source, progress).await?;
-    match &check.kind {
-        Kind::Http(http) => http::talk(stream, http, progress).await,
-        Kind::Https(https) => {
+    match &check.probe {
+        ProbeSpec::Http(http) => http::talk(stream, http, progress).await,
+        ProbeSpec::Https(https) => {
             let target = check.target.ip();
-            Box::pin(tls::talk(stream, target, https, progress)).await
+            Box::pin(https::talk(stream, target, https, progress)).await
         }
-        Kind::TlsHello(hello) => hello::talk(stream, hello, progress).await,
+        ProbeSpec::TlsHello(hello) => tls_hello::talk(stream, hello, progress).await,
         // A connection that stands is all.
         _ => Ok(()),
     }
@@ -108,6 +90,8 @@ async fn attempt(
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::key::Key;
 
@@ -121,7 +105,7 @@ mod tests {
             timeout: Duration::from_secs(1),
             rise: 1,
             fall: 1,
-            kind: Kind::Tcp,
+            probe: ProbeSpec::Tcp,
         };
         let source = Source::default();
         // Tens of thousands may wait at a time. The rarer types are boxed.

@@ -1,41 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The PING check: ICMP (RFC 792) or `ICMPv6` (RFC 4443) echo. Numbers are big endian.
+//! The PING check: an echo request, and its reply.
 
-use std::net::IpAddr;
-use std::time::Duration;
-
-use tokio::time::timeout;
-
-use super::filter::Field;
-use super::shared::{Answer, Incoming, low};
-use super::{Failure, Progress, Source, Stage};
+use super::failure::Failure;
+use super::icmp_packet::request;
+use super::progress::{Progress, Stage};
+use super::source::Source;
 use crate::config::Check;
-
-const REPLY_V4: u8 = 0;
-const REQUEST_V4: u8 = 8;
-const REQUEST_V6: u8 = 128;
-const REPLY_V6: u8 = 129;
-/// Type, code, checksum, identifier, sequence.
-const HEADER: usize = 8;
-/// Bytes of a request; the tag stands first after the header.
-const LENGTH: usize = 32;
-/// Time after which a request is sent again, as TCP does: networks lose packets.
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// The protocol for a socket.
-pub(super) fn protocol(ipv4: bool) -> socket2::Protocol {
-    if ipv4 {
-        socket2::Protocol::ICMPV4
-    } else {
-        socket2::Protocol::ICMPV6
-    }
-}
-
-/// On a raw socket: replies to us.
-pub(super) fn filter(ipv4: bool, id: u16) -> (Field<2>, Field<2>) {
-    let reply = u32::from(if ipv4 { REPLY_V4 } else { REPLY_V6 });
-    ((0, [reply; 2]), (4, [u32::from(id); 2]))
-}
 
 /// Send a request and wait for its reply.
 pub(super) async fn ask(
@@ -45,99 +15,16 @@ pub(super) async fn ask(
 ) -> Result<(), Failure> {
     let target = check.target.ip();
     progress.stage = Stage::Answer;
-    let shared = source.ping(target.is_ipv4());
-    let ticket = shared
-        .expect(source, target, |count| count & 0xffff)
+    let socket = source.ping(target.is_ipv4());
+    let ticket = socket
+        .expect(source.address(), target, |count| count & 0xffff)
         .map_err(Failure::Local)?;
     let number = ticket.id.1;
-    let packet = request(target.is_ipv4(), shared.ping_id(), number, ticket.tag);
-    loop {
-        ticket.send(source, check.mark, &packet)?;
-        progress.note(|| format!("sent echo request {number}"));
-        match timeout(AGAIN, ticket.answer()).await {
-            Ok(Answer::Icmp(code)) => {
-                let error = std::io::Error::from_raw_os_error(code);
-                return Err(Failure::of_datagram(error));
-            }
-            Ok(_) => {
-                progress.note(|| "the echo reply came".to_owned());
-                return Ok(());
-            }
-            Err(_) => {}
-        }
-    }
-}
-
-fn request(ipv4: bool, id: u16, sequence: u32, tag: u32) -> [u8; LENGTH] {
-    let mut packet = *b"\0\0\0\0\0\0\0\0\0\0\0\0octavia-xdp-provider";
-    packet[0] = if ipv4 { REQUEST_V4 } else { REQUEST_V6 };
-    packet[4..6].copy_from_slice(&id.to_be_bytes());
-    packet[6..8].copy_from_slice(&sequence.to_be_bytes()[2..]);
-    packet[8..12].copy_from_slice(&tag.to_be_bytes());
-    if ipv4 {
-        // The kernel does it for ICMPv6, whose checksum covers addresses as well.
-        let sum = checksum(&packet);
-        packet[2..4].copy_from_slice(&sum.to_be_bytes());
-    }
-    packet
-}
-
-/// The internet checksum (RFC 1071) of an even number of bytes.
-fn checksum(data: &[u8]) -> u16 {
-    let words = data.chunks_exact(2);
-    let mut sum: u32 = words
-        .map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])))
-        .sum();
-    while sum > 0xffff {
-        sum = (sum & 0xffff) + (sum >> 16);
-    }
-    !low(sum)
-}
-
-/// Whose reply it is, if it is one; `id` is ours where the kernel does not compare it.
-pub(super) fn reply(packet: &[u8], from: IpAddr, id: Option<u16>) -> Option<Incoming> {
-    let wanted = if from.is_ipv4() { REPLY_V4 } else { REPLY_V6 };
-    let header = packet.first_chunk::<HEADER>()?;
-    let found = u16::from_be_bytes([header[4], header[5]]);
-    if header[..2] != [wanted, 0] || id.is_some_and(|id| id != found) {
-        return None;
-    }
-    let tag = packet[HEADER..].first_chunk()?;
-    Some(Incoming {
-        id: (from, number(packet)?),
-        tag: Some(u32::from_be_bytes(*tag)),
-        answer: Answer::Echo,
-    })
-}
-
-/// The sequence number of a request or reply.
-pub(super) fn number(packet: &[u8]) -> Option<u32> {
-    let header = packet.first_chunk::<HEADER>()?;
-    Some(u16::from_be_bytes([header[6], header[7]]).into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_request_and_its_reply() {
-        let mut packet = request(true, 0x1234, 0x1_5678, 0x9abc_def1);
-        assert_eq!(
-            packet[..8],
-            [8, 0, packet[2], packet[3], 0x12, 0x34, 0x56, 0x78]
-        );
-        // A sum over all with its complement is all ones.
-        assert_eq!(checksum(&packet), 0);
-        packet[0] = 0;
-        let from = "198.18.0.1".parse().unwrap();
-        let incoming = reply(&packet, from, Some(0x1234)).unwrap();
-        assert_eq!(incoming.id, (from, 0x5678));
-        assert_eq!(incoming.tag, Some(0x9abc_def1));
-        assert!(reply(&packet, from, Some(0x1235)).is_none());
-        assert!(reply(&packet, "::1".parse().unwrap(), None).is_none());
-        for end in 0..12 {
-            assert!(reply(&packet[..end], from, None).is_none());
-        }
-    }
+    let packet = request(target.is_ipv4(), socket.ping_id(), number, ticket.tag);
+    let sent = || format!("sent echo request {number}");
+    let mark = check.mark;
+    // Nothing but an echo reply comes to such a socket.
+    ticket.exchange(mark, &packet, progress, sent).await?;
+    progress.note(|| "the echo reply came".to_owned());
+    Ok(())
 }

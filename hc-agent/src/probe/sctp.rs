@@ -1,40 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The SCTP check: INIT, wait for INIT ACK, then ABORT (RFC 9260), by a raw socket, as
-//! nodes need not have SCTP themselves. Numbers are big endian but for the checksum.
+//! The SCTP check: INIT, wait for INIT ACK, then ABORT, by a raw socket, as nodes need
+//! not have SCTP themselves.
 
-use std::time::Duration;
-
-use tokio::time::timeout;
-
-use super::filter::Field;
-use super::shared::{Answer, Incoming, low};
-use super::{Failure, Progress, Source, Stage};
+use super::failure::Failure;
+use super::incoming::{Answer, low};
+use super::progress::{Progress, Stage};
+use super::sctp_packet::{FIRST_PORT, abort, init};
+use super::source::Source;
 use crate::config::Check;
-
-/// Its number in the IP header.
-pub(super) const PROTOCOL: socket2::Protocol = socket2::Protocol::SCTP;
-
-const INIT: u8 = 1;
-const INIT_ACK: u8 = 2;
-const ABORT: u8 = 6;
-/// Flag of ABORT: its verification tag is the sender's own (RFC 9260, section 3.3.7).
-const REFLECTED: u8 = 1;
-/// Ports, verification tag, checksum.
-const HEADER: usize = 12;
-/// Type, flags, length.
-const CHUNK: usize = 4;
-const AT_TAG: usize = 4;
-const AT_CHECKSUM: usize = 8;
-/// Source ports of probes: from here up, as no socket reserves them.
-const FIRST_PORT: u16 = 0xc000;
-/// Time after which INIT is sent again (RFC 9260, section 16: RTO.Initial).
-const AGAIN: Duration = Duration::from_secs(1);
-
-/// Keep from us what is no answer to a probe.
-pub(super) fn filter() -> (Field<2>, Field<2>) {
-    let chunks = [INIT_ACK.into(), ABORT.into()];
-    ((12, chunks), (2, [FIRST_PORT.into(), u16::MAX.into()]))
-}
 
 /// Send INIT and wait for what comes.
 pub(super) async fn ask(
@@ -48,157 +21,27 @@ pub(super) async fn ask(
         let local = FIRST_PORT | low(count) & !FIRST_PORT;
         u32::from(target.port()) << 16 | u32::from(local)
     };
-    let shared = source.sctp(target.is_ipv4());
-    let ticket = shared
-        .expect(source, target.ip(), number)
+    let socket = source.sctp(target.is_ipv4());
+    let ticket = socket
+        .expect(source.address(), target.ip(), number)
         .map_err(Failure::Local)?;
     let local = low(ticket.id.1);
     let packet = init(local, target.port(), ticket.tag);
-    loop {
-        ticket.send(source, check.mark, &packet)?;
-        progress.note(|| format!("sent INIT from port {local}"));
-        match timeout(AGAIN, ticket.answer()).await {
-            Ok(Answer::InitAck(tag)) => {
-                progress.note(|| "INIT ACK came, ABORT sent".to_owned());
-                // Best effort: the other side holds nothing for us yet.
-                let abort = abort(local, target.port(), tag);
-                let _ = ticket.send(source, check.mark, &abort);
-                return Ok(());
-            }
-            Ok(Answer::Abort(cause)) => {
-                progress.detail = cause;
-                return Err(Failure::SctpAbort(cause));
-            }
-            Ok(Answer::Icmp(code)) => {
-                let error = std::io::Error::from_raw_os_error(code);
-                return Err(Failure::of_datagram(error));
-            }
-            Ok(Answer::Echo) | Err(_) => {}
+    let sent = || format!("sent INIT from port {local}");
+    let mark = check.mark;
+    match ticket.exchange(mark, &packet, progress, sent).await? {
+        Answer::Abort(cause) => {
+            progress.detail = cause;
+            Err(Failure::SctpAbort(cause))
         }
-    }
-}
-
-/// A packet with one chunk of constant length.
-fn packet<const N: usize>(from: u16, to: u16, tag: u32, chunk: &[u8]) -> [u8; N] {
-    let mut packet = [0; N];
-    packet[..2].copy_from_slice(&from.to_be_bytes());
-    packet[2..4].copy_from_slice(&to.to_be_bytes());
-    packet[AT_TAG..AT_CHECKSUM].copy_from_slice(&tag.to_be_bytes());
-    packet[HEADER..].copy_from_slice(chunk);
-    let sum = crc32c::crc32c(&packet);
-    packet[AT_CHECKSUM..HEADER].copy_from_slice(&sum.to_le_bytes());
-    packet
-}
-
-/// INIT: our tag, a window of 64 KiB, one stream each way, the tag as first TSN.
-fn init(from: u16, to: u16, tag: u32) -> [u8; HEADER + 20] {
-    let mut chunk = [0; 20];
-    chunk[0] = INIT;
-    chunk[3] = 20;
-    chunk[4..8].copy_from_slice(&tag.to_be_bytes());
-    chunk[8..12].copy_from_slice(&0x1_0000_u32.to_be_bytes());
-    chunk[13] = 1;
-    chunk[15] = 1;
-    chunk[16..].copy_from_slice(&tag.to_be_bytes());
-    // INIT itself has no verification tag.
-    packet(from, to, 0, &chunk)
-}
-
-fn abort(from: u16, to: u16, tag: u32) -> [u8; HEADER + CHUNK] {
-    packet(from, to, tag, &[ABORT, 0, 0, 4])
-}
-
-/// Whose answer it is, if it is one.
-pub(super) fn reply(packet: &[u8], from: std::net::IpAddr) -> Option<Incoming> {
-    let chunk = packet.get(HEADER..)?;
-    let [kind, flags, a, b] = *chunk.first_chunk::<CHUNK>()?;
-    let length = usize::from(u16::from_be_bytes([a, b]));
-    let chunk = chunk.get(..length).filter(|chunk| chunk.len() >= CHUNK)?;
-    if !is_whole(packet) {
-        return None;
-    }
-    let tag = u32::from_be_bytes(*packet[AT_TAG..].first_chunk()?);
-    let word = |at: usize| Some(u32::from_be_bytes(*chunk.get(at..)?.first_chunk()?));
-    let (tag, answer) = match kind {
-        INIT_ACK => {
-            let theirs = word(CHUNK).filter(|tag| chunk.len() >= 20 && *tag != 0)?;
-            (Some(tag), Answer::InitAck(theirs))
+        Answer::InitAck(tag) => {
+            progress.note(|| "INIT ACK came, ABORT sent".to_owned());
+            // Best effort: the other side holds nothing for us yet.
+            let _ = ticket.send(mark, &abort(local, target.port(), tag));
+            Ok(())
         }
-        ABORT => {
-            let cause = word(CHUNK).map_or(0, |word| low(word >> 16));
-            // A side without a port for us can only give back the tag of INIT, zero.
-            let reflected = flags & REFLECTED != 0 && tag == 0;
-            ((!reflected).then_some(tag), Answer::Abort(cause))
-        }
-        _ => return None,
-    };
-    let theirs = u16::from_be_bytes([packet[0], packet[1]]);
-    let ours = u16::from_be_bytes([packet[2], packet[3]]);
-    Some(Incoming {
-        id: (from, u32::from(theirs) << 16 | u32::from(ours)),
-        tag,
-        answer,
-    })
-}
-
-/// Whether the checksum fits, or is left to hardware that a packet between virtual
-/// devices never meets: then it is zero. Ports and tag vouch for such a packet.
-fn is_whole(packet: &[u8]) -> bool {
-    let written = &packet[AT_CHECKSUM..HEADER];
-    let sum = crc32c::crc32c(&packet[..AT_CHECKSUM]);
-    let sum = crc32c::crc32c_append(sum, &[0; 4]);
-    let sum = crc32c::crc32c_append(sum, &packet[HEADER..]);
-    written == sum.to_le_bytes() || written == [0; 4]
-}
-
-/// The number of the probe that sent a packet.
-pub(super) fn number_sent(packet: &[u8]) -> Option<u32> {
-    let [a, b, c, d] = *packet.first_chunk()?;
-    Some(u32::from_be_bytes([c, d, a, b]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const FROM: std::net::IpAddr = std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
-
-    #[test]
-    fn an_init_packet() {
-        let packet = init(0xc001, 9, 0x0102_0305);
-        assert_eq!(packet[..8], [0xc0, 1, 0, 9, 0, 0, 0, 0]);
-        assert_eq!(packet[12..20], [1, 0, 0, 20, 1, 2, 3, 5]);
-        assert!(is_whole(&packet));
-        assert_eq!(number_sent(&packet), Some(0x0009_c001));
-        assert!(reply(&packet, FROM).is_none());
-    }
-
-    #[test]
-    fn answers() {
-        let mut chunk = [0; 20];
-        chunk[..8].copy_from_slice(&[INIT_ACK, 0, 0, 20, 0, 0, 0, 7]);
-        let ack: [u8; 32] = packet(9, 0xc001, 5, &chunk);
-        let incoming = reply(&ack, FROM).unwrap();
-        assert_eq!(incoming.id, (FROM, 0x0009_c001));
-        assert_eq!(incoming.tag, Some(5));
-        assert_eq!(incoming.answer, Answer::InitAck(7));
-
-        let mut broken = ack;
-        broken[31] ^= 1;
-        assert!(reply(&broken, FROM).is_none());
-        broken[AT_CHECKSUM..HEADER].fill(0);
-        assert!(reply(&broken, FROM).is_some());
-        for end in 0..32 {
-            assert!(reply(&ack[..end], FROM).is_none());
-        }
-
-        let cause: [u8; 20] = packet(9, 0xc001, 5, &[ABORT, 0, 0, 8, 0, 4, 0, 4]);
-        let incoming = reply(&cause, FROM).unwrap();
-        assert_eq!((incoming.tag, incoming.answer), (Some(5), Answer::Abort(4)));
-        let plain: [u8; 16] = packet(9, 0xc001, 0, &[ABORT, 1, 0, 4]);
-        let incoming = reply(&plain, FROM).unwrap();
-        assert_eq!((incoming.tag, incoming.answer), (None, Answer::Abort(0)));
-        let stray: [u8; 16] = packet(9, 0xc001, 0, &[ABORT, 0, 0, 4]);
-        assert_eq!(reply(&stray, FROM).unwrap().tag, Some(0));
+        // What else is read from such a socket is an error of ICMP, which the exchange
+        // takes for itself.
+        Answer::Echo | Answer::Icmp(_) => Err(Failure::Malformed("not SCTP")),
     }
 }

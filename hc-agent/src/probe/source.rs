@@ -2,33 +2,33 @@
 //! Where probes come from.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use socket2::Socket;
 
-use super::shared::{Protocol, Shared};
+use super::raw_socket::{Protocol, RawSocket};
+use super::source_address::SourceAddress;
 
 /// Where probes come from; by default the kernel decides.
 ///
 /// Holds the sockets that pings and SCTP probes share; clones share them, too.
 #[derive(Clone, Debug, Default)]
 pub struct Source {
-    address: Option<IpAddr>,
-    interface: Option<String>,
+    address: SourceAddress,
     sockets: Arc<Sockets>,
 }
 
 #[derive(Debug)]
 struct Sockets {
-    ping: [Arc<Shared>; 2],
-    sctp: [Arc<Shared>; 2],
+    ping: [Arc<RawSocket>; 2],
+    sctp: [Arc<RawSocket>; 2],
 }
 
 impl Default for Sockets {
     fn default() -> Self {
         let pair =
-            |protocol| [true, false].map(|ipv4| Arc::new(Shared::new(protocol, ipv4)));
+            |protocol| [true, false].map(|ipv4| Arc::new(RawSocket::new(protocol, ipv4)));
         Self {
             ping: pair(Protocol::Ping),
             sctp: pair(Protocol::Sctp),
@@ -41,8 +41,7 @@ impl Source {
     /// network device.
     pub fn new(address: Option<IpAddr>, interface: Option<String>) -> Self {
         Self {
-            address,
-            interface,
+            address: SourceAddress { address, interface },
             sockets: Arc::default(),
         }
     }
@@ -54,39 +53,35 @@ impl Source {
     /// descriptors of their own: a socket is known by its number there.
     pub fn open(&self) {
         let sockets = self.sockets.ping.iter().chain(&self.sockets.sctp);
-        for shared in sockets {
-            let _ = shared.socket(self);
+        for socket in sockets {
+            let _ = socket.ensure_open(&self.address);
         }
     }
 
     /// Why pings are impossible here, if so.
     pub fn ping_error(&self, ipv4: bool) -> Option<io::Error> {
-        self.ping(ipv4).socket(self).err()
+        self.ping(ipv4).ensure_open(&self.address).err()
     }
 
     /// Why SCTP probes are impossible here, if so.
     pub fn sctp_error(&self, ipv4: bool) -> Option<io::Error> {
-        self.sctp(ipv4).socket(self).err()
+        self.sctp(ipv4).ensure_open(&self.address).err()
     }
 
-    pub(super) fn ping(&self, ipv4: bool) -> &Arc<Shared> {
+    pub(super) fn ping(&self, ipv4: bool) -> &Arc<RawSocket> {
         &self.sockets.ping[usize::from(!ipv4)]
     }
 
-    pub(super) fn sctp(&self, ipv4: bool) -> &Arc<Shared> {
+    pub(super) fn sctp(&self, ipv4: bool) -> &Arc<RawSocket> {
         &self.sockets.sctp[usize::from(!ipv4)]
     }
 
     /// Make a socket of this family come from here.
     pub(super) fn bind(&self, socket: &Socket, ipv4: bool) -> io::Result<()> {
-        if let Some(interface) = &self.interface {
-            socket.bind_device(Some(interface.as_bytes()))?;
-        }
-        if let Some(address) = self.address
-            && address.is_ipv4() == ipv4
-        {
-            socket.bind(&SocketAddr::new(address, 0).into())?;
-        }
-        Ok(())
+        self.address.bind(socket, ipv4)
+    }
+
+    pub(super) fn address(&self) -> &SourceAddress {
+        &self.address
     }
 }

@@ -7,7 +7,9 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpSocket, TcpStream};
 
-use super::{Failure, Progress, Source, Stage};
+use super::failure::Failure;
+use super::progress::{Progress, Stage};
+use super::source::Source;
 use crate::config::Check;
 
 /// Connect.

@@ -3,12 +3,14 @@
 
 use std::io;
 
-use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::UdpSocket;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Failure, Progress, Source, Stage};
+use super::failure::Failure;
+use super::icmp_errors::report_icmp_errors;
+use super::progress::{Progress, Stage};
+use super::source::Source;
 use crate::config::Check;
 
 /// Send a datagram and listen until the deadline: who is silent is up.
@@ -45,21 +47,11 @@ fn socket(check: &Check, source: &Source) -> io::Result<UdpSocket> {
     let target = check.target;
     let kind = Type::DGRAM.nonblocking().cloexec();
     let socket = Socket::new(Domain::for_address(target), kind, Some(Protocol::UDP))?;
-    // Without it the kernel tells of missing ports only, not of missing hosts.
-    hear_icmp(&socket, target.is_ipv4())?;
+    // Without it the kernel reports missing ports only, not of missing hosts.
+    report_icmp_errors(&socket, target.is_ipv4())?;
     source.bind(&socket, target.is_ipv4())?;
     if let Some(mark) = check.mark {
         socket.set_mark(mark.get())?;
     }
     UdpSocket::from_std(socket.into())
-}
-
-/// Report every ICMP error as an error of the socket.
-pub(super) fn hear_icmp(socket: &Socket, ipv4: bool) -> io::Result<()> {
-    if ipv4 {
-        setsockopt(socket, sockopt::Ipv4RecvErr, &true)?;
-    } else {
-        setsockopt(socket, sockopt::Ipv6RecvErr, &true)?;
-    }
-    Ok(())
 }

@@ -9,7 +9,7 @@ use std::{fs, io};
 
 use tracing::error;
 
-use super::format::{self, Kind, QueueFile};
+use super::format::{self, FileKind, QueueFile};
 
 /// Name of the snapshot.
 pub const SNAPSHOT: &str = "snapshot";
@@ -46,8 +46,8 @@ pub fn read_snapshot(
 ) -> io::Result<Result<QueueFile, format::FormatError>> {
     let data = fs::read(directory.join(SNAPSHOT))?;
     Ok(format::decode(&data).and_then(|file| match file.kind {
-        Kind::Snapshot => Ok(file),
-        Kind::Delta => Err(format::FormatError::Kind(Kind::Delta as u16)),
+        FileKind::Snapshot => Ok(file),
+        FileKind::Delta => Err(format::FormatError::Kind(FileKind::Delta as u16)),
     }))
 }
 

@@ -2,6 +2,7 @@
 //! One file of the queue: a header of 64 bytes and records of 32, little endian.
 
 use crate::key::Key;
+use crate::reason::Reason;
 use crate::state::State;
 
 /// First bytes of every file.
@@ -34,68 +35,18 @@ pub(super) const IN_TIME: usize = 16;
 pub(super) const IN_STATE: usize = 24;
 pub(super) const IN_REASON: usize = 25;
 pub(super) const IN_FLAGS: usize = 26;
-pub(super) const IN_PAD0: usize = 27;
+pub(super) const IN_RESERVED0: usize = 27;
 pub(super) const IN_DETAIL: usize = 28;
-pub(super) const IN_PAD1: usize = 30;
+pub(super) const IN_RESERVED1: usize = 30;
 
 /// What a file holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Kind {
+pub enum FileKind {
     /// States that have changed.
     Delta = 1,
     /// The last state of every check.
     Snapshot = 2,
-}
-
-/// Why a check has its state. A file may hold numbers that this version does not name.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Reason(pub u8);
-
-impl Reason {
-    /// A success, or no result yet.
-    pub const NONE: Self = Self(0);
-    /// The target refused the connection.
-    pub const REFUSED: Self = Self(1);
-    /// No answer in time.
-    pub const TIMEOUT: Self = Self(2);
-    /// No way to the target.
-    pub const UNREACHABLE: Self = Self(3);
-    /// The target closed or reset the connection before its answer was whole.
-    pub const CLOSED: Self = Self(4);
-    /// A status code that is not expected.
-    pub const BAD_STATUS: Self = Self(5);
-    /// An answer that is no HTTP.
-    pub const MALFORMED: Self = Self(6);
-    /// The node itself was at fault.
-    pub const LOCAL_ERROR: Self = Self(7);
-    /// A TLS alert; the detail is its number.
-    pub const TLS_ALERT: Self = Self(8);
-    /// No TLS, or none that we understand.
-    pub const TLS_ERROR: Self = Self(9);
-    /// An ICMP message said that the port or the protocol is unreachable.
-    pub const ICMP_UNREACHABLE: Self = Self(10);
-    /// SCTP ABORT; the detail is the code of its first cause.
-    pub const SCTP_ABORT: Self = Self(11);
-
-    /// For logs and tables.
-    pub fn name(self) -> &'static str {
-        const NAMES: [&str; 12] = [
-            "none",
-            "refused",
-            "timeout",
-            "unreachable",
-            "closed",
-            "bad_status",
-            "malformed",
-            "local_error",
-            "tls_alert",
-            "tls_error",
-            "icmp_unreachable",
-            "sctp_abort",
-        ];
-        NAMES.get(usize::from(self.0)).copied().unwrap_or("other")
-    }
 }
 
 /// The state of one check.
@@ -117,11 +68,11 @@ pub struct Record {
     pub detail: u16,
 }
 
-/// A decoded file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QueueFile {
+/// What the header of a file says of its records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
     /// What it holds.
-    pub kind: Kind,
+    pub kind: FileKind,
     /// The process that wrote it.
     pub boot: u64,
     /// Delta: sequence of the first record; snapshot: 0.
@@ -131,8 +82,34 @@ pub struct QueueFile {
     /// Snapshot: how long intervals are, in percent of what the checks ask for; 0
     /// says nothing. Delta: 0.
     pub stretch_percent: u16,
+}
+
+/// A decoded file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueFile {
+    /// Its header.
+    pub header: Header,
     /// Its records.
     pub records: Vec<Record>,
+}
+
+impl QueueFile {
+    /// Write it.
+    ///
+    /// # Panics
+    ///
+    /// As [`encode`].
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self.header, self.records.iter().copied())
+    }
+}
+
+impl std::ops::Deref for QueueFile {
+    type Target = Header;
+
+    fn deref(&self) -> &Header {
+        &self.header
+    }
 }
 
 /// Why a file cannot be used; the names are those of `error_reasons` in the contract.
@@ -170,7 +147,7 @@ pub enum FormatError {
     /// A key of zero or an unknown state.
     #[error("record: key {0:016x}, state {1}")]
     Record(u64, u8),
-    /// A reserved byte, pad or flag is set.
+    /// A reserved byte or flag is set.
     #[error("reserved: a byte that must be zero is not")]
     Reserved,
     /// Sequences that do not fit the kind.
@@ -227,43 +204,21 @@ fn get<const N: usize>(data: &[u8], at: usize) -> [u8; N] {
 /// # Panics
 ///
 /// With 2^32 records or more; checks are limited far below.
-pub fn encode(
-    kind: Kind,
-    boot: u64,
-    first: u64,
-    last: u64,
-    records: &[Record],
-) -> Vec<u8> {
-    encode_stretched(kind, boot, first, last, 0, records.iter().copied())
-}
-
-/// Write a whole file that says how long intervals are.
-///
-/// # Panics
-///
-/// With 2^32 records or more; checks are limited far below.
-pub fn encode_stretched(
-    kind: Kind,
-    boot: u64,
-    first: u64,
-    last: u64,
-    stretch_percent: u16,
-    records: impl ExactSizeIterator<Item = Record>,
-) -> Vec<u8> {
+pub fn encode(header: Header, records: impl ExactSizeIterator<Item = Record>) -> Vec<u8> {
     let length = records.len() * RECORD_SIZE;
     let count = u32::try_from(records.len()).expect("fewer than 2^32 records");
     let mut data = vec![0; HEADER_SIZE + length];
     put(&mut data, AT_MAGIC, MAGIC);
     put(&mut data, AT_VERSION, VERSION.to_le_bytes());
-    put(&mut data, AT_KIND, (kind as u16).to_le_bytes());
-    put(&mut data, AT_BOOT, boot.to_le_bytes());
-    put(&mut data, AT_FIRST, first.to_le_bytes());
-    put(&mut data, AT_LAST, last.to_le_bytes());
+    put(&mut data, AT_KIND, (header.kind as u16).to_le_bytes());
+    put(&mut data, AT_BOOT, header.boot.to_le_bytes());
+    put(&mut data, AT_FIRST, header.first_sequence.to_le_bytes());
+    put(&mut data, AT_LAST, header.last_sequence.to_le_bytes());
     put(&mut data, AT_COUNT, count.to_le_bytes());
     let size = 32_u32; // RECORD_SIZE
     put(&mut data, AT_RECORD_SIZE, size.to_le_bytes());
     put(&mut data, AT_LENGTH, (length as u64).to_le_bytes());
-    put(&mut data, AT_STRETCH, stretch_percent.to_le_bytes());
+    put(&mut data, AT_STRETCH, header.stretch_percent.to_le_bytes());
     for (record, out) in records.zip(data[HEADER_SIZE..].chunks_exact_mut(RECORD_SIZE)) {
         put(out, IN_KEY, record.key.get().to_le_bytes());
         put(out, IN_SEQUENCE, record.sequence.to_le_bytes());
@@ -303,11 +258,11 @@ pub fn decode(data: &[u8]) -> Result<QueueFile, FormatError> {
                 && span
                     .is_some_and(|span| span == (records.len() as u64).wrapping_sub(1))
                 && records.iter().map(|r| r.sequence).eq(expected);
-            (Kind::Delta, fits)
+            (FileKind::Delta, fits)
         }
         2 => {
             let fits = first == 0 && records.iter().all(|r| r.sequence <= last);
-            (Kind::Snapshot, fits)
+            (FileKind::Snapshot, fits)
         }
         other => return Err(FormatError::Kind(other)),
     };
@@ -315,14 +270,14 @@ pub fn decode(data: &[u8]) -> Result<QueueFile, FormatError> {
         let count = records.len();
         return Err(FormatError::Sequence { first, last, count });
     }
-    Ok(QueueFile {
+    let header = Header {
         kind,
         boot: u64::from_le_bytes(get(data, AT_BOOT)),
         first_sequence: first,
         last_sequence: last,
         stretch_percent,
-        records,
-    })
+    };
+    Ok(QueueFile { header, records })
 }
 
 /// Check magic, version, lengths and checksum, in this order.
@@ -369,8 +324,8 @@ fn decode_record(raw: &[u8]) -> Result<Record, FormatError> {
     let (Some(key), Some(state)) = (Key::new(number), State::from_number(state)) else {
         return Err(FormatError::Record(number, state));
     };
-    let pads = [raw[IN_PAD0], raw[IN_PAD1], raw[IN_PAD1 + 1]];
-    if raw[IN_FLAGS] & !FLAG_VERIFIED != 0 || pads != [0; 3] {
+    let reserved = [raw[IN_RESERVED0], raw[IN_RESERVED1], raw[IN_RESERVED1 + 1]];
+    if raw[IN_FLAGS] & !FLAG_VERIFIED != 0 || reserved != [0; 3] {
         return Err(FormatError::Reserved);
     }
     Ok(Record {

@@ -4,7 +4,8 @@
 //! `result-queue.json` is the definition; [`format`] writes and reads single files,
 //! [`directory`] knows the names, [`spool`] writes.
 
+#[cfg(test)]
+mod contract_tests;
 pub mod directory;
 pub mod format;
 pub mod spool;
-mod vectors;

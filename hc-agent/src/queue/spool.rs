@@ -17,16 +17,17 @@ use tracing::{error, info, warn};
 use super::directory::{
     SNAPSHOT, delta_name, list_deltas, put, realtime_ns, restore_snapshot,
 };
-use super::format::{self, Kind, QueueFile, Reason, Record};
-use crate::compose::Verdict;
+use super::format::{self, FileKind, Header, QueueFile, Record};
 use crate::key::Key;
 use crate::metrics::Metrics;
+use crate::reason::Reason;
 use crate::state::State;
+use crate::verdict::Verdict;
 
 /// Deltas that may wait for the handler; beyond, only the snapshot is written.
 pub const MAX_PENDING: usize = 1024;
 /// Changes of this time go into one delta.
-const BATCH: Duration = Duration::from_millis(10);
+const COLLECT_TIME: Duration = Duration::from_millis(10);
 /// Time between two snapshots, and between two tries after a failure.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -243,7 +244,7 @@ impl Spool {
             entry.dirty = true;
             self.dirty.push(key);
         }
-        self.delta_at.get_or_insert(now + BATCH);
+        self.delta_at.get_or_insert(now + COLLECT_TIME);
         self.want_snapshot(now);
     }
 
@@ -276,7 +277,8 @@ impl Spool {
 
     fn want_snapshot(&mut self, now: Instant) {
         let earliest = self.last_snapshot.map_or(now, |last| last + PAUSE);
-        self.snapshot_at.get_or_insert(earliest.max(now + BATCH));
+        self.snapshot_at
+            .get_or_insert(earliest.max(now + COLLECT_TIME));
     }
 
     fn write_delta(&mut self, now: Instant) {
@@ -290,7 +292,7 @@ impl Spool {
                 Err(error) => error!(%error, "cannot read the queue"),
             }
         }
-        self.metrics.pending(self.pending);
+        self.metrics.set_pending(self.pending);
         if self.pending >= MAX_PENDING {
             warn!(
                 deltas = self.pending,
@@ -302,15 +304,22 @@ impl Spool {
         let first = self.last_sequence + 1;
         let records: Vec<_> = self.numbered().collect();
         let last = self.last_sequence + records.len() as u64;
-        let data = format::encode(Kind::Delta, self.boot, first, last, &records);
+        let header = Header {
+            kind: FileKind::Delta,
+            boot: self.boot,
+            first_sequence: first,
+            last_sequence: last,
+            stretch_percent: 0,
+        };
+        let data = format::encode(header, records.iter().copied());
         match put(&self.directory, &delta_name(self.boot, first), &data) {
             Ok(()) => {
                 self.pending += 1;
-                self.metrics.delta_written(records.len());
+                self.metrics.count_delta(records.len());
                 self.commit();
             }
             Err(error) => {
-                self.metrics.write_failed();
+                self.metrics.count_write_failure();
                 error!(%error, changes = records.len(), "cannot write changes, kept");
                 self.delta_at = Some(now + PAUSE);
             }
@@ -333,23 +342,23 @@ impl Spool {
             }
             record
         });
-        let data = format::encode_stretched(
-            Kind::Snapshot,
-            self.boot,
-            0,
-            last,
-            self.stretch_percent,
-            records,
-        );
+        let header = Header {
+            kind: FileKind::Snapshot,
+            boot: self.boot,
+            first_sequence: 0,
+            last_sequence: last,
+            stretch_percent: self.stretch_percent,
+        };
+        let data = format::encode(header, records);
         match put(&self.directory, SNAPSHOT, &data) {
             Ok(()) => {
-                self.metrics.snapshot_written();
+                self.metrics.count_snapshot();
                 self.commit();
                 self.delta_at = None;
                 true
             }
             Err(error) => {
-                self.metrics.write_failed();
+                self.metrics.count_write_failure();
                 error!(%error, "cannot write the snapshot");
                 self.snapshot_at = Some(now + PAUSE);
                 false

@@ -9,11 +9,11 @@ fn key(number: u64) -> Key {
     Key::new(number).unwrap()
 }
 
-struct Bench {
+struct Directory {
     folder: TempDir,
 }
 
-impl Bench {
+impl Directory {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         Self { folder }
@@ -92,17 +92,17 @@ fn names_are_parsed_as_they_are_written() {
 }
 
 #[test]
-fn changes_of_one_batch_share_a_file() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+fn changes_of_ten_milliseconds_share_a_delta() {
+    let directory = Directory::new();
+    let mut spool = directory.open();
     let now = Instant::now();
     up(&mut spool, 1, now);
     up(&mut spool, 2, now);
     down(&mut spool, 1, now);
-    assert!(spool.deadline().unwrap() <= now + BATCH);
-    spool.flush(now + BATCH);
+    assert!(spool.deadline().unwrap() <= now + COLLECT_TIME);
+    spool.flush(now + COLLECT_TIME);
 
-    let deltas = bench.deltas();
+    let deltas = directory.deltas();
     assert_eq!(deltas.len(), 1);
     let records = &deltas[0].records;
     assert_eq!(records.len(), 2, "only the last state of a check");
@@ -111,46 +111,46 @@ fn changes_of_one_batch_share_a_file() {
 
     down(&mut spool, 2, now);
     spool.flush(later(now));
-    let deltas = bench.deltas();
+    let deltas = directory.deltas();
     assert_eq!(deltas[1].first_sequence, deltas[0].last_sequence + 1);
-    assert_eq!(bench.snapshot().last_sequence, 3);
+    assert_eq!(directory.snapshot().last_sequence, 3);
     assert_eq!(spool.deadline(), None);
 }
 
 #[test]
 fn a_restart_keeps_states_unverified() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+    let directory = Directory::new();
+    let mut spool = directory.open();
     let first = spool.boot();
     up(&mut spool, 1, Instant::now());
     assert!(spool.close());
-    assert_eq!(bench.state(1), Some((State::Up, true)));
+    assert_eq!(directory.state(1), Some((State::Up, true)));
 
-    let spool = bench.open();
+    let spool = directory.open();
     assert!(spool.boot() > first);
     assert_eq!(spool.state(key(1)), Some(State::Up));
-    assert_eq!(bench.state(1), Some((State::Up, false)));
-    assert_eq!(bench.snapshot().last_sequence, 0);
+    assert_eq!(directory.state(1), Some((State::Up, false)));
+    assert_eq!(directory.snapshot().last_sequence, 0);
 }
 
 #[test]
 fn deltas_after_the_snapshot_count_after_a_kill() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+    let directory = Directory::new();
+    let mut spool = directory.open();
     let now = Instant::now();
     up(&mut spool, 1, now);
     spool.flush(later(now));
     down(&mut spool, 1, now);
     spool.write_delta(now);
     drop(spool);
-    assert_eq!(bench.state(1), Some((State::Up, true)), "the older one");
+    assert_eq!(directory.state(1), Some((State::Up, true)), "the older one");
 
-    assert_eq!(bench.open().state(key(1)), Some(State::Down));
+    assert_eq!(directory.open().state(key(1)), Some(State::Down));
 }
 
 #[test]
 fn boots_grow_even_if_the_clock_does_not() {
-    let bench = Bench::new();
+    let directory = Directory::new();
     let far = u64::MAX - 10;
     let record = Record {
         key: key(1),
@@ -161,33 +161,40 @@ fn boots_grow_even_if_the_clock_does_not() {
         verified: true,
         detail: 0,
     };
-    let data = format::encode(Kind::Delta, far, 1, 1, &[record]);
-    fs::write(bench.folder.path().join(delta_name(far, 1)), data).unwrap();
-    assert_eq!(bench.open().boot(), far + 1);
-    assert_eq!(bench.open().boot(), far + 2);
+    let header = Header {
+        kind: FileKind::Delta,
+        boot: far,
+        first_sequence: 1,
+        last_sequence: 1,
+        stretch_percent: 0,
+    };
+    let data = format::encode(header, [record].into_iter());
+    fs::write(directory.folder.path().join(delta_name(far, 1)), data).unwrap();
+    assert_eq!(directory.open().boot(), far + 1);
+    assert_eq!(directory.open().boot(), far + 2);
 }
 
 #[test]
-fn one_writer_only() {
-    let bench = Bench::new();
-    let _spool = bench.open();
-    let second = Spool::open(bench.folder.path(), Metrics::default());
+fn a_second_writer_is_refused() {
+    let directory = Directory::new();
+    let _spool = directory.open();
+    let second = Spool::open(directory.folder.path(), Metrics::default());
     assert!(matches!(second, Err(SpoolError::InUse(_))));
 }
 
 #[test]
 fn broken_snapshots_are_set_aside() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+    let directory = Directory::new();
+    let mut spool = directory.open();
     up(&mut spool, 1, Instant::now());
     spool.close();
-    let path = bench.folder.path().join(SNAPSHOT);
+    let path = directory.folder.path().join(SNAPSHOT);
     let data = fs::read(&path).unwrap();
     fs::write(&path, &data[..data.len() - 1]).unwrap();
 
-    let spool = bench.open();
+    let spool = directory.open();
     assert_eq!(spool.state(key(1)), None);
-    let rejected = bench.folder.path().join(REJECTED);
+    let rejected = directory.folder.path().join(REJECTED);
     assert_eq!(
         fs::read(rejected.join(SNAPSHOT)).unwrap().len(),
         data.len() - 1
@@ -198,8 +205,8 @@ fn broken_snapshots_are_set_aside() {
 
 #[test]
 fn checks_that_go_leave_the_snapshot() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+    let directory = Directory::new();
+    let mut spool = directory.open();
     let now = Instant::now();
     up(&mut spool, 1, now);
     up(&mut spool, 2, now);
@@ -207,14 +214,14 @@ fn checks_that_go_leave_the_snapshot() {
     down(&mut spool, 1, now);
     spool.flush(later(now));
 
-    assert_eq!(bench.state(1), None);
-    assert_eq!(bench.deltas()[0].records.len(), 1);
+    assert_eq!(directory.state(1), None);
+    assert_eq!(directory.deltas()[0].records.len(), 1);
 }
 
 #[test]
 fn a_dead_handler_costs_a_bounded_number_of_files() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+    let directory = Directory::new();
+    let mut spool = directory.open();
     let mut now = Instant::now();
     up(&mut spool, 1, now);
     for i in 0..MAX_PENDING + 50 {
@@ -223,55 +230,59 @@ fn a_dead_handler_costs_a_bounded_number_of_files() {
         } else {
             up(&mut spool, 1, now);
         }
-        now += BATCH;
+        now += COLLECT_TIME;
         spool.write_delta(now);
     }
-    assert_eq!(bench.deltas().len(), MAX_PENDING);
+    assert_eq!(directory.deltas().len(), MAX_PENDING);
     down(&mut spool, 1, now);
     now = later(now);
     spool.flush(now);
-    let snapshot = bench.snapshot();
+    let snapshot = directory.snapshot();
     assert_eq!(snapshot.records[0].state, State::Down);
     assert_eq!(snapshot.last_sequence, MAX_PENDING as u64 + 1);
 
     // The handler comes back; the next delta shows the gap.
-    for (boot, first) in list_deltas(bench.folder.path()).unwrap() {
-        fs::remove_file(bench.folder.path().join(delta_name(boot, first))).unwrap();
+    for (boot, first) in list_deltas(directory.folder.path()).unwrap() {
+        fs::remove_file(directory.folder.path().join(delta_name(boot, first))).unwrap();
     }
     up(&mut spool, 1, now);
     spool.flush(later(now));
-    let deltas = bench.deltas();
+    let deltas = directory.deltas();
     assert_eq!(deltas.len(), 1);
     assert_eq!(deltas[0].first_sequence, MAX_PENDING as u64 + 2);
 }
 
 #[test]
-fn what_cannot_be_written_stays() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+fn changes_that_cannot_be_written_are_kept_and_written_later() {
+    let directory = Directory::new();
+    let mut spool = directory.open();
     let now = Instant::now();
     // A directory in the way of the temporary name fails every write, for root too.
-    let obstacle = bench.folder.path().join(".tmp-writer");
+    let obstacle = directory.folder.path().join(".tmp-writer");
     fs::create_dir(&obstacle).unwrap();
     up(&mut spool, 1, now);
     spool.flush(later(now));
-    assert!(bench.deltas().is_empty());
-    assert!(bench.snapshot().records.is_empty());
+    assert!(directory.deltas().is_empty());
+    assert!(directory.snapshot().records.is_empty());
     let retry = spool.deadline().unwrap();
     assert!(retry > later(now));
 
     fs::remove_dir(&obstacle).unwrap();
     spool.flush(retry);
-    assert_eq!(bench.deltas()[0].first_sequence, 1, "no number was lost");
-    assert_eq!(bench.state(1), Some((State::Up, true)));
+    assert_eq!(
+        directory.deltas()[0].first_sequence,
+        1,
+        "no number was lost"
+    );
+    assert_eq!(directory.state(1), Some((State::Up, true)));
 }
 
 #[test]
 fn unsure_states_and_the_stretch_are_in_the_snapshot_alone() {
-    let bench = Bench::new();
-    let mut spool = bench.open();
+    let directory = Directory::new();
+    let mut spool = directory.open();
     let now = Instant::now();
-    assert_eq!(bench.snapshot().stretch_percent, 100);
+    assert_eq!(directory.snapshot().stretch_percent, 100);
     spool.set_keys(&[key(1)], now);
     let unsure = Verdict {
         verified: false,
@@ -280,7 +291,7 @@ fn unsure_states_and_the_stretch_are_in_the_snapshot_alone() {
     spool.report(key(1), unsure, now);
     spool.stretch(250, now);
     spool.flush(later(now));
-    assert!(bench.deltas().is_empty());
-    assert_eq!(bench.state(1), Some((State::Up, false)));
-    assert_eq!(bench.snapshot().stretch_percent, 250);
+    assert!(directory.deltas().is_empty());
+    assert_eq!(directory.state(1), Some((State::Up, false)));
+    assert_eq!(directory.snapshot().stretch_percent, 250);
 }

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a shard knows: slots, deadlines, counts, and what comes of a probe.
+//! What a shard knows: check slots, deadlines, counts, and what comes of a probe.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::io::Errno;
-
+use super::check_slot::{CheckSlot, microseconds};
+use super::probe_stats::ProbeStats;
 use crate::config::Check;
 use crate::key::Key;
-use crate::lateness::explains;
-use crate::probe::{Failure, Outcome};
-use crate::schedule::{self, NO_STRETCH};
-use crate::slot::{Slot, microseconds};
+use crate::probe::{Failure, ProbeOutcome};
+use crate::schedule::grid::{self, NO_STRETCH};
+use crate::schedule::lateness::explains;
+use crate::schedule::wheel::Wheel;
 use crate::state::{Change, State};
-use crate::tally::Tally;
-use crate::wheel::Wheel;
 
 /// A probe that is later than this is put off: with it are probably all others.
-const FAR_TOO_LATE: u64 = 1000;
+const FAR_TOO_LATE_MS: u64 = 1000;
 /// Fewest probes at a time, however short of descriptors this node is.
 const LEAST_IN_FLIGHT: usize = 8;
 
@@ -27,8 +25,8 @@ const LEAST_IN_FLIGHT: usize = 8;
 pub struct Settings {
     /// Probes at a time.
     pub max_in_flight: usize,
-    /// Interval in milliseconds while a check is not steadily up.
-    pub fast_interval: Option<u64>,
+    /// Interval while a check is not steadily up.
+    pub fast_interval_ms: Option<u64>,
     /// Probe each check once, as soon as there is room.
     pub once: bool,
 }
@@ -43,29 +41,38 @@ pub struct Event {
     /// Its state now.
     pub to: State,
     /// What the probe has found out.
-    pub outcome: Outcome,
+    pub outcome: ProbeOutcome,
 }
 
-/// A failure that counts for nothing.
+/// Why a failed probe says nothing about its target: its outcome is discarded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Discard {
+    /// This node was short of descriptors, ports or memory, or could not send.
+    LocalShortage,
+    /// This node was too slow while it waited for the answer.
+    LocalDelay,
+}
+
+/// A failure that was discarded.
 #[derive(Clone, Debug)]
-pub struct Void {
+pub struct Discarded {
     /// The check.
     pub key: Key,
     /// Own lateness.
-    pub late: Duration,
+    pub lateness: Duration,
     /// What failed.
     pub text: String,
 }
 
-/// What the engine takes away now and then.
+/// What the engine takes from a shard once a second.
 #[derive(Default)]
-pub struct News {
+pub struct ShardReport {
     /// Numbers since the last time.
-    pub tally: Tally,
-    /// One of the failures that count for nothing.
-    pub void: Option<Void>,
-    /// Age of the oldest probe that is due and cannot start, in microseconds.
-    pub waiting: u32,
+    pub stats: ProbeStats,
+    /// One of the failures that were discarded.
+    pub discarded: Option<Discarded>,
+    /// Age of the oldest probe that is due and cannot start.
+    pub waiting_us: u32,
     /// Probes now.
     pub in_flight: usize,
     /// Probes at a time, at most.
@@ -79,7 +86,7 @@ pub struct News {
 /// All that is behind the lock.
 pub(crate) struct Core {
     pub(super) settings: Settings,
-    pub(crate) slots: Vec<Option<Slot>>,
+    pub(crate) slots: Vec<Option<CheckSlot>>,
     free: Vec<u32>,
     /// Slots by key, while a reload needs them.
     index: HashMap<Key, u32>,
@@ -90,13 +97,14 @@ pub(crate) struct Core {
     /// The loop waits for room.
     pub(super) blocked: bool,
     /// When the loop comes again by itself.
-    pub(super) wake: u64,
+    pub(super) wake_ms: u64,
     /// Probes in a million seconds, by what the checks ask for.
     pub(super) demand: u64,
-    pub(super) stretch: u32,
+    /// Factor on all intervals, in thousandths.
+    pub(super) stretch_permille: u32,
     pub(super) events: Vec<Event>,
-    pub(super) tally: Tally,
-    pub(super) void: Option<Void>,
+    pub(super) stats: ProbeStats,
+    pub(super) discarded: Option<Discarded>,
     pub(super) counts: [usize; 3],
     /// Checks of all shards: how wide herds are spread.
     all: usize,
@@ -116,12 +124,12 @@ impl Core {
             wheel: Wheel::new(0),
             in_flight: 0,
             blocked: false,
-            wake: 0,
+            wake_ms: 0,
             demand: 0,
-            stretch: NO_STRETCH,
+            stretch_permille: NO_STRETCH,
             events: Vec::new(),
-            tally: Tally::default(),
-            void: None,
+            stats: ProbeStats::default(),
+            discarded: None,
             counts: [0; 3],
             all: 0,
             died: false,
@@ -152,7 +160,7 @@ impl Core {
         check: Arc<Check>,
         reload: u32,
         state: impl FnOnce() -> Option<State>,
-        tick: u64,
+        tick_ms: u64,
     ) -> bool {
         let key = check.key;
         if let Some(number) = self.index.get(&key).copied() {
@@ -164,9 +172,9 @@ impl Core {
             }
             self.remove(number);
         }
-        let slot = Slot::new(check, state(), reload);
+        let slot = CheckSlot::new(check, state(), reload);
         self.counts[slot.machine.state() as usize] += 1;
-        let delay = slot.delay();
+        let delay_ms = slot.delay_ms();
         self.demand += demand(&slot);
         let number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
@@ -175,9 +183,9 @@ impl Core {
         self.slots[number as usize] = Some(slot);
         self.index.insert(key, number);
         let at = if self.settings.once {
-            tick
+            tick_ms
         } else {
-            schedule::first(key, delay, self.all, tick)
+            grid::first(key, delay_ms, self.all, tick_ms)
         };
         self.wheel.arm(number, at);
         true
@@ -210,43 +218,46 @@ impl Core {
     pub(super) fn start(
         &mut self,
         number: u32,
-        due: u64,
-        tick: u64,
+        due_ms: u64,
+        tick_ms: u64,
     ) -> Option<Arc<Check>> {
         let slot = self.slots[number as usize].as_mut()?;
         if slot.running {
             slot.overdue = true;
             return None;
         }
-        let late = tick - due.min(tick);
+        let late_ms = tick_ms - due_ms.min(tick_ms);
         if !self.settings.once {
             let key = slot.check.key;
-            slot.late = microseconds(Duration::from_millis(late));
-            self.tally.start(slot.late);
-            if late > FAR_TOO_LATE && !slot.put_off {
+            slot.late_us = microseconds(Duration::from_millis(late_ms));
+            self.stats.count_start(slot.late_us);
+            if late_ms > FAR_TOO_LATE_MS && !slot.put_off {
                 slot.put_off = true;
-                self.tally.put_off += 1;
-                let at = schedule::first(key, slot.delay(), self.all, tick);
-                self.wheel.arm(number, at.max(tick + 1));
+                self.stats.put_off += 1;
+                let at = grid::first(key, slot.delay_ms(), self.all, tick_ms);
+                self.wheel.arm(number, at.max(tick_ms + 1));
                 return None;
             }
             slot.put_off = false;
-            let interval = slot.interval(self.settings.fast_interval, self.stretch);
-            self.wheel.arm(number, schedule::next(key, interval, tick));
+            let interval_ms =
+                slot.interval_ms(self.settings.fast_interval_ms, self.stretch_permille);
+            self.wheel
+                .arm(number, grid::next(key, interval_ms, tick_ms));
         }
         slot.running = true;
         self.in_flight += 1;
-        self.tally.most_in_flight = self.tally.most_in_flight.max(self.in_flight);
+        self.stats.max_in_flight = self.stats.max_in_flight.max(self.in_flight);
         Some(Arc::clone(&slot.check))
     }
 
+    /// Take the outcome of a probe. `lateness` is how late this process was meanwhile.
     pub(super) fn finish(
         &mut self,
         number: u32,
         check: Arc<Check>,
-        outcome: Outcome,
-        late: Duration,
-        tick: u64,
+        outcome: ProbeOutcome,
+        lateness: Duration,
+        tick_ms: u64,
     ) {
         self.in_flight -= 1;
         let Some(slot) = &mut self.slots[number as usize] else {
@@ -258,45 +269,31 @@ impl Core {
         slot.running = false;
         let overdue = std::mem::take(&mut slot.overdue);
         slot.remember(&outcome);
-        self.tally.probed(check.kind.name(), outcome.reason());
-        let late = late.max(outcome.overrun);
-        if let (Err(failure), Some(local)) =
-            (&outcome.result, void(&outcome, late, &check))
+        self.stats
+            .count_outcome(check.probe.name(), outcome.reason());
+        let lateness = lateness.max(outcome.overrun);
+        if let Err(failure) = &outcome.result
+            && let Some(discard) = discard(failure, lateness, &check)
         {
-            if local {
-                self.tally.void_local += 1;
-                if is_shortage(failure) {
-                    // Fewer probes need less of it.
-                    let fewer = (self.in_flight * 7 / 8).max(LEAST_IN_FLIGHT);
-                    self.room = self.room.min(fewer);
-                }
-            } else {
-                self.tally.void_late += 1;
-            }
-            let (key, text) = (check.key, failure.to_string());
-            self.void.get_or_insert(Void { key, late, text });
-            if !self.settings.once {
-                let delay = schedule::milliseconds(check.delay);
-                let at = schedule::retry(key, delay, self.all, tick);
-                self.wheel.arm(number, at);
-            }
+            self.discard(number, &check, failure, discard, lateness, tick_ms);
             return;
         }
         if overdue {
-            self.wheel.arm(number, tick);
+            self.wheel.arm(number, tick_ms);
         }
         let from = slot.machine.state();
         let success = outcome.result.is_ok();
         let was_steady = slot.machine.is_steadily_up();
         let change = slot.machine.observe(success, check.rise, check.fall);
-        if self.settings.fast_interval.is_some()
+        if self.settings.fast_interval_ms.is_some()
             && was_steady
             && !success
             && !overdue
             && !self.settings.once
         {
             // In doubt now: the next probe is not one whole interval away.
-            let at = tick + slot.interval(self.settings.fast_interval, self.stretch);
+            let at = tick_ms
+                + slot.interval_ms(self.settings.fast_interval_ms, self.stretch_permille);
             if self.wheel.deadline(number).is_none_or(|armed| at < armed) {
                 self.wheel.arm(number, at);
             }
@@ -314,41 +311,52 @@ impl Core {
             outcome,
         });
     }
+
+    /// Count a failure that says nothing about its target, and probe again soon.
+    fn discard(
+        &mut self,
+        number: u32,
+        check: &Check,
+        failure: &Failure,
+        discard: Discard,
+        lateness: Duration,
+        tick_ms: u64,
+    ) {
+        match discard {
+            Discard::LocalShortage => self.stats.discarded_shortage += 1,
+            Discard::LocalDelay => self.stats.discarded_delay += 1,
+        }
+        if failure.is_shortage() {
+            // Fewer probes need less of it.
+            let fewer = (self.in_flight * 7 / 8).max(LEAST_IN_FLIGHT);
+            self.room = self.room.min(fewer);
+        }
+        let key = check.key;
+        self.discarded.get_or_insert_with(|| Discarded {
+            key,
+            lateness,
+            text: failure.to_string(),
+        });
+        if !self.settings.once {
+            let delay_ms = grid::milliseconds(check.delay);
+            let at = grid::retry(key, delay_ms, self.all, tick_ms);
+            self.wheel.arm(number, at);
+        }
+    }
 }
 
 /// Probes of a check in a million seconds.
-fn demand(slot: &Slot) -> u64 {
-    1_000_000_000 / slot.delay().max(1)
+fn demand(slot: &CheckSlot) -> u64 {
+    1_000_000_000 / slot.delay_ms().max(1)
 }
 
-/// Whether something of this node that probes share has run out.
-fn is_shortage(failure: &Failure) -> bool {
-    let Failure::Local(error) = failure else {
-        return false;
-    };
-    matches!(
-        error.raw_os_error().map(Errno::from_raw_os_error),
-        Some(
-            Errno::MFILE
-                | Errno::NFILE
-                | Errno::NOBUFS
-                | Errno::NOMEM
-                | Errno::ADDRNOTAVAIL
-                | Errno::AGAIN
-        )
-    )
-}
-
-/// Why an outcome tells nothing about its target, if so: `Some(true)` if this node was
-/// short of something, `Some(false)` if it was late.
-fn void(outcome: &Outcome, late: Duration, check: &Check) -> Option<bool> {
-    match outcome.result {
-        Err(Failure::Local(_)) => Some(true),
+/// Why a failure says nothing about its target, if so.
+fn discard(failure: &Failure, lateness: Duration, check: &Check) -> Option<Discard> {
+    match failure {
+        Failure::Local(_) => Some(Discard::LocalShortage),
         // A server may also close because we were too slow to ask.
-        Err(Failure::Timeout(_) | Failure::Closed(_))
-            if explains(late, check.timeout) =>
-        {
-            Some(false)
+        Failure::Timeout(_) | Failure::Closed(_) if explains(lateness, check.timeout) => {
+            Some(Discard::LocalDelay)
         }
         _ => None,
     }

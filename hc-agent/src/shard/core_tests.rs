@@ -2,10 +2,12 @@
 
 use std::io;
 
-use super::*;
-use crate::config::Kind;
+use rustix::io::Errno;
 
-const DELAY: u64 = 5000;
+use super::*;
+use crate::config::ProbeSpec;
+
+const DELAY_MS: u64 = 5000;
 
 fn key(number: u64) -> Key {
     Key::new(number).unwrap()
@@ -16,24 +18,24 @@ fn check(number: u64) -> Arc<Check> {
         key: key(number),
         target: "198.18.0.1:80".parse().unwrap(),
         mark: None,
-        delay: Duration::from_millis(DELAY),
+        delay: Duration::from_millis(DELAY_MS),
         timeout: Duration::from_secs(1),
         rise: 2,
         fall: 2,
-        kind: Kind::Tcp,
+        probe: ProbeSpec::Tcp,
     })
 }
 
-fn core(fast_interval: Option<u64>) -> Core {
+fn core(fast_interval_ms: Option<u64>) -> Core {
     Core::new(Settings {
         max_in_flight: 100,
-        fast_interval,
+        fast_interval_ms,
         once: false,
     })
 }
 
-fn outcome(result: Result<(), Failure>) -> Outcome {
-    Outcome {
+fn outcome(result: Result<(), Failure>) -> ProbeOutcome {
+    ProbeOutcome {
         result,
         status: 0,
         took: Duration::ZERO,
@@ -72,8 +74,11 @@ fn probes_keep_their_distance_whatever_comes() {
     core.put(check(1), 1, || None, 0);
     let gaps = gaps(&mut core, "+-+----++");
     // The first probe comes early, to its place in the interval.
-    assert!(gaps[0] >= DELAY / 2 && gaps[0] <= DELAY * 3 / 2, "{gaps:?}");
-    assert!(gaps[1..].iter().all(|gap| *gap == DELAY), "{gaps:?}");
+    assert!(
+        gaps[0] >= DELAY_MS / 2 && gaps[0] <= DELAY_MS * 3 / 2,
+        "{gaps:?}"
+    );
+    assert!(gaps[1..].iter().all(|gap| *gap == DELAY_MS), "{gaps:?}");
 }
 
 #[test]
@@ -83,28 +88,28 @@ fn a_check_in_doubt_is_probed_faster_if_wanted() {
     turn(&mut core, Ok(()), Duration::ZERO);
     let gaps = gaps(&mut core, "++--+++++");
     // up, first failure, down, one success, up again: whole intervals only when up.
-    assert_eq!(gaps[0], DELAY);
-    assert_eq!(gaps[1], DELAY);
+    assert_eq!(gaps[0], DELAY_MS);
+    assert_eq!(gaps[1], DELAY_MS);
     assert!(
         gaps[2..5].iter().all(|gap| (500..=1500).contains(gap)),
         "{gaps:?}"
     );
-    assert_eq!(*gaps.last().unwrap(), DELAY);
+    assert_eq!(*gaps.last().unwrap(), DELAY_MS);
 }
 
 #[test]
-fn intervals_are_stretched_for_all() {
+fn a_stretch_lengthens_all_intervals() {
     let mut core = core(None);
     core.put(check(1), 1, || None, 0);
     turn(&mut core, Ok(()), Duration::ZERO);
-    core.stretch = 3 * NO_STRETCH;
+    core.stretch_permille = 3 * NO_STRETCH;
     turn(&mut core, Ok(()), Duration::ZERO);
     let gaps = gaps(&mut core, "++++");
-    assert!(gaps[1..].iter().all(|gap| *gap == 3 * DELAY), "{gaps:?}");
+    assert!(gaps[1..].iter().all(|gap| *gap == 3 * DELAY_MS), "{gaps:?}");
 }
 
 #[test]
-fn own_lateness_and_want_count_for_nothing() {
+fn failures_by_own_lateness_or_shortage_are_discarded() {
     let mut core = core(None);
     core.put(check(1), 1, || Some(State::Up), 0);
     core.room = 40;
@@ -116,17 +121,20 @@ fn own_lateness_and_want_count_for_nothing() {
             Err(Failure::Timeout(stage)),
             Duration::from_millis(400),
         );
-        let want = io::Error::from_raw_os_error(Errno::MFILE.raw_os_error());
-        turn(&mut core, Err(Failure::Local(want)), Duration::ZERO);
+        let shortage = io::Error::from_raw_os_error(Errno::MFILE.raw_os_error());
+        turn(&mut core, Err(Failure::Local(shortage)), Duration::ZERO);
     }
     assert!(core.events.is_empty());
-    assert_eq!((core.tally.void_late, core.tally.void_local), (20, 20));
+    assert_eq!(
+        (core.stats.discarded_delay, core.stats.discarded_shortage),
+        (20, 20)
+    );
     assert_eq!(core.room, 21, "fewer at a time");
     assert_eq!(core.counts, [0, 1, 0]);
 }
 
 #[test]
-fn far_too_late_is_put_off_once() {
+fn a_probe_that_is_far_too_late_is_put_off_once() {
     let mut core = core(None);
     core.begin_reload(1);
     core.put(check(1), 1, || None, 0);
@@ -141,19 +149,19 @@ fn far_too_late_is_put_off_once() {
         core.start(number, due, again).is_some(),
         "late, but at last"
     );
-    assert_eq!(core.tally.put_off, 1);
+    assert_eq!(core.stats.put_off, 1);
 }
 
 #[test]
-fn a_result_of_a_check_that_has_gone_is_nobodys() {
+fn an_outcome_of_a_check_that_has_gone_changes_nothing() {
     let mut core = core(None);
     core.put(check(1), 1, || None, 0);
-    core.wheel.advance(DELAY);
+    core.wheel.advance(DELAY_MS);
     let (number, due) = core.wheel.pop().unwrap();
     let old = core.start(number, due, due).unwrap();
     assert_eq!(core.sweep(0..10, 2), 1);
-    core.put(check(2), 2, || None, DELAY);
-    core.finish(number, old, outcome(Ok(())), Duration::ZERO, DELAY);
+    core.put(check(2), 2, || None, DELAY_MS);
+    core.finish(number, old, outcome(Ok(())), Duration::ZERO, DELAY_MS);
     assert!(core.events.is_empty());
     assert_eq!((core.in_flight, core.checks()), (0, 1));
     assert_eq!(core.counts, [1, 0, 0]);
@@ -162,7 +170,7 @@ fn a_result_of_a_check_that_has_gone_is_nobodys() {
 /// Two days of 100 checks that fail now and then: neither too few probes nor too
 /// many, and states as the results have them.
 #[test]
-fn days_in_simulated_time() {
+fn two_simulated_days_have_as_many_probes_and_downs_as_the_checks_ask_for() {
     const END: u64 = 2 * 86_400_000;
     let mut core = core(None);
     core.begin_reload(100);
@@ -181,7 +189,7 @@ fn days_in_simulated_time() {
             core.finish(number, check, outcome(result), Duration::ZERO, tick);
         }
     }
-    let wanted = 100 * END / DELAY;
+    let wanted = 100 * END / DELAY_MS;
     assert!(probes.abs_diff(wanted) <= 200, "{probes} of {wanted}");
     let downs = core
         .events

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The checks file: what is probed, and how.
+//!
+//! A file is taken whole or refused whole. `checks.schema.json` describes it and
+//! `checks-vectors.json` holds examples that both languages test.
+
+mod check_list;
+mod document;
+mod groups;
+mod load;
+pub mod marks;
+mod probe_spec;
+mod request;
+mod types;
+
+pub use self::load::{load, parse};
+pub use self::probe_spec::{HttpSpec, HttpsSpec, ProbeSpec, TlsHelloSpec};
+pub use self::request::{
+    CodeRange, Method, Request, Version, is_host, is_path, is_server_name,
+};
+pub use self::types::{Check, ChecksFile, Condition, ConfigError, Group};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a checks file asks for, and why one is refused.
+
+use std::net::SocketAddr;
+use std::num::NonZeroU32;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::probe_spec::ProbeSpec;
+use crate::key::Key;
+
+/// A file above this size, in bytes, is refused: more than a million checks.
+pub(super) const MAX_FILE_BYTES: u64 = 256 << 20;
+/// Characters that an error keeps of either end of a long text: the beginning of what is
+/// wrong, and what was expected there.
+const MAX_QUOTED_CHARS: usize = 120;
+
+/// One target and how it is probed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// Its name.
+    pub key: Key,
+    /// Where probes go. The port of a ping is 0.
+    pub target: SocketAddr,
+    /// Mark of the packets of its probes (`SO_MARK`), by which the node's routing and
+    /// programs tell them from others.
+    pub mark: Option<NonZeroU32>,
+    /// Time between the starts of two probes.
+    pub delay: Duration,
+    /// Time after which a probe has failed.
+    pub timeout: Duration,
+    /// Successes in a row that bring it from down to up.
+    pub rise: u8,
+    /// Failures in a row that bring it down.
+    pub fall: u8,
+    /// What a probe does.
+    pub probe: ProbeSpec,
+}
+
+impl Check {
+    /// Where probes go, for people: checks of one target differ in their marks.
+    pub fn aim(&self) -> String {
+        match self.mark {
+            Some(mark) => format!("{} mark {mark}", self.target),
+            None => self.target.to_string(),
+        }
+    }
+}
+
+/// The conjunction of checks, under a key of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Condition {
+    /// Its name.
+    pub key: Key,
+    /// The checks that it joins.
+    pub checks: Box<[Key]>,
+}
+
+/// Keys that fail together only if this node is at fault.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// For logs and metrics.
+    pub name: Box<str>,
+    /// Checks and conditions.
+    pub keys: Box<[Key]>,
+    /// Below this share of keys that are not down, none is reported down; 0 is never.
+    pub panic_percent: u8,
+}
+
+/// Why a checks file is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// It can't be read.
+    #[error("{0}")]
+    Read(#[from] std::io::Error),
+    /// It is too long.
+    #[error("longer than {MAX_FILE_BYTES} bytes")]
+    TooLong,
+    /// It is no JSON, or a field is missing, unknown or wrong.
+    #[error("{path}: {error}")]
+    Field {
+        /// Where in the document, as `checks[3].http.path`.
+        path: String,
+        /// What is wrong there.
+        error: String,
+    },
+}
+
+impl ConfigError {
+    /// An error about a field. What it repeats of the file is printable and short,
+    /// however long and strange the file is: it ends up in one line of a log.
+    pub(super) fn field(path: &str, error: &str) -> Self {
+        Self::Field {
+            path: quoted(path),
+            error: quoted(error),
+        }
+    }
+
+    /// Whether there simply is no file.
+    pub fn is_missing(&self) -> bool {
+        matches!(self, Self::Read(e) if e.kind() == std::io::ErrorKind::NotFound)
+    }
+}
+
+/// A text without control characters and without its middle, if it is long.
+fn quoted(text: &str) -> String {
+    let escape = |c: char| {
+        let escaped = c.is_control().then(|| c.escape_default());
+        let plain = escaped.is_none().then_some(c);
+        escaped.into_iter().flatten().chain(plain)
+    };
+    let chars: Vec<char> = text.chars().collect();
+    let middle = chars.len().saturating_sub(2 * MAX_QUOTED_CHARS);
+    let escaped = |part: &[char]| part.iter().copied().flat_map(escape).collect();
+    if middle == 0 {
+        return escaped(&chars);
+    }
+    let head: String = escaped(&chars[..MAX_QUOTED_CHARS]);
+    let tail: String = escaped(&chars[chars.len() - MAX_QUOTED_CHARS..]);
+    format!("{head}… {middle} characters …{tail}")
+}
+
+/// All that a checks file asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChecksFile {
+    /// What is probed.
+    pub checks: Vec<Arc<Check>>,
+    /// Conjunctions of checks.
+    pub conditions: Vec<Condition>,
+    /// Checks and conditions that are guarded together.
+    pub groups: Vec<Group>,
+}
+
+impl ChecksFile {
+    /// The checks alone.
+    pub fn into_checks(self) -> Vec<Check> {
+        self.checks.into_iter().map(Arc::unwrap_or_clone).collect()
+    }
+}

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The address and device that probes leave by.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+
+use socket2::Socket;
+
+/// Where packets of probes come from; by default the kernel decides.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SourceAddress {
+    pub(super) address: Option<IpAddr>,
+    pub(super) interface: Option<String>,
+}
+
+impl SourceAddress {
+    /// Make a socket of this family come from here.
+    pub(super) fn bind(&self, socket: &Socket, ipv4: bool) -> io::Result<()> {
+        if let Some(interface) = &self.interface {
+            socket.bind_device(Some(interface.as_bytes()))?;
+        }
+        if let Some(address) = self.address
+            && address.is_ipv4() == ipv4
+        {
+            socket.bind(&SocketAddr::new(address, 0).into())?;
+        }
+        Ok(())
+    }
+}

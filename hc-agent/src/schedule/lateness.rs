@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How late this process itself is.
+//!
+//! A process that was stopped, starved or busy sees answers too late and would call
+//! healthy targets dead. A ticker measures how much later than wanted it wakes; a
+//! probe asks how much of that fell into its own time. Time that the whole machine was
+//! suspended counts too, though the monotonic clock does not see it: what a target did
+//! meanwhile says nothing.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::{Instant, sleep_until};
+
+/// Time between two ticks.
+const TICK: Duration = Duration::from_millis(50);
+/// Lateness of a tick that is normal: timers have a grain of a millisecond.
+const SLACK: Duration = Duration::from_millis(5);
+
+struct Counters {
+    base: Instant,
+    /// Time that the machine was suspended until then.
+    suspended: Duration,
+    /// Sum of all lateness.
+    total_ns: AtomicU64,
+    /// When the next tick should be, since `base`.
+    expected_ns: AtomicU64,
+}
+
+/// The measure, shared by all probes of a thread.
+#[derive(Clone)]
+pub struct Lateness(Arc<Counters>);
+
+impl Lateness {
+    /// Start at zero. Somebody must [`Self::run`] it.
+    pub fn new() -> Self {
+        Self(Arc::new(Counters {
+            base: Instant::now(),
+            suspended: suspended(),
+            total_ns: AtomicU64::new(0),
+            expected_ns: AtomicU64::new(nanoseconds(TICK)),
+        }))
+    }
+
+    /// Tick for ever.
+    pub async fn run(self) {
+        loop {
+            let at = Instant::now() + TICK;
+            self.expect(at);
+            sleep_until(at).await;
+            self.tick(Instant::now());
+        }
+    }
+
+    fn expect(&self, at: Instant) {
+        let at = at.saturating_duration_since(self.0.base);
+        self.0.expected_ns.store(nanoseconds(at), Ordering::Relaxed);
+    }
+
+    fn tick(&self, now: Instant) {
+        let late = self.running(now);
+        self.0
+            .total_ns
+            .fetch_add(nanoseconds(late), Ordering::Relaxed);
+        self.expect(now + TICK);
+    }
+
+    /// Lateness of a tick that should have been and was not yet.
+    fn running(&self, now: Instant) -> Duration {
+        let expected = Duration::from_nanos(self.0.expected_ns.load(Ordering::Relaxed));
+        now.saturating_duration_since(self.0.base)
+            .saturating_sub(expected)
+            .saturating_sub(SLACK)
+    }
+
+    /// All lateness until now; the difference of two calls is what fell between.
+    pub fn total(&self, now: Instant) -> Duration {
+        Duration::from_nanos(self.0.total_ns.load(Ordering::Relaxed))
+            + self.running(now)
+            + newly_suspended(suspended(), self.0.suspended)
+    }
+}
+
+impl Default for Lateness {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Whether own lateness can explain that a probe with this timeout saw no answer.
+pub fn explains(late: Duration, timeout: Duration) -> bool {
+    late > (timeout / 20).max(Duration::from_millis(50))
+}
+
+/// Time that the machine was suspended since it started: what `CLOCK_BOOTTIME` counts
+/// and `CLOCK_MONOTONIC` does not.
+fn suspended() -> Duration {
+    let read = |clock| {
+        let time = clock_gettime(clock);
+        Duration::new(
+            u64::try_from(time.tv_sec).unwrap_or(0),
+            u32::try_from(time.tv_nsec).unwrap_or(0),
+        )
+    };
+    // In this order: a pause between the two reads must not look like a suspension.
+    let all = read(ClockId::Boottime);
+    all.saturating_sub(read(ClockId::Monotonic))
+}
+
+/// What of it is new. The two clocks are not read at the same moment.
+fn newly_suspended(now: Duration, before: Duration) -> Duration {
+    const GRAIN: Duration = Duration::from_millis(10);
+    let new = now.saturating_sub(before);
+    if new > GRAIN { new } else { Duration::ZERO }
+}
+
+fn nanoseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stall_is_seen_before_and_after_its_tick() {
+        let lateness = Lateness::new();
+        let start = lateness.0.base;
+        assert_eq!(lateness.total(start + TICK + SLACK), Duration::ZERO);
+
+        let late = Duration::from_secs(2);
+        let end = start + TICK + SLACK + late;
+        assert_eq!(lateness.total(end), late);
+        lateness.tick(end);
+        assert_eq!(lateness.total(end), late);
+        lateness.tick(end + TICK);
+        assert_eq!(lateness.total(end + TICK), late);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_process_is_never_late() {
+        let lateness = Lateness::new();
+        tokio::spawn(lateness.clone().run());
+        tokio::time::sleep(Duration::from_secs(600)).await;
+        assert_eq!(lateness.total(Instant::now()), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_suspension_counts_and_noise_does_not() {
+        let second = Duration::from_secs(1);
+        assert_eq!(newly_suspended(3 * second, second), 2 * second);
+        assert_eq!(newly_suspended(second, 3 * second), Duration::ZERO);
+        assert_eq!(
+            newly_suspended(second + second / 500, second),
+            Duration::ZERO
+        );
+    }
+
+    #[test]
+    fn lateness_explains_above_fifty_ms_and_a_twentieth_of_the_timeout() {
+        let second = Duration::from_secs(1);
+        assert!(!explains(Duration::from_millis(50), second));
+        assert!(explains(Duration::from_millis(51), second));
+        assert!(!explains(Duration::from_millis(400), 10 * second));
+    }
+}

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+//! When checks are probed, and what happens if the node cannot keep up with that.
+//!
+//! [`grid`] gives each check its place in its interval, [`wheel`] keeps the deadlines,
+//! [`lateness`] measures how late this process itself is, and [`overload`] lengthens
+//! all intervals while the node is behind.
+
+pub mod grid;
+pub mod lateness;
+pub mod overload;
+pub mod wheel;

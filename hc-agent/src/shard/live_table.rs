@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The live table of checks, for whoever connects to a UNIX socket.
+//!
+//! The answer is lines of JSON: a [`Summary`], then a [`Row`] for each check. Rows are
+//! made a few at a time on the main thread, which probes nothing.
+
+use std::io;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::io::AsyncWriteExt;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time::{sleep, timeout};
+use tracing::warn;
+
+use super::Shard;
+use super::check_slot::CheckSlot;
+
+/// Slots that are looked at under the lock of their thread.
+const SLOTS_AT_ONCE: usize = 128;
+/// Time that a client has to take the whole table.
+const CLIENT_TIME: Duration = Duration::from_secs(30);
+
+/// The node as a whole, as of the last second.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it; units are in them")]
+pub struct Summary {
+    pub boot: String,
+    pub changes: u64,
+    pub checks: usize,
+    pub unknown: usize,
+    pub up: usize,
+    pub down: usize,
+    pub conditions: usize,
+    pub panics: usize,
+    pub withheld: usize,
+    pub in_flight: usize,
+    /// In the last second.
+    pub started: u64,
+    pub used_permille: u64,
+    /// 100 if the node keeps up.
+    pub stretch_percent: u32,
+    pub late_p50_ms: f64,
+    pub late_p99_ms: f64,
+    pub late_max_ms: f64,
+    /// Since the start.
+    pub total_late_p99_ms: f64,
+    pub own_late_s: f64,
+}
+
+/// One check.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the names say it; units are in them")]
+pub struct Row {
+    pub key: String,
+    pub kind: String,
+    pub target: String,
+    pub state: String,
+    pub verified: bool,
+    /// Last results, the newest last: `+` is a success.
+    pub results: String,
+    pub reason: String,
+    pub detail: u16,
+    pub took_ms: f64,
+    pub late_ms: f64,
+    pub delay_s: f64,
+}
+
+/// The summary, which the engine renews.
+pub type SharedSummary = Arc<Mutex<Summary>>;
+
+/// Whoever panicked with it has ended the program.
+pub fn lock(summary: &SharedSummary) -> MutexGuard<'_, Summary> {
+    summary.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Listen at a path, in place of a socket that an earlier run has left there.
+pub fn listen(path: &Path) -> io::Result<UnixListener> {
+    let found = std::fs::symlink_metadata(path);
+    if found.is_ok_and(|found| found.file_type().is_socket()) {
+        std::fs::remove_file(path)?;
+    }
+    let listener = UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+/// Show the table to one client after the other, for ever.
+pub async fn serve(
+    listener: UnixListener,
+    shards: Vec<Arc<Shard>>,
+    summary: SharedSummary,
+) {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                let _ = timeout(CLIENT_TIME, show(stream, &shards, &summary)).await;
+            }
+            Err(error) => {
+                warn!(%error, "cannot accept a client of the table");
+                sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+async fn show(
+    mut stream: UnixStream,
+    shards: &[Arc<Shard>],
+    summary: &SharedSummary,
+) -> io::Result<()> {
+    let mut text = serde_json::to_vec(&*lock(summary))?;
+    text.push(b'\n');
+    for shard in shards {
+        for first in (0..).step_by(SLOTS_AT_ONCE) {
+            let Some(rows) = rows(shard, first) else {
+                break;
+            };
+            for row in rows {
+                serde_json::to_writer(&mut text, &row)?;
+                text.push(b'\n');
+            }
+            stream.write_all(&text).await?;
+            text.clear();
+            tokio::task::yield_now().await;
+        }
+    }
+    stream.write_all(&text).await?;
+    stream.shutdown().await
+}
+
+/// The rows of some slots; `None` beyond the last one.
+fn rows(shard: &Shard, first: usize) -> Option<Vec<Row>> {
+    let core = shard.core();
+    let slots = core.slots.get(first..)?;
+    if slots.is_empty() {
+        return None;
+    }
+    let slots = slots.iter().take(SLOTS_AT_ONCE).flatten();
+    let row = |slot: &CheckSlot| Row {
+        key: slot.check.key.to_string(),
+        kind: slot.check.probe.name().to_owned(),
+        target: slot.check.aim(),
+        state: slot.machine.state().name().to_owned(),
+        verified: slot.machine.verified(),
+        results: slot.signs(),
+        reason: slot.reason.name().to_owned(),
+        detail: slot.detail,
+        took_ms: f64::from(slot.took_us) / 1e3,
+        late_ms: f64::from(slot.late_us) / 1e3,
+        delay_s: slot.check.delay.as_secs_f64(),
+    };
+    Some(slots.map(row).collect())
+}

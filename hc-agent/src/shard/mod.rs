@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One thread's share of the checks: start probes when they are due, judge outcomes.
+//!
+//! Everything of a shard is behind one lock that its thread takes for each start and
+//! each outcome, and that nobody else holds for more than a few microseconds: the
+//! engine comes to reload, to take changes and numbers, and to show the table.
+
+mod check_slot;
+mod core;
+pub mod live_table;
+pub mod probe_stats;
+pub mod reload;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+use self::check_slot::microseconds;
+pub(crate) use self::core::Core;
+pub use self::core::{Discard, Discarded, Event, Settings, ShardReport};
+use crate::config::Check;
+use crate::probe::{self, Source};
+use crate::schedule::grid::{NO_STRETCH, milliseconds};
+use crate::schedule::lateness::Lateness;
+
+/// Probes that are started before sockets get their turn.
+const STARTS_AT_ONCE: usize = 64;
+
+/// One thread's share.
+pub struct Shard {
+    core: Mutex<Core>,
+    origin: Instant,
+    lateness: Lateness,
+    source: Source,
+    /// Notified when the loop must look again.
+    wakeup: Notify,
+    /// Notified when there are events.
+    events_ready: Arc<Notify>,
+}
+
+impl Shard {
+    /// A shard without checks. `events_ready` is notified when
+    /// [`Self::take_events`] has something.
+    pub fn new(
+        settings: Settings,
+        source: Source,
+        events_ready: Arc<Notify>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            core: Mutex::new(Core::new(settings)),
+            origin: Instant::now(),
+            lateness: Lateness::new(),
+            source,
+            wakeup: Notify::new(),
+            events_ready,
+        })
+    }
+
+    /// What is behind the lock. Whoever panicked with it has ended the program.
+    pub(crate) fn core(&self) -> MutexGuard<'_, Core> {
+        self.core.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Milliseconds since the start.
+    pub(crate) fn tick_ms(&self, now: Instant) -> u64 {
+        milliseconds(now.saturating_duration_since(self.origin))
+    }
+
+    /// Own lateness of this thread in all.
+    pub fn lateness(&self, now: Instant) -> Duration {
+        self.lateness.total(now)
+    }
+
+    /// Have the loop look at what is due.
+    pub(crate) fn wake(&self) {
+        self.wakeup.notify_one();
+    }
+
+    /// Make all intervals longer or shorter, by a factor in thousandths, from their next
+    /// probes on.
+    pub fn stretch(&self, stretch_permille: u32) {
+        self.core().stretch_permille = stretch_permille;
+    }
+
+    /// Take all changes since the last time.
+    ///
+    /// # Panics
+    ///
+    /// If a probe has: a check whose probe died is never started again by itself, so
+    /// better end and be restarted with all states kept.
+    pub fn take_events(&self) -> Vec<Event> {
+        let mut core = self.core();
+        assert!(!core.died, "a probe died");
+        std::mem::take(&mut core.events)
+    }
+
+    /// Take the numbers since the last time.
+    pub fn take_report(&self, now: Instant) -> ShardReport {
+        let tick_ms = self.tick_ms(now);
+        let mut core = self.core();
+        core.wheel.advance(tick_ms);
+        let waiting_ms = core
+            .wheel
+            .first_due()
+            .map_or(0, |due_ms| tick_ms - due_ms.min(tick_ms));
+        let mut stats = std::mem::take(&mut core.stats);
+        stats.max_in_flight = stats.max_in_flight.max(core.in_flight);
+        // After descriptors ran out: back to what was, slowly.
+        core.room = (core.room + core.room / 16 + 1).min(core.settings.max_in_flight);
+        if core.blocked {
+            self.wake();
+        }
+        ShardReport {
+            stats,
+            discarded: core.discarded.take(),
+            waiting_us: microseconds(Duration::from_millis(waiting_ms)),
+            in_flight: core.in_flight,
+            room: core.room,
+            counts: core.counts,
+            wanted: core.demand * u64::from(NO_STRETCH)
+                / u64::from(core.stretch_permille),
+        }
+    }
+
+    /// Start what is due and judge what ends, for ever (or once).
+    pub async fn run(self: Arc<Self>) {
+        let _guard = PanicGuard(&self);
+        let ticker = tokio::spawn(self.lateness.clone().run());
+        loop {
+            let now = Instant::now();
+            let wake = self.start_due(now);
+            // Also where there was nothing to do.
+            if self.is_done() {
+                ticker.abort();
+                return;
+            }
+            tokio::select! {
+                biased;
+                () = self.wakeup.notified() => {}
+                () = until(wake) => {}
+            }
+        }
+    }
+
+    /// Whether every check was probed that is to be probed once.
+    fn is_done(&self) -> bool {
+        let core = self.core();
+        core.settings.once && core.in_flight == 0 && core.wheel.is_empty()
+    }
+
+    /// Start probes that are due, as many as may run. Returns when to come again.
+    fn start_due(self: &Arc<Self>, now: Instant) -> Option<Instant> {
+        let tick_ms = self.tick_ms(now);
+        let mut core = self.core();
+        core.wheel.advance(tick_ms);
+        for _ in 0..STARTS_AT_ONCE {
+            core.blocked = core.in_flight >= core.room;
+            if core.blocked {
+                core.wake_ms = u64::MAX;
+                return None;
+            }
+            let Some((number, due)) = core.wheel.pop() else {
+                break;
+            };
+            if let Some(check) = core.start(number, due, tick_ms) {
+                let shard = Arc::clone(self);
+                tokio::spawn(shard.probe(number, check));
+            }
+        }
+        let next = core.wheel.next_tick();
+        core.wake_ms = next.unwrap_or(u64::MAX);
+        let next = next?;
+        Some(self.origin + Duration::from_millis(next))
+    }
+
+    async fn probe(self: Arc<Self>, number: u32, check: Arc<Check>) {
+        let before = self.lateness.total(Instant::now());
+        let guard = PanicGuard(&self);
+        let outcome = probe::run(&check, &self.source).await;
+        std::mem::forget(guard);
+        let now = Instant::now();
+        let lateness = match outcome.result {
+            Ok(()) => Duration::ZERO,
+            Err(_) => self.lateness.total(now).saturating_sub(before),
+        };
+        let tick_ms = self.tick_ms(now);
+        let mut core = self.core();
+        let had_events = !core.events.is_empty();
+        core.finish(number, check, outcome, lateness, tick_ms);
+        let notify = !had_events && !core.events.is_empty();
+        let done = core.settings.once && core.in_flight == 0;
+        let wake = if core.blocked {
+            core.in_flight < core.room
+        } else {
+            done || core
+                .wheel
+                .next_tick()
+                .is_some_and(|next| next < core.wake_ms)
+        };
+        if wake {
+            core.blocked = false;
+            core.wake_ms = 0;
+        }
+        drop(core);
+        if wake {
+            self.wake();
+        }
+        if notify {
+            self.events_ready.notify_one();
+        }
+    }
+}
+
+/// A probe or a thread that panics takes the program with it.
+struct PanicGuard<'a>(&'a Shard);
+
+impl Drop for PanicGuard<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.core().died = true;
+            self.0.events_ready.notify_one();
+        }
+    }
+}
+
+async fn until(at: Option<Instant>) {
+    match at {
+        // More is due already: let the probes that run have their turn first.
+        Some(at) if at <= Instant::now() => tokio::task::yield_now().await,
+        Some(at) => sleep_until(at).await,
+        None => std::future::pending().await,
+    }
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known about a check or condition, with its reason.
+
+use crate::reason::Reason;
+use crate::state::State;
+
+/// The state of a key and its reason.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Verdict {
+    /// The state.
+    pub state: State,
+    /// Whether probes of this run agree with it.
+    pub verified: bool,
+    /// Its reason.
+    pub reason: Reason,
+    /// HTTP status or the like, 0 without one.
+    pub detail: u16,
+}
+
+impl Verdict {
+    /// Nothing is known.
+    pub const UNKNOWN: Self = Self {
+        state: State::Unknown,
+        verified: false,
+        reason: Reason::NONE,
+        detail: 0,
+    };
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Numbers that look random and are the same in each run: `SplitMix64`.
+
+pub(crate) struct Random(pub(crate) u64);
+
+impl Random {
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// One of the numbers below a limit.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit.max(1)
+    }
+
+    /// The same for places in a list.
+    pub(crate) fn index(&mut self, length: usize) -> usize {
+        let length = u64::try_from(length).unwrap();
+        usize::try_from(self.below(length)).unwrap()
+    }
+}
