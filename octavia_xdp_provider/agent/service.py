@@ -26,6 +26,7 @@ from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.agent.uplinks import path_mtu
 from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.node import datapath
@@ -69,7 +70,7 @@ class Agent:
         self._datapath = self._files.open_datapath(create=True)
         self._announce = announcements.Announcements(
             conf.agent.run_directory,
-            options.networks(conf, 'vip', 'allowed_networks'))
+            option_values.networks(conf, 'vip', 'allowed_networks'))
         self._kernel = netlink.Kernel()  # the worker's
         self._probes = probes.Probes(
             self._datapath, self._kernel, conf.agent.uplinks,

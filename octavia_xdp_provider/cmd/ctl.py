@@ -5,7 +5,7 @@ import argparse
 import math
 import sys
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import capture
 from octavia_xdp_provider.ctl import explain
@@ -226,7 +226,7 @@ def main(argv=None):
         return status
     except DatapathError as error:
         message = f'{error.text}'
-    except (options.ConfigurationError, packet.PacketError) as error:
+    except (option_values.ConfigurationError, packet.PacketError) as error:
         message = str(error)
     except capture.CaptureError as error:
         message = f'{arguments.file}: {error}'

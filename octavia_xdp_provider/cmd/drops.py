@@ -9,6 +9,7 @@ import signal
 import sys
 import threading
 
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.drops import datapath_drops
@@ -93,7 +94,7 @@ def _open_datapath(arguments):
     """(datapath_drops.DatapathDrops, None), or (None, why not)."""
     try:
         conf = options.load(config_files=arguments.config_file, prog=PROGRAM)
-    except options.ConfigurationError as error:
+    except option_values.ConfigurationError as error:
         raise Refused(str(error)) from error
     try:
         node = run_directory.RunDirectory(conf).open_datapath()

@@ -6,6 +6,7 @@ import json
 import sys
 import time
 
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller.store import queries
@@ -37,16 +38,24 @@ def node_list(conf, arguments):
             'in_service': node.in_service,
             'seconds_since_report': round(time.time() - node.last_seen, 1),
             'state': node.state})
+    return _show(arguments, rows, _NODE_COLUMNS)
+
+
+def _show(arguments, rows, columns):
+    """Print rows as JSON or as a table; the last column is as wide as it is.
+
+    :param columns: tuples of title, width, and what makes a cell of a row.
+    """
     if arguments.json:
         print(json.dumps(rows, indent=2))
         return 0
-    print(f'{"HOST":24} {"ALIVE":6} {"IN SERVICE":11} {"UPLINKS":8} '
-          f'{"LAST REPORT":14} HEALTH CHECKER')
-    for row in rows:
-        ago = f'{row["seconds_since_report"]:.1f} s ago'
-        print(f'{row["host"]:24} {_yes(row["alive"]):6} '
-              f'{_yes(row["in_service"]):11} {_uplinks(row["state"]):8} '
-              f'{ago:14} {_health_checker(row["state"] or {})}')
+    lines = [[title for title, _width, _cell in columns]]
+    lines += [[cell(row) for _title, _width, cell in columns]
+              for row in rows]
+    for line in lines:
+        cells = [f'{text:{width}}' for text, (_title, width, _cell)
+                 in zip(line, columns, strict=True)]
+        print(' '.join(cells).rstrip())
     return 0
 
 
@@ -83,6 +92,26 @@ def _yes(value):
     return 'yes' if value else 'no'
 
 
+_NODE_COLUMNS = (
+    ('HOST', 24, lambda row: row['host']),
+    ('ALIVE', 6, lambda row: _yes(row['alive'])),
+    ('IN SERVICE', 11, lambda row: _yes(row['in_service'])),
+    ('UPLINKS', 8, lambda row: _uplinks(row['state'])),
+    ('LAST REPORT', 14,
+     lambda row: f'{row["seconds_since_report"]:.1f} s ago'),
+    ('HEALTH CHECKER', 0, lambda row: _health_checker(row['state'] or {})),
+)
+_PLACEMENT_COLUMNS = (
+    ('LOAD BALANCER', 36, lambda row: row['load_balancer']),
+    ('VIP', 39, lambda row: row['vip'] or '-'),
+    ('HOST', 20, lambda row: row['host']),
+    ('WANTED', 7, lambda row: str(row['wanted_generation'] or '-')),
+    ('SYNCED', 7, lambda row: str(row['synced_generation'])),
+    ('STATE', 0, lambda row: row['error'] or (
+        'leaving' if row['leaving'] else 'ok')),
+)
+
+
 def _node_service(in_service):
     def change(conf, arguments):
         if not _store(conf).set_in_service(arguments.host, in_service):
@@ -113,17 +142,7 @@ def placement_list(conf, arguments):
             'synced_generation': row.synced_generation,
             'leaving': row.removed_generation is not None,
             'error': row.error})
-    if arguments.json:
-        print(json.dumps(rows, indent=2))
-        return 0
-    print(f'{"LOAD BALANCER":36} {"VIP":39} {"HOST":20} {"WANTED":7} '
-          f'{"SYNCED":7} STATE')
-    for row in rows:
-        state = row['error'] or ('leaving' if row['leaving'] else 'ok')
-        print(f'{row["load_balancer"]:36} {row["vip"] or "-":39} '
-              f'{row["host"]:20} {row["wanted_generation"] or "-":<7} '
-              f'{row["synced_generation"]:<7} {state}')
-    return 0
+    return _show(arguments, rows, _PLACEMENT_COLUMNS)
 
 
 def _parser():
@@ -168,7 +187,7 @@ def main():
         conf = options.load(config_files=arguments.config_file,
                             prog=PROGRAM)
         return arguments.function(conf, arguments)
-    except (options.ConfigurationError, schema.SchemaError) as error:
+    except (option_values.ConfigurationError, schema.SchemaError) as error:
         sys.exit(f'{PROGRAM}: {error}')
 
 

@@ -9,6 +9,7 @@ from oslo_reports import guru_meditation_report
 from oslo_reports import opts as report_opts
 import pbr.version
 
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 
 LOG = logging.getLogger(__name__)
@@ -39,7 +40,7 @@ def load(program, argv=None):
     try:
         conf = options.load(sys.argv[1:] if argv is None else argv,
                             prog=program)
-    except options.ConfigurationError as error:
+    except option_values.ConfigurationError as error:
         sys.exit(f'{program}: {error}')
     logging.setup(conf, program)
     return conf

@@ -5,6 +5,7 @@ import sys
 
 from oslo_upgradecheck import upgradecheck
 
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.controller.store import schema
 
@@ -18,7 +19,7 @@ class Checks(upgradecheck.UpgradeCommands):
     def _configuration(self):
         try:
             options.check(self._conf)
-        except options.ConfigurationError as error:
+        except option_values.ConfigurationError as error:
             return upgradecheck.Result(upgradecheck.Code.FAILURE, str(error))
         if not self._conf.vip.allowed_networks:
             return upgradecheck.Result(

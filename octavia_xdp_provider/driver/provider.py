@@ -17,6 +17,18 @@ from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import support
 
+# Fields of an object by kind and action. A create that is not here sends the
+# same as an update.
+_TRANSLATE = {
+    ('loadbalancer', 'create'): translate.load_balancer_tree,
+    ('loadbalancer', 'update'): translate.load_balancer,
+    ('listener', 'update'): translate.listener,
+    ('pool', 'create'): translate.pool_tree,
+    ('pool', 'update'): translate.pool,
+    ('member', 'update'): translate.member,
+    ('healthmonitor', 'update'): translate.health_monitor,
+}
+
 
 def _unsupported(refused):
     """:raises UnsupportedOptionError: always."""
@@ -45,6 +57,13 @@ class XdpProviderDriver(provider_base.ProviderDriver):
             _unsupported(refused)
         client.change(change)
 
+    def _set(self, kind, action, provider_object, object_id, **more):
+        """Check an object and send what is given of it."""
+        self._check(kind, provider_object)
+        fields = _TRANSLATE.get((kind, action)) or _TRANSLATE[kind, 'update']
+        self._send(kind, action, object_id, fields=fields(provider_object),
+                   **more)
+
     # Load balancer
 
     def create_vip_port(self, loadbalancer_id, project_id, vip_dictionary,
@@ -60,10 +79,9 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         raise exceptions.NotImplementedError()
 
     def loadbalancer_create(self, loadbalancer):
-        self._check('loadbalancer', loadbalancer)
-        self._send('loadbalancer', 'create', loadbalancer.loadbalancer_id,
-                   load_balancer_id=loadbalancer.loadbalancer_id,
-                   fields=translate.load_balancer_tree(loadbalancer))
+        key = loadbalancer.loadbalancer_id
+        self._set('loadbalancer', 'create', loadbalancer, key,
+                  load_balancer_id=key)
 
     def loadbalancer_delete(self, loadbalancer, cascade=False):
         # Octavia itself refuses a deletion with children without cascade.
@@ -71,10 +89,9 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                    load_balancer_id=loadbalancer.loadbalancer_id)
 
     def loadbalancer_update(self, old_loadbalancer, new_loadbalancer):
-        self._check('loadbalancer', new_loadbalancer)
-        self._send('loadbalancer', 'update', new_loadbalancer.loadbalancer_id,
-                   load_balancer_id=new_loadbalancer.loadbalancer_id,
-                   fields=translate.load_balancer(new_loadbalancer))
+        key = new_loadbalancer.loadbalancer_id
+        self._set('loadbalancer', 'update', new_loadbalancer, key,
+                  load_balancer_id=key)
 
     # Listener
 
@@ -94,46 +111,38 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                    load_balancer_id=listener.loadbalancer_id)
 
     def listener_update(self, old_listener, new_listener):
-        self._check('listener', new_listener)
-        self._send('listener', 'update', new_listener.listener_id,
-                   load_balancer_id=old_listener.loadbalancer_id,
-                   fields=translate.listener(new_listener))
+        self._set('listener', 'update', new_listener,
+                  new_listener.listener_id,
+                  load_balancer_id=old_listener.loadbalancer_id)
 
     # Pool
 
     def pool_create(self, pool):
-        self._check('pool', pool)
-        self._send('pool', 'create', pool.pool_id,
-                   load_balancer_id=pool.loadbalancer_id,
-                   listener_id=pool.listener_id or None,
-                   fields=translate.pool_tree(pool))
+        self._set('pool', 'create', pool, pool.pool_id,
+                  load_balancer_id=pool.loadbalancer_id,
+                  listener_id=pool.listener_id or None)
 
     def pool_delete(self, pool):
         self._send('pool', 'delete', pool.pool_id,
                    load_balancer_id=pool.loadbalancer_id)
 
     def pool_update(self, old_pool, new_pool):
-        self._check('pool', new_pool)
-        self._send('pool', 'update', new_pool.pool_id,
-                   load_balancer_id=old_pool.loadbalancer_id,
-                   fields=translate.pool(new_pool))
+        self._set('pool', 'update', new_pool, new_pool.pool_id,
+                  load_balancer_id=old_pool.loadbalancer_id)
 
     # Member
 
     def member_create(self, member):
-        self._check('member', member)
-        self._send('member', 'create', member.member_id,
-                   pool_id=member.pool_id, fields=translate.member(member))
+        self._set('member', 'create', member, member.member_id,
+                  pool_id=member.pool_id)
 
     def member_delete(self, member):
         self._send('member', 'delete', member.member_id,
                    pool_id=member.pool_id)
 
     def member_update(self, old_member, new_member):
-        self._check('member', new_member)
-        self._send('member', 'update', new_member.member_id,
-                   pool_id=old_member.pool_id,
-                   fields=translate.member(new_member))
+        self._set('member', 'update', new_member, new_member.member_id,
+                  pool_id=old_member.pool_id)
 
     def member_batch_update(self, pool_id, members):
         # One bad member refuses the whole batch; members that are not in
@@ -146,21 +155,18 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     # Health monitor
 
     def health_monitor_create(self, healthmonitor):
-        self._check('healthmonitor', healthmonitor)
-        self._send('healthmonitor', 'create', healthmonitor.healthmonitor_id,
-                   pool_id=healthmonitor.pool_id,
-                   fields=translate.health_monitor(healthmonitor))
+        self._set('healthmonitor', 'create', healthmonitor,
+                  healthmonitor.healthmonitor_id,
+                  pool_id=healthmonitor.pool_id)
 
     def health_monitor_delete(self, healthmonitor):
         self._send('healthmonitor', 'delete', healthmonitor.healthmonitor_id,
                    pool_id=healthmonitor.pool_id)
 
     def health_monitor_update(self, old_healthmonitor, new_healthmonitor):
-        self._check('healthmonitor', new_healthmonitor)
-        self._send('healthmonitor', 'update',
-                   new_healthmonitor.healthmonitor_id,
-                   pool_id=old_healthmonitor.pool_id,
-                   fields=translate.health_monitor(new_healthmonitor))
+        self._set('healthmonitor', 'update', new_healthmonitor,
+                  new_healthmonitor.healthmonitor_id,
+                  pool_id=old_healthmonitor.pool_id)
 
     # L7: named in the refusal, so that the user learns why.
 

@@ -25,7 +25,7 @@ from inotify_simple import flags
 from inotify_simple import INotify
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
@@ -182,7 +182,7 @@ class ResultHandler:
         self._files.make()
         self._queue = queue_directory.QueueDirectory(self._files.queue)
         self.metrics = metrics.Metrics()
-        self._address = options.listening_address(
+        self._address = option_values.listening_address(
             conf, 'agent', 'result_handler_metrics')
         self._results = Results(self._queue, self.metrics)
         self._stop = threading.Event()

@@ -11,7 +11,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_xdp_provider.agent.uplinks import state
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import node_options
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 
@@ -42,7 +42,7 @@ class UplinkMonitor:
         self._kernel = None
         self._events = None
         self._uplinks = state.Uplinks(
-            conf.agent.uplinks, options.gateways(conf),
+            conf.agent.uplinks, node_options.gateways(conf),
             conf.datapath.next_hop == 'routes')
         # What is in force, as far as known.
         self._attached = set()  # indices of devices

@@ -7,92 +7,49 @@ PostgreSQL the row lock on the sequence serialises writers of several
 processes.
 """
 
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Iterator
 import contextlib
-import dataclasses
 import json
 import threading
 import time
+from typing import Any
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller.store import models
-
-
-@dataclasses.dataclass(frozen=True)
-class LoadBalancer:
-    """A row of load_balancers with its JSON decoded."""
-
-    id: str
-    document: dict
-    generation: int
-    sent_generation: int
-    failed_generation: int
-    removed: tuple
-    deleted: bool
-    changed_at: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Node:
-    host: str
-    last_seen: float
-    in_service: bool
-    state: dict
-
-
-@dataclasses.dataclass(frozen=True)
-class Placement:
-    load_balancer_id: str
-    host: str
-    synced_generation: int
-    error: str | None
-    removed_generation: int | None
-
-
-def _document(row):
-    """The document, also if an older version of the controller wrote it."""
-    return spec.complete(json.loads(row.document))
-
-
-def _load_balancer(row):
-    return LoadBalancer(
-        row.id, _document(row), row.generation,
-        row.sent_generation, row.failed_generation,
-        tuple(tuple(item) for item in json.loads(row.removed)),
-        row.deleted, row.changed_at)
-
-
-def _placement(row):
-    return Placement(row.load_balancer_id, row.host, row.synced_generation,
-                     row.error, row.removed_generation)
+from octavia_xdp_provider.controller.store import rows
 
 
 class Store:
     """The wanted state, kept."""
 
-    def __init__(self, manager):
+    def __init__(self, manager: Any) -> None:
         self._manager = manager
         self._lock = threading.Lock()
 
     @contextlib.contextmanager
-    def _write(self):
+    def _write(self) -> Iterator[Any]:
         with self._lock, self._manager.writer.using(_Context()) as session:
             yield session
 
-    def _read(self):
+    def _read(self) -> Any:
         return self._manager.reader.using(_Context())
 
     @staticmethod
-    def _next_generation(session):
+    def _next_generation(session: Any) -> int:
         sequence = session.get(models.Sequence, 1, with_for_update=True)
         sequence.value += 1
         session.flush()
-        return sequence.value
+        return int(sequence.value)
 
     # The driver's changes
 
-    def find(self, load_balancer_id=None, pool_id=None):
+    def find(self, load_balancer_id: str | None = None,
+             pool_id: str | None = None) -> str:
         """Id of the load balancer that a change belongs to.
 
         :raises UnknownObject: it is not there.
@@ -102,10 +59,10 @@ class Store:
                 pool = session.get(models.Pool, pool_id)
                 if pool is None:
                     raise errors.UnknownObject(f'pool {pool_id}')
-                load_balancer_id = pool.load_balancer_id
+                load_balancer_id = str(pool.load_balancer_id)
         return load_balancer_id
 
-    def create(self, document):
+    def create(self, document: spec.Document) -> int:
         """Store a new load balancer. Returns its generation.
 
         Creating one that exists with an equal document changes nothing, so
@@ -126,7 +83,7 @@ class Store:
                         'provider; use another address.')
             row = session.get(models.LoadBalancer, document['id'])
             if row is not None and not row.deleted:
-                return row.generation
+                return int(row.generation)
             self._validate_together(session, document)
             if row is None:
                 row = models.LoadBalancer(
@@ -138,7 +95,9 @@ class Store:
             self._set_document(session, row, document, generation)
             return generation
 
-    def change(self, load_balancer_id, function, expected=None):
+    def change(self, load_balancer_id: str,
+               function: Callable[[spec.Document], spec.Document],
+               expected: int | None = None) -> int | None:
         """Replace the document by ``function(document)``.
 
         Objects that it removed are remembered until DELETED was sent.
@@ -157,7 +116,7 @@ class Store:
                     f'load balancer {load_balancer_id}')
             if expected is not None and row.generation != expected:
                 return None
-            before = _document(row)
+            before = rows.document(row)
             after = function(before)
             self._validate_together(session, after)
             gone = spec.objects(before) - spec.objects(after)
@@ -173,16 +132,17 @@ class Store:
             return generation
 
     @staticmethod
-    def _validate_together(session, document):
+    def _validate_together(session: Any, document: spec.Document) -> None:
         if not validation.concerns_others(document):
             return
         for row in session.query(models.LoadBalancer).filter_by(
                 deleted=False):
             if row.id != document['id']:
-                validation.validate_together(document, _document(row))
+                validation.validate_together(document, rows.document(row))
 
     @staticmethod
-    def _set_document(session, row, document, generation):
+    def _set_document(session: Any, row: Any, document: spec.Document,
+                      generation: int) -> None:
         row.document = json.dumps(document, sort_keys=True)
         row.generation = generation
         row.changed_at = time.time()
@@ -194,7 +154,7 @@ class Store:
         for pool_id in known.keys() - document['pools'].keys():
             session.delete(known[pool_id])
 
-    def delete(self, load_balancer_id):
+    def delete(self, load_balancer_id: str) -> int | None:
         """Mark a load balancer as deleted. Returns the generation, or None
         where it is not there."""
         with self._write() as session:
@@ -210,11 +170,12 @@ class Store:
                     load_balancer_id=load_balancer_id,
                     removed_generation=None).update(
                         {'removed_generation': generation})
-            return row.generation
+            return int(row.generation)
 
     # What was sent to Octavia
 
-    def mark_sent(self, load_balancer_id, generation, failed=False):
+    def mark_sent(self, load_balancer_id: str, generation: int,
+                  failed: bool = False) -> None:
         """Octavia's statuses were set for this generation.
 
         :param failed: they were set to ERROR, so that the deletion of
@@ -232,7 +193,7 @@ class Store:
                 [item for item in json.loads(row.removed)
                  if item[2] > generation])
 
-    def forget(self, load_balancer_id):
+    def forget(self, load_balancer_id: str) -> None:
         """Octavia knows of the deletion: drop the row.
 
         Placements on nodes that have not confirmed the removal stay, so
@@ -248,30 +209,30 @@ class Store:
 
     # Reading
 
-    def load_balancers(self):
+    def load_balancers(self) -> list[rows.LoadBalancer]:
         with self._read() as session:
-            return [_load_balancer(row)
+            return [rows.load_balancer(row)
                     for row in session.query(models.LoadBalancer)]
 
-    def load_balancer(self, load_balancer_id):
+    def load_balancer(self, load_balancer_id: str
+                      ) -> rows.LoadBalancer | None:
         with self._read() as session:
             row = session.get(models.LoadBalancer, load_balancer_id)
-            return _load_balancer(row) if row else None
+            return rows.load_balancer(row) if row else None
 
-    def nodes(self):
+    def nodes(self) -> list[rows.Node]:
         with self._read() as session:
-            return [Node(row.host, row.last_seen, row.in_service,
-                         json.loads(row.state))
-                    for row in session.query(models.Node)]
+            return [rows.node(row) for row in session.query(models.Node)]
 
-    def placements(self):
+    def placements(self) -> list[rows.Placement]:
         with self._read() as session:
-            return [_placement(row)
+            return [rows.placement(row)
                     for row in session.query(models.Placement)]
 
     # Nodes
 
-    def fetch(self, host, known):
+    def fetch(self, host: str, known: dict[str, int]
+              ) -> messages.FetchAnswer:
         """What a node should have.
 
         :param known: load balancer id → generation that the node holds.
@@ -281,21 +242,21 @@ class Store:
         """
         with self._read() as session:
             as_of = session.get(models.Sequence, 1).value
-            rows = session.query(models.LoadBalancer).join(
+            found = session.query(models.LoadBalancer).join(
                 models.Placement, models.Placement.load_balancer_id ==
                 models.LoadBalancer.id).filter(
                     models.Placement.host == host,
                     models.Placement.removed_generation.is_(None),
                     models.LoadBalancer.deleted.is_(False))
             generations, documents = {}, {}
-            for row in rows:
+            for row in found:
                 generations[row.id] = row.generation
                 if known.get(row.id) != row.generation:
-                    documents[row.id] = _document(row)
+                    documents[row.id] = rows.document(row)
         return {'as_of': as_of, 'generations': generations,
                 'documents': documents}
 
-    def seen(self, host, state):
+    def seen(self, host: str, state: dict[str, Any]) -> bool:
         """A node reported. Returns True when it is new."""
         with self._write() as session:
             row = session.get(models.Node, host)
@@ -307,7 +268,8 @@ class Store:
             row.state = json.dumps(state, sort_keys=True)
         return new
 
-    def report(self, host, as_of, synced):
+    def report(self, host: str, as_of: int,
+               synced: dict[str, messages.Synced]) -> set[str]:
         """Note what a node has made true.
 
         :param synced: id → ``{"generation": n, "error": text or None}``.
@@ -328,7 +290,8 @@ class Store:
                         touched.add(row.load_balancer_id)
         return touched
 
-    def count(self, host, counters):
+    def count(self, host: str,
+              counters: dict[str, dict[str, messages.Counters]]) -> None:
         """Add what a node has counted since its last report.
 
         :param counters: load balancer id → {listener id: {"bytes": n,
@@ -355,9 +318,9 @@ class Store:
                         setattr(row, f'total_{name}',
                                 getattr(row, f'total_{name}') + grown)
 
-    def statistics(self):
+    def statistics(self) -> dict[str, tuple[int, int]]:
         """Listener id → (bytes, flows), summed over all nodes."""
-        sums = {}
+        sums: dict[str, tuple[int, int]] = {}
         with self._read() as session:
             for row in session.query(models.ListenerCounter):
                 before = sums.get(row.listener_id, (0, 0))
@@ -365,7 +328,8 @@ class Store:
                                          before[1] + row.total_flows)
         return sums
 
-    def place(self, load_balancer_id, add=(), remove=()):
+    def place(self, load_balancer_id: str, add: Iterable[str] = (),
+              remove: Iterable[str] = ()) -> None:
         """Put a load balancer on nodes and take it from others."""
         with self._write() as session:
             generation = self._next_generation(session)
@@ -379,7 +343,7 @@ class Store:
                 if row is not None:
                     row.removed_generation = generation
 
-    def set_in_service(self, host, in_service):
+    def set_in_service(self, host: str, in_service: bool) -> bool:
         """The operator's word for a node. False where it is unknown."""
         with self._write() as session:
             row = session.get(models.Node, host)
@@ -388,7 +352,7 @@ class Store:
             row.in_service = in_service
             return True
 
-    def remove_node(self, host):
+    def remove_node(self, host: str) -> bool:
         """Forget a node that will never come back."""
         with self._write() as session:
             session.query(models.Placement).filter_by(host=host).delete()

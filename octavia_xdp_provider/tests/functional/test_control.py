@@ -205,7 +205,7 @@ class TestControl(base.TestCase):
                                address='198.18.10.11', protocol_port=80))
         self.assertEqual(1, len(self.store.load_balancers()))
 
-    def test_rules_that_span_objects(self):
+    def test_rules_that_span_objects_come_back_as_refusals(self):
         self.start_controller()
         balancer = self.create()
         pool = data_models.Pool(
@@ -280,7 +280,7 @@ class TestControl(base.TestCase):
             self.octavia.provisioning(key) == 'ACTIVE'))
         self.assertEqual('DRAINING', self.octavia.operating('m1'))
 
-    def test_rules_of_flavors(self):
+    def test_rules_of_flavors_come_back_as_refusals(self):
         self.start_controller()
         for number, (flavor, address) in enumerate((
                 ({'encapsulation': 'dscp', 'dscp': 5}, '2001:db8::1'),
@@ -315,7 +315,7 @@ class TestControl(base.TestCase):
         self.assertEqual([], self.store.load_balancers())
         self.create()
 
-    def test_many_at_once(self):
+    def test_concurrent_changes_are_all_kept(self):
         """Concurrent changes of one load balancer are all kept."""
         self.start_controller()
         balancer = self.create()

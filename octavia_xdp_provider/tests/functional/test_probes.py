@@ -19,6 +19,7 @@ from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.node import datapath
@@ -198,7 +199,8 @@ class Probed(base.BaseTestCase):
         self.probes = probes.Probes(self.datapath, self.kernel, [self.uplink],
                                     enabled)
         policy = address_policy.AddressPolicy(
-            tuple(options.networks(self.conf, 'vip', 'allowed_networks')),
+            tuple(option_values.networks(self.conf, 'vip',
+                                         'allowed_networks')),
             (), frozenset())
         return reconcile.Reconciler(
             self.conf, types.SimpleNamespace(

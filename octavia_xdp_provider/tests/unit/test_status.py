@@ -17,13 +17,13 @@ class TestChecks(base.StoreTestCase):
         super().setUp()
         self.url = self.conf.database.connection
 
-    def test_ready(self):
+    def test_a_configured_host_is_ready(self):
         self.assertEqual([upgradecheck.Code.SUCCESS] * 2, self.codes(
             '[vip]\nallowed_networks = 203.0.113.0/24\n'))
 
-    def test_no_vip_network(self):
+    def test_missing_vip_networks_are_a_warning(self):
         self.assertEqual(upgradecheck.Code.WARNING, self.codes()[0])
 
-    def test_database_not_upgraded(self):
+    def test_a_database_that_was_not_upgraded_is_a_failure(self):
         for self.url in ('sqlite://', 'sqlite:////nowhere/at/all.sqlite'):
             self.assertEqual(upgradecheck.Code.FAILURE, self.codes()[1])

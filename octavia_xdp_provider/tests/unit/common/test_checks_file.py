@@ -35,7 +35,7 @@ class TestVectors(base.BaseTestCase):
     def test_the_schema_is_one(self):
         jsonschema.Draft202012Validator.check_schema(checks_file.SCHEMA)
 
-    def test_valid_documents_pass(self):
+    def test_valid_documents_of_the_vectors_pass(self):
         for vector in VECTORS['valid']:
             with self.subTest(vector['name']):
                 checks_file.validate(vector['document'])
@@ -107,7 +107,7 @@ class TestDocument(base.BaseTestCase):
         self.assertEqual(PING.key, other.key)
         self.assertNotIn('port', PING.as_dict())
 
-    def test_every_type_passes(self):
+    def test_a_check_of_every_type_passes(self):
         hello = checks_file.TlsOptions.for_host('www.example.org')
         document = checks_file.build_document([
             TCP, HTTP, PING, HTTPS,
@@ -208,7 +208,7 @@ class TestTogether(base.BaseTestCase):
             groups=[checks_file.Group('pool', missing, 50)],
         )
 
-    def test_keys_of_vectors(self):
+    def test_keys_are_those_of_the_vectors(self):
         for vector in VECTORS['valid']:
             for condition in vector['document'].get('conditions', ()):
                 self.assertEqual(
@@ -236,7 +236,7 @@ class TestWrite(base.BaseTestCase):
         self.assertEqual(2, len(document['checks']))
         self.assertEqual(['checks.json'], self.names())
 
-    def test_mode(self):
+    def test_file_has_the_mode_that_is_asked_for(self):
         checks_file.write(self.path, [TCP], mode=0o640)
 
         self.assertEqual(0o640, stat.S_IMODE(self.path.stat().st_mode))

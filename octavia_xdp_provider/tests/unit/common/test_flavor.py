@@ -6,7 +6,7 @@ from octavia_xdp_provider.tests.unit import base
 
 class TestFlavor(base.TestCase):
 
-    def test_what_is_accepted(self):
+    def test_values_within_their_bounds_are_accepted(self):
         for metadata in (
                 {}, {'replicas': 1}, {'replicas': 100},
                 {'encapsulation': 'ipip'}, {'encapsulation': 'gue'},
@@ -69,7 +69,7 @@ class TestFlavor(base.TestCase):
         for metadata in ([], ['quic'], 'quic', 5, None):
             self.assertIn('no keys', flavor.problem(metadata)[0])
 
-    def test_defaults(self):
+    def test_a_key_that_is_left_out_has_its_default(self):
         self.assertEqual(
             {'replicas': None, 'encapsulation': 'ipip', 'dscp': None,
              'srv6_function': 0, 'quic': False, 'new_flow_rate': 0,
@@ -80,12 +80,12 @@ class TestFlavor(base.TestCase):
             if spec.default is not None:
                 self.assertTrue(spec.accepts(spec.default), key)
 
-    def test_given_values_win(self):
+    def test_given_values_go_before_defaults(self):
         self.assertEqual('gre', flavor.value({'encapsulation': 'gre'},
                                              'encapsulation'))
         self.assertIs(False, flavor.value({'quic': False}, 'quic'))
 
-    def test_descriptions(self):
+    def test_descriptions_name_values_and_default(self):
         for key, spec in flavor.KEYS.items():
             text = flavor.description(key)
             self.assertIn(spec.values, text)

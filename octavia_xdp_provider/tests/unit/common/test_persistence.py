@@ -8,7 +8,7 @@ from octavia_xdp_provider.tests.unit import base
 
 class TestPrefix(base.TestCase):
 
-    def test_every_netmask(self):
+    def test_every_netmask_gives_family_and_length(self):
         for version, network in ((4, '0.0.0.0'), (6, '::')):
             bits = ipaddress.ip_address(network).max_prefixlen
             for length in range(1, bits + 1):
@@ -16,7 +16,7 @@ class TestPrefix(base.TestCase):
                 self.assertEqual((version, length),
                                  persistence.prefix(str(mask)))
 
-    def test_what_is_no_netmask(self):
+    def test_what_is_no_netmask_is_refused(self):
         for text in ('0.0.0.0', '::', '0.255.255.255', '255.0.255.0',
                      '192.0.2.1', '::1', 'ffff::1', '24', ''):
             self.assertRaises(ValueError, persistence.prefix, text)

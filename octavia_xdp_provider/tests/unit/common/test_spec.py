@@ -31,7 +31,7 @@ class TestSpec(base.TestCase):
         self.assertEqual('GET', pool['healthmonitor']['http_method'])
         self.assertTrue(self.document['admin_state_up'])
 
-    def test_objects(self):
+    def test_objects_are_listed_with_their_kinds(self):
         self.assertEqual(
             {('loadbalancer', 'lb'), ('listener', 'listener'),
              ('pool', 'pool'), ('member', 'm1'), ('member', 'm2'),
@@ -141,7 +141,7 @@ class TestSpec(base.TestCase):
                 change(kind, 'update', 'nobody', pool_id='nobody',
                        fields={}))
 
-    def test_health_monitor(self):
+    def test_health_monitor_comes_changes_and_goes(self):
         result = self.apply('healthmonitor', 'delete', 'hm', pool_id='pool')
         self.assertIsNone(result['pools']['pool']['healthmonitor'])
         result = self.apply('healthmonitor', 'update', 'hm', pool_id='pool',
@@ -154,7 +154,7 @@ class TestSpec(base.TestCase):
 
 class TestDifferences(base.TestCase):
 
-    def test_equal(self):
+    def test_equal_documents_have_no_differences(self):
         self.assertEqual([], spec.differences(base.document(),
                                               base.document()))
 

@@ -182,7 +182,7 @@ class TestStop(SupervisorTestCase):
         self.assertRaises(ProcessLookupError, os.kill, child, 0)
         return ends[-1]
 
-    def test_child_is_terminated(self):
+    def test_child_of_a_stopped_supervisor_is_terminated(self):
         self.assertEqual(-signal.SIGTERM, self.stopped())
 
     def test_child_that_does_not_end_is_killed(self):

@@ -53,7 +53,7 @@ class TestRules(RulesTestCase):
         self.members(base.member('198.18.10.13', protocol_port=8080))
         self.accepted()
 
-    def test_rewritten_answers_must_tell_their_listener(self):
+    def test_rewritten_answers_show_their_listener(self):
         self.tree['flavor'] = {'member_port': 'rewrite'}
         self.tree['listeners']['other'] = dict(self.listener,
                                                protocol_port=8080)
@@ -68,7 +68,7 @@ class TestRules(RulesTestCase):
         self.tree['listeners']['other'].update(protocol='UDP')
         self.accepted()
 
-    def test_address_twice(self):
+    def test_an_address_is_in_a_pool_once(self):
         self.members(base.member('198.18.10.13'),
                      base.member('198.18.10.13', protocol_port=81))
         self.refused('address', '198.18.10.13')
@@ -82,7 +82,7 @@ class TestRules(RulesTestCase):
         self.members(base.member(base.VIP))
         self.refused('address', base.VIP)
 
-    def test_protocols_must_agree(self):
+    def test_listener_and_pool_have_one_protocol(self):
         protocols = ('TCP', 'UDP', 'SCTP')
         for listener in protocols:
             for pool in protocols:
@@ -101,7 +101,7 @@ class TestRules(RulesTestCase):
         self.tree['listeners']['udp']['default_pool_id'] = 'pool'
         self.refused('protocol', 'UDP listener', 'TCP pool')
 
-    def test_too_many_members(self):
+    def test_members_beyond_the_datapaths_limit_are_refused(self):
         members = [base.member(f'198.18.{11 + i // 200}.{i % 200}')
                    for i in range(validation.MEMBERS_MAX + 1)]
         self.members(*members[:-1])
@@ -123,7 +123,7 @@ class TestFamilies(RulesTestCase):
             return 'refused'
         return 'accepted'
 
-    def test_every_combination(self):
+    def test_families_that_each_encapsulation_carries(self):
         addresses = {4: (base.VIP, '198.18.10.13'),
                      6: (VIP_V6, '2001:db8::13')}
         good = {
@@ -146,7 +146,7 @@ class TestFamilies(RulesTestCase):
                                else {})),
                         (encapsulation, vip, member))
 
-    def test_families_are_told_apart(self):
+    def test_equal_numbers_of_two_families_are_two_addresses(self):
         """The same number is another address in each family."""
         self.members(base.member('198.18.10.13'),
                      base.member('::c612:a0d'))
@@ -231,7 +231,7 @@ class TestTogether(base.TestCase):
 class TestDatapathContract(base.TestCase):
     """What rules and flavors promise is what the library takes."""
 
-    def test_limits_and_names(self):
+    def test_limits_and_names_are_those_of_the_library(self):
         header = (pathlib.Path(octavia_xdp_provider.__file__).parents[1]
                   / 'datapath/include/octavia_xdp.h').read_text()
         self.assertIn(

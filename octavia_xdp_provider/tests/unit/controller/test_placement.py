@@ -3,18 +3,18 @@
 import random
 
 from octavia_xdp_provider.controller import placement
-from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.tests.unit import base
 
 
 def balancer(key='lb', generation=1, deleted=False, **flavor):
     document = dict(base.document(), flavor=flavor)
-    return queries.LoadBalancer(key, document, generation, 0, 0, (), deleted,
+    return rows.LoadBalancer(key, document, generation, 0, 0, (), deleted,
                                 0.0)
 
 
 def placed(host, key='lb', synced=1, error=None, removed=None):
-    return queries.Placement(key, host, synced, error, removed)
+    return rows.Placement(key, host, synced, error, removed)
 
 
 class TestPlan(base.TestCase):
@@ -27,16 +27,16 @@ class TestPlan(base.TestCase):
             [placement.Move('lb', ('b', 'c'), ())],
             self.plan([balancer()], [placed('a', 'other')], 'abc'))
 
-    def test_nothing_to_do(self):
+    def test_enough_nodes_are_left_as_they_are(self):
         self.assertEqual([], self.plan(
             [balancer()], [placed('a'), placed('b')], 'abc'))
 
-    def test_flavor_says_how_many(self):
+    def test_replicas_of_the_flavor_go_before_the_default(self):
         self.assertEqual(
             [placement.Move('lb', ('a', 'b', 'c'), ())],
             self.plan([balancer(replicas=3)], [], 'abc'))
 
-    def test_fewer_nodes_than_wanted(self):
+    def test_with_fewer_nodes_all_of_them_are_used(self):
         self.assertEqual([placement.Move('lb', ('a',), ())],
                          self.plan([balancer()], [], 'a'))
         self.assertEqual([], self.plan([balancer()], [placed('a')], 'a'))
@@ -68,7 +68,7 @@ class TestPlan(base.TestCase):
                           [placed('a'), placed('b')], 'ab')
         self.assertEqual(1, len(moves[0].remove))
 
-    def test_deleted_is_left_alone(self):
+    def test_a_deleted_load_balancer_is_left_alone(self):
         self.assertEqual([], self.plan([balancer(deleted=True)], [], 'ab'))
 
     def test_load_is_spread_and_the_plan_is_stable(self):

@@ -22,7 +22,7 @@ class TestStatistics(base.TestCase):
         return [call.args[0] for call
                 in self.octavia.set_statistics.call_args_list]
 
-    def test_only_changes_are_told(self):
+    def test_only_changes_are_sent(self):
         self.assertEqual([], self.sent({}))
         self.assertEqual([{'a': (1, 1), 'b': (2, 2)}],
                          self.sent({'a': (1, 1), 'b': (2, 2)}))
@@ -30,7 +30,7 @@ class TestStatistics(base.TestCase):
                          self.sent({'a': (1, 1), 'b': (3, 2)}))
         self.assertEqual([], self.sent({'a': (1, 1), 'b': (3, 2)}))
 
-    def test_what_was_not_taken_is_told_again(self):
+    def test_what_was_not_accepted_is_sent_again(self):
         self.octavia.set_statistics.side_effect = octavia.OctaviaUnavailable
         self.sent({'a': (1, 1)})
         self.octavia.set_statistics.side_effect = None

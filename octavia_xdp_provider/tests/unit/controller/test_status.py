@@ -15,12 +15,12 @@ class TestOperatingStatuses(base.TestCase):
             key: found[key] for key in found
             if key[0] in ('loadbalancer', 'listener', 'pool', 'member')})
 
-    def test_all_up(self):
+    def test_all_members_up_are_online(self):
         up = {'m1': 'up', 'm2': 'up'}
         found = self.statuses({'a': up, 'b': up})
         self.assertEqual({'ONLINE'}, set(found.values()))
 
-    def test_one_member_down(self):
+    def test_one_member_down_degrades_pool_and_above(self):
         report = {'m1': 'up', 'm2': 'down'}
         self.check({('member', 'm1'): 'ONLINE', ('member', 'm2'): 'ERROR',
                     ('pool', 'pool'): 'DEGRADED',
@@ -28,7 +28,7 @@ class TestOperatingStatuses(base.TestCase):
                     ('loadbalancer', 'lb'): 'DEGRADED'},
                    self.statuses({'a': report, 'b': report}))
 
-    def test_all_members_down(self):
+    def test_all_members_down_are_an_error(self):
         report = {'m1': 'down', 'm2': 'down'}
         found = self.statuses({'a': report})
         self.assertEqual('ERROR', found['loadbalancer', 'lb'])
@@ -44,7 +44,7 @@ class TestOperatingStatuses(base.TestCase):
         self.assertEqual('ONLINE', found['member', 'm1'])
         self.assertEqual('OFFLINE', found['member', 'm2'])
 
-    def test_without_a_monitor(self):
+    def test_members_without_a_monitor_are_no_monitor(self):
         document = base.document()
         document['pools']['pool']['healthmonitor'] = None
         found = self.statuses({}, document)
@@ -91,7 +91,7 @@ class TestOperatingStatuses(base.TestCase):
                 'm1', {'a': {'m1': 'up', 'm2': 'up'}}, weight=0,
                 admin_state_up=False))
 
-    def test_a_draining_member_that_is_down_is_told(self):
+    def test_a_draining_member_that_is_down_shows_it(self):
         self.assertEqual(
             ('ERROR', 'DEGRADED'), self.member(
                 'm1', {'a': {'m1': 'down', 'm2': 'up'}}, weight=0))
@@ -147,7 +147,7 @@ class TestOperatingStatuses(base.TestCase):
 
 class TestMessage(base.TestCase):
 
-    def test_message(self):
+    def test_message_holds_both_statuses_and_deletions(self):
         self.assertEqual(
             {'members': [
                 {'id': 'gone', 'provisioning_status': 'DELETED'},
@@ -156,7 +156,7 @@ class TestMessage(base.TestCase):
             status.message({('member', 'm'): 'ONLINE'}, 'ACTIVE',
                            [('member', 'gone')]))
 
-    def test_operating_status_alone(self):
+    def test_message_may_leave_provisioning_alone(self):
         self.assertEqual(
             {'pools': [{'id': 'p', 'operating_status': 'ERROR'}]},
             status.message({('pool', 'p'): 'ERROR'}))

@@ -138,7 +138,7 @@ class TestStatusLoop(store_base.StoreTestCase):
         self.loop.step()
         self.assertEqual('ACTIVE', self.provisioning())
 
-    def test_failing_node_degrades(self):
+    def test_a_failing_node_degrades_the_load_balancer(self):
         self.report('a')
         self.report('b', error='map full')
         self.loop.step()
@@ -154,7 +154,7 @@ class TestStatusLoop(store_base.StoreTestCase):
         self.loop.step()
         self.assertEqual('ERROR', self.provisioning())
 
-    def test_removed_member_is_told_as_deleted(self):
+    def test_removed_member_is_sent_as_deleted(self):
         self.report('a', 'b')
         self.loop.step()
         self.change()
@@ -164,7 +164,7 @@ class TestStatusLoop(store_base.StoreTestCase):
         self.assertEqual('DELETED', self.provisioning('m1'))
         self.assertEqual((), self.store.load_balancer('lb').removed)
 
-    def test_killed_before_telling(self):
+    def test_a_loop_that_was_killed_before_sending_sends_later(self):
         self.report('a', 'b')
         self.restart()
         self.report('a', 'b')
@@ -183,7 +183,7 @@ class TestStatusLoop(store_base.StoreTestCase):
         self.assertEqual('ONLINE', self.octavia.operating('m1'))
         self.assertNotIn('OFFLINE', str(self.octavia.messages[sent:]))
 
-    def test_octavia_restarts(self):
+    def test_statuses_are_sent_when_octavia_is_back(self):
         self.report('a', 'b')
         self.octavia.available = False
         self.assertTrue(self.loop.step())
@@ -254,7 +254,7 @@ class TestStatusLoop(store_base.StoreTestCase):
             {'id': 'm1', 'operating_status': 'ERROR'},
             self.octavia.messages[-1]['members'][0])
 
-    def test_deletion(self):
+    def test_deleted_is_sent_when_no_node_holds_it(self):
         self.report('a', 'b')
         self.loop.step()
         self.store.delete('lb')

@@ -56,7 +56,7 @@ class TestStore(store_base.StoreTestCase):
                 self.assertRaises(errors.Conflict, self.store.create,
                                   document)
 
-    def test_a_member_tells_vips_apart_by_dscp(self):
+    def test_a_member_distinguishes_vips_by_dscp(self):
         def document(key, number, dscp, member):
             tree = base.tree(vip_address=f'203.0.113.{number}', flavor={
                 'encapsulation': 'dscp', 'dscp': dscp})
@@ -115,7 +115,7 @@ class TestStore(store_base.StoreTestCase):
         self.assertEqual(base.document(),
                          self.store.load_balancer('lb').document)
 
-    def test_removed_objects_are_kept_until_told(self):
+    def test_removed_objects_are_kept_until_sent(self):
         self.store.create(base.document())
         first = self.store.change('lb', without('m1'))
         second = self.store.change('lb', without('m2'))
@@ -131,7 +131,7 @@ class TestStore(store_base.StoreTestCase):
         self.assertEqual(generation, row.failed_generation)
         self.assertEqual((('member', 'm1', generation),), row.removed)
 
-    def test_pools_are_found(self):
+    def test_a_pool_leads_to_its_load_balancer(self):
         self.store.create(base.document())
         self.assertEqual('lb', self.store.find(pool_id='pool'))
         self.store.change('lb', lambda document: changes.apply(document, {
@@ -165,7 +165,7 @@ class TestStore(store_base.StoreTestCase):
         self.assertEqual({'lb'}, self.store.report('a', generation, {}))
         self.assertEqual([], self.store.placements())
 
-    def test_late_node_is_still_told_after_octavia_forgot(self):
+    def test_late_node_still_removes_what_octavia_forgot(self):
         self.store.create(base.document())
         self.store.place('lb', ['a'])
         generation = self.store.delete('lb')
@@ -180,7 +180,7 @@ class TestStore(store_base.StoreTestCase):
         self.store.forget('lb')
         self.assertIsNotNone(self.store.load_balancer('lb'))
 
-    def test_nodes(self):
+    def test_nodes_are_known_since_their_first_report(self):
         self.assertTrue(self.store.seen('a', {'version': '1'}))
         self.assertFalse(self.store.seen('a', {'version': '2'}))
         self.assertEqual('2', self.store.nodes()[0].state['version'])

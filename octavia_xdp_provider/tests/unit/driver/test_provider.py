@@ -49,7 +49,7 @@ class TestProvider(base.TestCase):
                                       self.vip_port, **vip)
             self.assertIn(option, error.user_fault_string)
 
-    def test_what_is_refused_is_not_told(self):
+    def test_what_is_refused_is_not_sent(self):
         self.assertRaises(
             exceptions.UnsupportedOptionError, self.driver.member_create,
             data_models.Member(member_id='m', address='127.0.0.1'))
@@ -64,7 +64,39 @@ class TestProvider(base.TestCase):
                               mock.Mock())
         self.controller.change.assert_not_called()
 
-    def test_update_tells_the_changed_fields_only(self):
+    def test_what_only_a_node_would_refuse_is_refused_by_name(self):
+        monitor = data_models.HealthMonitor(
+            healthmonitor_id='h', pool_id='p', type='HTTP', delay=5,
+            timeout=3, max_retries=2, url_path='/größe')
+        pool = data_models.Pool(
+            pool_id='p', loadbalancer_id='lb', protocol='TCP',
+            lb_algorithm='SOURCE_IP', healthmonitor=monitor)
+        for call, given in (
+                (self.driver.health_monitor_create, (monitor,)),
+                (self.driver.health_monitor_update, (monitor, monitor)),
+                (self.driver.pool_create, (pool,)),
+                (self.driver.loadbalancer_create, (data_models.LoadBalancer(
+                    loadbalancer_id='lb', pools=[pool]),))):
+            error = self.assertRaises(
+                exceptions.UnsupportedOptionError, call, *given)
+            self.assertIn("'url_path'", error.user_fault_string)
+        self.controller.change.assert_not_called()
+
+    def test_values_out_of_bounds_are_refused_by_name(self):
+        member = data_models.Member(member_id='m', pool_id='p',
+                                    address='198.18.10.11',
+                                    protocol_port=80, weight=257)
+        error = self.assertRaises(
+            exceptions.UnsupportedOptionError, self.driver.member_create,
+            member)
+        self.assertIn("'weight'", error.user_fault_string)
+        error = self.assertRaises(
+            exceptions.UnsupportedOptionError,
+            self.driver.member_batch_update, 'p', [member])
+        self.assertIn("'members.m.weight'", error.user_fault_string)
+        self.controller.change.assert_not_called()
+
+    def test_update_sends_the_changed_fields_only(self):
         self.driver.member_update(
             data_models.Member(member_id='m', pool_id='pool', weight=1),
             data_models.Member(member_id='m', weight=2))
@@ -72,7 +104,7 @@ class TestProvider(base.TestCase):
             {'object': 'member', 'action': 'update', 'object_id': 'm',
              'pool_id': 'pool', 'fields': {'weight': 2}}, self.requested())
 
-    def test_batch_update(self):
+    def test_batch_update_replaces_all_members(self):
         self.driver.member_batch_update('pool', [
             data_models.Member(member_id='a', address='198.18.10.11')])
         self.assertEqual(
@@ -110,7 +142,7 @@ class TestProvider(base.TestCase):
              'b': {'address': '2001:db8::1', 'backup': True}},
             self.requested()['members'])
 
-    def test_options_of_every_object_are_told(self):
+    def test_options_of_every_object_are_sent(self):
         self.driver.loadbalancer_create(data_models.LoadBalancer(
             loadbalancer_id='lb', vip_address='2001:db8:100::9',
             flavor={'encapsulation': 'srv6', 'srv6_function': 7},
@@ -135,7 +167,7 @@ class TestProvider(base.TestCase):
         self.assertEqual((0, True), (pool['members']['m']['weight'],
                                      pool['members']['m']['backup']))
 
-    def test_flavors(self):
+    def test_flavor_keys_are_described_and_validated(self):
         described = self.driver.get_supported_flavor_metadata()
         self.assertEqual(set(flavor.KEYS), set(described))
         self.assertIn('from 1 to 63', described['dscp'])

@@ -107,7 +107,7 @@ class TestSupport(base.TestCase):
             address='198.18.10.11', backup=False, vnic_type='normal',
             weight=1), POLICY)
 
-    def test_children_are_checked(self):
+    def test_children_are_checked_as_they_would_be_alone(self):
         pool = data_models.Pool(members=[
             data_models.Member(address='198.18.10.11'),
             data_models.Member(address='127.0.0.1')])
@@ -134,7 +134,7 @@ class TestSupport(base.TestCase):
         self.assertEqual(option, problem[0])
         self.assertIn(word, problem[1])
 
-    def test_protocols(self):
+    def test_protocols_of_layer_4_only(self):
         for kind in ('listener', 'pool'):
             for protocol in ('TCP', 'UDP', 'SCTP'):
                 self.assertIsNone(self.check(kind, protocol=protocol))
@@ -142,7 +142,7 @@ class TestSupport(base.TestCase):
                              'PROXYV2', 'PROMETHEUS'):
                 self.refused(repr(protocol), kind, protocol=protocol)
 
-    def test_algorithms(self):
+    def test_algorithms_by_source_only(self):
         for algorithm in ('SOURCE_IP_PORT', 'SOURCE_IP'):
             self.assertIsNone(self.check('pool', lb_algorithm=algorithm))
         for algorithm in ('ROUND_ROBIN', 'LEAST_CONNECTIONS'):
@@ -172,12 +172,12 @@ class TestSupport(base.TestCase):
                     ('2001:db8::1%lo', 'zone')):
                 self.refused(word, 'member', **{name: address})
 
-    def test_weights_and_backups(self):
+    def test_weights_and_backups_are_accepted(self):
         for weight in (0, 1, 256):
             self.assertIsNone(self.check('member', weight=weight,
                                          backup=True))
 
-    def test_session_persistence(self):
+    def test_session_persistence_is_by_source_address(self):
         for given in (
                 None, {}, {'type': 'SOURCE_IP'},
                 {'type': 'SOURCE_IP', 'cookie_name': None,
@@ -204,7 +204,7 @@ class TestSupport(base.TestCase):
                  'persistence_granularity')):
             self.refused(word, 'pool', session_persistence=given)
 
-    def test_allowed_cidrs(self):
+    def test_allowed_cidrs_are_networks_of_one_family(self):
         many = [f'10.{i // 256}.{i % 256}.0/24'
                 for i in range(fields.ALLOWED_CIDRS_MAX + 1)]
         for given in (None, [], ['192.0.2.1/24'], ['0.0.0.0/0'], ['::/0'],
@@ -214,7 +214,7 @@ class TestSupport(base.TestCase):
                      allowed_cidrs=['192.0.2.0/24', '::ffff:192.0.2.0/120'])
         self.refused(str(len(many)), 'listener', allowed_cidrs=many)
 
-    def test_flavor(self):
+    def test_flavor_of_a_load_balancer_is_checked_as_a_profile(self):
         for given in (None, {}, {'replicas': 2}):
             self.assertIsNone(self.check('loadbalancer', flavor=given))
         for given, key in (({'replicas': 0}, 'replicas'),
@@ -279,7 +279,7 @@ class TestTranslate(base.TestCase):
                 data_models.Listener(allowed_cidrs=empty)))
         self.assertEqual({}, translate.listener(data_models.Listener()))
 
-    def test_session_persistence(self):
+    def test_session_persistence_keeps_its_own_fields(self):
         self.assertEqual(
             {'session_persistence': {'type': 'SOURCE_IP',
                                      'persistence_timeout': None}},

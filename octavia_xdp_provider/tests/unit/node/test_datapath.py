@@ -8,7 +8,7 @@ import re
 import cffi
 from oslotest import base
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import node_options
 from octavia_xdp_provider.node import library
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.packet_model import state
@@ -60,7 +60,8 @@ class TestHeader(base.BaseTestCase):
     def test_version(self):
         self.assertEqual(library.API_VERSION,
                          self.define('OXP_API_VERSION'))
-        self.assertEqual(options.UPLINKS_MAX, self.define('OXP_UPLINKS_MAX'))
+        self.assertEqual(node_options.UPLINKS_MAX,
+                         self.define('OXP_UPLINKS_MAX'))
 
     def test_enums(self):
         outcomes = self.library.enum('oxp_outcome')

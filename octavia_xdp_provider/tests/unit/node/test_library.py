@@ -6,7 +6,7 @@ import pathlib
 import re
 from unittest import mock
 
-from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import node_options
 from octavia_xdp_provider.node import library
 from octavia_xdp_provider.tests.unit import base
 
@@ -39,5 +39,5 @@ class TestName(base.TestCase):
         name = f'liboctavia_xdp.so.{number}'
         self.assertEqual(name, library.LIBRARY)
         self.assertEqual([name], [
-            option.default for option in options.datapath_opts
+            option.default for option in node_options.datapath_opts
             if option.name == 'library'])

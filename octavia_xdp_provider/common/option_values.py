@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Values of options that are more than oslo.config's types."""
+
+import ipaddress
+
+from oslo_config import cfg
+
+from octavia_xdp_provider.common import address_policy
+
+
+class ConfigurationError(Exception):
+    """A configuration file holds a value that cannot be used."""
+
+
+def networks(conf: cfg.ConfigOpts, group: str, name: str
+             ) -> list[address_policy.Network]:
+    """The option as a list of ``ipaddress`` networks.
+
+    :raises ConfigurationError: an entry is not a network in CIDR notation.
+    """
+    result = []
+    for text in conf[group][name]:
+        try:
+            result.append(ipaddress.ip_network(text))
+        except ValueError as error:
+            raise ConfigurationError(
+                f'[{group}] {name}: {error}') from error
+    return result
+
+
+def host_address(text: str) -> address_policy.Address:
+    """An address that one host may have.
+
+    :raises ValueError: it is none.
+    """
+    address = ipaddress.ip_address(text)
+    if address.is_unspecified or address.is_multicast or address.is_loopback:
+        raise ValueError(f'{text} is no address of a host')
+    return address
+
+
+def listening_address(conf: cfg.ConfigOpts, group: str, name: str
+                      ) -> tuple[str, int] | None:
+    """The option, as ADDR:PORT, taken apart; None where it is not set.
+
+    :raises ConfigurationError: it is something else.
+    """
+    text = conf[group][name]
+    if not text:
+        return None
+    host, _colon, port = text.rpartition(':')
+    bracketed = host.startswith('[') and host.endswith(']')
+    try:
+        address = ipaddress.ip_address(host[1:-1] if bracketed else host)
+    except ValueError as error:
+        raise ConfigurationError(f'[{group}] {name}: {error}') from error
+    if (bracketed != (address.version == 6)
+            or not port.isdecimal() or not 0 < int(port) < 65536):
+        raise ConfigurationError(
+            f'[{group}] {name}: {text!r} is no address and port')
+    return str(address), int(port)
