@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Internet checksum (RFC 1071) and its correction (RFC 1624)."""
-
-
-def fold(total: int) -> int:
-    while total >> 16:
-        total = (total & 0xffff) + (total >> 16)
-    return total
+"""The Internet checksum (RFC 1071), always over whole messages."""
 
 
 def words(data: bytes) -> int:
@@ -22,17 +16,22 @@ def checksum(data: bytes) -> int:
     return words(data) ^ 0xffff
 
 
-def corrected(old: int, removed: int, added: int) -> int:
-    """`old` after words that sum to `removed` gave way to `added`.
+def refreshed(before: bytes, after: bytes, at: int) -> bytes:
+    """The checksum at `at` of a message that has become `after`: as right as
+    that of `before` was.
 
-    HC' = ~(~HC + ~m + m'), equation 3.
+    It is computed over the whole message, with its pseudo header: what was
+    right gets the checksum of RFC 1071, what was wrong stays wrong by as
+    much.
     """
-    return fold((old ^ 0xffff) + (fold(removed) ^ 0xffff) +
-                fold(added)) ^ 0xffff
+    wrong = words(before) % 0xffff
+    total = words(after[:at] + b'\0\0' + after[at + 2:])
+    value = (wrong - total) % 0xffff if wrong else total ^ 0xffff
+    return value.to_bytes(2, 'big')
 
 
-def correct(frame: bytearray, at: int, removed: int, added: int):
-    old = frame[at] << 8 | frame[at + 1]
-    new = corrected(old, removed, added)
-    frame[at] = new >> 8
-    frame[at + 1] = new & 0xff
+def pseudo_header(source: bytes, destination: bytes, length: int,
+                  protocol: int) -> bytes:
+    """Of IPv6 (RFC 8200, 8.1); its sum is that of IPv4's as well."""
+    return (source + destination + length.to_bytes(4, 'big') +
+            protocol.to_bytes(4, 'big'))

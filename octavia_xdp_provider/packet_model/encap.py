@@ -76,26 +76,38 @@ def encapsulate(node: state.Node, service: state.Service,
 
 def _rewritten(service: state.Service, member: state.Member,
                packet: parse.Packet) -> bytes:
-    ip = bytearray(packet.frame[packet.network:])
-    at = 16 if packet.family == state.IPV4 else 24
-    old, new = packet.destination, member.outer
-    before = bytes(ip[:2])
+    frame, start = packet.frame, packet.transport
+    header = bytearray(frame[packet.network:start])
     if packet.family == state.IPV4:
-        ip[1] = service.dscp << 2 | ip[1] & 3
-        checksum.correct(ip, 10, checksum.words(before + old),
-                         checksum.words(bytes(ip[:2]) + new))
+        header[1] = service.dscp << 2 | header[1] & 3
+        header[16:20] = member.outer
+        header[10:12] = checksum.refreshed(
+            frame[packet.network:start], bytes(header), 10)
     else:
-        tos = service.dscp << 2 | ip[1] >> 4 & 3
-        ip[0] = 0x60 | tos >> 4
-        ip[1] = (tos & 15) << 4 | ip[1] & 15
-    ip[at:at + len(new)] = new
-    where = TRANSPORT_CHECKSUM.get(packet.protocol)
-    if where is not None and not packet.later:
-        where += packet.transport - packet.network
-        udp = packet.protocol == state.UDP
-        if not udp or ip[where:where + 2] != b'\0\0':
-            checksum.correct(ip, where, checksum.words(old),
-                             checksum.words(new))
-            if udp and ip[where:where + 2] == b'\0\0':
-                ip[where:where + 2] = b'\xff\xff'
-    return bytes(ip)
+        tos = service.dscp << 2 | header[1] >> 4 & 3
+        header[0] = 0x60 | tos >> 4
+        header[1] = (tos & 15) << 4 | header[1] & 15
+        header[24:40] = member.outer
+    rest = frame[start:]
+    at = TRANSPORT_CHECKSUM.get(packet.protocol)
+    if at is not None and not packet.later:
+        rest = _readdressed(packet, rest, at, member.outer)
+    return bytes(header) + rest
+
+
+def _readdressed(packet: parse.Packet, rest: bytes, at: int,
+                 destination: bytes) -> bytes:
+    """Transport header and what follows, with a checksum at `at` for another
+    destination."""
+    udp = packet.protocol == state.UDP
+    if udp and rest[at:at + 2] == b'\0\0':
+        return rest  # it has none: RFC 768, in IPv6 RFC 6935
+    message = rest[:packet.end - packet.transport]
+    before, after = (checksum.pseudo_header(
+        packet.source, one, len(message), packet.protocol)
+        for one in (packet.destination, destination))
+    field = checksum.refreshed(before + message, after + message,
+                               len(after) + at)
+    if udp and field == b'\0\0':
+        field = b'\xff\xff'  # 0 says that there is none
+    return rest[:at] + field + rest[at + 2:]

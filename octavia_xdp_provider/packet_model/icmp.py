@@ -12,32 +12,32 @@ ECHO = {state.IPV4: 8, state.IPV6: 128}
 REPLY = {state.IPV4: 0, state.IPV6: 129}
 ERRORS = {state.IPV4: (3, 4, 5, 11, 12), state.IPV6: (1, 2, 3, 4)}
 HOP_LIMIT = 64
+CHECKSUM = 2  # where it lies
 
 
 def reply(packet: parse.Packet) -> bytes:
     """The answer to an echo request."""
-    frame = bytearray(packet.frame)
-    network, icmp = packet.network, packet.transport
-    frame[0:6], frame[6:12] = packet.frame[6:12], packet.frame[0:6]
+    frame, network = packet.frame, packet.network
+    header = bytearray(frame[network:packet.transport])
+    message = frame[packet.transport:packet.end]
+    answer = bytes((REPLY[packet.family],)) + message[1:]
     at = 12 if packet.family == state.IPV4 else 8
     both = packet.destination + packet.source
-    frame[network + at:network + at + len(both)] = both
+    header[at:at + len(both)] = both
     if packet.family == state.IPV4:
-        before = bytes(frame[network + 8:network + 10])
-        frame[network + 8] = HOP_LIMIT
-        checksum.correct(
-            frame, network + 10, checksum.words(before),
-            checksum.words(bytes(frame[network + 8:network + 10])))
+        header[8] = HOP_LIMIT
+        header[10:12] = checksum.refreshed(
+            frame[network:packet.transport], bytes(header), 10)
+        pseudo = b''
     else:
-        frame[network + 7] = HOP_LIMIT
-    before = bytes(frame[icmp:icmp + 2])
-    frame[icmp] = REPLY[packet.family]
-    checksum.correct(frame, icmp + 2, checksum.words(before),
-                     checksum.words(bytes(frame[icmp:icmp + 2])))
-    if not any(frame[icmp:packet.end]):
-        # Corrected to 0; the checksum of zeroes is 0xffff.
-        frame[icmp + 2:icmp + 4] = b'\xff\xff'
-    return bytes(frame)
+        header[7] = HOP_LIMIT
+        pseudo = checksum.pseudo_header(
+            packet.source, packet.destination, len(message), packet.protocol)
+    field = checksum.refreshed(pseudo + message, pseudo + answer,
+                               len(pseudo) + CHECKSUM)
+    return (frame[6:12] + frame[0:6] + frame[12:network] + header +
+            answer[:CHECKSUM] + field + answer[CHECKSUM + 2:] +
+            frame[packet.end:])
 
 
 class Quoted(typing.NamedTuple):

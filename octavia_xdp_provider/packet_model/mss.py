@@ -7,6 +7,7 @@ from octavia_xdp_provider.packet_model import state
 
 HEADERS = {state.IPV4: 40, state.IPV6: 60}
 OPTIONS_MAX = 10
+CHECKSUM = 16  # of TCP: where it lies
 END, NOTHING, SEGMENT_SIZE = 0, 1, 2
 
 
@@ -39,10 +40,12 @@ def clamp(packet: parse.Packet, limit: int):
     most = limit - HEADERS[packet.family]
     if int.from_bytes(packet.frame[at:at + 2], 'big') <= most:
         return
-    frame = bytearray(packet.frame)
-    start = at - (at - packet.transport & 1)
-    before = bytes(frame[start:start + 4])
-    frame[at:at + 2] = most.to_bytes(2, 'big')
-    checksum.correct(frame, packet.transport + 16, checksum.words(before),
-                     checksum.words(bytes(frame[start:start + 4])))
-    packet.frame = bytes(frame)
+    frame, start = packet.frame, packet.transport
+    new = frame[:at] + most.to_bytes(2, 'big') + frame[at + 2:]
+    pseudo = checksum.pseudo_header(packet.source, packet.destination,
+                                    packet.end - start, packet.protocol)
+    field = checksum.refreshed(
+        pseudo + frame[start:packet.end], pseudo + new[start:packet.end],
+        len(pseudo) + CHECKSUM)
+    packet.frame = (new[:start + CHECKSUM] + field +
+                    new[start + CHECKSUM + 2:])

@@ -2,12 +2,15 @@
 """Frames at random: mostly right, often nearly right, sometimes noise.
 
 Plain bytes and not scapy: this makes tens of thousands a second. Checksums
-are random, since nothing that forwards may look at them.
+are mostly random, since nothing that forwards may look at them; some are
+right, and of those some become one of the two zeroes where they are written
+anew.
 """
 
 import random
 import struct
 
+from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import quic
 from octavia_xdp_provider.packet_model import state
 
@@ -18,6 +21,10 @@ MARTIANS = {4: (bytes(4), b'\x7f\0\0\1', b'\xe0\0\0\1', b'\xff' * 4),
             6: (bytes(16), bytes(15) + b'\1', b'\xff\2' + bytes(14),
                 bytes(10) + b'\xff\xff\x0a\0\0\1')}
 ERRORS = {4: (3, 4, 5, 11, 12), 6: (1, 2, 3, 4)}
+# Of transport headers and ICMP: where the checksum lies, and a word that
+# nothing decides by.
+CHECKSUM = {state.TCP: 16, state.UDP: 6, state.ICMP: 2, state.ICMPV6: 2}
+FREE = {state.TCP: 14, state.UDP: 8, state.ICMP: 4, state.ICMPV6: 4}
 TCP_FLAGS = (2, 2, 2, 2, 0x10, 0x10, 0x10, 0x18, 0x12, 0x04, 0x11, 0x42,
              0x06, 0x03, 0)
 
@@ -77,8 +84,10 @@ class Traffic:
     def payload(self) -> bytes:
         rng = self.rng
         chance = rng.random()
-        if chance < 0.9:
+        if chance < 0.8:
             return rng.randbytes(rng.randrange(48))
+        if chance < 0.9:
+            return bytes(rng.randrange(48))
         if chance < 0.98:
             return bytes(rng.randrange(1150, 1480))
         return bytes(rng.randrange(3000))
@@ -140,6 +149,27 @@ class Traffic:
         return ports + rng.randbytes(8) + bytes(
             (rng.choice((1, 1, 0, 3)), 0, 0, 20)) + self.payload()
 
+    def sealed(self, source: bytes, vip: bytes, protocol: int, data: bytes,
+               zero_for: tuple[bytes, int | None] | None = None) -> bytes:
+        """With a checksum that is right, and becomes 0 with another
+        destination and type of ICMP (None: the same)."""
+        at, free = CHECKSUM.get(protocol), FREE.get(protocol)
+        if at is None or len(data) < free + 2:
+            return data
+
+        def value(destination, message):
+            pseudo = b'' if protocol == state.ICMP else (
+                checksum.pseudo_header(source, destination, len(message),
+                                       protocol))
+            return checksum.checksum(pseudo + message).to_bytes(2, 'big')
+        data = data[:at] + b'\0\0' + data[at + 2:]
+        if zero_for is not None:
+            destination, kind = zero_for
+            data = data[:free] + b'\0\0' + data[free + 2:]
+            sent = data if kind is None else bytes((kind,)) + data[1:]
+            data = data[:free] + value(destination, sent) + data[free + 2:]
+        return data[:at] + value(vip, data) + data[at + 2:]
+
     def ipv4(self, source: bytes, destination: bytes, protocol: int,
              data: bytes, fragment: int = 0) -> bytes:
         rng = self.rng
@@ -191,10 +221,19 @@ class Traffic:
     # Packets ---------------------------------------------------------------
 
     def plain(self):
+        rng = self.rng
         family, vip, protocol, port = self.target()
-        return family, self.ip(
-            family, self.source(family, vip), vip, protocol,
-            self.transport(protocol, self.source_port(), port))
+        source = self.source(family, vip)
+        data = self.transport(protocol, self.source_port(), port)
+        if rng.random() < 0.2:
+            members = [member.address for one in self.services
+                       if (one.vip, one.protocol, one.port) == (
+                           vip, protocol, port)
+                       for member in one.members.values()
+                       if len(member.address) == len(vip)]
+            data = self.sealed(source, vip, protocol, data,
+                               (rng.choice(members or [vip]), None))
+        return family, self.ip(family, source, vip, protocol, data)
 
     def fragment(self):
         rng = self.rng
@@ -212,14 +251,24 @@ class Traffic:
                                fragment=word)
 
     def echo(self):
+        rng = self.rng
         family, vip, _, _ = self.target()
-        kind = 8 if family == 4 else 128
-        if self.rng.random() < 0.1:
-            kind = self.rng.randrange(256)
-        data = bytes((kind, self.rng.choice((0, 0, 1)))) + (
-            self.rng.randbytes(6) + self.payload())
-        return family, self.ip(family, self.source(family, vip), vip,
-                               1 if family == 4 else 58, data)
+        source = self.source(family, vip)
+        protocol = state.ICMP if family == 4 else state.ICMPV6
+        kind, answer = (8, 0) if family == 4 else (128, 129)
+        if rng.random() < 0.1:
+            kind = rng.randrange(256)
+        if rng.random() < 0.2:
+            # IPv4's answer is nothing but zeroes
+            data = bytes((kind, 0)) + bytes(6 + rng.randrange(80))
+            data = self.sealed(source, vip, protocol, data)
+        else:
+            data = bytes((kind, rng.choice((0, 0, 1)))) + (
+                rng.randbytes(6) + self.payload())
+            if rng.random() < 0.4:
+                data = self.sealed(source, vip, protocol, data,
+                                   (vip, answer))
+        return family, self.ip(family, source, vip, protocol, data)
 
     def error(self):
         rng = self.rng

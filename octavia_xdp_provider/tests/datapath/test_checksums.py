@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checksums that come out as 0 or 0xffff, for all that is written anew.
+
+The sum of ones' complement has two zeroes. Each test sends a packet, sees by
+how much the checksum that leaves is not 0, and sends it again with that much
+more in a word that nothing decides by.
+"""
+
+import random
+
+from scapy import utils
+from scapy.layers import inet
+from scapy.layers import inet6
+from scapy.packet import Raw
+
+from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.datapath import cases
+from octavia_xdp_provider.tests.datapath.cases import Action
+from octavia_xdp_provider.tests.datapath.cases import Encapsulation
+from octavia_xdp_provider.tests.datapath.cases import Outcome
+
+ROUNDS = 12
+VIPS = {4: cases.VIP4, 6: cases.VIP6}
+MEMBERS = {4: cases.MEMBER4, 6: cases.MEMBER6}
+HEADER = {4: 20, 6: 40}
+CHECKSUM = {state.TCP: 16, state.UDP: 6, state.ICMP: 2, state.ICMPV6: 2}
+
+
+def added(one: int, other: int) -> int:
+    total = one + other
+    return (total & 0xffff) + (total >> 16)
+
+
+def is_right(packet: bytes, family: int) -> bool:
+    """Whether a receiver takes an IP packet without options, and what it
+    carries: the sum with the checksum is 0xffff."""
+    header, message = packet[:HEADER[family]], packet[HEADER[family]:]
+    protocol = header[9] if family == 4 else header[6]
+    if family == 4 and utils.checksum(header):
+        return False
+    pseudo = b''
+    if protocol != state.ICMP:
+        addresses = header[12:20] if family == 4 else header[8:40]
+        pseudo = addresses + bytes((0, protocol)) + len(message).to_bytes(
+            2, 'big')
+    # scapy's is 0 of a right message, and 0xffff of nothing but zeroes
+    return utils.checksum(pseudo + message) == 0
+
+
+class ChecksumCase(cases.PacketCase):
+
+    def setUp(self):
+        super().setUp()
+        self.use(cases.plain_node(echo=True, clamp_mss=True,
+                                  icmp_rate=1000000))
+        self.rng = random.Random(7)
+
+    def leaves(self, packet, outcome: Outcome = Outcome.FORWARDED) -> bytes:
+        """The packet that leaves, without its link header."""
+        result = self.run_one(cases.link() / packet)
+        self.assertEqual(outcome, result.outcome)
+        return result.frame[14:]
+
+    def head(self, family: int, **fields):
+        """Addresses at random: client and, in IPv4, the id."""
+        if family == 4:
+            return cases.ip4(src=f'198.51.100.{self.rng.randrange(1, 255)}',
+                             flags='DF', **fields)
+        return cases.ip6(src=f'2001:db8:c::{self.rng.randrange(1, 9999):x}',
+                         **fields)
+
+    def data(self) -> bytes:
+        """Zeroes or noise, of odd and even length."""
+        length = self.rng.randrange(40)
+        return self.rng.choice((bytes, self.rng.randbytes))(length)
+
+    def zero(self, make, at: int, result: int = 0,
+             outcome: Outcome = Outcome.FORWARDED) -> bytes:
+        """What leaves of the packet of make(word) whose checksum at `at` of
+        what leaves becomes 0."""
+        word = self.rng.randrange(1, 0x10000)
+        seen = self.leaves(make(word), outcome)
+        by = int.from_bytes(seen[at:at + 2], 'big')
+        seen = self.leaves(make(added(word, by)), outcome)
+        self.assertEqual(result, int.from_bytes(seen[at:at + 2], 'big'))
+        return seen
+
+
+class TestTunnels(ChecksumCase):
+
+    def test_outer_header_of_each_encapsulation(self):
+        for encapsulation in (Encapsulation.IPIP, Encapsulation.GUE,
+                              Encapsulation.GRE):
+            self.use(cases.plain_node())
+            self.service(members=[cases.MEMBER4],
+                         encapsulation=encapsulation)
+            for _ in range(ROUNDS):
+                head, data = self.head(4), Raw(self.data())
+
+                def make(word, head=head, data=data):
+                    head.id = word
+                    return head / cases.tcp() / data
+                seen = self.zero(make, 10)
+                self.assertEqual(0, utils.checksum(seen[:20]))
+
+    def test_carried_packets_of_zero_sums_stay(self):
+        """Inner checksums are not touched, whatever they are."""
+        for encapsulation in set(Encapsulation) - {Encapsulation.DSCP}:
+            member = (cases.MEMBER6 if encapsulation == Encapsulation.SRV6
+                      else cases.MEMBER4)
+            self.use(cases.plain_node())
+            for family in (4, 6):
+                self.service(VIPS[family], state.UDP, [member],
+                             encapsulation=encapsulation)
+                for check in (0, 0xffff):
+                    packet = bytes(self.head(family) / cases.udp(
+                        chksum=check) / Raw(self.data()))
+                    again = (inet.IP if family == 4 else inet6.IPv6)(packet)
+                    self.assertEqual(packet,
+                                     self.leaves(again)[-len(packet):])
+
+
+class TestRewriting(ChecksumCase):
+    """DSCP: another destination and class in the client's own packet."""
+
+    def setUp(self):
+        super().setUp()
+        for family, vip in VIPS.items():
+            for protocol in (state.TCP, state.UDP):
+                self.service(vip, protocol, [MEMBERS[family]], dscp=41,
+                             encapsulation=Encapsulation.DSCP)
+
+    def test_ipv4_header(self):
+        for _ in range(ROUNDS):
+            head = self.head(4)
+
+            def make(word, head=head):
+                head.id = word
+                return head / cases.tcp()
+            self.assertTrue(is_right(self.zero(make, 10), 4))
+
+    def test_tcp(self):
+        for family in (4, 6):
+            for _ in range(ROUNDS):
+                head, data = self.head(family), Raw(self.data())
+                seen = self.zero(
+                    lambda word, head=head, data=data:
+                    head / cases.tcp(window=word) / data,
+                    HEADER[family] + CHECKSUM[state.TCP])
+                self.assertTrue(is_right(seen, family))
+
+    def test_udp_is_never_sent_with_0(self):
+        """It would say that there is no checksum."""
+        for family in (4, 6):
+            for _ in range(ROUNDS):
+                head, data = self.head(family), self.data()
+                seen = self.zero(
+                    lambda word, head=head, data=data: head / cases.udp() /
+                    Raw(word.to_bytes(2, 'big') + data),
+                    HEADER[family] + CHECKSUM[state.UDP], 0xffff)
+                self.assertTrue(is_right(seen, family))
+
+    def test_icmp_errors(self):
+        """Only ICMPv6's checksum covers the addresses."""
+        quote = (inet6.IPv6(src=cases.VIP6, dst=cases.CLIENT6) /
+                 inet.TCP(sport=cases.PORT, dport=5000))
+        for _ in range(ROUNDS):
+            head = self.head(6)
+            seen = self.zero(
+                lambda word, head=head: head /
+                inet6.ICMPv6PacketTooBig(mtu=0x10000 + word) / quote,
+                HEADER[6] + CHECKSUM[state.ICMPV6])
+            self.assertTrue(is_right(seen, 6))
+
+    def test_wrong_checksums_stay_wrong(self):
+        """By as much as they were, for the member to see."""
+        for family in (4, 6):
+            for wrong in (1, 0x8000, 0xfffe):
+                packet = bytearray(bytes(
+                    self.head(family) / cases.tcp() / Raw(self.data())))
+                at = HEADER[family] + CHECKSUM[state.TCP]
+                right = int.from_bytes(packet[at:at + 2], 'big')
+                packet[at:at + 2] = added(right, wrong).to_bytes(2, 'big')
+                link = bytes(cases.link())[:12] + (
+                    b'\x08\0' if family == 4 else b'\x86\xdd')
+                seen = bytearray(self.run_one(
+                    Raw(link + packet)).frame[14:])
+                self.assertFalse(is_right(bytes(seen), family))
+                now = int.from_bytes(seen[at:at + 2], 'big')
+                seen[at:at + 2] = added(now, 0xffff - wrong).to_bytes(
+                    2, 'big')
+                self.assertTrue(is_right(bytes(seen), family))
+
+
+class TestAnswers(ChecksumCase):
+
+    def setUp(self):
+        super().setUp()
+        for vip in VIPS.values():
+            self.service(vip)
+
+    def test_ipv4_header_of_echo_replies(self):
+        for _ in range(ROUNDS):
+            head = self.head(4, ttl=self.rng.randrange(1, 256))
+
+            def make(word, head=head):
+                head.id = word
+                return head / inet.ICMP()
+            self.assertTrue(is_right(self.zero(
+                make, 10, outcome=Outcome.ECHO_REPLY), 4))
+
+    def test_echo_replies(self):
+        for family, make in (
+                (4, lambda word: inet.ICMP(id=word)),
+                (6, lambda word: inet6.ICMPv6EchoRequest(id=word))):
+            for _ in range(ROUNDS):
+                head, data = self.head(family), Raw(self.data())
+                seen = self.zero(
+                    lambda word, head=head, make=make, data=data:
+                    head / make(word) / data, HEADER[family] + 2,
+                    outcome=Outcome.ECHO_REPLY)
+                self.assertTrue(is_right(seen, family))
+
+    def test_messages_that_are_too_big(self):
+        """They quote a word that makes their checksum 0."""
+        for family in (4, 6):
+            for _ in range(ROUNDS):
+                head = self.head(family)
+                seen = self.zero(
+                    lambda word, head=head: head /
+                    cases.tcp(window=word, chksum=1) / Raw(bytes(1480)),
+                    HEADER[family] + 2, outcome=Outcome.SENT_TOO_BIG)
+                self.assertTrue(is_right(seen, family))
+
+    def test_clamped_segment_sizes(self):
+        for family in (4, 6):
+            for _ in range(ROUNDS):
+                head, data = self.head(family), Raw(self.data())
+                options = self.rng.choice((
+                    [('MSS', 8960)], [('NOP', None), ('MSS', 8960)],
+                    [('NOP', None), ('NOP', None), ('MSS', 65535)]))
+                outer = 20 if family == 4 else 40
+                seen = self.zero(
+                    lambda word, head=head, data=data, options=options:
+                    head / cases.tcp(flags='S', window=word,
+                                     options=options) / data,
+                    outer + HEADER[family] + CHECKSUM[state.TCP])
+                self.assertTrue(is_right(seen[outer:], family))
+
+
+class TestZeroes(ChecksumCase):
+    """Messages of nothing but zeroes, whose checksum is 0xffff."""
+
+    def test_echo_replies_of_zeroes(self):
+        self.service()
+        for length in (0, 1, 31, 32, 33, 56, 1400):
+            packet = cases.ip4() / inet.ICMP(id=0, seq=0) / Raw(
+                bytes(length))
+            seen = self.leaves(packet, Outcome.ECHO_REPLY)
+            self.assertEqual(b'\0\0\xff\xff' + bytes(4 + length), seen[20:])
+
+    def test_the_same_behind_tags_and_before_padding(self):
+        self.service()
+        frame = bytes(cases.link(5, 6) / cases.ip4() /
+                      inet.ICMP(id=0, seq=0)) + b'padding'
+        result = self.check(Raw(frame), Action.TX, Outcome.ECHO_REPLY)
+        self.assertEqual(b'\0\0\xff\xff' + bytes(4) + b'padding',
+                         result.frame[42:])
