@@ -12,7 +12,7 @@ from lab.fabric import nodes
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.e2e.support import updates
-from octavia_xdp_provider.tests.unit import maglev_model
+from octavia_xdp_provider.tests.models import maglev_model
 
 
 class TestKill(base.LabTestCase):

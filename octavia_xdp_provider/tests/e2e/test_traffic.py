@@ -14,7 +14,7 @@ from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
-from octavia_xdp_provider.tests.unit import maglev_model
+from octavia_xdp_provider.tests.models import maglev_model
 
 CURL_PACKETS = 3  # SYN, ACK, request: the least that a request sends
 

@@ -6,7 +6,7 @@ import random
 
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import private_node as base
-from octavia_xdp_provider.tests.unit import maglev_model
+from octavia_xdp_provider.tests.models import maglev_model
 
 KEYS = (base.HTTP, base.DNS, base.HTTP_V6)
 ADDRESSES = [f'10.1.0.{number}' for number in range(1, 13)]

@@ -8,21 +8,21 @@ from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import quic
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import bench
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 
 def networks(*texts: str):
     found = []
     for text in texts:
         address, length = text.split('/')
-        found.append((bench.packed(address), int(length)))
+        found.append((compared.packed(address), int(length)))
     return found
 
 
 def members(count: int, **changes) -> list[state.Member]:
-    return [state.Member(bench.packed(f'10.1.0.{index + 1}'), **changes)
+    return [state.Member(compared.packed(f'10.1.0.{index + 1}'), **changes)
             for index in range(count)]
 
 
@@ -67,7 +67,7 @@ class TestAllowed(cases.PacketCase):
                               (networks('198.51.101.0/24'), False),
                               (None, True)):
             service.allowed = allowed
-            self.bench.set_service(service, list(service.members.values()))
+            self.compared.set_service(service, list(service.members.values()))
             if good:
                 self.forwarded(packet)
             else:
@@ -79,7 +79,7 @@ class TestAllowed(cases.PacketCase):
         one = service.members[0]
         for healthy in (False, True, False):
             one.healthy = healthy
-            self.bench.set_health([one])
+            self.compared.set_health([one])
             self.forwarded(cases.link() / cases.ip4() / cases.tcp())
             self.dropped(cases.link() / cases.ip4(src='10.0.0.9') /
                          cases.tcp(), Outcome.DROP_NOT_ALLOWED)
@@ -89,7 +89,7 @@ class TestRate(cases.PacketCase):
 
     def batch(self, packets):
         frames = [bytes(cases.link() / packet) for packet in packets]
-        while not (results := self.bench.run(frames)):
+        while not (results := self.compared.run(frames)):
             pass
         return [one.outcome == Outcome.FORWARDED for one in results]
 
@@ -164,13 +164,13 @@ class TestSelection(cases.PacketCase):
             service = self.service(members=wanted)
             self.dropped(cases.link() / cases.ip4() / cases.tcp(),
                          Outcome.DROP_NO_MEMBER)
-            self.bench.delete_service(service)
+            self.compared.delete_service(service)
 
     def test_everybody_is_down(self):
         service = self.service(members=members(2))
         for one in service.members.values():
             one.healthy = False
-        self.bench.set_health(list(service.members.values()))
+        self.compared.set_health(list(service.members.values()))
         self.dropped(cases.link() / cases.ip4() / cases.tcp(flags='S'),
                      Outcome.DROP_NO_MEMBER)
 
@@ -189,10 +189,10 @@ class TestSelection(cases.PacketCase):
         self.assertEqual({1, 2}, set(self.taken(service)))
         for one in wanted[:2]:
             one.healthy = False
-        self.bench.set_health(wanted[:2])
+        self.compared.set_health(wanted[:2])
         self.assertEqual({3, 4}, set(self.taken(service)))
         wanted[0].healthy = True
-        self.bench.set_health(wanted[:1])
+        self.compared.set_health(wanted[:1])
         self.assertEqual({1}, set(self.taken(service)))
 
     def test_source(self):
@@ -208,7 +208,7 @@ class TestSelection(cases.PacketCase):
 
     def test_source_prefix(self):
         service = self.service(
-            cases.VIP6, members=[state.Member(bench.packed(f'10.1.0.{one}'))
+            cases.VIP6, members=[state.Member(compared.packed(f'10.1.0.{one}'))
                                  for one in range(1, 9)],
             by_source=True, source_length={4: 24, 6: 56})
         seen = set()
@@ -222,17 +222,17 @@ class TestSelection(cases.PacketCase):
 
     def test_what_the_library_picks(self):
         """oxp_test_pick() says what the program does."""
-        if not hasattr(self.bench, 'datapath'):
+        if not hasattr(self.compared, 'datapath'):
             self.skipTest('there is no library')
         service = self.service(members=members(8))
-        library = self.bench.library
+        library = self.compared.library
         for port in range(1, 200):
             member = library.ffi.new('struct oxp_address *')
-            self.bench.datapath.call(
+            self.compared.datapath.call(
                 'oxp_test_pick', library.key(service),
                 library.ffi.addressof(
                     library.ffi.new('struct oxp_address[1]', [
-                        library.address(bench.packed(cases.CLIENT4))]), 0),
+                        library.address(compared.packed(cases.CLIENT4))]), 0),
                 port, member)
             self.assertEqual(
                 {member.bytes[15]},
@@ -264,9 +264,9 @@ class TestQuic(cases.PacketCase):
                 bytes((len(connection),)) + connection + b'\0' + bytes(20))
 
     def test_server_ids_are_the_librarys(self):
-        if not hasattr(self.bench, 'datapath'):
+        if not hasattr(self.compared, 'datapath'):
             self.skipTest('there is no library')
-        for one in self.bench.datapath.members(self.quic):
+        for one in self.compared.datapath.members(self.quic):
             self.assertEqual(
                 quic.server_id(bytes(one.address.bytes)[12:]),
                 one.quic_server_id.to_bytes(4, 'big'))
@@ -310,14 +310,14 @@ class TestQuic(cases.PacketCase):
     def test_member_is_down(self):
         member = self.wanted[0]
         member.healthy = False
-        self.bench.set_health([member])
+        self.compared.set_health([member])
         data = self.short(self.connection(member))
         self.assertNotEqual(member.address, self.address(data))
 
     def test_drained_member_keeps_connections(self):
         member = self.wanted[0]
         member.weight = 0
-        self.bench.set_service(self.quic, self.wanted)
+        self.compared.set_service(self.quic, self.wanted)
         data = self.short(self.connection(member))
         for port in range(1, 9):
             self.assertEqual(member.address, self.address(data, port))
@@ -330,7 +330,7 @@ class TestQuic(cases.PacketCase):
             before = self.quic.flows
             self.address(self.long(kind, b'12345678', version))
             self.assertEqual(counts, self.quic.flows > before)
-        self.bench.compare_counters()
+        self.compared.compare_counters()
 
     def test_service_without_it(self):
         plain = self.service(protocol=state.UDP, members=members(8),

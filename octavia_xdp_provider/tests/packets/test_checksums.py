@@ -14,10 +14,10 @@ from scapy.layers import inet6
 from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath.cases import Action
-from octavia_xdp_provider.tests.datapath.cases import Encapsulation
-from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support.cases import Action
+from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 ROUNDS = 12
 VIPS = {4: cases.VIP4, 6: cases.VIP6}

@@ -10,9 +10,9 @@ from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import forward
 from octavia_xdp_provider.packet_model import rate
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import environment
-from octavia_xdp_provider.tests.datapath import library
-from octavia_xdp_provider.tests.unit import maglev_model
+from octavia_xdp_provider.tests.models import maglev_model
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import library
 
 CLOCK_MONOTONIC_COARSE = 6  # time.h; the time module has no name for it
 UNIT = 1 << flows.UNIT_SHIFT
@@ -64,7 +64,7 @@ def wanted_table(members: list[state.Member],
             for name in maglev_model.populate(weights, slots)]
 
 
-class Bench:
+class Compared:
     """Configures both, runs frames through both, compares.
 
     Frames come in at the loopback device.

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bench without a program: is the model what scapy expects?
+"""The model without a program: is the model what scapy expects?
 
 For work on the model, without root: OCTAVIA_XDP_PACKETS=model.
 """
 
 from octavia_xdp_provider.packet_model import forward
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import bench
-from octavia_xdp_provider.tests.datapath import environment
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
 
 
-class ModelBench(bench.Bench):
+class ModelOnly(compared.Compared):
 
     def __init__(self, node: state.Node, *, slots: int = 257, **unused):
         self.slots = slots
@@ -58,17 +58,17 @@ class ModelBench(bench.Bench):
         members = self.members[id(service)]
         service.members = dict(enumerate(members))
         index = {one.address: place for place, one in enumerate(members)}
-        table = bench.wanted_table(members, self.slots)
+        table = compared.wanted_table(members, self.slots)
         service.now = [state.NOBODY if one is None else index[one]
                        for one in table]
         service.before = {}
         for one in members:
-            one.takes_flows = one in bench.takers(members)
+            one.takes_flows = one in compared.takers(members)
 
     def run(self, frames):
         self.ran += len(frames)
         return [self.model.forward(frame, environment.LOOPBACK,
-                                   bench.clock()) for frame in frames]
+                                   compared.clock()) for frame in frames]
 
     def compare_counters(self):
         pass

@@ -7,12 +7,12 @@ from scapy.layers import l2
 from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import bench
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath import environment
-from octavia_xdp_provider.tests.datapath.cases import Action
-from octavia_xdp_provider.tests.datapath.cases import Encapsulation
-from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support.cases import Action
+from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 # (encapsulation, member, bytes of the outer header)
 OVERHEADS = (
@@ -79,7 +79,7 @@ class TestTooBig(cases.PacketCase):
                 packet = make(limit + 1)
                 self.told(cases.link() / packet,
                           back() / telling(packet, limit))
-                self.bench.delete_service(service)
+                self.compared.delete_service(service)
 
     def test_tags_stay_on_the_way_back(self):
         self.service()
@@ -95,16 +95,16 @@ class TestTooBig(cases.PacketCase):
     def test_path_of_the_member(self):
         for mtu, limit in ((1400, 1380), (9000, 1480), (0, 1480)):
             service = self.service(members=[state.Member(
-                bench.packed(cases.MEMBER4), mtu=mtu)])
+                compared.packed(cases.MEMBER4), mtu=mtu)])
             self.forwarded(cases.link() / sized4(limit))
             packet = sized4(limit + 1)
             self.told(cases.link() / packet, back() / told4(packet, limit))
-            self.bench.delete_service(service)
+            self.compared.delete_service(service)
 
     def test_quote_is_nearly_all(self):
         """The frame ends within the word behind what is quoted."""
         self.service(cases.VIP6, encapsulation=Encapsulation.GUE,
-                     members=[state.Member(bench.packed(cases.MEMBER6),
+                     members=[state.Member(compared.packed(cases.MEMBER6),
                                            mtu=1280)])
         self.forwarded(cases.link() / sized6(1232))
         for length in range(1233, 1240):
@@ -114,7 +114,7 @@ class TestTooBig(cases.PacketCase):
     def test_packets_below_the_least_mtu(self):
         """All of the packet is quoted, and nothing is behind it."""
         self.service(cases.VIP6, members=[state.Member(
-            bench.packed(cases.MEMBER4), mtu=1000)])
+            compared.packed(cases.MEMBER4), mtu=1000)])
         self.forwarded(cases.link() / sized6(980))
         for length in range(981, 990):
             packet = sized6(length)
@@ -123,24 +123,24 @@ class TestTooBig(cases.PacketCase):
     def test_short_quote(self):
         """The packet is shorter than what may be quoted."""
         self.service(members=[state.Member(
-            bench.packed(cases.MEMBER4), mtu=600)])
+            compared.packed(cases.MEMBER4), mtu=600)])
         packet = sized4(581)
         self.told(cases.link() / packet, back() / told4(packet, 580))
         self.service(cases.VIP6, members=[state.Member(
-            bench.packed(cases.MEMBER6), mtu=1280)])
+            compared.packed(cases.MEMBER6), mtu=1280)])
         packet = sized6(1241)
         self.told(cases.link() / packet, back() / told6(packet, 1280, 1232))
 
     def test_ipv6_is_never_told_less_than_1280(self):
         self.service(cases.VIP6, members=[state.Member(
-            bench.packed(cases.MEMBER6), mtu=1300)])
+            compared.packed(cases.MEMBER6), mtu=1300)])
         packet = sized6(1270)
         self.told(cases.link() / packet, back() / told6(packet, 1280))
 
     def test_absurd_path(self):
         """An MTU below 576 is not worth telling."""
         self.service(members=[state.Member(
-            bench.packed(cases.MEMBER4), mtu=595)])
+            compared.packed(cases.MEMBER4), mtu=595)])
         self.dropped(cases.link() / sized4(576), Outcome.DROP_TOO_BIG)
 
     def test_fragmentation_is_allowed(self):
@@ -148,7 +148,7 @@ class TestTooBig(cases.PacketCase):
         packet = cases.link() / sized4(1481, flags='')
         self.dropped(packet, Outcome.DROP_TOO_BIG)
         self.node.pass_too_big = True
-        self.bench.set_node()
+        self.compared.set_node()
         self.check(packet, Action.PASS, Outcome.PASSED_TOO_BIG, packet)
         # with DF the client is still told
         packet = sized4(1481)
@@ -194,7 +194,7 @@ class TestTooBig(cases.PacketCase):
         self.use(cases.plain_node(icmp_rate=2))
         self.service()
         frame = bytes(cases.link() / sized4(1500))
-        while not (results := self.bench.run([frame] * 4)):
+        while not (results := self.compared.run([frame] * 4)):
             pass
         self.assertEqual(
             [Outcome.SENT_TOO_BIG] * 2 + [Outcome.DROP_TOO_BIG] * 2,
@@ -240,12 +240,12 @@ class TestSegmentSize(cases.PacketCase):
                     result = self.forwarded(cases.link() / sent)
                     self.assertEqual(left.hex(),
                                      result.frame[-len(left):].hex())
-                self.bench.delete_service(service)
+                self.compared.delete_service(service)
 
     def test_dscp(self):
         """Nothing is added, so only the member's path counts."""
         self.service(encapsulation=Encapsulation.DSCP, dscp=4,
-                     members=[state.Member(bench.packed(cases.MEMBER4),
+                     members=[state.Member(compared.packed(cases.MEMBER4),
                                            mtu=1400)])
         expected = (l2.Ether(dst=cases.GATEWAY4_MAC, src=cases.NODE_MAC) /
                     cases.ip4(dst=cases.MEMBER4, tos=16) /
@@ -255,7 +255,7 @@ class TestSegmentSize(cases.PacketCase):
                        expected)
 
     def test_path_of_the_member(self):
-        self.service(members=[state.Member(bench.packed(cases.MEMBER4),
+        self.service(members=[state.Member(compared.packed(cases.MEMBER4),
                                            mtu=1300)])
         self.both([('MSS', 1460)], [('MSS', 1240)])
 
@@ -314,7 +314,7 @@ class TestSegmentSize(cases.PacketCase):
 
     def test_turned_off(self):
         self.node.clamp_mss = False
-        self.bench.set_node()
+        self.compared.set_node()
         self.service()
         self.both([('MSS', 1460)], [('MSS', 1460)])
 

@@ -14,9 +14,9 @@ from scapy.layers import sctp
 from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import bench
-from octavia_xdp_provider.tests.datapath import environment
-from octavia_xdp_provider.tests.datapath import model_bench
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import model_only
 
 Action = state.Action
 Encapsulation = state.Encapsulation
@@ -32,7 +32,7 @@ OTHER4, OTHER6 = '192.0.2.99', '2001:db8::99'
 PORT = 80
 MTU = 1500
 
-_shared: bench.Bench | None = None
+_shared: compared.Compared | None = None
 
 
 def mac(value: str) -> bytes:
@@ -48,16 +48,16 @@ def uplink(**changes) -> state.Uplink:
 
 def plain_node(**changes) -> state.Node:
     return state.Node(**{
-        'source': {4: bench.packed(NODE4), 6: bench.packed(NODE6)},
+        'source': {4: compared.packed(NODE4), 6: compared.packed(NODE6)},
         'entropy': {4: 0, 6: 0}, 'uplinks': [uplink()], **changes})
 
 
-def shared_bench() -> bench.Bench:
+def shared() -> compared.Compared:
     """The program is loaded once for all tests of the process."""
     global _shared
     if _shared is None:
-        kind = (model_bench.ModelBench if environment.MODEL_ONLY else
-                bench.Bench)
+        kind = (model_only.ModelOnly if environment.MODEL_ONLY else
+                compared.Compared)
         _shared = kind(plain_node(), flows_max=64)
     return _shared
 
@@ -124,29 +124,30 @@ class PacketCase(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.bench = shared_bench()
+        self.compared = shared()
         self.use(plain_node())
 
     def use(self, node: state.Node):
         self.node = node
-        self.bench.reset(node)
+        self.compared.reset(node)
 
     def service(self, vip: str = VIP4, protocol: int = state.TCP,
                 members=None, port: int = PORT, **options) -> state.Service:
         """`members`: addresses or state.Member; by default one of the VIP's
         family."""
-        service = state.Service(bench.packed(vip), protocol, port, **options)
+        service = state.Service(compared.packed(vip), protocol, port,
+                                **options)
         if members is None:
             members = [MEMBER4 if '.' in vip else MEMBER6]
         members = [one if isinstance(one, state.Member) else
-                   state.Member(bench.packed(one)) for one in members]
-        self.bench.set_service(service, members)
+                   state.Member(compared.packed(one)) for one in members]
+        self.compared.set_service(service, members)
         return service
 
     def run_one(self, packet):
         """Through program and model; the model's word on what happened."""
         while True:
-            results = self.bench.run([bytes(packet)])
+            results = self.compared.run([bytes(packet)])
             if results:
                 return results[0]
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import unittest
 
-from octavia_xdp_provider.tests.datapath import library
+from octavia_xdp_provider.tests.packets.support import library
 
 _CLONE_NEWNS, _CLONE_NEWNET = 0x00020000, 0x40000000
 LOOPBACK = 1

@@ -6,15 +6,15 @@ import struct
 
 from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import bench
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath import environment
-from octavia_xdp_provider.tests.datapath import traffic
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import traffic
 
-VIPS = tuple(bench.packed(one) for one in (
+VIPS = tuple(compared.packed(one) for one in (
     '192.0.2.1', '192.0.2.2', '2001:db8::1', '2001:db8::2'))
-POOL = {4: [bench.packed(f'10.1.0.{one}') for one in range(1, 13)],
-        6: [bench.packed(f'fd00:1::{one}') for one in range(101, 113)]}
+POOL = {4: [compared.packed(f'10.1.0.{one}') for one in range(1, 13)],
+        6: [compared.packed(f'fd00:1::{one}') for one in range(101, 113)]}
 PORTS = (53, 80, 443, 6080)
 BATCH = 128
 BATCHES = 8  # between changes
@@ -23,9 +23,9 @@ BATCHES = 8  # between changes
 class Scenario:
     """All that happens follows from the seed, but for the time of day."""
 
-    def __init__(self, one: bench.Bench, seed: int, batch: int = BATCH):
+    def __init__(self, one: compared.Compared, seed: int, batch: int = BATCH):
         self.rng = random.Random(seed)
-        self.bench = one
+        self.compared = one
         self.batch = batch
         self.down: set[bytes] = set()
         one.reset(self.node())
@@ -48,7 +48,8 @@ class Scenario:
                 bytes((2, 0, 0, 0, 1, devices[name])), gateway,
                 tuple(rng.randrange(1, 4095)
                       for _ in range(rng.choice((0, 0, 1, 2))))))
-        source = {4: bench.packed('10.0.7.1'), 6: bench.packed('fd00::7:1')}
+        source = {4: compared.packed('10.0.7.1'),
+                  6: compared.packed('fd00::7:1')}
         if rng.random() < 0.1:
             source[rng.choice((4, 6))] = None
         return state.Node(
@@ -109,7 +110,7 @@ class Scenario:
     def new_service(self):
         rng = self.rng
         taken = {(one.vip, one.protocol, one.port)
-                 for one in self.bench.services}
+                 for one in self.compared.services}
         while True:
             key = (rng.choice(VIPS), rng.choice(traffic.PROTOCOLS),
                    rng.choice(PORTS))
@@ -120,21 +121,21 @@ class Scenario:
         self.apply(service, self.some_members(service))
 
     def apply(self, service: state.Service, members):
-        self.bench.set_service(service, members, refresh=False)
+        self.compared.set_service(service, members, refresh=False)
         self.tell_health()
 
     def tell_health(self):
-        everybody = [member for members in self.bench.members.values()
+        everybody = [member for members in self.compared.members.values()
                      for member in members]
         for member in everybody:
             member.healthy = member.address not in self.down
-        self.bench.set_health(everybody)
+        self.compared.set_health(everybody)
 
     # Changes ---------------------------------------------------------------
 
     def health(self):
         everybody = sorted({
-            member.address for members in self.bench.members.values()
+            member.address for members in self.compared.members.values()
             for member in members})
         for address in self.rng.sample(everybody,
                                        min(len(everybody), 3)):
@@ -142,8 +143,8 @@ class Scenario:
         self.tell_health()
 
     def weights(self):
-        service = self.rng.choice(self.bench.services)
-        members = self.bench.members[id(service)]
+        service = self.rng.choice(self.compared.services)
+        members = self.compared.members[id(service)]
         for member in members:
             if self.rng.random() < 0.4:
                 member.weight = self.rng.choice((0, 0, 1, 3, 256))
@@ -154,8 +155,8 @@ class Scenario:
         self.apply(service, members)
 
     def come_and_go(self):
-        service = self.rng.choice(self.bench.services)
-        members = [one for one in self.bench.members[id(service)]
+        service = self.rng.choice(self.compared.services)
+        members = [one for one in self.compared.members[id(service)]
                    if self.rng.random() > 0.2]
         have = {one.address for one in members}
         members += [one for one in self.some_members(service)
@@ -163,8 +164,8 @@ class Scenario:
         self.apply(service, members)
 
     def other_settings(self):
-        service = self.rng.choice(self.bench.services)
-        members = self.bench.members[id(service)]
+        service = self.rng.choice(self.compared.services)
+        members = self.compared.members[id(service)]
         old = service.encapsulation
         self.settings(service)
         kinds = (state.Encapsulation.DSCP, state.Encapsulation.SRV6)
@@ -173,25 +174,25 @@ class Scenario:
         self.apply(service, members)
 
     def other_service(self):
-        if len(self.bench.services) > 4:
-            service = self.rng.choice(self.bench.services)
-            del self.bench.members[id(service)]
-            self.bench.delete_service(service)
+        if len(self.compared.services) > 4:
+            service = self.rng.choice(self.compared.services)
+            del self.compared.members[id(service)]
+            self.compared.delete_service(service)
         self.new_service()
 
     def other_node(self):
         new = self.node()
-        node = self.bench.node
+        node = self.compared.node
         for field in ('source', 'entropy', 'echo', 'clamp_mss',
                       'pass_too_big', 'uplinks'):
             setattr(node, field, getattr(new, field))
-        self.bench.set_node()
+        self.compared.set_node()
 
     def time_passes(self):
         """Remembered flows get older; the slots stay open."""
         units = self.rng.choice((1, 3, 9, 12, 400))
-        pinned = self.bench.maps['flows']
-        for where, ways in self.bench.model.memory.sets.items():
+        pinned = self.compared.maps['flows']
+        for where, ways in self.compared.model.memory.sets.items():
             for entry in ways:
                 if entry is not None:
                     entry.time = entry.time - units & flows.TIME_MASK
@@ -203,8 +204,8 @@ class Scenario:
             pinned.write(key, struct.pack('=8Q', *aged))
 
     def tick(self):
-        self.bench.datapath.tick()
-        self.bench.refresh()
+        self.compared.datapath.tick()
+        self.compared.refresh()
 
     CHANGES = (health, health, health, weights, weights, come_and_go,
                come_and_go, other_settings, other_service, other_node,
@@ -215,12 +216,12 @@ class Scenario:
         self.rng.choice(self.CHANGES)(self)
         frames = [self.traffic.frame() for _ in range(BATCH * BATCHES)]
         for start in range(0, len(frames), self.batch):
-            self.bench.run(frames[start:start + self.batch])
-            self.bench.compare_memory()
+            self.compared.run(frames[start:start + self.batch])
+            self.compared.compare_memory()
 
 
 def clients_of(family: int) -> list[bytes]:
-    return [bench.packed(one) for one in (
+    return [compared.packed(one) for one in (
         (cases.CLIENT4, '198.51.100.1', '198.51.100.12', '203.0.113.2')
         if family == 4 else
         (cases.CLIENT6, '2001:db8:c::1', '2001:db8:c:1::3',

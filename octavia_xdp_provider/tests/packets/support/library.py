@@ -18,7 +18,7 @@ import cffi
 from octavia_xdp_provider.packet_model import state
 
 VARIABLE = 'OCTAVIA_XDP_LIBRARY'
-BUILD = pathlib.Path(__file__).parents[3] / 'datapath/build'
+BUILD = pathlib.Path(__file__).parents[4] / 'datapath/build'
 
 
 def path() -> str:

@@ -7,10 +7,10 @@ from scapy.layers import l2
 from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import bench
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath.cases import Action
-from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support.cases import Action
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 ROUTER4, ROUTER6 = '203.0.113.9', '2001:db8:f::9'
 MEMBERS4 = [f'10.1.0.{index}' for index in range(1, 9)]
@@ -101,7 +101,7 @@ class TestEcho(cases.PacketCase):
 
     def test_turned_off(self):
         self.node.echo = False
-        self.bench.set_node()
+        self.compared.set_node()
         self.passed(cases.link() / cases.ip4() / inet.ICMP())
         self.passed(cases.link() / cases.ip6() / inet6.ICMPv6EchoRequest())
 
@@ -110,14 +110,14 @@ class TestEcho(cases.PacketCase):
         self.use(cases.plain_node(echo=True, icmp_rate=3))
         self.service()
         frame = bytes(cases.link() / cases.ip4() / inet.ICMP())
-        while not (results := self.bench.run([frame] * 5)):
+        while not (results := self.compared.run([frame] * 5)):
             pass
         self.assertEqual([Outcome.ECHO_REPLY] * 3 + [Outcome.PASS] * 2,
                          [one.outcome for one in results])
 
     def test_no_budget(self):
         self.node.icmp_rate = 0
-        self.bench.set_node()
+        self.compared.set_node()
         self.passed(cases.link() / cases.ip4() / inet.ICMP())
 
     def test_replies_and_others(self):
@@ -188,7 +188,7 @@ class TestErrors(cases.PacketCase):
                         result = self.forwarded(cases.link() / packet)
                         self.assertEqual(self.address(flow),
                                          self.address(result))
-                        address = bench.text(self.address(flow))
+                        address = compared.text(self.address(flow))
                         fields = {}
                         if family == 6:
                             # the flow's, so that it takes the same way
@@ -280,8 +280,8 @@ class TestErrors(cases.PacketCase):
 
     def test_networks_do_not_hold_for_routers(self):
         service = self.services[cases.VIP4, state.TCP]
-        service.allowed = [(bench.packed(cases.CLIENT4), 32)]
-        self.bench.set_service(service, list(service.members.values()))
+        service.allowed = [(compared.packed(cases.CLIENT4), 32)]
+        self.compared.set_service(service, list(service.members.values()))
         self.forwarded(cases.link() / self.error(
             4, 3, 4, self.quote(4, state.TCP, 5000)))
 
@@ -289,7 +289,7 @@ class TestErrors(cases.PacketCase):
         """Nobody is told: that would be an error about an error."""
         self.node.icmp_rate = 100
         self.node.pass_too_big = True
-        self.bench.set_node()
+        self.compared.set_node()
         for family in (4, 6):
             quote = self.quote(family, state.TCP, 5000, 40)
             packet = self.error(family, 3, 1, quote + bytes(1420))
@@ -302,8 +302,8 @@ class TestErrors(cases.PacketCase):
             service = self.services[vip, state.TCP]
             service.encapsulation = cases.Encapsulation.DSCP
             service.dscp = 20
-            self.bench.set_service(
-                service, [state.Member(bench.packed(member))])
+            self.compared.set_service(
+                service, [state.Member(compared.packed(member))])
         link = l2.Ether(dst=cases.GATEWAY4_MAC, src=cases.NODE_MAC)
         quote = (inet.IP(src=cases.VIP4, dst=cases.CLIENT4) /
                  inet.TCP(sport=80, dport=5000))

@@ -9,9 +9,9 @@ from scapy.layers import inet
 from scapy.layers import inet6
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath.cases import Encapsulation
-from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 CLIENTS = {cases.VIP4: cases.ip4, cases.VIP6: cases.ip6}
 # encapsulation → the members that it can reach; None: of the VIP's family
@@ -30,7 +30,7 @@ class TestOneOfEachKind(cases.PacketCase):
     def outcomes(self, *packets):
         """Through program and model at once; they have to agree."""
         frames = [bytes(cases.link() / packet) for packet in packets]
-        while not (results := self.bench.run(frames)):
+        while not (results := self.compared.run(frames)):
             pass
         return [result.outcome for result in results]
 

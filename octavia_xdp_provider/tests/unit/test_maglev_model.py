@@ -9,7 +9,7 @@ import unittest
 
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests import instrumented
-from octavia_xdp_provider.tests.unit import maglev_model
+from octavia_xdp_provider.tests.models import maglev_model
 
 PRIMES = (2, 3, 5, 7, 11, 53, 251, 509, 1009, 2039, 4093, 13313)
 

@@ -8,11 +8,11 @@ from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath import environment
-from octavia_xdp_provider.tests.datapath.cases import Encapsulation
-from octavia_xdp_provider.tests.datapath.cases import outer4
-from octavia_xdp_provider.tests.datapath.cases import outer6
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
+from octavia_xdp_provider.tests.packets.support.cases import outer4
+from octavia_xdp_provider.tests.packets.support.cases import outer6
 
 INNER = (cases.ip4, cases.ip6)
 TRANSPORT = {
@@ -28,7 +28,7 @@ def rebuilt(packet):
 
 def entropy_of(inner, protocol: int) -> int:
     ports = bytes(inner.payload)[:4]
-    source, destination = (cases.bench.packed(one)
+    source, destination = (cases.compared.packed(one)
                            for one in (inner.src, inner.dst))
     return select.flow_entropy(
         select.flow_hash(source, destination, ports, protocol))
@@ -57,9 +57,9 @@ class TestTunnels(cases.PacketCase):
                 made[key] = self.service(inner.dst, protocol, [member],
                                          encapsulation=encapsulation)
             else:
-                self.bench.set_service(
+                self.compared.set_service(
                     made[key],
-                    [state.Member(cases.bench.packed(member))])
+                    [state.Member(cases.compared.packed(member))])
         return choose
 
     def test_ipip(self):
@@ -111,7 +111,7 @@ class TestTunnels(cases.PacketCase):
                 flow = entropy_of(inner, state.TCP) & 0xfffff
                 self.forwarded(cases.link() / inner,
                                outer6(inner, sid, flow=flow) / inner)
-                self.bench.delete_service(service)
+                self.compared.delete_service(service)
 
     def test_dscp_and_ecn_are_copied(self):
         for vip, make, field in ((cases.VIP4, cases.ip4, 'tos'),
@@ -120,8 +120,8 @@ class TestTunnels(cases.PacketCase):
             for tos in (0, 1, 2, 3, 0xb8, 0xff):
                 inner = rebuilt(make(**{field: tos}) / cases.tcp())
                 self.forwarded(cases.link() / inner, outer4(inner) / inner)
-            self.bench.set_service(
-                service, [state.Member(cases.bench.packed(cases.MEMBER6))])
+            self.compared.set_service(
+                service, [state.Member(cases.compared.packed(cases.MEMBER6))])
             flow = entropy_of(inner, state.TCP) & 0xfffff
             self.forwarded(cases.link() / inner,
                            outer6(inner, flow=flow) / inner)
@@ -167,15 +167,15 @@ class TestOuterSource(cases.PacketCase):
                 inner = rebuilt(cases.ip4() / cases.tcp(sport=port))
                 low = entropy_of(inner, state.TCP) & (1 << bits4) - 1
                 base = 0x0a000001 & ~((1 << bits4) - 1)
-                source = cases.bench.text((base | low).to_bytes(4, 'big'))
+                source = cases.compared.text((base | low).to_bytes(4, 'big'))
                 self.forwarded(cases.link() / inner,
                                outer4(inner, src=source) / inner)
                 inner = rebuilt(cases.ip6() / cases.tcp(sport=port))
                 entropy = entropy_of(inner, state.TCP)
                 low = entropy & (1 << bits6) - 1
                 base = 1 & ~((1 << bits6) - 1)
-                source = cases.bench.text(
-                    cases.bench.packed('fd00::')[:12] +
+                source = cases.compared.text(
+                    cases.compared.packed('fd00::')[:12] +
                     (base | low).to_bytes(4, 'big'))
                 self.forwarded(
                     cases.link() / inner,

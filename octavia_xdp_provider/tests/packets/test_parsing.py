@@ -8,8 +8,8 @@ from scapy.layers import sctp
 from scapy.packet import Raw
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 ROUTER_ALERT = inet.IPOption(b'\x94\x04\0\0')
 
@@ -77,7 +77,7 @@ class TestNotOurs(Parsing):
     def test_other_hosts(self):
         self.use(self.node)
         self.node.echo, self.node.icmp_rate = True, 100
-        self.bench.set_node()
+        self.compared.set_node()
         for vip in (cases.VIP4, cases.VIP6):
             self.service(vip)
         for packet in self.others():

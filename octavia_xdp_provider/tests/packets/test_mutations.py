@@ -15,10 +15,10 @@ import sys
 import time
 import unittest
 
-from octavia_xdp_provider.tests.datapath import bench
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath import environment
-from octavia_xdp_provider.tests.datapath import scenario
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import scenario
 
 PREFIX = 'OCTAVIA_XDP_MUTATION_'
 STEPS = 100
@@ -36,26 +36,26 @@ class TestMutations(unittest.TestCase):
         if environment.MODEL_ONLY:
             self.skipTest('needs the program')
         # A small memory, so that flows compete for places in it.
-        self.bench = bench.Bench(cases.plain_node(), flows_max=64)
-        self.addCleanup(self.bench.close)
+        self.compared = compared.Compared(cases.plain_node(), flows_max=64)
+        self.addCleanup(self.compared.close)
 
     def run_scenario(self, seed: int, batch: int, end: float = math.inf):
-        running = scenario.Scenario(self.bench, seed, batch)
+        running = scenario.Scenario(self.compared, seed, batch)
         for step in range(STEPS):
             if time.monotonic() > end:
                 break
             try:
                 running.step()
-            except bench.Difference as difference:
+            except compared.Difference as difference:
                 if batch > 1 and isinstance(difference,
-                                            bench.OutcomeDifference):
+                                            compared.OutcomeDifference):
                     # again, a frame at a time, to see which one it is
                     self.run_scenario(seed, 1)
                 raise AssertionError(
                     f'{PREFIX}SEED={seed}, step {step}:\n{difference}'
                     ) from difference
-        self.bench.compare_counters()
-        self.assertEqual('', self.bench.datapath.verify())
+        self.compared.compare_counters()
+        self.assertEqual('', self.compared.datapath.verify())
 
     def test_no_difference(self):
         seconds = setting('SECONDS', 60)
@@ -71,18 +71,18 @@ class TestMutations(unittest.TestCase):
             if only is not None:
                 break
             if count is not None:
-                if self.bench.ran >= count:
+                if self.compared.ran >= count:
                     break
             elif time.monotonic() > end:
                 break
-        print(f'{self.bench.ran} frames without a difference',
+        print(f'{self.compared.ran} frames without a difference',
               file=sys.stderr)
 
     @environment.takes_long
     def test_all_outcomes_occur(self):
         """The random traffic reaches every decision."""
         seen = collections.Counter()
-        run = self.bench.run
+        run = self.compared.run
 
         def counting(frames):
             results = run(frames)
@@ -90,11 +90,11 @@ class TestMutations(unittest.TestCase):
                 seen[one.outcome] += 1
                 seen.update(one.remarks)
             return results
-        self.bench.run = counting
+        self.compared.run = counting
         for seed in range(4):
             self.run_scenario(seed, scenario.BATCH)
-        missing = set(bench.state.Outcome) - set(seen) - {
+        missing = set(compared.state.Outcome) - set(seen) - {
             # states that the library never makes
-            bench.state.Outcome.DROP_NO_ROOM,
-            bench.state.Outcome.DROP_INTERNAL}
+            compared.state.Outcome.DROP_NO_ROOM,
+            compared.state.Outcome.DROP_INTERNAL}
         self.assertEqual(set(), missing)

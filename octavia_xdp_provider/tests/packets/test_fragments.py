@@ -4,8 +4,8 @@
 from scapy.layers import inet6
 
 from octavia_xdp_provider.packet_model import state
-from octavia_xdp_provider.tests.datapath import cases
-from octavia_xdp_provider.tests.datapath.cases import Outcome
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 MEMBERS4 = [f'10.1.0.{index}' for index in range(1, 9)]
 MEMBERS6 = [f'fd00:1::{index}' for index in range(1, 9)]
@@ -78,7 +78,7 @@ class TestFragments(cases.PacketCase):
         result = self.forwarded(cases.link() / packet)
         address = result.service.members[result.member].address
         self.assertEqual(
-            bytes(cases.outer4(packet, cases.bench.text(address)) /
+            bytes(cases.outer4(packet, cases.compared.text(address)) /
                   packet).hex(), result.frame.hex())
 
     def test_first_was_not_seen(self):
@@ -127,7 +127,7 @@ class TestFragments(cases.PacketCase):
                 for one in other.members.values() if one.address == address]
         for one in gone:
             one.healthy = False
-        self.bench.set_health(gone)
+        self.compared.set_health(gone)
         _, other = self.member(four(LATER),
                                remarks=[Outcome.FRAGMENT_GUESSED])
         self.assertNotEqual(address, other)
@@ -137,8 +137,8 @@ class TestFragments(cases.PacketCase):
                      Outcome.DROP_MARTIAN)
         service = self.services[cases.VIP4, state.UDP, 80]
         self.member(four(FIRST))
-        service.allowed = [(cases.bench.packed('10.0.0.0'), 8)]
-        self.bench.set_service(service, list(service.members.values()))
+        service.allowed = [(cases.compared.packed('10.0.0.0'), 8)]
+        self.compared.set_service(service, list(service.members.values()))
         for identity in (1, 2):
             self.dropped(cases.link() / four(LATER, identity),
                          Outcome.DROP_NOT_ALLOWED)
@@ -167,9 +167,9 @@ class TestFragments(cases.PacketCase):
             self.services[vip, state.UDP, 80].encapsulation = (
                 cases.Encapsulation.DSCP)
             self.services[vip, state.UDP, 80].dscp = 9
-            self.bench.set_service(
+            self.compared.set_service(
                 self.services[vip, state.UDP, 80],
-                [state.Member(cases.bench.packed(
+                [state.Member(cases.compared.packed(
                     MEMBERS4[0] if make is four else MEMBERS6[0]))])
             self.member(make(FIRST))
             result = self.forwarded(cases.link() / make(LATER))
