@@ -8,8 +8,8 @@ import threading
 from scapy.layers import inet
 from scapy.layers import inet6
 
-from octavia_xdp_provider.tests import form
 from octavia_xdp_provider.tests.functional.support import fabric
+from octavia_xdp_provider.tests.support import form
 
 LISTENER, LOCAL = 80, 8080
 PORTS = ('--port', f'{fabric.VIP}:{LISTENER}/tcp={LOCAL}',

@@ -8,8 +8,8 @@ import signal
 import subprocess
 import tempfile
 
-from octavia_xdp_provider.tests import form
 from octavia_xdp_provider.tests.functional.support import fabric
+from octavia_xdp_provider.tests.support import form
 
 INJECT = fabric.DATAPATH / 'build/tests/inject.so'
 FOREIGN = fabric.DATAPATH / 'build/foreign.bpf.o'

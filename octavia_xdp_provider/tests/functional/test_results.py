@@ -10,9 +10,9 @@ import signal
 import time
 
 from octavia_xdp_provider.result_handler import queue_file
-from octavia_xdp_provider.tests import form
 from octavia_xdp_provider.tests.functional.support import handoff
 from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.support import form
 
 
 class TestKills(handoff.Handoff):
