@@ -2,9 +2,9 @@
 """octavia-xdp-ctl: what an LB node does with packets, and why."""
 
 import argparse
-import math
 import sys
 
+from octavia_xdp_provider.common import arguments as argument_types
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import capture
@@ -20,6 +20,7 @@ from octavia_xdp_provider.ctl import verify
 from octavia_xdp_provider.node.datapath import DatapathError
 
 PROGRAM = 'octavia-xdp-ctl'
+_SECONDS = argument_types.seconds(86400)
 FAILED = 2
 
 
@@ -33,17 +34,6 @@ def _number(low, high, name='number'):
         return value
     parse.__name__ = name
     return parse
-
-
-def _seconds(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0.1 <= value <= 86400:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no number of seconds from 0.1 to 86400')
-    return value
 
 
 def _filters(parser):
@@ -79,7 +69,7 @@ def _add_top(commands):
                                  description='Show rates, live.')
     parser.add_argument('--sort', choices=rates.ORDERS, default='packets',
                         help='what comes first (%(default)s)')
-    parser.add_argument('--interval', type=_seconds, default=1.0,
+    parser.add_argument('--interval', type=_SECONDS, default=1.0,
                         metavar='SECONDS', help='between two looks '
                         '(%(default)s)')
     parser.add_argument('--batch', action='store_true',
@@ -139,7 +129,7 @@ def _add_trace(commands):
                              '(%(default)s)')
     parser.add_argument('--count', type=_number(0, 2 ** 63), default=0,
                         help='end after so many packets')
-    parser.add_argument('--seconds', type=_seconds, default=None,
+    parser.add_argument('--seconds', type=_SECONDS, default=None,
                         help='end after so long')
     parser.add_argument('--snaplen', type=_number(1, 3520), default=256,
                         help='bytes of a frame that are kept (%(default)s)')

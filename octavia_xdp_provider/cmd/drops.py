@@ -4,11 +4,11 @@
 import argparse
 import contextlib
 import ipaddress
-import math
 import signal
 import sys
 import threading
 
+from octavia_xdp_provider.common import arguments as argument_types
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import stdout
@@ -20,6 +20,7 @@ from octavia_xdp_provider.drops import watch
 from octavia_xdp_provider.node import run_directory
 
 PROGRAM = 'octavia-xdp-drops'
+_SECONDS = argument_types.seconds(1000000)
 # 2 is argparse's, for wrong arguments.
 CANNOT = 3
 
@@ -37,17 +38,6 @@ def _address(text):
         raise argparse.ArgumentTypeError(
             f'{text!r} is no IPv4 or IPv6 address') from None
     return str(getattr(address, 'ipv4_mapped', None) or address)
-
-
-def _seconds(text):
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0.1 <= value <= 1e6:
-        raise argparse.ArgumentTypeError(
-            f'{text!r} is no number of seconds from 0.1 to 1000000')
-    return value
 
 
 def _count(text):
@@ -74,12 +64,12 @@ def _parser():
     parser.add_argument('--datapath', action='store_true',
                         help='the drops of the datapath alone, for which '
                              'neither bcc nor tracing is needed')
-    parser.add_argument('--interval', type=_seconds, default=1.0,
+    parser.add_argument('--interval', type=_SECONDS, default=1.0,
                         metavar='SECONDS',
                         help='time between two readings (%(default)s)')
     parser.add_argument('--count', type=_count, metavar='NUMBER',
                         help='end after this many readings')
-    parser.add_argument('--duration', type=_seconds, metavar='SECONDS',
+    parser.add_argument('--duration', type=_SECONDS, metavar='SECONDS',
                         help='end after this time')
     parser.add_argument('--json', action='store_true',
                         help='for programs: an object a line')

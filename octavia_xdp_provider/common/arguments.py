@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Types of command lines' arguments."""
+
+import argparse
+import math
+
+SECONDS_MIN = 0.1
+
+
+def seconds(most):
+    """A type of arguments: a time of SECONDS_MIN to `most`."""
+    def parse(text):
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not SECONDS_MIN <= value <= most:
+            raise argparse.ArgumentTypeError(
+                f'{text!r} is no number of seconds from {SECONDS_MIN} to '
+                f'{most}')
+        return value
+    return parse
