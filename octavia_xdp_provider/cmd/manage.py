@@ -145,6 +145,15 @@ def placement_list(conf, arguments):
     return _show(arguments, rows, _PLACEMENT_COLUMNS)
 
 
+def placement_allow_removals(conf, arguments):
+    """Let VIPs leave failed nodes beyond the budget of removals."""
+    if arguments.count < 1:
+        sys.exit(f'{PROGRAM}: --count is {arguments.count}; use 1 or more')
+    _store(conf).allow_removals(arguments.count,
+                                conf.placement.removal_budget_span)
+    return 0
+
+
 def _parser():
     parser = argparse.ArgumentParser(prog=PROGRAM, description=__doc__)
     parser.add_argument('--config-file', action='append',
@@ -163,6 +172,7 @@ def _parser():
         if listing:
             command.add_argument('--json', action='store_true',
                                  help='for programs')
+        return command
 
     database = topic('database', 'the controller\'s database')
     action(database, 'upgrade', database_upgrade, database_upgrade.__doc__)
@@ -178,6 +188,10 @@ def _parser():
     placement = topic('placement', 'which VIP is on which node')
     action(placement, 'list', placement_list, placement_list.__doc__,
            listing=True)
+    allow = action(placement, 'allow-removals', placement_allow_removals,
+                   placement_allow_removals.__doc__)
+    allow.add_argument('--count', type=int, required=True,
+                       help='how many, as the controller\'s log says')
     return parser
 
 

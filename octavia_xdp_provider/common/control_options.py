@@ -41,9 +41,46 @@ placement_opts = [
                     'appear.'),
     cfg.IntOpt('node_timeout',
                default=15, min=2,
-               help='Seconds without a report after which an LB node counts '
-                    'as dead: no status waits for it, and its VIPs are '
-                    'placed on other nodes where there are any.'),
+               help='Seconds without a report after which no status waits '
+                    'for an LB node, and it is given nothing more.'),
+    cfg.IntOpt('replace_after',
+               default=30, min=2,
+               help='Seconds of silence after which an LB node is taken for '
+                    'dead and its VIPs are placed on other nodes where there '
+                    'are any. Only time counts in which the controller could '
+                    'hear: after its own start, and after an outage in which '
+                    'no node was heard, it begins anew. At least '
+                    'node_timeout.'),
+    cfg.ListOpt('filters',
+                default=['live', 'capacity'],
+                help='Filters that say which LB nodes may be given a load '
+                     'balancer: plugins of the namespace '
+                     'octavia_xdp.scheduler.filters.'),
+    cfg.ListOpt('weighers',
+                default=['fewest_load_balancers', 'fewest_services'],
+                help='Weighers that say which of these nodes is best, the '
+                     'most important first: plugins of the namespace '
+                     'octavia_xdp.scheduler.weighers.'),
+    cfg.IntOpt('rebalance_moves_max',
+               default=1, min=0,
+               help='Load balancers that are moved at a time only to even '
+                    'out the number of VIPs on LB nodes, for example to a '
+                    'node that is new or back. 0: none.'),
+    cfg.IntOpt('removal_budget_percent',
+               default=20, min=0, max=100,
+               help='Share of all placements that may leave dead or failing '
+                    'LB nodes within removal_budget_span without a person\'s '
+                    'word (octavia-xdp-manage placement allow-removals). '
+                    'Other nodes take over in any case; what is beyond the '
+                    'budget only keeps its place on the failed node as '
+                    'well.'),
+    cfg.IntOpt('removal_budget_least',
+               default=10, min=0,
+               help='Removals that are free in any case, however few '
+                    'placements there are.'),
+    cfg.IntOpt('removal_budget_span',
+               default=600, min=1,
+               help='Seconds that the budget of removals is for.'),
 ]
 
 controller_opts = [

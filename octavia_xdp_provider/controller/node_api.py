@@ -53,13 +53,14 @@ class NodesEndpoint:
     target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
                                    version=rpc.VERSION)
 
-    def __init__(self, store, health, touched, node_appeared):
+    def __init__(self, store, health, liveness, touched, node_appeared):
         """:param touched: called with ids of load balancers to look at.
 
         :param node_appeared: called when a node is new or back.
         """
         self._store = store
         self._health = health
+        self._liveness = liveness
         self._touched = touched
         self._node_appeared = node_appeared
 
@@ -77,6 +78,7 @@ class NodesEndpoint:
             the report is based on, ``state`` is the node's word about
             itself for the operator.
         """
+        self._liveness.heard()
         if self._store.seen(host, report['state']):
             LOG.info('Node %s reported for the first time.', host)
             self._node_appeared()

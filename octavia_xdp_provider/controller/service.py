@@ -9,9 +9,10 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import octavia
-from octavia_xdp_provider.controller import placement
 from octavia_xdp_provider.controller import statistics
 from octavia_xdp_provider.controller import status_loop
+from octavia_xdp_provider.controller.scheduler import liveness
+from octavia_xdp_provider.controller.scheduler import service as scheduler
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 
@@ -33,14 +34,19 @@ class Controller:
         self._status_loop = status_loop.StatusLoop(
             conf, self._store, self._health, agent)
         self._statistics = statistics.Statistics(self._store, agent)
+        self._liveness = liveness.Liveness(
+            conf.placement.node_timeout / 2)
+        self._scheduler = scheduler.Scheduler(conf, self._store,
+                                              self._liveness)
         self._place_now = threading.Event()
         self._stop = threading.Event()
         self.serving = threading.Event()
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
             [driver_api.DriverEndpoint(self._store, self._changed),
-             node_api.NodesEndpoint(self._store, self._health,
-                                 self._status_loop.wake, self._place_now.set)])
+             node_api.NodesEndpoint(
+                 self._store, self._health, self._liveness,
+                 self._status_loop.wake, self._place_now.set)])
 
     def stop(self):
         """Ask ``run`` to return. Safe in a signal handler."""
@@ -85,9 +91,9 @@ class Controller:
     def _changed(self, load_balancer_id):
         """The wanted state changed: place it, and wake its nodes up."""
         try:
-            self.place()
-            self._notify(row.host for row in self._store.placements()
-                       if row.load_balancer_id == load_balancer_id)
+            self._scheduler.place([load_balancer_id])
+            self._notify(row.host for row in self._store.placements(
+                [load_balancer_id]))
         except Exception:
             # Stored is stored: the loops do this again by themselves.
             LOG.exception('Could not place load balancer %s at once.',
@@ -96,19 +102,7 @@ class Controller:
 
     def place(self):
         """Compare placements with what they should be, and repair them."""
-        now_eligible = {
-            node.host for node in self._store.nodes() if node.in_service
-            and node_api.alive(node, self._conf.placement.node_timeout)}
-        moves = placement.plan(
-            self._store.load_balancers(), self._store.placements(),
-            now_eligible, self._conf.placement.replicas)
-        for move in moves:
-            LOG.info('Load balancer %s: add to nodes %s, remove from %s.',
-                     move.load_balancer_id, list(move.add),
-                     list(move.remove))
-            self._store.place(move.load_balancer_id, move.add, move.remove)
-        self._notify({host for move in moves for host in move.add + move.remove
-                    if host in now_eligible})
+        self._notify(self._scheduler.place())
 
     def _notify(self, hosts):
         for host in hosts:

@@ -90,6 +90,19 @@ class Placement(Base):
     removed_generation = sa.Column(sa.BigInteger, nullable=True)
 
 
+class Removal(Base):
+    """Removals from failed nodes, for the budget that limits them.
+
+    ``at``: seconds since the epoch. ``number``: how many; less than zero
+    where the operator has allowed so many more.
+    """
+
+    __tablename__ = 'removals'
+    id = sa.Column(sa.Integer, primary_key=True)
+    at = sa.Column(sa.Double(), nullable=False, index=True)
+    number = sa.Column(sa.Integer, nullable=False)
+
+
 class ListenerCounter(Base):
     """What a node counted for a listener, made into what never falls.
 

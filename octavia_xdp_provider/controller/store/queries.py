@@ -16,6 +16,8 @@ import threading
 import time
 from typing import Any
 
+import sqlalchemy as sa
+
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
@@ -209,10 +211,14 @@ class Store:
 
     # Reading
 
-    def load_balancers(self) -> list[rows.LoadBalancer]:
+    def load_balancers(self, ids: Iterable[str] | None = None
+                       ) -> list[rows.LoadBalancer]:
+        """All load balancers, or those with these ids that there are."""
         with self._read() as session:
-            return [rows.load_balancer(row)
-                    for row in session.query(models.LoadBalancer)]
+            query = session.query(models.LoadBalancer)
+            if ids is not None:
+                query = query.filter(models.LoadBalancer.id.in_(list(ids)))
+            return [rows.load_balancer(row) for row in query]
 
     def load_balancer(self, load_balancer_id: str
                       ) -> rows.LoadBalancer | None:
@@ -224,10 +230,23 @@ class Store:
         with self._read() as session:
             return [rows.node(row) for row in session.query(models.Node)]
 
-    def placements(self) -> list[rows.Placement]:
+    def placements(self, ids: Iterable[str] | None = None
+                   ) -> list[rows.Placement]:
+        """All placements, or those of these load balancers."""
         with self._read() as session:
-            return [rows.placement(row)
-                    for row in session.query(models.Placement)]
+            query = session.query(models.Placement)
+            if ids is not None:
+                query = query.filter(
+                    models.Placement.load_balancer_id.in_(list(ids)))
+            return [rows.placement(row) for row in query]
+
+    def load(self) -> dict[str, int]:
+        """Host → load balancers that are on it and not leaving."""
+        with self._read() as session:
+            return dict(session.query(
+                models.Placement.host, sa.func.count()).filter(
+                    models.Placement.removed_generation.is_(None)).group_by(
+                        models.Placement.host).all())
 
     # Nodes
 
@@ -329,10 +348,25 @@ class Store:
         return sums
 
     def place(self, load_balancer_id: str, add: Iterable[str] = (),
-              remove: Iterable[str] = ()) -> None:
-        """Put a load balancer on nodes and take it from others."""
+              remove: Iterable[str] = (), *,
+              decided_on: frozenset[str] | None = None,
+              failed: int = 0) -> bool:
+        """Put a load balancer on nodes and take it from others.
+
+        :param decided_on: the hosts that it was on when this was decided.
+            Nothing is done and False returned if it is on others now, or
+            deleted. None: whatever it is on.
+        :param failed: how many of the removals count for the budget, see
+            removals_since().
+        """
         with self._write() as session:
+            # The lock on the sequence is held from here to the commit.
             generation = self._next_generation(session)
+            if decided_on is not None and not self._is_on(
+                    session, load_balancer_id, decided_on):
+                return False
+            if failed:
+                session.add(models.Removal(at=time.time(), number=failed))
             for host in add:
                 session.merge(models.Placement(
                     load_balancer_id=load_balancer_id, host=host,
@@ -342,6 +376,33 @@ class Store:
                 row = session.get(models.Placement, (load_balancer_id, host))
                 if row is not None:
                     row.removed_generation = generation
+            return True
+
+    @staticmethod
+    def _is_on(session: Any, load_balancer_id: str,
+               hosts: frozenset[str]) -> bool:
+        row = session.get(models.LoadBalancer, load_balancer_id)
+        found = session.query(models.Placement.host).filter_by(
+            load_balancer_id=load_balancer_id, removed_generation=None)
+        return (row is not None and not row.deleted
+                and {host for host, in found} == hosts)
+
+    def removals_since(self, span_s: float) -> int:
+        """Removals from failed nodes in the last so many seconds.
+
+        Less those that the operator has allowed beyond the budget.
+        """
+        with self._read() as session:
+            number = session.query(sa.func.sum(models.Removal.number)).filter(
+                models.Removal.at > time.time() - span_s).scalar()
+        return int(number or 0)
+
+    def allow_removals(self, number: int, span_s: float) -> None:
+        """The operator's word that so many more nodes' VIPs may go."""
+        with self._write() as session:
+            session.query(models.Removal).filter(
+                models.Removal.at <= time.time() - span_s).delete()
+            session.add(models.Removal(at=time.time(), number=-number))
 
     def set_in_service(self, host: str, in_service: bool) -> bool:
         """The operator's word for a node. False where it is unknown."""

@@ -242,7 +242,7 @@ class TestSchema(store_base.StoreTestCase):
 
     def test_second_upgrade_changes_nothing(self):
         manager = schema.context_manager(self.conf)
-        self.assertEqual(('0002', '0002'), schema.upgrade(manager))
+        self.assertEqual(('0003', '0003'), schema.upgrade(manager))
         schema.check(manager)
 
     def test_rows_of_the_first_version_are_kept(self):
@@ -258,7 +258,7 @@ class TestSchema(store_base.StoreTestCase):
                 "7, 6, 5, '[]', false, 0)"))
             connection.execute(sa.text(
                 "INSERT INTO pools VALUES ('pool', 'lb')"))
-        self.assertEqual(('0001', '0002'), schema.upgrade(manager))
+        self.assertEqual(('0001', '0003'), schema.upgrade(manager))
         with engine.connect() as connection:
             self.assertEqual([('lb', 6)], connection.execute(sa.text(
                 'SELECT id, sent_generation FROM load_balancers')).all())

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes as one pass of the scheduler sees them."""
+
+import enum
+
+
+class Condition(enum.Enum):
+    """Whether a node may get and keep load balancers."""
+
+    LIVE = 'live'          # reports
+    SILENT = 'silent'      # keeps what it has: it may be back in a moment
+    DEAD = 'dead'          # is replaced
+    DISABLED = 'disabled'  # taken out of service by the operator
+
+
+class Host:
+    """A node, and what this pass has already given to it.
+
+    ``load_balancers`` counts placements, ``services`` entries of the node's
+    tables: those that the node reported and those placed in this pass.
+    """
+
+    def __init__(self, node, condition, load_balancers):
+        self.name = node.host
+        self.condition = condition
+        self.report = node.state or {}
+        self.load_balancers = load_balancers
+        self.services = self.report.get('services', 0)
+
+
+class Cluster:
+    """All nodes by their names."""
+
+    def __init__(self, nodes, load, conditions):
+        """:param load: host → load balancers that it has; 0 if left out.
+
+        :param conditions: host → Condition.
+        """
+        self.hosts = {node.host: Host(node, conditions[node.host],
+                                      load.get(node.host, 0))
+                      for node in nodes}
+
+    def condition(self, name):
+        """DEAD also for a node that was forgotten."""
+        host = self.hosts.get(name)
+        return host.condition if host else Condition.DEAD
+
+    def add(self, name, services):
+        """Account for a load balancer that a host is given."""
+        self.hosts[name].load_balancers += 1
+        self.hosts[name].services += services
+
+    def remove(self, name):
+        if name in self.hosts:
+            self.hosts[name].load_balancers -= 1
+            # Its table entries are free only once the node reports so.
+
+
+def condition(node, silence_s, live_s, dead_s):
+    """The Condition of a node.
+
+    :param silence_s: see Liveness.silence_s.
+    :param live_s: up to so many seconds of silence a node is LIVE.
+    :param dead_s: from so many on it is DEAD.
+    """
+    if silence_s > dead_s:
+        return Condition.DEAD
+    if not node.in_service:
+        return Condition.DISABLED
+    return Condition.LIVE if silence_s <= live_s else Condition.SILENT

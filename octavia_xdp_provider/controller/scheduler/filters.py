@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes may take a load balancer.
+
+A filter is a callable ``(host, document) -> str | None``: the reason why the
+host must not be given the load balancer, or None. Filters are plugins in the
+namespace ``octavia_xdp.scheduler.filters``; ``[placement] filters`` names
+those that are used. They are asked for new placements only: what a node has
+it keeps until something better is there.
+"""
+
+from octavia_xdp_provider.controller.scheduler import cluster
+
+
+def live(host, document):
+    """Nodes that report and are in service."""
+    if host.condition is cluster.Condition.LIVE:
+        return None
+    return f'the node is {host.condition.value}'
+
+
+def capacity(host, document):
+    """Nodes with room for the load balancer's services."""
+    most = host.report.get('services_max')
+    needed = services(document)
+    if most is None or host.services + needed <= most:
+        return None
+    return (f'the node has {host.services} of {most} services and this load '
+            f'balancer needs {needed}')
+
+
+def services(document):
+    """Entries of a node's tables that a load balancer takes at most."""
+    return len(document['listeners'])
