@@ -53,6 +53,29 @@
 #define FORMAT_COUNTERS 1
 #define FORMAT_OUTCOMES 2
 
+/* All maps, once: number, name, and the format of what packets write there,
+ * or 0. */
+#define OXP_MAPS(MAP)                                                          \
+	MAP(CONFIG, config, 0)                                                 \
+	MAP(UPLINKS, uplinks, 0)                                               \
+	MAP(DEVICES, devices, 0)                                               \
+	MAP(LOOKUP_V4, lookup_v4, 0)                                           \
+	MAP(LOOKUP_V6, lookup_v6, 0)                                           \
+	MAP(VIPS, vips, 0)                                                     \
+	MAP(SERVICES, services, 0)                                             \
+	MAP(TABLES, tables, 0)                                                 \
+	MAP(AGES, ages, FORMAT_AGES)                                           \
+	MAP(FLOWS, flows, FORMAT_FLOWS)                                        \
+	MAP(FRAGMENTS, fragments, FORMAT_FRAGMENTS)                            \
+	MAP(ALLOWED_V4, allowed_v4, 0)                                         \
+	MAP(ALLOWED_V6, allowed_v6, 0)                                         \
+	MAP(SOURCES, sources, FORMAT_SOURCES)                                  \
+	MAP(QUIC_SERVERS, quic_servers, 0)                                     \
+	MAP(ICMP_BUDGET, icmp_budget, FORMAT_ICMP_BUDGET)                      \
+	MAP(SERVICE_COUNTERS, service_counters, FORMAT_COUNTERS)               \
+	MAP(MEMBER_COUNTERS, member_counters, FORMAT_COUNTERS)                 \
+	MAP(OUTCOMES, outcomes, FORMAT_OUTCOMES)
+
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
 struct node_config {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "address.h"
+
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "internal.h"
 
 const uint8_t v4_mapped[12] = {[10] = 0xff, [11] = 0xff};
 

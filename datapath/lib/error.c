@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "error.h"
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -6,7 +8,7 @@
 
 #include <bpf/libbpf.h>
 
-#include "internal.h"
+#include "state.h"
 
 /* libbpf says why a load failed in messages only: keep the last warning of
  * this thread for the caller's error text, print nothing. */

@@ -6,12 +6,14 @@
  * CPUs, which a program goes on after. So batches wait once, and
  * oxp_slots_age() waits ahead for those who come next.
  */
+#include "synchronize.h"
+
 #include <errno.h>
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "internal.h"
+#include "error.h"
 
 static int membarrier(int command)
 {

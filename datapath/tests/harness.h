@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "internal.h"
+#include "rooms.h"
 #include "test_interface.h"
 
 #define VIP "192.0.2.1"

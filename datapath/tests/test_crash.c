@@ -19,7 +19,7 @@ static void expect_sound(struct oxp_node *node)
 	struct oxp_info info;
 	uint32_t keys, members = 0;
 
-	/* first, so that the node is mended */
+	/* first, so that the node is repaired */
 	assert_int_equal(oxp_info_get(node, &info, error), 0);
 	if (oxp_test_verify(node, error))
 		fail_msg("verify: %s", error);
@@ -153,7 +153,7 @@ static void change_until_killed(unsigned int seed)
 static void test_kill_anywhere(void **state)
 {
 	struct oxp_node *node = fresh_state();
-	uint64_t mended = 0;
+	uint64_t repaired = 0;
 
 	(void)state;
 	wait_for_packets = false;
@@ -169,7 +169,7 @@ static void test_kill_anywhere(void **state)
 		/* else it ended by itself, with an error */
 		assert_true(WIFSIGNALED(status));
 		assert_int_equal(WTERMSIG(status), SIGKILL);
-		mended += node->config->dirty;
+		repaired += node->config->dirty;
 		expect_sound(node);
 		/* and is of use */
 		for (int i = 0; i < 3; i++)
@@ -177,8 +177,8 @@ static void test_kill_anywhere(void **state)
 		expect_sound(node);
 	}
 	print_message("500 deaths, %llu in a creation or deletion\n",
-		      (unsigned long long)mended);
-	assert_true(mended > 0);
+		      (unsigned long long)repaired);
+	assert_true(repaired > 0);
 	oxp_close(node);
 	wait_for_packets = true;
 }

@@ -130,7 +130,7 @@ static void test_mend(void **state)
 	}
 	node->lookup_v4[3].overflow += 2;
 	node->lookup_v6[5].overflow += 1;
-	assert_int_equal(lookup_mend(node, keep), 0);
+	assert_int_equal(lookup_repair(node, keep), 0);
 	check_all(known);
 	oxp_close(node);
 }
@@ -167,7 +167,7 @@ static void test_room(void **state)
 			key = lookup_key(vip.bytes, htons(80), 6);
 			assert_true(lookup_insert(node, &key, i) >= 0);
 		}
-		assert_int_equal(lookup_mend(node, keep), 0);
+		assert_int_equal(lookup_repair(node, keep), 0);
 	}
 	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);

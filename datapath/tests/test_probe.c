@@ -15,7 +15,6 @@
 #include "harness.h"
 #include "probe.h"
 #include "probe.skel.h"
-#include "probe_maps.h"
 
 #define MARK (OXP_PROBE_MARK | 0xabc)
 #define MEMBER "10.1.0.1"

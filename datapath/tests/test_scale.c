@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory, exactly as lib/create.c and the administrator's guide state it, and
- * a node that is as big as is promised: 10,000 services and 100,000 members.
- * How long things took is printed and not judged.
+ * Memory, exactly as lib/node/create.c and the administrator's guide state it,
+ * and a node that is as big as is promised: 10,000 services and 100,000
+ * members. How long things took is printed and not judged.
  */
 #include <errno.h>
 #include <netinet/in.h>

@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #include "harness.h"
-#include "import.h"
 
 static int memory(const void *data, size_t length)
 {

@@ -84,7 +84,7 @@ static void open_flow(struct model *model)
 /* Members come, go, are replaced, and another one may get the slot. */
 static void change(struct model *model)
 {
-	uint16_t takers[MEMBERS], count = 0, owner = NOBODY;
+	uint16_t eligible[MEMBERS], count = 0, owner = NOBODY;
 	bool stays[512] = {};
 
 	for (int i = 0; i < MEMBERS; i++) {
@@ -95,10 +95,10 @@ static void change(struct model *model)
 			model->keeps[i] = random() & 1;
 		stays[i] = kept && model->keeps[i] && !replaced;
 		if (model->keeps[i] && random() % 4)
-			takers[count++] = i;
+			eligible[count++] = i;
 	}
 	if (count)
-		owner = takers[random() % count];
+		owner = eligible[random() % count];
 	if (random() & 1 && stays[SLOT_STAYS(model->slot.slot)])
 		owner = model->slot.slot & SLOT_MEMBER;
 	for (int i = 0; i < FLOWS; i++) {

@@ -17,8 +17,8 @@ ENCAPSULATIONS = ('ipip', 'gue', 'gre', 'dscp', 'srv6')
 MEMBER_PORTS = ('same', 'rewrite')
 
 # Seconds without a packet after which a flow may move to another member. The
-# datapath library (datapath/lib/settings.c) refuses what is beyond: the time
-# of a remembered flow is a few bits.
+# datapath library (datapath/lib/service/validate.c) refuses what is beyond:
+# the time of a remembered flow is a few bits.
 IDLE_TIMEOUT_MIN = 10
 IDLE_TIMEOUT_MAX = 16000
 

@@ -11,8 +11,7 @@
 #include <bpf/bpf.h>
 
 #include "forward.skel.h"
-#include "internal.h"
-#include "probe_maps.h"
+#include "rooms.h"
 
 int oxp_test_destroy(struct oxp_node *node, char *error)
 {
@@ -165,7 +164,7 @@ int oxp_test_verify(struct oxp_node *node, char *error)
 
 static int by_name(const void *left, const void *right)
 {
-	const struct taker *a = left, *b = right;
+	const struct eligible_member *a = left, *b = right;
 
 	return memcmp(a->name, b->name, 16);
 }
@@ -174,26 +173,26 @@ int oxp_test_maglev(const struct oxp_address *addresses,
 		    const uint16_t *weights, uint32_t count, uint32_t slots,
 		    uint16_t *out)
 {
-	struct taker *takers;
+	struct eligible_member *eligible;
 	uint32_t used = 0;
 	int status;
 
 	if (slots > OXP_SLOTS_LIMIT || !is_prime(slots) ||
 	    count >= OXP_NO_MEMBER)
 		return -EINVAL;
-	takers = calloc(count ? count : 1, sizeof(*takers));
-	if (!takers)
+	eligible = calloc(count ? count : 1, sizeof(*eligible));
+	if (!eligible)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < count; i++)
 		if (weights[i])
-			takers[used++] = (struct taker){
+			eligible[used++] = (struct eligible_member){
 				.name = addresses[i].bytes,
 				.weight = weights[i],
 				.value = i,
 			};
-	qsort(takers, used, sizeof(*takers), by_name);
-	status = maglev_fill(takers, used, slots, out);
-	free(takers);
+	qsort(eligible, used, sizeof(*eligible), by_name);
+	status = maglev_fill(eligible, used, slots, out);
+	free(eligible);
 	return status;
 }
 

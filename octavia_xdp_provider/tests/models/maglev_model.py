@@ -2,8 +2,8 @@
 """Maglev in plain Python, from the paper and from nothing else.
 
 Eisenbud et al., NSDI 2016, section 3.4, pseudocode 1, with the hash functions
-and the rule for weights that datapath/lib/maglev.c states. Slow and literal
-on purpose: what the library computes is compared with it.
+and the rule for weights that datapath/lib/table/maglev.c states. Slow and
+literal on purpose: what the library computes is compared with it.
 """
 
 import ipaddress

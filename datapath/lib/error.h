@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_ERROR_H
+#define OXP_ERROR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+int failure(char *error, int status, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* Another one that followed, behind what is there. */
+void add_failure(char *error, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* Of libbpf's load functions. */
+int load_failure(char *error, int status, const char *what);
+
+void catch_libbpf_messages(void);
+
+const char *last_libbpf_message(void);
+
+void forget_libbpf_messages(void);
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_INSPECT_FLOW_H
+#define OXP_INSPECT_FLOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+/* What decides on a packet's slot, in the order of the packet's
+ * bytes */
+struct selecting {
+	__be32 source[4];
+	__be32 destination[4];
+	uint32_t ports;
+	uint8_t protocol;
+	bool v4;
+};
+
+struct selecting selecting_of(const struct service_block *block,
+			      const struct oxp_packet *packet);
+
+uint64_t selecting_hash(const struct selecting *flow, uint64_t seed);
+
+uint32_t slot_of_packet(const struct service_block *block,
+			const struct oxp_packet *packet);
+
+#endif

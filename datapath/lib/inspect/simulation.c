@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The program on the node's tables and on private copies of what packets
+ * change: what would become of a frame, without a trace of it in the node.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "address.h"
+#include "clock.h"
+#include "error.h"
+#include "forward.skel.h"
+#include "inspect/flow.h"
+#include "node/lock.h"
+#include "program/load.h"
+#include "program/test_run.h"
+#include "service/find.h"
+#include "state.h"
+#include "table/blocks.h"
+#include "table/counters.h"
+
+struct oxp_simulation {
+	struct oxp_node *node;
+	struct forward *object;
+	struct flow_set *flows; /* the copy, mapped */
+	size_t flows_size;
+};
+
+/* Maps that packets write. Of counters and ages the program reads nothing
+ * that it decides by: one element is enough, it looks before it writes. */
+static bool is_private(enum map map)
+{
+	return map_formats[map] != 0;
+}
+
+static int load(struct oxp_simulation *simulation, char *error)
+{
+	struct oxp_node *node = simulation->node;
+	const struct node_config *config = node->config;
+	struct forward *object;
+	int status = 0;
+
+	forget_libbpf_messages();
+	object = simulation->object = forward__open();
+	if (!object)
+		return failure(error, -errno, "cannot open the BPF object (%s)",
+			       last_libbpf_message());
+	for (int i = 0; i < MAPS && !status; i++)
+		if (!is_private(i))
+			status = bpf_map__reuse_fd(
+				bpf_object__find_map_by_name(object->obj,
+							     map_names[i]),
+				node->map[i]);
+	if (!status)
+		status = bpf_map__set_value_size(object->maps.ages,
+						 AGES_SIZE(config->slots_max));
+	if (!status)
+		status = bpf_map__set_max_entries(
+			object->maps.flows, config->flows_max / FLOW_SET_WAYS);
+	configure_program(object, config, config->flags);
+	if (!status)
+		status = forward__load(object);
+	return status ? failure(error, status, "cannot load the program (%s)",
+				last_libbpf_message())
+		      : 0;
+}
+
+static int copy_flows(struct oxp_simulation *simulation, char *error)
+{
+	size_t size =
+		(size_t)simulation->node->config->flows_max * sizeof(uint64_t);
+	void *from = mmap(NULL, size, PROT_READ, MAP_SHARED,
+			  simulation->node->map[MAP_FLOWS], 0);
+	void *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			bpf_map__fd(simulation->object->maps.flows), 0);
+	int status = from == MAP_FAILED || to == MAP_FAILED ? -errno : 0;
+
+	if (to != MAP_FAILED) {
+		simulation->flows = to;
+		simulation->flows_size = size;
+	}
+	if (!status)
+		memcpy(to, from, size);
+	if (from != MAP_FAILED)
+		munmap(from, size);
+	return status ? failure(error, status, "cannot copy the flows") : 0;
+}
+
+/* More than one of the kernel's buckets ever holds. */
+#define BATCH 1024
+
+/* Reading in batches leaves the order of least recent use alone. */
+static int copy_hash(int from, int to, size_t key_size, size_t value_size,
+		     char *error)
+{
+	char *keys = calloc(BATCH, key_size + value_size);
+	char *values = keys + BATCH * key_size;
+	uint32_t position = 0, count;
+	bool first = true, end = false;
+	int status = keys ? 0 : -ENOMEM;
+
+	while (!status && !end) {
+		count = BATCH;
+		status = bpf_map_lookup_batch(from, first ? NULL : &position,
+					      &position, keys, values, &count,
+					      NULL);
+		first = false;
+		end = status == -ENOENT;
+		if (end)
+			status = 0;
+		if (!status && count)
+			status = bpf_map_update_batch(to, keys, values, &count,
+						      NULL);
+	}
+	free(keys);
+	return status ? failure(error, status, "cannot copy what packets left")
+		      : 0;
+}
+
+static int copy_state(struct oxp_simulation *simulation, char *error)
+{
+	struct forward *object = simulation->object;
+	const int *map = simulation->node->map;
+	int status = copy_flows(simulation, error);
+
+	if (!status)
+		status = copy_hash(map[MAP_FRAGMENTS],
+				   bpf_map__fd(object->maps.fragments),
+				   sizeof(struct fragment_key),
+				   sizeof(struct fragment_owner), error);
+	if (!status)
+		status = copy_hash(map[MAP_SOURCES],
+				   bpf_map__fd(object->maps.sources),
+				   sizeof(struct source_key),
+				   sizeof(struct source_budget), error);
+	return status;
+}
+
+static int program_of(const struct oxp_simulation *simulation)
+{
+	return bpf_program__fd(simulation->object->progs.oxp_forward);
+}
+
+static int read_tag(const struct oxp_simulation *simulation, uint8_t tag[8],
+		    char *error)
+{
+	struct bpf_prog_info info = {};
+	__u32 length = sizeof(info);
+	int status =
+		bpf_obj_get_info_by_fd(program_of(simulation), &info, &length);
+
+	if (status)
+		return failure(error, status, "cannot look at the program");
+	memcpy(tag, info.tag, sizeof(info.tag));
+	return 0;
+}
+
+int oxp_simulation_open(struct oxp_node *node, struct oxp_simulation **out,
+			uint8_t tag[8], char *error)
+{
+	struct oxp_simulation *simulation = calloc(1, sizeof(*simulation));
+	int status;
+
+	*out = NULL;
+	if (!simulation)
+		return failure(error, -ENOMEM, "cannot simulate");
+	simulation->node = node;
+	status = load(simulation, error);
+	if (!status)
+		status = copy_state(simulation, error);
+	if (!status)
+		status = read_tag(simulation, tag, error);
+	if (status) {
+		oxp_simulation_close(simulation);
+		return status;
+	}
+	*out = simulation;
+	return 0;
+}
+
+void oxp_simulation_close(struct oxp_simulation *simulation)
+{
+	if (!simulation)
+		return;
+	if (simulation->flows)
+		munmap(simulation->flows, simulation->flows_size);
+	forward__destroy(simulation->object);
+	free(simulation);
+}
+
+static int read_outcomes(const struct oxp_simulation *simulation,
+			 uint64_t *counts, char *error)
+{
+	int map = bpf_map__fd(simulation->object->maps.outcomes);
+	struct oxp_outcome_counters counters;
+	int status = 0;
+
+	for (uint32_t i = 0; i < OXP_OUTCOMES && !status; i++) {
+		status = read_outcome(map, i, &counters);
+		counts[i] = counters.packets;
+	}
+	return status ? failure(error, status, "cannot read outcomes") : 0;
+}
+
+int oxp_simulation_run(struct oxp_simulation *simulation,
+		       struct oxp_frame *frame, uint64_t outcomes[OXP_OUTCOMES],
+		       char *error)
+{
+	uint64_t before[OXP_OUTCOMES];
+	int status = read_outcomes(simulation, before, error);
+
+	if (!status)
+		status = run_program(program_of(simulation), frame, error);
+	if (!status)
+		status = read_outcomes(simulation, outcomes, error);
+	for (int i = 0; i < OXP_OUTCOMES && !status; i++)
+		outcomes[i] -= before[i];
+	return status;
+}
+
+static void recall(const struct oxp_simulation *simulation, uint64_t name,
+		   const struct service_block *block, struct oxp_selection *out)
+{
+	uint32_t sets = simulation->node->config->flows_max / FLOW_SET_WAYS;
+	const struct flow_set *set = &simulation->flows[name & (sets - 1)];
+
+	for (int i = 0; i < FLOW_SET_WAYS; i++) {
+		uint64_t entry = set->entry[i];
+		uint32_t age =
+			(coarse_time() >> 30) - (entry >> FLOW_TIME_SHIFT);
+
+		if ((entry & FLOW_TAG_MASK) != (name & FLOW_TAG_MASK))
+			continue;
+		age &= FLOW_TIME_MASK;
+		if (age > block->idle_timeout_s)
+			return;
+		out->remembered = entry & FLOW_MEMBER;
+		out->confirmed = !!(entry & FLOW_CONFIRMED);
+		out->age_s = age;
+		return;
+	}
+}
+
+static uint16_t member_number(uint16_t slot)
+{
+	slot &= SLOT_MEMBER;
+	return slot < OXP_MEMBERS_MAX ? slot : OXP_NO_MEMBER;
+}
+
+static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
+			const struct oxp_packet *packet,
+			struct oxp_selection *out)
+{
+	struct oxp_node *node = simulation->node;
+	struct service_block *block = live_block(node, index);
+	struct selecting flow = selecting_of(block, packet);
+	uint64_t hash = selecting_hash(&flow, FLOW_SEED), name;
+	uint16_t slot;
+
+	*out = (struct oxp_selection){
+		.slots = block->slots,
+		.slot = flow_slot(hash, block->slots),
+		.entropy = flow_entropy(hash),
+		.remembered = OXP_NO_MEMBER,
+		.learning = !!(block->flags & BLOCK_LEARNING),
+	};
+	slot = block->slot[out->slot];
+	out->open = !!(slot & SLOT_OPEN);
+	out->now = member_number(slot);
+	out->before = out->open
+			      ? member_number(before_of(node, block)[out->slot])
+			      : out->now;
+	name = flow_tag(selecting_hash(&flow, node->config->seed) ^
+			index * FLOW_SERVICE);
+	if (out->open && !packet->later)
+		recall(simulation, name, block, out);
+}
+
+int oxp_simulation_select(struct oxp_simulation *simulation,
+			  const struct oxp_key *key,
+			  const struct oxp_packet *packet,
+			  struct oxp_selection *out, char *error)
+{
+	int index = lock_service(simulation->node, key, error);
+
+	if (index < 0)
+		return index;
+	select_slot(simulation, index, packet, out);
+	unlock_node(simulation->node);
+	return 0;
+}
+
+int oxp_simulation_fragment_find(struct oxp_simulation *simulation,
+				 const struct oxp_packet *packet,
+				 struct oxp_key *service, uint16_t *member,
+				 char *error)
+{
+	bool v4 = is_v4(packet->destination.bytes);
+	struct fragment_key key = {
+		.id = v4 ? htons(packet->fragment_id)
+			 : htonl(packet->fragment_id),
+		.protocol = packet->fragment_protocol,
+	};
+	struct fragment_owner owner;
+	int status;
+
+	memcpy(key.source, packet->source.bytes, sizeof(key.source));
+	memcpy(key.destination, packet->destination.bytes,
+	       sizeof(key.destination));
+	status = bpf_map_lookup_elem(
+		bpf_map__fd(simulation->object->maps.fragments), &key, &owner);
+	if (status)
+		return failure(error, status, "the first fragment");
+	*service = (struct oxp_key){.vip = packet->destination,
+				    .port = ntohs(owner.port),
+				    .protocol = owner.protocol};
+	status = lock_service(simulation->node, service, error);
+	if (status < 0)
+		return status;
+	unlock_node(simulation->node);
+	/* the place of a service that is gone and was given away */
+	if (status != (int)owner.service)
+		return failure(error, -ENOENT, "the first fragment's service");
+	*member = owner.member;
+	return 0;
+}
+
+int oxp_simulation_tokens_get(struct oxp_simulation *simulation,
+			      const struct oxp_key *key,
+			      const struct oxp_address *source,
+			      uint64_t *tokens, char *error)
+{
+	int index = lock_service(simulation->node, key, error);
+	const struct service_block *block;
+	struct source_budget budget;
+	struct source_key name = {};
+	uint64_t rate, burst, gained;
+
+	if (index < 0)
+		return index;
+	block = live_block(simulation->node, index);
+	rate = block->new_flow_rate;
+	burst = block->new_flow_burst ? block->new_flow_burst : rate;
+	unlock_node(simulation->node);
+	/* what fits the budget's 32 bits */
+	if (burst > UINT32_MAX / 1024)
+		burst = UINT32_MAX / 1024;
+	*tokens = burst * 1024;
+	name.service = index;
+	memcpy(name.source, source->bytes,
+	       is_v4(source->bytes) ? sizeof(name.source) : 8);
+	if (bpf_map_lookup_elem(bpf_map__fd(simulation->object->maps.sources),
+				&name, &budget))
+		return 0;
+	gained = (uint32_t)(coarse_time() / 1000000 - budget.time) * rate;
+	if (gained < burst * 1000 &&
+	    budget.flows + gained * 1024 / 1000 < *tokens)
+		*tokens = budget.flows + gained * 1024 / 1000;
+	return 0;
+}

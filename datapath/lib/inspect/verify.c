@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Computing everything again that follows from something else. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+
+#include "error.h"
+#include "node/lock.h"
+#include "service/validate.h"
+#include "state.h"
+#include "table/blocks.h"
+#include "table/lookup.h"
+#include "table/maglev.h"
+#include "table/members.h"
+#include "table/networks.h"
+#include "table/quic_servers.h"
+#include "table/rebuild.h"
+#include "table/vips.h"
+
+static bool keeps_flows(const struct service_block *block, uint16_t member)
+{
+	return member < block->members &&
+	       block->member[member].flags & MEMBER_KEEPS_FLOWS;
+}
+
+static const char *find_fault_in_slots(struct oxp_node *node,
+				       struct service_block *block,
+				       uint16_t *owners)
+{
+	const uint16_t *before = before_of(node, block);
+	uint32_t open = 0;
+
+	if (compute_owners(block, owners))
+		return "there is no memory to compute its table";
+	for (uint32_t i = 0; i < block->slots; i++) {
+		uint16_t slot = block->slot[i];
+
+		if ((slot & SLOT_MEMBER) != owners[i])
+			return "its table is not the one of its members";
+		if (!(slot & SLOT_OPEN))
+			continue;
+		open++;
+		if (before[i] != SLOT_NOBODY && !keeps_flows(block, before[i]))
+			return "an open slot leads to nobody";
+	}
+	/* a tick that was cut off leaves a number that is too high */
+	if (open > block->open && block->open != 65535)
+		return "it has more open slots than it says";
+	return NULL;
+}
+
+/* What follows from other things, and bits of what was met already. */
+struct check {
+	uint16_t *owners;   /* of the slots of the service at hand */
+	uint64_t *counters; /* members' counters that have an owner */
+	uint32_t quic;      /* servers */
+};
+
+/* Packets go where `outer` and `way` say, not to the address that the tables
+ * are computed of. */
+static bool outer_is_right(const struct service_block *block,
+			   const uint8_t *vip,
+			   const struct block_member *member)
+{
+	const struct oxp_service_settings settings = {
+		.encapsulation = block->encapsulation,
+		.dscp = block->dscp,
+		.sid_function = ntohs(block->sid_function),
+	};
+	struct oxp_address to, address;
+	struct block_member again;
+
+	memcpy(to.bytes, vip, sizeof(to.bytes));
+	memcpy(address.bytes, member->address, sizeof(address.bytes));
+	return !parse_target(&settings, &to, &address, &again, NULL) &&
+	       again.outer_type == member->outer_type &&
+	       !memcmp(again.outer, member->outer, sizeof(again.outer));
+}
+
+/* Two members of one counter would each have the other's packets, too. */
+static bool counter_is_right(struct oxp_node *node, uint32_t counter,
+			     uint64_t *met)
+{
+	uint64_t bit = 1ULL << counter % 64;
+
+	if (counter >= node->config->members_max || met[counter / 64] & bit)
+		return false;
+	met[counter / 64] |= bit;
+	return true;
+}
+
+static const char *find_fault_in_ways(struct oxp_node *node,
+				      const struct service_block *block,
+				      const uint8_t *vip, uint64_t *counters)
+{
+	for (uint32_t i = 0; i < block->members; i++) {
+		const struct block_member *member = &block->member[i];
+
+		if (!(member->flags & MEMBER_PRESENT))
+			continue;
+		if (!outer_is_right(block, vip, member))
+			return "its packets do not go to its members";
+		if (!counter_is_right(node, member->counter, counters))
+			return "a counter of its members is another one's, "
+			       "too";
+	}
+	return NULL;
+}
+
+static const char *find_fault_in_members(const struct service_block *block)
+{
+	struct block_member again[OXP_MEMBERS_MAX];
+
+	if (block->members > OXP_MEMBERS_MAX)
+		return "it has too many members";
+	memcpy(again, block->member, block->members * sizeof(*again));
+	if (compute_flags(again, block->members) != block->enabled ||
+	    memcmp(again, block->member, block->members * sizeof(*again)))
+		return "its members' flags contradict each other";
+	return NULL;
+}
+
+/* As many as it was given; which ones nothing else says. */
+static const char *find_fault_in_networks(struct oxp_node *node,
+					  const struct service_block *block)
+{
+	const struct allowed *networks;
+	int count;
+
+	if (!(block->flags & BLOCK_ALLOWED))
+		return NULL;
+	count = read_allowed(node, block->allowed_set, &networks, NULL);
+	if (count < 0)
+		return "there is no memory to read its allowed networks";
+	return count == (int)block->allowed_count
+		       ? NULL
+		       : "its allowed networks are not all there";
+}
+
+/* What is wrong with a service, or NULL. */
+static const char *find_fault(struct oxp_node *node, uint32_t index,
+			      struct check *check)
+{
+	const struct service_entry *entry = entry_of(node, index);
+	struct lookup_key key = entry_key(entry);
+	struct lookup_key vip = lookup_key(entry->vip, 0, 0);
+	struct service_block *block;
+	const char *fault;
+	int64_t place;
+
+	if (find_service(node, &key) != (int)index ||
+	    !lookup_holds(node, &key, entry->place))
+		return "its key does not lead to it";
+	place = lookup_find(node, &vip);
+	if (place < 0 ||
+	    *lookup_value(node, vip.v6, place) != entry->vip_index ||
+	    entry->vip_index >= node->config->services_max ||
+	    memcmp(node->vips[entry->vip_index].address, entry->vip,
+		   sizeof(entry->vip)))
+		return "its VIP is not known";
+	block = live_block(node, index);
+	if (block->slots > node->config->slots_max || !is_prime(block->slots))
+		return "its table has an impossible size";
+	fault = find_fault_in_members(block);
+	if (!fault)
+		fault = find_fault_in_ways(node, block, entry->vip,
+					   check->counters);
+	if (!fault)
+		fault = find_fault_in_slots(node, block, check->owners);
+	if (!fault && !quic_servers_right(node, index, &check->quic))
+		fault = "its QUIC servers are not those of its members";
+	if (!fault)
+		fault = find_fault_in_networks(node, block);
+	return fault;
+}
+
+static uint32_t count_keys(int map)
+{
+	char key[sizeof(struct quic_key)], next[sizeof(key)];
+	uint32_t count = 0;
+	bool more = !bpf_map_get_next_key(map, NULL, next);
+
+	for (; more; count++) {
+		memcpy(key, next, sizeof(key));
+		more = !bpf_map_get_next_key(map, key, next);
+	}
+	return count;
+}
+
+static const char *find_fault_in_vips(struct oxp_node *node, uint32_t *vips)
+{
+	uint32_t max = node->config->services_max;
+	struct vip_entry *wanted = count_vips(node, NULL);
+	const char *fault = NULL;
+
+	if (!wanted)
+		return "no memory to count the VIPs";
+	for (uint32_t i = 0; i < max; i++) {
+		const struct vip_entry *vip = &node->vips[i];
+
+		*vips += !!wanted[i].services;
+		if (vip->services != wanted[i].services)
+			fault = "a VIP has another number of services";
+		else if (vip->fragment_port_tcp !=
+				 wanted[i].fragment_port_tcp ||
+			 vip->fragment_port_udp !=
+				 wanted[i].fragment_port_udp ||
+			 vip->fragment_port_sctp !=
+				 wanted[i].fragment_port_sctp)
+			fault = "fragments to a VIP go to another port than "
+				"its lowest";
+	}
+	free(wanted);
+	return fault;
+}
+
+/* The set that was live before a change stays until the next one or until its
+ * service goes: packets may still have read its number. */
+static bool is_of_nobody(struct oxp_node *node, uint32_t set)
+{
+	return set / 2 >= node->config->services_max ||
+	       entry_of(node, set / 2)->state != ENTRY_USED;
+}
+
+/* Faults that are of no single service. */
+static const char *find_common_fault(struct oxp_node *node, uint32_t services,
+				     uint32_t quic)
+{
+	uint32_t keys, vips = 0;
+	const char *fault = find_fault_in_vips(node, &vips);
+	int wrong = lookup_check(node, &keys);
+
+	if (fault)
+		return fault;
+	if (wrong < 0)
+		return "no memory to count the keys";
+	if (wrong)
+		return "buckets of the lookup tables have wrong counts";
+	if (keys != services + vips)
+		return "the lookup tables have keys of nobody";
+	if (count_keys(node->map[MAP_QUIC_SERVERS]) != quic)
+		return "there are QUIC servers of nobody";
+	wrong = count_allowed(node, is_of_nobody, NULL);
+	if (wrong < 0)
+		return "no memory to read the allowed networks";
+	return wrong ? "there are allowed networks of nobody" : NULL;
+}
+
+struct faults {
+	struct oxp_fault *out;
+	uint32_t capacity;
+	uint32_t count;
+};
+
+/* `entry`: the service that it is about, or NULL. */
+static void add_fault(struct faults *faults, const struct service_entry *entry,
+		      const char *text)
+{
+	struct oxp_fault *fault = &faults->out[faults->count];
+
+	if (faults->count++ >= faults->capacity)
+		return;
+	*fault = (struct oxp_fault){};
+	if (entry) {
+		memcpy(fault->key.vip.bytes, entry->vip, sizeof(entry->vip));
+		fault->key.port = ntohs(entry->port);
+		fault->key.protocol = entry->protocol;
+	}
+	snprintf(fault->text, sizeof(fault->text), "%s", text);
+}
+
+static void verify(struct oxp_node *node, struct check *check,
+		   struct faults *faults)
+{
+	uint32_t services = 0;
+	const char *fault;
+
+	node->allowed_changes = 0; /* what the kernel has, not our copy */
+	for (uint32_t i = 0; i < node->config->services_max; i++) {
+		const struct service_entry *entry = entry_of(node, i);
+
+		if (entry->state != ENTRY_USED)
+			continue;
+		services++;
+		fault = find_fault(node, i, check);
+		if (fault)
+			add_fault(faults, entry, fault);
+	}
+	/* otherwise it may be no more than a consequence */
+	fault = faults->count ? NULL
+			      : find_common_fault(node, services, check->quic);
+	if (fault)
+		add_fault(faults, NULL, fault);
+}
+
+int oxp_faults_list(struct oxp_node *node, struct oxp_fault *out,
+		    uint32_t capacity, char *error)
+{
+	struct check check = {
+		.owners =
+			calloc(node->config->slots_max, sizeof(*check.owners)),
+		.counters = calloc(node->config->members_max / 64 + 1,
+				   sizeof(*check.counters)),
+	};
+	struct faults faults = {out, capacity, 0};
+	int status = -ENOMEM;
+
+	if (check.owners && check.counters)
+		status = lock_node(node, error);
+	else
+		failure(error, status, "cannot verify");
+	if (!status) {
+		verify(node, &check, &faults);
+		unlock_node(node);
+	}
+	free(check.counters);
+	free(check.owners);
+	return status ? status : (int)faults.count;
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_NODE_OPEN_H
+#define OXP_NODE_OPEN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+/* A node that has opened nothing yet; oxp_close() frees it. */
+struct oxp_node *new_node(const struct oxp_options *options, char *error);
+
+int prepare_node(struct oxp_node *node, char *error);
+
+#endif

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Repairing what a process left that died in a change. A service is an entry
+ * that is used and whose key lies in the lookup table where the entry says
+ * and leads to it. Everything else follows from these: other keys, VIPs,
+ * overflow counts, networks, QUIC servers, counters. If another library was
+ * taking over, interfaces may run its program on its maps: they get one of
+ * this library on these.
+ */
+#include "node/repair.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "address.h"
+#include "epoch.h"
+#include "error.h"
+#include "node/maps.h"
+#include "pins.h"
+#include "program/repair.h"
+#include "state.h"
+#include "table/blocks.h"
+#include "table/lookup.h"
+#include "table/networks.h"
+#include "table/quic_servers.h"
+#include "table/vips.h"
+
+static bool is_service(struct oxp_node *node, uint32_t index)
+{
+	const struct service_entry *entry = entry_of(node, index);
+	struct lookup_key key = entry_key(entry);
+
+	return entry->state == ENTRY_USED &&
+	       lookup_holds(node, &key, entry->place) &&
+	       *lookup_value(node, key.v6, entry->place) / 2 == index;
+}
+
+struct kept {
+	uint64_t *keys[2]; /* bits of places: IPv4, IPv6 */
+	uint64_t *gone;    /* bits of entries that are no services */
+};
+
+static void set_bit(uint64_t *bits, uint32_t bit)
+{
+	bits[bit / 64] |= 1ULL << bit % 64;
+}
+
+static void keep_services(struct oxp_node *node, struct kept *kept)
+{
+	for (uint32_t i = 0; i < node->config->services_max; i++) {
+		const struct service_entry *entry = entry_of(node, i);
+
+		if (is_service(node, i))
+			set_bit(kept->keys[!is_v4(entry->vip)], entry->place);
+		else
+			set_bit(kept->gone, i);
+	}
+}
+
+/* A VIP's key is entered before the first service's and removed after the
+ * last one's. */
+static void keep_vips(struct oxp_node *node, struct kept *kept)
+{
+	for (uint32_t i = 0; i < node->config->services_max; i++) {
+		const struct service_entry *entry = entry_of(node, i);
+		struct lookup_key key = lookup_key(entry->vip, 0, 0);
+		int64_t place;
+
+		if (kept->gone[i / 64] >> i % 64 & 1)
+			continue;
+		place = lookup_find(node, &key);
+		if (place >= 0)
+			set_bit(kept->keys[key.v6], place);
+	}
+}
+
+static void free_entries(struct oxp_node *node, const struct kept *kept)
+{
+	for (uint32_t i = 0; i < node->config->services_max; i++)
+		if (kept->gone[i / 64] >> i % 64 & 1)
+			entry_of(node, i)->state = ENTRY_FREE;
+}
+
+static bool is_live_set(struct oxp_node *node, uint32_t set)
+{
+	const struct service_block *block;
+
+	if (set / 2 >= node->config->services_max ||
+	    entry_of(node, set / 2)->state != ENTRY_USED)
+		return false;
+	block = live_block(node, set / 2);
+	return block->flags & BLOCK_ALLOWED && block->allowed_set == set;
+}
+
+static int repair_keys(struct oxp_node *node, struct kept *kept, char *error)
+{
+	int status;
+
+	keep_services(node, kept);
+	keep_vips(node, kept);
+	status = lookup_repair(node, (const uint64_t **)kept->keys);
+	if (!status)
+		status = refresh_vips(node, kept->gone);
+	if (status)
+		return failure(error, status,
+			       "cannot repair the lookup tables");
+	/* also for what the dead one deleted */
+	status = grace_period(node, error);
+	if (!status)
+		free_entries(node, kept);
+	return status;
+}
+
+int repair(struct oxp_node *node, char *error)
+{
+	uint32_t words = lookup_places(node) / 64 + 1;
+	struct kept kept = {};
+	int status = is_in_force(node);
+
+	/* taken over by one who died when all was done */
+	if (status <= 0) {
+		if (!status)
+			__atomic_store_n(&node->config->layout, 0,
+					 __ATOMIC_RELEASE);
+		return failure(error, status ? status : -ESTALE,
+			       "%s was taken over by another version",
+			       node->pin_directory);
+	}
+	status = repair_programs(node, error);
+	if (status)
+		return status;
+	remove_folder(node, "maps-new");
+	begin_change(node, true);
+	node->counters_changes = 0; /* the dead one's are unknown to us */
+	kept.keys[0] = calloc(words, sizeof(uint64_t));
+	kept.keys[1] = calloc(words, sizeof(uint64_t));
+	kept.gone =
+		calloc(node->config->services_max / 64 + 1, sizeof(uint64_t));
+	if (kept.keys[0] && kept.keys[1] && kept.gone)
+		status = repair_keys(node, &kept, error);
+	else
+		status = failure(error, -ENOMEM, "cannot repair");
+	if (!status)
+		status = repair_allowed(node, is_live_set, error);
+	if (!status)
+		status = repair_quic_servers(node, error);
+	if (!status)
+		end_change(node);
+	free(kept.keys[0]);
+	free(kept.keys[1]);
+	free(kept.gone);
+	return status;
+}

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_PROBE_ATTACH_H
+#define OXP_PROBE_ATTACH_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+/* Detaches the program from all interfaces of the network namespace. Returns
+ * from how many. */
+int detach_probes(char *error);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The forwarding program over the maps of a node. */
+#include "program/load.h"
+
+#include <errno.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "error.h"
+#include "forward.skel.h"
+#include "state.h"
+
+void configure_program(struct forward *object, const struct node_config *config,
+		       uint32_t flags)
+{
+	object->rodata->slots_max = config->slots_max;
+	object->rodata->lookup_mask = config->lookup_mask;
+	object->rodata->flow_sets_mask = config->flows_max / FLOW_SET_WAYS - 1;
+	object->rodata->node_seed = config->seed;
+	object->rodata->feature_fib = !!(flags & OXP_NODE_FIB);
+}
+
+int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
+		 char *error)
+{
+	struct forward *object;
+	int status = 0;
+
+	forget_libbpf_messages();
+	object = forward__open();
+	if (!object)
+		return failure(error, -errno, "cannot open the BPF object (%s)",
+			       last_libbpf_message());
+	for (int i = 0; i < MAPS && !status; i++)
+		status = bpf_map__reuse_fd(
+			bpf_object__find_map_by_name(object->obj, map_names[i]),
+			node->map[i]);
+	configure_program(object, node->config, flags);
+	if (!status)
+		status = forward__load(object);
+	if (status) {
+		forward__destroy(object);
+		return load_failure(error, status, "the program");
+	}
+	*out = object;
+	return 0;
+}

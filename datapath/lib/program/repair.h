@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_PROGRAM_REPAIR_H
+#define OXP_PROGRAM_REPAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+/* Attached programs that use other maps are replaced by this library's. */
+int repair_programs(struct oxp_node *node, char *error);
+
+#endif

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_PROGRAM_REPLACE_H
+#define OXP_PROGRAM_REPLACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+struct forward;
+
+/* Gives this program to all links that have another one; all or none. */
+int replace_programs(struct oxp_node *node, struct forward *object,
+		     char *error);
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Frames through the program without a network: BPF_PROG_TEST_RUN. */
+#include "program/test_run.h"
+
+#include <errno.h>
+#include <linux/if_ether.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+
+#include "error.h"
+#include "state.h"
+
+int run_program(int program, struct oxp_frame *frame, char *error)
+{
+	/* a frame grows by the outer headers at most */
+	uint8_t out[OXP_FRAME_MAX + 256];
+	struct xdp_md context = {
+		.data_end = frame->length,
+		.ingress_ifindex = frame->ifindex,
+	};
+	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame->data,
+		    .data_size_in = frame->length, .data_out = out,
+		    .data_size_out = sizeof(out));
+	int status;
+
+	if (frame->length < ETH_HLEN || frame->length > OXP_FRAME_MAX)
+		return failure(error, -EMSGSIZE,
+			       "a frame of %u bytes, wanted are %d to %d",
+			       frame->length, ETH_HLEN, OXP_FRAME_MAX);
+	if (frame->ifindex) {
+		options.ctx_in = &context;
+		options.ctx_size_in = sizeof(context);
+	}
+	status = bpf_prog_test_run_opts(program, &options);
+	if (status)
+		return failure(error, status,
+			       "cannot run a frame of %u bytes from "
+			       "interface %u",
+			       frame->length, frame->ifindex);
+	frame->action = options.retval;
+	frame->out_length = options.data_size_out;
+	if (frame->out)
+		memcpy(frame->out, out,
+		       frame->out_length < frame->capacity ? frame->out_length
+							   : frame->capacity);
+	return 0;
+}

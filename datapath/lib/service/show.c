@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Reading the state back. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "error.h"
+#include "node/lock.h"
+#include "service/find.h"
+#include "state.h"
+#include "table/blocks.h"
+#include "table/counters.h"
+#include "table/members.h"
+#include "table/networks.h"
+#include "table/quic_servers.h"
+#include "table/slot_transition.h"
+
+static void describe(struct oxp_node *node, uint32_t index,
+		     struct oxp_service *out)
+{
+	const struct service_block *block = live_block(node, index);
+	const struct service_entry *entry = entry_of(node, index);
+	bool source = block->flags & OXP_SERVICE_SOURCE;
+
+	*out = (struct oxp_service){
+		.key.port = ntohs(entry->port),
+		.key.protocol = entry->protocol,
+		.index = index,
+		.slots = block->slots,
+		.enabled = block->enabled,
+		.open_slots = block->open,
+		.generation = block->generation,
+		.settings =
+			{
+				.slots = block->slots,
+				.flags = block->flags & (OXP_SERVICE_SOURCE |
+							 OXP_SERVICE_QUIC),
+				.encapsulation = block->encapsulation,
+				.dscp = block->dscp,
+				.sid_function = ntohs(block->sid_function),
+				.source_length_v4 =
+					source ? block->source_length_v4 : 0,
+				.source_length_v6 =
+					source ? block->source_length_v6 : 0,
+				.idle_timeout_s = block->idle_timeout_s,
+				.new_flow_rate = block->new_flow_rate,
+				.new_flow_burst = block->new_flow_burst,
+				.allowed_count = block->allowed_count,
+			},
+	};
+	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
+	for (uint32_t i = 0; i < places_of(block); i++)
+		out->members += !!(block->member[i].flags & MEMBER_PRESENT);
+}
+
+static int by_key(const void *left, const void *right)
+{
+	const struct oxp_service *a = left, *b = right;
+	int order = memcmp(&a->key.vip, &b->key.vip, sizeof(a->key.vip));
+
+	if (order)
+		return order;
+	if (a->key.protocol != b->key.protocol)
+		return a->key.protocol < b->key.protocol ? -1 : 1;
+	return (a->key.port > b->key.port) - (a->key.port < b->key.port);
+}
+
+/* Up to this many services: one read each; above, one batch. */
+#define SINGLE_READS_MAX 16
+
+static int read_counters(struct oxp_node *node, struct oxp_service *services,
+			 uint32_t count)
+{
+	struct oxp_counters *all;
+	uint32_t most = 0;
+	int status = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		if (services[i].index >= most)
+			most = services[i].index + 1;
+	if (count <= SINGLE_READS_MAX) {
+		for (uint32_t i = 0; i < count && !status; i++)
+			status = read_service_counters(node, services[i].index,
+						       &services[i].counters);
+		return status;
+	}
+	all = calloc(most, sizeof(*all));
+	if (!all)
+		return -ENOMEM;
+	status = read_all_service_counters(node, most, all);
+	for (uint32_t i = 0; i < count && !status; i++)
+		services[i].counters = all[services[i].index];
+	free(all);
+	return status;
+}
+
+int oxp_services_list(struct oxp_node *node, struct oxp_service *out,
+		      uint32_t capacity, char *error)
+{
+	uint32_t count = 0, filled;
+	int status = lock_node(node, error);
+
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < node->config->services_max; i++) {
+		if (entry_of(node, i)->state != ENTRY_USED)
+			continue;
+		if (count < capacity)
+			describe(node, i, &out[count]);
+		count++;
+	}
+	filled = count < capacity ? count : capacity;
+	status = read_counters(node, out, filled);
+	unlock_node(node);
+	if (status)
+		return failure(error, status, "cannot read counters");
+	qsort(out, filled, sizeof(*out), by_key);
+	return count;
+}
+
+int oxp_service_get(struct oxp_node *node, const struct oxp_key *key,
+		    struct oxp_service *out, char *error)
+{
+	int index = lock_service(node, key, error), status;
+
+	if (index < 0)
+		return index;
+	describe(node, index, out);
+	status = read_counters(node, out, 1);
+	unlock_node(node);
+	return status ? failure(error, status, "cannot read counters") : 0;
+}
+
+static void describe_member(const struct block_member *member, uint16_t index,
+			    struct oxp_member_state *out)
+{
+	*out = (struct oxp_member_state){
+		.check = member->check,
+		.weight = member->weight,
+		.mtu = member->mtu,
+		.admin_up = !!(member->flags & MEMBER_ADMIN_UP),
+		.backup = !!(member->flags & MEMBER_BACKUP),
+		.healthy = !!(member->flags & MEMBER_HEALTHY),
+		.known = !!(member->flags & MEMBER_KNOWN),
+		.takes_flows = !!(member->flags & MEMBER_TAKES_FLOWS),
+		.index = index,
+	};
+	memcpy(&out->address, member->address, sizeof(out->address));
+	out->quic_server_id = quic_server_id(&out->address);
+}
+
+int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
+		     struct oxp_member_state *out, uint32_t capacity,
+		     char *error)
+{
+	int index = lock_service(node, key, error), status = 0;
+	uint16_t sorted[OXP_MEMBERS_MAX];
+	const struct service_block *block;
+	uint32_t count;
+
+	if (index < 0)
+		return index;
+	block = live_block(node, index);
+	count = sorted_members(block, sorted);
+	for (uint32_t i = 0; i < count && i < capacity && !status; i++) {
+		const struct block_member *member = &block->member[sorted[i]];
+
+		describe_member(member, sorted[i], &out[i]);
+		status = read_member_counters(node, member->counter,
+					      &out[i].counters);
+	}
+	unlock_node(node);
+	return status ? failure(error, status, "cannot read counters")
+		      : (int)count;
+}
+
+int oxp_networks_list(struct oxp_node *node, const struct oxp_key *key,
+		      struct oxp_network *out, uint32_t capacity, char *error)
+{
+	int index = lock_service(node, key, error), count = 0;
+	const struct service_block *block;
+	const struct allowed *networks = NULL;
+
+	if (index < 0)
+		return index;
+	block = live_block(node, index);
+	if (block->flags & BLOCK_ALLOWED)
+		count = read_allowed(node, block->allowed_set, &networks,
+				     error);
+	for (int i = 0; i < count && i < (int)capacity; i++)
+		out[i] = networks[i].network;
+	unlock_node(node);
+	return count;
+}
+
+int oxp_table_get(struct oxp_node *node, const struct oxp_key *key,
+		  uint16_t *out, uint16_t *before, uint32_t capacity,
+		  char *error)
+{
+	int index = lock_service(node, key, error);
+	uint16_t sorted[OXP_MEMBERS_MAX], position[512];
+	struct service_block *block;
+	uint32_t slots, count;
+
+	if (index < 0)
+		return index;
+	block = live_block(node, index);
+	count = sorted_members(block, sorted);
+	memset(position, 0xff, sizeof(position)); /* OXP_NO_MEMBER */
+	for (uint32_t i = 0; i < count; i++)
+		position[sorted[i]] = i;
+	slots = block->slots;
+	if (slots > node->config->slots_max)
+		slots = node->config->slots_max; /* damaged */
+	for (uint32_t i = 0; i < slots && i < capacity; i++) {
+		uint16_t slot = block->slot[i];
+		uint16_t old =
+			slot & SLOT_OPEN ? before_of(node, block)[i] : slot;
+
+		out[i] = position[SLOT_STAYS(slot)];
+		if (before)
+			before[i] = position[SLOT_STAYS(old)];
+	}
+	unlock_node(node);
+	return slots;
+}

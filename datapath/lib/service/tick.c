@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Ageing of open slots. A packet that goes to another member than its slot's
+ * own sets the slot's age to 0; eight times in an idle timeout the age grows
+ * by one. At AGE_CLOSED eight whole intervals have passed: no flow of another
+ * member is left, and the slot closes. That is one store of one word of which
+ * a packet reads either value, so it is done in the live block.
+ *
+ * When steps are due follows from the clock alone, so nothing is to be kept.
+ * A late call makes one step, never several: slots stay open for longer.
+ */
+#include <time.h>
+
+#include "clock.h"
+#include "node/lock.h"
+#include "state.h"
+#include "table/blocks.h"
+
+#define INTERVAL 1000 /* ms */
+#define STEPS 8
+
+static bool is_due(const struct service_block *block, uint64_t before,
+		   uint64_t now)
+{
+	uint64_t timeout = block->idle_timeout_s * 1000ULL;
+
+	return now * STEPS / timeout != before * STEPS / timeout;
+}
+
+/* Returns whether the slot closes. A packet may set the age to 0 meanwhile. */
+static bool grow_older(uint8_t *age)
+{
+	uint8_t old = __atomic_load_n(age, __ATOMIC_RELAXED);
+
+	if (old + 1 >= AGE_CLOSED)
+		return true;
+	__atomic_compare_exchange_n(age, &old, old + 1, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return false;
+}
+
+static void age_slots(struct oxp_node *node, uint32_t index,
+		      struct service_block *block)
+{
+	uint8_t *ages = ages_of(node, index);
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < block->slots; i++) {
+		uint16_t slot = block->slot[i];
+
+		if (!(slot & SLOT_OPEN))
+			continue;
+		if (grow_older(&ages[i]))
+			__atomic_store_n(&block->slot[i], slot & SLOT_MEMBER,
+					 __ATOMIC_RELAXED);
+		else
+			open++;
+	}
+	/* last: whoever dies before leaves a number that is too high, and the
+	 * next step corrects it */
+	block->open = open < 65535 ? open : 65535;
+}
+
+/* While it lasts, unknown flows of protocols that do not tell when one opens
+ * are taken for old ones; who is silent for so long is no flow any more. */
+static void learn_on(struct service_block *block, uint64_t before, uint64_t now)
+{
+	uint64_t passed = now / 1000 - before / 1000;
+
+	if (!(block->flags & BLOCK_LEARNING))
+		return;
+	if (block->learning > passed) {
+		block->learning -= passed;
+		return;
+	}
+	__atomic_store_n(&block->flags, block->flags & ~BLOCK_LEARNING,
+			 __ATOMIC_RELAXED);
+	block->learning = 0;
+}
+
+static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
+		     bool ages)
+{
+	uint32_t open = 0;
+
+	for (uint32_t i = 0; i < node->config->services_max; i++) {
+		struct service_block *block;
+
+		if (entry_of(node, i)->state != ENTRY_USED)
+			continue;
+		block = live_block(node, i);
+		if (!block->open && !(block->flags & BLOCK_LEARNING))
+			continue;
+		if (ages) {
+			if (block->open && is_due(block, before, now))
+				age_slots(node, i, block);
+			learn_on(block, before, now);
+		}
+		open += block->open;
+	}
+	return open;
+}
+
+int oxp_slots_age(struct oxp_node *node, char *error)
+{
+	uint64_t now, before;
+	bool due;
+	uint32_t open;
+	int status = lock_node(node, error);
+
+	if (status)
+		return status;
+	now = boot_time();
+	before = node->config->ticked;
+	/* before the first call, and after a restart of the machine's clock */
+	if (!before || before > now)
+		node->config->ticked = before = now;
+	due = now - before >= INTERVAL;
+	if (due)
+		node->config->ticked = now;
+	open = pass(node, before, now, due);
+	unlock_node(node);
+	if (due) {
+		status = drain_grace_period(node, error);
+		if (status)
+			return status;
+	}
+	return open;
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What callers want, checked whole and put into the form of a block. */
+#include "service/validate.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "address.h"
+#include "error.h"
+#include "state.h"
+#include "table/maglev.h"
+#include "table/members.h"
+#include "table/quic_servers.h"
+
+#define IDLE_TIMEOUT_DEFAULT 350
+#define IDLE_TIMEOUT_MIN 10
+#define IDLE_TIMEOUT_MAX 16000    /* what the time of an entry can tell */
+#define RATE_MAX ((1U << 22) - 1) /* 1024 times that fits into 32 bits */
+
+int check_key(const struct oxp_key *key, char *error)
+{
+	const uint8_t *vip = key->vip.bytes;
+
+	if (key->protocol != IPPROTO_TCP && key->protocol != IPPROTO_UDP &&
+	    key->protocol != IPPROTO_SCTP)
+		return failure(error, -EPROTONOSUPPORT,
+			       "protocol %u is not TCP, UDP or SCTP",
+			       key->protocol);
+	if (!key->port)
+		return failure(error, -EINVAL, "a service at port 0");
+	if (is_zero(vip) || (is_v4(vip) ? vip[12] >= 224 : vip[0] == 0xff))
+		return failure(error, -EINVAL, "%s cannot be a VIP",
+			       address_text(vip));
+	return 0;
+}
+
+static int check_encapsulation(const struct oxp_service_settings *settings,
+			       char *error)
+{
+	if (settings->encapsulation > OXP_SRV6)
+		return failure(error, -EINVAL, "encapsulation %u is unknown",
+			       settings->encapsulation);
+	if (settings->encapsulation == OXP_DSCP
+		    ? !settings->dscp || settings->dscp > 63
+		    : settings->dscp)
+		return failure(error, -EINVAL,
+			       "a DSCP of %u: 1 to 63 with the encapsulation "
+			       "by DSCP, 0 with others",
+			       settings->dscp);
+	if (settings->sid_function && settings->encapsulation != OXP_SRV6)
+		return failure(error, -EINVAL,
+			       "a SID function without SRv6 encapsulation");
+	return 0;
+}
+
+static int check_settings(const struct oxp_service_settings *settings,
+			  const struct oxp_key *key, char *error)
+{
+	const uint32_t known = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC;
+
+	if (settings->flags & ~known)
+		return failure(error, -EINVAL, "flags 0x%x are unknown",
+			       settings->flags & ~known);
+	if (settings->flags & OXP_SERVICE_QUIC && key->protocol != IPPROTO_UDP)
+		return failure(error, -EINVAL,
+			       "QUIC is for UDP, the protocol is %u",
+			       key->protocol);
+	if (settings->source_length_v4 > 32 || settings->source_length_v6 > 128)
+		return failure(
+			error, -EINVAL, "source prefixes of %u and %u bits",
+			settings->source_length_v4, settings->source_length_v6);
+	if ((settings->source_length_v4 || settings->source_length_v6) &&
+	    !(settings->flags & OXP_SERVICE_SOURCE))
+		return failure(error, -EINVAL,
+			       "source prefixes without OXP_SERVICE_SOURCE");
+	if (settings->idle_timeout_s &&
+	    (settings->idle_timeout_s < IDLE_TIMEOUT_MIN ||
+	     settings->idle_timeout_s > IDLE_TIMEOUT_MAX))
+		return failure(error, -EINVAL,
+			       "an idle timeout of %u s, wanted are %u to %u",
+			       settings->idle_timeout_s, IDLE_TIMEOUT_MIN,
+			       IDLE_TIMEOUT_MAX);
+	if (settings->new_flow_rate > RATE_MAX ||
+	    settings->new_flow_burst > RATE_MAX)
+		return failure(
+			error, -EINVAL,
+			"%u new flows a second, burst %u: the limit is %u",
+			settings->new_flow_rate, settings->new_flow_burst,
+			RATE_MAX);
+	if (settings->new_flow_burst && !settings->new_flow_rate)
+		return failure(error, -EINVAL,
+			       "a burst of new flows without a rate");
+	return check_encapsulation(settings, error);
+}
+
+/* The outer header's kind and destination. */
+static int parse_outer(const struct oxp_service_settings *settings,
+		       const struct oxp_key *key, struct block_member *member,
+		       char *error)
+{
+	static const uint8_t outer_types[2][OXP_SRV6 + 1] = {
+		{OUTER_IPIP_V4, OUTER_GUE_V4, OUTER_GRE_V4, OUTER_NONE, 0},
+		{OUTER_IPIP_V6, OUTER_GUE_V6, OUTER_GRE_V6, OUTER_NONE,
+		 OUTER_IPIP_V6},
+	};
+	bool v4 = is_v4(member->address);
+	uint8_t encapsulation = settings->encapsulation;
+
+	if (encapsulation == OXP_SRV6 && v4)
+		return failure(error, -EAFNOSUPPORT,
+			       "member %s: SRv6 needs members with IPv6",
+			       address_text(member->address));
+	if (encapsulation == OXP_DSCP && v4 != is_v4(key->vip.bytes))
+		return failure(error, -EAFNOSUPPORT,
+			       "member %s: by DSCP members must be of the "
+			       "VIP's family",
+			       address_text(member->address));
+	member->outer_type = outer_types[!v4][encapsulation];
+	memcpy(member->outer, member->address, sizeof(member->outer));
+	if (settings->sid_function) {
+		__be16 function = htons(settings->sid_function);
+
+		memcpy((char *)member->outer + 14, &function, 2);
+	}
+	return 0;
+}
+
+static int parse_member(const struct oxp_member *wanted,
+			const struct oxp_service_settings *settings,
+			const struct oxp_key *key, struct block_member *out,
+			char *error)
+{
+	const uint8_t *address = wanted->address.bytes;
+	bool v4 = is_v4(address);
+
+	if (is_zero(address) || (v4 ? address[12] >= 224 : address[0] == 0xff))
+		return failure(error, -EINVAL, "%s cannot be a member",
+			       address_text(address));
+	if (wanted->weight > OXP_WEIGHT_MAX)
+		return failure(error, -EINVAL,
+			       "member %s: a weight of %u, the limit is %d",
+			       address_text(address), wanted->weight,
+			       OXP_WEIGHT_MAX);
+	if (wanted->mtu && wanted->mtu < (v4 ? 68 : 1280))
+		return failure(error, -EINVAL, "member %s: an MTU of %u",
+			       address_text(address), wanted->mtu);
+	*out = (struct block_member){
+		.mtu = wanted->mtu,
+		.check = wanted->check,
+		.weight = wanted->weight,
+		.flags = MEMBER_PRESENT,
+	};
+	if (wanted->admin_up)
+		out->flags |= MEMBER_ADMIN_UP;
+	if (wanted->backup)
+		out->flags |= MEMBER_BACKUP;
+	memcpy(out->address, address, sizeof(out->address));
+	return parse_outer(settings, key, out, error);
+}
+
+int parse_target(const struct oxp_service_settings *settings,
+		 const struct oxp_address *vip,
+		 const struct oxp_address *address, struct block_member *out,
+		 char *error)
+{
+	const struct oxp_key key = {
+		.vip = *vip, .port = 1, .protocol = IPPROTO_TCP};
+	const struct oxp_member member = {.address = *address};
+	int status = check_key(&key, error);
+
+	if (!status)
+		status = check_encapsulation(settings, error);
+	if (!status)
+		status = parse_member(&member, settings, &key, out, error);
+	return status;
+}
+
+static int check_unique(const struct service_block *draft, char *error)
+{
+	uint16_t sorted[OXP_MEMBERS_MAX];
+	uint32_t count = sorted_members(draft, sorted);
+
+	for (uint32_t i = 1; i < count; i++) {
+		const void *one = draft->member[sorted[i - 1]].address;
+
+		if (!memcmp(one, draft->member[sorted[i]].address, 16))
+			return failure(error, -EINVAL,
+				       "two members with the address %s",
+				       address_text(one));
+	}
+	return 0;
+}
+
+int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
+		 struct service_block *draft, char *error)
+{
+	static const struct oxp_service_settings usual;
+	const struct oxp_service_settings *settings =
+		wanted->settings ? wanted->settings : &usual;
+	uint32_t slots = settings->slots ? settings->slots : OXP_SLOTS_DEFAULT;
+	int status = check_settings(settings, &wanted->key, error);
+
+	if (status)
+		return status;
+	if (slots > node->config->slots_max || !is_prime(slots))
+		return failure(
+			error, -EINVAL,
+			"a table of %u slots, wanted is a prime up to %u",
+			slots, node->config->slots_max);
+	if (wanted->count > OXP_MEMBERS_MAX)
+		return failure(error, -E2BIG, "%u members, the limit is %d",
+			       wanted->count, OXP_MEMBERS_MAX);
+	memset(draft, 0, offsetof(struct service_block, member));
+	draft->slots = slots;
+	draft->flags = settings->flags;
+	draft->encapsulation = settings->encapsulation;
+	draft->dscp = settings->dscp;
+	draft->sid_function = htons(settings->sid_function);
+	draft->source_length_v4 =
+		settings->source_length_v4 ? settings->source_length_v4 : 32;
+	draft->source_length_v6 =
+		settings->source_length_v6 ? settings->source_length_v6 : 128;
+	draft->idle_timeout_s = settings->idle_timeout_s
+					? settings->idle_timeout_s
+					: IDLE_TIMEOUT_DEFAULT;
+	draft->new_flow_rate = settings->new_flow_rate;
+	draft->new_flow_burst = settings->new_flow_burst
+					? settings->new_flow_burst
+					: settings->new_flow_rate;
+	draft->members = wanted->count;
+	for (uint32_t i = 0; i < wanted->count && !status; i++)
+		status = parse_member(&wanted->members[i], settings,
+				      &wanted->key, &draft->member[i], error);
+	if (!status)
+		status = check_unique(draft, error);
+	if (!status && draft->flags & OXP_SERVICE_QUIC)
+		status = check_quic_servers(draft, error);
+	return status;
+}

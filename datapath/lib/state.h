@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A node that is opened, and the list of its maps. */
+#ifndef OXP_STATE_H
+#define OXP_STATE_H
+
+#include <linux/bpf.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "layout.h"
+
+#define MAP_NUMBER(map, ...) MAP_##map,
+enum map {
+	OXP_MAPS(MAP_NUMBER) MAPS
+};
+
+extern const char *const map_names[MAPS];
+/* Of maps that packets write, which an upgrade may hand over; else 0. */
+extern const uint32_t map_formats[MAPS];
+
+/* Where a health check's result goes. */
+struct check_reference {
+	uint64_t check;
+	uint32_t service;
+	uint32_t member;
+};
+
+/* One network of a set, as it is in the maps. */
+struct allowed {
+	uint32_t set;
+	struct oxp_network network;
+};
+
+struct oxp_node {
+	pthread_mutex_t mutex; /* threads; flock is for processes */
+	int lock_fd;
+	char *pin_directory;
+	int map[MAPS]; /* file descriptors */
+	struct {
+		void *memory;
+		size_t length;
+	} mapping[MAPS]; /* of those that are mapped */
+
+	/* the mapped ones by their types */
+	struct node_config *config;
+	struct uplink_set *uplinks;
+	struct bucket_v4 *lookup_v4;
+	struct bucket_v6 *lookup_v6;
+	struct vip_entry *vips;
+	struct service_entry *entries;
+	char *blocks;
+	uint8_t *ages;
+	size_t block_size, ages_size;
+
+	/* What follows is derived from the maps and good as long as
+	 * config->changes has the value at which it was derived. */
+	uint64_t counters_changes;
+	uint64_t *counter_free_since; /* epoch; COUNTER_USED */
+	uint32_t counter_cursor;
+	uint32_t entry_cursor;
+	uint64_t checks_changes;
+	struct check_reference *checks;
+	uint32_t checks_count;
+	/* The same for config->allowed_changes: all networks, sorted. */
+	uint64_t allowed_changes;
+	struct allowed *allowed;
+	uint32_t allowed_count, allowed_room;
+
+	bool handing_over; /* between oxp_handover_begin() and _end() */
+};
+
+#define COUNTER_USED UINT64_MAX
+
+#endif

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Counters: reading them over all CPUs, and who owns which.
+ *
+ * A member's counter is named in its service's block; which are free is
+ * derived from the blocks, so nothing leaks when a process dies.
+ */
+#include "table/counters.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "epoch.h"
+#include "error.h"
+#include "state.h"
+#include "table/blocks.h"
+
+/* Sums `words` 64-bit words of one element over all CPUs. */
+static int read_sums(int map, uint32_t index, uint32_t words, uint64_t *sums)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *values;
+	int status;
+
+	if (cpus < 0)
+		return cpus;
+	values = calloc((size_t)cpus * words, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	memset(sums, 0, words * sizeof(*sums));
+	status = bpf_map_lookup_elem(map, &index, values);
+	for (size_t i = 0; !status && i < (size_t)cpus * words; i++)
+		sums[i % words] += values[i];
+	free(values);
+	return status;
+}
+
+static int write_zeroes(int map, uint32_t index, uint32_t words)
+{
+	int cpus = libbpf_num_possible_cpus();
+	uint64_t *values;
+	int status;
+
+	if (cpus < 0)
+		return cpus;
+	values = calloc((size_t)cpus * words, sizeof(*values));
+	if (!values)
+		return -ENOMEM;
+	status = bpf_map_update_elem(map, &index, values, BPF_ANY);
+	free(values);
+	return status;
+}
+
+#define WORDS(type) (sizeof(type) / sizeof(uint64_t))
+
+int zero_service_counters(struct oxp_node *node, uint32_t index)
+{
+	return write_zeroes(node->map[MAP_SERVICE_COUNTERS], index,
+			    WORDS(struct counters));
+}
+
+int read_service_counters(struct oxp_node *node, uint32_t index,
+			  struct oxp_counters *out)
+{
+	uint64_t sum[WORDS(struct counters)];
+	int status;
+
+	status = read_sums(node->map[MAP_SERVICE_COUNTERS], index,
+			   WORDS(struct counters), sum);
+	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
+	return status;
+}
+
+int read_member_counters(struct oxp_node *node, uint32_t index,
+			 struct oxp_counters *out)
+{
+	uint64_t sum[WORDS(struct counters)];
+	int status;
+
+	status = read_sums(node->map[MAP_MEMBER_COUNTERS], index,
+			   WORDS(struct counters), sum);
+	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
+	return status;
+}
+
+/* So many at once: some are wanted of most batches, and per CPU they are big.
+ */
+#define BATCH 256
+
+static int read_all(int map, uint32_t count, struct oxp_counters *out)
+{
+	int cpus = libbpf_num_possible_cpus(), status = 0;
+	size_t words = (size_t)(cpus < 0 ? 0 : cpus) * WORDS(struct counters);
+	uint64_t *values = calloc(BATCH * words + 1, sizeof(*values));
+	uint32_t keys[BATCH], next = 0, done = 0;
+
+	memset(out, 0, count * sizeof(*out));
+	if (cpus < 0 || !values) {
+		free(values);
+		return cpus < 0 ? cpus : -ENOMEM;
+	}
+	while (done < count && !status) {
+		uint32_t got = count - done < BATCH ? count - done : BATCH;
+
+		status = bpf_map_lookup_batch(map, done ? &next : NULL, &next,
+					      keys, values, &got, NULL);
+		/* at the map's end */
+		if (status == -ENOENT && got)
+			status = 0;
+		for (uint32_t i = 0; i < got && !status; i++)
+			for (size_t j = 0; j < words; j += 4) {
+				const uint64_t *one = &values[i * words + j];
+
+				out[keys[i]].packets += one[0];
+				out[keys[i]].bytes += one[1];
+				out[keys[i]].flows += one[2];
+			}
+		done += got;
+	}
+	free(values);
+	return status;
+}
+
+int read_all_service_counters(struct oxp_node *node, uint32_t count,
+			      struct oxp_counters *out)
+{
+	return read_all(node->map[MAP_SERVICE_COUNTERS], count, out);
+}
+
+int read_all_member_counters(struct oxp_node *node, uint32_t count,
+			     struct oxp_counters *out)
+{
+	return read_all(node->map[MAP_MEMBER_COUNTERS], count, out);
+}
+
+static void mark_counters(struct oxp_node *node,
+			  const struct service_block *block, uint64_t since)
+{
+	uint64_t *state = node->counter_free_since;
+
+	for (uint32_t i = 0; i < block->members; i++) {
+		uint32_t counter = block->member[i].counter;
+
+		if (block->member[i].flags & MEMBER_PRESENT &&
+		    counter < node->config->members_max &&
+		    state[counter] < since)
+			state[counter] = since;
+	}
+}
+
+void derive_counters(struct oxp_node *node)
+{
+	struct node_config *config = node->config;
+
+	if (node->counters_changes == config->changes)
+		return;
+	memset(node->counter_free_since, 0,
+	       config->members_max * sizeof(*node->counter_free_since));
+	for (uint32_t i = 0; i < config->services_max; i++) {
+		struct service_entry *entry = entry_of(node, i);
+
+		if (entry->state != ENTRY_USED)
+			continue;
+		mark_counters(node, live_block(node, i), COUNTER_USED);
+		/* packets may still count for those that left just now */
+		if (entry->switched > config->waited)
+			mark_counters(node, scratch_block(node, i),
+				      entry->switched);
+	}
+	node->counters_changes = config->changes;
+}
+
+static bool take_counter(struct oxp_node *node, uint32_t *index)
+{
+	uint64_t *state = node->counter_free_since;
+	uint32_t max = node->config->members_max;
+
+	for (uint32_t i = 0; i < max; i++) {
+		uint32_t counter = (node->counter_cursor + i) % max;
+
+		if (state[counter] > node->config->waited)
+			continue;
+		state[counter] = COUNTER_USED;
+		node->counter_cursor = counter + 1;
+		*index = counter;
+		return true;
+	}
+	return false;
+}
+
+static int allocate_counter(struct oxp_node *node, uint32_t *index, char *error)
+{
+	int status;
+
+	derive_counters(node);
+	if (!take_counter(node, index)) {
+		/* some may be free but for packets under way */
+		status = grace_period(node, error);
+		if (status)
+			return status;
+		if (!take_counter(node, index))
+			return failure(error, -ENOSPC,
+				       "all %u members of the node are in use",
+				       node->config->members_max);
+	}
+	if (write_zeroes(node->map[MAP_MEMBER_COUNTERS], *index,
+			 WORDS(struct counters))) {
+		status = -errno;
+		release_counter(node, *index, 0);
+		return failure(error, status,
+			       "cannot reset a member's counter");
+	}
+	return 0;
+}
+
+void release_counter(struct oxp_node *node, uint32_t index, uint64_t since)
+{
+	node->counter_free_since[index] = since;
+}
+
+static bool is_new(const uint64_t new_places[4], uint32_t place)
+{
+	return new_places[place / 64] >> place % 64 & 1;
+}
+
+void release_new_counters(struct oxp_node *node,
+			  const struct service_block *draft,
+			  const uint64_t new_places[4], uint32_t places)
+{
+	for (uint32_t i = 0; i < places; i++)
+		if (is_new(new_places, i))
+			release_counter(node, draft->member[i].counter, 0);
+}
+
+int allocate_new_counters(struct oxp_node *node, struct service_block *draft,
+			  const uint64_t new_places[4], char *error)
+{
+	for (uint32_t i = 0; i < draft->members; i++) {
+		int status;
+
+		if (!is_new(new_places, i))
+			continue;
+		status = allocate_counter(node, &draft->member[i].counter,
+					  error);
+		if (status) {
+			release_new_counters(node, draft, new_places, i);
+			return status;
+		}
+	}
+	return 0;
+}
+
+void release_old_counters(struct oxp_node *node,
+			  const struct service_block *old,
+			  const struct service_block *next)
+{
+	for (uint32_t i = 0; i < old->members; i++) {
+		const struct block_member *member = &old->member[i];
+
+		if (member->flags & MEMBER_PRESENT &&
+		    (i >= next->members ||
+		     !(next->member[i].flags & MEMBER_PRESENT) ||
+		     next->member[i].counter != member->counter))
+			release_counter(node, member->counter,
+					node->config->epoch);
+	}
+}
+
+int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out)
+{
+	uint64_t sum[WORDS(struct outcome_counters)];
+	int status =
+		read_sums(map, outcome, WORDS(struct outcome_counters), sum);
+
+	*out = (struct oxp_outcome_counters){sum[0], sum[1]};
+	return status;
+}
+
+int oxp_outcomes_list(struct oxp_node *node, struct oxp_outcome_counters *out,
+		      uint32_t capacity, char *error)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < OXP_OUTCOMES && i < capacity && !status; i++)
+		status = read_outcome(node->map[MAP_OUTCOMES], i, &out[i]);
+	return status ? failure(error, status, "cannot read outcomes")
+		      : OXP_OUTCOMES;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Members of a block: who keeps flows, who takes them, and their places. */
+#include "table/members.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "state.h"
+#include "table/blocks.h"
+
+static bool may_take(const struct block_member *member, uint8_t backup)
+{
+	const uint8_t up = MEMBER_PRESENT | MEMBER_ADMIN_UP | MEMBER_HEALTHY;
+
+	return member->weight && (member->flags & up) == up &&
+	       (member->flags & MEMBER_BACKUP) == backup;
+}
+
+uint32_t compute_flags(struct block_member *members, uint32_t places)
+{
+	const uint8_t up = MEMBER_PRESENT | MEMBER_ADMIN_UP | MEMBER_HEALTHY;
+	uint32_t eligible = 0;
+	uint8_t backup = MEMBER_BACKUP;
+
+	for (uint32_t i = 0; i < places; i++)
+		if (may_take(&members[i], 0))
+			backup = 0;
+	for (uint32_t i = 0; i < places; i++) {
+		uint8_t flags = members[i].flags;
+
+		flags &= ~(MEMBER_KEEPS_FLOWS | MEMBER_TAKES_FLOWS);
+		if ((flags & up) == up)
+			flags |= MEMBER_KEEPS_FLOWS;
+		if (may_take(&members[i], backup)) {
+			flags |= MEMBER_TAKES_FLOWS;
+			eligible++;
+		}
+		members[i].flags = flags;
+	}
+	return eligible;
+}
+
+/* As a number whose order is that of the bytes. */
+static uint64_t ordered_half(const struct block_member *member, int half)
+{
+	uint64_t word;
+
+	memcpy(&word, (const char *)member->address + 8 * half, sizeof(word));
+	return __builtin_bswap64(word);
+}
+
+static bool is_less(const struct block_member *a, const struct block_member *b)
+{
+	uint64_t left = ordered_half(a, 0), right = ordered_half(b, 0);
+
+	if (left != right)
+		return left < right;
+	return ordered_half(a, 1) < ordered_half(b, 1);
+}
+
+static void sift(const struct block_member *member, uint16_t *out,
+		 uint32_t root, uint32_t count)
+{
+	for (;;) {
+		uint32_t child = 2 * root + 1;
+		uint16_t swap;
+
+		if (child >= count)
+			return;
+		if (child + 1 < count &&
+		    is_less(&member[out[child]], &member[out[child + 1]]))
+			child++;
+		if (!is_less(&member[out[root]], &member[out[child]]))
+			return;
+		swap = out[root];
+		out[root] = out[child];
+		out[child] = swap;
+		root = child;
+	}
+}
+
+uint32_t sorted_members(const struct service_block *block, uint16_t *out)
+{
+	uint32_t count = 0;
+	bool sorted = true;
+
+	for (uint32_t i = 0; i < places_of(block); i++) {
+		if (!(block->member[i].flags & MEMBER_PRESENT))
+			continue;
+		if (count &&
+		    !is_less(&block->member[out[count - 1]], &block->member[i]))
+			sorted = false;
+		out[count++] = i;
+	}
+	if (sorted)
+		return count;
+	/* heapsort: no context for a comparison function, no worst case */
+	for (uint32_t i = count / 2; i--;)
+		sift(block->member, out, i, count);
+	for (uint32_t end = count; end > 1;) {
+		uint16_t swap = out[--end];
+
+		out[end] = out[0];
+		out[0] = swap;
+		sift(block->member, out, 0, end);
+	}
+	return count;
+}
+
+/* Health of a member that has (old) or has not (NULL) been there. */
+static uint8_t carried_health(const struct block_member *old, uint64_t check)
+{
+	if (!check)
+		return MEMBER_HEALTHY;
+	if (!old)
+		return 0; /* proves itself first */
+	if (old->check == check)
+		return old->flags & (MEMBER_HEALTHY | MEMBER_KNOWN);
+	/* keeps its traffic, or not, until the other check has told */
+	return old->flags & MEMBER_HEALTHY;
+}
+
+void place_members(struct service_block *draft, const struct service_block *old,
+		   uint64_t new_places[4])
+{
+	uint16_t wanted[OXP_MEMBERS_MAX], there[OXP_MEMBERS_MAX];
+	struct block_member from[OXP_MEMBERS_MAX];
+	uint32_t count = sorted_members(draft, wanted);
+	uint32_t old_count = old ? sorted_members(old, there) : 0;
+	uint32_t pending = 0, j = 0, places = 0, hole = 0;
+
+	memcpy(from, draft->member, draft->members * sizeof(*from));
+	memset(draft->member, 0,
+	       (old && old->members > draft->members ? old->members
+						     : draft->members) *
+		       sizeof(*from));
+	memset(new_places, 0, 4 * sizeof(*new_places));
+	for (uint32_t i = 0; i < count; i++) {
+		struct block_member *member = &from[wanted[i]];
+		const struct block_member *before;
+
+		while (j < old_count && is_less(&old->member[there[j]], member))
+			j++;
+		if (j == old_count || is_less(member, &old->member[there[j]])) {
+			wanted[pending++] = wanted[i];
+			continue;
+		}
+		before = &old->member[there[j]];
+		member->counter = before->counter;
+		member->flags |= carried_health(before, member->check);
+		draft->member[there[j]] = *member;
+		if (there[j] >= places)
+			places = there[j] + 1;
+	}
+	for (uint32_t i = 0; i < pending; i++, hole++) {
+		struct block_member *member = &from[wanted[i]];
+
+		while (draft->member[hole].flags & MEMBER_PRESENT)
+			hole++;
+		member->flags |= carried_health(NULL, member->check);
+		draft->member[hole] = *member;
+		new_places[hole / 64] |= 1ULL << hole % 64;
+		if (hole >= places)
+			places = hole + 1;
+	}
+	draft->members = places;
+	draft->enabled = compute_flags(draft->member, places);
+}

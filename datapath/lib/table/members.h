@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_TABLE_MEMBERS_H
+#define OXP_TABLE_MEMBERS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+/* Sets the computed flags; returns how many take flows. */
+uint32_t compute_flags(struct block_member *members, uint32_t places);
+
+/* Indices of the present members in the order of their addresses. */
+uint32_t sorted_members(const struct service_block *block, uint16_t *out);
+
+/* Gives the members of `draft`, places 0 on, the places that they have in
+ * `old` or free ones, and what stays of their state. new_places[]: bits of
+ * those that were not there. */
+void place_members(struct service_block *draft, const struct service_block *old,
+		   uint64_t new_places[4]);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef OXP_TABLE_SLOT_TRANSITION_H
+#define OXP_TABLE_SLOT_TRANSITION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "state.h"
+
+struct slot_state {
+	uint16_t slot, before; /* as in struct service_block */
+};
+
+/* Stays[SLOT_STAYS(m)]: member m of the old block is in the new one and keeps
+ * its flows; false for SLOT_NOBODY. */
+#define SLOT_STAYS(member) ((member) & 511)
+
+struct slot_state slot_transition(struct slot_state old, uint16_t owner,
+				  const bool *stays, bool unknown_at_before);
+
+/* Fills slots, `before`, open and learning of `next`. owner_of[] translates
+ * from what `table` has to indices of members. */
+void transition(struct oxp_node *node, uint32_t index,
+		struct service_block *next, const struct service_block *old,
+		const uint16_t *table, const uint16_t *owner_of);
+
+#endif

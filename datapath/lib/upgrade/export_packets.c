@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What packets write of the node as a whole: outcomes and flows. */
+#include "upgrade/export_packets.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/mman.h>
+
+#include "clock.h"
+#include "state.h"
+#include "upgrade/stream.h"
+#include "upgrade/writer.h"
+
+void write_outcomes(struct writer *writer)
+{
+	struct oxp_outcome_counters counters[OXP_OUTCOMES];
+	int status =
+		oxp_outcomes_list(writer->node, counters, OXP_OUTCOMES, NULL);
+
+	if (status < 0) {
+		writer->status = status;
+		return;
+	}
+	begin_record(writer, RECORD_OUTCOMES, 0, sizeof(struct stream_outcome),
+		     OXP_OUTCOMES);
+	for (uint32_t i = 0; i < OXP_OUTCOMES; i++) {
+		struct stream_outcome one = {.outcome = i,
+					     .packets = counters[i].packets,
+					     .bytes = counters[i].bytes};
+
+		put_elements(writer, &one, sizeof(one));
+	}
+}
+
+static uint64_t count_flows(const struct flow_set *sets, uint32_t count)
+{
+	uint64_t flows = 0;
+
+	for (uint32_t i = 0; i < count; i++)
+		for (int way = 0; way < FLOW_SET_WAYS; way++)
+			flows += !!__atomic_load_n(&sets[i].entry[way],
+						   __ATOMIC_RELAXED);
+	return flows;
+}
+
+static void write_flow(struct writer *writer, uint32_t set, uint64_t entry,
+		       uint64_t now)
+{
+	struct stream_flow one = {
+		.name = (entry & FLOW_TAG_MASK) | (set & ~FLOW_TAG_MASK),
+		.age = (now - (entry >> FLOW_TIME_SHIFT)) & FLOW_TIME_MASK,
+		.member = entry & FLOW_MEMBER,
+		.confirmed = !!(entry & FLOW_CONFIRMED),
+	};
+
+	put_elements(writer, &one, sizeof(one));
+}
+
+/* Packets go on meanwhile: no more than were counted are written, and what is
+ * missing is filled up with entries that are too old for anything. */
+void write_flows(struct writer *writer)
+{
+	uint32_t count = writer->node->config->flows_max / FLOW_SET_WAYS;
+	size_t length = count * sizeof(struct flow_set);
+	uint64_t now = coarse_time() >> 30, left;
+	const struct flow_set *sets = mmap(NULL, length, PROT_READ, MAP_SHARED,
+					   writer->node->map[MAP_FLOWS], 0);
+	const struct stream_flow none = {.age = UINT32_MAX};
+
+	if (sets == MAP_FAILED) {
+		writer->status = -errno;
+		return;
+	}
+	left = count_flows(sets, count);
+	begin_record(writer, RECORD_FLOWS, 0, sizeof(struct stream_flow), left);
+	for (uint32_t i = 0; i < count && left; i++)
+		for (int way = 0; way < FLOW_SET_WAYS && left; way++) {
+			uint64_t entry = __atomic_load_n(&sets[i].entry[way],
+							 __ATOMIC_RELAXED);
+
+			if (!entry)
+				continue;
+			write_flow(writer, i, entry, now);
+			left--;
+		}
+	for (; left; left--)
+		put_elements(writer, &none, sizeof(none));
+	munmap((void *)sets, length);
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+/* One service of a stream. */
+#include "upgrade/import_service.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "address.h"
+#include "error.h"
+#include "service/set.h"
+#include "service/validate.h"
+#include "state.h"
+#include "table/blocks.h"
+#include "table/members.h"
+#include "table/networks.h"
+#include "table/quic_servers.h"
+#include "upgrade/reader.h"
+#include "upgrade/stream.h"
+
+struct parts {
+	struct stream_service service;
+	const struct record *members, *networks, *slots, *before, *ages;
+};
+
+static void find_parts(const struct import *import, uint32_t at,
+		       struct parts *parts)
+{
+	*parts = (struct parts){};
+	element_of(&import->records[at], 0, &parts->service,
+		   sizeof(parts->service));
+	while (++at < import->count) {
+		const struct record *record = &import->records[at];
+
+		if (is_record(record, RECORD_MEMBERS))
+			parts->members = record;
+		else if (is_record(record, RECORD_NETWORKS))
+			parts->networks = record;
+		else if (is_record(record, RECORD_SLOTS))
+			parts->slots = record;
+		else if (is_record(record, RECORD_BEFORE))
+			parts->before = record;
+		else if (is_record(record, RECORD_AGES))
+			parts->ages = record;
+		else
+			return;
+	}
+}
+
+static int refuse(const struct parts *parts, const char *what, char *error)
+{
+	const struct stream_service *service = &parts->service;
+
+	return failure(
+		error, -EBADMSG, "the state of %s: %s",
+		key_text(service->vip, htons(service->port), service->protocol),
+		what);
+}
+
+static int check_parts(struct oxp_node *node, const struct parts *parts,
+		       char *error)
+{
+	const struct stream_service *service = &parts->service;
+
+	if (service->index >= node->config->services_max ||
+	    entry_of(node, service->index)->state != ENTRY_FREE)
+		return refuse(parts, "its index is not free", error);
+	if (!parts->members || parts->members->head.count > OXP_MEMBERS_MAX)
+		return refuse(parts, "no members, or too many", error);
+	if (!parts->slots || parts->slots->head.count != service->slots ||
+	    parts->slots->head.element != sizeof(uint16_t))
+		return refuse(parts, "no slots", error);
+	if (parts->before && (parts->before->head.count != service->slots ||
+			      parts->before->head.element != sizeof(uint16_t)))
+		return refuse(parts, "slots without owners before", error);
+	if (parts->ages && (parts->ages->head.count != service->slots ||
+			    parts->ages->head.element != sizeof(uint8_t)))
+		return refuse(parts, "slots without ages", error);
+	return 0;
+}
+
+static void to_settings(const struct stream_service *service,
+			struct oxp_service_settings *out)
+{
+	*out = (struct oxp_service_settings){
+		.slots = service->slots,
+		.flags = service->flags,
+		.encapsulation = service->encapsulation,
+		.dscp = service->dscp,
+		.sid_function = service->sid_function,
+		.source_length_v4 = service->source_length_v4,
+		.source_length_v6 = service->source_length_v6,
+		.idle_timeout_s = service->idle_timeout_s,
+		.new_flow_rate = service->new_flow_rate,
+		.new_flow_burst = service->new_flow_burst,
+	};
+}
+
+static void to_members(const struct parts *parts, struct oxp_member *out)
+{
+	for (uint32_t i = 0; i < parts->members->head.count; i++) {
+		struct stream_member one;
+
+		element_of(parts->members, i, &one, sizeof(one));
+		out[i] = (struct oxp_member){
+			.check = one.check,
+			.weight = one.weight,
+			.mtu = one.mtu,
+			.admin_up = one.admin_up,
+			.backup = one.backup,
+		};
+		memcpy(out[i].address.bytes, one.address, 16);
+	}
+}
+
+/* Members to the places that slots and flows name. */
+static int place(struct oxp_node *node, const struct parts *parts,
+		 struct service_block *draft, uint64_t *taken, char *error)
+{
+	struct block_member from[OXP_MEMBERS_MAX];
+	uint32_t count = parts->members->head.count;
+
+	memcpy(from, draft->member, count * sizeof(*from));
+	memset(draft->member, 0, sizeof(draft->member));
+	draft->members = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		struct block_member *member;
+		struct stream_member one;
+
+		element_of(parts->members, i, &one, sizeof(one));
+		if (one.index >= OXP_MEMBERS_MAX ||
+		    draft->member[one.index].flags)
+			return refuse(parts, "two members at one place", error);
+		if (one.counter >= node->config->members_max ||
+		    taken[one.counter / 64] >> one.counter % 64 & 1)
+			return refuse(parts, "two members with one counter",
+				      error);
+		taken[one.counter / 64] |= 1ULL << one.counter % 64;
+		member = &draft->member[one.index];
+		*member = from[i];
+		member->counter = one.counter;
+		if (one.healthy)
+			member->flags |= MEMBER_HEALTHY;
+		if (one.known)
+			member->flags |= MEMBER_KNOWN;
+		if (draft->members <= one.index)
+			draft->members = one.index + 1;
+	}
+	draft->enabled = compute_flags(draft->member, draft->members);
+	return 0;
+}
+
+static bool is_no_owner(uint16_t slot)
+{
+	return (slot >= OXP_MEMBERS_MAX) & (slot != SLOT_NOBODY);
+}
+
+/* Without branches: the compiler takes many slots at once. */
+static int fill_slots(struct oxp_node *node, const struct parts *parts,
+		      struct service_block *block, char *error)
+{
+	const uint32_t slots = block->slots;
+	uint16_t *before = before_of(node, block);
+	uint32_t open = 0, bad = 0;
+
+	memcpy(block->slot, parts->slots->data, slots * sizeof(uint16_t));
+	for (uint32_t i = 0; i < slots; i++) {
+		open += !!(block->slot[i] & SLOT_OPEN);
+		bad |= is_no_owner(block->slot[i] & SLOT_MEMBER);
+	}
+	if (open && !parts->before)
+		return refuse(parts, "open slots without owners before", error);
+	if (parts->before)
+		memcpy(before, parts->before->data, slots * sizeof(uint16_t));
+	for (uint32_t i = 0; open && i < slots; i++)
+		bad |= !!(block->slot[i] & SLOT_OPEN) & is_no_owner(before[i]);
+	if (bad)
+		return refuse(parts, "a slot of no member", error);
+	block->open = open < 65535 ? open : 65535;
+	return 0;
+}
+
+static int fill_networks(struct oxp_node *node, struct service_block *block,
+			 const struct oxp_network *networks, uint32_t index,
+			 char *error)
+{
+	block->allowed_set = 2 * index;
+	if (!block->allowed_count)
+		return 0;
+	block->flags |= BLOCK_ALLOWED;
+	return write_allowed(node, block->allowed_set, networks,
+			     block->allowed_count, error);
+}
+
+static int fill_block(struct oxp_node *node, const struct parts *parts,
+		      const struct service_block *draft,
+		      const struct oxp_network *networks, bool write_ages,
+		      char *error)
+{
+	const struct stream_service *service = &parts->service;
+	struct service_block *block = block_of(node, 2 * service->index);
+	int status;
+
+	copy_description(block, draft);
+	block->generation = service->generation;
+	if (service->is_learning) {
+		block->flags |= BLOCK_LEARNING;
+		block->learning = service->learning;
+	}
+	status = fill_slots(node, parts, block, error);
+	if (!status)
+		status = fill_networks(node, block, networks, service->index,
+				       error);
+	if (!status)
+		status = write_quic_servers(node, service->index, NULL, block,
+					    error);
+	if (!status && write_ages && parts->ages)
+		memcpy(ages_of(node, service->index), parts->ages->data,
+		       service->slots);
+	return status;
+}
+
+static int to_networks(const struct parts *parts, struct oxp_network **out,
+		       char *error)
+{
+	uint32_t count = parts->networks ? parts->networks->head.count : 0;
+
+	*out = calloc(count + 1, sizeof(**out));
+	if (!*out)
+		return failure(error, -ENOMEM, "cannot copy the networks");
+	for (uint32_t i = 0; i < count; i++) {
+		struct stream_network one;
+
+		element_of(parts->networks, i, &one, sizeof(one));
+		memcpy((*out)[i].address.bytes, one.address, 16);
+		(*out)[i].length = one.length;
+	}
+	return 0;
+}
+
+/* As what a caller wants, so that it is checked as that is. */
+static int parse(struct oxp_node *node, const struct parts *parts,
+		 struct service_block *draft, struct oxp_network **networks,
+		 char *error)
+{
+	const struct stream_service *service = &parts->service;
+	struct oxp_member members[OXP_MEMBERS_MAX];
+	struct oxp_service_settings settings;
+	struct oxp_network *there;
+	struct oxp_wanted_service wanted = {
+		.key = {.port = service->port, .protocol = service->protocol},
+		.settings = &settings,
+		.members = members,
+		.count = parts->members->head.count,
+	};
+	int status = to_networks(parts, &there, error);
+
+	if (status)
+		return status;
+	memcpy(wanted.key.vip.bytes, service->vip, 16);
+	to_settings(service, &settings);
+	to_members(parts, members);
+	if (parts->networks) {
+		settings.allowed = there;
+		settings.allowed_count = parts->networks->head.count;
+	}
+	status = check_key(&wanted.key, error);
+	if (!status)
+		status = parse_wanted(node, &wanted, draft, error);
+	if (!status)
+		status = parse_allowed(&settings, networks,
+				       &draft->allowed_count, error);
+	free(there);
+	return status;
+}
+
+int fill_service(struct oxp_node *node, const struct import *import,
+		 uint32_t at, bool write_ages, uint64_t *taken, char *error)
+{
+	struct oxp_network *networks = NULL;
+	struct service_block draft;
+	struct oxp_key key = {};
+	struct parts parts;
+	int status;
+
+	find_parts(import, at, &parts);
+	status = check_parts(node, &parts, error);
+	if (!status)
+		status = parse(node, &parts, &draft, &networks, error);
+	if (!status)
+		status = place(node, &parts, &draft, taken, error);
+	if (!status)
+		status = fill_block(node, &parts, &draft, networks, write_ages,
+				    error);
+	free(networks);
+	if (status)
+		return status;
+	memcpy(key.vip.bytes, parts.service.vip, 16);
+	key.port = parts.service.port;
+	key.protocol = parts.service.protocol;
+	make_entry(node, parts.service.index, &key);
+	return publish(node, parts.service.index, error);
+}
+
+void refresh_ages(struct oxp_node *node, const struct import *import)
+{
+	struct parts parts;
+
+	for (uint32_t i = 0; i < import->count; i++) {
+		uint8_t *ages;
+
+		if (!is_record(&import->records[i], RECORD_SERVICE))
+			continue;
+		find_parts(import, i, &parts);
+		if (!parts.ages ||
+		    parts.ages->head.count != parts.service.slots ||
+		    parts.ages->head.element != sizeof(uint8_t) ||
+		    parts.service.slots > node->config->slots_max ||
+		    parts.service.index >= node->config->services_max)
+			continue;
+		ages = ages_of(node, parts.service.index);
+		for (uint32_t j = 0; j < parts.service.slots; j++)
+			if (!parts.ages->data[j])
+				__atomic_store_n(&ages[j], 0, __ATOMIC_RELAXED);
+	}
+}

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Taking over from another library while packets flow:
+ *
+ * 1. The old library locks the node and marks it dirty: from here on whoever
+ *    comes after a death finds it so, and its library repairs it
+ * (node/repair.c).
+ * 2. Its state comes as a stream. Maps for it are made beside the old ones,
+ *    pinned in maps-new; maps that packets write are handed over as they are
+ *    if their formats are the same. The program is loaded, the maps filled.
+ * 3. Each interface changes to the new program, and packets of the old one
+ *    are waited for. Flows in maps that were not handed over are copied right
+ *    before and right after this, counters after it.
+ * 4. maps-new and maps change places: the one moment from which on the new
+ *    state is in force. The old one's pins are removed, it is marked stale.
+ *
+ * A failure or a death before 4 leaves the old state in force. Then what
+ * packets have changed meanwhile in maps that were not handed over is lost:
+ * counts and remembered flows of these milliseconds.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "error.h"
+#include "forward.skel.h"
+#include "node/create.h"
+#include "node/info.h"
+#include "node/lock.h"
+#include "node/maps.h"
+#include "node/open.h"
+#include "pins.h"
+#include "program/load.h"
+#include "program/replace.h"
+#include "state.h"
+#include "synchronize.h"
+#include "upgrade/import.h"
+#include "upgrade/import_packets.h"
+#include "upgrade/reader.h"
+#include "upgrade/report.h"
+#include "upgrade/source.h"
+
+/* The state under construction. */
+struct successor {
+	struct oxp_node *node;
+	struct forward *object;
+	int adopted[MAPS];
+};
+
+/* The pinned layout is ours: at most the program changes. */
+static int replace_own(const struct oxp_options *options, bool dry_run,
+		       struct oxp_upgrade *out, char *error)
+{
+	struct forward *object = NULL;
+	struct oxp_node *node;
+	int status = oxp_open(options, &node, error);
+
+	if (status)
+		return status;
+	status = lock_node(node, error);
+	if (!status) {
+		status =
+			load_program(node, node->config->flags, &object, error);
+		if (!status)
+			status = report_interfaces(node, object, out, error);
+		if (!status)
+			report_services(node, out);
+		if (!status && out->changes && !dry_run)
+			status = replace_programs(node, object, error);
+		forward__destroy(object);
+		unlock_node(node);
+	}
+	oxp_close(node);
+	return status;
+}
+
+/* What make_maps() would make. */
+static bool fits(int map, struct bpf_map *ours)
+{
+	struct bpf_map_info info = {};
+	__u32 length = sizeof(info);
+
+	return !bpf_obj_get_info_by_fd(map, &info, &length) &&
+	       info.type == bpf_map__type(ours) &&
+	       info.key_size == bpf_map__key_size(ours) &&
+	       info.value_size == bpf_map__value_size(ours) &&
+	       info.max_entries == bpf_map__max_entries(ours) &&
+	       info.map_flags == bpf_map__map_flags(ours);
+}
+
+static int adopt(struct successor *successor, const struct import *import,
+		 const struct node_config *config, char *error)
+{
+	struct forward *object = forward__open();
+
+	if (!object)
+		return failure(error, -errno, "cannot open the BPF object (%s)",
+			       last_libbpf_message());
+	size_maps(object, config);
+	for (int i = 0; i < MAPS; i++) {
+		char *path;
+		int map;
+
+		/* their keys are made of these names */
+		if (i == MAP_FLOWS &&
+		    imported_format(import, "flow names") != FORMAT_FLOW_NAMES)
+			continue;
+		if (!map_formats[i] ||
+		    imported_format(import, map_names[i]) != map_formats[i])
+			continue;
+		path = pin_path(successor->node, "maps", map_names[i]);
+		map = path ? bpf_obj_get(path) : -ENOMEM;
+		free(path);
+		if (map < 0)
+			continue;
+		if (fits(map, bpf_object__find_map_by_name(object->obj,
+							   map_names[i])))
+			successor->adopted[i] = map;
+		else
+			close(map);
+	}
+	forward__destroy(object);
+	return 0;
+}
+
+static int construct(struct successor *successor, struct source *source,
+		     char *error)
+{
+	struct node_config config;
+	struct import *import = NULL;
+	int status = read_source(source, OXP_PART_ALL, &import, error);
+
+	if (!status)
+		status = imported_sizes(import, &config, error);
+	if (!status)
+		status = adopt(successor, import, &config, error);
+	if (!status)
+		status = make_maps(successor->node, &config, successor->adopted,
+				   &successor->object, error);
+	if (!status)
+		status = open_pins(successor->node, "maps-new", error);
+	if (!status)
+		status = prepare_node(successor->node, error);
+	if (!status)
+		status = fill_node(successor->node, import, successor->adopted,
+				   error);
+	free_import(import);
+	return status;
+}
+
+/* Flows of a map that was not handed over. */
+static int copy_flows(struct successor *successor, struct source *source,
+		      char *error)
+{
+	struct import *import = NULL;
+	int status;
+
+	if (successor->adopted[MAP_FLOWS] >= 0)
+		return 0;
+	status = read_source(source, OXP_PART_FLOWS, &import, error);
+	if (!status)
+		status = fill_flows(successor->node, import, error);
+	free_import(import);
+	return status;
+}
+
+static int copy_counters(struct successor *successor, struct source *source,
+			 char *error)
+{
+	const int *adopted = successor->adopted;
+	struct import *import = NULL;
+	int status;
+
+	if (adopted[MAP_AGES] >= 0 && adopted[MAP_OUTCOMES] >= 0 &&
+	    adopted[MAP_SERVICE_COUNTERS] >= 0 &&
+	    adopted[MAP_MEMBER_COUNTERS] >= 0)
+		return 0;
+	status = read_source(source, OXP_PART_COUNTERS, &import, error);
+	if (!status)
+		status = fill_counters(successor->node, import, adopted, error);
+	free_import(import);
+	return status;
+}
+
+/* Flows right before the switch and right after it: what packets remember in
+ * between is unknown to the new program for so long. Counters have time. */
+static int switch_over(struct successor *successor, struct source *source,
+		       char *error)
+{
+	struct oxp_node *node = successor->node;
+	int status = copy_flows(successor, source, error);
+
+	if (!status)
+		status = replace_programs(node, successor->object, error);
+	if (!status)
+		status = synchronize(error);
+	if (!status)
+		status = copy_flows(successor, source, error);
+	if (!status)
+		status = copy_counters(successor, source, error);
+	if (status)
+		return status;
+	status = exchange_folder(node, "maps-new");
+	return status ? failure(error, status,
+				"cannot put the new maps in their place")
+		      : 0;
+}
+
+static int report(const struct successor *successor, struct oxp_upgrade *out,
+		  char *error)
+{
+	out->changes = 1;
+	report_services(successor->node, out);
+	for (int i = 0; i < MAPS; i++) {
+		if (successor->adopted[i] >= 0) {
+			out->maps_handed++;
+			continue;
+		}
+		out->maps_new++;
+		out->map_bytes += bytes_of_map(successor->node->map[i]);
+	}
+	return report_interfaces(successor->node, successor->object, out,
+				 error);
+}
+
+/* *taken: the new state is in force, whatever happens then. */
+static int take_over(const struct oxp_options *options, struct source *source,
+		     int lock_file, bool dry_run, struct oxp_upgrade *out,
+		     bool *taken, char *error)
+{
+	struct successor successor = {};
+	int status = 0;
+
+	memset(successor.adopted, -1, sizeof(successor.adopted));
+	successor.node = new_node(options, error);
+	if (!successor.node)
+		return -ENOMEM;
+	/* a copy of a descriptor shares the lock that it holds */
+	successor.node->lock_fd = fcntl(lock_file, F_DUPFD_CLOEXEC, 0);
+	if (successor.node->lock_fd < 0)
+		status = failure(error, -errno, "cannot share the lock");
+	if (!status)
+		status = construct(&successor, source, error);
+	if (!status)
+		status = report(&successor, out, error);
+	if (!status && !dry_run) {
+		status = switch_over(&successor, source, error);
+		*taken = !status;
+	}
+	/* those of the old maps now, which nobody goes back to */
+	if (*taken)
+		remove_folder(successor.node, "maps-new");
+	forward__destroy(successor.object);
+	for (int i = 0; i < MAPS; i++)
+		if (successor.adopted[i] >= 0)
+			close(successor.adopted[i]);
+	oxp_close(successor.node);
+	return status;
+}
+
+static int change_layout(const struct oxp_options *options,
+			 struct source *source, bool dry_run,
+			 struct oxp_upgrade *out, char *error)
+{
+	struct oxp_options existing = *options;
+	char text[OXP_ERROR_LENGTH];
+	bool taken = false;
+	int lock_file, status, ended;
+
+	existing.create = 0;
+	status = source->open(&existing, &source->node, error);
+	if (status)
+		return status;
+	status = source->begin(source->node, &lock_file, error);
+	if (!status) {
+		status = take_over(options, source, lock_file, dry_run, out,
+				   &taken, error);
+		ended = source->end(source->node, taken, text);
+		if (ended && !status)
+			failure(error, ended, "cannot end");
+		if (ended)
+			add_failure(error,
+				    "whoever opens the node next has to take "
+				    "back the rest: %s",
+				    text);
+		if (!status)
+			status = ended;
+	}
+	source->close(source->node);
+	catch_libbpf_messages();
+	return status;
+}
+
+int oxp_upgrade(const struct oxp_options *options, const char *from,
+		uint8_t dry_run, struct oxp_upgrade *out, char *error)
+{
+	struct source source = {};
+	int layout, status;
+
+	*out = (struct oxp_upgrade){.layout_after = OXP_LAYOUT};
+	if (!options->pin_directory || !options->lock_file)
+		return failure(error, -EINVAL,
+			       "a pin directory and a lock file are needed");
+	catch_libbpf_messages();
+	layout = pinned_layout(options->pin_directory);
+	if (layout < 0)
+		return failure(error, layout, "no datapath is pinned in %s",
+			       options->pin_directory);
+	out->layout_before = layout;
+	if (layout == OXP_LAYOUT) {
+		struct oxp_options existing = *options;
+
+		existing.create = 0;
+		return replace_own(&existing, dry_run, out, error);
+	}
+	status = load_source(&source, from, layout, error);
+	return status ? status
+		      : change_layout(options, &source, dry_run, out, error);
+}
