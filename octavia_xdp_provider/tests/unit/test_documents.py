@@ -8,6 +8,8 @@ import pathlib
 import re
 
 import octavia_xdp_provider
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.node import types
 from octavia_xdp_provider.tests.unit import base
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
@@ -102,3 +104,25 @@ class TestPaths(base.TestCase):
                 '``make -C datapath``, ``--json``, ``.deb``, ``1/2``')
 
         self.assertEqual([], list(named(text)))
+
+
+class TestTables(base.TestCase):
+    """Tables that are written by hand name what the code has."""
+
+    def literals(self, page):
+        text = (ROOT / 'doc' / 'source' / page).read_text()
+        return set(LITERAL.findall(text))
+
+    def test_operations_name_each_outcome(self):
+        # Nobody has to ask what these two mean.
+        plain = {types.Outcome.PASS, types.Outcome.FORWARDED}
+        outcomes = {outcome.name.lower() for outcome in types.Outcome
+                    if outcome not in plain}
+
+        self.assertEqual(set(), outcomes - self.literals(
+            'admin/operations.rst'))
+
+    def test_tables_of_encapsulations_name_each(self):
+        for page in ('user/flavors.rst', 'admin/installation.rst'):
+            self.assertEqual(set(), set(flavor.ENCAPSULATIONS) -
+                             self.literals(page), page)
