@@ -113,13 +113,13 @@ class TestEncapsulations(Servers):
                   *fabric.NODES, '--sysctl', *PORTS, *MODES[mode], 'eth0')
         self.tool('check', 'eth0')
 
-    def test_xdp(self):
+    def test_every_encapsulation_in_xdp_driver_mode(self):
         self.all_of('xdp')
 
-    def test_generic(self):
+    def test_every_encapsulation_in_generic_xdp(self):
         self.all_of('generic')
 
-    def test_tc(self):
+    def test_every_encapsulation_in_tc(self):
         self.all_of('tc')
 
 
@@ -137,7 +137,7 @@ class TestSegmentRouting(Servers):
                            'encap', 'seg6local', 'action', action, *where,
                            'dev', 'eth0')
 
-    def test_program(self):
+    def test_sids_end_at_the_program_in_every_mode(self):
         for mode in MODES.values():
             self.setup_member(*PORTS, '--address', fabric.SID4, '--address',
                               fabric.SID6, *mode)
@@ -145,7 +145,7 @@ class TestSegmentRouting(Servers):
                 self.udp_echo(version)
                 self.tcp_echo(version)
 
-    def test_kernel(self):
+    def test_sids_end_at_the_kernels_own_end_dx(self):
         for vip in (fabric.VIP, fabric.VIP6):
             fabric.command('ip', '-n', self.member, 'address', 'add', vip,
                            'dev', 'lo')
@@ -170,7 +170,7 @@ class TestBulk(Servers):
         self.send_bulk(client, server, form.repeats(1, 3) << 20)
         self.send_bulk(server, client, form.repeats(2, 16) << 20)
 
-    def test_offloads(self):
+    def test_bulk_data_is_whole_with_and_without_offloads(self):
         """Segmentation and checksums by the device, the kernel, nobody."""
         self.setup_member(*PORTS, '--tc')
         for words in (('tx', 'on', 'tso', 'on', 'gso', 'on'),
@@ -215,7 +215,7 @@ class TestBulk(Servers):
                 self.assertEqual(room, self.largest)
         self.assertFalse(self.did_not_fit.is_set())
 
-    def test_without_the_clamp(self):
+    def test_without_the_clamp_segments_are_too_big(self):
         """What the clamp is good for: full segments do not fit."""
         self.setup_member(*PORTS, '--mss', 'off')
         client, _server = self.tcp_pair(4)
@@ -240,7 +240,7 @@ class TestOnTheWire(Servers):
                 if packet.src in (fabric.VIP, fabric.VIP6):
                     yield packet
 
-    def test_answers(self):
+    def test_answers_come_from_the_listeners_port(self):
         self.setup_member(*PORTS)
         self.offloads(self.member, 'eth0', 'tx', 'off', 'tso', 'off', 'gso',
                       'off')
@@ -274,7 +274,7 @@ class TestOnTheWire(Servers):
             self.assertGreater(tcp, 100)
             self.assertGreater(udp, 1)
 
-    def test_no_server(self):
+    def test_a_closed_port_is_refused_in_the_listeners_name(self):
         """The member's ICMP error speaks of the listener's port."""
         self.setup_member(*PORTS)
         for version in FAMILIES:
@@ -336,16 +336,16 @@ class TestErrors(Servers):
                 self.assertEqual(b'and more', server.recv(100))
                 self.assertEqual(1300, self.mtu(server, version))
 
-    def test_xdp(self):
+    def test_a_smaller_path_mtu_is_learnt_in_xdp(self):
         self.learns()
 
-    def test_tc(self):
+    def test_a_smaller_path_mtu_is_learnt_in_tc(self):
         self.learns('--tc')
 
 
 class TestRefused(Servers):
 
-    def test_source(self):
+    def test_an_outer_source_that_is_no_node_is_dropped(self):
         self.setup_member(*PORTS)
         family, vip = FAMILIES[4]
         server = self.socket(self.member, family, socket.SOCK_DGRAM)

@@ -78,7 +78,7 @@ def command(*words):
 
 class TestSetup(Tool):
 
-    def test_and_remove(self):
+    def test_remove_leaves_what_was_before_setup(self):
         before = self.state()
         for mode in ((), ('--generic',), ('--tc',)):
             self.tool(*FULL, *mode)
@@ -107,7 +107,7 @@ class TestSetup(Tool):
         self.tool('remove', 'eth0')
         self.assertEqual(before, self.state())
 
-    def test_converges(self):
+    def test_a_second_setup_replaces_the_first_ones_settings(self):
         self.tool(*FULL)
         self.assertEqual({}, self.check(*FULL[1:-1]))
         self.assertIn('arguments', self.check('--vip', OTHER_VIP,
@@ -218,7 +218,7 @@ tc = no
         self.assertEqual(settings,
                          self.tool('show', 'eth0').split('\n\n')[0])
 
-    def test_refused(self):
+    def test_a_wrong_file_is_refused_with_line_or_key(self):
         for text, said in (
                 ('vips = 203.0.113.10\n', 'vips: no such key'),
                 ('\nvip 203.0.113.10\n', 'line 2'),
@@ -233,7 +233,7 @@ tc = no
 
 class TestRefused(Tool):
 
-    def test_setup(self):
+    def test_wrong_settings_are_refused_by_name(self):
         vip = ('--vip', fabric.VIP)
         one = f'{fabric.VIP}:80'
         for words, said in (
@@ -268,7 +268,7 @@ class TestRefused(Tool):
         self.assertIn('no Ethernet', self.refused(
             'setup', *vip, '--any-source', 'lo'))
 
-    def test_command_line(self):
+    def test_wrong_command_lines_are_refused_with_the_reason(self):
         for words, said in (
                 (('setup',), 'which interface'),
                 ((), 'usage'),
@@ -413,7 +413,7 @@ class TestKilled(Tool):
 
 class TestTogether(Tool):
 
-    def test_two_at_once(self):
+    def test_of_setups_at_once_the_last_one_holds(self):
         """One waits for the other: the last one's arguments hold."""
         words = ('ip', 'netns', 'exec', self.member, str(fabric.TOOL), 'setup',
                  '--any-source', 'eth0')

@@ -48,7 +48,7 @@ class TestMaglev(unittest.TestCase):
                          self.library.maglev(members, slots),
                          f'{slots} slots: {members}')
 
-    def test_random_sets(self):
+    def test_tables_of_random_members_equal_the_model(self):
         source = random.Random(2016)
         for _ in range(400):
             slots = source.choice(PRIMES[:9])
@@ -64,7 +64,7 @@ class TestMaglev(unittest.TestCase):
             self.assert_equal_tables(members, 13313)
             self.assert_equal_tables(dict.fromkeys(members, 1), 13313)
 
-    def test_many_slots(self):
+    def test_a_table_of_65537_slots_equals_the_model(self):
         members = random_members(random.Random(65537), 100, 100)
         self.assert_equal_tables(members, 65537)
 
@@ -99,7 +99,7 @@ class TestMaglev(unittest.TestCase):
             expected = 13313 * weight / 15
             self.assertLess(abs(shares[address] - expected), 8)
 
-    def test_one_member_down(self):
+    def test_one_member_down_moves_few_slots_of_others(self):
         members = {f'10.0.0.{number}': 1 for number in range(10)}
         before = self.library.maglev(members, 13313)
         members['10.0.0.4'] = 0

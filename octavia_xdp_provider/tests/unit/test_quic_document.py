@@ -21,7 +21,7 @@ class TestQuicDocument(base.TestCase):
         super().setUp()
         self.example = runpy.run_path(str(USER / 'quic_connection_id.py'))
 
-    def test_server_ids(self):
+    def test_server_ids_are_crc32c_of_the_mapped_address(self):
         for text, packed in (
                 ('198.18.10.11', ipaddress.ip_address(
                     '::ffff:198.18.10.11').packed),
@@ -38,7 +38,7 @@ class TestQuicDocument(base.TestCase):
             self.assertEqual(expected,
                              self.example['server_id'](address).hex())
 
-    def test_connection_ids(self):
+    def test_connection_ids_carry_rotation_length_and_server_id(self):
         for length in (9, 12, 20):
             made = self.example['connection_id']('198.18.10.11', length)
             self.assertEqual(length, len(made))

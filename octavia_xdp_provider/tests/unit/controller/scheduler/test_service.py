@@ -54,7 +54,7 @@ class SchedulerTestCase(base.StoreTestCase):
                       'error': 'no' if host in failing else None}
                 for key, generation in answer['generations'].items()})
 
-    def settle(self, *hosts, passes=4, step_s=1):
+    def run_passes(self, *hosts, passes=4, step_s=1):
         """Reports of these nodes and a pass, every so many seconds."""
         for _ in range(passes):
             self.report(*hosts)
@@ -80,7 +80,7 @@ class TestOutage(SchedulerTestCase):
 
     def test_after_an_outage_nobody_gets_everything(self):
         self.create(10)
-        self.settle(*self.HOSTS)
+        self.run_passes(*self.HOSTS)
         before = self.on()
         self.assertEqual([4] * 5, self.counts())
         self.now += 3600
@@ -89,33 +89,33 @@ class TestOutage(SchedulerTestCase):
             self.scheduler.place()
             self.assertEqual(before, self.on())
             self.now += 0.5
-        self.settle(*self.HOSTS)
+        self.run_passes(*self.HOSTS)
         self.assertEqual(before, self.on())
 
     def test_after_a_restart_nobody_gets_everything(self):
         self.create(10)
-        self.settle(*self.HOSTS)
+        self.run_passes(*self.HOSTS)
         before = self.on()
         self.now += 3600
         self.start_controller()
-        self.settle(self.HOSTS[3], passes=5)
+        self.run_passes(self.HOSTS[3], passes=5)
         self.assertEqual(before, self.on())
 
     def test_who_stays_away_after_an_outage_is_replaced_in_the_end(self):
         self.create(10)
-        self.settle(*self.HOSTS)
+        self.run_passes(*self.HOSTS)
         self.now += 3600
-        self.settle(*self.HOSTS[1:], passes=16, step_s=5)
+        self.run_passes(*self.HOSTS[1:], passes=16, step_s=5)
         on = self.on()
         self.assertEqual(set(), on[self.HOSTS[0]])
         self.assertEqual(20, sum(map(len, on.values())))
 
     def test_a_node_that_dies_alone_is_replaced_and_may_come_back(self):
         self.create(10)
-        self.settle(*self.HOSTS)
-        self.settle(*self.HOSTS[:-1], passes=10, step_s=5)
+        self.run_passes(*self.HOSTS)
+        self.run_passes(*self.HOSTS[:-1], passes=10, step_s=5)
         self.assertEqual(0, self.counts()[-1])
-        self.settle(*self.HOSTS, passes=12)
+        self.run_passes(*self.HOSTS, passes=12)
         counts = self.counts()
         self.assertEqual(20, sum(counts))
         self.assertLessEqual(max(counts) - min(counts), 2, counts)
@@ -130,7 +130,7 @@ class TestBudget(SchedulerTestCase):
     def setUp(self):
         super().setUp()
         self.create(20)
-        self.settle('a', 'b')
+        self.run_passes('a', 'b')
         self.assertEqual({'a': 10, 'b': 10}, self.counts())
 
     def counts(self):
@@ -138,20 +138,20 @@ class TestBudget(SchedulerTestCase):
                 if found}
 
     def test_no_more_leave_a_dead_node_than_the_budget_allows(self):
-        self.settle('b', passes=10, step_s=5)
+        self.run_passes('b', passes=10, step_s=5)
         # Another node has taken all over; three were taken off the dead one.
         self.assertEqual({'a': 7, 'b': 20}, self.counts())
 
     def test_the_budget_comes_back_with_time(self):
-        self.settle('b', passes=10, step_s=5)
+        self.run_passes('b', passes=10, step_s=5)
         self.now += 500
-        self.settle('b', passes=10, step_s=5)
+        self.run_passes('b', passes=10, step_s=5)
         self.assertEqual({'a': 4, 'b': 20}, self.counts())
 
     def test_a_persons_word_lets_the_rest_go(self):
-        self.settle('b', passes=10, step_s=5)
+        self.run_passes('b', passes=10, step_s=5)
         self.store.allow_removals(7, 500)
-        self.settle('b', passes=5)
+        self.run_passes('b', passes=5)
         self.assertEqual({'b': 20}, self.counts())
 
 
