@@ -18,7 +18,7 @@
 #define LOCK ROOT "/lock"
 
 static const uint8_t own_mac[6] = {2, 0, 0, 0, 0, 1};
-static const uint8_t gateway_mac[6] = {2, 0, 0, 0, 0, 2};
+static const uint8_t next_hop_mac[6] = {2, 0, 0, 0, 0, 2};
 static const uint8_t router_mac[6] = {2, 0, 0, 0, 0, 3};
 
 char error[OXP_ERROR_LENGTH];
@@ -102,8 +102,8 @@ struct oxp_node *fresh_state(void)
 	oxp_close(node);
 	node = open_state();
 	memcpy(uplink.own_mac, own_mac, sizeof(own_mac));
-	memcpy(uplink.next_hop_mac_v4, gateway_mac, sizeof(gateway_mac));
-	memcpy(uplink.next_hop_mac_v6, gateway_mac, sizeof(gateway_mac));
+	memcpy(uplink.next_hop_mac_v4, next_hop_mac, sizeof(next_hop_mac));
+	memcpy(uplink.next_hop_mac_v6, next_hop_mac, sizeof(next_hop_mac));
 	if (oxp_uplinks_set(node, &uplink, 1, error) ||
 	    oxp_node_settings_set(node, &settings, error))
 		fail_msg("fresh: %s", error);
@@ -266,7 +266,7 @@ void expect_encapsulated(const struct frame *in, const struct frame *out,
 	struct frame expected = {.length = in->length + 20};
 	uint8_t *outer = expected.data + 14;
 
-	memcpy(expected.data, gateway_mac, 6);
+	memcpy(expected.data, next_hop_mac, 6);
 	memcpy(expected.data + 6, own_mac, 6);
 	put16(expected.data + 12, 0x0800);
 	outer[0] = 0x45;

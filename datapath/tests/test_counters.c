@@ -136,7 +136,7 @@ static bool move_to(int cpu)
 	return !sched_setaffinity(0, sizeof(set), &set);
 }
 
-static void test_every_cpu(void **state)
+static void test_packets_on_every_cpu_are_counted_once(void **state)
 {
 	int program = forward_program(node), used = 0;
 	cpu_set_t before;
@@ -178,7 +178,7 @@ static void *send_many(void *argument)
 
 /* Several senders, and a reader: what is read never falls, is never more than
  * was sent, and in the end is all of it. */
-static void test_read_meanwhile(void **state)
+static void test_counters_read_under_traffic_never_fall(void **state)
 {
 	struct oxp_outcome_counters outcomes[OXP_OUTCOMES], dropped = {};
 	uint64_t last = 0, looks = 0;
@@ -217,7 +217,7 @@ static void test_read_meanwhile(void **state)
 
 /* With all counters of the node in use, so that those of new services and
  * members are those of old ones. */
-static void test_begin_at_zero(void **state)
+static void test_counters_of_new_services_begin_at_zero(void **state)
 {
 	struct oxp_key key = tcp_key(VIP, 9), other = tcp_key(VIP, 999);
 	struct oxp_member_state members[MEMBERS];
@@ -248,9 +248,9 @@ static void test_begin_at_zero(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_every_cpu),
-		TEST(test_read_meanwhile),
-		TEST(test_begin_at_zero),
+		TEST(test_packets_on_every_cpu_are_counted_once),
+		TEST(test_counters_read_under_traffic_never_fall),
+		TEST(test_counters_of_new_services_begin_at_zero),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

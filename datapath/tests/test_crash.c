@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Processes that die or race. No packets are under way, so they need not be
- * waited for: the random moments of death fall into the library's own code
+ * Processes that are killed or race. No packets are under way, so they need not
+ * be waited for: the random moments of death fall into the library's own code
  * instead of into one system call.
  */
 #include <errno.h>
@@ -12,7 +12,7 @@
 
 #include "harness.h"
 
-/* All that must hold whoever died where. */
+/* All that must hold wherever a process was killed. */
 static void expect_sound(struct oxp_node *node)
 {
 	bool counter_used[512] = {};
@@ -150,7 +150,7 @@ static void change_until_killed(unsigned int seed)
 		random_change(node);
 }
 
-static void test_kill_anywhere(void **state)
+static void test_state_is_sound_wherever_a_process_is_killed(void **state)
 {
 	struct oxp_node *node = fresh_state();
 	uint64_t repaired = 0;
@@ -290,7 +290,7 @@ static long time_of_changes(struct oxp_node *node)
 	       (to.tv_nsec - from.tv_nsec) / 1000 + 1;
 }
 
-static void test_kill_amid_many(void **state)
+static void test_killed_update_leaves_services_as_before_or_after(void **state)
 {
 	struct oxp_node *node;
 	int deaths = is_quick() ? 40 : 200, amid = 0, ready[2];
@@ -340,7 +340,7 @@ static void test_kill_amid_many(void **state)
 }
 
 /* Death while the state is created or destroyed. */
-static void test_kill_while_opening(void **state)
+static void test_state_opens_after_a_kill_while_opening(void **state)
 {
 	struct oxp_node *node;
 
@@ -364,7 +364,7 @@ static void test_kill_while_opening(void **state)
 	}
 }
 
-static void test_two_processes(void **state)
+static void test_changes_of_two_processes_leave_a_sound_state(void **state)
 {
 	struct oxp_node *node = fresh_state();
 	pid_t children[2];
@@ -396,10 +396,13 @@ static void test_two_processes(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kill_anywhere),
-		cmocka_unit_test(test_kill_amid_many),
-		cmocka_unit_test(test_kill_while_opening),
-		cmocka_unit_test(test_two_processes),
+		cmocka_unit_test(
+			test_state_is_sound_wherever_a_process_is_killed),
+		cmocka_unit_test(
+			test_killed_update_leaves_services_as_before_or_after),
+		cmocka_unit_test(test_state_opens_after_a_kill_while_opening),
+		cmocka_unit_test(
+			test_changes_of_two_processes_leave_a_sound_state),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

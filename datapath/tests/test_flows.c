@@ -3,9 +3,9 @@
  * Flows keep their member: 100,000 of them, while members come, go, fail,
  * recover, drain and change weight.
  *
- * The rule that is checked: whoever was given to a member stays there for as
- * long as this member can keep flows, whatever happens to the others. Time is
- * made to pass by moving the time of the last oxp_slots_age() back.
+ * The rule that is checked: a flow that was given to a member stays with it for
+ * as long as this member can keep flows, whatever happens to the others. Time
+ * is made to pass by moving the time of the last oxp_slots_age() back.
  */
 #include <arpa/inet.h>
 #include <linux/bpf.h>
@@ -102,7 +102,7 @@ static void configure(struct world *world)
 		fail_msg("set: %s", error);
 }
 
-static void tell_health(struct world *world)
+static void report_health(struct world *world)
 {
 	struct oxp_health_result results[MEMBERS];
 
@@ -124,7 +124,7 @@ static void begin(struct world *world, struct oxp_node *node,
 	for (int i = 0; i < MEMBERS; i++)
 		world->present[i] = world->up[i] = true;
 	configure(world);
-	tell_health(world);
+	report_health(world);
 }
 
 static bool keeps(const struct world *world, int member)
@@ -141,13 +141,13 @@ static void happen(struct world *world)
 	switch (random_below(4)) {
 	case 0:
 		world->up[i] = !world->up[i];
-		tell_health(world);
+		report_health(world);
 		break;
 	case 1:
 		world->present[i] = !world->present[i];
 		configure(world);
-		/* it was not told the health of members that were not there */
-		tell_health(world);
+		/* health of members that were not there was not stored */
+		report_health(world);
 		break;
 	default:
 		world->member[i].weight = weights[random_below(6)];
@@ -263,8 +263,8 @@ static void flood(struct world *world, uint32_t count)
 	}
 }
 
-/* Opens flows[0..count) that have no member. Returns how many were told two
- * different members by SYN and ACK. */
+/* Opens flows[0..count) that have no member. Returns of how many SYN and ACK
+ * went to two different members. */
 static uint32_t open_flows(struct world *world, uint32_t count)
 {
 	static struct batch batch;
@@ -295,7 +295,7 @@ static uint32_t open_flows(struct world *world, uint32_t count)
 			int member = by_syn[i] - 1;
 
 			assert_true(keeps(world, member));
-			/* UDP: who is new cannot be told from who is not */
+			/* UDP does not show which flow is new */
 			if (world->key.protocol == IPPROTO_TCP)
 				assert_true(world->member[member].weight);
 			opened[i]->member = by_ack[i];
@@ -378,13 +378,13 @@ static void run_waves(uint32_t spoofed)
 	close_node(node);
 }
 
-static void test_members_change_in_waves(void **state)
+static void test_flows_stay_while_members_change(void **state)
 {
 	(void)state;
 	run_waves(0);
 }
 
-static void test_flood_of_spoofed_sources(void **state)
+static void test_flows_stay_under_a_flood_of_spoofed_sources(void **state)
 {
 	(void)state;
 	run_waves(2);
@@ -392,7 +392,7 @@ static void test_flood_of_spoofed_sources(void **state)
 
 /* That the test would notice: without `before` and `flows` there is a table
  * for each state of the members and nothing else. */
-static void test_would_notice(void **state)
+static void test_flows_move_where_nothing_is_remembered(void **state)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	struct world world;
@@ -411,7 +411,7 @@ static void test_would_notice(void **state)
 	close_node(node);
 }
 
-static void test_nodes_agree(void **state)
+static void test_flows_sent_to_another_node_keep_their_member(void **state)
 {
 	struct oxp_node *one = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	struct oxp_node *two = open_node("/mnt/bpf/two", "/mnt/lock-two");
@@ -431,9 +431,9 @@ static void test_nodes_agree(void **state)
 		memcpy(other.member, world.member, sizeof(world.member));
 		memcpy(other.present, world.present, sizeof(world.present));
 		memcpy(other.up, world.up, sizeof(world.up));
-		tell_health(&other);
+		report_health(&other);
 		configure(&other);
-		tell_health(&other);
+		report_health(&other);
 		close_slots(one);
 		close_slots(two);
 		/* flows of the steady state, sent to the other node */
@@ -448,9 +448,9 @@ static void test_nodes_agree(void **state)
 	close_node(two);
 }
 
-/* UDP tells nobody that a flow begins: whoever sends while the node learns is
- * an old flow and stays, for as long as it goes on sending. */
-static void test_udp(void **state)
+/* UDP does not show that a flow begins: one that sends while the node learns
+ * is an old flow and stays, for as long as it goes on sending. */
+static void test_udp_flows_that_go_on_sending_stay(void **state)
 {
 	struct oxp_node *node = open_node("/mnt/bpf/one", "/mnt/lock-one");
 	struct world world;
@@ -476,11 +476,13 @@ static void test_udp(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_members_change_in_waves),
-		cmocka_unit_test(test_flood_of_spoofed_sources),
-		cmocka_unit_test(test_would_notice),
-		cmocka_unit_test(test_nodes_agree),
-		cmocka_unit_test(test_udp),
+		cmocka_unit_test(test_flows_stay_while_members_change),
+		cmocka_unit_test(
+			test_flows_stay_under_a_flood_of_spoofed_sources),
+		cmocka_unit_test(test_flows_move_where_nothing_is_remembered),
+		cmocka_unit_test(
+			test_flows_sent_to_another_node_keep_their_member),
+		cmocka_unit_test(test_udp_flows_that_go_on_sending_stay),
 	};
 
 	if (is_quick()) {

@@ -142,7 +142,7 @@ static struct flow moving_flow(struct oxp_simulation *simulation)
 
 static const struct variation syn = {.tcp_flags = 2};
 
-static void test_no_trace(void **state)
+static void test_simulation_changes_nothing_in_the_node(void **state)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.new_flow_rate = 10};
@@ -193,7 +193,7 @@ static void test_no_trace(void **state)
 	assert_int_equal(after.keys[1], before.keys[1] + 1);
 }
 
-static void test_flows_are_known(void **state)
+static void test_simulation_knows_remembered_flows(void **state)
 {
 	struct oxp_simulation *simulation;
 	struct oxp_selection selection;
@@ -226,7 +226,7 @@ static void test_flows_are_known(void **state)
 	oxp_simulation_close(simulation);
 }
 
-static void test_fragments_are_known(void **state)
+static void test_simulation_knows_remembered_fragments(void **state)
 {
 	struct variation first = {.fragment = 0x2000, .id = 7};
 	struct variation later = {.fragment = 100, .id = 7};
@@ -264,7 +264,7 @@ static void test_fragments_are_known(void **state)
 	oxp_simulation_close(simulation);
 }
 
-static void test_tokens_are_known(void **state)
+static void test_simulation_knows_the_tokens_of_sources(void **state)
 {
 	/* so slow that no token comes during the test */
 	struct oxp_service_settings settings = {
@@ -295,7 +295,7 @@ static void test_tokens_are_known(void **state)
 	oxp_simulation_close(simulation);
 }
 
-static void test_settings_come_back(void **state)
+static void test_settings_and_uplinks_are_listed_as_set(void **state)
 {
 	struct oxp_node_settings settings = {
 		.source_v4 = address("10.0.0.0"),
@@ -319,7 +319,7 @@ static void test_settings_come_back(void **state)
 		 .next_hop_mac_v4 = {2, 0, 0, 0, 0, 5}},
 	};
 	struct oxp_node_settings seen;
-	struct oxp_uplink ways[2];
+	struct oxp_uplink listed[2];
 	struct oxp_choices choices;
 	int second = 0;
 
@@ -328,21 +328,21 @@ static void test_settings_come_back(void **state)
 	assert_int_equal(oxp_node_settings_get(node, &seen, error), 0);
 	assert_memory_equal(&seen, &settings, sizeof(seen));
 	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), 0);
-	assert_int_equal(oxp_uplinks_list(node, ways, 1, NULL, error), 2);
-	assert_int_equal(oxp_uplinks_list(node, ways, 2, &choices, error), 2);
-	assert_memory_equal(ways, uplinks, sizeof(ways));
+	assert_int_equal(oxp_uplinks_list(node, listed, 1, NULL, error), 2);
+	assert_int_equal(oxp_uplinks_list(node, listed, 2, &choices, error), 2);
+	assert_memory_equal(listed, uplinks, sizeof(listed));
 	for (int i = 0; i < 64; i++) {
 		second += choices.v4[i] == 1;
 		assert_int_equal(choices.v6[i], 0);
 	}
 	assert_int_equal(second, 32);
 	assert_int_equal(oxp_uplinks_set(node, uplinks, 0, error), 0);
-	assert_int_equal(oxp_uplinks_list(node, ways, 2, &choices, error), 0);
+	assert_int_equal(oxp_uplinks_list(node, listed, 2, &choices, error), 0);
 	assert_int_equal(choices.v4[63], OXP_NO_CHOICE);
 	assert_int_equal(oxp_programs_list(node, NULL, 0, error), 0);
 }
 
-static void test_all_faults(void **state)
+static void test_all_faults_are_listed(void **state)
 {
 	struct oxp_fault faults[3] = {};
 
@@ -366,12 +366,12 @@ static void test_all_faults(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_no_trace),
-		TEST(test_flows_are_known),
-		TEST(test_fragments_are_known),
-		TEST(test_tokens_are_known),
-		TEST(test_settings_come_back),
-		TEST(test_all_faults),
+		TEST(test_simulation_changes_nothing_in_the_node),
+		TEST(test_simulation_knows_remembered_flows),
+		TEST(test_simulation_knows_remembered_fragments),
+		TEST(test_simulation_knows_the_tokens_of_sources),
+		TEST(test_settings_and_uplinks_are_listed_as_set),
+		TEST(test_all_faults_are_listed),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

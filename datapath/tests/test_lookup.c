@@ -96,7 +96,7 @@ static void check_family(bool v6)
 				 0);
 }
 
-static void test_against_list(void **state)
+static void test_table_finds_what_a_list_holds(void **state)
 {
 	(void)state;
 	node = fresh_state();
@@ -107,7 +107,7 @@ static void test_against_list(void **state)
 }
 
 /* Half of the keys at random lose their place, and counts are spoilt. */
-static void test_mend(void **state)
+static void test_repair_keeps_marked_keys_and_restores_counts(void **state)
 {
 	uint64_t bits[2][3] = {};
 	const uint64_t *keep[2] = {bits[0], bits[1]};
@@ -136,7 +136,7 @@ static void test_mend(void **state)
 }
 
 /* Sizes at which a node works have room for all keys, whatever the seed. */
-static void test_room(void **state)
+static void test_every_key_has_a_place_whatever_the_seed(void **state)
 {
 	struct oxp_options options = {
 		.pin_directory = "/mnt/bpf/room",
@@ -176,9 +176,10 @@ static void test_room(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_against_list),
-		cmocka_unit_test(test_mend),
-		cmocka_unit_test(test_room),
+		cmocka_unit_test(test_table_finds_what_a_list_holds),
+		cmocka_unit_test(
+			test_repair_keeps_marked_keys_and_restores_counts),
+		cmocka_unit_test(test_every_key_has_a_place_whatever_the_seed),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

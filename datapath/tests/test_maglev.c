@@ -24,7 +24,7 @@ static void build(const struct oxp_address *addresses, const uint16_t *weights,
 			 0);
 }
 
-static void test_equal_weights_balance(void **state)
+static void test_equal_weights_differ_by_at_most_one_slot(void **state)
 {
 	static const uint32_t counts[] = {1, 2, 3, 10, 100, 256};
 	struct oxp_address addresses[256];
@@ -45,7 +45,7 @@ static void test_equal_weights_balance(void **state)
 	}
 }
 
-static void test_weights_balance(void **state)
+static void test_shares_are_proportional_to_weights(void **state)
 {
 	struct oxp_address addresses[256];
 	uint32_t shares[256] = {}, total = 0;
@@ -103,7 +103,7 @@ static void textbook(const struct oxp_address *addresses,
 		free(order[i]);
 }
 
-static void test_equals_textbook(void **state)
+static void test_table_equals_the_algorithm_of_the_paper(void **state)
 {
 	static const uint32_t sizes[] = {2,   3,    5,     251,  509,
 					 521, 1009, 13313, 65537};
@@ -129,7 +129,7 @@ static void test_equals_textbook(void **state)
 
 /* Whoever is not concerned keeps nearly all slots. The paper's figure 12
  * shows few needless changes for tables of 100 slots a member and more. */
-static void test_disruption(void **state)
+static void test_few_slots_move_when_a_member_goes(void **state)
 {
 	struct oxp_address addresses[256];
 	uint16_t weights[256];
@@ -152,7 +152,7 @@ static void test_disruption(void **state)
 	}
 }
 
-static void test_bad_arguments(void **state)
+static void test_sizes_that_make_no_table_are_refused(void **state)
 {
 	struct oxp_address addresses[2];
 	uint16_t weights[2];
@@ -171,7 +171,7 @@ static void test_bad_arguments(void **state)
 }
 
 /* Flows spread over slots as they would by chance. */
-static void test_flow_hash(void **state)
+static void test_flow_hash_spreads_flows_as_chance_would(void **state)
 {
 	uint32_t shares[1009] = {};
 	double chi = 0;
@@ -202,12 +202,12 @@ static void test_flow_hash(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_equal_weights_balance),
-		cmocka_unit_test(test_weights_balance),
-		cmocka_unit_test(test_equals_textbook),
-		cmocka_unit_test(test_disruption),
-		cmocka_unit_test(test_bad_arguments),
-		cmocka_unit_test(test_flow_hash),
+		cmocka_unit_test(test_equal_weights_differ_by_at_most_one_slot),
+		cmocka_unit_test(test_shares_are_proportional_to_weights),
+		cmocka_unit_test(test_table_equals_the_algorithm_of_the_paper),
+		cmocka_unit_test(test_few_slots_move_when_a_member_goes),
+		cmocka_unit_test(test_sizes_that_make_no_table_are_refused),
+		cmocka_unit_test(test_flow_hash_spreads_flows_as_chance_would),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

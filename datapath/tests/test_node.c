@@ -30,7 +30,7 @@ static struct oxp_service show(void)
 	return service;
 }
 
-static void test_backup_and_drain(void **state)
+static void test_backups_take_over_and_drained_members_keep_flows(void **state)
 {
 	struct oxp_member members[3];
 
@@ -53,7 +53,7 @@ static void test_backup_and_drain(void **state)
 	assert_true(show().open_slots > 0); /* old flows go on */
 }
 
-static void test_slots_close(void **state)
+static void test_open_slots_close_after_the_idle_timeout(void **state)
 {
 	struct oxp_member members[4];
 
@@ -74,7 +74,7 @@ static void test_slots_close(void **state)
 	assert_int_equal(show().open_slots, 0);
 }
 
-static void test_networks(void **state)
+static void test_allowed_networks_are_those_set_last(void **state)
 {
 	struct oxp_network networks[2] = {{address("10.1.2.3"), 16},
 					  {address("2001:db8::1"), 32}};
@@ -104,9 +104,9 @@ static void test_networks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_backup_and_drain),
-		TEST(test_slots_close),
-		TEST(test_networks),
+		TEST(test_backups_take_over_and_drained_members_keep_flows),
+		TEST(test_open_slots_close_after_the_idle_timeout),
+		TEST(test_allowed_networks_are_those_set_last),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

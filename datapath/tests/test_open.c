@@ -52,7 +52,7 @@ static void expect_opens(void)
 	oxp_close(node);
 }
 
-static void test_sizes(void **state)
+static void test_impossible_sizes_are_refused(void **state)
 {
 	(void)state;
 	options.services_max = 1 << 21;
@@ -72,7 +72,7 @@ static void test_sizes(void **state)
 
 /* Tables of 600 GB: more than any machine has, so that the kernel refuses at
  * once. What it gives before takes half a gigabyte. */
-static void test_kernel_out_of_memory(void **state)
+static void test_tables_beyond_the_memory_are_refused(void **state)
 {
 	(void)state;
 	if (available_kb() < 2UL << 20) {
@@ -86,7 +86,7 @@ static void test_kernel_out_of_memory(void **state)
 	expect_opens();
 }
 
-static void test_places(void **state)
+static void test_unusable_folders_and_files_are_named(void **state)
 {
 	(void)state;
 	options.pin_directory = "/mnt/refused";
@@ -134,7 +134,7 @@ static int without_capabilities(void)
 	return 1;
 }
 
-static void test_without_capabilities(void **state)
+static void test_missing_capabilities_are_named(void **state)
 {
 	(void)state;
 	in_child(without_capabilities);
@@ -184,7 +184,7 @@ static int without_memory(void)
 	return oxp_test_destroy(node, error) ? 6 : 0;
 }
 
-static void test_without_memory(void **state)
+static void test_failed_allocation_leaves_services_as_they_were(void **state)
 {
 	(void)state;
 	in_child(without_memory);
@@ -196,9 +196,11 @@ static void test_without_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_sizes),          TEST(test_kernel_out_of_memory),
-		TEST(test_places),         TEST(test_without_capabilities),
-		TEST(test_without_memory),
+		TEST(test_impossible_sizes_are_refused),
+		TEST(test_tables_beyond_the_memory_are_refused),
+		TEST(test_unusable_folders_and_files_are_named),
+		TEST(test_missing_capabilities_are_named),
+		TEST(test_failed_allocation_leaves_services_as_they_were),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

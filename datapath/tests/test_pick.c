@@ -110,7 +110,7 @@ static uint32_t compare(const struct oxp_key *key, const char *first)
 	return different;
 }
 
-static void test_pick(void **state)
+static void test_pick_names_the_member_that_packets_go_to(void **state)
 {
 	struct oxp_key v4 = tcp_key(VIP, 80), v6 = tcp_key(VIP_V6, 80);
 
@@ -121,7 +121,7 @@ static void test_pick(void **state)
 	assert_int_equal(compare(&v6, "2001:db8:5::1"), MEMBERS);
 }
 
-static void test_pick_by_source(void **state)
+static void test_pick_by_source_ignores_ports(void **state)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.flags = OXP_SERVICE_SOURCE};
@@ -146,7 +146,7 @@ static void test_pick_by_source(void **state)
 	assert_int_equal(compare(&v6, "2001:db8:5::1"), 2); /* 0 and 1, 2 */
 }
 
-static void test_pick_refuses(void **state)
+static void test_pick_refuses_what_has_no_member(void **state)
 {
 	struct oxp_key v4 = tcp_key(VIP, 80), none = tcp_key(VIP, 81);
 	struct oxp_address v6_client = address("2001:db8::9");
@@ -178,7 +178,7 @@ static uint32_t crc32c(const uint8_t *bytes, size_t length)
 	return ~crc;
 }
 
-static void test_quic_server_ids(void **state)
+static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
 						.flags = OXP_SERVICE_QUIC};
@@ -186,7 +186,7 @@ static void test_quic_server_ids(void **state)
 	 * it anywhere leaves the remainder as it was. */
 	uint64_t generator = 1 | 0x82f63b78ULL << 1;
 	struct oxp_key key = udp_key(VIP, 443);
-	struct oxp_member twins[2] = {members[0], members[0]};
+	struct oxp_member colliding[2] = {members[0], members[0]};
 	struct oxp_service service;
 
 	(void)state;
@@ -195,22 +195,22 @@ static void test_quic_server_ids(void **state)
 	for (int i = 0; i < MEMBERS; i++)
 		assert_int_equal(quic_server_id(&members[i].address),
 				 crc32c(members[i].address.bytes, 16));
-	twins[0].address = twins[1].address = address("2001:db8::1");
+	colliding[0].address = colliding[1].address = address("2001:db8::1");
 	for (int i = 0; i < 5; i++)
-		twins[1].address.bytes[8 + i] ^= generator >> 8 * i;
-	assert_int_equal(quic_server_id(&twins[0].address),
-			 quic_server_id(&twins[1].address));
-	assert_int_equal(
-		oxp_service_set(node, &key, &settings, twins, 2, NULL, error),
-		-EEXIST);
+		colliding[1].address.bytes[8 + i] ^= generator >> 8 * i;
+	assert_int_equal(quic_server_id(&colliding[0].address),
+			 quic_server_id(&colliding[1].address));
+	assert_int_equal(oxp_service_set(node, &key, &settings, colliding, 2,
+					 NULL, error),
+			 -EEXIST);
 	assert_non_null(strstr(error, "2001:db8::1 "));
 	assert_non_null(strstr(error, "2001:db8::f"));
 	assert_int_equal(oxp_service_get(node, &key, &service, error), -ENOENT);
 	/* one of them may be there, and the refused one changes nothing */
-	set_service_as(node, &key, &settings, twins, 1);
-	assert_int_equal(
-		oxp_service_set(node, &key, &settings, twins, 2, NULL, error),
-		-EEXIST);
+	set_service_as(node, &key, &settings, colliding, 1);
+	assert_int_equal(oxp_service_set(node, &key, &settings, colliding, 2,
+					 NULL, error),
+			 -EEXIST);
 	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
 	assert_int_equal(service.members, 1);
 	if (oxp_test_verify(node, error))
@@ -222,10 +222,10 @@ static void test_quic_server_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_pick),
-		TEST(test_pick_by_source),
-		TEST(test_pick_refuses),
-		TEST(test_quic_server_ids),
+		TEST(test_pick_names_the_member_that_packets_go_to),
+		TEST(test_pick_by_source_ignores_ports),
+		TEST(test_pick_refuses_what_has_no_member),
+		TEST(test_quic_server_ids_are_crc32c_without_collisions),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -204,7 +204,7 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
 }
 
-static void test_same_as_forwarded(void **state)
+static void test_probes_are_encapsulated_as_clients_packets(void **state)
 {
 	uint64_t runs = 0;
 
@@ -225,7 +225,7 @@ static void test_same_as_forwarded(void **state)
 }
 
 /* The same with the bits of outer sources that differ from flow to flow. */
-static void test_entropy(void **state)
+static void test_probes_have_the_entropy_of_clients_packets(void **state)
 {
 	struct oxp_node_settings settings = {
 		.source_v4 = address("10.0.0.0"),
@@ -242,7 +242,7 @@ static void test_entropy(void **state)
 }
 
 /* What the forwarding program answers itself. */
-static void test_ping(void **state)
+static void test_echo_requests_of_checks_reach_the_member(void **state)
 {
 	struct oxp_probe wanted = target(VIP_V6, MEMBER_V6, OXP_DSCP);
 	struct frame in, out;
@@ -280,7 +280,7 @@ static void expect(const struct frame *in, uint32_t mark, int action,
 	assert_int_equal(outcome(which), before + 1);
 }
 
-static void test_never_as_it_came(void **state)
+static void test_probes_that_fit_no_target_are_dropped(void **state)
 {
 	struct oxp_probe wanted = target(VIP, MEMBER, OXP_IPIP);
 	struct oxp_node_settings settings = {};
@@ -306,7 +306,7 @@ static void test_never_as_it_came(void **state)
 	expect(&in, MARK, TC_ACT_SHOT, OXP_PROBE_DROP_NO_SOURCE);
 }
 
-static void test_other_marks(void **state)
+static void test_packets_with_other_marks_are_untouched(void **state)
 {
 	const uint32_t others[] = {0, 1, MARK - OXP_PROBE_MARK, 0x4e000abc,
 				   0x50000abc};
@@ -336,7 +336,7 @@ static void expect_probes(const struct oxp_probe *wanted, uint32_t count)
 	assert_memory_equal(found, wanted, count * sizeof(*wanted));
 }
 
-static void test_table(void **state)
+static void test_targets_are_listed_as_set(void **state)
 {
 	struct oxp_probe wanted[4];
 
@@ -372,7 +372,7 @@ static void expect_refused(struct oxp_probe wanted, int status,
 	expect_probes(&keeps, 1);
 }
 
-static void test_refused(void **state)
+static void test_refused_targets_leave_the_others(void **state)
 {
 	struct oxp_probe wanted = target(VIP, MEMBER, OXP_IPIP);
 
@@ -392,8 +392,8 @@ static void test_refused(void **state)
 	expect_refused(wanted, -EINVAL, "encapsulation 9");
 }
 
-/* A node without probes: nothing there, nothing made by looking. */
-static void test_nothing(void **state)
+/* Nothing is there, and nothing is made by looking. */
+static void test_node_without_probes_has_nothing_of_them(void **state)
 {
 	uint64_t count;
 	char *path;
@@ -433,7 +433,7 @@ static uint32_t filter(void)
 	return bpf_tc_query(&hook, &place) ? 0 : place.prog_id;
 }
 
-static void test_attach(void **state)
+static void test_filter_is_attached_once_and_others_are_kept(void **state)
 {
 	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = 1,
 		    .attach_point = BPF_TC_EGRESS);
@@ -460,7 +460,7 @@ static void test_attach(void **state)
 	assert_int_equal(bpf_tc_attach(&hook, &beside), 0);
 	assert_int_equal(detach_probes(error), 1);
 	assert_int_equal(filter(), 0);
-	/* another's filter stays; what was told about it must be asked anew */
+	/* another's filter stays; a query fills the options anew */
 	beside.prog_fd = beside.prog_id = beside.flags = 0;
 	assert_int_equal(bpf_tc_query(&hook, &beside), 0);
 
@@ -490,15 +490,15 @@ static void test_attach(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_same_as_forwarded),
-		TEST(test_entropy),
-		TEST(test_ping),
-		TEST(test_never_as_it_came),
-		TEST(test_other_marks),
-		TEST(test_table),
-		TEST(test_refused),
-		TEST(test_nothing),
-		TEST(test_attach),
+		TEST(test_probes_are_encapsulated_as_clients_packets),
+		TEST(test_probes_have_the_entropy_of_clients_packets),
+		TEST(test_echo_requests_of_checks_reach_the_member),
+		TEST(test_probes_that_fit_no_target_are_dropped),
+		TEST(test_packets_with_other_marks_are_untouched),
+		TEST(test_targets_are_listed_as_set),
+		TEST(test_refused_targets_leave_the_others),
+		TEST(test_node_without_probes_has_nothing_of_them),
+		TEST(test_filter_is_attached_once_and_others_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -63,7 +63,7 @@ static void expect_each(uint64_t more, uint64_t less, uint32_t count,
 }
 
 /* Sizes at which the kernel's powers of two are exact. */
-static void test_bytes(void **state)
+static void test_bytes_of_maps_are_those_documented(void **state)
 {
 	int cpus = libbpf_num_possible_cpus(), major, minor;
 	struct utsname kernel;
@@ -203,7 +203,7 @@ static void use(struct oxp_node *node)
 	free(wanted);
 }
 
-static void test_scale(void **state)
+static void test_node_holds_the_promised_services_and_members(void **state)
 {
 	struct oxp_options options = {
 		.pin_directory = "/mnt/bpf/many",
@@ -238,8 +238,9 @@ static void test_scale(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_bytes),
-		cmocka_unit_test(test_scale),
+		cmocka_unit_test(test_bytes_of_maps_are_those_documented),
+		cmocka_unit_test(
+			test_node_holds_the_promised_services_and_members),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

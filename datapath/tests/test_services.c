@@ -65,7 +65,7 @@ static int apply(uint64_t check, uint8_t up)
 	return oxp_health_apply(node, &result, 1, error);
 }
 
-static void test_set_is_idempotent(void **state)
+static void test_setting_an_equal_service_changes_nothing(void **state)
 {
 	struct oxp_member members[3], swapped[3];
 	uint8_t changed;
@@ -89,7 +89,7 @@ static void test_set_is_idempotent(void **state)
 	assert_int_equal(show().generation, 2);
 }
 
-static void test_health_of_new_members(void **state)
+static void test_new_members_with_a_check_are_down(void **state)
 {
 	struct oxp_member members[2];
 
@@ -102,7 +102,7 @@ static void test_health_of_new_members(void **state)
 	assert_int_equal(show().enabled, 1);
 }
 
-static void test_health_is_carried_over(void **state)
+static void test_health_is_carried_over_with_the_check(void **state)
 {
 	struct oxp_member members[2];
 
@@ -132,7 +132,7 @@ static void test_health_is_carried_over(void **state)
 	expect_health(0, 1, 0);
 }
 
-static void test_health_switches_once(void **state)
+static void test_results_of_a_call_switch_a_service_once(void **state)
 {
 	struct oxp_member members[10];
 	struct oxp_health_result results[12];
@@ -170,7 +170,7 @@ static void test_health_switches_once(void **state)
 	assert_int_equal(show().generation, generation);
 }
 
-static void test_switch_to_nobody(void **state)
+static void test_slots_lead_nowhere_without_healthy_members(void **state)
 {
 	struct oxp_member member;
 	uint16_t table[TEST_SLOTS];
@@ -189,7 +189,7 @@ static void test_switch_to_nobody(void **state)
 }
 
 /* Two nodes that saw the same things in another order have one table. */
-static void test_order_of_events(void **state)
+static void test_table_does_not_depend_on_the_order_of_events(void **state)
 {
 	struct oxp_key https = tcp_key(VIP, 443);
 	uint16_t left[TEST_SLOTS], right[TEST_SLOTS];
@@ -252,7 +252,7 @@ static void test_counters_stay_with_members(void **state)
 }
 
 /* An index is not given away while a packet could still count for it. */
-static void test_counters_wait_for_packets(void **state)
+static void test_counters_of_removed_members_wait_for_packets(void **state)
 {
 	struct oxp_member members[OXP_MEMBERS_MAX];
 	struct oxp_key https = tcp_key(VIP, 443);
@@ -303,9 +303,9 @@ static void test_counters_wait_in_all_processes(void **state)
 	oxp_close(other);
 }
 
-/* A flow may be remembered with a member that is gone: in its place, there is
- * nobody, also in the block that had it. */
-static void test_places_of_gone_members(void **state)
+/* A flow may be remembered with a member that was removed: its place is empty,
+ * also in the block that had it. */
+static void test_places_of_removed_members_are_empty(void **state)
 {
 	static const struct block_member nobody;
 	struct oxp_member members[3];
@@ -322,8 +322,8 @@ static void test_places_of_gone_members(void **state)
 		assert_memory_equal(&block->member[i], &nobody, sizeof(nobody));
 }
 
-/* While a deletion waits, nobody finds the service any more, and nothing of
- * it is free: its index, its members' counters and what they are in. */
+/* While a deletion waits, no packet finds the service any more, and nothing
+ * of it is free: its index, its members' counters and what they are in. */
 static struct {
 	uint32_t index, times;
 	struct service_block *block, before;
@@ -363,7 +363,7 @@ static void test_deletion_waits_for_packets(void **state)
 	assert_int_equal(entry_of(node, deleted.index)->state, ENTRY_FREE);
 }
 
-static void test_updates_share_a_wait(void **state)
+static void test_updates_share_a_grace_period(void **state)
 {
 	struct oxp_member members[3];
 	uint64_t epoch;
@@ -381,7 +381,7 @@ static void test_updates_share_a_wait(void **state)
 	assert_int_equal(node->config->epoch, epoch + 1);
 }
 
-static void test_other_layout(void **state)
+static void test_state_of_another_layout_is_not_opened(void **state)
 {
 	struct oxp_options options = {
 		.pin_directory = node->pin_directory,
@@ -400,15 +400,14 @@ static void test_other_layout(void **state)
 	oxp_close(second);
 }
 
-/* What a creation or deletion may leave that was cut off. */
-/* Packets may have found what a dead process had begun to delete. */
-static void look_at_mended(void)
+/* Packets may have found what a killed process had begun to delete. */
+static void look_at_repair(void)
 {
 	waits++;
 	assert_int_equal(entry_of(node, 3)->state, ENTRY_USED);
 }
 
-static void test_mends(void **state)
+static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 {
 	struct oxp_address stray = address("1.2.3.4");
 	struct lookup_key service = lookup_key(stray.bytes, htons(5), 6);
@@ -422,7 +421,8 @@ static void test_mends(void **state)
 	(void)state;
 	make_members(&member, 1, 0, 0);
 	set_service(node, &http, &member, 1);
-	/* keys without entries, an entry without key, others' leftovers */
+	/* what a creation or deletion may leave that was cut off: keys
+	 * without entries, an entry without key, others' leftovers */
 	assert_true(lookup_insert(node, &service, 18) >= 0);
 	assert_true(lookup_insert(node, &vip, 4) >= 0);
 	node->vips[4].services = 1;
@@ -436,7 +436,7 @@ static void test_mends(void **state)
 	assert_int_not_equal(oxp_test_verify(node, error), 0);
 	node->config->dirty = 1;
 	waits = 0;
-	when_waiting = look_at_mended;
+	when_waiting = look_at_repair;
 	assert_int_equal(oxp_info_get(node, &info, error), 0);
 	when_waiting = NULL;
 	assert_int_equal(waits, 1);
@@ -451,7 +451,7 @@ static void test_mends(void **state)
 		0);
 }
 
-static void test_verify_sees_damage(void **state)
+static void test_verify_names_the_service_of_a_damaged_slot(void **state)
 {
 	struct oxp_member members[2];
 	uint16_t *slot;
@@ -471,21 +471,21 @@ static void test_verify_sees_damage(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_set_is_idempotent),
-		TEST(test_health_of_new_members),
-		TEST(test_health_is_carried_over),
-		TEST(test_health_switches_once),
-		TEST(test_switch_to_nobody),
-		TEST(test_order_of_events),
+		TEST(test_setting_an_equal_service_changes_nothing),
+		TEST(test_new_members_with_a_check_are_down),
+		TEST(test_health_is_carried_over_with_the_check),
+		TEST(test_results_of_a_call_switch_a_service_once),
+		TEST(test_slots_lead_nowhere_without_healthy_members),
+		TEST(test_table_does_not_depend_on_the_order_of_events),
 		TEST(test_counters_stay_with_members),
-		TEST(test_counters_wait_for_packets),
+		TEST(test_counters_of_removed_members_wait_for_packets),
 		TEST(test_counters_wait_in_all_processes),
-		TEST(test_places_of_gone_members),
+		TEST(test_places_of_removed_members_are_empty),
 		TEST(test_deletion_waits_for_packets),
-		TEST(test_updates_share_a_wait),
-		TEST(test_other_layout),
-		TEST(test_mends),
-		TEST(test_verify_sees_damage),
+		TEST(test_updates_share_a_grace_period),
+		TEST(test_state_of_another_layout_is_not_opened),
+		TEST(test_interrupted_creations_and_deletions_are_repaired),
+		TEST(test_verify_names_the_service_of_a_damaged_slot),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -78,7 +78,7 @@ static char *with_record(const char *stream, size_t *length, uint32_t flags)
 	return out;
 }
 
-static void test_unknown_records(void **state)
+static void test_unknown_records_are_skipped_unless_mandatory(void **state)
 {
 	struct oxp_node *node = some_state();
 	struct import *import;
@@ -100,7 +100,7 @@ static void test_unknown_records(void **state)
 	oxp_close(node);
 }
 
-static void test_cut_short(void **state)
+static void test_streams_cut_short_are_refused(void **state)
 {
 	struct oxp_node *node = some_state();
 	struct import *import;
@@ -122,7 +122,7 @@ static void test_cut_short(void **state)
 }
 
 /* Elements that grew, and elements of older writers. */
-static void test_longer_and_shorter_elements(void **state)
+static void test_elements_of_other_lengths_are_cut_or_padded(void **state)
 {
 	const char data[] = "abcdefgh";
 	struct record record = {
@@ -141,7 +141,7 @@ static void test_longer_and_shorter_elements(void **state)
 }
 
 /* Any bytes: an error or a state, never a crash, never a torn table. */
-static void test_damaged(void **state)
+static void test_damaged_streams_never_crash_the_reader(void **state)
 {
 	struct oxp_node *node = some_state();
 	size_t length;
@@ -171,7 +171,7 @@ static void test_damaged(void **state)
 	oxp_close(node);
 }
 
-/* Dead in the middle: whoever locks next has the node as it was. */
+/* After a death in the middle, the next process has the node as it was. */
 static void test_handover_ends_or_is_taken_back(void **state)
 {
 	struct oxp_node *node = some_state(), *other = open_state();
@@ -245,7 +245,7 @@ static uint32_t member_of(const struct flow_set *set, uint64_t tag)
 
 /* A second copy brings what the first one could not have, and leaves what
  * packets have written. */
-static void test_flows_are_copied_again(void **state)
+static void test_second_copy_of_flows_keeps_what_packets_wrote(void **state)
 {
 	struct oxp_node *node = some_state();
 	struct flow_set *set = map_flows(node);
@@ -305,7 +305,7 @@ static void add_outcomes(struct oxp_node *node, const struct import *import)
 /* Bytes of what was dropped came with layout 3: what a writer before it has
  * counted comes without, and a reader before it finds packets where they
  * always were. */
-static void test_outcomes_of_other_versions(void **state)
+static void test_outcomes_of_older_streams_have_no_bytes(void **state)
 {
 	const struct flow flow = {"127.0.0.1", VIP, 40000, 80, IPPROTO_TCP};
 	const size_t before = offsetof(struct stream_outcome, bytes);
@@ -347,12 +347,15 @@ static void test_outcomes_of_other_versions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_unknown_records),
-		cmocka_unit_test(test_cut_short),
-		cmocka_unit_test(test_longer_and_shorter_elements),
-		cmocka_unit_test(test_damaged),
-		cmocka_unit_test(test_flows_are_copied_again),
-		cmocka_unit_test(test_outcomes_of_other_versions),
+		cmocka_unit_test(
+			test_unknown_records_are_skipped_unless_mandatory),
+		cmocka_unit_test(test_streams_cut_short_are_refused),
+		cmocka_unit_test(
+			test_elements_of_other_lengths_are_cut_or_padded),
+		cmocka_unit_test(test_damaged_streams_never_crash_the_reader),
+		cmocka_unit_test(
+			test_second_copy_of_flows_keeps_what_packets_wrote),
+		cmocka_unit_test(test_outcomes_of_older_streams_have_no_bytes),
 		cmocka_unit_test(test_handover_ends_or_is_taken_back),
 	};
 

@@ -12,11 +12,11 @@
  * that one says. */
 #define FLOWS 256
 
-static const struct way_out {
+static const struct alternative {
 	struct oxp_service_settings settings;
 	uint32_t members;
 	uint8_t protocol; /* of the outer header */
-} ways_out[2] = {
+} alternatives[2] = {
 	{{.slots = TEST_SLOTS, .encapsulation = OXP_IPIP}, 20, IPPROTO_IPIP},
 	{{.slots = 251, .encapsulation = OXP_GUE}, 7, IPPROTO_UDP},
 };
@@ -33,7 +33,7 @@ static bool is_of(const struct reader *reader, int which, int flow,
 		  uint32_t member, uint8_t protocol)
 {
 	return member == reader->allowed[which][flow] &&
-	       protocol == ways_out[which].protocol;
+	       protocol == alternatives[which].protocol;
 }
 
 static void *read_packets(void *argument)
@@ -74,11 +74,11 @@ static void learn(struct oxp_node *node, const struct oxp_key *key,
 	}
 }
 
-static void set_way_out(struct oxp_node *node, const struct oxp_key *key,
-			struct oxp_member sets[2][20], int which)
+static void set_alternative(struct oxp_node *node, const struct oxp_key *key,
+			    struct oxp_member sets[2][20], int which)
 {
-	set_service_as(node, key, &ways_out[which].settings, sets[which],
-		       ways_out[which].members);
+	set_service_as(node, key, &alternatives[which].settings, sets[which],
+		       alternatives[which].members);
 }
 
 static void prepare(struct oxp_node *node, struct reader *reader,
@@ -89,7 +89,7 @@ static void prepare(struct oxp_node *node, struct reader *reader,
 	make_members(sets[0], 20, 1, 0);
 	make_members(sets[1], 20, 2, 0);
 	for (int which = 0; which < 2; which++) {
-		set_way_out(node, key, sets, which);
+		set_alternative(node, key, sets, which);
 		learn(node, key, reader->allowed[which]);
 	}
 	for (int i = 0; i < FLOWS; i++) {
@@ -100,7 +100,7 @@ static void prepare(struct oxp_node *node, struct reader *reader,
 	reader->program = forward_program(node);
 }
 
-static void test_no_mixture(void **state)
+static void test_packets_never_see_a_mixture_of_tables(void **state)
 {
 	struct oxp_node *node = fresh_state();
 	struct oxp_key key = tcp_key(VIP, 80);
@@ -112,7 +112,7 @@ static void test_no_mixture(void **state)
 	prepare(node, &reader, &key, sets);
 	pthread_create(&thread, NULL, read_packets, &reader);
 	for (int i = 0; i < 300; i++)
-		set_way_out(node, &key, sets, i & 1);
+		set_alternative(node, &key, sets, i & 1);
 	reader.stop = true;
 	pthread_join(thread, NULL);
 	print_message("%llu packets, %llu by one and %llu by the other table\n",
@@ -126,7 +126,7 @@ static void test_no_mixture(void **state)
 }
 
 /* That the reader would notice: the same with tables written in place. */
-static void test_reader_sees_mixtures(void **state)
+static void test_tables_written_in_place_show_mixtures(void **state)
 {
 	struct oxp_node *node = fresh_state();
 	struct oxp_key key = tcp_key(VIP, 80);
@@ -139,7 +139,7 @@ static void test_reader_sees_mixtures(void **state)
 	(void)state;
 	prepare(node, &reader, &key, sets);
 	for (int which = 0; which < 2; which++) {
-		set_way_out(node, &key, sets, which);
+		set_alternative(node, &key, sets, which);
 		copy[which] = malloc(node->block_size);
 		memcpy(copy[which], live_block(node, 0), node->block_size);
 	}
@@ -227,7 +227,7 @@ static void test_blocks_wait_for_packets(void **state)
 {
 	(void)state;
 	assert_int_equal(disturbed_packets(true), 0);
-	/* the test can tell */
+	/* the test would notice */
 	assert_true(disturbed_packets(false) > 0);
 }
 
@@ -250,7 +250,7 @@ static void *read_own(void *argument)
 	return NULL;
 }
 
-static void test_indices_are_not_reused(void **state)
+static void test_indices_are_not_reused_while_packets_use_them(void **state)
 {
 	struct flow flow = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
 	struct oxp_key keys[2] = {tcp_key(VIP, 80), tcp_key(VIP, 81)};
@@ -281,10 +281,11 @@ static void test_indices_are_not_reused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_no_mixture),
-		cmocka_unit_test(test_reader_sees_mixtures),
+		cmocka_unit_test(test_packets_never_see_a_mixture_of_tables),
+		cmocka_unit_test(test_tables_written_in_place_show_mixtures),
 		cmocka_unit_test(test_blocks_wait_for_packets),
-		cmocka_unit_test(test_indices_are_not_reused),
+		cmocka_unit_test(
+			test_indices_are_not_reused_while_packets_use_them),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -88,7 +88,7 @@ static int read_sides(struct oxp_trace *trace,
 	return count;
 }
 
-static void test_both_sides(void **state)
+static void test_packets_are_traced_before_and_after_the_program(void **state)
 {
 	const struct oxp_trace_packet *side[4];
 	struct flow other = {CLIENT, "192.0.2.9", 1, 80, IPPROTO_TCP};
@@ -117,7 +117,7 @@ static void test_both_sides(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_drops_and_snaplen(void **state)
+static void test_drops_are_traced_up_to_the_snap_length(void **state)
 {
 	const struct oxp_trace_packet *side[2];
 	struct flow bad = {"127.0.0.1", VIP, 1, 80, IPPROTO_TCP};
@@ -134,7 +134,7 @@ static void test_drops_and_snaplen(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_tags(void **state)
+static void test_packets_with_vlan_tags_are_traced(void **state)
 {
 	static const uint8_t tags[8] = {0x88, 0xa8, 0, 5, 0x81, 0, 0, 6};
 	struct oxp_trace *trace = open_trace(0, 0, 0);
@@ -151,7 +151,7 @@ static void test_tags(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_sampling(void **state)
+static void test_sampling_traces_every_nth_packet(void **state)
 {
 	const struct oxp_trace_packet *side[64];
 	struct oxp_trace *trace;
@@ -169,7 +169,7 @@ static void test_sampling(void **state)
 	oxp_trace_close(trace);
 }
 
-static void test_lost(void **state)
+static void test_packets_beyond_the_buffer_are_counted_as_lost(void **state)
 {
 	struct oxp_trace *trace = open_trace(1, 1000, 4096);
 	const struct oxp_trace_packet *side[1];
@@ -186,7 +186,7 @@ static void test_lost(void **state)
 }
 
 /* Attaching again replaces the program: the new one is traced as well. */
-static void test_new_program(void **state)
+static void test_program_that_replaces_another_is_traced(void **state)
 {
 	struct oxp_trace *trace = open_trace(1, 0, 0);
 	const struct oxp_trace_packet *side[8];
@@ -224,7 +224,7 @@ static uint32_t tracing_programs(void)
 	return count;
 }
 
-static void test_nothing_stays(void **state)
+static void test_closing_a_trace_leaves_no_programs(void **state)
 {
 	uint32_t before = tracing_programs();
 	struct oxp_trace *trace = open_trace(1, 0, 0);
@@ -238,7 +238,7 @@ static void test_nothing_stays(void **state)
 	assert_int_equal(tracing_programs(), before);
 }
 
-static void test_refused(void **state)
+static void test_traces_that_cannot_be_taken_are_refused(void **state)
 {
 	struct oxp_trace_options options = {.vip = address(VIP)};
 	struct oxp_trace *trace;
@@ -257,7 +257,7 @@ static void test_refused(void **state)
 			 -EINVAL);
 }
 
-static void test_programs(void **state)
+static void test_listed_program_is_the_one_attached(void **state)
 {
 	struct oxp_simulation *simulation;
 	struct oxp_program one;
@@ -278,11 +278,15 @@ static void test_programs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TRACE(test_both_sides),    TRACE(test_drops_and_snaplen),
-		TRACE(test_tags),          TRACE(test_sampling),
-		TRACE(test_lost),          TRACE(test_new_program),
-		TRACE(test_nothing_stays), TRACE(test_refused),
-		TRACE(test_programs),
+		TRACE(test_packets_are_traced_before_and_after_the_program),
+		TRACE(test_drops_are_traced_up_to_the_snap_length),
+		TRACE(test_packets_with_vlan_tags_are_traced),
+		TRACE(test_sampling_traces_every_nth_packet),
+		TRACE(test_packets_beyond_the_buffer_are_counted_as_lost),
+		TRACE(test_program_that_replaces_another_is_traced),
+		TRACE(test_closing_a_trace_leaves_no_programs),
+		TRACE(test_traces_that_cannot_be_taken_are_refused),
+		TRACE(test_listed_program_is_the_one_attached),
 	};
 
 	return cmocka_run_group_tests(tests, enter, NULL);

@@ -11,7 +11,7 @@
 #define NOBODY SLOT_NOBODY
 
 struct model {
-	bool tells; /* packets tell when a flow opens: TCP, SCTP */
+	bool shows_opening; /* packets show when a flow opens: TCP, SCTP */
 	bool learning;
 	struct slot_state slot;
 	bool keeps[512];
@@ -39,12 +39,12 @@ static uint16_t send_packet(struct model *model, int which, bool opens)
 		return now;
 	if (*remembered != NOBODY && model->keeps[*remembered])
 		return *remembered;
-	if (model->tells && opens) {
+	if (model->shows_opening && opens) {
 		*remembered = before != now ? now : NOBODY;
 		return now;
 	}
 	target = model->keeps[SLOT_STAYS(before)] ? before : now;
-	if (model->tells)
+	if (model->shows_opening)
 		return target;
 	if (!model->learning)
 		return now;
@@ -114,10 +114,11 @@ static void change(struct model *model)
 		uint16_t now = model->slot.slot & SLOT_MEMBER;
 
 		model->slot = slot_transition(model->slot, owner, stays,
-					      model->tells || model->learning);
+					      model->shows_opening ||
+						      model->learning);
 		if (!is_open(model))
 			model->learning = false;
-		else if (!model->tells && owner != now)
+		else if (!model->shows_opening && owner != now)
 			model->learning = true;
 	}
 	assert_int_equal(model->slot.slot & SLOT_MEMBER, owner);
@@ -146,9 +147,10 @@ static void close_slot(struct model *model)
 	model->slot.slot = now;
 }
 
-static uint64_t run_model(bool tells, unsigned int seed)
+static uint64_t run_model(bool shows_opening, unsigned int seed)
 {
-	struct model model = {.tells = tells, .slot = {NOBODY, NOBODY}};
+	struct model model = {.shows_opening = shows_opening,
+			      .slot = {NOBODY, NOBODY}};
 
 	srandom(seed);
 	for (int i = 0; i < FLOWS; i++)
@@ -183,17 +185,17 @@ static uint64_t run_model(bool tells, unsigned int seed)
 	return model.checked;
 }
 
-static void test_flows_stay(void **state)
+static void test_flows_keep_their_member_through_transitions(void **state)
 {
 	(void)state;
-	for (int tells = 0; tells < 2; tells++) {
+	for (int shows_opening = 0; shows_opening < 2; shows_opening++) {
 		uint64_t checked = 0;
 
 		for (unsigned int seed = 0; seed < 2000; seed++)
-			checked += run_model(tells, seed);
+			checked += run_model(shows_opening, seed);
 		print_message("%llu packets of flows that stayed (%s)\n",
 			      (unsigned long long)checked,
-			      tells ? "TCP" : "UDP");
+			      shows_opening ? "TCP" : "UDP");
 		assert_true(checked > 1000000);
 	}
 }
@@ -201,7 +203,7 @@ static void test_flows_stay(void **state)
 #define O SLOT_OPEN
 
 /* The table in transition.c, row by row. Members 1 and 2 stay, 3 does not. */
-static void test_rows(void **state)
+static void test_transitions_are_those_of_the_documented_table(void **state)
 {
 	static const struct {
 		uint16_t slot, before, owner;
@@ -252,8 +254,10 @@ static void test_rows(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_rows),
-		cmocka_unit_test(test_flows_stay),
+		cmocka_unit_test(
+			test_transitions_are_those_of_the_documented_table),
+		cmocka_unit_test(
+			test_flows_keep_their_member_through_transitions),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

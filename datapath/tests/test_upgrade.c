@@ -160,7 +160,7 @@ static void end(struct oxp_node *node)
 	oxp_close(node);
 }
 
-static void test_program_alone(void **state)
+static void test_program_of_the_same_layout_is_replaced_once(void **state)
 {
 	struct oxp_node *node = attached_state();
 	struct oxp_upgrade done;
@@ -188,9 +188,8 @@ static void test_program_alone(void **state)
 	end(node);
 }
 
-/* Of several interfaces each is told for itself, and only those that have
- * another program change. */
-static void test_some_interfaces(void **state)
+/* Each of several interfaces is reported for itself. */
+static void test_only_interfaces_with_another_program_change(void **state)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES], after[DEVICES];
@@ -228,7 +227,7 @@ static void test_some_interfaces(void **state)
 
 /* Each interface has a program object of its own, which nothing but its link
  * holds. */
-static void test_refused_half_way(void **state)
+static void test_refusal_half_way_restores_all_interfaces(void **state)
 {
 	struct oxp_node *node = attached_state();
 	struct forward *object = another_program(node);
@@ -253,9 +252,9 @@ static void test_refused_half_way(void **state)
 	end(node);
 }
 
-/* The way back is refused, too. Nothing hides it, and the next upgrade finds
+/* Going back is refused, too: that is reported, and the next upgrade finds
  * what is left. */
-static void test_refused_both_ways(void **state)
+static void test_refused_restoration_is_reported(void **state)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES], after[DEVICES];
@@ -298,9 +297,9 @@ static void set_sys_admin(bool on)
 	assert_int_equal(syscall(SYS_capset, &head, data), 0);
 }
 
-/* The kernel tells nobody else which program a link has: such a process can
- * go on, and not back, and says so. */
-static void test_without_the_capability_to_look(void **state)
+/* The kernel shows no other process which program a link has: without the
+ * capability, one can go on, and not back, and says so. */
+static void test_missing_capability_to_restore_is_reported(void **state)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES];
@@ -327,7 +326,7 @@ static void test_without_the_capability_to_look(void **state)
 }
 
 /* Between the look at the interfaces and the switch. */
-static void test_interface_vanishes(void **state)
+static void test_vanished_interfaces_do_not_stop_an_upgrade(void **state)
 {
 	struct oxp_node *node = attached_state();
 	uint32_t before[DEVICES], after[DEVICES];
@@ -354,7 +353,7 @@ static void test_interface_vanishes(void **state)
 
 /* What cannot be opened is not passed over: all or none, however few
  * descriptors there are. */
-static void test_links_that_cannot_be_opened(void **state)
+static void test_all_links_change_or_none_with_few_descriptors(void **state)
 {
 	struct oxp_node *node = attached_state();
 	struct forward *object = another_program(node);
@@ -391,20 +390,27 @@ static void test_links_that_cannot_be_opened(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_program_alone, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_some_interfaces, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_refused_half_way, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(test_refused_both_ways, set_up,
-						tear_down),
 		cmocka_unit_test_setup_teardown(
-			test_without_the_capability_to_look, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(test_interface_vanishes, set_up,
-						tear_down),
+			test_program_of_the_same_layout_is_replaced_once,
+			set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
-			test_links_that_cannot_be_opened, set_up, tear_down),
+			test_only_interfaces_with_another_program_change,
+			set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_refusal_half_way_restores_all_interfaces, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_refused_restoration_is_reported, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_missing_capability_to_restore_is_reported, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_vanished_interfaces_do_not_stop_an_upgrade, set_up,
+			tear_down),
+		cmocka_unit_test_setup_teardown(
+			test_all_links_change_or_none_with_few_descriptors,
+			set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, enter, NULL);

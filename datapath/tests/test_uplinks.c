@@ -22,8 +22,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-/* Ways out differ by their VLAN: all are on the loopback device. */
-static struct oxp_uplink way(uint16_t vlan)
+/* Uplinks differ by their VLAN: all are on the loopback device. */
+static struct oxp_uplink uplink_on(uint16_t vlan)
 {
 	return (struct oxp_uplink){
 		.ifindex = 1,
@@ -65,14 +65,14 @@ static uint32_t share_of(const uint16_t *choices, uint16_t vlan)
 	return share;
 }
 
-static void test_spread(void **state)
+static void test_choices_are_spread_evenly(void **state)
 {
 	struct oxp_uplink uplinks[OXP_UPLINKS_MAX];
 	uint16_t choices[CHOICES];
 
 	(void)state;
 	for (uint32_t i = 0; i < OXP_UPLINKS_MAX; i++)
-		uplinks[i] = way(i + 1);
+		uplinks[i] = uplink_on(i + 1);
 	for (uint32_t count = 1; count <= OXP_UPLINKS_MAX; count++)
 		for (int v6 = 0; v6 < 2; v6++) {
 			set(uplinks, count, v6, choices);
@@ -86,7 +86,7 @@ static void test_spread(void **state)
 }
 
 /* No more choices move than have to. */
-static void test_stability(void **state)
+static void test_few_choices_move_when_uplinks_change(void **state)
 {
 	struct oxp_uplink uplinks[5];
 	uint16_t all[CHOICES], fewer[CHOICES], again[CHOICES];
@@ -94,12 +94,12 @@ static void test_stability(void **state)
 
 	(void)state;
 	for (uint32_t i = 0; i < 5; i++)
-		uplinks[i] = way(100 + i);
+		uplinks[i] = uplink_on(100 + i);
 	set(uplinks, 5, false, all);
-	/* 100 goes, and the others are told in another order */
+	/* 100 goes, and the others are set in another order */
 	set(uplinks + 1, 4, false, fewer);
-	uplinks[1] = way(104);
-	uplinks[4] = way(101);
+	uplinks[1] = uplink_on(104);
+	uplinks[4] = uplink_on(101);
 	set(uplinks + 1, 4, false, again);
 	assert_memory_equal(fewer, again, sizeof(again));
 	for (int i = 0; i < CHOICES; i++) {
@@ -115,10 +115,11 @@ static void test_stability(void **state)
 	assert_int_equal(moved, share_of(again, 100));
 }
 
-/* A next hop that is not known yet, or another one, is the same way out. */
-static void test_next_hops(void **state)
+/* With a next hop that is not known yet, or another one, an uplink is the
+ * same. */
+static void test_choices_stay_when_next_hops_change(void **state)
 {
-	struct oxp_uplink uplinks[2] = {way(1), way(2)};
+	struct oxp_uplink uplinks[2] = {uplink_on(1), uplink_on(2)};
 	uint16_t before[CHOICES], choices[CHOICES];
 
 	(void)state;
@@ -136,10 +137,12 @@ static void test_next_hops(void **state)
 	assert_int_equal(share_of(choices, 0), CHOICES);
 }
 
-/* The choices of packets under way stay as they are until they have left. */
-static void test_refused_and_unchanged(void **state)
+/* The choices of packets under uplink_on stay as they are until they have left.
+ */
+static void test_refused_and_equal_uplinks_change_nothing(void **state)
 {
-	struct oxp_uplink uplinks[OXP_UPLINKS_MAX + 1] = {way(1), way(2)};
+	struct oxp_uplink uplinks[OXP_UPLINKS_MAX + 1] = {uplink_on(1),
+							  uplink_on(2)};
 	struct uplink_set before[2];
 	uint64_t active;
 
@@ -153,7 +156,7 @@ static void test_refused_and_unchanged(void **state)
 		-E2BIG);
 	uplinks[1].own_mac[0] = 1;
 	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), -EINVAL);
-	uplinks[1] = way(2);
+	uplinks[1] = uplink_on(2);
 	uplinks[1].ifindex = 2000000000;
 	assert_int_equal(oxp_uplinks_set(node, uplinks, 2, error), -ENODEV);
 	assert_non_null(strstr(error, "2000000000"));
@@ -173,17 +176,18 @@ static void look_at_first(void)
 	assert_memory_equal(&node->uplinks[scratch], &first, sizeof(first));
 }
 
-static void test_sets_wait_for_packets(void **state)
+static void test_sets_of_uplinks_wait_for_packets(void **state)
 {
-	struct oxp_uplink ways[3] = {way(1), way(2), way(3)};
+	struct oxp_uplink uplinks[3] = {uplink_on(1), uplink_on(2),
+					uplink_on(3)};
 	uint16_t choices[CHOICES];
 
 	(void)state;
-	set(&ways[0], 1, false, choices);
+	set(&uplinks[0], 1, false, choices);
 	first = node->uplinks[node->config->active_uplinks & 1];
-	set(&ways[1], 1, false, choices);
+	set(&uplinks[1], 1, false, choices);
 	when_waiting = look_at_first;
-	set(&ways[2], 1, false, choices);
+	set(&uplinks[2], 1, false, choices);
 	when_waiting = NULL;
 	assert_int_equal(waits, 1);
 }
@@ -193,11 +197,11 @@ static void test_sets_wait_for_packets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_spread),
-		TEST(test_stability),
-		TEST(test_next_hops),
-		TEST(test_refused_and_unchanged),
-		TEST(test_sets_wait_for_packets),
+		TEST(test_choices_are_spread_evenly),
+		TEST(test_few_choices_move_when_uplinks_change),
+		TEST(test_choices_stay_when_next_hops_change),
+		TEST(test_refused_and_equal_uplinks_change_nothing),
+		TEST(test_sets_of_uplinks_wait_for_packets),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -77,7 +77,7 @@ static void damage(void *at, size_t size, const void *with, const char *text)
 		damage(&(place), sizeof(place), &with, text);                  \
 	} while (0)
 
-static void test_blocks(void **state)
+static void test_damaged_blocks_are_found(void **state)
 {
 	uint32_t open = 0, closed = 0;
 	uint16_t *before = before_of(node, block);
@@ -127,7 +127,7 @@ static void expect_damage_is_survived(uint32_t *word)
 	expect_sound();
 }
 
-static void test_keys(void **state)
+static void test_damaged_keys_are_found(void **state)
 {
 	struct lookup_key key = entry_key(entry);
 	struct lookup_key vip = lookup_key(entry->vip, 0, 0);
@@ -169,7 +169,7 @@ static void test_keys(void **state)
 	expect_sound();
 }
 
-static void test_quic_servers(void **state)
+static void test_missing_and_stray_quic_servers_are_found(void **state)
 {
 	struct oxp_address member = address("10.1.0.2");
 	struct quic_key key = {.server_id = htonl(quic_server_id(&member))};
@@ -190,7 +190,7 @@ static void test_quic_servers(void **state)
 	expect_sound();
 }
 
-static void test_networks(void **state)
+static void test_missing_and_stray_networks_are_found(void **state)
 {
 	struct allowed_v4 key = {.length = 32 + 8,
 				 .set = htonl(block->allowed_set),
@@ -215,10 +215,10 @@ static void test_networks(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_blocks),
-		TEST(test_keys),
-		TEST(test_quic_servers),
-		TEST(test_networks),
+		TEST(test_damaged_blocks_are_found),
+		TEST(test_damaged_keys_are_found),
+		TEST(test_missing_and_stray_quic_servers_are_found),
+		TEST(test_missing_and_stray_networks_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);
