@@ -85,7 +85,7 @@ def _add_top(commands):
 def _add_explain(commands):
     parser = commands.add_parser(
         'explain', help='what the program does with a packet, and why',
-        description='Tell what the program does with a packet, step by step. '
+        description='Show what the program does with a packet, step by step. '
         'Nothing is sent, and nothing is left in counters or tables. Exit '
         'status: 0, or 1 if the program does not do what the tables say.')
     parser.add_argument(
@@ -147,7 +147,7 @@ def _add_upgrade(commands):
         'nothing changes.')
     parser.add_argument('--dry-run', action='store_true',
                         help='build and load everything, change nothing, and '
-                             'tell')
+                             'show what would change')
     parser.add_argument('--library', default=argparse.SUPPRESS,
                         help='the one that takes over ([datapath] library)')
     parser.add_argument('--from-library', metavar='LIBRARY',

@@ -45,7 +45,7 @@ agent_opts = [
                     'and hypervisors spread flows that are otherwise '
                     'encapsulated alike. outer_source must be set and end '
                     'in that many zero bits; the whole range must be the '
-                    'node\'s, and pass the reverse path filters on the way.'),
+                    'node\'s, and pass the reverse path filters on the path.'),
     cfg.IntOpt('outer_entropy_v6',
                default=0, min=0, max=32,
                help='The same for outer_source_v6.'),
@@ -149,7 +149,7 @@ datapath_opts = [
                help='What happens to IPv4 packets that may be fragmented '
                     '(without DF) and do not fit the path to the member. '
                     'Other packets that do not fit are dropped, and the '
-                    'client is told the MTU.'),
+                    'client gets the MTU by ICMP.'),
     cfg.IntOpt('icmp_rate',
                default=1000, min=0, max=2 ** 31 - 1,
                help='ICMP and ICMPv6 packets per second and CPU that the '
