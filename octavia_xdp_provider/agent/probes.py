@@ -149,15 +149,12 @@ class Probes:
         if table != marks.held:
             self._datapath.set_probes(table)
 
-    def written(self):
-        """The checks file has been written; ends a pass."""
+    def written(self, marks):
+        """The checks file has been written, with these; ends a pass."""
         for what in self._problems.keys() - self._vips - self._lasting:
             del self._problems[what]
-        if self._enabled:
-            self._named = set(self._marks.wanted if self._marks else ())
-        elif self._left and self._named is None:
-            self._named = set()
-        elif self._left:
+        before, self._named = self._named, marks
+        if self._left and before == marks == set():
             # A pass after the last marks have left the file.
             if self._datapath.remove_probes():
                 LOG.info('Probes no longer go through the datapath.')

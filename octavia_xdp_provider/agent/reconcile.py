@@ -8,7 +8,8 @@ sends them, and the fabric must have stopped before a service goes.
 2. set the services (a table switches by one store, see the library), and
    notify the result handler, which knows more than new tables do;
 3. set the marks of probes that go through the datapath, where there are
-   any, and write the checks file;
+   any, and write the checks file: what is wanted, and what the services
+   that stay as they are go on looking at;
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic, if packets
    to its members leave by an uplink.
@@ -82,13 +83,14 @@ class Reconciler:
         self._scope = conf.agent.health_scope
         self._panic_percent = conf.agent.health_panic_percent
         self._grace = conf.agent.withdraw_grace
+        self._without_vip = set()  # ids whose documents name no address
         self.file_errors = {}
 
     def reconcile(self, wanted, ready):
         """One pass over everything.
 
         A load balancer that cannot be done is reported with its error and
-        keeps what it has; the others go on.
+        keeps what it has: services, routes and checks. The others go on.
 
         :param ready: families of outer packets that can be sent on; see
             ``announce``.
@@ -99,8 +101,8 @@ class Reconciler:
         vips_kept |= self._withdraw({plan.vip for plan in plans.values()
                                      if plan.services} | vips_kept)
         stale = self._stale(plans, vips_kept)
-        self._set_services(plans, failed)
-        self._write_checks(plans, failed)
+        unset = self._set_services(plans, failed)
+        self._write_checks(plans, self._checks_kept(plans, stale, unset))
         if stale:
             self._datapath.delete_services(stale)
             for key in stale:
@@ -122,11 +124,18 @@ class Reconciler:
             self._probes.begin()
         for key, (_, document) in wanted.load_balancers.items():
             try:
-                plans[key] = forwarding.plan(
+                plan = forwarding.plan(
                     document, policy, self._path_mtu and self._path_mtu.of,
                     self._scope, self._probes and self._probes.mark)
+                # The health checker refuses a file as a whole: one bad check
+                # would freeze the checks of all load balancers.
+                checks_file.build_document(plan.checks, plan.conditions)
             except errors.Refused as error:
                 failed[key] = str(error)
+            except checks_file.ChecksFileError as error:
+                failed[key] = f'health monitor: {error}'
+            else:
+                plans[key] = plan
         for plan in plans.values():
             self._families.update(
                 (key, service.families)
@@ -136,12 +145,18 @@ class Reconciler:
     def _vips_of_failed(self, wanted, failed):
         """VIPs that stay as they are, since what is wanted of them cannot
         be done. All there are if a document does not say which it is of."""
-        documents = [wanted.load_balancers[key][1] for key in failed]
-        vips = {_vip(document) for document in documents}
-        if None in vips:
-            vips |= {service.key.address
-                     for service in self._datapath.services()}
-        return vips - {None}
+        vips = {key: _vip(wanted.load_balancers[key][1]) for key in failed}
+        without = {key for key, vip in vips.items() if vip is None}
+        for key in sorted(without - self._without_vip):
+            LOG.error('The document of load balancer %s names no address '
+                      '(%s). No service is removed from this node until the '
+                      'controller sends one that does.', key, failed[key])
+        self._without_vip = without
+        if without:
+            return {service.key.address
+                    for service in self._datapath.services()} | (
+                        set(vips.values()) - {None})
+        return set(vips.values())
 
     def _stale(self, plans, vips_kept):
         wanted = {key for plan in plans.values() for key in plan.services}
@@ -195,6 +210,7 @@ class Reconciler:
         return set()
 
     def _set_services(self, plans, failed):
+        """Returns keys of services that could not be set as wanted."""
         wanted, owners = {}, {}
         for load_balancer_id, plan in plans.items():
             for key, service in plan.services.items():
@@ -211,35 +227,54 @@ class Reconciler:
             failed[owners[key]] = f'{name}: {error.text}'
         if changed:
             wakeup.notify(self._files.handler_wakeup)
+        return refused.keys()
 
-    def _write_checks(self, plans, failed):
-        """Write all checks that the health checker takes.
+    def _checks_kept(self, plans, stale, unset):
+        """What services that stay as they are look at, in the checks file.
 
-        It refuses a file as a whole, so that one load balancer with a bad
-        check would freeze the checks of all: each is tried alone first.
+        The tables name the checks and the file holds them, so that an agent
+        that was started after the last good plan keeps them as well.
+
+        :returns: a part of the file; see ``checks_file.select``.
         """
+        planned = {key for plan in plans.values() for key in plan.services}
+        staying = {service.key for service in self._datapath.services()}
+        staying -= planned.difference(unset).union(stale)
+        names = frozenset(f'{member.check:016x}' for key in staying
+                          for member in self._members(key) if member.check)
+        if not names:
+            return {}
+        try:
+            return checks_file.select(
+                checks_file.load(self._files.checks), names)
+        except (OSError, checks_file.ChecksFileError) as error:
+            LOG.error('Members of services that stay as they are are no '
+                      'longer probed: %s cannot be used (%s).',
+                      self._files.checks, error)
+            return {}
+
+    def _write_checks(self, plans, kept):
         checks, conditions, groups = [], [], []
-        for load_balancer_id, plan in plans.items():
-            try:
-                checks_file.build_document(plan.checks, plan.conditions)
-            except checks_file.ChecksFileError as error:
-                failed[load_balancer_id] = f'health monitor: {error}'
-            else:
-                checks += plan.checks
-                conditions += plan.conditions
-                if self._panic_percent:
-                    groups += [checks_file.Group(pool_id, frozenset(keys),
-                                                 self._panic_percent)
-                               for pool_id, keys in plan.pools.items()]
+        for plan in plans.values():
+            checks += plan.checks
+            conditions += plan.conditions
+            if self._panic_percent:
+                groups += [checks_file.Group(pool_id, frozenset(keys),
+                                             self._panic_percent)
+                           for pool_id, keys in plan.pools.items()]
         if self._probes:
             self._probes.set()
         written = self._write('checks', lambda: checks_file.write(
             self._files.checks, checks, conditions=conditions,
-            groups=groups))
+            groups=groups, kept=kept))
         if written:
-            LOG.info('Checks file written with %s checks.', len(checks))
+            LOG.info('Checks file written with %s checks, and %s of services '
+                     'that stay as they are.', len(checks),
+                     len(kept.get('checks', ())))
         if self._probes and written is not None:
-            self._probes.written()
+            marks = {check.mark for check in checks}
+            marks.update(check.get('mark') for check in kept.get('checks', ()))
+            self._probes.written(marks - {None})
 
     def announce(self, ready):
         """Announce every VIP with a member that takes traffic, no other.

@@ -13,6 +13,7 @@ from importlib import resources
 import ipaddress
 import json
 import os
+import pathlib
 import re
 from typing import Any
 
@@ -178,9 +179,12 @@ def build_document(
     checks: Iterable[Check],
     conditions: Iterable[Condition] = (),
     groups: Iterable[Group] = (),
+    kept: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the document for some checks; equal ones become one.
 
+    :param kept: what an earlier document holds besides; see ``select``.
+        A group of the same name gives way.
     :raises ChecksFileError: if the health checker would refuse it.
     """
     by_key: dict[str, dict[str, Any]] = {}
@@ -190,20 +194,45 @@ def build_document(
         other = by_key.setdefault(key, {'key': key, **fields})
         if other != {'key': key, **fields}:
             raise ChecksFileError(f'key {key} stands for two checks')
+    kept = kept or {}
+    for fields in kept.get('checks', ()):
+        by_key.setdefault(fields['key'], fields)
     document = {
         'version': VERSION,
         'checks': [by_key[key] for key in sorted(by_key)],
     }
-    joined = {condition.key: condition.as_dict() for condition in conditions}
+    joined = {fields['key']: fields for fields in kept.get('conditions', ())}
+    for condition in conditions:
+        joined[condition.key] = {
+            'key': condition.key, **condition.as_dict()}
     if joined:
-        document['conditions'] = [
-            {'key': key, **joined[key]} for key in sorted(joined)
-        ]
-    guarded = sorted(groups, key=lambda group: group.name)
+        document['conditions'] = [joined[key] for key in sorted(joined)]
+    guarded = {fields['name']: fields for fields in kept.get('groups', ())}
+    guarded.update((group.name, group.as_dict()) for group in groups)
     if guarded:
-        document['groups'] = [group.as_dict() for group in guarded]
+        document['groups'] = [guarded[name] for name in sorted(guarded)]
     validate(document)
     return document
+
+
+def select(
+    document: Mapping[str, Any], keys: frozenset[str]
+) -> dict[str, Any]:
+    """Return the part of a document that decides the states of some keys.
+
+    With the checks of their conditions, and the groups of which they are
+    all.
+    """
+    conditions = [condition for condition in document.get('conditions', ())
+                  if condition['key'] in keys]
+    needed = keys.union(*(condition['checks'] for condition in conditions))
+    return {
+        'checks': [check for check in document['checks']
+                   if check['key'] in needed],
+        'conditions': conditions,
+        'groups': [group for group in document.get('groups', ())
+                   if keys.issuperset(group['checks'])],
+    }
 
 
 def validate(document: Any) -> None:
@@ -261,12 +290,27 @@ def _check_keys(where: str, keys: list[str], known: set[str]) -> None:
             )
 
 
+def load(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Read the document of a file.
+
+    :raises OSError: the file cannot be read.
+    :raises ChecksFileError: if the health checker would refuse it.
+    """
+    try:
+        document: dict[str, Any] = json.loads(pathlib.Path(path).read_bytes())
+    except ValueError as error:
+        raise ChecksFileError(f'document: {error}') from None
+    validate(document)
+    return document
+
+
 def write(
     path: str | os.PathLike[str],
     checks: Iterable[Check],
     mode: int = 0o644,
     conditions: Iterable[Condition] = (),
     groups: Iterable[Group] = (),
+    kept: Mapping[str, Any] | None = None,
 ) -> bool:
     """Write the whole file beside its place, then rename it.
 
@@ -275,7 +319,7 @@ def write(
     :returns: False if the file had this content already and was left alone.
     :raises ChecksFileError: if the health checker would refuse it.
     """
-    document = build_document(checks, conditions, groups)
+    document = build_document(checks, conditions, groups, kept)
     data = (json.dumps(document, separators=(',', ':')) + '\n').encode()
     return atomic_file.replace(path, data, mode)
 

@@ -130,14 +130,17 @@ class TestProbes(base.TestCase):
     def make(self, enabled=True):
         return probes.Probes(self.datapath, self.kernel, ['eth1'], enabled)
 
-    def run_pass(self, *numbers):
-        """Returns the marks of these members."""
+    def run_pass(self, *numbers, kept=frozenset()):
+        """Returns the marks of these members.
+
+        :param kept: marks that the checks file holds besides.
+        """
         self.probes.begin()
         found = [self.probes.mark(base.VIP, f'198.18.10.{number}', SETTINGS)
                  for number in numbers]
         self.probes.set()
         self.during = self.ways()
-        self.probes.written()
+        self.probes.written(set(found) - {None} | kept)
         return found
 
     def ways(self):
@@ -151,6 +154,22 @@ class TestProbes(base.TestCase):
         self.assertEqual({way(1), way(2)}, self.during)
         self.run_pass(2)
         self.assertEqual({way(2)}, self.during)
+
+    def test_marks_stay_as_long_as_the_file_names_them(self):
+        kept = {self.run_pass(1, 2)[0]}
+        for _ in range(3):
+            self.run_pass(2, kept=kept)
+            self.assertEqual({way(1), way(2)}, self.during)
+
+    def test_switched_off_it_stays_as_long_as_the_file_names_it(self):
+        kept = set(self.run_pass(1))
+        self.probes = self.make(enabled=False)
+        for _ in range(3):
+            self.run_pass(kept=kept)
+        self.assertEqual({way(1)}, self.ways())
+        self.run_pass()
+        self.run_pass()
+        self.assertIsNone(self.datapath.table)
 
     def test_a_restart_keeps_what_the_file_may_name(self):
         marks = self.run_pass(1, 2)

@@ -60,7 +60,8 @@ class FakeDatapath:
             before = {state.address: state
                       for state in self.held.get(key, [])}
             self.held[key] = [
-                before.get(member.address) or datapath.MemberState(
+                before[member.address]._replace(check=member.check)
+                if member.address in before else datapath.MemberState(
                     member.address, member.weight, member.check,
                     member.admin_up, not member.check, False, None)
                 for member in members]
@@ -182,7 +183,7 @@ class TestReconciler(base.TestCase):
         marks.mark.side_effect = [7, 8]
         marks.set.side_effect = lambda: self.events.append(
             ('marks', os.path.exists(f'{self.directory}/checks.json')))
-        marks.written.side_effect = lambda: self.events.append(
+        marks.written.side_effect = lambda named: self.events.append(
             ('written', [check['mark'] for check in self.checks()]))
         self.reconciler = self.make(self.conf, probes=marks)
         self.run_pass(self.document)
@@ -400,7 +401,7 @@ class TestReconciler(base.TestCase):
             self.run_pass(self.document)
         probes.written.assert_not_called()
         self.run_pass(self.document)
-        probes.written.assert_called_once_with()
+        probes.written.assert_called_once_with(set())
 
     def test_a_refused_load_balancer_does_not_stop_the_others(self):
         self.unmonitored()
@@ -420,6 +421,90 @@ class TestReconciler(base.TestCase):
         self.assertIn('address', outcome.synced['lb']['error'])
         self.assertIn(KEY, self.datapath.held)
         self.assertEqual({PREFIX}, self.announced())
+
+    def refuse(self):
+        """Members are in a denied network from now on."""
+        self.policy = address_policy.AddressPolicy(
+            (NETWORK, NETWORK_V6), (ipaddress.ip_network('198.18.0.0/15'),))
+
+    def test_a_refused_load_balancer_keeps_its_checks(self):
+        conf = self.load('[agent]\nwithdraw_grace = 0\n'
+                         'health_panic_percent = 40\n'
+                         'health_scope = load_balancer\n')
+        self.reconciler = self.make(conf)
+        # Two monitors decide one member: a condition of two checks.
+        self.document['listeners']['other'] = dict(
+            self.document['listeners']['listener'], protocol_port=443,
+            default_pool_id='other')
+        self.document['pools']['other'] = copy.deepcopy(
+            self.document['pools']['pool'])
+        self.document['pools']['other']['healthmonitor']['delay'] = 9
+        for member in self.document['pools']['other']['members'].values():
+            member['protocol_port'] = 443
+        outcome = self.run_pass(self.document)
+        self.assertIsNone(outcome.synced['lb']['error'])
+        path = pathlib.Path(self.directory, 'checks.json')
+        before = path.read_text()
+        document = json.loads(before)
+        self.assertEqual((4, 2, 2), tuple(
+            len(document[part]) for part in ('checks', 'conditions',
+                                             'groups')))
+        self.refuse()
+        for restarted in (False, True):
+            if restarted:
+                self.reconciler = self.make(conf)
+            for _ in range(2):
+                outcome = self.run_pass(self.document)
+                self.assertTrue(outcome.synced['lb']['error'])
+                self.assertEqual(before, path.read_text(), restarted)
+
+    def test_checks_of_a_refused_load_balancer_go_with_it(self):
+        self.run_pass(self.document)
+        self.refuse()
+        self.run_pass(self.document)
+        self.assertEqual(2, len(self.checks()))
+        self.run_pass()
+        self.assertEqual([], self.checks())
+
+    def test_a_refused_load_balancer_keeps_no_checks_of_others(self):
+        other = base.document()
+        other.update(id='other', vip_address='203.0.113.11')
+        other['pools']['pool']['healthmonitor']['delay'] = 77
+        self.run_pass(self.document, other)
+        self.assertEqual(4, len(self.checks()))
+        self.refuse()
+        self.run_pass(other)
+        self.assertEqual({77}, {check['delay'] for check in self.checks()})
+
+    def test_a_service_that_the_datapath_refuses_keeps_its_checks(self):
+        self.run_pass(self.document)
+        before = {check['key'] for check in self.checks()}
+        self.document['pools']['pool']['healthmonitor']['delay'] = 77
+        self.datapath.full = True
+        self.run_pass(self.document)
+        self.assertLess(before, {check['key'] for check in self.checks()})
+        self.datapath.full = False
+        self.run_pass(self.document)
+        self.assertEqual({77}, {check['delay'] for check in self.checks()})
+
+    def test_marks_of_checks_that_stay_are_still_named(self):
+        marks = mock.Mock()
+        marks.mark.side_effect = [7, 8]
+        self.reconciler = self.make(self.conf, probes=marks)
+        self.run_pass(self.document)
+        self.refuse()
+        self.run_pass(self.document)
+        self.assertEqual([mock.call({7, 8})] * 2,
+                         marks.written.call_args_list)
+
+    def test_checks_file_that_cannot_be_read_does_not_stop_a_pass(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.run_pass(self.document)
+        pathlib.Path(self.directory, 'checks.json').write_text('{')
+        self.refuse()
+        self.run_pass(self.document)
+        self.assertEqual([], self.checks())
+        self.assertIn('no longer probed', log.output)
 
     def test_a_bad_check_fails_its_own_load_balancer_only(self):
         bad = dict(base.document(), id='bad', vip_address='203.0.113.11')
@@ -463,6 +548,7 @@ class TestReconciler(base.TestCase):
         self.assertEqual([], self.events)
 
     def test_a_document_that_names_no_vip_removes_nothing(self):
+        log = self.useFixture(fixtures.FakeLogger())
         self.unmonitored()
         self.run_pass(self.document)
         for bad in ({}, [], None, {'version': 1, 'vip_address': 5}):
@@ -471,6 +557,12 @@ class TestReconciler(base.TestCase):
             self.assertTrue(outcome.synced['lb']['error'], bad)
             self.assertIn(KEY, self.datapath.held)
             self.assertEqual({PREFIX}, self.announced())
+        # Said once, however long it lasts, and once again after an end.
+        text = 'The document of load balancer lb names no address'
+        self.assertEqual(1, log.output.count(text))
+        self.run_pass(self.document)
+        self.reconciler.reconcile(reconcile.Wanted(8, {'lb': (6, {})}), BOTH)
+        self.assertEqual(2, log.output.count(text))
 
     def test_a_full_datapath_is_reported(self):
         self.datapath.full = True

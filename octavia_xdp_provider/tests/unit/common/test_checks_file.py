@@ -217,6 +217,80 @@ class TestTogether(base.BaseTestCase):
                 )
 
 
+class TestSelect(base.BaseTestCase):
+    OTHER = dataclasses.replace(TCP, port=81)
+
+    def setUp(self):
+        super().setUp()
+        self.both = checks_file.Condition(
+            frozenset([TCP.key, self.OTHER.key])
+        )
+        self.document = checks_file.build_document(
+            [TCP, self.OTHER, PING],
+            [self.both],
+            [
+                checks_file.Group('both', frozenset([self.both.key]), 40),
+                checks_file.Group(
+                    'some', frozenset([self.both.key, PING.key]), 50
+                ),
+            ],
+        )
+
+    def test_a_condition_comes_with_its_checks_and_whole_groups(self):
+        selected = checks_file.select(
+            self.document, frozenset([self.both.key])
+        )
+
+        rest = checks_file.build_document([HTTP], kept=selected)
+        self.assertEqual(
+            {HTTP.key, TCP.key, self.OTHER.key},
+            {check['key'] for check in rest['checks']},
+        )
+        self.assertEqual(self.document['conditions'], rest['conditions'])
+        self.assertEqual(
+            ['both'], [group['name'] for group in rest['groups']]
+        )
+
+    def test_what_is_not_there_is_not_selected(self):
+        selected = checks_file.select(self.document, frozenset(['0' * 16]))
+
+        self.assertEqual([], checks_file.build_document(
+            [], kept=selected)['checks'])
+
+    def test_what_is_wanted_stands_before_what_is_kept(self):
+        selected = checks_file.select(
+            self.document, frozenset([self.both.key, PING.key])
+        )
+
+        document = checks_file.build_document(
+            [TCP, PING],
+            groups=[checks_file.Group('some', frozenset([PING.key]), 60)],
+            kept=selected,
+        )
+
+        self.assertEqual(self.document['checks'], document['checks'])
+        self.assertEqual(
+            [('both', 40), ('some', 60)],
+            [
+                (group['name'], group['panic_percent'])
+                for group in document['groups']
+            ],
+        )
+
+
+class TestLoad(base.BaseTestCase):
+    def load(self, text):
+        return checks_file.load(self.create_tempfiles([('x', text)])[0])
+
+    def test_a_written_document_is_read(self):
+        document = checks_file.build_document([TCP, PING])
+        self.assertEqual(document, self.load(json.dumps(document)))
+
+    def test_what_the_checker_would_refuse_is_refused(self):
+        for text in ('', '{', '[]', '{"version": 2, "checks": []}', '\0'):
+            self.assertRaises(checks_file.ChecksFileError, self.load, text)
+
+
 class TestWrite(base.BaseTestCase):
     def setUp(self):
         super().setUp()
