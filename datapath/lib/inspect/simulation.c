@@ -67,9 +67,7 @@ static int load(struct oxp_simulation *simulation, char *error)
 	configure_program(object, config, config->flags);
 	if (!status)
 		status = forward__load(object);
-	return status ? failure(error, status, "cannot load the program (%s)",
-				last_libbpf_message())
-		      : 0;
+	return status ? load_failure(error, status, "the program") : 0;
 }
 
 static int copy_flows(struct oxp_simulation *simulation, char *error)

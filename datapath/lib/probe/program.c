@@ -40,9 +40,7 @@ int load_probe_program(const struct oxp_node *node,
 		status = probe__load(object);
 	if (status) {
 		probe__destroy(object);
-		return failure(error, status,
-			       "cannot load the program of probes (%s)",
-			       last_libbpf_message());
+		return load_failure(error, status, "the program of probes");
 	}
 	*out = object;
 	return 0;

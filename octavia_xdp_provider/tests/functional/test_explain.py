@@ -4,6 +4,8 @@
 import dataclasses
 import os
 import socket
+import subprocess
+import sys
 import tempfile
 
 from scapy import utils
@@ -293,6 +295,23 @@ class TestExplain(ctl_node.Node):
         self.ctl('explain', 'tcp', CLIENT, f'{VIP}:80', status=2)
         self.ctl('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80',
                  '--interface', 'nowhere', status=2)
+
+    def test_missing_capabilities_are_named(self):
+        words = self.words('explain', 'tcp', f'{CLIENT}:40000',
+                           f'{VIP}:80', '--interface', 'up0')
+        shell = words.index(sys.executable)
+        for kept, named in (
+                ('-all,+dac_override', ('CAP_BPF',)),
+                ('-all,+dac_override,+bpf',
+                 ('CAP_BPF', 'CAP_NET_ADMIN', 'CAP_PERFMON'))):
+            done = subprocess.run(
+                [*words[:shell], 'setpriv', '--bounding-set', kept,
+                 '--no-new-privs', '--', *words[shell:]],
+                capture_output=True, text=True, timeout=SOON)
+            self.assertEqual(2, done.returncode, done.stdout + done.stderr)
+            for name in named:
+                self.assertIn(name, done.stderr)
+            self.assertNotIn('libbpf', done.stderr)
 
     def test_file(self):
         with tempfile.NamedTemporaryFile(suffix='.pcap') as file:
