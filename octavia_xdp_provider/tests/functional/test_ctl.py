@@ -87,7 +87,7 @@ class TestOutput(ctl_node.Node):
                 ('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80'),
                 ('top', '--batch', '-n', '1', '--interval', '0.1'))
 
-    def test_the_reader_has_gone(self):
+    def test_commands_end_quietly_when_the_reader_has_gone(self):
         reader, writer = os.pipe()
         os.close(reader)
         self.addCleanup(os.close, writer)
@@ -98,7 +98,7 @@ class TestOutput(ctl_node.Node):
         self.spoil(DNS)
         self.assertEqual(1, self.end('verify', stdout=writer).returncode)
 
-    def test_the_disk_is_full(self):
+    def test_full_disk_is_reported_in_one_line(self):
         with open('/dev/full', 'w') as full:
             for words in *self.commands(), ('verify',):
                 end = self.end(*words, stdout=full)
@@ -120,7 +120,7 @@ class TestPrivileges(ctl_node.Node):
         text, = end.stderr.splitlines()
         return text
 
-    def test_without(self):
+    def test_missing_capabilities_are_named(self):
         for words in (('show', 'programs'), ('trace', VIP),
                       ('explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80')):
             self.assertIn('CAP_SYS_ADMIN is needed', self.refusal(*words))
@@ -128,7 +128,7 @@ class TestPrivileges(ctl_node.Node):
 
 class TestShow(ctl_node.Node):
 
-    def test_services_and_members(self):
+    def test_shown_services_and_members_are_the_nodes(self):
         self.assertEqual(
             [(VIP, 'TCP', 80, 2, 'ipip'), (VIP, 'UDP', 53, 1, 'gue'),
              (VIP_V6, 'TCP', 80, 2, 'ipip')],
@@ -143,14 +143,14 @@ class TestShow(ctl_node.Node):
         self.assertIn('10.1.0.3', text)
         self.assertNotIn('10.1.0.1', text)
 
-    def test_no_such_service(self):
+    def test_filter_without_match_is_pointed_out(self):
         for subject in 'services', 'members', 'tables', 'counters':
             shown = self.ctl('show', subject, '--vip', '192.0.2.99', '--json')
             self.assertIn('no such service', shown.stderr)
             self.assertNotIn(VIP, shown.stdout)
             json.loads(shown.stdout)
 
-    def test_empty_node(self):
+    def test_commands_work_without_services(self):
         for key in (HTTP, DNS, HTTP_V6):
             self.datapath.delete_service(key)
         for words in (('services',), ('members',), ('tables',), ('counters',),
@@ -163,7 +163,7 @@ class TestShow(ctl_node.Node):
         self.assertIn('is none of this node', self.ctl(
             'explain', 'tcp', f'{CLIENT}:1', f'{VIP}:80').stdout)
 
-    def test_tables(self):
+    def test_shown_tables_are_the_nodes(self):
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
         shown, = self.json('show', 'tables', '--vip', VIP, '--port', '80')
         self.assertEqual(base.SLOTS, sum(
@@ -178,7 +178,7 @@ class TestShow(ctl_node.Node):
         self.assertIn(f'{shown["open_slots"]} open',
                       self.ctl('show', 'tables').stdout)
 
-    def test_neighbours_and_programs(self):
+    def test_shown_neighbours_and_programs_are_the_kernels(self):
         base.command('ip', '-n', self.node, 'neighbour', 'add',
                      '198.18.0.1', 'lladdr', base.NEXT_HOP_MAC, 'dev', 'up0')
         v4, v6 = self.json('show', 'neighbours')
@@ -198,7 +198,7 @@ class TestShow(ctl_node.Node):
             one['interface'], one['mode'], one['name']))
         self.assertIn(one['tag'], self.ctl('show', 'programs').stdout)
 
-    def test_settings_and_counters(self):
+    def test_shown_settings_and_counters_are_the_nodes(self):
         shown = self.json('show', 'settings')
         self.assertEqual(('10.0.0.0', 4, ['echo', 'clamp_mss']), (
             shown['node']['source_v4'], shown['node']['entropy_v4'],
@@ -223,10 +223,10 @@ class TestShow(ctl_node.Node):
 
 class TestVerify(ctl_node.Node):
 
-    def test_right(self):
+    def test_verify_finds_no_fault_in_right_tables(self):
         self.assertIn('3 services', self.ctl('verify').stdout)
 
-    def test_wrong(self):
+    def test_verify_names_the_service_of_a_wrong_table(self):
         self.spoil(DNS)
         result = self.json_with(1, 'verify')
         self.assertEqual([(VIP, 'UDP', 53)], [
@@ -237,14 +237,14 @@ class TestVerify(ctl_node.Node):
     def json_with(self, status, *words):
         return json.loads(self.ctl(*words, '--json', status=status).stdout)
 
-    def test_nothing_there(self):
+    def test_verify_fails_without_a_datapath(self):
         self.datapath.destroy()
         self.assertIn('no datapath', self.ctl('verify', status=2).stderr)
 
 
 class TestTop(ctl_node.Node):
 
-    def test_rates(self):
+    def test_rates_count_what_was_forwarded_and_dropped(self):
         meter = rates.Meter(self.datapath)
         martian = with_(TCP, source='127.0.0.1')
         with self.inside(self.node):
@@ -260,7 +260,7 @@ class TestTop(ctl_node.Node):
                          view.outcomes[0][::2])
         self.assertEqual(80, round(view.total.packets * view.seconds))
 
-    def test_batch(self):
+    def test_batch_writes_so_many_views(self):
         found = self.json('top', '--batch', '-n', '1', '--interval', '0.1')
         self.assertEqual(3, found['services'])
         text = self.ctl('top', '--batch', '-n', '2', '--interval', '0.1',
@@ -273,7 +273,7 @@ class TestTop(ctl_node.Node):
         self.assertEqual([3, 3], [json.loads(line)['services']
                                   for line in lines])
 
-    def test_terminals(self):
+    def test_terminals_without_cursor_are_refused_by_name(self):
         """Those of serial lines, too; others are refused by name."""
         for terminal, status in ('vt100', 0), ('ansi', 0), ('dumb', 2), (
                 'none-such', 2), (None, 2):
@@ -287,7 +287,7 @@ class TestTop(ctl_node.Node):
                 screen.press('q')
             self.assertEqual(status, screen.wait(), terminal)
 
-    def test_no_keyboard(self):
+    def test_screen_without_keyboard_is_refused(self):
         """Reading keys would come back at once, again and again."""
         screen = Screen(['sh', '-c', 'exec "$@" </dev/null', 'sh',
                          *self.words('top')], 'xterm')
@@ -295,7 +295,7 @@ class TestTop(ctl_node.Node):
         screen.expect('needs a terminal')
         self.assertEqual(2, screen.wait())
 
-    def test_screen(self):
+    def test_screen_shows_services_and_members(self):
         """In a terminal: services, members of one, and the end."""
         screen = Screen(self.words('top', '--interval', '0.2'), 'xterm')
         self.addCleanup(screen.close)

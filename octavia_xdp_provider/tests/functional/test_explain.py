@@ -117,7 +117,7 @@ class TestExplain(ctl_node.Node):
                           [data.hex() for data in answers]))
         return found
 
-    def test_forwarded(self):
+    def test_forwarded_packets_are_explained(self):
         first, second = sorted({
             self.check(with_(TCP, source_port=port, syn=port % 2),
                        Outcome.FORWARDED).value()['member']
@@ -133,7 +133,7 @@ class TestExplain(ctl_node.Node):
         self.check(with_(TCP_V6, protocol='udp', destination_port=53),
                    Outcome.FORWARDED, 'fd00:1::2')
 
-    def test_passed(self):
+    def test_passed_packets_are_explained(self):
         self.check(with_(TCP, destination='192.0.2.77'), Outcome.PASS)
         self.check(with_(TCP, destination_port=8080), Outcome.PASS)
         self.check(bytes(l2.Ether(dst=base.OWN_MAC) / l2.ARP()),
@@ -142,7 +142,7 @@ class TestExplain(ctl_node.Node):
         self.check(frame, Outcome.FORWARDED)
         self.check(bytes(6 * (0xff,)) + frame[6:], Outcome.PASS)
 
-    def test_answered(self):
+    def test_answered_packets_are_explained(self):
         self.check(with_(packet.Wanted('icmp', CLIENT, VIP), length=90),
                    Outcome.ECHO_REPLY)
         self.check(with_(packet.Wanted('icmp', CLIENT_V6, VIP_V6)),
@@ -150,7 +150,7 @@ class TestExplain(ctl_node.Node):
         self.check(with_(TCP, length=1481), Outcome.SENT_TOO_BIG)
         self.check(with_(TCP_V6, length=1481), Outcome.SENT_TOO_BIG)
 
-    def test_dropped(self):
+    def test_dropped_packets_are_explained(self):
         self.check(with_(TCP, length=1481, may_fragment=True),
                    Outcome.DROP_TOO_BIG)
         self.check(with_(TCP, source='127.0.0.1'), Outcome.DROP_MARTIAN)
@@ -166,7 +166,7 @@ class TestExplain(ctl_node.Node):
         self.assertEqual((Outcome.DROP_NO_NEXT_HOP, []),
                          (found.outcome, found.differences))
 
-    def test_rate(self):
+    def test_explaining_takes_no_tokens(self):
         frame = with_(TCP, destination_port=82, syn=True)
         first, second = self.explain(frame, frame)
         self.assertEqual((Outcome.FORWARDED, Outcome.DROP_RATE),
@@ -175,7 +175,7 @@ class TestExplain(ctl_node.Node):
         # the simulation took no token of the node's
         self.check(frame, Outcome.FORWARDED)
 
-    def test_fragments(self):
+    def test_fragments_are_explained_by_what_the_node_saw(self):
         for wanted in (dataclasses.replace(UDP, length=100),
                        dataclasses.replace(TCP_V6, length=100)):
             later = with_(wanted, fragment='later')
@@ -187,7 +187,7 @@ class TestExplain(ctl_node.Node):
         self.check(with_(TCP_V6, destination=VIP_V6, protocol='sctp',
                          fragment='later'), Outcome.DROP_FRAGMENT)
 
-    def test_icmp_errors(self):
+    def test_icmp_errors_are_explained_by_their_quote(self):
         link = l2.Ether(dst=base.OWN_MAC, src=base.NEXT_HOP_MAC)
         quote = inet.IP(src=VIP, dst=CLIENT) / inet.TCP(sport=80, dport=40000)
         error = inet.IP(src='203.0.113.9', dst=VIP) / inet.ICMP(
@@ -205,7 +205,7 @@ class TestExplain(ctl_node.Node):
         self.check(bytes(link / error / quote), Outcome.FORWARDED,
                    expected.value()['member'])
 
-    def test_open_slots(self):
+    def test_flows_of_open_slots_are_explained(self):
         """New, old and remembered flows while a member comes."""
         self.set(HTTP, ['10.1.0.1', '10.1.0.2', '10.1.0.5'])
         now, before = self.datapath.tables(HTTP)
@@ -252,7 +252,7 @@ class TestExplain(ctl_node.Node):
         self.assertEqual([one.member for one in opening],
                          [one.member for one in following])
 
-    def test_quic(self):
+    def test_quic_connections_are_explained_by_server_id(self):
         key = datapath.Key(VIP, 'UDP', 443)
         members = [f'10.1.0.{number}' for number in range(1, 6)]
         self.set(key, members, flags=datapath.ServiceFlag.QUIC)
@@ -265,7 +265,7 @@ class TestExplain(ctl_node.Node):
                 '400001020304')), Outcome.FORWARDED)
         self.assertIn('no member', dict(found.steps)['QUIC'])
 
-    def test_left_to_the_stack(self):
+    def test_packets_left_to_the_stack_are_explained(self):
         self.datapath.set_node(datapath.NodeSettings(
             '10.0.0.0', flags=datapath.NodeFlag.PASS_TOO_BIG))
         found, = self.explain(with_(TCP, length=1500, may_fragment=True))
@@ -281,14 +281,14 @@ class TestExplain(ctl_node.Node):
             self.assertEqual((outcome, []),
                              (found.outcome, found.differences))
 
-    def test_routes(self):
+    def test_routes_of_the_kernel_leave_the_action_open(self):
         self.datapath.set_node(datapath.NodeSettings(
             '10.0.0.0', 'fd00::1', flags=datapath.NodeFlag.FIB))
         found, = self.explain(with_(TCP))
         self.assertEqual(([], True), (found.differences,
                                       found.result.action is None))
 
-    def test_command(self):
+    def test_command_explains_a_packet_in_words(self):
         text = self.ctl('explain', 'tcp', f'{CLIENT}:40000', f'{VIP}:80',
                         '--syn').stdout
         self.assertIn('FORWARDED, XDP_TX', text)
@@ -313,7 +313,7 @@ class TestExplain(ctl_node.Node):
                 self.assertIn(name, done.stderr)
             self.assertNotIn('libbpf', done.stderr)
 
-    def test_file(self):
+    def test_command_explains_the_packets_of_a_file(self):
         with tempfile.NamedTemporaryFile(suffix='.pcap') as file:
             with utils.PcapWriter(file.name, linktype=1) as out:
                 for frame in (with_(TCP), with_(UDP, source='203.0.113.1'),
@@ -335,7 +335,7 @@ class TestExplain(ctl_node.Node):
             self.assertIn(file.name, self.ctl(
                 'explain', '--file', file.name, status=2).stderr)
 
-    def test_disagreement(self):
+    def test_damaged_tables_are_reported(self):
         memory, _size = self.tables()
         raw, wrong = socket.inet_aton('10.1.0.3'), socket.inet_aton('10.9.9.9')
         place, changed = memory.find(raw), 0

@@ -72,7 +72,7 @@ class TestRights(private_node.TwoNamespaces):
         self.assertIn('prog/xdp id', first)
         self.assertEqual(first, self.agent())
 
-    def test_the_handler_mends_what_a_death_left(self):
+    def test_the_handler_repairs_what_a_death_left(self):
         self.agent()
         deaths = 0
         for step in range(1, 20):

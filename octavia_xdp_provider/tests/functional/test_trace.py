@@ -69,7 +69,7 @@ class TestTrace(ctl_node.Node):
             return self.datapath.run([(frame, self.ifindex)
                                       for frame in frames])
 
-    def test_file(self):
+    def test_file_has_each_packet_before_and_after_the_program(self):
         frames = [with_(TCP, syn=True, length=400),
                   with_(TCP, source='127.0.0.1'), with_(UDP)]
         with tempfile.NamedTemporaryFile(suffix='.pcapng') as file:
@@ -96,7 +96,7 @@ class TestTrace(ctl_node.Node):
             self.assertLess(abs(float(first.time) - time.time()), 3600)
         self.wait_traced(0)
 
-    def test_pipe_and_ipv6(self):
+    def test_packets_of_ipv6_are_written_to_a_pipe(self):
         process = self.start(VIP_V6, '-w', '-', '--count', '1',
                              stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
@@ -106,7 +106,7 @@ class TestTrace(ctl_node.Node):
         self.assertEqual(with_(TCP_V6), seen[0].original)
         self.assertEqual(2, len(seen))
 
-    def test_text_until_it_is_told_to_end(self):
+    def test_text_is_written_until_a_signal(self):
         process = self.start(VIP, '--seconds', '86400',
                              stdout=subprocess.PIPE)
         self.addCleanup(process.stdout.close)
@@ -140,7 +140,7 @@ class TestTrace(ctl_node.Node):
 
 class TestTraceRefused(ctl_node.Node):
 
-    def test_no_program(self):
+    def test_trace_without_attached_program_is_refused(self):
         with self.inside(self.node):
             self.datapath.detach(self.ifindex)
         self.assertIn('no interface',

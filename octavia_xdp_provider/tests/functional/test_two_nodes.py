@@ -47,7 +47,7 @@ class TestTwoNodes(base.PrivateState):
         for check in source.sample(sorted(up), len(up)):
             node.apply_health([(check, up[check])])
 
-    def test_equal_tables(self):
+    def test_nodes_of_other_histories_have_equal_tables(self):
         source = random.Random(2016)
         for number in range(ROUNDS):
             members = {key: self.members(source) for key in KEYS}

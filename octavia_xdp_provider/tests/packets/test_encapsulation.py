@@ -62,7 +62,7 @@ class TestTunnels(cases.PacketCase):
                     [state.Member(cases.compared.packed(member))])
         return choose
 
-    def test_ipip(self):
+    def test_ipip_carries_the_packet_behind_an_ip_header(self):
         choose = self.prepare(Encapsulation.IPIP)
         for inner, protocol, member, outer in self.each():
             choose(inner, protocol, member)
@@ -72,7 +72,7 @@ class TestTunnels(cases.PacketCase):
             self.forwarded(cases.link() / inner,
                            outer(inner, **fields) / inner)
 
-    def test_gue(self):
+    def test_gue_carries_the_packet_behind_udp_of_port_6080(self):
         choose = self.prepare(Encapsulation.GUE)
         for inner, protocol, member, outer in self.each():
             choose(inner, protocol, member)
@@ -86,7 +86,7 @@ class TestTunnels(cases.PacketCase):
                 inet.UDP(sport=0xc000 | entropy & 0x3fff, dport=6080,
                          chksum=0) / inner)
 
-    def test_gre(self):
+    def test_gre_carries_the_packet_behind_four_bytes(self):
         choose = self.prepare(Encapsulation.GRE)
         for inner, protocol, member, outer in self.each():
             choose(inner, protocol, member)
@@ -100,7 +100,7 @@ class TestTunnels(cases.PacketCase):
                 l2.GRE(proto=0x0800 if inner.version == 4 else 0x86dd) /
                 inner)
 
-    def test_srv6(self):
+    def test_srv6_addresses_the_members_segment(self):
         """H.Encaps.Red with one SID: IPv6 in IPv6, no routing header."""
         for vip, make in ((cases.VIP4, cases.ip4), (cases.VIP6, cases.ip6)):
             inner = rebuilt(make() / cases.tcp())
@@ -113,7 +113,7 @@ class TestTunnels(cases.PacketCase):
                                outer6(inner, sid, flow=flow) / inner)
                 self.compared.delete_service(service)
 
-    def test_dscp_and_ecn_are_copied(self):
+    def test_outer_header_copies_dscp_and_ecn(self):
         for vip, make, field in ((cases.VIP4, cases.ip4, 'tos'),
                                  (cases.VIP6, cases.ip6, 'tc')):
             service = self.service(vip, members=[cases.MEMBER4])
@@ -126,7 +126,7 @@ class TestTunnels(cases.PacketCase):
             self.forwarded(cases.link() / inner,
                            outer6(inner, flow=flow) / inner)
 
-    def test_fragment_bits(self):
+    def test_outer_ipv4_copies_df_and_id(self):
         """DF as the client had it; id as well, so that fragments of the
         outer packet can be told apart."""
         self.service()
@@ -144,7 +144,7 @@ class TestTunnels(cases.PacketCase):
             cases.link() / inner / padding,
             outer4(inner, len=20 + len(inner)) / inner / padding)
 
-    def test_ttl_is_the_clients(self):
+    def test_inner_ttl_stays_and_the_outer_one_is_64(self):
         self.service()
         for ttl in (1, 255):
             inner = rebuilt(cases.ip4(ttl=ttl) / cases.tcp())
@@ -158,7 +158,7 @@ class TestTunnels(cases.PacketCase):
 
 class TestOuterSource(cases.PacketCase):
 
-    def test_entropy(self):
+    def test_outer_source_ends_with_bits_of_the_flows_hash(self):
         for bits4, bits6 in ((1, 1), (8, 16), (16, 32)):
             self.use(cases.plain_node(entropy={4: bits4, 6: bits6}))
             self.service(members=[cases.MEMBER4])
@@ -213,7 +213,7 @@ class TestDscp(cases.PacketCase):
                 del new[layer].chksum
         return l2.Ether(dst=gateway, src=cases.NODE_MAC) / new
 
-    def test_each_protocol(self):
+    def test_rewriting_corrects_checksums_of_each_protocol(self):
         self.prepare()
         for make, field in ((cases.ip4, 'tos'), (cases.ip6, 'tc')):
             for transport in TRANSPORT.values():
@@ -224,7 +224,7 @@ class TestDscp(cases.PacketCase):
                                        self.expected(inner))
 
     @environment.takes_long
-    def test_every_checksum(self):
+    def test_rewriting_corrects_udp_checksums_of_any_value(self):
         """Also those where ones' complement has two zeroes."""
         self.prepare()
         for make in INNER:
@@ -249,14 +249,14 @@ class TestDscp(cases.PacketCase):
             self.assertEqual(0xffff, again[inet.UDP].chksum)
             self.forwarded(cases.link() / inner, expected)
 
-    def test_udp_without_checksum(self):
+    def test_rewritten_udp_without_checksum_stays_without(self):
         self.prepare()
         for make in INNER:
             inner = rebuilt(make() / cases.udp(chksum=0))
             self.assertEqual(0, inner[inet.UDP].chksum)
             self.forwarded(cases.link() / inner, self.expected(inner))
 
-    def test_options_and_extension_headers(self):
+    def test_rewriting_keeps_options_and_extension_headers(self):
         self.prepare()
         inner = rebuilt(cases.ip4(options=[inet.IPOption(b'\x94\x04\0\0')]) /
                         cases.tcp())
@@ -268,7 +268,7 @@ class TestDscp(cases.PacketCase):
 
 class TestLink(cases.PacketCase):
 
-    def test_tags_of_the_client_go(self):
+    def test_vlan_tags_of_the_client_are_removed(self):
         self.service()
         self.service(cases.VIP6)
         for vlans in ((5,), (5, 6)):
@@ -280,7 +280,7 @@ class TestLink(cases.PacketCase):
                 self.forwarded(cases.link(*vlans) / inner,
                                outer(inner, **fields) / inner)
 
-    def test_service_tag(self):
+    def test_service_tag_of_the_client_is_removed(self):
         """802.1ad outside of 802.1Q."""
         self.service()
         inner = rebuilt(cases.ip4() / cases.tcp())
@@ -289,11 +289,11 @@ class TestLink(cases.PacketCase):
             l2.Dot1AD(vlan=5) / l2.Dot1Q(vlan=6) / inner,
             outer4(inner) / inner)
 
-    def test_three_tags(self):
+    def test_frames_with_three_tags_pass(self):
         self.service()
         self.passed(cases.link(1, 2, 3) / cases.ip4() / cases.tcp())
 
-    def test_tags_of_the_uplink(self):
+    def test_vlan_tags_of_the_uplink_are_added(self):
         inner = rebuilt(cases.ip4() / cases.tcp())
         outer = outer4(inner)[inet.IP]
         for vlans in ((7,), (0x6007, 8)):
@@ -308,7 +308,7 @@ class TestLink(cases.PacketCase):
                 self.forwarded(cases.link(*tags) / inner,
                                expected / outer / inner)
 
-    def test_other_device(self):
+    def test_packet_is_redirected_to_another_device(self):
         other = environment.enter()['uplink1']
         self.use(cases.plain_node(uplinks=[cases.uplink(ifindex=other)]))
         self.service()
@@ -316,7 +316,7 @@ class TestLink(cases.PacketCase):
         self.check(cases.link() / inner, cases.Action.REDIRECT,
                    cases.Outcome.FORWARDED, outer4(inner) / inner)
 
-    def test_several_uplinks(self):
+    def test_flows_keep_their_uplink_and_use_all(self):
         """Each flow has one, all of them are used."""
         devices = environment.enter()
         macs = {name: bytes((2, 0, 0, 0, 1, index))
@@ -337,7 +337,7 @@ class TestLink(cases.PacketCase):
             seen[first.frame[6:12]] = True
         self.assertEqual(set(macs.values()), set(seen))
 
-    def test_family_without_gateway(self):
+    def test_packets_are_dropped_without_next_hop_of_their_family(self):
         self.use(cases.plain_node(uplinks=[cases.uplink(
             gateway={4: cases.mac(cases.GATEWAY4_MAC), 6: None})]))
         self.service(members=[cases.MEMBER4])
@@ -346,14 +346,14 @@ class TestLink(cases.PacketCase):
         self.dropped(cases.link() / cases.ip6() / cases.tcp(),
                      cases.Outcome.DROP_NO_NEXT_HOP)
 
-    def test_no_outer_source(self):
+    def test_packets_are_dropped_without_outer_source(self):
         self.use(cases.plain_node(source={4: None, 6: None}))
         for vip, make in ((cases.VIP4, cases.ip4), (cases.VIP6, cases.ip6)):
             self.service(vip)
             self.dropped(cases.link() / make() / cases.tcp(),
                          cases.Outcome.DROP_NO_NEXT_HOP)
 
-    def test_no_uplinks(self):
+    def test_packets_are_dropped_without_uplinks(self):
         self.use(cases.plain_node(uplinks=[]))
         self.service()
         self.dropped(cases.link() / cases.ip4() / cases.tcp(),

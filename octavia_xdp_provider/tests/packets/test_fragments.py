@@ -71,7 +71,7 @@ class TestFragments(cases.PacketCase):
                     self.member(header() / cases.udp(sport=port)),
                     self.member(make(FIRST, port, transport=transport)))
 
-    def test_bytes(self):
+    def test_later_fragment_is_carried_whole_in_an_outer_header(self):
         self.member(four(FIRST))
         packet = four(LATER)
         packet = packet.__class__(bytes(packet))
@@ -81,7 +81,7 @@ class TestFragments(cases.PacketCase):
             bytes(cases.outer4(packet, cases.compared.text(address)) /
                   packet).hex(), result.frame.hex())
 
-    def test_first_was_not_seen(self):
+    def test_later_fragments_go_by_addresses_without_the_first(self):
         """By addresses, to the service with the lowest port."""
         for make in (four, six):
             seen = set()
@@ -107,12 +107,12 @@ class TestFragments(cases.PacketCase):
             client = ('198.51.100.8' if make is four else '2001:db8:c::8')
             self.member(make(LATER, 5, client), remarks=guessed)
 
-    def test_no_service_of_the_protocol(self):
+    def test_later_fragments_without_service_are_dropped(self):
         for packet in (four(LATER, protocol=state.SCTP),
                        six(LATER, protocol=state.SCTP)):
             self.dropped(cases.link() / packet, Outcome.DROP_FRAGMENT)
 
-    def test_other_protocols(self):
+    def test_fragments_of_protocols_without_services_pass(self):
         for packet in (four(LATER, protocol=50), four(LATER, protocol=1),
                        six(LATER, protocol=58), six(LATER, protocol=50),
                        four(FIRST, protocol=1), six(FIRST, protocol=58)):
@@ -121,7 +121,7 @@ class TestFragments(cases.PacketCase):
                        six(LATER, protocol=41)):
             self.dropped(cases.link() / packet, Outcome.DROP_TUNNEL)
 
-    def test_member_is_gone(self):
+    def test_later_fragments_leave_a_member_that_is_down(self):
         _, address = self.member(four(FIRST))
         gone = [one for other in self.services.values()
                 for one in other.members.values() if one.address == address]
@@ -132,7 +132,7 @@ class TestFragments(cases.PacketCase):
                                remarks=[Outcome.FRAGMENT_GUESSED])
         self.assertNotEqual(address, other)
 
-    def test_martian_and_networks(self):
+    def test_fragments_obey_martian_and_network_rules(self):
         self.dropped(cases.link() / four(LATER, client='127.0.0.1'),
                      Outcome.DROP_MARTIAN)
         service = self.services[cases.VIP4, state.UDP, 80]

@@ -34,7 +34,7 @@ class TestEcho(cases.PacketCase):
             packet /= l2.Dot1Q(vlan=vlan)
         return packet
 
-    def test_answered(self):
+    def test_echo_requests_to_the_vip_are_answered(self):
         for vlans in ((), (5,), (5, 6)):
             for size in (0, 1, 56, 1400):
                 data = cases.payload(size)
@@ -55,7 +55,7 @@ class TestEcho(cases.PacketCase):
                                fl=77, hlim=64) /
                     inet6.ICMPv6EchoReply(id=7, seq=9, data=bytes(data)))
 
-    def test_checksums(self):
+    def test_echo_reply_has_the_right_checksum(self):
         """Also that of a message of zeroes, which is not 0."""
         for number in range(0, 0x10000, 111):
             self.check(
@@ -65,7 +65,7 @@ class TestEcho(cases.PacketCase):
                                       id=0x1234, ttl=64) /
                 inet.ICMP(type=0, id=number))
 
-    def test_options(self):
+    def test_echo_reply_keeps_ipv4_options(self):
         option = [inet.IPOption(b'\x94\x04\0\0')]
         self.check(
             cases.link() / cases.ip4(options=option) / inet.ICMP(id=1),
@@ -74,7 +74,7 @@ class TestEcho(cases.PacketCase):
                                   id=0x1234, ttl=64, options=option) /
             inet.ICMP(type=0, id=1))
 
-    def test_padding(self):
+    def test_echo_reply_keeps_padding(self):
         result = self.check(
             cases.link() / cases.ip4() / inet.ICMP(), Action.TX,
             Outcome.ECHO_REPLY)
@@ -82,30 +82,30 @@ class TestEcho(cases.PacketCase):
         again = self.check(Raw(padded), Action.TX, Outcome.ECHO_REPLY)
         self.assertEqual(result.frame + b'pad', again.frame)
 
-    def test_martian(self):
+    def test_echo_requests_of_martians_are_dropped(self):
         self.dropped(cases.link() / cases.ip4(src='127.0.0.1') / inet.ICMP(),
                      Outcome.DROP_MARTIAN)
         self.dropped(cases.link() / cases.ip6(src='::1') /
                      inet6.ICMPv6EchoRequest(), Outcome.DROP_MARTIAN)
 
-    def test_other_addresses(self):
+    def test_echo_requests_to_other_hosts_pass(self):
         self.passed(cases.link() / cases.ip4(dst=cases.OTHER4) / inet.ICMP())
         self.passed(cases.link() / cases.ip6(dst=cases.OTHER6) /
                     inet6.ICMPv6EchoRequest())
 
-    def test_fragments(self):
+    def test_fragmented_echo_requests_pass(self):
         self.passed(cases.link() / cases.ip4(flags='MF') / inet.ICMP())
         self.passed(cases.link() / cases.ip6() /
                     inet6.IPv6ExtHdrFragment(m=1) /
                     inet6.ICMPv6EchoRequest())
 
-    def test_turned_off(self):
+    def test_echo_requests_pass_when_echo_is_off(self):
         self.node.echo = False
         self.compared.set_node()
         self.passed(cases.link() / cases.ip4() / inet.ICMP())
         self.passed(cases.link() / cases.ip6() / inet6.ICMPv6EchoRequest())
 
-    def test_budget(self):
+    def test_echo_requests_beyond_the_budget_pass(self):
         """Beyond it requests are left to the stack."""
         self.use(cases.plain_node(echo=True, icmp_rate=3))
         self.service()
@@ -115,12 +115,12 @@ class TestEcho(cases.PacketCase):
         self.assertEqual([Outcome.ECHO_REPLY] * 3 + [Outcome.PASS] * 2,
                          [one.outcome for one in results])
 
-    def test_no_budget(self):
+    def test_echo_requests_pass_without_a_budget(self):
         self.node.icmp_rate = 0
         self.compared.set_node()
         self.passed(cases.link() / cases.ip4() / inet.ICMP())
 
-    def test_replies_and_others(self):
+    def test_echo_replies_and_other_messages_pass(self):
         for kind in (0, 9, 10, 13, 17):
             self.passed(cases.link() / cases.ip4() / inet.ICMP(type=kind))
 
@@ -168,7 +168,7 @@ class TestErrors(cases.PacketCase):
         data.sport = port
         return data
 
-    def test_each_type_with_eight_bytes(self):
+    def test_errors_with_eight_quoted_bytes_follow_their_flow(self):
         """RFC 792 promises no more; four of them are the ports."""
         for family, errors, make, outer in (
                 (4, ERRORS4, cases.ip4, cases.outer4),
@@ -201,7 +201,7 @@ class TestErrors(cases.PacketCase):
                     seen.add(self.address(flow))
             self.assertGreater(len(seen), 4)
 
-    def test_quoted_options_and_extension_headers(self):
+    def test_quotes_may_have_options_and_extension_headers(self):
         flow = self.forwarded(cases.link() / cases.ip4() /
                               cases.tcp(sport=5000))
         header = inet.IP(src=cases.VIP4, dst=cases.CLIENT4,
@@ -217,7 +217,7 @@ class TestErrors(cases.PacketCase):
             6, 2, 0, self.quote(6, state.TCP, 5000, header=header)))
         self.assertEqual(self.address(flow), self.address(result))
 
-    def test_quoted_fragments(self):
+    def test_errors_follow_quoted_first_fragments_only(self):
         for flags, offset, good in (('MF', 0, True), ('', 5, False)):
             header = inet.IP(src=cases.VIP4, dst=cases.CLIENT4, flags=flags,
                              frag=offset)
@@ -237,7 +237,7 @@ class TestErrors(cases.PacketCase):
             else:
                 self.dropped(packet, Outcome.DROP_ICMP)
 
-    def test_quotes_no_flow_of_ours(self):
+    def test_errors_that_quote_no_flow_are_dropped(self):
         four = (
             b'', self.quote(4, state.TCP, 5000, 3),
             self.quote(4, state.TCP, 5000, vip_port=81),
@@ -264,13 +264,13 @@ class TestErrors(cases.PacketCase):
             self.dropped(cases.link() / self.error(6, 1, 4, quote),
                          Outcome.DROP_ICMP)
 
-    def test_to_other_hosts(self):
+    def test_errors_to_other_hosts_pass(self):
         self.passed(cases.link() / self.error(
             4, 3, 4, self.quote(4, state.TCP, 5000), dst=cases.OTHER4))
         self.passed(cases.link() / self.error(
             6, 2, 0, self.quote(6, state.TCP, 5000), dst=cases.OTHER6))
 
-    def test_martian(self):
+    def test_errors_from_martians_are_dropped(self):
         self.dropped(cases.link() / self.error(
             4, 3, 4, self.quote(4, state.TCP, 5000), src='127.0.0.1'),
             Outcome.DROP_MARTIAN)
@@ -278,14 +278,14 @@ class TestErrors(cases.PacketCase):
             6, 2, 0, self.quote(6, state.TCP, 5000), src='::1'),
             Outcome.DROP_MARTIAN)
 
-    def test_networks_do_not_hold_for_routers(self):
+    def test_errors_of_routers_need_no_allowed_network(self):
         service = self.services[cases.VIP4, state.TCP]
         service.allowed = [(compared.packed(cases.CLIENT4), 32)]
         self.compared.set_service(service, list(service.members.values()))
         self.forwarded(cases.link() / self.error(
             4, 3, 4, self.quote(4, state.TCP, 5000)))
 
-    def test_too_big(self):
+    def test_errors_that_do_not_fit_are_not_answered(self):
         """Nobody is told: that would be an error about an error."""
         self.node.icmp_rate = 100
         self.node.pass_too_big = True
@@ -295,7 +295,7 @@ class TestErrors(cases.PacketCase):
             packet = self.error(family, 3, 1, quote + bytes(1420))
             self.dropped(cases.link() / packet, Outcome.DROP_TOO_BIG)
 
-    def test_dscp(self):
+    def test_rewritten_errors_have_the_right_checksums(self):
         """ICMPv6's checksum covers addresses, ICMP's does not."""
         for vip, member in ((cases.VIP4, cases.MEMBER4),
                             (cases.VIP6, cases.MEMBER6)):

@@ -57,7 +57,7 @@ class TestMutations(unittest.TestCase):
         self.compared.compare_counters()
         self.assertEqual('', self.compared.datapath.verify())
 
-    def test_no_difference(self):
+    def test_program_and_model_agree_on_random_frames(self):
         seconds = setting('SECONDS', 60)
         count = setting('COUNT', None)
         only = setting('SEED', None)

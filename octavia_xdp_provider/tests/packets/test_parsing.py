@@ -74,7 +74,7 @@ class TestNotOurs(Parsing):
         yield cases.ip4(dst=four) / Raw(b'\0' * 3)
         yield cases.ip4(dst=four) / cases.sctp_init()
 
-    def test_other_hosts(self):
+    def test_packets_to_other_hosts_pass_untouched(self):
         self.use(self.node)
         self.node.echo, self.node.icmp_rate = True, 100
         self.compared.set_node()
@@ -84,7 +84,7 @@ class TestNotOurs(Parsing):
             self.passed(cases.link() / packet)
             self.passed(cases.link(9) / packet)
 
-    def test_nearly_the_vip(self):
+    def test_addresses_next_to_the_vip_pass(self):
         for packet in (cases.ip4(dst='192.0.2.0') / cases.tcp(),
                        cases.ip4(dst='193.0.2.1') / cases.tcp(),
                        cases.ip6(dst='2001:db8::2') / cases.tcp(),
@@ -92,7 +92,7 @@ class TestNotOurs(Parsing):
                        cases.ip6(dst='::ffff:192.0.2.1') / cases.tcp()):
             self.passed(cases.link() / packet)
 
-    def test_other_ports_and_protocols_of_the_vip(self):
+    def test_other_ports_and_protocols_of_the_vip_pass(self):
         for make in (cases.ip4, cases.ip6):
             for transport in (cases.tcp(dport=81), cases.udp(dport=81),
                               cases.tcp(dport=0),
@@ -105,7 +105,7 @@ class TestNotOurs(Parsing):
             self.passed(cases.link() / cases.ip6(nh=header) /
                         cases.payload(24))
 
-    def test_to_a_group(self):
+    def test_broadcast_and_multicast_frames_pass(self):
         for group in ('ff:ff:ff:ff:ff:ff', '01:00:5e:00:00:01',
                       '33:33:00:00:00:01', '03:00:00:00:00:01'):
             for make in (cases.ip4, cases.ip6):
@@ -113,7 +113,7 @@ class TestNotOurs(Parsing):
                     link[l2.Ether].dst = group
                     self.passed(link / make() / cases.tcp())
 
-    def test_not_ip(self):
+    def test_frames_that_are_not_ip_pass(self):
         self.passed(cases.link() / l2.ARP(pdst=cases.VIP4))
         for ethertype, first in ((0x88cc, 0x45), (0x0800, 0x65),
                                  (0x86dd, 0x45)):
@@ -121,7 +121,7 @@ class TestNotOurs(Parsing):
                                  type=ethertype) /
                         Raw(bytes((first,)) + bytes(60)))
 
-    def test_too_short_to_say(self):
+    def test_frames_too_short_for_an_address_pass(self):
         whole = bytes(cases.link() / cases.ip4() / cases.tcp())
         for length in range(14, 34):
             self.passed(Raw(whole[:length]))
@@ -129,7 +129,7 @@ class TestNotOurs(Parsing):
         for length in range(14, 58):
             self.passed(Raw(whole[:length]))
 
-    def test_neighbour_discovery(self):
+    def test_neighbour_discovery_of_the_vip_passes(self):
         self.use(cases.plain_node(echo=True, icmp_rate=100))
         self.service(cases.VIP6)
         for message in (inet6.ICMPv6ND_NS(tgt=cases.VIP6),
@@ -143,7 +143,7 @@ class TestMalformed(Parsing):
     def malformed(self, packet):
         self.dropped(packet, Outcome.DROP_MALFORMED)
 
-    def test_cut_short(self):
+    def test_frames_shorter_than_their_packet_are_dropped(self):
         """A frame that ends before its packet does."""
         for vlans in ((), (1,), (1, 2)):
             for make, header in ((cases.ip4, 20), (cases.ip6, 40)):
@@ -154,18 +154,18 @@ class TestMalformed(Parsing):
                     for length in range(start, len(whole)):
                         self.malformed(Raw(whole[:length]))
 
-    def test_ipv4_lengths(self):
+    def test_wrong_lengths_of_ipv4_are_dropped(self):
         for fields in ({'ihl': 4}, {'ihl': 0}, {'len': 0}, {'len': 19},
                        {'len': 41}, {'len': 0xffff}, {'ihl': 15},
                        {'ihl': 6, 'len': 23}):
             self.malformed(cases.link() / cases.ip4(**fields) / cases.tcp())
 
-    def test_ipv6_lengths(self):
+    def test_wrong_lengths_of_ipv6_are_dropped(self):
         for length in (0, 21, 0xffff):
             self.malformed(cases.link() / cases.ip6(plen=length) /
                            cases.tcp())
 
-    def test_transport_header_is_cut(self):
+    def test_packets_shorter_than_their_transport_header_are_dropped(self):
         """By the packet's own length: what follows is padding."""
         for protocol, size in ((6, 20), (17, 8), (132, 12)):
             for length in range(size):
@@ -178,7 +178,7 @@ class TestMalformed(Parsing):
                         cases.link() / cases.ip6(nh=protocol, plen=length) /
                         cases.payload(40))
 
-    def test_tiny_first_fragment(self):
+    def test_first_fragments_without_tcp_flags_are_dropped(self):
         """RFC 1858: the flags of TCP hide in the second one."""
         self.malformed(cases.link() / cases.ip4(proto=6, flags='MF') /
                        cases.payload(8))
@@ -186,7 +186,7 @@ class TestMalformed(Parsing):
                        inet6.IPv6ExtHdrFragment(nh=6, m=1) /
                        cases.payload(16))
 
-    def test_extension_headers_are_cut(self):
+    def test_packets_shorter_than_their_extension_headers_are_dropped(self):
         packet = bytes(cases.link() / cases.ip6() / destination(3) /
                        cases.tcp())
         for length in range(1, 24):
@@ -197,7 +197,7 @@ class TestMalformed(Parsing):
         long[55] = 200  # longer than the packet
         self.malformed(Raw(bytes(long)))
 
-    def test_too_many_extension_headers(self):
+    def test_packets_of_seven_extension_headers_are_dropped(self):
         for count in range(1, 9):
             packet = cases.ip6()
             for _ in range(count):
@@ -208,10 +208,10 @@ class TestMalformed(Parsing):
             else:
                 self.malformed(packet)
 
-    def test_more_stops_to_go(self):
+    def test_packets_with_routing_segments_left_are_dropped(self):
         self.malformed(cases.link() / cases.ip6() / routing(1) / cases.tcp())
 
-    def test_short_icmp(self):
+    def test_icmp_shorter_than_its_header_is_dropped(self):
         self.malformed(cases.link() / cases.ip4(proto=1) / cases.payload(7))
         self.malformed(cases.link() / cases.ip6(nh=58) / cases.payload(7))
 
@@ -225,13 +225,13 @@ class TestOptions(Parsing):
         self.assertEqual(bytes(inner).hex(),
                          result.frame[len(make(inner)):].hex())
 
-    def test_ipv4_options(self):
+    def test_ipv4_options_are_forwarded_unchanged(self):
         for words in range(1, 11):
             self.check_inner(
                 cases.ip4(options=[inet.IPOption(b'\x01' * 4 * words)]) /
                 cases.tcp())
 
-    def test_extension_headers(self):
+    def test_extension_headers_are_forwarded_unchanged(self):
         for headers in ((hop(),), (routing(),), (destination(),), (atomic(),),
                         (hop(), destination(), routing(), atomic(),
                          destination(2)), (destination(32),)):
@@ -249,7 +249,7 @@ class TestMartians(Parsing):
             cases.VIP4)
     SIX = ('::', '::1', 'ff02::1', 'ff0e::1', '::ffff:10.0.0.1', cases.VIP6)
 
-    def test_sources(self):
+    def test_martian_sources_are_dropped(self):
         for make, sources in ((cases.ip4, self.FOUR), (cases.ip6, self.SIX)):
             for source in sources:
                 for transport in (cases.tcp(flags='S'), cases.tcp(),
@@ -257,7 +257,7 @@ class TestMartians(Parsing):
                     self.dropped(cases.link() / make(src=source) / transport,
                                  Outcome.DROP_MARTIAN)
 
-    def test_just_outside(self):
+    def test_sources_next_to_martians_are_forwarded(self):
         for source in ('1.0.0.0', '126.255.255.255', '128.0.0.0',
                        '223.255.255.255', '192.0.2.2'):
             self.forwarded(cases.link() / cases.ip4(src=source) /
@@ -266,7 +266,7 @@ class TestMartians(Parsing):
             self.forwarded(cases.link() / cases.ip6(src=source) /
                            cases.tcp())
 
-    def test_ports_without_service(self):
+    def test_martians_to_ports_without_service_pass(self):
         for make, sources in ((cases.ip4, self.FOUR), (cases.ip6, self.SIX)):
             for source in sources:
                 self.passed(cases.link() / make(src=source) /
@@ -276,7 +276,7 @@ class TestMartians(Parsing):
 class TestTunnels(Parsing):
     """Somebody else's outer header: not unwrapped, not forwarded."""
 
-    def test_to_a_vip(self):
+    def test_tunnelled_packets_to_a_vip_are_dropped(self):
         inner = cases.ip4(src='203.0.113.1', dst='203.0.113.2') / cases.tcp()
         inner6 = cases.ip6(src='2001:db8::a', dst='2001:db8::b') / cases.tcp()
         for make in (cases.ip4, cases.ip6):
@@ -287,12 +287,12 @@ class TestTunnels(Parsing):
                            make() / cases.udp(dport=6080) / inner6):
                 self.dropped(cases.link() / packet, Outcome.DROP_TUNNEL)
 
-    def test_a_service_at_the_gue_port(self):
+    def test_service_at_the_gue_port_gets_its_packets(self):
         self.service(cases.VIP4, state.UDP, port=6080)
         self.forwarded(cases.link() / cases.ip4() / cases.udp(dport=6080))
         self.passed(cases.link() / cases.ip4() / cases.tcp(dport=6080))
 
-    def test_to_the_node_and_to_members(self):
+    def test_tunnelled_packets_to_node_and_members_pass(self):
         inner = cases.ip4() / cases.tcp()
         for destination_ in (cases.NODE4, cases.MEMBER4):
             self.passed(cases.link() / cases.ip4(dst=destination_) / inner)

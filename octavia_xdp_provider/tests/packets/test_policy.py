@@ -28,7 +28,7 @@ def members(count: int, **changes) -> list[state.Member]:
 
 class TestAllowed(cases.PacketCase):
 
-    def test_networks(self):
+    def test_only_allowed_networks_are_forwarded(self):
         four = networks('198.51.100.0/25', '203.0.113.7/32')
         six = networks('2001:db8:c::/48', '2001:db8:d::5/128')
         self.service(allowed=four + six)
@@ -48,18 +48,18 @@ class TestAllowed(cases.PacketCase):
                 else:
                     self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
 
-    def test_everybody(self):
+    def test_networks_of_length_zero_allow_everybody(self):
         self.service(allowed=networks('0.0.0.0/0', '::/0'))
         self.forwarded(cases.link() / cases.ip4() / cases.tcp())
 
-    def test_one_service_only(self):
+    def test_networks_hold_for_their_service_only(self):
         self.service(allowed=networks('10.0.0.0/8'))
         self.service(port=443)
         self.dropped(cases.link() / cases.ip4() / cases.tcp(),
                      Outcome.DROP_NOT_ALLOWED)
         self.forwarded(cases.link() / cases.ip4() / cases.tcp(dport=443))
 
-    def test_change(self):
+    def test_changed_networks_hold_at_once(self):
         service = self.service(allowed=networks('10.0.0.0/8'))
         packet = cases.link() / cases.ip4() / cases.tcp()
         self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
@@ -73,7 +73,7 @@ class TestAllowed(cases.PacketCase):
             else:
                 self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
 
-    def test_stay_over_changes_of_health(self):
+    def test_networks_stay_over_changes_of_health(self):
         service = self.service(members=members(3),
                                allowed=networks('198.51.100.0/24'))
         one = service.members[0]
@@ -93,7 +93,7 @@ class TestRate(cases.PacketCase):
             pass
         return [one.outcome == Outcome.FORWARDED for one in results]
 
-    def test_tcp(self):
+    def test_tcp_takes_tokens_for_opening_packets_only(self):
         """Only what opens flows takes tokens."""
         self.service(new_flow_rate=1, new_flow_burst=3)
         syn = [cases.ip4() / cases.tcp(flags='S', sport=port)
@@ -103,7 +103,7 @@ class TestRate(cases.PacketCase):
                  for flags in ('A', 'SA', 'R', 'F', 'SR', 'SF')] * 2
         self.assertEqual([True] * 12, self.batch(other))
 
-    def test_by_source(self):
+    def test_each_source_has_its_own_tokens(self):
         self.service(new_flow_rate=2)
         self.assertEqual(
             [True, True, True, True, False, False], self.batch(
@@ -111,7 +111,7 @@ class TestRate(cases.PacketCase):
                  cases.tcp(flags='S')
                  for client in (1, 2, 1, 2, 1, 2)]))
 
-    def test_ipv6_by_64(self):
+    def test_ipv6_sources_share_tokens_by_64_bits(self):
         self.service(cases.VIP6, new_flow_rate=1)
         self.assertEqual(
             [True, False, True], self.batch(
@@ -119,7 +119,7 @@ class TestRate(cases.PacketCase):
                  for client in ('2001:db8:c::1', '2001:db8:c::2:1',
                                 '2001:db8:c:1::1')]))
 
-    def test_by_service(self):
+    def test_each_service_has_its_own_tokens(self):
         self.service(new_flow_rate=1)
         self.service(port=443, new_flow_rate=1)
         self.service(port=444)
@@ -136,7 +136,7 @@ class TestRate(cases.PacketCase):
                 [cases.ip4() / cases.udp(), cases.ip4() / cases.udp(),
                  cases.ip4() / cases.udp(), later]))
 
-    def test_sctp(self):
+    def test_sctp_takes_tokens_for_init_only(self):
         self.service(protocol=state.SCTP, new_flow_rate=1)
         data = (sctp.SCTP(sport=40000, dport=cases.PORT) /
                 sctp.SCTPChunkData(data=b'1234'))
@@ -159,14 +159,14 @@ class TestSelection(cases.PacketCase):
                 found[service.members[result.member].address[-1]] += 1
         return found
 
-    def test_nobody(self):
+    def test_packets_without_eligible_member_are_dropped(self):
         for wanted in ([], members(2, weight=0), members(2, admin_up=False)):
             service = self.service(members=wanted)
             self.dropped(cases.link() / cases.ip4() / cases.tcp(),
                          Outcome.DROP_NO_MEMBER)
             self.compared.delete_service(service)
 
-    def test_everybody_is_down(self):
+    def test_packets_are_dropped_when_all_members_are_down(self):
         service = self.service(members=members(2))
         for one in service.members.values():
             one.healthy = False
@@ -174,14 +174,14 @@ class TestSelection(cases.PacketCase):
         self.dropped(cases.link() / cases.ip4() / cases.tcp(flags='S'),
                      Outcome.DROP_NO_MEMBER)
 
-    def test_weights(self):
+    def test_flows_are_shared_by_weight(self):
         wanted = members(3)
         wanted[1].weight, wanted[2].weight = 3, 0
         found = self.taken(self.service(members=wanted))
         self.assertEqual({1, 2}, set(found))
         self.assertGreater(found[2], 2 * found[1])
 
-    def test_backups(self):
+    def test_backups_take_flows_when_all_others_are_down(self):
         wanted = members(4)
         for one in wanted[2:]:
             one.backup = True
@@ -195,7 +195,7 @@ class TestSelection(cases.PacketCase):
         self.compared.set_health(wanted[:1])
         self.assertEqual({1}, set(self.taken(service)))
 
-    def test_source(self):
+    def test_flows_of_a_source_share_a_member(self):
         """All flows of a client, over all ports."""
         service = self.service(members=members(8), by_source=True)
         seen = set()
@@ -206,7 +206,7 @@ class TestSelection(cases.PacketCase):
             seen |= set(found)
         self.assertGreater(len(seen), 4)
 
-    def test_source_prefix(self):
+    def test_flows_of_a_source_prefix_share_a_member(self):
         service = self.service(
             cases.VIP6, members=[state.Member(compared.packed(f'10.1.0.{one}'))
                                  for one in range(1, 9)],
@@ -220,7 +220,7 @@ class TestSelection(cases.PacketCase):
             seen |= set(found)
         self.assertGreater(len(seen), 4)
 
-    def test_what_the_library_picks(self):
+    def test_library_picks_the_member_that_the_program_takes(self):
         """oxp_test_pick() says what the program does."""
         if not hasattr(self.compared, 'datapath'):
             self.skipTest('there is no library')
@@ -271,11 +271,11 @@ class TestQuic(cases.PacketCase):
                 quic.server_id(bytes(one.address.bytes)[12:]),
                 one.quic_server_id.to_bytes(4, 'big'))
 
-    def test_crc32c(self):
+    def test_server_id_is_crc32c_as_in_rfc_3720(self):
         """RFC 3720, B.4: 32 bytes of zeroes."""
         self.assertEqual('8a9136aa', quic.server_id(bytes(32)).hex())
 
-    def test_a_client_moves(self):
+    def test_connection_stays_with_its_member_when_the_client_moves(self):
         for member in self.wanted:
             for port in (1, 2, 3):
                 for client in (cases.CLIENT4, '203.0.113.77'):
@@ -286,7 +286,7 @@ class TestQuic(cases.PacketCase):
                             self.address(make(self.connection(member)), port,
                                          client))
 
-    def test_by_addresses_otherwise(self):
+    def test_unknown_connection_ids_go_by_addresses(self):
         """Not ours: other rotation, unknown server, too short, no bits."""
         plain = [self.address(b'', port) for port in range(1, 9)]
         member = self.wanted[0]
@@ -299,7 +299,7 @@ class TestQuic(cases.PacketCase):
             self.assertEqual(plain, [self.address(data, port)
                                      for port in range(1, 9)])
 
-    def test_least_lengths(self):
+    def test_shortest_packets_with_a_whole_connection_id_are_read(self):
         member = self.wanted[3]
         connection = self.connection(member)
         for port in range(1, 9):
@@ -307,7 +307,7 @@ class TestQuic(cases.PacketCase):
                          self.long(2, connection)[:11]):
                 self.assertEqual(member.address, self.address(data, port))
 
-    def test_member_is_down(self):
+    def test_connection_leaves_a_member_that_is_down(self):
         member = self.wanted[0]
         member.healthy = False
         self.compared.set_health([member])
@@ -332,7 +332,7 @@ class TestQuic(cases.PacketCase):
             self.assertEqual(counts, self.quic.flows > before)
         self.compared.compare_counters()
 
-    def test_service_without_it(self):
+    def test_connection_ids_count_in_quic_services_only(self):
         plain = self.service(protocol=state.UDP, members=members(8),
                              port=443)
         seen = set()

@@ -64,7 +64,7 @@ class TestTooBig(cases.PacketCase):
     def told(self, packet, expected):
         self.check(packet, Action.TX, Outcome.SENT_TOO_BIG, expected)
 
-    def test_limit_of_each_encapsulation(self):
+    def test_answer_names_the_limit_of_each_encapsulation(self):
         for vip, make, telling in ((cases.VIP4, sized4, told4),
                                    (cases.VIP6, sized6, told6)):
             for encapsulation, member, overhead in OVERHEADS:
@@ -92,7 +92,7 @@ class TestTooBig(cases.PacketCase):
             self.told(cases.link(*vlans) / packet,
                       back(*vlans) / told6(packet, 1460))
 
-    def test_path_of_the_member(self):
+    def test_answer_names_the_limit_of_the_members_path(self):
         for mtu, limit in ((1400, 1380), (9000, 1480), (0, 1480)):
             service = self.service(members=[state.Member(
                 compared.packed(cases.MEMBER4), mtu=mtu)])
@@ -101,7 +101,7 @@ class TestTooBig(cases.PacketCase):
             self.told(cases.link() / packet, back() / told4(packet, limit))
             self.compared.delete_service(service)
 
-    def test_quote_is_nearly_all(self):
+    def test_quote_may_end_just_before_the_frame(self):
         """The frame ends within the word behind what is quoted."""
         self.service(cases.VIP6, encapsulation=Encapsulation.GUE,
                      members=[state.Member(compared.packed(cases.MEMBER6),
@@ -111,7 +111,7 @@ class TestTooBig(cases.PacketCase):
             packet = sized6(length)
             self.told(cases.link() / packet, back() / told6(packet, 1280))
 
-    def test_packets_below_the_least_mtu(self):
+    def test_answer_quotes_packets_below_1280_bytes_whole(self):
         """All of the packet is quoted, and nothing is behind it."""
         self.service(cases.VIP6, members=[state.Member(
             compared.packed(cases.MEMBER4), mtu=1000)])
@@ -120,7 +120,7 @@ class TestTooBig(cases.PacketCase):
             packet = sized6(length)
             self.told(cases.link() / packet, back() / told6(packet, 1280))
 
-    def test_short_quote(self):
+    def test_quote_of_a_packet_shorter_than_the_limit(self):
         """The packet is shorter than what may be quoted."""
         self.service(members=[state.Member(
             compared.packed(cases.MEMBER4), mtu=600)])
@@ -131,19 +131,19 @@ class TestTooBig(cases.PacketCase):
         packet = sized6(1241)
         self.told(cases.link() / packet, back() / told6(packet, 1280, 1232))
 
-    def test_ipv6_is_never_told_less_than_1280(self):
+    def test_ipv6_answers_name_at_least_1280(self):
         self.service(cases.VIP6, members=[state.Member(
             compared.packed(cases.MEMBER6), mtu=1300)])
         packet = sized6(1270)
         self.told(cases.link() / packet, back() / told6(packet, 1280))
 
-    def test_absurd_path(self):
+    def test_no_answer_about_an_mtu_below_576(self):
         """An MTU below 576 is not worth telling."""
         self.service(members=[state.Member(
             compared.packed(cases.MEMBER4), mtu=595)])
         self.dropped(cases.link() / sized4(576), Outcome.DROP_TOO_BIG)
 
-    def test_fragmentation_is_allowed(self):
+    def test_packets_without_df_are_dropped_or_passed(self):
         self.service()
         packet = cases.link() / sized4(1481, flags='')
         self.dropped(packet, Outcome.DROP_TOO_BIG)
@@ -162,7 +162,7 @@ class TestTooBig(cases.PacketCase):
                   cases.payload(1500))
         self.check(packet, Action.PASS, Outcome.PASSED_TOO_BIG, packet)
 
-    def test_fragments(self):
+    def test_only_fragments_that_allow_an_answer_get_one(self):
         self.service(protocol=state.UDP)
         self.service(cases.VIP6, state.UDP)
         for flags in ('MF', 'MF+DF'):
@@ -182,7 +182,7 @@ class TestTooBig(cases.PacketCase):
             inet6.IPv6ExtHdrFragment(nh=17, offset=9, id=1) /
             cases.payload(1416), Outcome.DROP_TOO_BIG)
 
-    def test_padding_counts(self):
+    def test_padding_counts_towards_the_size(self):
         """It leaves with the packet."""
         self.service()
         packet = inet.IP(bytes(sized4(1470)))  # its length is fixed by that
@@ -190,7 +190,7 @@ class TestTooBig(cases.PacketCase):
         self.told(cases.link() / packet / Raw(bytes(11)),
                   back() / told4(packet, 1480))
 
-    def test_budget(self):
+    def test_packets_too_big_beyond_the_budget_are_dropped(self):
         self.use(cases.plain_node(icmp_rate=2))
         self.service()
         frame = bytes(cases.link() / sized4(1500))
@@ -200,7 +200,7 @@ class TestTooBig(cases.PacketCase):
             [Outcome.SENT_TOO_BIG] * 2 + [Outcome.DROP_TOO_BIG] * 2,
             [one.outcome for one in results])
 
-    def test_no_next_hop_comes_first(self):
+    def test_missing_next_hop_is_reported_before_the_size(self):
         self.use(cases.plain_node(icmp_rate=100, uplinks=[]))
         self.service()
         self.dropped(cases.link() / sized4(1500), Outcome.DROP_NO_NEXT_HOP)
@@ -223,7 +223,7 @@ class TestSegmentSize(cases.PacketCase):
         header = len(outer(sent))
         self.assertEqual(expected.hex(), result.frame[header:].hex())
 
-    def test_each_encapsulation(self):
+    def test_segment_size_leaves_room_for_each_outer_header(self):
         for vip, headers in ((cases.VIP4, 40), (cases.VIP6, 60)):
             for encapsulation, member, overhead in OVERHEADS:
                 if encapsulation == Encapsulation.DSCP:
@@ -242,7 +242,7 @@ class TestSegmentSize(cases.PacketCase):
                                      result.frame[-len(left):].hex())
                 self.compared.delete_service(service)
 
-    def test_dscp(self):
+    def test_segment_size_of_dscp_follows_the_members_path(self):
         """Nothing is added, so only the member's path counts."""
         self.service(encapsulation=Encapsulation.DSCP, dscp=4,
                      members=[state.Member(compared.packed(cases.MEMBER4),
@@ -254,12 +254,12 @@ class TestSegmentSize(cases.PacketCase):
                        cases.tcp(flags='S', options=[('MSS', 1460)]),
                        expected)
 
-    def test_path_of_the_member(self):
+    def test_segment_size_follows_the_members_path(self):
         self.service(members=[state.Member(compared.packed(cases.MEMBER4),
                                            mtu=1300)])
         self.both([('MSS', 1460)], [('MSS', 1240)])
 
-    def test_among_other_options(self):
+    def test_segment_size_is_found_among_other_options(self):
         self.service()
         stamp, scale = ('Timestamp', (1, 0)), ('WScale', 7)
         nop, sack = ('NOP', None), ('SAckOK', b'')
@@ -269,7 +269,7 @@ class TestSegmentSize(cases.PacketCase):
             self.both([*place, ('MSS', 1460), scale],
                       [*place, ('MSS', 1440), scale])
 
-    def test_walk_ends(self):
+    def test_walk_through_options_ends_in_time(self):
         """After ten options, at the end of options, at nonsense."""
         self.service()
         nop = ('NOP', None)
@@ -291,14 +291,14 @@ class TestSegmentSize(cases.PacketCase):
             self.assertEqual(bytes(frame[14:]).hex(),
                              result.frame[34:].hex())
 
-    def test_data_offset_beyond_the_packet(self):
+    def test_data_offset_beyond_the_packet_changes_nothing(self):
         self.service()
         sent = cases.ip4() / cases.tcp(flags='S', dataofs=15,
                                        options=[('MSS', 1460)])
         result = self.forwarded(cases.link() / sent)
         self.assertEqual(bytes(sent).hex(), result.frame[34:].hex())
 
-    def test_only_where_a_flow_opens(self):
+    def test_segment_size_is_clamped_in_opening_packets_only(self):
         self.service()
         for flags in ('A', 'SA', 'SR', 'SF', 'PA', 'R'):
             self.both([('MSS', 1460)], [('MSS', 1460)], flags=flags)
@@ -306,13 +306,13 @@ class TestSegmentSize(cases.PacketCase):
             self.both([('MSS', 1460)], [('MSS', 1440)], flags=flags)
 
     @environment.takes_long
-    def test_every_checksum(self):
+    def test_clamping_corrects_tcp_checksums_of_any_value(self):
         self.service()
         for port in range(1, 0x10000, 97):
             self.both([('NOP', None), ('MSS', 1460)],
                       [('NOP', None), ('MSS', 1440)], sport=port)
 
-    def test_turned_off(self):
+    def test_segment_sizes_stay_when_clamping_is_off(self):
         self.node.clamp_mss = False
         self.compared.set_node()
         self.service()

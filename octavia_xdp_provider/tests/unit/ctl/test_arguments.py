@@ -26,7 +26,7 @@ class TestArguments(base.TestCase):
         self.assertEqual(2, error.code)
         return errors.getvalue()
 
-    def test_filters(self):
+    def test_filters_match_address_protocol_and_port(self):
         arguments = self.parse('show services --vip 2001:DB8::1 '
                                '--protocol tcp --port 80')
         key = Key('2001:db8::1', 'TCP', 80)
@@ -36,7 +36,7 @@ class TestArguments(base.TestCase):
             self.assertFalse(node.matches(arguments, other))
         self.assertTrue(node.matches(self.parse('show members'), key))
 
-    def test_refused(self):
+    def test_wrong_arguments_are_refused_by_name(self):
         for text, what in (
                 ('', 'COMMAND'), ('show', 'SUBJECT'), ('show everything', ''),
                 ('show services --vip web', '--vip'),
@@ -61,7 +61,7 @@ class TestArguments(base.TestCase):
     def wanted(self, text):
         return explain.wanted_packet(self.parse('explain ' + text))
 
-    def test_packets(self):
+    def test_arguments_describe_the_packet(self):
         self.assertEqual(
             packet.Wanted('tcp', '198.51.100.7', '203.0.113.10', 40000, 80,
                           syn=True, length=100, dscp=3, vlans=(7,),
@@ -77,7 +77,7 @@ class TestArguments(base.TestCase):
             packet.Wanted('icmp', '2001:db8::7', '2001:db8::1'),
             self.wanted('icmp 2001:db8::7 2001:db8::1'))
 
-    def test_no_packets(self):
+    def test_incomplete_packets_are_refused(self):
         for text, what in (
                 ('', 'PROTOCOL'), ('tcp 192.0.2.1:1', 'PROTOCOL'),
                 ('gre 192.0.2.1:1 192.0.2.2:2', 'gre'),
@@ -89,7 +89,7 @@ class TestArguments(base.TestCase):
             error = self.assertRaises(packet.PacketError, self.wanted, text)
             self.assertIn(what, str(error), text)
 
-    def test_failures_are_told(self):
+    def test_failures_are_reported_on_stderr(self):
         errors = io.StringIO()
         with contextlib.redirect_stderr(errors):
             self.assertEqual(2, ctl.main([

@@ -39,7 +39,7 @@ class TestWriter(base.TestCase):
         self.file = io.BytesIO()
         self.writer = pcapng.Writer(self.file, 'test')
 
-    def test_scapy_reads_it(self):
+    def test_scapy_reads_what_we_write(self):
         eth0 = self.writer.interface('eth0@in', 256)
         self.writer.packet(eth0, NOW, FRAME, len(FRAME), number=7, queue=3)
         eth1 = self.writer.interface('eth1@out', 256)
@@ -60,7 +60,7 @@ class TestWriter(base.TestCase):
         self.assertEqual(NOW, int(first.time * 10 ** 9))
         self.assertEqual(1000, int((second.time - first.time) * 10 ** 9))
 
-    def test_options_and_padding(self):
+    def test_options_are_padded_to_four_bytes(self):
         eth0 = self.writer.interface('eth0', 256)
         for cut in range(5):
             start = self.file.tell()
@@ -77,7 +77,7 @@ class TestWriter(base.TestCase):
             self.assertEqual(struct.pack('<BQ', 2, 4), found[7])
             self.assertEqual(b'x' * cut, found.get(1, b''))
 
-    def test_we_read_it(self):
+    def test_we_read_what_we_write(self):
         eth0 = self.writer.interface('eth0', 256)
         self.writer.packet(eth0, NOW, FRAME, len(FRAME), number=1)
         self.writer.packet(eth0, NOW, FRAME[:40], len(FRAME), out=True)
@@ -102,7 +102,7 @@ class TestReader(base.TestCase):
         with open(path, 'rb') as file:
             return file.read()
 
-    def test_of_scapy(self):
+    def test_captures_of_scapy_are_read_in_all_formats(self):
         frames = [l2.Ether(FRAME), l2.Ether(FRAME + bytes(5))]
         for order in '<>':
             for nano in (False, True):
@@ -114,18 +114,18 @@ class TestReader(base.TestCase):
         self.assertEqual([bytes(one) for one in frames],
                          [one.frame for one in self.read(data)])
 
-    def test_raw_ip(self):
+    def test_raw_ip_captures_get_a_link_header(self):
         data = self.written(utils.PcapWriter, [inet.IP(FRAME[14:])],
                             linktype=101)
         self.assertEqual(FRAME[12:], self.read(data)[0].frame[12:])
 
-    def test_other_links(self):
+    def test_unknown_link_types_are_refused_by_number(self):
         data = self.written(utils.PcapWriter, [inet.IP(FRAME[14:])],
                             linktype=113)
         error = self.assertRaises(capture.CaptureError, self.read, data)
         self.assertIn('113', str(error))
 
-    def test_cut_and_broken(self):
+    def test_cut_and_broken_captures_do_not_crash_the_reader(self):
         for writer in (utils.PcapWriter, utils.PcapNgWriter):
             data = self.written(writer, [l2.Ether(FRAME)] * 2)
             whole = len(self.read(data))
@@ -141,6 +141,6 @@ class TestReader(base.TestCase):
                 with contextlib.suppress(capture.CaptureError):
                     self.read(bytes(broken))
 
-    def test_no_capture(self):
+    def test_files_that_are_no_captures_are_refused(self):
         for data in (b'', b'abc', b'#!/bin/sh\n'):
             self.assertRaises(capture.CaptureError, self.read, data)

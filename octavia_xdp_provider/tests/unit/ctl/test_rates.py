@@ -59,7 +59,7 @@ class TestMeter(base.TestCase):
         self.time += seconds
         return self.meter.view(order, limit)
 
-    def test_rates_and_order(self):
+    def test_services_are_sorted_by_the_chosen_rate(self):
         now = {80: (30, 140, 3), 443: (15, 9000, 10)}
         view = self.view(now)
         self.assertEqual([(80, 10, 20, 1), (443, 5, 2000, 5)],
@@ -72,7 +72,7 @@ class TestMeter(base.TestCase):
         self.assertEqual([0.0, 0.0], [row.packets for row in self.view(
             now).rows])
 
-    def test_services_come_and_go(self):
+    def test_rates_of_services_that_come_start_at_zero(self):
         view = self.view({22: (4, 4, 4), 80: (12, 100, 1)})
         self.assertEqual([(22, 2), (80, 1)],
                          [(row.name.port, row.packets) for row in view.rows])
@@ -82,7 +82,7 @@ class TestMeter(base.TestCase):
                          [(row.name.port, row.packets) for row in view.rows])
         self.assertEqual([], self.view({}).rows)
 
-    def test_outcomes(self):
+    def test_outcomes_have_rates_and_totals_by_rate(self):
         self.node.drops = {types.Outcome.DROP_RATE: (10, 1000),
                            types.Outcome.ECHO_REPLY: (0, 0),
                            types.Outcome.PASS: (5, 500)}
@@ -95,7 +95,7 @@ class TestMeter(base.TestCase):
                           ('DROP_RATE', (0, 0), (10, 1000))],
                          view.outcomes)
 
-    def test_members(self):
+    def test_member_rates_start_at_zero(self):
         self.node.all_members = [MEMBER]
         self.assertEqual([0], [row.packets for row in self.meter.members(1)])
         self.time += 2
@@ -105,7 +105,7 @@ class TestMeter(base.TestCase):
         self.assertEqual([(5, 10, 2), (0, 0, 0)],
                          [row[1:4] for row in self.meter.members(1)])
 
-    def test_lines(self):
+    def test_lines_shorten_rates_and_align_with_headers(self):
         self.node.drops = {types.Outcome.DROP_RATE: (10, 2500)}
         view = self.view({80: (2010, 1000100, 3), 443: (5, 5000, 0)})
         first, second = top.head(view, 'packets')
@@ -124,7 +124,7 @@ class TestMeter(base.TestCase):
 
 class TestShares(base.TestCase):
 
-    def test_shares(self):
+    def test_shares_are_slots_and_percent_of_now_and_weight(self):
         members = [MEMBER._replace(weight=3),
                    MEMBER._replace(address='10.1.0.2'),
                    MEMBER._replace(address='10.1.0.3', takes_flows=False)]
@@ -136,7 +136,7 @@ class TestShares(base.TestCase):
         self.assertEqual([0.0], [one[4] for one in show.shares(
             members[2:], [None], [None])])
 
-    def test_states(self):
+    def test_member_state_is_one_word(self):
         for changes, state in (
                 ({}, 'up'), ({'admin_up': False}, 'disabled'),
                 ({'healthy': False}, 'down'),

@@ -43,7 +43,7 @@ class Sink:
 
 class TestDoubt(base.TestCase):
 
-    def test_vip_of_nobody(self):
+    def test_vip_of_no_service_is_pointed_out(self):
         node = mock.Mock()
         node.services.return_value = [mock.Mock(key=mock.Mock(
             address='192.0.2.1'))]
@@ -74,13 +74,13 @@ class TestTrace(base.TestCase):
         self.assertEqual([(2, False), (2, True)], self.copy(
             limit, [side(1, True), side(2), side(2, True)]))
 
-    def test_seconds(self):
+    def test_limit_is_reached_after_the_seconds(self):
         with mock.patch.object(time, 'monotonic', side_effect=[0, 1, 9]):
             limit = trace.Limit(0, 5)
             self.assertFalse(limit.reached())
             self.assertTrue(limit.reached())
 
-    def test_text(self):
+    def test_both_directions_are_lines_of_text(self):
         file = io.StringIO()
         text = trace.Text(file)
         text.write(side(1), 5 * 10 ** 9)

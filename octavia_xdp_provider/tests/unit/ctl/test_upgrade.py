@@ -31,7 +31,7 @@ class TestUpgrade(base.TestCase):
                 'upgrade', *words])
         return status, out.getvalue(), errors.getvalue(), call.call_args
 
-    def test_says_what_would_happen(self):
+    def test_dry_run_says_what_would_happen(self):
         status, text, _, call = self.run_tool('--dry-run')
         self.assertEqual(0, status)
         for part in ('5 with 50 members', '11 new, 8 handed', '123MB',
@@ -44,12 +44,12 @@ class TestUpgrade(base.TestCase):
                                    library='liboctavia_xdp.so.3',
                                    from_library=None, dry_run=True), call)
 
-    def test_libraries_of_the_command_line(self):
+    def test_libraries_of_the_command_line_are_used(self):
         *_, call = self.run_tool('--library', 'to', '--from-library', 'from')
         self.assertEqual(mock.call('/pins', '/lock', library='to',
                                    from_library='from', dry_run=False), call)
 
-    def test_json(self):
+    def test_json_names_layouts_and_interfaces(self):
         _, text, _, _ = self.run_tool('--json')
         told = json.loads(text)
         self.assertEqual((2, 3, False, ['lo', '#0']), (
@@ -57,7 +57,7 @@ class TestUpgrade(base.TestCase):
             [one['name'] for one in told['interfaces']]))
         self.assertEqual('00' * 8, told['interfaces'][0]['tag_before'])
 
-    def test_interface_that_has_the_program(self):
+    def test_interface_with_the_same_program_stays(self):
         stays = DONE.interfaces[0]._replace(changes=False)
         _, text, _, _ = self.run_tool(
             result=DONE._replace(interfaces=(stays, DONE.interfaces[1])))
@@ -65,21 +65,21 @@ class TestUpgrade(base.TestCase):
         self.assertIn(['lo', '00' * 8, 'stays'], rows)
         self.assertIn(['#0', '22' * 8, '11' * 8], rows)
 
-    def test_more_interfaces_than_told(self):
+    def test_number_of_unlisted_interfaces_is_named(self):
         _, text, _, _ = self.run_tool(result=DONE._replace(interfaces_more=3))
         self.assertIn('and 3 more interfaces', text)
 
-    def test_no_interface(self):
+    def test_upgrade_without_interfaces_says_so(self):
         _, text, _, _ = self.run_tool(result=DONE._replace(interfaces=()))
         self.assertIn('no interface has a program', text)
 
-    def test_nothing_to_do(self):
+    def test_upgrade_without_changes_says_so(self):
         status, text, _, _ = self.run_tool(
             result=DONE._replace(changes=False))
         self.assertEqual(0, status)
         self.assertIn('nothing to do', text)
 
-    def test_failure(self):
+    def test_failed_upgrade_ends_with_status_2(self):
         status, text, errors, _ = self.run_tool(
             result=datapath.DatapathError(22, 'does not load'))
         self.assertEqual((2, ''), (status, text))
