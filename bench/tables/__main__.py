@@ -27,7 +27,7 @@ def parse():
                         default=ROOT / 'datapath/build/liboctavia_xdp.so',
                         help='the datapath library')
     parser.add_argument('--program', type=pathlib.Path,
-                        default=ROOT / 'datapath/build/tests/bench_tables',
+                        default=ROOT / 'datapath/build/bench/tables',
                         help='what measures the library and the baseline')
     parser.add_argument('--output', type=pathlib.Path,
                         default=ROOT / 'build/bench/tables.json',

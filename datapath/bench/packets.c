@@ -63,7 +63,7 @@ static const struct {
 	const char *name;
 	const char *member; /* the last byte counts on */
 	enum oxp_encapsulation encapsulation;
-} ways[] = {
+} outer_headers[] = {
 	{"IPIP, 4 in 6", "fd00:1::1", OXP_IPIP},
 	{"GUE over IPv4", "10.2.0.1", OXP_GUE},
 	{"GUE over IPv6", "fd00:1::1", OXP_GUE},
@@ -169,18 +169,20 @@ static void close_node(void)
 	oxp_close(node);
 }
 
-static void measure_ways(void)
+static void measure_outer_headers(void)
 {
-	for (size_t i = 0; i < LENGTH(ways); i++) {
+	for (size_t i = 0; i < LENGTH(outer_headers); i++) {
 		struct oxp_service_settings settings = {
-			.encapsulation = ways[i].encapsulation,
-			.dscp = ways[i].encapsulation == OXP_DSCP ? 10 : 0,
+			.encapsulation = outer_headers[i].encapsulation,
+			.dscp = outer_headers[i].encapsulation == OXP_DSCP ? 10
+									   : 0,
 		};
 		struct traffic traffic = {VIP, IPPROTO_TCP, 0x10,
 					  .port = 8001 + i, .flows = 1 << 10};
 
-		set(tcp_key(VIP, 8001 + i), &settings, ways[i].member, MEMBERS);
-		run_case(ways[i].name, traffic);
+		set(tcp_key(VIP, 8001 + i), &settings, outer_headers[i].member,
+		    MEMBERS);
+		run_case(outer_headers[i].name, traffic);
 	}
 }
 
@@ -256,7 +258,7 @@ static void bench(void **state)
 	set(tcp_key(VIP_V6, 80), NULL, "fd00:1::1", MEMBERS);
 	for (size_t i = 0; i < LENGTH(usual); i++)
 		run_case(usual[i].name, usual[i].traffic);
-	measure_ways();
+	measure_outer_headers();
 	measure_features();
 	measure_changing();
 	close_node();
