@@ -48,15 +48,15 @@ def configuration(lab, node):
 
 def create(lab, node):
     """Make the node and its links; nothing runs there yet."""
-    own, gateway = paths.uplink_addresses(paths.number(node))
+    own, next_hop = paths.uplink_addresses(paths.number(node))
     namespaces.create(lab, node)
     links.open_paths(lab, node)
     links.connect(lab, node, links.FABRIC_MTU)
     namespaces.address(lab, node, links.UPLINK, f'{own}/30')
-    namespaces.address(lab, links.ROUTER, node, f'{gateway}/30')
-    own_v6, gateway_v6 = paths.uplink_addresses(paths.number(node), 6)
+    namespaces.address(lab, links.ROUTER, node, f'{next_hop}/30')
+    own_v6, next_hop_v6 = paths.uplink_addresses(paths.number(node), 6)
     namespaces.address(lab, node, links.UPLINK, f'{own_v6}/126')
-    namespaces.address(lab, links.ROUTER, node, f'{gateway_v6}/126')
+    namespaces.address(lab, links.ROUTER, node, f'{next_hop_v6}/126')
     links.receive_at_once(lab, links.ROUTER, node)
     _default_routes(lab, node)
     addresses = {'uplink': own}
@@ -96,12 +96,12 @@ def configure(lab, node, options=None):
 
 def configure_exabgp(lab, node):
     """Write exabgp.conf."""
-    own, gateway = paths.uplink_addresses(paths.number(node))
+    own, next_hop = paths.uplink_addresses(paths.number(node))
     _exabgp_configuration(lab, node).write_text(exabgp_config.render(
         own,
         [exabgp_config.Neighbour(
             local_address=own, local_as=router.NODE_ASN,
-            peer_address=gateway, peer_as=router.ASN,
+            peer_address=next_hop, peer_as=router.ASN,
             hold_time=router.HOLD_TIME,
             families=('ipv4 unicast', 'ipv6 unicast'))],
         [str(_program('octavia-xdp-announcer')), '--file',
@@ -158,8 +158,8 @@ def restart(lab, node, *wanted):
 
 def _default_routes(lab, node):
     for version in (4, 6):
-        _own, gateway = paths.uplink_addresses(paths.number(node), version)
-        namespaces.route(lab, node, 'default', via=gateway)
+        _own, next_hop = paths.uplink_addresses(paths.number(node), version)
+        namespaces.route(lab, node, 'default', via=next_hop)
 
 
 def _mount_bpf(lab, node):

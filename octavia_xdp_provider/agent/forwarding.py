@@ -80,7 +80,7 @@ def checks(monitor, member, through=None):
     The member is up if all of them are. With ``through`` a check of what
     clients use goes there alone: it finds whatever the one at the member's
     own address would. What the monitor wants to be checked elsewhere is
-    checked there, and the way of traffic in addition.
+    checked there, and the path of traffic in addition.
     """
     own = check(monitor, member)
     if through is None:
@@ -101,7 +101,7 @@ def checks(monitor, member, through=None):
     return found
 
 
-# What tells at least that somebody listens, by the protocol of a service.
+# What shows at least that somebody listens, by the protocol of a service.
 _CONNECT = {'TCP': 'tcp', 'UDP': 'udp-connect', 'SCTP': 'sctp'}
 _PROTOCOLS = {'UDP-CONNECT': 'UDP', 'SCTP': 'SCTP'}  # others are TCP
 
@@ -169,7 +169,7 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None):
         result.listeners[listener_id] = key
         uses.append(_Use(key, listener['default_pool_id'], pool,
                          service_settings.of(document, listener, pool)))
-    asked = _asked(uses, mark or (lambda *_way: None))
+    asked = _asked(uses, mark or (lambda *_target: None))
     if scope == LOAD_BALANCER:
         asked = _joined(uses, asked)
     for use in uses:

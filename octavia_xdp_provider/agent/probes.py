@@ -19,40 +19,40 @@ LOG = logging.getLogger(__name__)
 
 
 class Marks:
-    """Gives each way a mark of its own.
+    """Gives each target a mark of its own.
 
-    A way that has one in the table keeps it, also over a restart. Others get
-    one that no way in the table has, so that no mark ever changes its member
-    while probes may be under way.
+    A target that has one in the table keeps it, also over a restart. Others
+    get one that no target in the table has, so that no mark ever changes its
+    member while its probes may be in flight.
 
-    :param held: the table, mark → datapath.ProbeWay.
+    :param held: the table, mark → datapath.ProbeTarget.
     :param numbers: the range of marks that there are.
     """
 
     def __init__(self, held, numbers):
         self.held = held
         self._numbers = numbers
-        self.wanted = {}  # mark → way
-        self._marks = {way: mark for mark, way in held.items()}
+        self.wanted = {}  # mark → target
+        self._marks = {target: mark for mark, target in held.items()}
 
-    def of(self, way):
-        """The mark of a way, which is wanted from now on."""
-        mark = self._marks.get(way)
+    def of(self, target):
+        """The mark of a target, which is wanted from now on."""
+        mark = self._marks.get(target)
         if mark is None:
             numbers = self._numbers
-            place = home(way) % len(numbers)
+            place = home(target) % len(numbers)
             while (mark := numbers[place]) in self.held or (
                     mark in self.wanted):
                 place = (place + 1) % len(numbers)
-            self._marks[way] = mark
-        self.wanted[mark] = way
+            self._marks[target] = mark
+        self.wanted[mark] = target
         return mark
 
 
-def home(way):
-    """A number by which the way's mark is chosen, if nobody has it."""
-    text = ' '.join([way.vip, way.member, *(
-        str(int(field)) for field in way[2:])])
+def home(target):
+    """A number by which the mark of a target is chosen, if nobody has it."""
+    text = ' '.join([target.vip, target.member, *(
+        str(int(field)) for field in target[2:])])
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8], 'big')
 
@@ -131,11 +131,11 @@ class Probes:
         """
         if self._marks is None:
             return None
-        way = datapath.ProbeWay(vip, member, settings.encapsulation,
-                                settings.dscp, settings.sid_function)
-        if not _is_possible(way) or not self._leaves(vip):
+        target = datapath.ProbeTarget(vip, member, settings.encapsulation,
+                                      settings.dscp, settings.sid_function)
+        if not _is_possible(target) or not self._leaves(vip):
             return None
-        return self._marks.of(way)
+        return self._marks.of(target)
 
     def set(self):
         """Let the table have all that the coming checks file names."""
@@ -143,7 +143,7 @@ class Probes:
         if marks is None:
             return
         table = {
-            **{mark: way for mark, way in marks.held.items()
+            **{mark: target for mark, target in marks.held.items()
                if self._named is None or mark in self._named},
             **marks.wanted}
         if table != marks.held:
@@ -208,15 +208,16 @@ class Probes:
             LOG.info('Probes go through the datapath again (%s).', what)
 
 
-def _is_possible(way):
+def _is_possible(target):
     """Whether the datapath takes it; else it refuses the service as well."""
-    vip, member = (ipaddress.ip_address(one) for one in (way.vip, way.member))
+    vip, member = (ipaddress.ip_address(one)
+                   for one in (target.vip, target.member))
     if (member.is_unspecified or member.is_multicast
             or (member.version == 4 and member.packed[0] >= 224)):
         return False
-    if way.encapsulation == datapath.Encapsulation.DSCP:
+    if target.encapsulation == datapath.Encapsulation.DSCP:
         return vip.version == member.version
-    return (way.encapsulation != datapath.Encapsulation.SRV6
+    return (target.encapsulation != datapath.Encapsulation.SRV6
             or member.version == 6)
 
 

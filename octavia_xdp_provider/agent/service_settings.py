@@ -43,7 +43,7 @@ def of(document, listener, pool):
 
 
 def outer_address(settings, member):
-    """Where packets to a member are addressed to on the way."""
+    """The destination of the outer header of packets to a member."""
     if settings.sid_function:
         address = int(ipaddress.IPv6Address(member))
         return str(ipaddress.IPv6Address(

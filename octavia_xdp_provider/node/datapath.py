@@ -22,7 +22,7 @@ from octavia_xdp_provider.node.types import NodeSettings
 from octavia_xdp_provider.node.types import Outcome
 from octavia_xdp_provider.node.types import OutcomeCounters
 from octavia_xdp_provider.node.types import ProbeOutcome
-from octavia_xdp_provider.node.types import ProbeWay
+from octavia_xdp_provider.node.types import ProbeTarget
 from octavia_xdp_provider.node.types import Service
 from octavia_xdp_provider.node.types import ServiceFlag
 from octavia_xdp_provider.node.types import Settings
@@ -32,7 +32,7 @@ from octavia_xdp_provider.node.types import Uplink
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Fault', 'Info', 'Key', 'Library', 'Member',
            'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
-           'ProbeOutcome', 'ProbeWay', 'Service', 'ServiceFlag', 'Settings',
+           'ProbeOutcome', 'ProbeTarget', 'Service', 'ServiceFlag', 'Settings',
            'Uplink', 'is_foreign', 'is_stale']
 
 
@@ -332,15 +332,15 @@ class Datapath:
         return range(first, (first | ~self._api.OXP_PROBE_MARK_MASK
                              & 0xffffffff) + 1)
 
-    def set_probes(self, wanted: typing.Mapping[int, ProbeWay]):
+    def set_probes(self, wanted: typing.Mapping[int, ProbeTarget]):
         """Make these the targets of marked probes, and no others."""
         self._call('oxp_probes_set', self.library.probes(wanted),
                    len(wanted))
 
-    def probes(self) -> dict[int, ProbeWay]:
+    def probes(self) -> dict[int, ProbeTarget]:
         """Targets of marked probes, by their marks."""
         out, count = self._array('oxp_probes_list', 'struct oxp_probe')
-        return {one.mark: oxp.probe_way_of(one) for one in out[0:count]}
+        return {one.mark: oxp.probe_target_of(one) for one in out[0:count]}
 
     def attach_probe(self, ifindex: int):
         """Send marked probes that leave by an interface to their targets.

@@ -131,15 +131,15 @@ class Library:
         out.icmp_rate = wanted.icmp_rate
         return out
 
-    def probes(self, wanted: typing.Mapping[int, types.ProbeWay]):
+    def probes(self, wanted: typing.Mapping[int, types.ProbeTarget]):
         out = self.ffi.new('struct oxp_probe[]', len(wanted))
-        for (mark, way), entry in zip(wanted.items(), out, strict=True):
+        for (mark, target), entry in zip(wanted.items(), out, strict=True):
             entry.mark = mark
-            entry.vip = self.address(way.vip)[0]
-            entry.member = self.address(way.member)[0]
-            entry.encapsulation = way.encapsulation
-            entry.dscp = way.dscp
-            entry.sid_function = way.sid_function
+            entry.vip = self.address(target.vip)[0]
+            entry.member = self.address(target.member)[0]
+            entry.encapsulation = target.encapsulation
+            entry.dscp = target.dscp
+            entry.sid_function = target.sid_function
         return out
 
     def members(self, wanted: typing.Sequence[types.Member]):
@@ -205,8 +205,8 @@ def member_of(one) -> types.MemberState:
         one.quic_server_id)
 
 
-def probe_way_of(probe) -> types.ProbeWay:
-    return types.ProbeWay(
+def probe_target_of(probe) -> types.ProbeTarget:
+    return types.ProbeTarget(
         text_of(probe.vip), text_of(probe.member),
         types.Encapsulation(probe.encapsulation), probe.dscp,
         probe.sid_function)

@@ -62,11 +62,11 @@ class Link(typing.NamedTuple):
 
 
 class Route(typing.NamedTuple):
-    """A default route. ``gateway`` may be of another family."""
+    """A default route. ``next_hop`` may be of another family."""
 
     version: int
     link: int
-    gateway: str
+    next_hop: str
     metric: int = 0
 
 
@@ -302,11 +302,11 @@ def default_routes_of(version, message):
     hops = message.get_attr('RTA_MULTIPATH')
     for hop in hops or [message]:
         via = hop.get_attr('RTA_VIA')
-        gateway = via['addr'] if via else hop.get_attr('RTA_GATEWAY')
-        if gateway:
+        next_hop = via['addr'] if via else hop.get_attr('RTA_GATEWAY')
+        if next_hop:
             yield Route(version, (hop['oif'] if hops
                                   else message.get_attr('RTA_OIF')),
-                        gateway, metric)
+                        next_hop, metric)
 
 
 def neighbour_of(message):

@@ -177,7 +177,7 @@ class ProbeOutcome(enum.IntEnum):
     DROP_INTERNAL = 5
 
 
-class ProbeWay(typing.NamedTuple):
+class ProbeTarget(typing.NamedTuple):
     """How probes to a VIP reach one of its members."""
 
     vip: str

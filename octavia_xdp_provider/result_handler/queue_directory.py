@@ -26,7 +26,7 @@ class SnapshotMark(NamedTuple):
     """What the header of a snapshot says; zeroes where there is none."""
 
     stamp: tuple[int, int]
-    """Inode and time of change: they tell one snapshot from the next."""
+    """Inode and time of change: no two snapshots have both."""
     position: tuple[int, int]
     """Boot and last sequence."""
     stretch_percent: int
@@ -134,7 +134,7 @@ class QueueDirectory:
             os.rename(path, place)
         except FileNotFoundError:
             return None
-        # From now on the file is out of the way; the rest is for people.
+        # The file is no longer in the queue; the rest is for people.
         with contextlib.suppress(OSError):
             os.utime(place)
             place.with_name(place.name + '.reason').write_text(

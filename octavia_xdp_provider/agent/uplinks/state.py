@@ -261,5 +261,5 @@ def _below(link, links):
 def _default_next_hop(link, version, routes):
     found = [route for route in routes
              if route.link == link.index and route.version == version]
-    return min(found, key=lambda route: route.metric).gateway \
+    return min(found, key=lambda route: route.metric).next_hop \
         if found else None

@@ -365,7 +365,7 @@ class TestVeth(private_node.TwoNamespaces):
                                    'show', name))[0]['xdp']['prog']['id']
                 for name in names]
 
-    def test_destroy_detaches(self):
+    def test_destroyed_datapath_leaves_no_program(self):
         self.attach()
         self.datapath.destroy()
         self.assertNotIn('prog/xdp', self.link())

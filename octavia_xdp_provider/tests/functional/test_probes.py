@@ -36,7 +36,7 @@ NETWORKS = {NODE: {4: '198.18.1.{}/30', 6: '2001:db8:1::{}/64'},
 HTTP_PORT, UDP_PORT = 80, 5353
 MONITOR = {'id': 'hm', 'type': 'HTTP', 'delay': 1, 'timeout': 1,
            'max_retries': 1, 'max_retries_down': 2}
-WAYS = [
+KINDS = [
     *itertools.product(('ipip', 'gue', 'gre'), (4, 6), (4, 6)),
     ('dscp', 4, 4), ('dscp', 6, 6), ('srv6', 4, 6), ('srv6', 6, 6)]
 SO_MARK = 36
@@ -99,9 +99,9 @@ class Probed(base.BaseTestCase):
             self.connect(host)
         self.balancers = {
             document['id']: (1, document) for document in [
-                *(load_balancer(number, *way)
-                  for number, way in enumerate(WAYS)),
-                load_balancer(len(WAYS), 'ipip', 4, 4, udp=True)]}
+                *(load_balancer(number, *kind)
+                  for number, kind in enumerate(KINDS)),
+                load_balancer(len(KINDS), 'ipip', 4, 4, udp=True)]}
         self.vips = [document['vip_address'] for _generation, document
                      in self.balancers.values()]
         self.start_member()
@@ -142,8 +142,8 @@ class Probed(base.BaseTestCase):
 
     def setup_member(self):
         words = [word for vip in self.vips for word in ('--vip', vip)]
-        for number, way in enumerate(WAYS):
-            if way[0] == 'dscp':
+        for number, kind in enumerate(KINDS):
+            if kind[0] == 'dscp':
                 words += ['--dscp', f'{number + 1}={self.vips[number]}']
         processes.run(self.lab, MEMBER, [
             TOOL, 'setup', *words, '--node', '198.18.1.0/24', '--node',
@@ -231,14 +231,15 @@ class Probed(base.BaseTestCase):
             processes.wait_for('states', there, self.SOON)
         except paths.LabError:
             self.fail(f'{expected}: {self.states()}, '
-                      f'{self.probes.report()}, {self.ways()}')
+                      f'{self.probes.report()}, {self.kinds()}')
 
-    def ways(self):
-        return {name: WAYS[number] for number, name
-                in enumerate(self.balancers) if number < len(WAYS)}
+    def kinds(self):
+        return {name: KINDS[number] for number, name
+                in enumerate(self.balancers) if number < len(KINDS)}
 
     def marks(self):
-        return {way.vip: mark for mark, way in self.datapath.probes().items()}
+        return {target.vip: mark for mark, target
+                in self.datapath.probes().items()}
 
     def connected(self, vip):
         """A socket to a VIP that has the mark of its only member."""
@@ -278,13 +279,13 @@ class TestProbes(Probed):
     def test_what_the_kernel_has_still_to_cut_into_packets(self):
         """Checksums and segments are left to the device, here to software."""
         request = b'GET /' + b'x' * 30000 + b' HTTP/1.0\r\n\r\n'
-        for number, way in enumerate(WAYS):
+        for number, kind in enumerate(KINDS):
             opened = self.connected(self.vips[number])
             opened.sendall(request)
             answer = b''.join(iter(functools.partial(opened.recv, 65536),
                                    b''))
             # Its path is read to the end and is no file.
-            self.assertIn(b' 404 ', answer[:20], way)
+            self.assertIn(b' 404 ', answer[:20], kind)
 
     def test_switched_off_and_on(self):
         self.wait_states(others='up')

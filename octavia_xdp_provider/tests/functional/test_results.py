@@ -26,16 +26,16 @@ class TestKills(handoff.Handoff):
             self.wait_for_truth()
         self.assert_no_false_down()
 
-    def test_the_checker(self):
+    def test_killed_checker_loses_no_result(self):
         self.kill_in_turn(self.checker)
 
-    def test_the_handler(self):
+    def test_killed_handler_loses_no_result(self):
         self.kill_in_turn(self.handler)
 
-    def test_either(self):
+    def test_either_killed_loses_no_result(self):
         self.kill_in_turn(self.checker, self.handler)
 
-    def test_both_and_a_while_of_nobody(self):
+    def test_changes_while_neither_runs_are_found(self):
         for _ in range(form.repeats(1, 3)):
             self.pause(0.5)
             self.handler.kill()
@@ -53,7 +53,7 @@ class TestKills(handoff.Handoff):
 
 class TestStops(handoff.Handoff):
 
-    def test_the_checker_for_ten_seconds(self):
+    def test_checker_stopped_for_ten_seconds_takes_nobody_down(self):
         for _ in range(form.repeats(1, 2)):
             self.checker.signal(signal.SIGSTOP)
             time.sleep(10)
@@ -67,7 +67,7 @@ class TestStops(handoff.Handoff):
         self.wait_for_truth()
         self.assert_no_false_down()
 
-    def test_the_handler(self):
+    def test_changes_while_the_handler_is_stopped_arrive(self):
         self.handler.signal(signal.SIGSTOP)
         for _ in range(3):
             self.flip()
@@ -108,7 +108,7 @@ class TestFiles(handoff.Handoff):
     def rejected(self):
         return {path.name for path in (self.queue / 'rejected').iterdir()}
 
-    def test_torn(self):
+    def test_damaged_delta_is_rejected_and_made_good(self):
         for damage in range(3):
             path = self.random.choice(self.gather(3))
             data = bytearray(path.read_bytes())
@@ -122,7 +122,7 @@ class TestFiles(handoff.Handoff):
             self.go_on()
             self.assertIn(path.name, self.rejected())
 
-    def test_lost_and_exchanged(self):
+    def test_lost_and_exchanged_deltas_are_made_good(self):
         first, second, third = self.gather(3)[:3]
         first.unlink()
         spare = second.with_name('.tmp-spare')
@@ -132,7 +132,7 @@ class TestFiles(handoff.Handoff):
         self.go_on()
         self.assertLessEqual({second.name, third.name}, self.rejected())
 
-    def test_an_old_file_comes_again(self):
+    def test_delta_that_comes_again_changes_nothing(self):
         old = self.gather(2)[0]
         data = old.read_bytes()
         self.go_on()
@@ -142,7 +142,7 @@ class TestFiles(handoff.Handoff):
         self.wait_until(lambda: not old.exists())
         self.wait_for_truth()
 
-    def test_of_another_time(self):
+    def test_delta_of_an_earlier_run_changes_nothing(self):
         """A file of a run that is long over must change nothing."""
         records = [queue_file.Record(
             self.check(number), 1 + index, 1, queue_file.State.DOWN, 1,
@@ -154,7 +154,7 @@ class TestFiles(handoff.Handoff):
         self.wait_until(lambda: not path.exists())
         self.go_on()
 
-    def test_torn_snapshot(self):
+    def test_torn_snapshot_is_made_good(self):
         self.handler.kill()
         snapshot = self.queue / 'snapshot'
         snapshot.write_bytes(snapshot.read_bytes()[:70])

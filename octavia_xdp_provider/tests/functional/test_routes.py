@@ -33,7 +33,7 @@ class TestUplinks(wires.Wires):
         return {self.exchange(came, frames.udp_v4(port, 53, b'question'))[0]
                 for port in range(1024, 1024 + 40)}
 
-    def test_both_whichever_way_they_came(self):
+    def test_flows_take_both_uplinks_wherever_they_came_in(self):
         for came in (R1, R2):
             self.assertEqual({R1, R2}, self.routers(came))
         self.assertEqual(80, self.datapath.service(
@@ -44,7 +44,7 @@ class TestUplinks(wires.Wires):
         router, _ = self.exchange(R1, packet)
         self.assert_left(router, packet, (SOURCE, '198.18.10.11'), came=R2)
 
-    def test_device_that_was_made_anew(self):
+    def test_device_that_was_made_anew_is_an_uplink_again(self):
         for _ in range(2):
             del self.wires[R2]
             self.ip(NODE, 'link', 'del', 'eth2')
@@ -76,7 +76,7 @@ class TestRoutes(wires.Wires):
         # The default routes' next hops: then the kernel knows them.
         self.wait_next_hops(*itertools.product(('eth1', 'eth2'), (4, 6)))
 
-    def test_each_member_its_way(self):
+    def test_each_member_is_reached_by_its_own_route(self):
         for number, router in enumerate((R1, R2), start=1):
             v4, v6 = f'198.18.{number}.11', f'2001:db8:10:{number}::11'
             self.serve(number, v4)
@@ -129,7 +129,7 @@ class TestRoutes(wires.Wires):
             self.assertEqual(R2, host)
             self.assertEqual(len(packet), len(frame) - 14)
 
-    def test_flows_over_several_gateways(self):
+    def test_flows_spread_over_several_next_hops(self):
         self.ip(NODE, '-6', 'route', 'add', '2001:db8:10:3::/64',
                 'nexthop', 'via', '2001:db8:1::1', 'dev', 'eth1',
                 'nexthop', 'via', '2001:db8:2::1', 'dev', 'eth2')
@@ -141,7 +141,7 @@ class TestRoutes(wires.Wires):
         self.assertEqual(first, [self.exchange(R2, packet)[0]
                                  for packet in packets])
 
-    def test_next_hop_that_is_not_known(self):
+    def test_packets_are_dropped_while_the_next_hop_is_not_known(self):
         mac = self.mac(R1, 'node')
         for make, member, network, gateway, vip in (
                 (frames.udp_v4, '198.18.3.11', '198.18.3.0/24',
@@ -158,7 +158,7 @@ class TestRoutes(wires.Wires):
             self.ip(NODE, 'route', 'replace', 'unreachable', network)
             self.assert_dropped(R1, packet, NO_NEXT_HOP)
 
-    def test_device_that_is_no_uplink(self):
+    def test_packets_are_dropped_if_the_device_is_no_uplink(self):
         namespaces.veth(self.lab, (NODE, 'eth3'), (R1, 'third'))
         namespaces.address(self.lab, NODE, 'eth3', '198.51.103.2/24')
         self.ip(NODE, 'neigh', 'add', '198.51.103.1', 'lladdr',
@@ -167,7 +167,7 @@ class TestRoutes(wires.Wires):
         self.assert_dropped(R1, frames.udp_v4(1024, 1, b'question'),
                             NO_NEXT_HOP)
 
-    def test_mtu_of_the_route(self):
+    def test_mtu_of_the_route_is_obeyed(self):
         # Without the lock the kernel forwards by the device's.
         self.ip(NODE, 'route', 'add', '198.18.3.0/24', 'via', '198.51.102.1',
                 'mtu', 'lock', '1400')
@@ -181,12 +181,12 @@ class TestRoutes(wires.Wires):
             R1, frames.udp_v4(1024, 1, fits))[0])
         self.assertEqual(R2, self.exchange(
             R1, frames.udp_v6(1024, 1, fits_v6))[0])
-        self.assert_told(frames.udp_v4(1024, 1, fits + b'0'), 1380,
-                         lambda ip: ip[9] == 1 and ip[20:22] == b'\3\4')
-        self.assert_told(frames.udp_v6(1024, 1, fits_v6 + b'0'), 1360,
-                         lambda ip: ip[6] == 58 and ip[40] == 2)
+        self.assert_reported(frames.udp_v4(1024, 1, fits + b'0'), 1380,
+                             lambda ip: ip[9] == 1 and ip[20:22] == b'\3\4')
+        self.assert_reported(frames.udp_v6(1024, 1, fits_v6 + b'0'), 1360,
+                             lambda ip: ip[6] == 58 and ip[40] == 2)
 
-    def assert_told(self, packet, mtu, is_error):
+    def assert_reported(self, packet, mtu, is_error):
         """The client is, by the router that its packet came from."""
         start = 28 if packet[0] >> 4 == 4 else 48
         self.wires[R1].send(packet)
@@ -194,11 +194,11 @@ class TestRoutes(wires.Wires):
             lambda frame: frame[12:14] == frames.ethertype(packet) and
             is_error(frame[14:]))
         self.assertEqual(R1, host)
-        told = frame[14:]
-        self.assertEqual(mtu, struct.unpack('!I', told[start - 4:start])[0])
-        self.assertEqual(packet[:100], told[start:start + 100])
+        error = frame[14:]
+        self.assertEqual(mtu, struct.unpack('!I', error[start - 4:start])[0])
+        self.assertEqual(packet[:100], error[start:start + 100])
 
-    def test_forwarding_is_not_allowed(self):
+    def test_packets_are_dropped_where_forwarding_is_off(self):
         self.serve(1, '198.18.1.11')
         packet = frames.udp_v4(1024, 1, b'question')
         namespaces.sysctl(self.lab, NODE, net__ipv4__conf__eth1__forwarding=0)

@@ -124,7 +124,7 @@ class TestSctp(routed.MonitoredUplinks):
             while data := accepted.recv(4096):
                 accepted.send(name + b' ' + data)
 
-    def test_echo(self):
+    def test_associations_reach_every_member(self):
         for family, (client, vip) in FAMILIES.items():
             with self.subTest(vip):
                 for host in MEMBERS:

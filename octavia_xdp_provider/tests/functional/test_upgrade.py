@@ -66,7 +66,7 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertEqual(2, self.node_state.info().services)
         self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
 
-    def test_program_that_does_not_load(self):
+    def test_program_that_does_not_load_changes_nothing(self):
         before, program = self.exported(), self.program()
         for dry_run in (True, False):
             text = None
@@ -80,7 +80,7 @@ class TestStillNode(upgrading.UpgradeCase):
             self.assertEqual(2, self.node_state.info().services)
             self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
 
-    def test_users_of_the_state_before_are_told(self):
+    def test_users_of_the_state_before_get_errors(self):
         self.upgrade(1001)
         self.assert_fails(errno.ESTALE, self.node_state.info)
         self.assert_fails(errno.ESTALE, self.set_members, self.node_state,
@@ -103,18 +103,18 @@ class TestStillNode(upgrading.UpgradeCase):
             again.attach(index)
         self.assertEqual((before, program), (self.exported(), self.program()))
 
-    def test_library_is_not_there(self):
+    def test_library_that_is_not_there_is_an_error(self):
         with self.inside(self.node):
             text = self.assert_fails(
                 errno.ELIBACC, upgrade.upgrade, self.pins, self.lock,
                 self.libraries[1001], from_library='/nonexistent.so')
         self.assertIn('layout 3', text)
 
-    def test_nothing_is_pinned(self):
+    def test_upgrade_of_nothing_is_an_error(self):
         self.assert_fails(errno.ENOENT, upgrade.upgrade, self.pins + '-no',
                           self.lock, upgrading.OWN)
 
-    def test_tool(self):
+    def test_tool_upgrades_and_reports(self):
         words = self.tool_words(1001)
         text = private_node.command(*words, '--dry-run')
         self.assertIn('nothing was changed', text)
@@ -138,19 +138,19 @@ class TestWithPackets(upgrading.WithPackets):
                 self.upgrade(layout)
                 time.sleep(0.3)
 
-    def test_maps_are_handed_over(self):
+    def test_shared_maps_lose_no_packet(self):
         self.run_upgrades(1001, 3, 1001, 3)
         self.assert_nothing_lost()
         self.assert_counted()
 
-    def test_maps_are_copied(self):
+    def test_copied_maps_lose_no_packet_and_move_few_flows(self):
         # a flow whose second packet comes within the milliseconds between
         # the switch and the second copy is not remembered yet
         self.run_upgrades(1002, 3, 1002, 1001)
         self.assert_nothing_lost(moved=8)
         self.assert_counted()
 
-    def test_flows_that_begin_before_the_switch(self):
+    def test_flows_that_begin_before_the_switch_are_remembered(self):
         """What packets remember after all else was copied comes along."""
         ports = range(25000, 25400)
         process = self.child(1002, link_updates='S')
@@ -167,7 +167,7 @@ class TestWithPackets(upgrading.WithPackets):
         self.assert_nothing_lost()
         self.assert_counted()
 
-    def test_failures(self):
+    def test_failed_upgrades_lose_no_packet(self):
         with self.stream:
             for _ in range(5):
                 with contextlib.suppress(datapath.DatapathError):

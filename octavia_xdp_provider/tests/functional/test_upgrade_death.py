@@ -76,7 +76,7 @@ class TestMapsHandedOver(DeathCase):
 
     ROUNDS = 25
 
-    def test_kill_before_every_step(self):
+    def test_kill_before_each_step_leaves_one_state(self):
         old, new = self.kill_before_every_step(
             lambda target: self.after_death())
         self.assert_nothing_lost()
@@ -85,7 +85,7 @@ class TestMapsHandedOver(DeathCase):
         self.assertGreater(old, 10)
         self.assertGreater(new, 5)
 
-    def test_kill_anywhere(self):
+    def test_kill_at_any_instant_leaves_one_state(self):
         # how long one takes, undisturbed
         began = time.monotonic()
         process = self.child(1001)
@@ -117,10 +117,10 @@ class TestMapsCopied(DeathCase):
     OTHER = 1002
     UPLINKS = 2
 
-    def test_kill_before_every_step(self):
+    def test_kill_before_each_step_leaves_one_state(self):
         self.deaths = 0
         old, new = self.kill_before_every_step(self.next_opener)
-        # flows on their way while an interface changes its program, there
+        # flows in flight while an interface changes its program, there
         # and back
         self.assert_nothing_lost(moved=8 * (self.deaths + 1))
         service, members = (now - then for now, then in zip(
@@ -133,11 +133,11 @@ class TestMapsCopied(DeathCase):
     def next_opener(self, target):
         """Who comes next differs from death to death."""
         self.deaths += 1
-        way = self.deaths % 3
-        if way == 0:
+        kind = self.deaths % 3
+        if kind == 0:
             self.after_death()
             return
-        if way == 1:
+        if kind == 1:
             # the same again, before anybody else has looked
             self.assertEqual(0, self.finish(target))
         else:
@@ -157,8 +157,8 @@ class TestMapsCopied(DeathCase):
     def source_of(self, target):
         return self.OTHER if target == 3 else 3
 
-    def test_third_library_after_a_death(self):
-        """One that shares nothing with the two of the dead one."""
+    def test_third_library_takes_over_after_a_death(self):
+        """One that shares nothing with the two of the upgrade that died."""
         process = self.child(1002, link_updates='.S')
         with self.stream:
             self.wait_until_stopped(process)
@@ -173,7 +173,7 @@ class TestMapsCopied(DeathCase):
         self.assertEqual(*(now - then for now, then in zip(
             self.packets(), self.before, strict=True)))
 
-    def test_death_of_those_who_mend(self):
+    def test_repair_that_dies_is_repaired_by_the_next(self):
         """Each one who opens the node dies a step later than the one before.
 
         What is half done is that of the first and of all of them.
@@ -189,12 +189,12 @@ class TestMapsCopied(DeathCase):
             process.wait()
             step = 1
             while True:
-                mender = self.python(
+                opener = self.python(
                     code, self.libraries[3], KILL_AT=step,
                     LD_PRELOAD=f'{private_node.BUILD}/tests/inject.so')
-                if mender.wait() == 0:
+                if opener.wait() == 0:
                     break
-                self.assertEqual(-signal.SIGKILL, mender.returncode)
+                self.assertEqual(-signal.SIGKILL, opener.returncode)
                 step += 1
             self.assert_in_order()
         self.assertGreater(step, 5)
@@ -207,11 +207,11 @@ class TestMapsCopied(DeathCase):
 
 
 class TestOwnerOfTheLock(DeathCase):
-    """A take-over that is stopped half-way keeps everybody else waiting."""
+    """A take-over that is stopped halfway keeps everybody else waiting."""
 
     UPLINKS = 2
 
-    def test_user_waits_and_is_told(self):
+    def test_user_waits_until_the_owner_of_the_lock_has_died(self):
         process = self.child(1001, link_updates='.S')
         with self.stream:
             self.wait_until_stopped(process)
@@ -224,7 +224,7 @@ class TestOwnerOfTheLock(DeathCase):
             self.assertIsNone(user.poll())
             process.send_signal(signal.SIGKILL)
             process.wait()
-            # it takes back what the dead one has begun
+            # it takes back what the killed upgrade has begun
             self.assertEqual(0, user.wait())
             self.assert_in_order()
         self.assert_nothing_lost()

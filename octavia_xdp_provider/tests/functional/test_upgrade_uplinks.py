@@ -36,22 +36,22 @@ class TestSeveral(upgrading.WithPackets):
                 before = after
             time.sleep(0.2)
 
-    def test_maps_are_handed_over(self):
+    def test_shared_maps_lose_no_packet(self):
         self.run_upgrades(1001, 3, 1001)
         self.assert_nothing_lost()
         self.assert_counted()
 
-    def test_maps_are_copied(self):
+    def test_copied_maps_lose_no_packet_and_move_few_flows(self):
         self.run_upgrades(1002, 3, 1002)
         self.assert_nothing_lost(moved=12)
         self.assert_counted()
 
-    def test_tool(self):
+    def test_tool_reports_each_interface(self):
         with self.stream:
-            told = [json.loads(self.tool('--json', *words))
-                    for words in (['--dry-run'], [])]
+            reports = [json.loads(self.tool('--json', *words))
+                       for words in (['--dry-run'], [])]
             time.sleep(0.2)
-        for one in told:
+        for one in reports:
             self.assertEqual(
                 [(uplink.name, True) for uplink in self.uplinks],
                 sorted((each['name'], each['changes'])
@@ -64,7 +64,7 @@ class TestSeveral(upgrading.WithPackets):
         return private_node.command(*self.tool_words(1001, *words))
 
 
-class TestRefusedHalfWay(upgrading.WithPackets):
+class TestRefusedHalfway(upgrading.WithPackets):
     """The kernel does not replace the program of one of three interfaces."""
 
     UPLINKS = 3
@@ -84,7 +84,7 @@ class TestRefusedHalfWay(upgrading.WithPackets):
         self.assertEqual(before[0], self.state()[2:])
         return text
 
-    def test_maps_are_handed_over(self):
+    def test_refused_switch_to_shared_maps_is_taken_back(self):
         for place in range(self.UPLINKS):
             self.stream = upgrading.Stream(self.peers())
             self.before = self.packets()
@@ -92,7 +92,7 @@ class TestRefusedHalfWay(upgrading.WithPackets):
             self.assert_nothing_lost()
             self.assert_counted()
 
-    def test_maps_are_copied(self):
+    def test_refused_switch_to_copied_maps_is_taken_back(self):
         for place in range(self.UPLINKS):
             self.stream = upgrading.Stream(self.peers())
             self.before = self.packets()
@@ -105,7 +105,7 @@ class TestRefusedHalfWay(upgrading.WithPackets):
             if place == 0:
                 self.assertEqual(self.stream.sent, service)
 
-    def test_way_back_is_refused_too(self):
+    def test_refused_rollback_changes_all_interfaces_in_the_end(self):
         """All interfaces get the old library's program all the same."""
         with self.stream:
             status, _, text = self.child_output(1002, link_updates='.FF')
@@ -116,7 +116,7 @@ class TestRefusedHalfWay(upgrading.WithPackets):
         self.assert_nothing_lost(moved=16)
         self.assertFalse(self.upgrade(3).changes)
 
-    def test_nothing_goes_back_at_once(self):
+    def test_rollback_that_fails_is_done_by_the_next_opener(self):
         """The next one to open the node finds what is left to do."""
         with self.stream:
             status, _, text = self.child_output(1002, link_updates='.FFF')
@@ -175,17 +175,17 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
             time.sleep(0.2)
             self.expect_links(*self.uplinks)
 
-    def test_vanishes(self):
+    def test_interface_that_vanishes_is_left_out(self):
         self.vanish(1001, 'S')
         self.assert_nothing_lost()
         self.assert_counted()
 
-    def test_vanishes_after_the_first_has_changed(self):
+    def test_interface_may_vanish_after_the_first_has_changed(self):
         self.vanish(1002, '.S')
         self.assert_nothing_lost(moved=8)
         self.assert_counted()
 
-    def test_vanishes_and_one_fails(self):
+    def test_interface_vanishes_and_another_fails(self):
         self.attach(self.node_state, self.more)
         with self.stream:
             process = self.child(1002, link_updates='SFF')
@@ -197,7 +197,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
             self.expect_links(*self.uplinks)
         self.assert_nothing_lost(moved=8)
 
-    def test_uplink_was_gone_before(self):
+    def test_uplink_that_was_gone_before_is_left_out(self):
         """What the settings name need not be there."""
         self.uplinks.append(self.more)
         self.set_uplinks(self.node_state)
@@ -213,7 +213,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
                 self.assertEqual(3, len(opened.uplinks()[0]))
         self.expect_links(*self.uplinks)
 
-    def test_number_is_given_to_another(self):
+    def test_pin_of_a_vanished_interface_is_not_of_the_next_one(self):
         """A pin that outlived its interface says nothing of the next one."""
         self.attach(self.node_state, self.more)
         index = self.index(self.more)
@@ -233,7 +233,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.assert_nothing_lost()
         self.assert_counted()
 
-    def test_appears(self):
+    def test_attaching_waits_for_the_upgrade(self):
         """Whoever wants to attach waits, and then has to open again."""
         with self.stream:
             process = self.child(1002, link_updates='S')
@@ -260,7 +260,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.assert_nothing_lost(moved=8)
         self.assert_counted()
 
-    def test_appears_for_one_who_has_it_open(self):
+    def test_user_from_before_the_upgrade_cannot_attach(self):
         process = self.child(1001, link_updates='S')
         self.wait_until_stopped(process)
         self.go_on(process)

@@ -63,7 +63,7 @@ class TestVlans(wires.Wires):
                 'vlan', 'protocol', protocol, 'id', str(number))
         self.ip(host, 'link', 'set', name, 'up')
 
-    def ways_of(self, *names):
+    def routes_by(self, *names):
         self.start(f'uplinks = {", ".join(names)}\n')
         self.wait_next_hops(*itertools.product(names, (4, 6)))
 
@@ -84,14 +84,14 @@ class TestVlans(wires.Wires):
         self.assert_leaves(tags, frames.udp_v4, sources[0], MEMBER, came)
         self.assert_leaves(tags, frames.udp_v6, sources[1], MEMBER_V6, came)
 
-    def test_one_tag(self):
-        self.ways_of('one')
+    def test_packets_leave_with_the_tag_of_their_route(self):
+        self.routes_by('one')
         self.assertIn('prog/xdp', self.ip(NODE, 'link', 'show', 'eth1'))
         for came in (tag(INNER), b'', tag(OUTER, 0x88a8) + tag(OTHER)):
             self.assert_both_leave(tag(INNER), came)
 
-    def test_two_tags(self):
-        self.ways_of('two')
+    def test_packets_leave_with_both_tags_of_their_route(self):
+        self.routes_by('two')
         tags = tag(OUTER, 0x88a8) + tag(OTHER)
         for came in (tags, b'', tag(INNER)):
             self.assert_both_leave(tags, came,
@@ -99,13 +99,13 @@ class TestVlans(wires.Wires):
 
     def test_what_is_not_ours_reaches_the_kernel(self):
         """Through its VLAN device, also while the program runs below."""
-        self.ways_of('one')
+        self.routes_by('one')
         self.command(R1, 'ping', '-c', '1', '-W', '10', '198.51.110.2')
         self.command(R1, 'ping', '-c', '1', '-W', '10', '198.51.120.2')
         self.command(R1, 'ping', '-c', '1', '-W', '10', '198.51.101.2')
 
     def test_echo_and_errors_keep_the_tags(self):
-        self.ways_of('one')
+        self.routes_by('one')
         packet = frames.udp_v4(1024, 1, bytes(1500 - 28))
         self.wires[R1].send(packet, tag(OTHER))
         _, frame = self.receive(

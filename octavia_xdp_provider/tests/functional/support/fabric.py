@@ -91,8 +91,8 @@ def recomputed(packet):
 def tunnel(inner, encapsulation, version=4, source=None):
     """What an LB node makes of a client's packet (bytes).
 
-    SRv6 is IPIP to a SID: which one tells IPv4 from IPv6, as it must where
-    the kernel takes the packet.
+    SRv6 is IPIP to a SID: which one says whether the inner packet is IPv4 or
+    IPv6, as it must where the kernel takes the packet.
     """
     protocol = 4 if inner[0] >> 4 == 4 else 41
     if version == 4:

@@ -36,7 +36,7 @@ def udp_v4(port, listener, payload, flags=0x4000):
 
 
 def udp_v6(port, listener, payload):
-    """Its checksum is nobody's business on the way."""
+    """Its checksum is nobody's business between its ends."""
     length = 8 + len(payload)
     return (struct.pack('!IHBB', 6 << 28, length, socket.IPPROTO_UDP, 64) +
             socket.inet_pton(socket.AF_INET6, CLIENT_V6) +

@@ -142,7 +142,8 @@ class TestPlan(base.TestCase):
         marks = {} if marks is None else marks
         return forwarding.plan(
             self.document, POLICY,
-            mark=lambda *way: marks.setdefault(way, len(marks) + 1))
+            mark=lambda *target: marks.setdefault(
+                target, len(marks) + 1))
 
     def through(self, protocol='TCP', **monitor):
         """(type, address, port, mark) of what decides the state of m1."""
@@ -162,7 +163,7 @@ class TestPlan(base.TestCase):
         return {(check.type, check.address, check.port, check.mark)
                 for check in plan.checks if check.key in keys}
 
-    def test_through_takes_the_place_of_the_check_of_a_service(self):
+    def test_mark_replaces_the_check_of_the_service(self):
         for kind in ('TCP', 'HTTP', 'HTTPS', 'TLS-HELLO', 'SCTP', 'PING'):
             self.assertEqual({(kind.lower(), base.VIP, 80, 1)},
                              self.through(type=kind))
@@ -193,7 +194,7 @@ class TestPlan(base.TestCase):
         self.assertEqual({('http', '198.18.10.11', 8080, None),
                           ('sctp', base.VIP, 80, 1)}, self.through('SCTP'))
 
-    def test_silence_does_not_tell_that_a_tunnel_works(self):
+    def test_silent_udp_check_is_joined_by_a_ping_through_the_tunnel(self):
         self.assertEqual({('udp-connect', base.VIP, 80, 1),
                           ('ping', base.VIP, 80, 1)},
                          self.through('UDP', type='UDP-CONNECT'))
@@ -205,7 +206,7 @@ class TestPlan(base.TestCase):
                           ('ping', base.VIP, 80, 1)},
                          self.through('UDP', type='HTTP'))
 
-    def test_a_mark_for_each_way(self):
+    def test_each_member_of_each_service_has_its_mark(self):
         marks = {}
         self.document['flavor'] = {'encapsulation': 'gue'}
         self.plan_through(marks)
@@ -242,7 +243,7 @@ class TestPlan(base.TestCase):
                          self.decided_by(plan, 80, '198.18.10.12'))
         self.assertEqual({keys['tcp', '198.18.10.13']},
                          self.decided_by(plan, 443, '198.18.10.13'))
-        # What the checker is told of has every check and condition once.
+        # What the checker reads has every check and condition once.
         document = checks_file.build_document(plan.checks, plan.conditions)
         self.assertEqual(4, len(document['checks']))
         self.assertEqual(1, len(document['conditions']))
@@ -324,7 +325,7 @@ class TestPlan(base.TestCase):
                           for member in members])
         self.assertEqual(['198.18.10.11', '198.18.10.12'], sorted(asked))
 
-    def test_families(self):
+    def test_address_families_of_vip_and_members_may_differ(self):
         self.document['vip_address'] = '2001:DB8:113::0a'
         self.members['m1']['address'] = '2001:DB8:10::1'
         plan = self.plan()
@@ -341,10 +342,10 @@ class TestPlan(base.TestCase):
         self.assertEqual([KEY], list(plan.services))
         self.assertEqual({8080}, {check.port for check in plan.checks})
 
-    def test_default_settings(self):
+    def test_service_without_options_has_default_settings(self):
         self.assertEqual(datapath.Settings(), self.settings())
 
-    def test_encapsulation(self):
+    def test_flavor_decides_the_encapsulation(self):
         for flavor, wanted in (
                 ({'encapsulation': 'ipip'}, {}),
                 ({'encapsulation': 'gue'}, {'encapsulation': 1}),
@@ -387,7 +388,7 @@ class TestPlan(base.TestCase):
         self.assertEqual(datapath.ServiceFlag.QUIC,
                          self.settings({'quic': True}).flags)
 
-    def test_by_source_address(self):
+    def test_algorithm_and_persistence_set_source_lengths(self):
         source = datapath.Settings(flags=datapath.ServiceFlag.SOURCE)
         self.assertEqual(source, self.settings(lb_algorithm='SOURCE_IP'))
         self.pool['lb_algorithm'] = 'SOURCE_IP_PORT'

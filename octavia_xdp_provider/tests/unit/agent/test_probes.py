@@ -16,51 +16,51 @@ def home(one):
     return NUMBERS[probes.home(one) % len(NUMBERS)]
 
 
-def way(number, vip=base.VIP):
-    return datapath.ProbeWay(vip, f'198.18.10.{number}')
+def target(number, vip=base.VIP):
+    return datapath.ProbeTarget(vip, f'198.18.10.{number}')
 
 
 class TestMarks(base.TestCase):
 
-    def test_equal_ways_have_one_mark(self):
+    def test_equal_targets_have_one_mark(self):
         marks = probes.Marks({}, NUMBERS)
-        self.assertEqual(marks.of(way(1)), marks.of(way(1)))
-        self.assertEqual({home(way(1)): way(1)}, marks.wanted)
+        self.assertEqual(marks.of(target(1)), marks.of(target(1)))
+        self.assertEqual({home(target(1)): target(1)}, marks.wanted)
 
     def test_the_mark_is_of_every_field(self):
-        ways = {way(1), way(2), way(1, '203.0.113.11'),
-                way(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
+        found = {target(1), target(2), target(1, '203.0.113.11'),
+                target(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
                                 dscp=1),
-                way(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
+                target(1)._replace(encapsulation=datapath.Encapsulation.DSCP,
                                 dscp=2),
-                way(1)._replace(encapsulation=datapath.Encapsulation.SRV6),
-                way(1)._replace(encapsulation=datapath.Encapsulation.SRV6,
+                target(1)._replace(encapsulation=datapath.Encapsulation.SRV6),
+                target(1)._replace(encapsulation=datapath.Encapsulation.SRV6,
                                 sid_function=1)}
-        self.assertEqual(len(ways), len(set(map(home, ways))))
+        self.assertEqual(len(found), len(set(map(home, found))))
 
     def test_the_home_does_not_move(self):
         # Where the table is empty, marks are those from before a reboot.
-        self.assertEqual(0x4f5b424d, home(way(1)))
+        self.assertEqual(0x4f5b424d, home(target(1)))
 
     def test_who_is_in_the_table_keeps_its_mark(self):
-        held = {home(way(1)): way(2)}
+        held = {home(target(1)): target(2)}
         marks = probes.Marks(held, NUMBERS)
-        self.assertEqual(home(way(1)), marks.of(way(2)))
+        self.assertEqual(home(target(1)), marks.of(target(2)))
         # Its home is taken, whether or not it is wanted still.
-        self.assertEqual(home(way(1)) + 1, marks.of(way(1)))
+        self.assertEqual(home(target(1)) + 1, marks.of(target(1)))
         self.assertEqual(
-            {way(1), way(2)}, set(marks.wanted.values()))
+            {target(1), target(2)}, set(marks.wanted.values()))
 
-    def test_collisions(self):
+    def test_targets_with_one_home_get_marks_of_their_own(self):
         first, last = NUMBERS[0], NUMBERS[-1]
         with mock.patch.object(probes, 'home', return_value=last - first):
             marks = probes.Marks({}, NUMBERS)
             self.assertEqual([last, first, first + 1],
-                             [marks.of(way(n)) for n in range(3)])
+                             [marks.of(target(n)) for n in range(3)])
             again = probes.Marks(marks.wanted, NUMBERS)
             self.assertEqual(
                 [first + 1, last, first, first + 2],
-                [again.of(way(n)) for n in (2, 0, 1, 3)])
+                [again.of(target(n)) for n in (2, 0, 1, 3)])
 
 
 class FakeKernel:
@@ -139,34 +139,34 @@ class TestProbes(base.TestCase):
         found = [self.probes.mark(base.VIP, f'198.18.10.{number}', SETTINGS)
                  for number in numbers]
         self.probes.set()
-        self.during = self.ways()
+        self.during = self.targets()
         self.probes.written(set(found) - {None} | kept)
         return found
 
-    def ways(self):
+    def targets(self):
         return set((self.datapath.table or {}).values())
 
     def test_marks_come_before_and_go_a_pass_after_the_file(self):
         first = self.run_pass(1, 2)
-        self.assertEqual({way(1), way(2)}, self.during)
+        self.assertEqual({target(1), target(2)}, self.during)
         self.assertEqual(first, self.run_pass(1, 2))
         self.run_pass(2)
-        self.assertEqual({way(1), way(2)}, self.during)
+        self.assertEqual({target(1), target(2)}, self.during)
         self.run_pass(2)
-        self.assertEqual({way(2)}, self.during)
+        self.assertEqual({target(2)}, self.during)
 
     def test_marks_stay_as_long_as_the_file_names_them(self):
         kept = {self.run_pass(1, 2)[0]}
         for _ in range(3):
             self.run_pass(2, kept=kept)
-            self.assertEqual({way(1), way(2)}, self.during)
+            self.assertEqual({target(1), target(2)}, self.during)
 
     def test_switched_off_it_stays_as_long_as_the_file_names_it(self):
         kept = set(self.run_pass(1))
         self.probes = self.make(enabled=False)
         for _ in range(3):
             self.run_pass(kept=kept)
-        self.assertEqual({way(1)}, self.ways())
+        self.assertEqual({target(1)}, self.targets())
         self.run_pass()
         self.run_pass()
         self.assertIsNone(self.datapath.table)
@@ -175,20 +175,20 @@ class TestProbes(base.TestCase):
         marks = self.run_pass(1, 2)
         self.probes = self.make()
         self.assertEqual(marks[1:], self.run_pass(2))
-        self.assertEqual({way(1), way(2)}, self.during)
+        self.assertEqual({target(1), target(2)}, self.during)
         self.run_pass(2)
-        self.assertEqual({way(2)}, self.during)
+        self.assertEqual({target(2)}, self.during)
 
     def test_switched_off_it_is_removed_a_pass_after_the_file(self):
         self.run_pass(1)
         self.probes = self.make(enabled=False)
         self.assertEqual([None], self.run_pass(1))
-        self.assertEqual({way(1)}, self.ways())
+        self.assertEqual({target(1)}, self.targets())
         self.run_pass(1)
         self.assertIsNone(self.datapath.table)
         self.assertEqual({}, self.probes.report())
 
-    def test_another_way_out(self):
+    def test_probes_that_leave_by_no_uplink_have_no_mark(self):
         self.kernel.device = 7
         self.assertEqual([None], self.run_pass(1))
         problem, = self.probes.report()['probes']['problems']
@@ -198,12 +198,12 @@ class TestProbes(base.TestCase):
         self.assertEqual([None], self.run_pass(1))
         self.assertEqual(1, self.kernel.asked)
         self.kernel.table = frozenset({2})
-        self.assertEqual([home(way(1))], self.run_pass(1))
+        self.assertEqual([home(target(1))], self.run_pass(1))
         self.assertEqual({'problems': [], 'outcomes': {'sent': 3}},
                          self.probes.report()['probes'])
 
     def test_what_the_datapath_would_refuse_has_no_mark(self):
-        """One such way would keep all others out of the table."""
+        """One such target would keep all others out of the table."""
         self.probes.begin()
         kinds = datapath.Encapsulation
         for member, kind, possible in (
@@ -231,7 +231,7 @@ class TestProbes(base.TestCase):
         self.assertIsNotNone(self.run_pass(1)[0])
         self.assertEqual([], self.probes.report()['probes']['problems'])
 
-    def test_no_route(self):
+    def test_vip_without_a_route_has_no_mark(self):
         self.kernel.device = None
         self.assertEqual([None], self.run_pass(1))
         problem, = self.probes.report()['probes']['problems']

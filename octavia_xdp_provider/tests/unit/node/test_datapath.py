@@ -57,13 +57,13 @@ class TestHeader(base.BaseTestCase):
         return int(re.search(rf'#define {name} (\d+)',
                              HEADER.read_text())[1])
 
-    def test_version(self):
+    def test_versions_and_maxima_are_those_of_the_header(self):
         self.assertEqual(library.API_VERSION,
                          self.define('OXP_API_VERSION'))
         self.assertEqual(node_options.UPLINKS_MAX,
                          self.define('OXP_UPLINKS_MAX'))
 
-    def test_enums(self):
+    def test_enums_are_those_of_the_library(self):
         outcomes = self.library.enum('oxp_outcome')
         self.assertEqual(len(types.Outcome), outcomes.pop('OUTCOMES'))
         of_probes = self.library.enum('oxp_probe_outcome')
@@ -80,7 +80,7 @@ class TestHeader(base.BaseTestCase):
                 (self.library.enum('oxp_service_flag'), types.ServiceFlag)):
             self.assertEqual(found, {one.name: one.value for one in mine})
 
-    def test_addresses_and_keys(self):
+    def test_addresses_and_keys_come_back_as_they_were(self):
         for text in ('192.0.2.1', '2001:db8::1'):
             self.assertEqual(text, library.text_of(
                 self.library.address(text)))
@@ -92,7 +92,7 @@ class TestHeader(base.BaseTestCase):
         self.assertRaises(library.DatapathError, self.library.key,
                           types.Key('192.0.2.1', 'DCCP', 80))
 
-    def test_settings(self):
+    def test_service_settings_come_back_as_they_were(self):
         wanted = types.Settings(
             slots=1009, flags=types.ServiceFlag.SOURCE,
             encapsulation=types.Encapsulation.SRV6, dscp=1,
@@ -111,7 +111,7 @@ class TestHeader(base.BaseTestCase):
             self.assertEqual(everybody is None,
                              out.allowed == self.library.ffi.NULL)
 
-    def test_uplinks(self):
+    def test_uplinks_are_laid_out_as_the_library_reads_them(self):
         first, second = self.library.uplinks([
             types.Uplink(3, 1500, '02:00:00:00:00:01', '02:00:00:00:00:02'),
             types.Uplink(4, 9000, '02:00:00:00:00:03', None,
@@ -123,7 +123,7 @@ class TestHeader(base.BaseTestCase):
         self.assertEqual(bytes(6), bytes(second.next_hop_mac_v4))
         self.assertEqual((2, [100, 7]), (second.vlans, list(second.vlan)))
 
-    def test_node(self):
+    def test_node_settings_are_laid_out_as_the_library_reads_them(self):
         out = self.library.node_settings(types.NodeSettings(
             '192.0.2.16', None, 4, 0,
             types.NodeFlag.ECHO | types.NodeFlag.FIB, 1000))
@@ -132,7 +132,7 @@ class TestHeader(base.BaseTestCase):
         self.assertEqual((4, 0, 9, 1000), (
             out.entropy_v4, out.entropy_v6, out.flags, out.icmp_rate))
 
-    def test_members(self):
+    def test_members_are_laid_out_as_the_library_reads_them(self):
         out = self.library.members([
             types.Member('192.0.2.1', 256, 2 ** 63, False, True, 1400)])[0]
         self.assertEqual(
