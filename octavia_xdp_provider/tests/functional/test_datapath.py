@@ -2,26 +2,18 @@
 """The binding against the running kernel: needs root."""
 
 import errno
-import json
 import os
-import socket
 import threading
 
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests import instrumented
-from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import private_node
-from octavia_xdp_provider.tests.functional.support.private_node import command
 from octavia_xdp_provider.tests.functional.support.private_node import DNS
 from octavia_xdp_provider.tests.functional.support.private_node import HTTP
 from octavia_xdp_provider.tests.functional.support.private_node import HTTP_V6
-from octavia_xdp_provider.tests.functional.support.private_node import NODE
-from octavia_xdp_provider.tests.functional.support.private_node import OWN_MAC
 from octavia_xdp_provider.tests.functional.support.private_node import SIGNALS
 from octavia_xdp_provider.tests.functional.support.private_node import SLOTS
 from octavia_xdp_provider.tests.functional.support.private_node import VIP
-from octavia_xdp_provider.tests.functional.support.private_node import XDP_PASS
-from octavia_xdp_provider.tests.functional.support.private_node import XDP_TX
 
 
 class TestOpening(private_node.PrivateState):
@@ -284,149 +276,3 @@ class TestServices(private_node.PrivateState):
             thread.join()
         self.assertEqual([], self.datapath.faults())
         self.assertEqual(4, self.datapath.info().services)
-
-
-class TestVeth(private_node.TwoNamespaces):
-
-    def setUp(self):
-        super().setUp()
-        # any program does: it must only have one (see the base class)
-        self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
-        self.datapath = self.open()
-        with self.inside(self.node):
-            self.uplink = datapath.Uplink(
-                socket.if_nametoindex('up0'), 1500, OWN_MAC,
-                private_node.NEXT_HOP_MAC)
-        self.datapath.set_uplinks([self.uplink])
-        self.datapath.set_node(datapath.NodeSettings(NODE))
-
-    def attach(self, opened=None):
-        with self.inside(self.node):
-            (opened or self.datapath).attach(socket.if_nametoindex('up0'))
-
-    def detach(self):
-        with self.inside(self.node):
-            self.datapath.detach(socket.if_nametoindex('up0'))
-
-    def link(self):
-        return command('ip', '-n', self.node, '-d', 'link', 'show', 'up0')
-
-    def test_attach_survives_and_is_replaced(self):
-        self.attach()
-        first = self.link()
-        self.assertIn('prog/xdp id', first)
-        self.datapath.close()
-        self.assertEqual(first, self.link())
-        self.datapath = self.open()
-        # the same program stays, another one is replaced
-        self.attach()
-        self.assertEqual(first, self.link())
-        self.datapath.set_node(datapath.NodeSettings(
-            NODE, flags=datapath.NodeFlag.FIB))
-        self.assertIn('prog/xdp id', self.link())
-        self.assertNotEqual(first, self.link())
-        self.detach()
-        self.assertNotIn('prog/xdp', self.link())
-        self.assert_fails(errno.ENOENT, self.detach)
-
-    def test_program_of_all_links_is_replaced(self):
-        command('ip', '-n', self.node, 'link', 'add', 'up1', 'type', 'veth',
-                'peer', 'name', 'gw1', 'netns', self.peer)
-        with self.inside(self.node):
-            links = [socket.if_nametoindex(name) for name in ('up0', 'up1')]
-            for link in links:
-                self.datapath.attach(link)
-        before = self.programs('up0', 'up1')
-        self.assertNotEqual(before[0], before[1])
-
-        # What is static in the program: one for all takes over.
-        self.datapath.set_node(datapath.NodeSettings(
-            NODE, flags=datapath.NodeFlag.FIB))
-        fib = self.programs('up0', 'up1')
-        self.assertEqual(fib[0], fib[1])
-        self.assertNotIn(fib[0], before)
-        # What is read from a map, and what has not changed, needs none.
-        for settings in (datapath.NodeSettings(NODE, flags=(
-                datapath.NodeFlag.FIB | datapath.NodeFlag.ECHO)), ) * 2:
-            self.datapath.set_node(settings)
-            self.assertEqual(fib, self.programs('up0', 'up1'))
-
-        # One that has gone keeps the others from nothing.
-        command('ip', '-n', self.node, 'link', 'del', 'up1')
-        self.datapath.set_node(datapath.NodeSettings(NODE))
-        self.assertNotIn(self.programs('up0'), ([fib[0]], [before[0]]))
-        with self.inside(self.node):
-            self.datapath.detach(links[0])
-            self.assert_fails(errno.ENOENT, self.datapath.detach, links[1])
-
-    def programs(self, *names):
-        """The id of the program that each interface has."""
-        return [json.loads(command('ip', '-n', self.node, '-j', 'link',
-                                   'show', name))[0]['xdp']['prog']['id']
-                for name in names]
-
-    def test_destroyed_datapath_leaves_no_program(self):
-        self.attach()
-        self.datapath.destroy()
-        self.assertNotIn('prog/xdp', self.link())
-
-    def test_interface_that_comes_back_is_attached_again(self):
-        self.attach()
-        with self.inside(self.node):
-            index = socket.if_nametoindex('up0')
-        command('ip', '-n', self.node, 'link', 'del', 'up0')
-        command('ip', '-n', self.node, 'link', 'add', 'up0', 'index',
-                str(index), 'type', 'veth', 'peer', 'name', 'gw0',
-                'netns', self.peer)
-        self.attach()
-        self.assertIn('prog/xdp id', self.link())
-
-    def test_interface_that_is_not_there_is_an_error(self):
-        self.assert_fails(errno.ENODEV, self.datapath.attach, 0x7ffffff)
-
-    def test_packets_are_forwarded_and_counted(self):
-        members = [f'10.1.0.{number}' for number in range(1, 6)]
-        self.datapath.set_service(
-            DNS, [datapath.Member(address) for address in members],
-            datapath.Settings(slots=SLOTS))
-        self.attach()
-        peer = self.socket()
-        ethernet = bytes.fromhex((
-            OWN_MAC + private_node.NEXT_HOP_MAC
-            ).replace(':', '')) + b'\x08\x00'
-        reply = ethernet[6:12] + ethernet[:6] + b'\x08\x00'
-        client = '198.51.100.7'
-        for port in range(1024, 1024 + 200):
-            packet = frames.udp_packet(client, VIP, port, 53, b'question')
-            peer.send(ethernet + packet)
-            frame = peer.recv(2048)
-            while frame[:12] != reply[:12]:
-                frame = peer.recv(2048)
-            self.assertEqual(reply, frame[:14])
-            outer, inner = frame[14:34], frame[34:]
-            self.assertEqual(packet, inner)
-            self.assertEqual(0, frames.checksum(outer))
-            self.assertEqual(4, outer[9])
-            self.assertEqual(NODE, socket.inet_ntoa(outer[12:16]))
-            self.assertEqual(self.datapath.pick(DNS, client, port),
-                             socket.inet_ntoa(outer[16:]))
-        counters = self.datapath.service(DNS).counters
-        self.assertEqual((200, 200 * 36, 0), counters)
-        shares = [one.counters.packets
-                  for one in self.datapath.members(DNS)]
-        self.assertEqual(200, sum(shares))
-        self.assertTrue(all(shares))
-
-        other = ethernet + frames.udp_packet(client, VIP, 1024, 54,
-                                             b'question')
-        with self.inside(self.node):
-            results = self.datapath.run([
-                (ethernet + packet, self.uplink.ifindex),
-                (other, self.uplink.ifindex)])
-        self.assertEqual([(XDP_TX, frame), (XDP_PASS, other)], results)
-
-        self.datapath.set_uplinks([])
-        peer.send(ethernet + packet)
-        drops = self.datapath.outcomes()
-        self.assertEqual((1, len(ethernet + packet)),
-                         drops[datapath.Outcome.DROP_NO_NEXT_HOP])
