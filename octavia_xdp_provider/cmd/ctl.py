@@ -49,10 +49,16 @@ def _json(parser):
     parser.add_argument('--json', action='store_true', help='for programs')
 
 
+def _command(commands, function, name, summary, description):
+    """The parser of a command that `function` runs."""
+    parser = commands.add_parser(name, help=summary, description=description)
+    parser.set_defaults(function=function)
+    return parser
+
+
 def _add_show(commands):
-    parser = commands.add_parser(
-        'show', help='what the tables hold',
-        description='Show what the node\'s tables hold.')
+    parser = _command(commands, show.run, 'show', 'what the tables hold',
+                      'Show what the node\'s tables hold.')
     subjects = parser.add_subparsers(dest='subject', required=True,
                                      metavar='SUBJECT')
     for name, function in show.SUBJECTS.items():
@@ -61,31 +67,30 @@ def _add_show(commands):
         if name not in ('neighbours', 'programs'):
             _filters(subject)
         _json(subject)
-    parser.set_defaults(function=show.run)
 
 
 def _add_top(commands):
-    parser = commands.add_parser('top', help='live rates',
-                                 description='Show rates, live.')
+    parser = _command(commands, top.run, 'top', 'live rates',
+                      'Show rates, live.')
     parser.add_argument('--sort', choices=rates.ORDERS, default='packets',
                         help='what comes first (%(default)s)')
     parser.add_argument('--interval', type=_SECONDS, default=1.0,
-                        metavar='SECONDS', help='between two looks '
+                        metavar='SECONDS', help='between two readings '
                         '(%(default)s)')
     parser.add_argument('--batch', action='store_true',
                         help='write text, for pipes')
     parser.add_argument('-n', '--count', type=_number(0, 10 ** 9), default=0,
-                        help='with --batch: so many times; 0: without end')
+                        help='with --batch: number of views; 0: no end')
     parser.add_argument('--rows', type=_number(1, 10 ** 6), default=20,
                         help='with --batch: services at most (%(default)s)')
     _json(parser)
-    parser.set_defaults(function=top.run)
 
 
 def _add_explain(commands):
-    parser = commands.add_parser(
-        'explain', help='what the program does with a packet, and why',
-        description='Show what the program does with a packet, step by step. '
+    parser = _command(
+        commands, explain.run, 'explain',
+        'what the program does with a packet, and why',
+        'Show what the program does with a packet, step by step. '
         'Nothing is sent, and nothing is left in counters or tables. Exit '
         'status: 0, or 1 if the program does not do what the tables say.')
     parser.add_argument(
@@ -105,61 +110,62 @@ def _add_explain(commands):
                         help='bytes of the IP packet (what it needs)')
     parser.add_argument('--dscp', type=_number(0, 63), default=0)
     parser.add_argument('--vlan', type=_number(0, 4095), action='append',
-                        default=[], help='tag; twice, the outer one first')
+                        default=[], help='VLAN tag; of two, the outer first')
     parser.add_argument('--fragment', choices=('first', 'later'))
     parser.add_argument('--may-fragment', action='store_true',
                         help='IPv4 without DF')
     parser.add_argument('--payload', type=bytes.fromhex, default=b'',
                         metavar='HEX', help='what follows the header')
     _json(parser)
-    parser.set_defaults(function=explain.run)
 
 
 def _add_trace(commands):
-    parser = commands.add_parser(
-        'trace', help='packets of a VIP, before and after the program',
-        description='Copy packets of a VIP, before and after the program. '
+    parser = _command(
+        commands, trace.run, 'trace',
+        'packets of a VIP, before and after the program',
+        'Copy packets of a VIP, before and after the program. '
         'Without this command running it costs nothing.')
     parser.add_argument('vip', type=nodes.address, metavar='VIP')
     parser.add_argument('-w', '--write', metavar='FILE',
                         help='a pcapng file, "-" for standard output; '
                              'without it, lines of text')
     parser.add_argument('--every', type=_number(1, 2 ** 32 - 1), default=1,
-                        help='of so many packets on each CPU, one '
-                             '(%(default)s)')
+                        metavar='N', help='copy one packet in N of each CPU '
+                        '(%(default)s)')
     parser.add_argument('--count', type=_number(0, 2 ** 63), default=0,
-                        help='end after so many packets')
+                        help='end after this number of packets')
     parser.add_argument('--seconds', type=_SECONDS, default=None,
-                        help='end after so long')
+                        metavar='SECONDS', help='end after this time')
     parser.add_argument('--snaplen', type=_number(1, 3520), default=256,
                         help='bytes of a frame that are kept (%(default)s)')
     parser.add_argument('--buffer', type=_number(4096, 2 ** 28),
                         default=2 ** 22, help='bytes for packets that are '
                         'not written yet (%(default)s)')
-    parser.set_defaults(function=trace.run)
 
 
 def _add_upgrade(commands):
-    parser = commands.add_parser(
-        'upgrade', help='let another version of the library take over',
-        description='Let a library take over program and tables from the one '
-        'that has them, up or down, without losing a packet. If it cannot, '
+    parser = _command(
+        commands, upgrade.run, 'upgrade',
+        'let another version of the library take over',
+        'Let a library take over program and tables from the library that '
+        'holds them, up or down, without losing a packet. If it cannot, '
         'nothing changes.')
     parser.add_argument('--dry-run', action='store_true',
                         help='build and load everything, change nothing, and '
                              'show what would change')
     parser.add_argument('--library', default=argparse.SUPPRESS,
-                        help='the one that takes over ([datapath] library)')
+                        help='the library that takes over ([datapath] '
+                             'library)')
     parser.add_argument('--from-library', metavar='LIBRARY',
-                        help='the one that hands over (liboctavia_xdp.so.N '
-                             'of the pinned layout N)')
+                        help='the library that hands over '
+                             '(liboctavia_xdp.so.N of the pinned layout N)')
     _json(parser)
-    parser.set_defaults(function=upgrade.run)
 
 
 def parser():
     result = argparse.ArgumentParser(
-        prog=PROGRAM, description=__doc__.partition(': ')[2].capitalize(),
+        prog=PROGRAM, description='Shows what an LB node does with packets, '
+        'and why.',
         epilog='Exit status: 0; 1 if verify or explain found a difference; '
                '2 if it could not be done.')
     result.add_argument('--config-file', action='append',
@@ -177,12 +183,11 @@ def parser():
     _add_explain(commands)
     _add_trace(commands)
     _add_upgrade(commands)
-    checking = commands.add_parser(
-        'verify', help='compute every table again, and compare',
-        description='Compute every table again and compare it with the '
-        'kernel\'s. Exit status: 0, or 1 if one differs.')
-    _json(checking)
-    checking.set_defaults(function=verify.run)
+    _json(_command(
+        commands, verify.run, 'verify',
+        'compute every table again, and compare',
+        'Compute every table again and compare it with the kernel\'s. Exit '
+        'status: 0, or 1 if a table differs.'))
     return result
 
 

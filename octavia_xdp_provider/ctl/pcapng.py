@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writing pcapng files (draft-ietf-opsawg-pcapng), little-endian.
 
-Own code because of the options: which sides are of one packet, and what the
+Own code because of the options: which copies are of one packet, and what the
 program decided (epb_packetid, epb_verdict).
 """
 

@@ -57,7 +57,7 @@ def member_line(row):
 
 
 def _batch(node, arguments):
-    """For pipes: so many times, each as text."""
+    """For pipes: `count` views, each as text or as a line of JSON."""
     meter = rates.Meter(node)
     done = 0
     while not arguments.count or done < arguments.count:

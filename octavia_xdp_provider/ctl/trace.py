@@ -20,7 +20,7 @@ _WAIT = 0.25
 
 
 class File:
-    """Sides of packets into a pcapng file."""
+    """Copies of packets into a pcapng file."""
 
     def __init__(self, file, snaplen):
         self._file = file
@@ -29,22 +29,22 @@ class File:
         self._interfaces = {}
         self._kernel = links.Links()
 
-    def _interface(self, side):
-        key = side.ifindex, side.out
+    def _interface(self, copy):
+        key = copy.ifindex, copy.out
         if key not in self._interfaces:
-            name = self._kernel.name(side.ifindex)
+            name = self._kernel.name(copy.ifindex)
             self._interfaces[key] = self._writer.interface(
-                f'{name}@{"out" if side.out else "in"}', self._snaplen)
+                f'{name}@{"out" if copy.out else "in"}', self._snaplen)
         return self._interfaces[key]
 
-    def write(self, side, when):
+    def write(self, copy, when):
         action = comment = None
-        if side.out:
-            action = side.action
+        if copy.out:
+            action = copy.action
             comment = compare.action_name(action)
         self._writer.packet(
-            self._interface(side), when, side.data, side.length,
-            out=side.out, number=side.number, queue=side.queue,
+            self._interface(copy), when, copy.data, copy.length,
+            out=copy.out, number=copy.number, queue=copy.queue,
             action=action, comment=comment)
 
     def flush(self):
@@ -52,36 +52,36 @@ class File:
 
 
 class Text:
-    """Sides of packets as lines."""
+    """Copies of packets as lines."""
 
     def __init__(self, file):
         self._file = file
         self._kernel = links.Links()
 
-    def write(self, side, when):
+    def write(self, copy, when):
         seconds = time.strftime('%H:%M:%S', time.localtime(when // 10 ** 9))
         self._file.write(
             f'{seconds}.{when % 10 ** 9 // 1000:06} '
-            f'{self._kernel.name(side.ifindex)} '
-            f'{"out" if side.out else "in "} {describe(side)}\n')
+            f'{self._kernel.name(copy.ifindex)} '
+            f'{"out" if copy.out else "in "} {describe(copy)}\n')
 
     def flush(self):
         self._file.flush()
 
 
-def describe(side):
-    """A side of a packet in words."""
-    text = parse.parse(side.data)
+def describe(copy):
+    """A copy of a packet in words."""
+    text = parse.parse(copy.data)
     if type(text) is not parse.Ignored:
         # The data may be cut by the snaplen, which is not the packet's fault.
         text = words.flow(text.protocol, text.source, text.destination,
                           words.ports(text))
-    text += f', frame of {side.length} bytes'
-    return f'{compare.action_name(side.action)}: {text}' if side.out else text
+    text += f', frame of {copy.length} bytes'
+    return f'{compare.action_name(copy.action)}: {text}' if copy.out else text
 
 
 class Limit:
-    """Ends after so many packets, each with both sides, or so long."""
+    """Ends after `count` packets, each with both copies, or `seconds`."""
 
     def __init__(self, count, seconds):
         self._count = count
@@ -89,17 +89,17 @@ class Limit:
         self._open = set()
         self.packets = 0
 
-    def takes(self, side):
-        """Whether a side is still wanted."""
-        if not side.out:
+    def takes(self, copy):
+        """Whether a copy is still wanted."""
+        if not copy.out:
             if self._count and self.packets == self._count:
                 return False
             self.packets += 1
-            self._open.add(side.number)
+            self._open.add(copy.number)
             return True
-        if side.number not in self._open:
+        if copy.number not in self._open:
             return False
-        self._open.discard(side.number)
+        self._open.discard(copy.number)
         return True
 
     def reached(self):
@@ -114,7 +114,7 @@ class Limit:
 
 @contextlib.contextmanager
 def _signals():
-    """A function that tells whether the user has asked for an end."""
+    """A function that says whether the user has asked for an end."""
     asked = []
     before = {number: signal.signal(
         number, lambda *_unused: asked.append(True))
@@ -130,13 +130,13 @@ def _copy(trace, sink, limit, ended):
     while True:
         last = ended() or limit.reached()
         # What was on its way when the end came is still taken.
-        sides = trace.read(0 if last and limit.complete else _WAIT)
+        copies = trace.read(0 if last and limit.complete else _WAIT)
         offset = time.time_ns() - time.monotonic_ns()
-        for side in sides:
-            if limit.takes(side):
-                sink.write(side, side.time_ns + offset)
+        for copy in copies:
+            if limit.takes(copy):
+                sink.write(copy, copy.time_ns + offset)
         sink.flush()
-        if last and (limit.complete or not sides):
+        if last and (limit.complete or not copies):
             return
 
 
@@ -184,6 +184,6 @@ def run(node, arguments):
             _copy(trace, sink, limit, ended)
         lost = trace.lost
     print(f'{limit.packets} packets'
-          + (f', {lost} sides lost: a larger --buffer or --every helps'
+          + (f', {lost} copies lost: a larger --buffer or --every helps'
              if lost else ''), file=sys.stderr)
     return 0

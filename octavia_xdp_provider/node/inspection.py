@@ -72,9 +72,9 @@ class Run(typing.NamedTuple):
     outcomes: dict
 
 
-class Side(typing.NamedTuple):
-    """A traced packet before or after the program; see struct
-    oxp_trace_packet."""
+class PacketCopy(typing.NamedTuple):
+    """A traced packet as it came, or as the program left it (`out`); see
+    struct oxp_trace_packet."""
 
     time_ns: int
     number: int
@@ -295,10 +295,10 @@ class Trace:
 
     @property
     def lost(self) -> int:
-        """Sides of packets for which the buffer had no room."""
+        """Copies of packets for which the buffer had no room."""
         return self._node._api.oxp_trace_lost_get(self._handle)
 
-    def read(self, timeout_s: float) -> list[Side]:
+    def read(self, timeout_s: float) -> list[PacketCopy]:
         """What was traced; waits for it, `timeout_s` at most."""
         error = self._node._error
         error[0] = b'\0'
@@ -311,14 +311,14 @@ class Trace:
                 return []
             raise
         raw = bytes(self._ffi.buffer(self._out, length))
-        sides, start = [], 0
+        copies, start = [], 0
         while start < length:
             head = self._ffi.cast('struct oxp_trace_packet *',
                                   self._out + start)
             data = start + self._header
-            sides.append(Side(
+            copies.append(PacketCopy(
                 head.time_ns, head.number, head.ifindex, head.queue,
                 head.length, head.action, bool(head.out),
                 raw[data:data + head.captured]))
             start = (data + head.captured + 7) & ~7
-        return sides
+        return copies

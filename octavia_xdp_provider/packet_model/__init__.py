@@ -3,5 +3,5 @@
 
 A second implementation of what ``datapath/bpf`` does: bytes in, bytes out.
 It shares no code with the program and knows neither maps nor the library.
-`Forwarder` in forward.py is the way in; state.py is what it decides by.
+`Forwarder` in forward.py is the entry point; state.py is what it decides by.
 """

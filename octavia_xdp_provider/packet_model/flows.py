@@ -12,7 +12,7 @@ TIME_MASK = 0x3fff
 UNIT_SHIFT = 30  # time is in units of 2^30 ns
 FLOW_SERVICE = 0x9e3779b97f4a7c15
 AGE_MAX = 16000  # times wrap soon after
-PROTECTED = 2  # units in which nothing gives way
+PROTECTED = 2  # units in which no entry is evicted
 
 
 @dataclasses.dataclass
@@ -72,7 +72,7 @@ def _worth(entry: Entry | None, time: int, timeout: int) -> tuple[bool, int]:
     """How well the place does for another flow: (free, age).
 
     A free place is like one of time 0; it matters only to which of several
-    good places is taken, and so to what gives way later on.
+    good places is taken, and so to what is evicted later on.
     """
     if entry is None:
         entry = Entry(0, 0, False, 0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling a client how large a packet may be."""
+"""Answers that name how large a packet may be."""
 
 import struct
 
@@ -14,7 +14,7 @@ HOP_LIMIT = 64
 
 
 def message(packet: parse.Packet, limit: int) -> bytes:
-    """The frame that tells `limit`; the way back is the way it came."""
+    """The frame that names `limit`, to where the packet came from."""
     frame, network = packet.frame, packet.network
     link = frame[6:12] + frame[0:6] + frame[12:network]
     quote = frame[network:min(packet.end, network + QUOTED[packet.family])]

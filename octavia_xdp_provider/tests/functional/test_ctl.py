@@ -94,7 +94,7 @@ class TestOutput(ctl_node.Node):
         for words in *self.commands(), ('verify',):
             end = self.end(*words, stdout=writer)
             self.assertEqual((0, ''), (end.returncode, end.stderr), words)
-        # what it found it tells all the same
+        # the status says what it found all the same
         self.spoil(DNS)
         self.assertEqual(1, self.end('verify', stdout=writer).returncode)
 

@@ -110,7 +110,7 @@ class TestExplain(ctl_node.Node):
         counted, forwarded, answers = self.send(frame)
         self.assertEqual(set(found.run.outcomes), counted, found.text())
         self.assertEqual(outcome == Outcome.FORWARDED, bool(forwarded))
-        # Frames of the stack on the peer's side are no answers.
+        # Frames of the peer's own stack are no answers.
         sent = [data for data in answers if data == found.run.frame]
         self.assertEqual(found.run.action == compare.Action.TX, len(sent) == 1,
                          (found.text(), found.run.frame.hex(),

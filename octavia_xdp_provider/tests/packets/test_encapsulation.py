@@ -128,7 +128,7 @@ class TestTunnels(cases.PacketCase):
 
     def test_outer_ipv4_copies_df_and_id(self):
         """DF as the client had it; id as well, so that fragments of the
-        outer packet can be told apart."""
+        outer packet can be distinguished."""
         self.service()
         for flags in ('', 'DF'):
             inner = rebuilt(cases.ip4(flags=flags, id=0xbeef) / cases.tcp())

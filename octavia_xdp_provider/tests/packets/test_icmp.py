@@ -191,7 +191,7 @@ class TestErrors(cases.PacketCase):
                         address = compared.text(self.address(flow))
                         fields = {}
                         if family == 6:
-                            # the flow's, so that it takes the same way
+                            # the flow's, so that it takes the same path
                             fields['flow'] = int.from_bytes(
                                 flow.frame[15:18], 'big') & 0xfffff
                         self.assertEqual(
@@ -286,7 +286,7 @@ class TestErrors(cases.PacketCase):
             4, 3, 4, self.quote(4, state.TCP, 5000)))
 
     def test_errors_that_do_not_fit_are_not_answered(self):
-        """Nobody is told: that would be an error about an error."""
+        """Nobody is answered: that would be an error about an error."""
         self.node.icmp_rate = 100
         self.node.pass_too_big = True
         self.compared.set_node()

@@ -42,14 +42,14 @@ def back(*vlans):
     return packet
 
 
-def told4(packet, mtu: int, quoted: int = 520):
+def answer4(packet, mtu: int, quoted: int = 520):
     """RFC 1191, from the VIP."""
     return (inet.IP(src=cases.VIP4, dst=packet.src, id=0, ttl=64, tos=0xc0) /
             inet.ICMP(type=3, code=4, nexthopmtu=mtu) /
             Raw(bytes(packet)[:quoted]))
 
 
-def told6(packet, mtu: int, quoted: int = 1232):
+def answer6(packet, mtu: int, quoted: int = 1232):
     return (inet6.IPv6(src=cases.VIP6, dst=packet.src, hlim=64, tc=0xc0,
                        nh=58) /
             inet6.ICMPv6PacketTooBig(mtu=mtu) / Raw(bytes(packet)[:quoted]))
@@ -61,12 +61,12 @@ class TestTooBig(cases.PacketCase):
         super().setUp()
         self.use(cases.plain_node(icmp_rate=1000))
 
-    def told(self, packet, expected):
+    def answered(self, packet, expected):
         self.check(packet, Action.TX, Outcome.SENT_TOO_BIG, expected)
 
     def test_answer_names_the_limit_of_each_encapsulation(self):
-        for vip, make, telling in ((cases.VIP4, sized4, told4),
-                                   (cases.VIP6, sized6, told6)):
+        for vip, make, answer in ((cases.VIP4, sized4, answer4),
+                                  (cases.VIP6, sized6, answer6)):
             for encapsulation, member, overhead in OVERHEADS:
                 member = member or (cases.MEMBER4 if make is sized4 else
                                     cases.MEMBER6)
@@ -77,8 +77,8 @@ class TestTooBig(cases.PacketCase):
                 result = self.forwarded(cases.link() / make(limit))
                 self.assertEqual(14 + cases.MTU, len(result.frame))
                 packet = make(limit + 1)
-                self.told(cases.link() / packet,
-                          back() / telling(packet, limit))
+                self.answered(cases.link() / packet,
+                              back() / answer(packet, limit))
                 self.compared.delete_service(service)
 
     def test_tags_stay_on_the_way_back(self):
@@ -86,11 +86,11 @@ class TestTooBig(cases.PacketCase):
         self.service(cases.VIP6)
         for vlans in ((5,), (5, 6)):
             packet = sized4(1481)
-            self.told(cases.link(*vlans) / packet,
-                      back(*vlans) / told4(packet, 1480))
+            self.answered(cases.link(*vlans) / packet,
+                          back(*vlans) / answer4(packet, 1480))
             packet = sized6(1461)
-            self.told(cases.link(*vlans) / packet,
-                      back(*vlans) / told6(packet, 1460))
+            self.answered(cases.link(*vlans) / packet,
+                          back(*vlans) / answer6(packet, 1460))
 
     def test_answer_names_the_limit_of_the_members_path(self):
         for mtu, limit in ((1400, 1380), (9000, 1480), (0, 1480)):
@@ -98,7 +98,8 @@ class TestTooBig(cases.PacketCase):
                 compared.packed(cases.MEMBER4), mtu=mtu)])
             self.forwarded(cases.link() / sized4(limit))
             packet = sized4(limit + 1)
-            self.told(cases.link() / packet, back() / told4(packet, limit))
+            self.answered(cases.link() / packet,
+                          back() / answer4(packet, limit))
             self.compared.delete_service(service)
 
     def test_quote_may_end_just_before_the_frame(self):
@@ -109,7 +110,8 @@ class TestTooBig(cases.PacketCase):
         self.forwarded(cases.link() / sized6(1232))
         for length in range(1233, 1240):
             packet = sized6(length)
-            self.told(cases.link() / packet, back() / told6(packet, 1280))
+            self.answered(cases.link() / packet,
+                          back() / answer6(packet, 1280))
 
     def test_answer_quotes_packets_below_1280_bytes_whole(self):
         """All of the packet is quoted, and nothing is behind it."""
@@ -118,27 +120,29 @@ class TestTooBig(cases.PacketCase):
         self.forwarded(cases.link() / sized6(980))
         for length in range(981, 990):
             packet = sized6(length)
-            self.told(cases.link() / packet, back() / told6(packet, 1280))
+            self.answered(cases.link() / packet,
+                          back() / answer6(packet, 1280))
 
     def test_quote_of_a_packet_shorter_than_the_limit(self):
         """The packet is shorter than what may be quoted."""
         self.service(members=[state.Member(
             compared.packed(cases.MEMBER4), mtu=600)])
         packet = sized4(581)
-        self.told(cases.link() / packet, back() / told4(packet, 580))
+        self.answered(cases.link() / packet, back() / answer4(packet, 580))
         self.service(cases.VIP6, members=[state.Member(
             compared.packed(cases.MEMBER6), mtu=1280)])
         packet = sized6(1241)
-        self.told(cases.link() / packet, back() / told6(packet, 1280, 1232))
+        self.answered(cases.link() / packet,
+                      back() / answer6(packet, 1280, 1232))
 
     def test_ipv6_answers_name_at_least_1280(self):
         self.service(cases.VIP6, members=[state.Member(
             compared.packed(cases.MEMBER6), mtu=1300)])
         packet = sized6(1270)
-        self.told(cases.link() / packet, back() / told6(packet, 1280))
+        self.answered(cases.link() / packet, back() / answer6(packet, 1280))
 
     def test_no_answer_about_an_mtu_below_576(self):
-        """An MTU below 576 is not worth telling."""
+        """An MTU below 576 is not worth an answer."""
         self.service(members=[state.Member(
             compared.packed(cases.MEMBER4), mtu=595)])
         self.dropped(cases.link() / sized4(576), Outcome.DROP_TOO_BIG)
@@ -150,9 +154,9 @@ class TestTooBig(cases.PacketCase):
         self.node.pass_too_big = True
         self.compared.set_node()
         self.check(packet, Action.PASS, Outcome.PASSED_TOO_BIG, packet)
-        # with DF the client is still told
+        # with DF the client is still answered
         packet = sized4(1481)
-        self.told(cases.link() / packet, back() / told4(packet, 1480))
+        self.answered(cases.link() / packet, back() / answer4(packet, 1480))
 
     def test_passed_syn_is_untouched(self):
         self.use(cases.plain_node(pass_too_big=True, clamp_mss=True))
@@ -173,10 +177,10 @@ class TestTooBig(cases.PacketCase):
         self.dropped(
             cases.link() / cases.ip4(flags='DF', frag=7, proto=17) /
             cases.payload(1464), Outcome.DROP_TOO_BIG)
-        # IPv6: the first fragment tells who sent it
+        # IPv6: the first fragment says who sent it
         packet = (cases.ip6() / inet6.IPv6ExtHdrFragment(nh=17, m=1, id=1) /
                   cases.udp(chksum=1) / cases.payload(1408))
-        self.told(cases.link() / packet, back() / told6(packet, 1460))
+        self.answered(cases.link() / packet, back() / answer6(packet, 1460))
         self.dropped(
             cases.link() / cases.ip6() /
             inet6.IPv6ExtHdrFragment(nh=17, offset=9, id=1) /
@@ -187,8 +191,8 @@ class TestTooBig(cases.PacketCase):
         self.service()
         packet = inet.IP(bytes(sized4(1470)))  # its length is fixed by that
         self.forwarded(cases.link() / packet / Raw(bytes(10)))
-        self.told(cases.link() / packet / Raw(bytes(11)),
-                  back() / told4(packet, 1480))
+        self.answered(cases.link() / packet / Raw(bytes(11)),
+                      back() / answer4(packet, 1480))
 
     def test_packets_too_big_beyond_the_budget_are_dropped(self):
         self.use(cases.plain_node(icmp_rate=2))

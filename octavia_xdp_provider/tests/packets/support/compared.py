@@ -147,7 +147,7 @@ class Compared:
             self.set_health(members)
 
     def set_health(self, members: list[state.Member]):
-        """Tell the members' `healthy` to the node."""
+        """Set the members' `healthy` on the node."""
         self.datapath.apply_health(
             {one.address: one.healthy for one in members})
         self.refresh()
@@ -169,15 +169,16 @@ class Compared:
         self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
 
     def _read(self, service: state.Service):
-        told = self.datapath.service(service)
+        stored = self.datapath.service(service)
         for parity in (0, 1):
             block = self.maps['tables'].read(
                 struct.pack('=I', 2 * service.index + parity))
             generation, slots, flags = struct.unpack_from('=QII', block)
-            if generation == told.generation:
+            if generation == stored.generation:
                 break
         else:
-            raise Difference('neither block has the generation told')
+            raise Difference('neither block has the generation of the '
+                             'service')
         now = struct.unpack_from(f'={slots}H', block, self._slots_at)
         before = struct.unpack_from(f'={slots}H', block,
                                     self._slots_at + 2 * self._before)
@@ -312,9 +313,9 @@ class Compared:
     def reset_counters(self):
         """The model's counters go on from the program's."""
         for service in self.services:
-            told = self.datapath.service(service).counters
+            counted = self.datapath.service(service).counters
             service.packets, service.bytes, service.flows = (
-                told.packets, told.bytes, told.flows)
+                counted.packets, counted.bytes, counted.flows)
             for one in self.datapath.members(service):
                 member = service.members[one.index]
                 member.packets, member.bytes, member.flows = (
@@ -324,16 +325,16 @@ class Compared:
     def compare_counters(self):
         """Packets, bytes and flows of each service and member."""
         for service in self.services:
-            told = self.datapath.service(service).counters
-            self._counters('service', service, told)
+            counted = self.datapath.service(service).counters
+            self._counters('service', service, counted)
             for one in self.datapath.members(service):
                 self._counters('member', service.members[one.index],
                                one.counters)
 
     @staticmethod
-    def _counters(what, model, told):
+    def _counters(what, model, counted):
         mine = (model.packets, model.bytes, model.flows)
-        theirs = (told.packets, told.bytes, told.flows)
+        theirs = (counted.packets, counted.bytes, counted.flows)
         if mine != theirs:
             raise Difference(f'{what} {model}: packets, bytes, flows {mine} '
                              f'in the model, {theirs} in the program')

@@ -123,7 +123,7 @@ class Datapath:
     def set_service(self, service: state.Service,
                     members: typing.Sequence[state.Member],
                     slots: int) -> bool:
-        """Health is told by apply_health(): checks count from 1 on."""
+        """Health is set by apply_health(): checks count from 1 on."""
         networks = self.ffi.NULL
         if service.allowed is not None:
             networks = self.ffi.new('struct oxp_network[]',
@@ -228,7 +228,7 @@ def check_of(address: bytes) -> int:
 
 
 class Map:
-    """A pinned map, read by system calls: what the library does not tell."""
+    """A pinned map, read by system calls: what the library does not expose."""
 
     _NUMBER = {'x86_64': 321, 'aarch64': 280}[platform.machine()]
     _LOOKUP, _UPDATE, _DELETE, _NEXT_KEY, _GET = 1, 2, 3, 4, 7

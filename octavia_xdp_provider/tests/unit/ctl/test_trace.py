@@ -12,15 +12,15 @@ from octavia_xdp_provider.tests.unit import base
 FRAME = packet.frame(packet.Wanted('tcp', '2001:db8::7', '2001:db8::1', 1, 2))
 
 
-def side(number, out=False, **more):
-    return inspection.Side(**dict({
+def copied(number, out=False, **more):
+    return inspection.PacketCopy(**dict({
         'time_ns': 1, 'number': number, 'ifindex': 1, 'queue': 0,
         'length': len(FRAME), 'action': 3 * out, 'out': out, 'data': FRAME},
         **more))
 
 
 class Traced:
-    """A trace that has these sides, read by read."""
+    """A trace that has these copies, read by read."""
 
     def __init__(self, *reads):
         self.reads = list(reads)
@@ -32,10 +32,10 @@ class Traced:
 class Sink:
 
     def __init__(self):
-        self.sides = []
+        self.copies = []
 
-    def write(self, side, when):
-        self.sides.append((side.number, side.out))
+    def write(self, copy, when):
+        self.copies.append((copy.number, copy.out))
 
     def flush(self):
         pass
@@ -56,23 +56,23 @@ class TestTrace(base.TestCase):
     def copy(self, limit, *reads):
         sink = Sink()
         trace._copy(Traced(*reads), sink, limit, lambda: False)
-        return sink.sides
+        return sink.copies
 
     def test_count_is_of_whole_packets(self):
         limit = trace.Limit(2, None)
         self.assertEqual(
             [(1, False), (1, True), (2, False), (2, True)],
-            self.copy(limit, [side(1), side(1, True), side(2)],
-                      [side(3), side(2, True), side(3, True)]))
+            self.copy(limit, [copied(1), copied(1, True), copied(2)],
+                      [copied(3), copied(2, True), copied(3, True)]))
         self.assertEqual(2, limit.packets)
 
-    def test_a_side_that_was_lost(self):
+    def test_packet_without_its_second_copy_is_written(self):
         limit = trace.Limit(1, None)
-        self.assertEqual([(1, False)], self.copy(limit, [side(1)]))
-        # without the first side the second one says nothing
+        self.assertEqual([(1, False)], self.copy(limit, [copied(1)]))
+        # without the first copy the second says nothing
         limit = trace.Limit(1, None)
         self.assertEqual([(2, False), (2, True)], self.copy(
-            limit, [side(1, True), side(2), side(2, True)]))
+            limit, [copied(1, True), copied(2), copied(2, True)]))
 
     def test_limit_is_reached_after_the_seconds(self):
         with mock.patch.object(time, 'monotonic', side_effect=[0, 1, 9]):
@@ -83,13 +83,13 @@ class TestTrace(base.TestCase):
     def test_both_directions_are_lines_of_text(self):
         file = io.StringIO()
         text = trace.Text(file)
-        text.write(side(1), 5 * 10 ** 9)
-        text.write(side(1, True, data=FRAME[:20]), 5 * 10 ** 9)
+        text.write(copied(1), 5 * 10 ** 9)
+        text.write(copied(1, True, data=FRAME[:20]), 5 * 10 ** 9)
         first, second = file.getvalue().splitlines()
         self.assertIn('lo in  TCP [2001:db8::7]:1 -> [2001:db8::1]:2', first)
         self.assertIn('lo out XDP_TX: the frame ends', second)
 
     def test_cut_packets_have_their_ports(self):
         self.assertIn('[2001:db8::1]:2', trace.describe(
-            side(1, data=FRAME[:60], length=1500)))
-        self.assertNotIn(']:', trace.describe(side(1, data=FRAME[:56])))
+            copied(1, data=FRAME[:60], length=1500)))
+        self.assertNotIn(']:', trace.describe(copied(1, data=FRAME[:56])))

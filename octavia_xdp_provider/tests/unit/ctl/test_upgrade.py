@@ -51,11 +51,11 @@ class TestUpgrade(base.TestCase):
 
     def test_json_names_layouts_and_interfaces(self):
         _, text, _, _ = self.run_tool('--json')
-        told = json.loads(text)
+        shown = json.loads(text)
         self.assertEqual((2, 3, False, ['lo', '#0']), (
-            told['layout_before'], told['layout_after'], told['dry_run'],
-            [one['name'] for one in told['interfaces']]))
-        self.assertEqual('00' * 8, told['interfaces'][0]['tag_before'])
+            shown['layout_before'], shown['layout_after'], shown['dry_run'],
+            [one['name'] for one in shown['interfaces']]))
+        self.assertEqual('00' * 8, shown['interfaces'][0]['tag_before'])
 
     def test_interface_with_the_same_program_stays(self):
         stays = DONE.interfaces[0]._replace(changes=False)
