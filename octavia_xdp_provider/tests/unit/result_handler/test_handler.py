@@ -3,120 +3,21 @@
 
 import errno
 import os
-import threading
 import time
 from unittest import mock
-import urllib.request
 
 from octavia_xdp_provider.node import datapath
-from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.result_handler import handler
-from octavia_xdp_provider.result_handler import metrics
 from octavia_xdp_provider.result_handler import queue_file
-from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.result_handler import handling
 
-BOOT = 1000
-UP = queue_file.State.UP
-DOWN = queue_file.State.DOWN
-
-
-def record(key, state, sequence=0, verified=True):
-    return queue_file.Record(
-        key, sequence, 0, state, 0,
-        queue_file.FLAG_VERIFIED if verified else 0, 0)
+BOOT = handling.BOOT
+UP = handling.UP
+DOWN = handling.DOWN
+record = handling.record
 
 
-class FakeDatapath:
-
-    def __init__(self):
-        self.applied = []
-        self.state = {}
-        self.known = set()
-        self.services = {0: 1}
-        self.failure = None
-        self.looks = 0
-        self.ticks = 0
-
-    def tick(self):
-        self.ticks += 1
-        return 10 * self.ticks
-
-    def outcomes(self):
-        return {datapath.Outcome.FORWARDED: datapath.OutcomeCounters(0, 0),
-                datapath.Outcome.DROP_RATE: datapath.OutcomeCounters(
-                    7 * self.ticks, 700 * self.ticks)}
-
-    def generations(self):
-        self.looks += 1
-        return dict(self.services)
-
-    def known_checks(self):
-        return self.known
-
-    def apply_health(self, wanted):
-        if self.failure is not None:
-            raise self.failure
-        self.applied.append(dict(wanted))
-        self.state.update(wanted)
-        return 1
-
-    def close(self):
-        pass
-
-
-class Base(base.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.directory = self.create_tempfiles(
-            [('x', '')])[0].rpartition('/')[0]
-        self.queue = f'{self.directory}/queue'
-        self.datapath = FakeDatapath()
-        self.restart()
-
-    def restart(self):
-        self.handler = handler.ResultHandler(self.load(
-            f'[agent]\nrun_directory = {self.directory}\n'))
-        self.handler._files.open_datapath = lambda: self.datapath
-
-        self.now = 1000.0
-        self.handler._results._clock = lambda: self.now
-
-    def write(self, name, data):
-        with open(f'{self.queue}/{name}', 'wb') as file:
-            file.write(data)
-
-    def delta(self, first, *records, boot=BOOT, name=None):
-        records = [item._replace(sequence=first + index)
-                   for index, item in enumerate(records)]
-        name = name or queue_file.delta_name(boot, first)
-        self.write(name, queue_file.encode(
-            queue_file.Kind.DELTA, boot, first, first + len(records) - 1,
-            records))
-        return f'{self.queue}/{name}'
-
-    def snapshot(self, last, *records, boot=BOOT):
-        # As the health checker does: replaced, not rewritten.
-        temporary = f'{self.queue}/.tmp-snapshot'
-        with open(temporary, 'wb') as file:
-            file.write(queue_file.encode(
-                queue_file.Kind.SNAPSHOT, boot, 0, last, records))
-        os.rename(temporary, f'{self.queue}/snapshot')
-
-    def step(self, rescan=True):
-        """What the datapath has been given so far."""
-        self.handler.step(rescan)
-        return self.datapath.state
-
-    def value(self, name, **labels):
-        return self.handler.metrics.value(name, **labels)
-
-    def pending(self):
-        return [name for name in os.listdir(self.queue)
-                if name.endswith('.delta')]
-
-
-class TestResultHandler(Base):
+class TestResultHandler(handling.HandlerTestCase):
 
     def test_slots_age_with_each_look_at_everything(self):
         for rescan, ticks in ((False, 0), (True, 1), (False, 1), (True, 2)):
@@ -337,7 +238,7 @@ class Death(BaseException):
     """As SIGKILL does, it leaves nothing that could still be done."""
 
 
-class TestDeath(Base):
+class TestDeath(handling.HandlerTestCase):
     """Killed at every step between the queue and the tables."""
 
     def die_at(self, step):
@@ -396,109 +297,3 @@ class TestDeath(Base):
                 break
         self.assertGreater(deaths, 8)
         self.assertFalse(died)
-
-
-class TestRun(Base):
-    """The loop around it."""
-
-    def setUp(self):
-        super().setUp()
-        self.thread = threading.Thread(target=self.handler.run)
-        self.addCleanup(self.end)
-        self.thread.start()
-
-    def end(self):
-        self.handler.stop()
-        self.thread.join()
-
-    def wait_for(self, state):
-        end = time.monotonic() + 10
-        while self.datapath.state != state:
-            self.assertLess(time.monotonic(), end, self.datapath.state)
-            time.sleep(0.005)
-
-    def wait_for_empty_queue(self):
-        end = time.monotonic() + 10
-        while self.pending():
-            self.assertLess(time.monotonic(), end, self.pending())
-            time.sleep(0.005)
-
-    def renamed(self, first, *records):
-        path = self.delta(first, *records, name='.tmp-writer')
-        os.rename(path, f'{self.queue}/{queue_file.delta_name(BOOT, first)}')
-
-    def linked(self, first, *records):
-        """There at once as a whole, but without the event of a rename."""
-        path = self.delta(first, *records, name='.tmp-writer')
-        os.link(path, f'{self.queue}/{queue_file.delta_name(BOOT, first)}')
-        os.unlink(path)
-
-    def test_a_rename_wakes_it(self):
-        self.renamed(1, record(5, UP))
-        self.wait_for({5: True})
-        self.renamed(2, record(5, DOWN))
-        self.wait_for({5: False})
-        self.wait_for_empty_queue()
-
-    def test_a_file_without_an_event_is_found(self):
-        self.linked(1, record(5, UP))
-        self.wait_for({5: True})
-
-    def test_a_new_directory_is_watched(self):
-        os.rename(self.queue, self.queue + '-old')
-        self.renamed_when_made(record(5, UP))
-        self.wait_for({5: True})
-
-    def test_a_notification_compares_the_services_at_once(self):
-        self.linked(1, record(5, UP))
-        self.wait_for({5: True})
-        with mock.patch.object(handler, 'RESCAN_S', 3600):
-            # From the next look on it sleeps for an hour.
-            end = time.monotonic() + 10
-            before = self.datapath.looks
-            while self.datapath.looks < before + 2:
-                self.assertLess(time.monotonic(), end)
-                wakeup.notify(self.handler._files.handler_wakeup)
-                time.sleep(0.005)
-            self.datapath.state.clear()
-            self.datapath.services[1] = 7
-            wakeup.notify(self.handler._files.handler_wakeup)
-            self.wait_for({5: True})
-
-    def renamed_when_made(self, *records):
-        end = time.monotonic() + 10
-        while not os.path.isdir(self.queue):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.005)
-        self.renamed(1, *records)
-
-    def test_a_failure_is_tried_again(self):
-        self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
-        self.renamed(1, record(5, UP))
-        end = time.monotonic() + 10
-        while not self.value('failures_total'):
-            self.assertLess(time.monotonic(), end)
-            time.sleep(0.005)
-        self.datapath.failure = None
-        self.wait_for({5: True})
-
-
-class TestMetrics(base.TestCase):
-
-    def test_metrics_are_served_to_prometheus(self):
-        figures = metrics.Metrics()
-        figures.applied(3, 1, True)
-        figures.took([0], 30_000_000)
-        server, thread = metrics.serve(figures, ('127.0.0.1', 0))
-        self.addCleanup(thread.join)
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        url = f'http://127.0.0.1:{server.server_port}/metrics'
-        with urllib.request.urlopen(url) as answer:
-            text = answer.read().decode()
-        prefix = 'octavia_xdp_result_handler_'
-        self.assertIn(f'{prefix}results_total 3.0\n', text)
-        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.03"}} 1.0\n',
-                      text)
-        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.02"}} 0.0\n',
-                      text)

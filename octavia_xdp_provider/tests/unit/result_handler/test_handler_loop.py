@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What wakes the result handler up, and what it does then."""
+
+import errno
+import os
+import threading
+import time
+from unittest import mock
+
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import wakeup
+from octavia_xdp_provider.result_handler import handler
+from octavia_xdp_provider.result_handler import queue_file
+from octavia_xdp_provider.tests.unit.result_handler import handling
+
+BOOT = handling.BOOT
+UP = handling.UP
+DOWN = handling.DOWN
+record = handling.record
+
+
+class TestRun(handling.HandlerTestCase):
+    """The loop around it."""
+
+    def setUp(self):
+        super().setUp()
+        self.thread = threading.Thread(target=self.handler.run)
+        self.addCleanup(self.end)
+        self.thread.start()
+
+    def end(self):
+        self.handler.stop()
+        self.thread.join()
+
+    def wait_for(self, state):
+        end = time.monotonic() + 10
+        while self.datapath.state != state:
+            self.assertLess(time.monotonic(), end, self.datapath.state)
+            time.sleep(0.005)
+
+    def wait_for_empty_queue(self):
+        end = time.monotonic() + 10
+        while self.pending():
+            self.assertLess(time.monotonic(), end, self.pending())
+            time.sleep(0.005)
+
+    def renamed(self, first, *records):
+        path = self.delta(first, *records, name='.tmp-writer')
+        os.rename(path, f'{self.queue}/{queue_file.delta_name(BOOT, first)}')
+
+    def linked(self, first, *records):
+        """There at once as a whole, but without the event of a rename."""
+        path = self.delta(first, *records, name='.tmp-writer')
+        os.link(path, f'{self.queue}/{queue_file.delta_name(BOOT, first)}')
+        os.unlink(path)
+
+    def test_a_rename_wakes_it(self):
+        self.renamed(1, record(5, UP))
+        self.wait_for({5: True})
+        self.renamed(2, record(5, DOWN))
+        self.wait_for({5: False})
+        self.wait_for_empty_queue()
+
+    def test_a_file_without_an_event_is_found(self):
+        self.linked(1, record(5, UP))
+        self.wait_for({5: True})
+
+    def test_a_new_directory_is_watched(self):
+        os.rename(self.queue, self.queue + '-old')
+        self.renamed_when_made(record(5, UP))
+        self.wait_for({5: True})
+
+    def test_a_notification_compares_the_services_at_once(self):
+        self.linked(1, record(5, UP))
+        self.wait_for({5: True})
+        with mock.patch.object(handler, 'RESCAN_S', 3600):
+            # From the next look on it sleeps for an hour.
+            end = time.monotonic() + 10
+            before = self.datapath.looks
+            while self.datapath.looks < before + 2:
+                self.assertLess(time.monotonic(), end)
+                wakeup.notify(self.handler._files.handler_wakeup)
+                time.sleep(0.005)
+            self.datapath.state.clear()
+            self.datapath.services[1] = 7
+            wakeup.notify(self.handler._files.handler_wakeup)
+            self.wait_for({5: True})
+
+    def renamed_when_made(self, *records):
+        end = time.monotonic() + 10
+        while not os.path.isdir(self.queue):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.renamed(1, *records)
+
+    def test_a_failure_is_tried_again(self):
+        self.datapath.failure = datapath.DatapathError(errno.EIO, 'no')
+        self.renamed(1, record(5, UP))
+        end = time.monotonic() + 10
+        while not self.value('failures_total'):
+            self.assertLess(time.monotonic(), end)
+            time.sleep(0.005)
+        self.datapath.failure = None
+        self.wait_for({5: True})

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the result handler shows to Prometheus."""
+
+import urllib.request
+
+from octavia_xdp_provider.result_handler import metrics
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestMetrics(base.TestCase):
+
+    def test_metrics_are_served_to_prometheus(self):
+        figures = metrics.Metrics()
+        figures.applied(3, 1, True)
+        figures.took([0], 30_000_000)
+        server, thread = metrics.serve(figures, ('127.0.0.1', 0))
+        self.addCleanup(thread.join)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url = f'http://127.0.0.1:{server.server_port}/metrics'
+        with urllib.request.urlopen(url) as answer:
+            text = answer.read().decode()
+        prefix = 'octavia_xdp_result_handler_'
+        self.assertIn(f'{prefix}results_total 3.0\n', text)
+        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.03"}} 1.0\n',
+                      text)
+        self.assertIn(f'{prefix}latency_seconds_bucket{{le="0.02"}} 0.0\n',
+                      text)
