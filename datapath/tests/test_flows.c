@@ -7,30 +7,18 @@
  * as long as this member can keep flows, whatever happens to the others. Time
  * is made to pass by moving the time of the last oxp_slots_age() back.
  */
-#include <arpa/inet.h>
-#include <linux/bpf.h>
 #include <netinet/in.h>
 #include <string.h>
 
-#include "harness.h"
+#include "batch.h"
 
 #define FLOWS 100000
 #define UDP_FLOWS 20000
 #define WAVES 24
 #define MEMBERS 24
 #define IDLE 60 /* seconds */
-#define BATCH 64
-#define ETHERNET 14
-#define IP 20
 #define SYN 2
 #define ACK 16
-
-struct client {
-	uint32_t source; /* host order */
-	uint16_t port;
-	uint8_t member; /* last byte of its address; 0: none */
-	uint32_t since; /* wave in which it began */
-};
 
 struct world {
 	struct oxp_node *node;
@@ -187,66 +175,6 @@ static void close_slots(struct oxp_node *node)
 
 /* Packets --------------------------------------------------------------- */
 
-struct batch {
-	struct oxp_frame frame[BATCH];
-	uint8_t in[BATCH][ETHERNET + IP + 20];
-	uint8_t out[BATCH][ETHERNET + IP + IP + 20];
-	uint32_t count;
-};
-
-static void put16(uint8_t *at, uint16_t value)
-{
-	at[0] = value >> 8;
-	at[1] = value;
-}
-
-static void add(struct batch *batch, const struct oxp_key *key,
-		struct client *flow, uint8_t flags)
-{
-	uint8_t *frame = batch->in[batch->count], *ip = frame + ETHERNET;
-	bool tcp = key->protocol == IPPROTO_TCP;
-	uint32_t source = htonl(flow->source);
-
-	memset(frame, 0, sizeof(batch->in[0]));
-	put16(frame + 12, 0x0800);
-	ip[0] = 0x45;
-	put16(ip + 2, IP + (tcp ? 20 : 8));
-	ip[8] = 64;
-	ip[9] = key->protocol;
-	memcpy(ip + 12, &source, 4);
-	memcpy(ip + 16, key->vip.bytes + 12, 4);
-	put16(ip + IP, flow->port);
-	put16(ip + IP + 2, key->port);
-	if (tcp) {
-		ip[IP + 12] = 0x50;
-		ip[IP + 13] = flags;
-	} else {
-		put16(ip + IP + 4, 8);
-	}
-	batch->frame[batch->count] = (struct oxp_frame){
-		.data = frame,
-		.length = ETHERNET + IP + (tcp ? 20 : 8),
-		.out = batch->out[batch->count],
-		.capacity = sizeof(batch->out[0]),
-	};
-	batch->count++;
-}
-
-/* Runs what was added. out[i] is the member that frame i went to. */
-static void flush(struct batch *batch, struct oxp_node *node, uint8_t *out)
-{
-	assert_int_equal(oxp_test_run(node, batch->frame, batch->count, error),
-			 batch->count);
-	for (uint32_t i = 0; i < batch->count; i++) {
-		const uint8_t *outer = batch->out[i] + ETHERNET + 16;
-
-		assert_int_equal(batch->frame[i].action, XDP_TX);
-		assert_memory_equal(outer, "\x0a\x01\x00", 3);
-		out[i] = outer[3];
-	}
-	batch->count = 0;
-}
-
 /* SYNs of sources that never existed; where they go does not matter. */
 static void flood(struct world *world, uint32_t count)
 {
@@ -257,9 +185,9 @@ static void flood(struct world *world, uint32_t count)
 	while (count--) {
 		spoofed.source = 0x0b000000 + random_below(1 << 26);
 		spoofed.port = random_below(65536);
-		add(&batch, &world->key, &spoofed, SYN);
+		batch_add(&batch, &world->key, &spoofed, SYN);
 		if (batch.count == BATCH || !count)
-			flush(&batch, world->node, out);
+			batch_run(&batch, world->node, out);
 	}
 }
 
@@ -282,15 +210,15 @@ static uint32_t open_flows(struct world *world, uint32_t count)
 			flow->port = next_client++;
 			flow->since = world->wave;
 			opened[batch.count] = flow;
-			add(&batch, &world->key, flow, SYN);
+			batch_add(&batch, &world->key, flow, SYN);
 		}
 		done = batch.count;
 		if (!done)
 			break;
-		flush(&batch, world->node, by_syn);
+		batch_run(&batch, world->node, by_syn);
 		for (uint32_t i = 0; i < done; i++)
-			add(&batch, &world->key, opened[i], ACK);
-		flush(&batch, world->node, by_ack);
+			batch_add(&batch, &world->key, opened[i], ACK);
+		batch_run(&batch, world->node, by_ack);
 		for (uint32_t i = 0; i < done; i++) {
 			int member = by_syn[i] - 1;
 
@@ -317,8 +245,8 @@ static uint32_t send_all(struct world *world, uint32_t count, uint32_t spoofed)
 		uint32_t first = next;
 
 		for (; next < count && batch.count < BATCH; next++)
-			add(&batch, &world->key, &flows[next], ACK);
-		flush(&batch, world->node, now);
+			batch_add(&batch, &world->key, &flows[next], ACK);
+		batch_run(&batch, world->node, now);
 		for (uint32_t i = first; i < next; i++) {
 			struct client *flow = &flows[i];
 			bool stays =

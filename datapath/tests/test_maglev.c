@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "harness.h"
+#include "maglev_model.h"
 
 static uint16_t table[65537], other[65537];
 
@@ -67,42 +68,6 @@ static void test_shares_are_proportional_to_weights(void **state)
 	}
 }
 
-/* The paper's algorithm as its pseudo-code has it, with weights as maglev.c
- * says: permutations in arrays, one step after the other. */
-static void textbook(const struct oxp_address *addresses,
-		     const uint16_t *weights, uint32_t count, uint32_t slots,
-		     uint16_t *out)
-{
-	uint32_t credit[256] = {}, at[256] = {}, left = slots, greatest = 0;
-	uint32_t *order[256];
-
-	/* addresses are in order already */
-	for (uint32_t i = 0; i < count; i++) {
-		uint32_t offset, skip;
-
-		maglev_hashes(addresses[i].bytes, slots, &offset, &skip);
-		order[i] = calloc(slots, sizeof(uint32_t));
-		for (uint32_t j = 0; j < slots; j++)
-			order[i][j] = (offset + (uint64_t)j * skip) % slots;
-		if (weights[i] > greatest)
-			greatest = weights[i];
-	}
-	memset(out, 0xff, slots * sizeof(*out));
-	while (left && greatest)
-		for (uint32_t i = 0; i < count && left; i++) {
-			credit[i] += weights[i];
-			if (!weights[i] || credit[i] < greatest)
-				continue;
-			credit[i] -= greatest;
-			while (out[order[i][at[i]]] != OXP_NO_MEMBER)
-				at[i]++;
-			out[order[i][at[i]]] = i;
-			left--;
-		}
-	for (uint32_t i = 0; i < count; i++)
-		free(order[i]);
-}
-
 static void test_table_equals_the_algorithm_of_the_paper(void **state)
 {
 	static const uint32_t sizes[] = {2,   3,    5,     251,  509,
@@ -122,7 +87,7 @@ static void test_table_equals_the_algorithm_of_the_paper(void **state)
 			weights[i] = round % 3 ? random() % 257 : 1;
 		}
 		build(addresses, weights, count, slots, table);
-		textbook(addresses, weights, count, slots, other);
+		build_by_the_book(addresses, weights, count, slots, other);
 		assert_memory_equal(table, other, slots * sizeof(*table));
 	}
 }

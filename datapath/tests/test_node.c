@@ -1,34 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-/* Backup members, draining, networks, uplinks and ageing. */
-#include "harness.h"
+/* Backup members, draining, networks, ageing, other layouts, repair. */
+#include <arpa/inet.h>
+#include <errno.h>
 
-static struct oxp_node *node;
-static struct oxp_key http;
+#include <bpf/bpf.h>
 
-static int set_up(void **state)
-{
-	(void)state;
-	node = fresh_state();
-	http = tcp_key(VIP, 80);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	if (oxp_test_verify(node, error))
-		fail_msg("verify: %s", error);
-	oxp_close(node);
-	return 0;
-}
-
-static struct oxp_service show(void)
-{
-	struct oxp_service service;
-
-	assert_int_equal(oxp_service_get(node, &http, &service, error), 0);
-	return service;
-}
+#include "service_fixture.h"
 
 static void test_backups_take_over_and_drained_members_keep_flows(void **state)
 {
@@ -99,7 +76,92 @@ static void test_allowed_networks_are_those_set_last(void **state)
 	assert_int_equal(oxp_networks_list(node, &http, out, 2, error), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+static void test_state_of_another_layout_is_not_opened(void **state)
+{
+	struct oxp_options options = {
+		.pin_directory = node->pin_directory,
+		.lock_file = "/mnt/lock",
+		.create = 1,
+	};
+	struct oxp_node *second = NULL;
+
+	(void)state;
+	node->config->layout = OXP_LAYOUT + 1;
+	assert_int_equal(oxp_open(&options, &second, error), -EPROTO);
+	assert_null(second);
+	assert_non_null(strstr(error, "layout"));
+	node->config->layout = OXP_LAYOUT;
+	assert_int_equal(oxp_open(&options, &second, error), 0);
+	oxp_close(second);
+}
+
+static int waits;
+
+/* Packets may have found what a killed process had begun to delete. */
+static void look_at_repair(void)
+{
+	waits++;
+	assert_int_equal(entry_of(node, 3)->state, ENTRY_USED);
+}
+
+static void test_interrupted_creations_and_deletions_are_repaired(void **state)
+{
+	struct oxp_address stray = address("1.2.3.4");
+	struct lookup_key service = lookup_key(stray.bytes, htons(5), 6);
+	struct lookup_key vip = lookup_key(stray.bytes, 0, 0);
+	struct quic_key server = {.service = 9};
+	struct allowed_v4 network = {.length = 32, .set = htonl(18)};
+	struct oxp_member member;
+	struct oxp_info info;
+	__u32 one = 1;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	set_service(node, &http, &member, 1);
+	/* what a creation or deletion may leave that was cut off: keys
+	 * without entries, an entry without key, others' leftovers */
+	assert_true(lookup_insert(node, &service, 18) >= 0);
+	assert_true(lookup_insert(node, &vip, 4) >= 0);
+	node->vips[4].services = 1;
+	entry_of(node, 3)->state = ENTRY_USED;
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_QUIC_SERVERS],
+					     &server, &one, BPF_ANY),
+			 0);
+	assert_int_equal(bpf_map_update_elem(node->map[MAP_ALLOWED_V4],
+					     &network, &one, BPF_ANY),
+			 0);
+	assert_int_not_equal(oxp_test_verify(node, error), 0);
+	node->config->dirty = 1;
+	waits = 0;
+	when_waiting = look_at_repair;
+	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	when_waiting = NULL;
+	assert_int_equal(waits, 1);
+	assert_int_equal(info.services, 1);
+	assert_int_equal(node->config->dirty, 0);
+	assert_int_equal(lookup_find(node, &service), -ENOENT);
+	assert_int_equal(lookup_find(node, &vip), -ENOENT);
+	assert_int_equal(node->vips[4].services, 0);
+	assert_int_equal(show().enabled, 1);
+	assert_int_not_equal(
+		bpf_map_lookup_elem(node->map[MAP_ALLOWED_V4], &network, &one),
+		0);
+}
+
+static void test_verify_names_the_service_of_a_damaged_slot(void **state)
+{
+	struct oxp_member members[2];
+	uint16_t *slot;
+
+	(void)state;
+	make_members(members, 2, 0, 0);
+	set_service(node, &http, members, 2);
+	slot = live_block(node, show().index)->slot;
+	slot[5] ^= 1;
+	assert_int_equal(oxp_test_verify(node, error), 1);
+	assert_non_null(strstr(error, VIP));
+	slot[5] ^= 1;
+}
 
 int main(void)
 {
@@ -107,6 +169,9 @@ int main(void)
 		TEST(test_backups_take_over_and_drained_members_keep_flows),
 		TEST(test_open_slots_close_after_the_idle_timeout),
 		TEST(test_allowed_networks_are_those_set_last),
+		TEST(test_state_of_another_layout_is_not_opened),
+		TEST(test_interrupted_creations_and_deletions_are_repaired),
+		TEST(test_verify_names_the_service_of_a_damaged_slot),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -2,33 +2,20 @@
 /* oxp_test_pick() names the member to which the program then sends, and
  * QUIC server IDs are those of RFC 3720's CRC. */
 #include <errno.h>
-#include <linux/bpf.h>
-#include <netinet/in.h>
-#include <unistd.h>
 
-#include "harness.h"
+#include "crc32c.h"
+#include "fixture.h"
 
 #define CLIENTS 300
 #define MEMBERS 20
 
-static struct oxp_node *node;
-static int program;
 static struct oxp_member members[MEMBERS];
 
-static int set_up(void **state)
+static int set_up_members(void **state)
 {
 	(void)state;
-	node = fresh_state();
-	program = forward_program(node);
+	open_empty_node();
 	make_members(members, MEMBERS, 0, 0);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	close(program);
-	oxp_close(node);
 	return 0;
 }
 
@@ -162,22 +149,6 @@ static void test_pick_refuses_what_has_no_member(void **state)
 			 -EAFNOSUPPORT);
 }
 
-/* Table-driven, where the library goes bit by bit. */
-static uint32_t crc32c(const uint8_t *bytes, size_t length)
-{
-	uint32_t table[256], crc = UINT32_MAX;
-
-	for (uint32_t i = 0; i < 256; i++) {
-		table[i] = i;
-		for (int bit = 0; bit < 8; bit++)
-			table[i] =
-				table[i] >> 1 ^ (table[i] & 1 ? 0x82f63b78 : 0);
-	}
-	while (length--)
-		crc = table[(crc ^ *bytes++) & 255] ^ crc >> 8;
-	return ~crc;
-}
-
 static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 {
 	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
@@ -217,15 +188,16 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 		fail_msg("verify: %s", error);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define PICK(name)                                                             \
+	cmocka_unit_test_setup_teardown(name, set_up_members, tear_down)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_pick_names_the_member_that_packets_go_to),
-		TEST(test_pick_by_source_ignores_ports),
-		TEST(test_pick_refuses_what_has_no_member),
-		TEST(test_quic_server_ids_are_crc32c_without_collisions),
+		PICK(test_pick_names_the_member_that_packets_go_to),
+		PICK(test_pick_by_source_ignores_ports),
+		PICK(test_pick_refuses_what_has_no_member),
+		PICK(test_quic_server_ids_are_crc32c_without_collisions),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -2,72 +2,14 @@
 /* Probes by mark: what the program makes of them is what the forwarding
  * program makes of a client's packet, and nothing else leaves. */
 #include <arpa/inet.h>
-#include <errno.h>
 #include <linux/pkt_cls.h>
-#include <net/if.h>
 #include <netinet/in.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <bpf/bpf.h>
-#include <bpf/libbpf.h>
 
-#include "harness.h"
-#include "probe.h"
-#include "probe.skel.h"
+#include "probe_fixture.h"
 
-#define MARK (OXP_PROBE_MARK | 0xabc)
-#define MEMBER "10.1.0.1"
-#define MEMBER_V6 "2001:db8:1::1"
 #define CLIENT_V6 "2001:db8:c::7"
-
-static struct oxp_node *node;
-static struct probe *object;
-static int forward, mark_probe;
-
-static int set_up(void **state)
-{
-	struct probe_maps maps;
-
-	(void)state;
-	node = fresh_state();
-	if (oxp_probes_set(node, NULL, 0, error) ||
-	    open_probe_maps(node, &maps) ||
-	    load_probe_program(node, &maps, &object, error))
-		fail_msg("set up: %s", error);
-	close_probe_maps(&maps);
-	mark_probe = bpf_program__fd(object->progs.oxp_probe);
-	forward = forward_program(node);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	(void)state;
-	probe__destroy(object);
-	close(forward);
-	oxp_close(node);
-	return 0;
-}
-
-static struct oxp_probe target(const char *vip, const char *member,
-			       uint8_t encapsulation)
-{
-	return (struct oxp_probe){
-		.mark = MARK,
-		.vip = address(vip),
-		.member = address(member),
-		.encapsulation = encapsulation,
-		.dscp = encapsulation == OXP_DSCP ? 46 : 0,
-		.sid_function = encapsulation == OXP_SRV6 ? 0x4001 : 0,
-	};
-}
-
-static void set_probes(const struct oxp_probe *probes, uint32_t count)
-{
-	if (oxp_probes_set(node, probes, count, error))
-		fail_msg("set probes: %s", error);
-}
 
 /* Runs a frame that has the mark; the mark afterwards in *mark. */
 static int run_marked(const struct frame *in, struct frame *out, uint32_t *mark)
@@ -326,167 +268,6 @@ static void test_packets_with_other_marks_are_untouched(void **state)
 		assert_int_equal(outcome(i), 0);
 }
 
-/* The table */
-
-static void expect_probes(const struct oxp_probe *wanted, uint32_t count)
-{
-	struct oxp_probe found[8];
-
-	assert_int_equal(oxp_probes_list(node, found, 8, error), count);
-	assert_memory_equal(found, wanted, count * sizeof(*wanted));
-}
-
-static void test_targets_are_listed_as_set(void **state)
-{
-	struct oxp_probe wanted[4];
-
-	(void)state;
-	for (int i = 0; i < 4; i++) {
-		wanted[i] = target(VIP, i & 1 ? MEMBER_V6 : MEMBER,
-				   i & 1 ? OXP_SRV6 : OXP_GRE);
-		wanted[i].mark += i;
-	}
-	set_probes(wanted, 4);
-	expect_probes(wanted, 4);
-	set_probes(wanted + 1, 2);
-	expect_probes(wanted + 1, 2);
-	wanted[2].encapsulation = OXP_IPIP;
-	set_probes(wanted, 3);
-	expect_probes(wanted, 3);
-	set_probes(NULL, 0);
-	expect_probes(NULL, 0);
-}
-
-static void expect_refused(struct oxp_probe wanted, int status,
-			   const char *part)
-{
-	struct oxp_probe both[2] = {target(VIP, MEMBER, OXP_IPIP), wanted};
-	struct oxp_probe keeps = target(VIP, MEMBER, OXP_GUE);
-
-	both[0].mark++;
-	keeps.mark += 7;
-	set_probes(&keeps, 1);
-	assert_int_equal(oxp_probes_set(node, both, 2, error), status);
-	if (!strstr(error, part))
-		fail_msg("%s", error);
-	expect_probes(&keeps, 1);
-}
-
-static void test_refused_targets_leave_the_others(void **state)
-{
-	struct oxp_probe wanted = target(VIP, MEMBER, OXP_IPIP);
-
-	(void)state;
-	wanted.mark = 1;
-	expect_refused(wanted, -EINVAL, "mark 0x1 ");
-	wanted = target(VIP, MEMBER, OXP_IPIP);
-	wanted.mark++;
-	expect_refused(wanted, -EEXIST, "twice");
-	wanted = target("0.0.0.0", MEMBER, OXP_IPIP);
-	expect_refused(wanted, -EINVAL, "VIP");
-	wanted = target(VIP, MEMBER, OXP_SRV6);
-	expect_refused(wanted, -EAFNOSUPPORT, "SRv6");
-	wanted = target(VIP, MEMBER_V6, OXP_DSCP);
-	expect_refused(wanted, -EAFNOSUPPORT, "DSCP");
-	wanted = target(VIP, MEMBER, 9);
-	expect_refused(wanted, -EINVAL, "encapsulation 9");
-}
-
-/* Nothing is there, and nothing is made by looking. */
-static void test_node_without_probes_has_nothing_of_them(void **state)
-{
-	uint64_t count;
-	char *path;
-
-	(void)state;
-	assert_int_equal(oxp_probes_remove(node, error), 1);
-	assert_int_equal(oxp_probes_remove(node, error), 0);
-	assert_int_equal(oxp_probes_list(node, NULL, 0, error), 0);
-	assert_int_equal(oxp_probe_outcomes_list(node, &count, 1, error), 0);
-	assert_int_equal(oxp_probe_attach(node, 1, error), -ENOENT);
-	path = pin_path(node, PROBES_FOLDER, NULL);
-	assert_int_equal(access(path, F_OK), -1);
-	free(path);
-}
-
-/* Attaching, in a network namespace of its own. */
-
-static int other_program(void)
-{
-	const struct bpf_insn nothing[] = {
-		{.code = BPF_ALU64 | BPF_MOV | BPF_K, .imm = TC_ACT_UNSPEC},
-		{.code = BPF_JMP | BPF_EXIT},
-	};
-	int program = bpf_prog_load(BPF_PROG_TYPE_SCHED_CLS, "other", "GPL",
-				    nothing, 2, NULL);
-
-	assert_true(program >= 0);
-	return program;
-}
-
-static uint32_t filter(void)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = 1,
-		    .attach_point = BPF_TC_EGRESS);
-	LIBBPF_OPTS(bpf_tc_opts, place, .handle = 0x6f7870, .priority = 1);
-
-	return bpf_tc_query(&hook, &place) ? 0 : place.prog_id;
-}
-
-static void test_filter_is_attached_once_and_others_are_kept(void **state)
-{
-	LIBBPF_OPTS(bpf_tc_hook, hook, .ifindex = 1,
-		    .attach_point = BPF_TC_EGRESS);
-	LIBBPF_OPTS(bpf_tc_opts, place, .handle = 0x6f7870, .priority = 1);
-	LIBBPF_OPTS(bpf_tc_opts, beside, .handle = 5, .priority = 1);
-	uint32_t first;
-
-	(void)state;
-	assert_int_equal(unshare(CLONE_NEWNET), 0);
-	assert_int_equal(detach_probes(error), 0);
-	assert_int_equal(oxp_probe_attach(node, 4711, error), -ENODEV);
-	if (oxp_probe_attach(node, 1, error))
-		fail_msg("attach: %s", error);
-	first = filter();
-	assert_int_not_equal(first, 0);
-	/* it stays as it is, unless the targets are others */
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
-	assert_int_equal(filter(), first);
-	remove_folder(node, PROBES_FOLDER);
-	set_probes(NULL, 0);
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
-	assert_int_not_equal(filter(), first);
-	beside.prog_fd = mark_probe;
-	assert_int_equal(bpf_tc_attach(&hook, &beside), 0);
-	assert_int_equal(detach_probes(error), 1);
-	assert_int_equal(filter(), 0);
-	/* another's filter stays; a query fills the options anew */
-	beside.prog_fd = beside.prog_id = beside.flags = 0;
-	assert_int_equal(bpf_tc_query(&hook, &beside), 0);
-
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
-	assert_int_equal(oxp_probes_remove(node, error), 1);
-	assert_int_equal(filter(), 0);
-	set_probes(NULL, 0);
-	assert_int_equal(oxp_probe_attach(node, 1, error), 0);
-	assert_int_equal(oxp_test_destroy(node, error), 0);
-	assert_int_equal(filter(), 0);
-
-	/* somebody else's place: a program of another name */
-	oxp_close(node);
-	node = fresh_state();
-	set_probes(NULL, 0);
-	place.prog_fd = other_program();
-	assert_int_equal(bpf_tc_attach(&hook, &place), 0);
-	first = filter();
-	assert_int_equal(oxp_probe_attach(node, 1, error), -EBUSY);
-	assert_int_equal(oxp_probes_remove(node, error), 1);
-	assert_int_equal(filter(), first);
-	close(place.prog_fd);
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -495,10 +276,6 @@ int main(void)
 		TEST(test_echo_requests_of_checks_reach_the_member),
 		TEST(test_probes_that_fit_no_target_are_dropped),
 		TEST(test_packets_with_other_marks_are_untouched),
-		TEST(test_targets_are_listed_as_set),
-		TEST(test_refused_targets_leave_the_others),
-		TEST(test_node_without_probes_has_nothing_of_them),
-		TEST(test_filter_is_attached_once_and_others_are_kept),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -387,30 +387,18 @@ static void test_all_links_change_or_none_with_few_descriptors(void **state)
 	end(node);
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(
-			test_program_of_the_same_layout_is_replaced_once,
-			set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_only_interfaces_with_another_program_change,
-			set_up, tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_refusal_half_way_restores_all_interfaces, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_refused_restoration_is_reported, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_missing_capability_to_restore_is_reported, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_vanished_interfaces_do_not_stop_an_upgrade, set_up,
-			tear_down),
-		cmocka_unit_test_setup_teardown(
-			test_all_links_change_or_none_with_few_descriptors,
-			set_up, tear_down),
+		TEST(test_program_of_the_same_layout_is_replaced_once),
+		TEST(test_only_interfaces_with_another_program_change),
+		TEST(test_refusal_half_way_restores_all_interfaces),
+		TEST(test_refused_restoration_is_reported),
+		TEST(test_missing_capability_to_restore_is_reported),
+		TEST(test_vanished_interfaces_do_not_stop_an_upgrade),
+		TEST(test_all_links_change_or_none_with_few_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, enter, NULL);

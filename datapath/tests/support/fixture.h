@@ -15,14 +15,20 @@ static const struct flow dns = {CLIENT, VIP, 40000, 53, IPPROTO_UDP};
 static struct oxp_node *node;
 static int program;
 
-static int set_up(void **state)
+/* Without the services, for tests that have others. */
+static inline void open_empty_node(void)
+{
+	node = fresh_state();
+	program = forward_program(node);
+}
+
+static inline int set_up(void **state)
 {
 	struct oxp_key http = tcp_key(VIP, 80), name = udp_key(VIP, 53);
 	struct oxp_member member;
 
 	(void)state;
-	node = fresh_state();
-	program = forward_program(node);
+	open_empty_node();
 	make_members(&member, 1, 0, 0);
 	set_service(node, &http, &member, 1);
 	set_service(node, &name, &member, 1);

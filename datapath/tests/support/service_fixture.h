@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An empty node and the key of a service, which tests set and read; the node
+ * is verified in the end. */
+#ifndef OXP_SERVICE_FIXTURE_H
+#define OXP_SERVICE_FIXTURE_H
+
+#include "harness.h"
+
+static struct oxp_node *node;
+static struct oxp_key http;
+
+static int set_up(void **state)
+{
+	(void)state;
+	node = fresh_state();
+	http = tcp_key(VIP, 80);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	(void)state;
+	if (oxp_test_verify(node, error))
+		fail_msg("verify: %s", error);
+	oxp_close(node);
+	return 0;
+}
+
+static inline struct oxp_service show(void)
+{
+	struct oxp_service service;
+
+	if (oxp_service_get(node, &http, &service, error))
+		fail_msg("service: %s", error);
+	return service;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+#endif

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+/* What is removed or replaced waits for the packets that may still use it, and
+ * updates wait no more often than they must. */
+#include <errno.h>
+
+#include "service_fixture.h"
+
+/* An index is not given away while a packet could still count for it. */
+static void test_counters_of_removed_members_wait_for_packets(void **state)
+{
+	struct oxp_member members[OXP_MEMBERS_MAX];
+	struct oxp_key https = tcp_key(VIP, 443);
+	uint64_t epoch;
+
+	(void)state;
+	make_members(members, 255, 0, 0);
+	set_service(node, &http, members, 255);
+	set_service(node, &https, members, 255);
+	http.port = 81; /* 510 of 512 are in use */
+	set_service(node, &http, members, 2);
+	http.port = 80;
+	set_service(node, &http, members, 254);
+	epoch = node->config->epoch;
+	http.port = 82;
+	set_service(node, &http, members, 1);
+	assert_true(node->config->epoch > epoch);
+	http.port = 80;
+}
+
+static int waits;
+
+static void count_wait(void)
+{
+	waits++;
+}
+
+/* Also one that another process has released. */
+static void test_counters_wait_in_all_processes(void **state)
+{
+	struct oxp_key keys[] = {tcp_key(VIP, 1), tcp_key(VIP, 2),
+				 tcp_key(VIP, 3), tcp_key(VIP, 4)};
+	struct oxp_member members[OXP_MEMBERS_MAX];
+	struct oxp_node *other;
+
+	(void)state;
+	make_members(members, 255, 0, 0);
+	set_service(node, &keys[0], members, 255);
+	set_service(node, &keys[1], members, 255);
+	set_service(node, &keys[2], members, 2); /* all 512 are in use */
+	set_service(node, &keys[0], members, 254);
+	other = open_state();
+	waits = 0;
+	when_waiting = count_wait;
+	set_service(other, &keys[3], members, 1);
+	when_waiting = NULL;
+	assert_int_equal(waits, 1);
+	oxp_close(other);
+}
+
+/* While a deletion waits, no packet finds the service any more, and nothing
+ * of it is free: its index, its members' counters and what they are in. */
+static struct {
+	uint32_t index, times;
+	struct service_block *block, before;
+} deleted;
+
+static void look_at_deleted(void)
+{
+	const struct service_entry *entry = entry_of(node, deleted.index);
+	struct lookup_key key = entry_key(entry);
+
+	deleted.times++;
+	assert_int_equal(lookup_find(node, &key), -ENOENT);
+	assert_int_equal(entry->state, ENTRY_USED);
+	for (uint32_t i = 0; i < deleted.block->members; i++)
+		assert_int_equal(
+			node->counter_free_since[deleted.block->member[i]
+							 .counter],
+			COUNTER_USED);
+	assert_memory_equal(deleted.block, &deleted.before,
+			    sizeof(deleted.before));
+}
+
+static void test_deletion_waits_for_packets(void **state)
+{
+	struct oxp_member members[3];
+
+	(void)state;
+	make_members(members, 3, 0, 0);
+	set_service(node, &http, members, 3);
+	deleted.index = show().index;
+	deleted.block = live_block(node, deleted.index);
+	deleted.before = *deleted.block;
+	when_waiting = look_at_deleted;
+	assert_int_equal(oxp_services_delete(node, &http, 1, error), 1);
+	when_waiting = NULL;
+	assert_int_equal(deleted.times, 1);
+	assert_int_equal(entry_of(node, deleted.index)->state, ENTRY_FREE);
+}
+
+static void test_updates_share_a_grace_period(void **state)
+{
+	struct oxp_member members[3];
+	uint64_t epoch;
+
+	(void)state;
+	make_members(members, 3, 0, 0);
+	for (http.port = 1; http.port <= 8; http.port++) {
+		set_service(node, &http, members, 1);
+		/* a new one has a free block: not the second one */
+		set_service(node, &http, members, 3);
+	}
+	epoch = node->config->epoch;
+	for (http.port = 1; http.port <= 8; http.port++)
+		set_service(node, &http, members, 2);
+	assert_int_equal(node->config->epoch, epoch + 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_counters_of_removed_members_wait_for_packets),
+		TEST(test_counters_wait_in_all_processes),
+		TEST(test_deletion_waits_for_packets),
+		TEST(test_updates_share_a_grace_period),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
