@@ -1,10 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
 """BTF of invented kernels, written with libbpf."""
 
-import ctypes
+import cffi
 
 from octavia_xdp_provider.drops import libbpf
 
+FFI = cffi.FFI()
+FFI.cdef("""
+struct btf *btf__new_empty(void);
+int btf__set_endianness(struct btf *, int);
+const void *btf__raw_data(struct btf *, uint32_t *size);
+int btf__add_int(struct btf *, const char *, size_t size, int encoding);
+int btf__add_ptr(struct btf *, int type);
+int btf__add_typedef(struct btf *, const char *, int type);
+int btf__add_struct(struct btf *, const char *, uint32_t size);
+int btf__add_union(struct btf *, const char *, uint32_t size);
+int btf__add_field(struct btf *, const char *, int type, uint32_t offset,
+                   uint32_t width);
+int btf__add_enum(struct btf *, const char *, uint32_t size);
+int btf__add_enum_value(struct btf *, const char *, int64_t);
+int btf__add_enum64(struct btf *, const char *, uint32_t size, bool is_signed);
+int btf__add_enum64_value(struct btf *, const char *, uint64_t);
+void btf__free(struct btf *);
+""")
 SIGNED = 1  # BTF_INT_SIGNED
 
 
@@ -12,10 +30,9 @@ class Writer:
     """Types are numbered from 1 in the order in which they are added."""
 
     def __init__(self):
-        self._library = libbpf.library()
-        self._library.btf__new_empty.restype = ctypes.c_void_p
-        self._library.btf__raw_data.restype = ctypes.c_void_p
-        self._btf = ctypes.c_void_p(self._library.btf__new_empty())
+        self._library = FFI.dlopen(libbpf.SONAME)
+        self._btf = FFI.gc(self._library.btf__new_empty(),
+                           self._library.btf__free)
 
     def _call(self, name, *arguments):
         result = getattr(self._library, name)(self._btf, *arguments)
@@ -46,8 +63,7 @@ class Writer:
         """:param values: {name: value}"""
         result = self._call('btf__add_enum', name.encode(), 4)
         for one, value in values.items():
-            self._call('btf__add_enum_value', one.encode(),
-                       ctypes.c_int64(value))
+            self._call('btf__add_enum_value', one.encode(), value)
         return result
 
     def enum64(self, name, values):
@@ -55,15 +71,15 @@ class Writer:
                             min(values.values()) < 0)
         for one, value in values.items():
             self._call('btf__add_enum64_value', one.encode(),
-                       ctypes.c_uint64(value))
+                       value % (1 << 64))
         return result
 
     def raw(self, big_endian=False):
         """As in /sys/kernel/btf/vmlinux."""
         self._call('btf__set_endianness', int(big_endian))
-        size = ctypes.c_uint32()
-        data = self._library.btf__raw_data(self._btf, ctypes.byref(size))
-        return ctypes.string_at(data, size.value)
+        size = FFI.new('uint32_t *')
+        data = self._library.btf__raw_data(self._btf, size)
+        return FFI.buffer(data, size[0])[:]
 
     def write(self, path, **more):
         with open(path, 'wb') as file:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Names and offsets from BTF, and names of programs."""
 
-import ctypes
 import os
 from unittest import mock
 
@@ -89,8 +88,7 @@ class FakeLibrary:
 
     def bpf_obj_get_info_by_fd(self, descriptor, info, length):
         # Where struct bpf_prog_info of linux/bpf.h has the name.
-        ctypes.memmove(ctypes.addressof(info._obj) + 64, self.name,
-                       len(self.name))
+        libbpf.FFI.buffer(info)[64:64 + len(self.name)] = self.name
         return 0 if descriptor == self.descriptor else -9
 
 
