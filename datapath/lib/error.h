@@ -12,13 +12,4 @@ int failure(char *error, int status, const char *format, ...)
 void add_failure(char *error, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-/* Of libbpf's load functions. */
-int load_failure(char *error, int status, const char *what);
-
-void catch_libbpf_messages(void);
-
-const char *last_libbpf_message(void);
-
-void forget_libbpf_messages(void);
-
 #endif

@@ -18,6 +18,7 @@
 #include "error.h"
 #include "forward.skel.h"
 #include "inspect/flow.h"
+#include "load/load.h"
 #include "node/lock.h"
 #include "program/load.h"
 #include "program/test_run.h"
@@ -40,18 +41,18 @@ static bool is_private(enum map map)
 	return map_formats[map] != 0;
 }
 
-static int load(struct oxp_simulation *simulation, char *error)
+static int load_copy(struct oxp_simulation *simulation, char *error)
 {
 	struct oxp_node *node = simulation->node;
 	const struct node_config *config = node->config;
+	static const struct load load = {.what = "the program"};
 	struct forward *object;
 	int status = 0;
 
 	forget_libbpf_messages();
 	object = simulation->object = forward__open();
 	if (!object)
-		return failure(error, -errno, "cannot open the BPF object (%s)",
-			       last_libbpf_message());
+		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
 		if (!is_private(i))
 			status = bpf_map__reuse_fd(
@@ -65,9 +66,8 @@ static int load(struct oxp_simulation *simulation, char *error)
 		status = bpf_map__set_max_entries(
 			object->maps.flows, config->flows_max / FLOW_SET_WAYS);
 	configure_program(object, config, config->flags);
-	if (!status)
-		status = forward__load(object);
-	return status ? load_failure(error, status, "the program") : 0;
+	return load_skeleton(&load, object->skeleton, status, error,
+			     OXP_ERROR_LENGTH);
 }
 
 static int copy_flows(struct oxp_simulation *simulation, char *error)
@@ -170,7 +170,7 @@ int oxp_simulation_open(struct oxp_node *node, struct oxp_simulation **out,
 	if (!simulation)
 		return failure(error, -ENOMEM, "cannot simulate");
 	simulation->node = node;
-	status = load(simulation, error);
+	status = load_copy(simulation, error);
 	if (!status)
 		status = copy_state(simulation, error);
 	if (!status)

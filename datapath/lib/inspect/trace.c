@@ -13,6 +13,7 @@
 
 #include "address.h"
 #include "error.h"
+#include "load/load.h"
 #include "state.h"
 #include "trace.skel.h"
 
@@ -81,10 +82,15 @@ static void configure(const struct oxp_trace *trace, struct trace *object)
 	object->rodata->numbers_from = trace->programs << 56;
 }
 
-static int load(struct oxp_trace *trace, int program, struct trace *object)
+static int load_tracing(struct oxp_trace *trace, int program,
+			struct trace *object, char *error)
 {
+	static const struct load load = {.what = "the programs that trace",
+					 .traces = true};
 	int status;
 
+	if (!object)
+		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	status = bpf_program__set_attach_target(object->progs.oxp_trace_in,
 						program, "oxp_forward");
 	if (!status)
@@ -98,9 +104,8 @@ static int load(struct oxp_trace *trace, int program, struct trace *object)
 				 : bpf_map__reuse_fd(object->maps.records,
 						     trace->records);
 	configure(trace, object);
-	if (!status)
-		status = trace__load(object);
-	return status;
+	return load_skeleton(&load, object->skeleton, status, error,
+			     OXP_ERROR_LENGTH);
 }
 
 static int take_record(void *context, void *data, size_t size)
@@ -128,6 +133,18 @@ static int keep_records(struct oxp_trace *trace, struct trace *object)
 	return trace->ring ? 0 : -errno;
 }
 
+static int attach_tracing(struct oxp_trace *trace, uint32_t id,
+			  struct trace *object, char *error)
+{
+	int status = keep_records(trace, object);
+
+	if (!status)
+		status = trace__attach(object);
+	return status ? failure(error, status, "cannot trace program %u (%s)",
+				id, first_libbpf_message())
+		      : 0;
+}
+
 static int begin(struct oxp_trace *trace, uint32_t id, char *error)
 {
 	struct trace *object = NULL;
@@ -143,16 +160,13 @@ static int begin(struct oxp_trace *trace, uint32_t id, char *error)
 		return failure(error, program, "cannot open program %u", id);
 	forget_libbpf_messages();
 	object = trace__open();
-	status = object ? load(trace, program, object) : -errno;
-	if (!status)
-		status = keep_records(trace, object);
-	if (!status)
-		status = trace__attach(object);
+	status = load_tracing(trace, program, object, error);
 	close(program);
+	if (!status)
+		status = attach_tracing(trace, id, object, error);
 	if (status) {
 		trace__destroy(object);
-		return failure(error, status, "cannot trace program %u (%s)",
-			       id, last_libbpf_message());
+		return status;
 	}
 	trace->programs++;
 	trace->traced[trace->count++] = (struct traced){id, true, object};

@@ -29,6 +29,7 @@
 
 #include "error.h"
 #include "forward.skel.h"
+#include "load/load.h"
 #include "pins.h"
 #include "program/load.h"
 #include "state.h"
@@ -163,6 +164,8 @@ void size_maps(struct forward *object, const struct node_config *config)
 				 config->members_max);
 }
 
+static const struct load load = {.what = "the datapath"};
+
 static int write_first(struct forward *object, const struct node_config *config)
 {
 	struct uplink_set none = {};
@@ -202,10 +205,10 @@ static int fill_new(const struct oxp_node *node, struct forward *object,
 	size_maps(object, config);
 	configure_program(object, config, config->flags);
 	status = adopt_maps(object, adopted);
-	if (!status)
-		status = forward__load(object);
+	status = load_skeleton(&load, object->skeleton, status, error,
+			       OXP_ERROR_LENGTH);
 	if (status)
-		return load_failure(error, status, "the datapath");
+		return status;
 	status = write_first(object, config);
 	if (status)
 		return failure(error, status, "cannot write the first state");
@@ -233,8 +236,7 @@ int make_maps(const struct oxp_node *node, const struct node_config *config,
 	forget_libbpf_messages();
 	object = forward__open();
 	if (!object)
-		return failure(error, -errno, "cannot open the BPF object (%s)",
-			       last_libbpf_message());
+		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	status = fill_new(node, object, config, adopted, error);
 	if (status)
 		forward__destroy(object);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "error.h"
+#include "load/load.h"
 #include "node/create.h"
 #include "node/lock.h"
 #include "node/maps.h"

@@ -17,6 +17,7 @@
 #include <bpf/libbpf.h>
 
 #include "error.h"
+#include "load/load.h"
 #include "node/lock.h"
 #include "probe.h"
 #include "probe.skel.h"
@@ -96,12 +97,12 @@ static int attach(uint32_t ifindex, int program, const char *name, char *error)
 	if (status && status != -EEXIST)
 		return failure(error, status,
 			       "cannot make a clsact qdisc on %s (%s)", name,
-			       last_libbpf_message());
+			       first_libbpf_message());
 	status = bpf_tc_attach(&hook, &place);
 	return status ? failure(error, status,
 				"cannot attach the program of probes to %s "
 				"(%s)",
-				name, last_libbpf_message())
+				name, first_libbpf_message())
 		      : 0;
 }
 

@@ -2,7 +2,6 @@
 /* The program of probes over the maps of a node. */
 #include "probe/program.h"
 
-#include <errno.h>
 #include <net/if.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +10,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "error.h"
+#include "load/load.h"
 #include "probe.h"
 #include "probe.skel.h"
 #include "probe/maps.h"
@@ -21,26 +20,25 @@ int load_probe_program(const struct oxp_node *node,
 		       const struct probe_maps *maps, struct probe **out,
 		       char *error)
 {
+	static const struct load load = {.what = "the program of probes"};
 	struct probe *object;
 	int status;
 
 	forget_libbpf_messages();
 	object = probe__open();
 	if (!object)
-		return failure(error, -errno,
-			       "cannot open the BPF object of probes (%s)",
-			       last_libbpf_message());
+		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	status = bpf_map__reuse_fd(object->maps.config, node->map[MAP_CONFIG]);
 	if (!status && maps)
 		status = bpf_map__reuse_fd(object->maps.targets, maps->targets);
 	if (!status && maps)
 		status = bpf_map__reuse_fd(object->maps.outcomes,
 					   maps->outcomes);
-	if (!status)
-		status = probe__load(object);
+	status = load_skeleton(&load, object->skeleton, status, error,
+			       OXP_ERROR_LENGTH);
 	if (status) {
 		probe__destroy(object);
-		return load_failure(error, status, "the program of probes");
+		return status;
 	}
 	*out = object;
 	return 0;

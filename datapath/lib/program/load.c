@@ -2,13 +2,11 @@
 /* The forwarding program over the maps of a node. */
 #include "program/load.h"
 
-#include <errno.h>
-
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "error.h"
 #include "forward.skel.h"
+#include "load/load.h"
 #include "state.h"
 
 void configure_program(struct forward *object, const struct node_config *config,
@@ -24,24 +22,24 @@ void configure_program(struct forward *object, const struct node_config *config,
 int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,
 		 char *error)
 {
+	static const struct load load = {.what = "the program"};
 	struct forward *object;
 	int status = 0;
 
 	forget_libbpf_messages();
 	object = forward__open();
 	if (!object)
-		return failure(error, -errno, "cannot open the BPF object (%s)",
-			       last_libbpf_message());
+		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
 		status = bpf_map__reuse_fd(
 			bpf_object__find_map_by_name(object->obj, map_names[i]),
 			node->map[i]);
 	configure_program(object, node->config, flags);
-	if (!status)
-		status = forward__load(object);
+	status = load_skeleton(&load, object->skeleton, status, error,
+			       OXP_ERROR_LENGTH);
 	if (status) {
 		forward__destroy(object);
-		return load_failure(error, status, "the program");
+		return status;
 	}
 	*out = object;
 	return 0;

@@ -13,6 +13,7 @@
 #include "add_counters.skel.h"
 #include "clock.h"
 #include "error.h"
+#include "load/load.h"
 #include "state.h"
 #include "upgrade/import_service.h"
 #include "upgrade/reader.h"
@@ -105,25 +106,22 @@ struct adder {
 
 static int open_adder(struct oxp_node *node, struct adder *adder, char *error)
 {
+	static const struct load load = {
+		.what = "the program that adds counters"};
 	int status = 0;
 
 	*adder = (struct adder){};
 	forget_libbpf_messages();
 	adder->object = add_counters__open();
 	if (!adder->object)
-		return failure(error, -errno, "cannot open the BPF object (%s)",
-			       last_libbpf_message());
+		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	for (int i = 0; i < MAPS && !status; i++)
 		status = bpf_map__reuse_fd(
 			bpf_object__find_map_by_name(adder->object->obj,
 						     map_names[i]),
 			node->map[i]);
-	if (!status)
-		status = add_counters__load(adder->object);
-	return status ? failure(error, status,
-				"cannot load the program that adds (%s)",
-				last_libbpf_message())
-		      : 0;
+	return load_skeleton(&load, adder->object->skeleton, status, error,
+			     OXP_ERROR_LENGTH);
 }
 
 static void flush(struct adder *adder)

@@ -29,6 +29,7 @@
 
 #include "error.h"
 #include "forward.skel.h"
+#include "load/load.h"
 #include "node/create.h"
 #include "node/info.h"
 #include "node/lock.h"
@@ -96,11 +97,11 @@ static bool fits(int map, struct bpf_map *ours)
 static int adopt(struct successor *successor, const struct import *import,
 		 const struct node_config *config, char *error)
 {
+	static const struct load load = {.what = "the datapath"};
 	struct forward *object = forward__open();
 
 	if (!object)
-		return failure(error, -errno, "cannot open the BPF object (%s)",
-			       last_libbpf_message());
+		return load_skeleton(&load, NULL, 0, error, OXP_ERROR_LENGTH);
 	size_maps(object, config);
 	for (int i = 0; i < MAPS; i++) {
 		char *path;

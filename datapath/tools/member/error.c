@@ -4,31 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <bpf/libbpf.h>
+#include <linux/capability.h>
 
+#include "load/capabilities.h"
+#include "load/load.h"
 #include "tool.h"
 
-/* The last line of libbpf, which is printed only with an error. */
-static char said[256];
-
-static int keep(enum libbpf_print_level level, const char *format,
-		va_list arguments)
-{
-	char *end;
-
-	if (level != LIBBPF_WARN)
-		return 0;
-	vsnprintf(said, sizeof(said), format, arguments);
-	end = strchr(said, '\n');
-	if (end)
-		*end = '\0';
-	return 0;
-}
-
-void catch_libbpf(void)
-{
-	libbpf_set_print(keep);
-}
+/* What the tool's calls take besides loading, which names its own. */
+#define NEEDED                                                                 \
+	(CAPABILITY(CAP_NET_ADMIN) | CAPABILITY(CAP_BPF) |                     \
+	 CAPABILITY(CAP_SYS_ADMIN))
 
 int complain(const char *format, ...)
 {
@@ -44,20 +29,20 @@ int complain(const char *format, ...)
 
 int complain_status(int status, const char *format, ...)
 {
+	uint64_t missing = status == -EPERM ? missing_capabilities(NEEDED) : 0;
+	char names[CAPABILITIES_TEXT];
 	va_list arguments;
 
 	va_start(arguments, format);
 	fputs(PROGRAM ": ", stderr);
 	vfprintf(stderr, format, arguments);
 	fprintf(stderr, ": %s", strerror(-status));
-	if (said[0])
-		fprintf(stderr, " (%s)", said);
-	if (status == -EPERM)
-		fputs("; it takes root, or CAP_NET_ADMIN, CAP_BPF and "
-		      "CAP_SYS_ADMIN",
-		      stderr);
+	if (first_libbpf_message()[0])
+		fprintf(stderr, " (%s)", first_libbpf_message());
+	if (missing)
+		fprintf(stderr, "; %s", missing_text(missing, names));
 	fputc('\n', stderr);
 	va_end(arguments);
-	said[0] = '\0';
+	forget_libbpf_messages();
 	return -1;
 }

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "load/load.h"
 #include "tool.h"
 
 int main(int count, char **words)
@@ -19,7 +20,7 @@ int main(int count, char **words)
 	};
 	static struct arguments arguments;
 
-	catch_libbpf();
+	catch_libbpf_messages();
 	if (read_arguments(&arguments, count, words))
 		return 2;
 	for (size_t i = 0; i < sizeof(commands) / sizeof(*commands); i++) {

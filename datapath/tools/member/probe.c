@@ -243,16 +243,13 @@ static int probe_own(struct attempt *attempt, const struct member_address *own)
 int probe(const struct settings *settings, int attached, char *text,
 	  size_t length)
 {
-	struct member *object = load_copy(settings, attached);
+	struct member *object = load_copy(settings, attached, text, length);
 	struct attempt attempt = {
 		.settings = settings, .text = text, .length = length};
 	int status = 0;
 
-	if (!object) {
-		snprintf(text, length,
-			 "a copy of the program can't be loaded to try it");
+	if (!object)
 		return -1;
-	}
 	attempt.program = bpf_program__fd(
 		settings->mode == MODE_TC ? object->progs.oxp_member_in
 					  : object->progs.oxp_member_xdp);

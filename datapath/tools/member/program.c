@@ -8,6 +8,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "load/load.h"
 #include "tool.h"
 
 #define PROGRAM_MAPS_MAX 16
@@ -156,6 +157,8 @@ static void keep_counters(struct member *object, int program)
 	close(fd);
 }
 
+static const struct load load = {.what = "the member's programs"};
+
 struct member *load_programs(const struct settings *settings,
 			     const struct undo *undo, int old)
 {
@@ -163,39 +166,57 @@ struct member *load_programs(const struct settings *settings,
 				.undo = *undo,
 				.settings = *settings};
 	struct member *object = member__open();
+	char text[LOAD_TEXT];
 	int status;
 
-	if (!object) {
-		complain_status(-errno, "the programs");
+	if (object) {
+		configure(object, settings);
+		if (old >= 0)
+			keep_counters(object, old);
+	}
+	status = load_skeleton(&load, object ? object->skeleton : NULL, 0, text,
+			       sizeof(text));
+	if (status) {
+		complain("%s", text);
+		member__destroy(object);
 		return NULL;
 	}
-	configure(object, settings);
-	if (old >= 0)
-		keep_counters(object, old);
-	status = member__load(object);
-	if (!status)
-		status = fill(object, settings);
+	status = fill(object, settings);
 	if (!status)
 		status = bind_record(object, &record);
 	if (!status)
 		return object;
-	complain_status(status, "the programs can't be loaded");
+	complain_status(status, "the maps of the programs");
 	member__destroy(object);
 	return NULL;
 }
 
-struct member *load_copy(const struct settings *settings, int attached)
+static int share_maps(struct member *object, const struct settings *settings,
+		      int attached)
+{
+	int status = share(object->maps.addresses, attached);
+
+	if (!status)
+		status = share(object->maps.nodes, attached);
+	if (!status && settings->ports)
+		status = share(object->maps.ports_in, attached);
+	if (!status && settings->dscps)
+		status = share(object->maps.dscp, attached);
+	return status;
+}
+
+struct member *load_copy(const struct settings *settings, int attached,
+			 char *text, size_t length)
 {
 	struct member *object = member__open();
+	int status = 0;
 
-	if (!object)
-		return NULL;
-	configure(object, settings);
-	if (!share(object->maps.addresses, attached) &&
-	    !share(object->maps.nodes, attached) &&
-	    (!settings->ports || !share(object->maps.ports_in, attached)) &&
-	    (!settings->dscps || !share(object->maps.dscp, attached)) &&
-	    !member__load(object))
+	if (object) {
+		configure(object, settings);
+		status = share_maps(object, settings, attached);
+	}
+	if (!load_skeleton(&load, object ? object->skeleton : NULL, status,
+			   text, length))
 		return object;
 	member__destroy(object);
 	return NULL;

@@ -39,7 +39,6 @@ int complain(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * the kernel said last. */
 int complain_status(int status, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
-void catch_libbpf(void);
 
 /* text.c: addresses and rules as text. Parsers return 0 or -1, silently. */
 #define ADDRESS_TEXT 64
@@ -139,8 +138,10 @@ int detach_out(const struct interface *interface,
 /* program.c */
 struct member *load_programs(const struct settings *settings,
 			     const struct undo *undo, int old);
-/* The programs over the maps of the one that is attached, to try them. */
-struct member *load_copy(const struct settings *settings, int attached);
+/* The programs over the maps of the one that is attached, to try them;
+ * NULL: `text` says why not. */
+struct member *load_copy(const struct settings *settings, int attached,
+			 char *text, size_t length);
 int program_map(int program, const char *name);
 bool same_code(int one, int other);
 int read_counters(int program, uint64_t values[MEMBER_COUNTERS]);

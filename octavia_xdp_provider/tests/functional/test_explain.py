@@ -300,10 +300,12 @@ class TestExplain(ctl_node.Node):
         words = self.words('explain', 'tcp', f'{CLIENT}:40000',
                            f'{VIP}:80', '--interface', 'up0')
         shell = words.index(sys.executable)
-        for kept, named in (
-                ('-all,+dac_override', ('CAP_BPF',)),
+        for kept, named, absent in (
+                ('-all,+dac_override', ('CAP_BPF',), 'CAP_SYS'),
                 ('-all,+dac_override,+bpf',
-                 ('CAP_BPF', 'CAP_NET_ADMIN', 'CAP_PERFMON'))):
+                 ('CAP_NET_ADMIN and CAP_PERFMON are missing',), 'CAP_BPF'),
+                ('-all,+dac_override,+bpf,+net_admin',
+                 ('CAP_PERFMON is missing',), 'CAP_NET_ADMIN')):
             done = subprocess.run(
                 [*words[:shell], 'setpriv', '--bounding-set', kept,
                  '--no-new-privs', '--', *words[shell:]],
@@ -312,6 +314,7 @@ class TestExplain(ctl_node.Node):
             for name in named:
                 self.assertIn(name, done.stderr)
             self.assertNotIn('libbpf', done.stderr)
+            self.assertNotIn(absent, done.stderr)
 
     def test_command_explains_the_packets_of_a_file(self):
         with tempfile.NamedTemporaryFile(suffix='.pcap') as file:
