@@ -87,7 +87,7 @@ struct node_config {
 	__be32 entropy_v6;    /* in the last word */
 	__u32 icmp_rate;      /* per second and CPU */
 	__u64 active_uplinks; /* parity: the set that packets read */
-	__u64 zero0[2];
+	__u64 reserved0[2];
 
 	__u32 services_max; /* sizes of the maps */
 	__u32 members_max;
@@ -97,17 +97,17 @@ struct node_config {
 	__u32 idle_timeout_max; /* seconds, at least that of every service: when
 				 * remembered flows are outdated for all */
 	__u64 seed; /* random, of this node: of buckets and remembered flows */
-	__u64 zero2[4];
+	__u64 reserved2[4];
 
-	__u64 epoch;   /* stamp of what is switched now, from 1 on */
+	__u64 epoch;   /* of what is switched now, from 1 on */
 	__u64 changes; /* grows before services or members come or go */
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
 	__u64 uplinks_switched; /* epoch, as in struct service_entry */
 	__u64 ticked; /* CLOCK_BOOTTIME, ms, of the last oxp_slots_age() */
 	__u64 allowed_changes; /* grows before the networks of sets change */
-	__u64 waited;  /* no packet uses what was switched out in this epoch or
-			* before */
-	__u64 stamped; /* the last epoch in which something was switched */
+	__u64 waited;   /* no packet uses what was switched out in this epoch or
+			 * before */
+	__u64 switched; /* the last epoch in which something was switched */
 };
 
 /*
@@ -203,7 +203,7 @@ struct vip_entry {
 	__be16 fragment_port_sctp;
 	__u16 reserved;
 	__u8 address[16];
-	__u32 zero1;
+	__u32 reserved1;
 };
 
 enum entry_state {
@@ -245,8 +245,8 @@ enum outer_type {
 enum member_flag {
 	MEMBER_PRESENT = 1, /* the place in member[] is in use */
 	MEMBER_ADMIN_UP = 2,
-	MEMBER_HEALTHY = 4, /* as last told, or as assumed */
-	MEMBER_KNOWN = 8,   /* the check has told */
+	MEMBER_HEALTHY = 4, /* as last reported, or as assumed */
+	MEMBER_KNOWN = 8,   /* the check has reported */
 	MEMBER_BACKUP = 16,
 	/* Computed from the others, for packets: */
 	MEMBER_KEEPS_FLOWS = 32, /* admin up and healthy */

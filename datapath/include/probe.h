@@ -29,7 +29,7 @@ struct probe_target {
 	__u8 encapsulation; /* enum oxp_encapsulation */
 	__u8 reserved;
 	__u16 sid_function;
-	__u16 zero1;
+	__u16 reserved2;
 };
 
 #endif

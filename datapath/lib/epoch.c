@@ -22,7 +22,7 @@ int grace_period(struct oxp_node *node, char *error)
 
 void mark_switched(struct oxp_node *node, __u64 *switched)
 {
-	__atomic_store_n(&node->config->stamped, node->config->epoch,
+	__atomic_store_n(&node->config->switched, node->config->epoch,
 			 __ATOMIC_RELEASE);
 	__atomic_store_n(switched, node->config->epoch, __ATOMIC_RELEASE);
 }

@@ -60,7 +60,7 @@ int drain_grace_period(struct oxp_node *node, char *error)
 	if (status)
 		return status;
 	epoch = config->epoch;
-	if (config->stamped <= config->waited) {
+	if (config->switched <= config->waited) {
 		unlock_node(node);
 		return 0;
 	}

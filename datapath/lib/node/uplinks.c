@@ -86,7 +86,7 @@ static void write_uplink(const struct oxp_uplink *uplink, struct uplink *out)
 
 /* The same way out, though its next hop or MTU may have changed: device and
  * VLANs. Among several, the one at the same position. */
-static bool is_same_way(const struct uplink *a, const struct uplink *b)
+static bool leads_alike(const struct uplink *a, const struct uplink *b)
 {
 	return a->ifindex == b->ifindex && a->link_length == b->link_length &&
 	       !memcmp(a->link[0] + 12, b->link[0] + 12, a->link_length - 14);
@@ -100,9 +100,9 @@ static uint8_t successor(const struct uplink_set *next, uint32_t count,
 	if (which >= OXP_UPLINKS_MAX)
 		return OXP_NO_UPLINK;
 	for (uint32_t i = 0; i < which; i++)
-		skip += is_same_way(&old->uplink[i], &old->uplink[which]);
+		skip += leads_alike(&old->uplink[i], &old->uplink[which]);
 	for (uint32_t i = 0; i < count; i++)
-		if (is_same_way(&next->uplink[i], &old->uplink[which]) &&
+		if (leads_alike(&next->uplink[i], &old->uplink[which]) &&
 		    !skip--)
 			return i;
 	return OXP_NO_UPLINK;

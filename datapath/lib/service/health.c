@@ -139,7 +139,7 @@ static void finish(void *context, const struct rebuild_job *job)
 	batch->switched++;
 }
 
-static uint8_t told(uint8_t flags, bool up)
+static uint8_t with_health(uint8_t flags, bool up)
 {
 	flags |= MEMBER_KNOWN | MEMBER_HEALTHY;
 	return up ? flags : flags & ~MEMBER_HEALTHY;
@@ -165,7 +165,7 @@ static int apply(struct batch *batch, const struct touch *touches,
 	for (uint32_t i = 0; i < count; i++) {
 		struct block_member *member = &members[touches[i].member];
 
-		member->flags = told(member->flags, touches[i].up);
+		member->flags = with_health(member->flags, touches[i].up);
 	}
 	enabled = compute_flags(members, live->members);
 	for (uint32_t i = 0; i < live->members; i++)

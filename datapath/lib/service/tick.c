@@ -61,7 +61,7 @@ static void age_slots(struct oxp_node *node, uint32_t index,
 	block->open = open < 65535 ? open : 65535;
 }
 
-/* While it lasts, unknown flows of protocols that do not tell when one opens
+/* While it lasts, unknown flows of protocols that do not show when one opens
  * are taken for old ones; who is silent for so long is no flow any more. */
 static void learn_on(struct service_block *block, uint64_t before, uint64_t now)
 {

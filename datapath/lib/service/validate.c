@@ -16,7 +16,7 @@
 
 #define IDLE_TIMEOUT_DEFAULT 350
 #define IDLE_TIMEOUT_MIN 10
-#define IDLE_TIMEOUT_MAX 16000    /* what the time of an entry can tell */
+#define IDLE_TIMEOUT_MAX 16000    /* what the time of an entry can show */
 #define RATE_MAX ((1U << 22) - 1) /* 1024 times that fits into 32 bits */
 
 int check_key(const struct oxp_key *key, char *error)

@@ -116,7 +116,7 @@ static uint8_t carried_health(const struct block_member *old, uint64_t check)
 		return 0; /* proves itself first */
 	if (old->check == check)
 		return old->flags & (MEMBER_HEALTHY | MEMBER_KNOWN);
-	/* keeps its traffic, or not, until the other check has told */
+	/* keeps its traffic, or not, until the other check has reported */
 	return old->flags & MEMBER_HEALTHY;
 }
 

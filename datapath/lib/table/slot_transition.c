@@ -97,12 +97,12 @@ static void learn(struct oxp_node *node, uint32_t index,
 		  struct service_block *next, const struct service_block *old,
 		  uint32_t open, bool moved)
 {
-	bool tells = entry_of(node, index)->protocol != IPPROTO_UDP &&
-		     !(next->flags & OXP_SERVICE_SOURCE);
+	bool shows_opening = entry_of(node, index)->protocol != IPPROTO_UDP &&
+			     !(next->flags & OXP_SERVICE_SOURCE);
 
 	next->flags &= ~BLOCK_LEARNING;
 	next->learning = 0;
-	if (tells || !open)
+	if (shows_opening || !open)
 		return;
 	if (moved)
 		next->learning = next->idle_timeout_s;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The library that has the node: finding it, and what it has to tell. */
+/* The library that has the node: finding it, and what it reports. */
 #include "upgrade/source.h"
 
 #include <dlfcn.h>
