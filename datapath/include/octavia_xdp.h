@@ -3,7 +3,7 @@
  * The library's whole interface. The Python binding parses this very text
  * (the library carries it as the string oxp_api_header), so it stays in the
  * plain subset of C that cffi reads: integer #defines, enums, structs and
- * function declarations.
+ * function declarations; the build expands the lists of enumerations.h.
  *
  * Names: oxp_<noun>_<verb>(). The noun is what the call is about, in the plural
  * where it is about any number of them; the verbs are
@@ -55,36 +55,13 @@ extern "C" {
 /*
  * What happened to a packet. All but the first two are counted here:
  * forwarded packets are counted by service and member, and a packet that is
- * not ours must cost nothing. doc/source/contributor/forwarding.rst says when
- * a packet meets which.
+ * not ours must cost nothing. enumerations.h lists and describes them;
+ * doc/source/contributor/forwarding.rst says when a packet meets which.
  */
 enum oxp_outcome {
-	OXP_PASS = 0,      /* not ours, left untouched */
-	OXP_FORWARDED = 1, /* encapsulated and sent to the next hop */
-	/* answered by the node */
-	OXP_ECHO_REPLY = 2,   /* echo request to a VIP */
-	OXP_SENT_TOO_BIG = 3, /* dropped, and the MTU sent to the client */
-	/* remarks on packets that were forwarded or passed all the same */
-	OXP_FRAGMENT_GUESSED = 4, /* first fragment not seen: by addresses */
-	OXP_MEMORY_FULL = 5,      /* new flow not remembered: stays with the
-				   * member from before the change, unless that
-				   * one only drains */
-	OXP_PASSED_TOO_BIG = 6,   /* fragmentation is left to the stack */
-	/* dropped */
-	OXP_DROP_MALFORMED = 7,    /* to a VIP, cut short or inconsistent */
-	OXP_DROP_MARTIAN = 8,      /* to a VIP from no possible source */
-	OXP_DROP_TUNNEL = 9,       /* to a VIP, encapsulated by somebody else */
-	OXP_DROP_FRAGMENT = 10,    /* later fragment and no service for it */
-	OXP_DROP_ICMP = 11,        /* error that quotes no flow of a service */
-	OXP_DROP_NOT_ALLOWED = 12, /* source outside of allowed_cidrs */
-	OXP_DROP_RATE = 13,        /* source opens flows too fast */
-	OXP_DROP_NO_MEMBER = 14,   /* nobody is up with a weight */
-	OXP_DROP_NO_NEXT_HOP =
-		15,             /* uplink, neighbour or outer source missing */
-	OXP_DROP_TOO_BIG = 16,  /* beyond the path's MTU, nobody was told */
-	OXP_DROP_NO_ROOM = 17,  /* no headroom for the outer header */
-	OXP_DROP_INTERNAL = 18, /* state that the library never writes */
-	OXP_OUTCOMES = 19
+#define OXP_OUTCOME(name, number, kind, text) OXP_##name = number,
+#include "enumerations.h"
+	OXP_OUTCOMES
 };
 
 struct oxp_node; /* an opened datapath */
@@ -191,14 +168,10 @@ int oxp_node_settings_set(struct oxp_node *node,
 			  const struct oxp_node_settings *settings,
 			  char *error);
 
+/* How packets get to members: see enumerations.h. */
 enum oxp_encapsulation {
-	OXP_IPIP = 0, /* RFC 2003, 2473, 4213: any family in any */
-	OXP_GUE =
-		1, /* variant 1 of draft-ietf-intarea-gue: UDP and the packet */
-	OXP_GRE = 2,  /* RFC 2784, no key, no checksum */
-	OXP_DSCP = 3, /* no outer header: destination and DSCP are rewritten;
-		       * members must be of the VIP's family */
-	OXP_SRV6 = 4  /* H.Encaps.Red of RFC 8986 with one SID: IPv6 members */
+#define OXP_ENCAPSULATION(name, number, option, text) OXP_##name = number,
+#include "enumerations.h"
 };
 #define OXP_GUE_PORT 6080
 
@@ -387,15 +360,11 @@ int oxp_outcomes_list(struct oxp_node *node, struct oxp_outcome_counters *out,
 #define OXP_PROBE_MARK_MASK 0xff000000
 #define OXP_PROBES_MAX 1048576
 
-/* What happened to a packet with such a mark. */
+/* What happened to a packet with such a mark: see enumerations.h. */
 enum oxp_probe_outcome {
-	OXP_PROBE_SENT = 0,
-	OXP_PROBE_DROP_UNKNOWN = 1,     /* no target has the mark */
-	OXP_PROBE_DROP_DESTINATION = 2, /* not to the target's VIP */
-	OXP_PROBE_DROP_NO_SOURCE = 3,   /* no outer source of the family */
-	OXP_PROBE_DROP_TOO_BIG = 4, /* beyond the MTU with the outer header */
-	OXP_PROBE_DROP_INTERNAL = 5,
-	OXP_PROBE_OUTCOMES = 6
+#define OXP_PROBE_OUTCOME(name, number, text) OXP_PROBE_##name = number,
+#include "enumerations.h"
+	OXP_PROBE_OUTCOMES
 };
 
 struct oxp_probe {

@@ -14,6 +14,7 @@ copyright = author
 extensions = [
     'oslo_config.sphinxext',
     'exabgp_example',
+    'outcome_table',
     'support_table',
 ]
 master_doc = 'index'

@@ -11,9 +11,10 @@ import dataclasses
 import json
 from typing import Any
 
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.common import errors
 
-ENCAPSULATIONS = ('ipip', 'gue', 'gre', 'dscp', 'srv6')
+ENCAPSULATIONS = enumerations.ENCAPSULATIONS
 MEMBER_PORTS = ('same', 'rewrite')
 
 # Seconds without a packet after which a flow may move to another member. The

@@ -9,42 +9,15 @@ them.
 import enum
 import typing
 
+from octavia_xdp_provider.common import enumerations
+
 PROTOCOLS = {'TCP': 6, 'UDP': 17, 'SCTP': 132}
 PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
 
 
-class Outcome(enum.IntEnum):
-    """What happened to a packet: enum oxp_outcome."""
-
-    PASS = 0
-    FORWARDED = 1
-    ECHO_REPLY = 2
-    SENT_TOO_BIG = 3
-    FRAGMENT_GUESSED = 4
-    MEMORY_FULL = 5
-    PASSED_TOO_BIG = 6
-    DROP_MALFORMED = 7
-    DROP_MARTIAN = 8
-    DROP_TUNNEL = 9
-    DROP_FRAGMENT = 10
-    DROP_ICMP = 11
-    DROP_NOT_ALLOWED = 12
-    DROP_RATE = 13
-    DROP_NO_MEMBER = 14
-    DROP_NO_NEXT_HOP = 15
-    DROP_TOO_BIG = 16
-    DROP_NO_ROOM = 17
-    DROP_INTERNAL = 18
-
-
-class Encapsulation(enum.IntEnum):
-    """How packets get to members: enum oxp_encapsulation."""
-
-    IPIP = 0
-    GUE = 1
-    GRE = 2
-    DSCP = 3
-    SRV6 = 4
+Outcome = enumerations.Outcome
+ProbeOutcome = enumerations.ProbeOutcome
+Encapsulation = enumerations.Encapsulation
 
 
 class NodeFlag(enum.IntFlag):
@@ -164,17 +137,6 @@ class Info(typing.NamedTuple):
     services: int
     members: int
     map_bytes: int
-
-
-class ProbeOutcome(enum.IntEnum):
-    """What happened to a packet with a mark: enum oxp_probe_outcome."""
-
-    SENT = 0
-    DROP_UNKNOWN = 1
-    DROP_DESTINATION = 2
-    DROP_NO_SOURCE = 3
-    DROP_TOO_BIG = 4
-    DROP_INTERNAL = 5
 
 
 class ProbeTarget(typing.NamedTuple):

@@ -2,6 +2,7 @@
 """The forwarding decision in plain Python, written from forwarding.rst.
 
 A second implementation of what ``datapath/bpf`` does: bytes in, bytes out.
-It shares no code with the program and knows neither maps nor the library.
+It shares no code with the program and knows neither maps nor the library; the
+lists of outcomes and encapsulations are those of ``common/enumerations.py``.
 `Forwarder` in forward.py is the entry point; state.py is what it decides by.
 """

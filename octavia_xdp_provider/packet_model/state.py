@@ -7,6 +7,7 @@ Addresses are packed bytes of 4 or 16; `family` is 4 or 6.
 import dataclasses
 import enum
 
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.packet_model import allow
 from octavia_xdp_provider.packet_model import quic
 
@@ -20,39 +21,8 @@ class Action(enum.IntEnum):
     REDIRECT = 4
 
 
-class Outcome(enum.IntEnum):
-    """enum oxp_outcome; a test compares it with the library's header."""
-
-    PASS = 0
-    FORWARDED = 1
-    ECHO_REPLY = 2
-    SENT_TOO_BIG = 3
-    FRAGMENT_GUESSED = 4
-    MEMORY_FULL = 5
-    PASSED_TOO_BIG = 6
-    DROP_MALFORMED = 7
-    DROP_MARTIAN = 8
-    DROP_TUNNEL = 9
-    DROP_FRAGMENT = 10
-    DROP_ICMP = 11
-    DROP_NOT_ALLOWED = 12
-    DROP_RATE = 13
-    DROP_NO_MEMBER = 14
-    DROP_NO_NEXT_HOP = 15
-    DROP_TOO_BIG = 16
-    DROP_NO_ROOM = 17
-    DROP_INTERNAL = 18
-
-
-class Encapsulation(enum.IntEnum):
-    """enum oxp_encapsulation"""
-
-    IPIP = 0
-    GUE = 1
-    GRE = 2
-    DSCP = 3
-    SRV6 = 4
-
+Outcome = enumerations.Outcome
+Encapsulation = enumerations.Encapsulation
 
 IPV4 = 4
 IPV6 = 6

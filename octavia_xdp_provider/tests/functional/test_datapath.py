@@ -5,6 +5,9 @@ import errno
 import os
 import threading
 
+from oslotest import base
+
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import private_node
@@ -14,6 +17,25 @@ from octavia_xdp_provider.tests.functional.support.private_node import HTTP_V6
 from octavia_xdp_provider.tests.functional.support.private_node import SIGNALS
 from octavia_xdp_provider.tests.functional.support.private_node import SLOTS
 from octavia_xdp_provider.tests.functional.support.private_node import VIP
+
+
+class TestEnumerations(base.BaseTestCase):
+
+    def assert_lists(self, name, prefix, members, counted):
+        """An enum of the compiled library has these, and their number."""
+        found = {key.removeprefix(prefix): value for key, value in
+                 self.ffi.typeof(f'enum {name}').relements.items()}
+        if counted:
+            self.assertEqual(len(members), found.pop('OUTCOMES'))
+        self.assertEqual({one.name: one.value for one in members}, found)
+
+    def test_enums_of_the_compiled_library_are_those_of_the_contract(self):
+        self.ffi = datapath.Library().ffi
+        self.assert_lists('oxp_outcome', 'OXP_', enumerations.Outcome, True)
+        self.assert_lists('oxp_probe_outcome', 'OXP_PROBE_',
+                          enumerations.ProbeOutcome, True)
+        self.assert_lists('oxp_encapsulation', 'OXP_',
+                          enumerations.Encapsulation, False)
 
 
 class TestOpening(private_node.PrivateState):

@@ -22,7 +22,7 @@ ROOMS = {
     'node': {'common', 'node'},
     'agent': {'common', 'node', 'agent'},
     'result_handler': {'common', 'node', 'result_handler'},
-    'packet_model': {'packet_model'},
+    'packet_model': {'common', 'packet_model'},
     'ctl': {'common', 'node', 'packet_model', 'ctl'},
     'drops': {'drops'},
 }

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 OR BSD-2-Clause */
+/*
+ * What happens to packets, and how they get to members: the one list of each,
+ * which C includes (octavia_xdp.h) and Python reads (common/enumerations.py).
+ * One entry a line or more; numbers count from 0, without gaps. Texts are for
+ * the documentation, in reStructuredText. Whoever includes this defines the
+ * macros of what it wants; none is left afterwards.
+ */
+#ifndef OXP_OUTCOME
+#define OXP_OUTCOME(name, number, kind, text)
+#endif
+#ifndef OXP_PROBE_OUTCOME
+#define OXP_PROBE_OUTCOME(name, number, text)
+#endif
+#ifndef OXP_ENCAPSULATION
+#define OXP_ENCAPSULATION(name, number, option, text)
+#endif
+
+/*
+ * What happened to a packet: packets to a VIP whose description is the text.
+ * By kind: uncounted (forwarded packets are counted by service and member, and
+ * a packet that is not ours must cost nothing), answered by the node, a remark
+ * on packets that were forwarded or passed all the same, dropped.
+ */
+OXP_OUTCOME(PASS, 0, uncounted, "not ours, left untouched")
+OXP_OUTCOME(FORWARDED, 1, uncounted,
+	    "encapsulated and sent to the next hop")
+OXP_OUTCOME(ECHO_REPLY, 2, answered, "echo requests that the node answered")
+OXP_OUTCOME(SENT_TOO_BIG, 3, answered,
+	    "that did not fit the path to the member; ICMP told the client the "
+	    "MTU. See *MTU* in :doc:`installation`")
+OXP_OUTCOME(FRAGMENT_GUESSED, 4, remark,
+	    "later fragments whose first one was not seen here: forwarded by "
+	    "addresses alone, likely to another member than the first. Seen "
+	    "when fragments of a packet arrive out of order, or at different "
+	    "nodes")
+OXP_OUTCOME(MEMORY_FULL, 5, remark,
+	    "new flows that could not be remembered while their slot changed "
+	    "members: they stay with the member from before; where that one "
+	    "drains they are reset. See ``[datapath] flows_max``")
+OXP_OUTCOME(PASSED_TOO_BIG, 6, remark,
+	    "left to the kernel, ``[datapath] fragmentable = pass``")
+OXP_OUTCOME(DROP_MALFORMED, 7, dropped,
+	    "headers were cut short or contradict each other")
+OXP_OUTCOME(DROP_MARTIAN, 8, dropped,
+	    "came from an address that no host can have, or from the VIP "
+	    "itself")
+OXP_OUTCOME(DROP_TUNNEL, 9, dropped, "were encapsulated by somebody else")
+OXP_OUTCOME(DROP_FRAGMENT, 10, dropped,
+	    "later fragments of a protocol without a listener")
+OXP_OUTCOME(DROP_ICMP, 11, dropped,
+	    "ICMP errors that quote no flow of a listener")
+OXP_OUTCOME(DROP_NOT_ALLOWED, 12, dropped,
+	    "came from outside of the listener's ``allowed_cidrs``")
+OXP_OUTCOME(DROP_RATE, 13, dropped,
+	    "from a source that opens flows faster than the flavor's "
+	    "``new_flow_rate``")
+OXP_OUTCOME(DROP_NO_MEMBER, 14, dropped, "no member was up with a weight")
+OXP_OUTCOME(DROP_NO_NEXT_HOP, 15, dropped,
+	    "no uplink had a next hop that answers, of the member's family, or "
+	    "the node has no address of that family")
+OXP_OUTCOME(DROP_TOO_BIG, 16, dropped,
+	    "did not fit the path to the member, and no ICMP was sent: they "
+	    "could have been fragmented, or ``[datapath] icmp_rate`` was "
+	    "reached")
+OXP_OUTCOME(DROP_NO_ROOM, 17, dropped,
+	    "the driver left no room in front of the packet")
+OXP_OUTCOME(DROP_INTERNAL, 18, dropped,
+	    "the maps held what the library never writes: a bug, please "
+	    "report it")
+
+/* What happened to a packet with a mark of ours. */
+OXP_PROBE_OUTCOME(SENT, 0, "encapsulated")
+OXP_PROBE_OUTCOME(DROP_UNKNOWN, 1,
+		  "no member has the mark. A few are normal when members go")
+OXP_PROBE_OUTCOME(DROP_DESTINATION, 2,
+		  "not to the VIP that the mark is for: somebody else sets "
+		  "such marks")
+OXP_PROBE_OUTCOME(DROP_NO_SOURCE, 3,
+		  "the node has no address of the member's family to send from")
+OXP_PROBE_OUTCOME(DROP_TOO_BIG, 4,
+		  "did not fit the uplink's MTU with the outer header")
+OXP_PROBE_OUTCOME(DROP_INTERNAL, 5,
+		  "the kernel would not change the packet: a bug, please "
+		  "report it")
+
+/* How packets get to members; the option is the flavor's word for it. */
+OXP_ENCAPSULATION(IPIP, 0, "ipip", "RFC 2003, 2473, 4213: any family in any")
+OXP_ENCAPSULATION(GUE, 1, "gue",
+		  "variant 1 of draft-ietf-intarea-gue: UDP and the packet")
+OXP_ENCAPSULATION(GRE, 2, "gre", "RFC 2784, no key, no checksum")
+OXP_ENCAPSULATION(DSCP, 3, "dscp",
+		  "no outer header: destination and DSCP are rewritten; "
+		  "members must be of the VIP's family")
+OXP_ENCAPSULATION(SRV6, 4, "srv6",
+		  "H.Encaps.Red of RFC 8986 with one SID: IPv6 members")
+
+#undef OXP_OUTCOME
+#undef OXP_PROBE_OUTCOME
+#undef OXP_ENCAPSULATION

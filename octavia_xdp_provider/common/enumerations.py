@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What happens to packets, and how they get to members.
+
+The lists have one definition, ``contracts/enumerations.h``, which C includes.
+It is read when this module is imported: control hosts have no library.
+"""
+
+from collections.abc import Iterator
+import dataclasses
+import enum
+from importlib import resources
+import re
+import typing
+
+OUTCOME = 'OXP_OUTCOME'
+PROBE_OUTCOME = 'OXP_PROBE_OUTCOME'
+ENCAPSULATION = 'OXP_ENCAPSULATION'
+
+KINDS = ('uncounted', 'answered', 'remark', 'dropped')
+
+_STRING = r'"((?:[^"\\\n])*)"'
+_STRINGS = rf'(?P<text>{_STRING}(?:\s+{_STRING})*)'
+_START = r'{}\(\s*(?P<name>[A-Z][A-Z0-9_]*),\s*(?P<number>0|[1-9][0-9]*),\s*'
+_ENTRY = {
+    OUTCOME: rf'(?P<word>{"|".join(KINDS)}),\s*',
+    PROBE_OUTCOME: '(?P<word>)',
+    ENCAPSULATION: r'"(?P<word>[a-z][a-z0-9]*)",\s*',
+}
+_ENTRY_PATTERNS = {
+    macro: re.compile(_START.format(macro) + middle + _STRINGS + r'\s*\)')
+    for macro, middle in _ENTRY.items()}
+_MACROS = '|'.join(_ENTRY)
+# What is no entry: comments, the macros' defaults and their end.
+_OTHERS = re.compile(
+    r'\s+|/\*.*?\*/|'
+    rf'#(?:ifndef (?:{_MACROS})|define (?:{_MACROS})\([a-z, ]+\)|endif|'
+    rf'undef (?:{_MACROS}))$', re.DOTALL | re.MULTILINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Entry:
+    """One member of a list.
+
+    ``word``: the kind of an outcome, the option of an encapsulation, or
+    nothing. ``text``: what it means, in reStructuredText.
+    """
+
+    name: str
+    number: int
+    word: str
+    text: str
+
+
+def _matches(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
+    """Each entry: the number of its line, its macro and its parts."""
+    at = 0
+    while at < len(text):
+        if found := _OTHERS.match(text, at):
+            at = found.end()
+            continue
+        line = text.count('\n', 0, at) + 1
+        for macro, pattern in _ENTRY_PATTERNS.items():
+            if found := pattern.match(text, at):
+                yield line, macro, found
+                at = found.end()
+                break
+        else:
+            shown = text[at:].partition('\n')[0]
+            raise ValueError(f'enumerations.h, line {line}: not an entry of '
+                             f'a list: {shown}')
+
+
+def parse(text: str) -> dict[str, tuple[Entry, ...]]:
+    """The entries of each macro, by the macro's name.
+
+    :raises ValueError: names the line that is no entry, a second one of a
+        name or out of order; or the list that is empty.
+    """
+    lists: dict[str, list[Entry]] = {macro: [] for macro in _ENTRY}
+    for line, macro, found in _matches(text):
+        entries = lists[macro]
+        entry = Entry(found['name'], int(found['number']), found['word'],
+                      ''.join(re.findall(_STRING, found['text'])))
+        if entry.number != len(entries):
+            raise ValueError(f'enumerations.h, line {line}: {entry.name} has '
+                             f'number {entry.number}, not {len(entries)}')
+        if any(entry.name == other.name or
+               (macro == ENCAPSULATION and entry.word == other.word)
+               for other in entries):
+            raise ValueError(
+                f'enumerations.h, line {line}: {entry.name} is there twice')
+        entries.append(entry)
+    for macro, entries in lists.items():
+        if not entries:
+            raise ValueError(f'enumerations.h: no {macro}')
+    return {macro: tuple(entries) for macro, entries in lists.items()}
+
+
+CONTRACT = parse(
+    resources.files('octavia_xdp_provider.common')
+    .joinpath('contracts')
+    .joinpath('enumerations.h')
+    .read_text(encoding='utf-8')
+)
+
+
+class _Listed(enum.EnumMeta):
+    """Makes an enum whose members are the contract's entries of a macro.
+
+    A class statement rather than a call of IntEnum: so type checkers know
+    that it is a type, without knowing its members.
+    """
+
+    def __new__(metacls, name: str, bases: tuple[type, ...],
+                namespace: typing.Any, *, macro: str) -> typing.Any:
+        for entry in CONTRACT[macro]:
+            namespace[entry.name] = entry.number
+        return super().__new__(metacls, name, bases, namespace)
+
+    def __init__(cls, name: str, bases: tuple[type, ...],
+                 namespace: typing.Any, *, macro: str) -> None:
+        super().__init__(name, bases, namespace)
+
+    if typing.TYPE_CHECKING:
+        def __getattr__(cls, name: str) -> typing.Any:
+            """A member."""
+
+
+class Outcome(enum.IntEnum, metaclass=_Listed, macro=OUTCOME):
+    """What happened to a packet: enum oxp_outcome."""
+
+
+class ProbeOutcome(enum.IntEnum, metaclass=_Listed, macro=PROBE_OUTCOME):
+    """What happened to a packet with a mark: enum oxp_probe_outcome."""
+
+
+class Encapsulation(enum.IntEnum, metaclass=_Listed, macro=ENCAPSULATION):
+    """How packets get to members: enum oxp_encapsulation."""
+
+
+# What flavors call the encapsulations.
+ENCAPSULATIONS = tuple(entry.word for entry in CONTRACT[ENCAPSULATION])
