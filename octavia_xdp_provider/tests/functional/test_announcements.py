@@ -154,8 +154,10 @@ class TestAnnouncements(bgp.BgpCase):
         self.wait_routes({FIRST: bgp.NODE_ADDRESS})
 
         processes.kill(self.lab, 'bird')
+        # The first report may come after the route.
         self.wait('session down', lambda: (
-            self.wanted.status().sessions_up == 0))
+            (status := self.wanted.status()) is not None
+            and status.sessions_up == 0))
         self.want({SECOND: None})
         self.start_bird()
         self.wait_routes({SECOND: bgp.NODE_ADDRESS})

@@ -8,6 +8,7 @@ from unittest import mock
 
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import wakeup
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
@@ -45,6 +46,18 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.run_pass(self.document)
         self.run_pass()
         self.assertEqual([('announce', ()), ('delete', KEY)], self.events)
+
+    def test_a_vip_is_withdrawn_before_another_is_set(self):
+        self.unmonitored()
+        self.run_pass(self.document)
+        other = dict(base.document(vip_address='203.0.113.11'), id='other')
+        other['pools']['pool']['healthmonitor'] = None
+        self.run_pass(other)
+        self.assertEqual(
+            [('announce', ()),
+             ('set', datapath.Key('203.0.113.11', 'TCP', 80)),
+             ('delete', KEY), ('announce', ('203.0.113.11/32',))],
+            self.events)
 
     def test_withdrawal_is_waited_for(self):
         self.unmonitored()
