@@ -174,18 +174,18 @@ class Sample:
         return oxp.service_of(self._out[position])
 
 
-class Simulation:
-    """The program on copies of what packets change."""
+class _Handle:
+    """What the library has opened for a node, closed once at most.
 
-    def __init__(self, node: Inspection):
+    ``_close_name``: the library's function.
+    """
+
+    _close_name: str
+
+    def __init__(self, node: 'Inspection'):
         self._node = node
         self._ffi = node._ffi
         self._handle = None
-        out = self._ffi.new('struct oxp_simulation **')
-        tag = self._ffi.new('uint8_t[8]')
-        node._call('oxp_simulation_open', out, tag)
-        self._handle = out[0]
-        self.tag = bytes(tag).hex()
 
     def __enter__(self):
         return self
@@ -196,7 +196,21 @@ class Simulation:
     def close(self):
         handle, self._handle = self._handle, None
         if handle is not None:
-            self._node._api.oxp_simulation_close(handle)
+            getattr(self._node._api, self._close_name)(handle)
+
+
+class Simulation(_Handle):
+    """The program on copies of what packets change."""
+
+    _close_name = 'oxp_simulation_close'
+
+    def __init__(self, node: Inspection):
+        super().__init__(node)
+        out = self._ffi.new('struct oxp_simulation **')
+        tag = self._ffi.new('uint8_t[8]')
+        node._call('oxp_simulation_open', out, tag)
+        self._handle = out[0]
+        self.tag = bytes(tag).hex()
 
     def _call(self, name, *arguments):
         error = self._node._error
@@ -262,16 +276,15 @@ class Simulation:
         return out[0] / 1024
 
 
-class Trace:
+class Trace(_Handle):
     """Packets of a VIP, as they come in and as they leave."""
 
     ROOM = 1 << 20
+    _close_name = 'oxp_trace_close'
 
     def __init__(self, node: Inspection, vip, every, snaplen_bytes,
                  buffer_bytes):
-        self._node = node
-        self._ffi = node._ffi
-        self._handle = None
+        super().__init__(node)
         options = self._ffi.new('struct oxp_trace_options *', {
             'every': every, 'snaplen_bytes': snaplen_bytes,
             'buffer_bytes': buffer_bytes})
@@ -281,17 +294,6 @@ class Trace:
         self._handle = out[0]
         self._out = self._ffi.new('uint8_t[]', self.ROOM)
         self._header = self._ffi.sizeof('struct oxp_trace_packet')
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *unused):
-        self.close()
-
-    def close(self):
-        handle, self._handle = self._handle, None
-        if handle is not None:
-            self._node._api.oxp_trace_close(handle)
 
     @property
     def lost(self) -> int:

@@ -63,28 +63,25 @@ int zero_service_counters(struct oxp_node *node, uint32_t index)
 			    WORDS(struct counters));
 }
 
+static int read_counters(int map, uint32_t index, struct oxp_counters *out)
+{
+	uint64_t sum[WORDS(struct counters)] = {};
+	int status = read_sums(map, index, WORDS(struct counters), sum);
+
+	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
+	return status;
+}
+
 int read_service_counters(struct oxp_node *node, uint32_t index,
 			  struct oxp_counters *out)
 {
-	uint64_t sum[WORDS(struct counters)];
-	int status;
-
-	status = read_sums(node->map[MAP_SERVICE_COUNTERS], index,
-			   WORDS(struct counters), sum);
-	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
-	return status;
+	return read_counters(node->map[MAP_SERVICE_COUNTERS], index, out);
 }
 
 int read_member_counters(struct oxp_node *node, uint32_t index,
 			 struct oxp_counters *out)
 {
-	uint64_t sum[WORDS(struct counters)];
-	int status;
-
-	status = read_sums(node->map[MAP_MEMBER_COUNTERS], index,
-			   WORDS(struct counters), sum);
-	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
-	return status;
+	return read_counters(node->map[MAP_MEMBER_COUNTERS], index, out);
 }
 
 /* So many at once: some are wanted of most batches, and per CPU they are big.

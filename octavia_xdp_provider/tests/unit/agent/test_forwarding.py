@@ -1,35 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import dataclasses
-import ipaddress
 from unittest import mock
 
 from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import planning
 
-POLICY = address_policy.AddressPolicy(
-    (ipaddress.ip_network('203.0.113.0/24'),
-     ipaddress.ip_network('2001:db8:113::/64')),
-    (ipaddress.ip_network('127.0.0.0/8'),),
-    frozenset({'198.18.1.6'}))
-KEY = datapath.Key(base.VIP, 'TCP', 80)
+POLICY = planning.POLICY
+KEY = planning.KEY
 
 
-class TestPlan(base.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.document = base.document()
-        self.pool = self.document['pools']['pool']
-        self.members = self.pool['members']
-
-    def plan(self, *arguments):
-        return forwarding.plan(self.document, POLICY, *arguments)
+class TestPlan(planning.PlanTestCase):
 
     def test_services_and_checks(self):
         plan = self.plan()

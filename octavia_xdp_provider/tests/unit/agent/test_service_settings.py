@@ -1,32 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The settings of a service, from listener, pool and flavor."""
 
-import ipaddress
 
-from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import planning
 
-POLICY = address_policy.AddressPolicy(
-    (ipaddress.ip_network('203.0.113.0/24'),
-     ipaddress.ip_network('2001:db8:113::/64')),
-    (ipaddress.ip_network('127.0.0.0/8'),),
-    frozenset({'198.18.1.6'}))
-KEY = datapath.Key(base.VIP, 'TCP', 80)
+KEY = planning.KEY
 
 
-class TestServiceSettings(base.TestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.document = base.document()
-        self.pool = self.document['pools']['pool']
-        self.members = self.pool['members']
-
-    def plan(self, *arguments):
-        return forwarding.plan(self.document, POLICY, *arguments)
+class TestServiceSettings(planning.PlanTestCase):
 
     def settings(self, flavor=None, **pool):
         """Settings of the only service with these changes."""

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A document, and the plan that a node makes of it."""
+
+import ipaddress
+
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.unit import base
+
+POLICY = address_policy.AddressPolicy(
+    (ipaddress.ip_network('203.0.113.0/24'),
+     ipaddress.ip_network('2001:db8:113::/64')),
+    (ipaddress.ip_network('127.0.0.0/8'),),
+    frozenset({'198.18.1.6'}))
+KEY = datapath.Key(base.VIP, 'TCP', 80)
+
+
+class PlanTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.document = base.document()
+        self.pool = self.document['pools']['pool']
+        self.members = self.pool['members']
+
+    def plan(self, *arguments):
+        return forwarding.plan(self.document, POLICY, *arguments)
