@@ -12,7 +12,7 @@
 //! node cannot keep up ([`schedule::overload`]).
 //!
 //! Modules import one way; `tests/layout.rs` checks it. From the ground up: [`key`],
-//! [`state`], [`reason`], [`verdict`]; [`config`] and [`schedule`]; [`probe`];
+//! [`state`], [`reason`], [`verdict`], [`uplinks`]; [`config`] and [`schedule`]; [`probe`];
 //! [`shard`]; [`metrics`] and [`aggregate`]; [`queue`]; [`engine`]; [`watch`];
 //! [`commands`].
 
@@ -29,5 +29,6 @@ pub mod reason;
 pub mod schedule;
 pub mod shard;
 pub mod state;
+pub mod uplinks;
 pub mod verdict;
 pub mod watch;

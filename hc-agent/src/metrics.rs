@@ -235,6 +235,7 @@ impl Metrics {
         for (result, number) in [
             ("late", stats.discarded_delay),
             ("local_error", stats.discarded_shortage),
+            ("no_uplink", stats.discarded_uplink),
         ] {
             let label = ResultLabel { result };
             self.discarded.get_or_create(&label).inc_by(number);

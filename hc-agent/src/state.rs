@@ -88,6 +88,19 @@ impl Machine {
         matches!(self.state, State::Up) && self.against == 0
     }
 
+    /// Whether there is a state and the last result says so too.
+    pub const fn is_settled(&self) -> bool {
+        !matches!(self.state, State::Unknown) && self.against == 0
+    }
+
+    /// Whether a result speaks against the state.
+    pub const fn doubts(&self, success: bool) -> bool {
+        !matches!(
+            (self.state, success),
+            (State::Up, true) | (State::Down, false)
+        )
+    }
+
     /// Take one result.
     ///
     /// - unknown: up with the first success, down after `fall` failures in a row;

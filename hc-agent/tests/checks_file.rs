@@ -153,3 +153,64 @@ fn a_malformed_file_takes_one_short_line_of_the_log() {
     assert!(line.len() < 800, "{} bytes: {line}", line.len());
     assert!(!log.lines().any(|line| line.starts_with('y')), "{log}");
 }
+
+#[test]
+fn files_of_a_directory_are_taken_each_for_itself() {
+    let mut node = Node::new();
+    let (first, second) = (Server::start(FINE), Server::start(FINE));
+    let one = json!({"version": 1, "checks": [http(A, first.address, 1)]});
+    let other = json!({"version": 1, "checks": [http(B, second.address, 1)]});
+    // The directory comes after the checker.
+    node.start();
+    node.wait_logged("there is no checks file");
+    fs::create_dir(node.checks_file()).unwrap();
+    node.write_in_directory("one.json", &one);
+    node.wait_state(A, State::Up);
+    node.write_in_directory("other.json", &other);
+    node.wait_state(B, State::Up);
+
+    // One that is malformed keeps what it had, and stops no other.
+    fs::write(node.checks_file().join("one.json"), "{").unwrap();
+    node.wait_logged("one.json");
+    drop(second);
+    node.wait_state(B, State::Down);
+    drop(first);
+    node.wait_state(A, State::Down);
+
+    fs::remove_file(node.checks_file().join("one.json")).unwrap();
+    node.wait("removal", || node.state(A).is_none());
+    assert_eq!(node.state(B), Some((State::Down, true)));
+
+    // Without the directory, what is known is probed as before.
+    fs::remove_file(node.checks_file().join("other.json")).unwrap();
+    node.wait("removal", || node.state(B).is_none());
+    node.write_in_directory("other.json", &other);
+    node.wait("addition", || node.state(B).is_some());
+    let missing = node.log().matches("there is no checks file").count();
+    fs::rename(node.checks_file(), node.folder.path().join("away")).unwrap();
+    node.wait("line", || {
+        node.log().matches("there is no checks file").count() > missing
+    });
+    assert!(node.state(B).is_some());
+}
+
+#[test]
+fn a_directory_in_place_of_the_one_file_of_before_keeps_the_states() {
+    let mut node = Node::new();
+    let server = Server::start(FINE);
+    let mut slow = http(A, server.address, 2);
+    slow["delay"] = json!(3600);
+    node.write(&[slow.clone()]);
+    node.start();
+    node.wait_state(A, State::Up);
+    node.terminate();
+
+    fs::remove_file(node.checks_file()).unwrap();
+    fs::create_dir(node.checks_file()).unwrap();
+    let document = json!({"version": 1, "checks": [slow]});
+    node.write_in_directory("lb.json", &document);
+    drop(server);
+    node.start();
+    node.wait_logged("restored=1");
+    assert_eq!(node.state(A), Some((State::Up, false)));
+}

@@ -22,3 +22,4 @@ mod privileges;
 mod probes_raw;
 mod probes_source;
 mod probes_table;
+mod uplinks;

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use super::threads::{ProbeArguments, Threads};
 use super::{Failed, SourceArguments};
-use crate::config::{self, marks};
+use crate::config;
 use crate::schedule::grid;
 
 /// What is probed.
@@ -40,9 +40,7 @@ fn cpu_time() -> Result<(f64, f64), Failed> {
 
 /// Probe every check once, as fast as the probes at a time permit.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
-    let file = config::load(&arguments.checks)
-        .map_err(|e| Failed::because(arguments.checks.display(), e))?;
-    marks::refuse_impossible(&file)
+    let file = config::load_all(&arguments.checks)
         .map_err(|e| Failed::because(arguments.checks.display(), e))?;
     let all = file.checks.len();
     let events_ready = Arc::new(Notify::new());

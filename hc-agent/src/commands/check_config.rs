@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use super::Failed;
-use crate::config::{self, Check, ProbeSpec, marks};
+use crate::config::{self, Check, ProbeSpec};
 use crate::probe::Source;
 
 /// What is checked.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The checks file
+    /// The checks file, or the directory of checks files
     file: PathBuf,
 }
 
@@ -25,11 +25,8 @@ impl Arguments {
 
 /// Read the file as `run` would.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
-    let checks = config::load(&arguments.file)
-        .and_then(|file| {
-            marks::refuse_impossible(&file)?;
-            Ok(file.into_checks())
-        })
+    let checks = config::load_all(&arguments.file)
+        .map(config::ChecksFile::into_checks)
         .map_err(|e| Failed::because(arguments.file.display(), e))?;
     let mut out = stdout().lock();
     let _ = writeln!(out, "{}: {}", arguments.file.display(), summary(&checks));

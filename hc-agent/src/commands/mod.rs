@@ -12,11 +12,18 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+/// Benchmarks refuse a build that says so.
+const VERSION: &str = if cfg!(debug_assertions) {
+    concat!(env!("CARGO_PKG_VERSION"), " (with debug assertions)")
+} else {
+    env!("CARGO_PKG_VERSION")
+};
+
 /// Health checker of an octavia-xdp-provider node.
 #[derive(Debug, Parser)]
 #[command(
     name = "octavia-xdp-hc",
-    version,
+    version = VERSION,
     arg_required_else_help = true,
     args_conflicts_with_subcommands = true,
     subcommand_negates_reqs = true

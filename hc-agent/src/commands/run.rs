@@ -14,18 +14,19 @@ use tracing_appender::non_blocking::WorkerGuard;
 
 use super::threads::{ProbeArguments, Threads};
 use super::{Failed, SourceArguments};
-use crate::config::marks;
+use crate::config;
 use crate::engine::{Command, Engine};
 use crate::metrics::{self, Metrics};
 use crate::process::{memory, privileges};
 use crate::queue::spool::Spool;
 use crate::shard::live_table;
+use crate::uplinks::file::FILE_NAME;
 use crate::watch;
 
 /// Settings of the checker.
 #[derive(Debug, clap::Args)]
 pub struct Arguments {
-    /// The checks file
+    /// The directory of checks files, or one file
     #[arg(long, env = "OCTAVIA_XDP_HC_CHECKS")]
     checks: PathBuf,
     /// Directory of the result queue
@@ -111,7 +112,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Failed> {
         )?
     };
     // Threads inherit what is left.
-    privileges::reduce(arguments.marks || marks::in_file(&arguments.checks));
+    privileges::reduce(arguments.marks || config::has_marks(&arguments.checks));
     threads.start()?;
     let result = runtime.block_on(serve(arguments, &threads, events_ready));
     threads.stop();
@@ -141,11 +142,12 @@ async fn serve(
 
     let (commands, inbox) = mpsc::channel(4);
     let (again, asked) = mpsc::channel(1);
-    tokio::spawn(watch::run(
+    tokio::spawn(watch::checks::run(
         arguments.checks.clone(),
         commands.clone(),
         asked,
     ));
+    let uplink_commands = commands.clone();
     tokio::spawn(async move {
         loop {
             tokio::select! {
@@ -161,6 +163,11 @@ async fn serve(
     });
 
     let engine = Engine::new(threads.shards(), events_ready, spool, metrics);
+    tokio::spawn(watch::uplinks::run(
+        arguments.checks.with_file_name(FILE_NAME),
+        uplink_commands,
+        engine.asks(),
+    ));
     if let Some(path) = &arguments.socket {
         let listener =
             live_table::listen(path).map_err(|e| Failed::because(path.display(), e))?;

@@ -97,8 +97,10 @@ fn snapshot(queue: &Path, arguments: &Arguments) -> Result<(), Shown> {
         snapshot.records.retain(|record| record.state != State::Up);
     }
     let checks = match &arguments.checks {
-        Some(path) => config::load(path)
+        Some(path) => config::Reader::for_display(path.clone())
+            .read()
             .map_err(|e| Shown::Failed(Failed::because(path.display(), e)))?
+            .file
             .into_checks(),
         None => Vec::new(),
     };

@@ -15,7 +15,7 @@ use super::types::{ChecksFile, ConfigError, MAX_FILE_BYTES};
 /// The document as a whole.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Document {
+pub(super) struct Document {
     #[serde(rename = "version", deserialize_with = "version")]
     _version: (),
     checks: CheckList,
@@ -27,7 +27,7 @@ struct Document {
 
 /// Read a checks file, without ever holding its text: that of many checks is longer
 /// than all that is kept of them.
-pub fn load(path: &Path) -> Result<ChecksFile, ConfigError> {
+pub(super) fn load_file(path: &Path) -> Result<ChecksFile, ConfigError> {
     let reader = open(path)?;
     read(serde_json::Deserializer::from_reader(reader))
 }

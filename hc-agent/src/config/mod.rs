@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The checks file: what is probed, and how.
+//! Checks files: what is probed, and how.
 //!
-//! A file is taken whole or refused whole. `checks.schema.json` describes it and
+//! A file is taken whole or refused whole, and does not stop others in its directory. `checks.schema.json` describes it and
 //! `checks-vectors.json` holds examples that both languages test.
 
 mod check_list;
+mod directory;
 mod document;
 mod groups;
 mod load;
@@ -13,12 +14,15 @@ mod probe_spec;
 mod request;
 mod types;
 
-pub use self::load::{load, parse};
+pub use self::directory::{Reader, Reading, has_marks, load_all};
+pub use self::load::parse;
 pub use self::probe_spec::{HttpSpec, HttpsSpec, ProbeSpec, TlsHelloSpec};
 pub use self::request::{
     CodeRange, Method, Request, Version, is_host, is_path, is_server_name,
 };
 pub use self::types::{Check, ChecksFile, Condition, ConfigError, Group};
 
+#[cfg(test)]
+mod schema_tests;
 #[cfg(test)]
 mod tests;

@@ -23,7 +23,7 @@ pub struct Check {
     /// Where probes go. The port of a ping is 0.
     pub target: SocketAddr,
     /// Mark of the packets of its probes (`SO_MARK`), by which the node's routing and
-    /// programs tell them from others.
+    /// programs distinguish them from others.
     pub mark: Option<NonZeroU32>,
     /// Time between the starts of two probes.
     pub delay: Duration,
@@ -83,6 +83,14 @@ pub enum ConfigError {
         path: String,
         /// What is wrong there.
         error: String,
+    },
+    /// A file of a directory is wrong.
+    #[error("{name}: {error}")]
+    File {
+        /// Its name.
+        name: String,
+        /// What is wrong with it.
+        error: Box<ConfigError>,
     },
 }
 

@@ -3,6 +3,7 @@
 //! the queue. Nothing here delays a probe.
 
 mod change_log;
+mod uplinks;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +15,7 @@ use tracing::{error, info, warn};
 
 use self::change_log::ChangeLog;
 use crate::aggregate::{Aggregator, Output};
-use crate::config::{ChecksFile, ConfigError};
+use crate::config::{ChecksFile, ConfigError, Reading};
 use crate::key::Key;
 use crate::metrics::Metrics;
 use crate::queue::spool::Spool;
@@ -24,6 +25,7 @@ use crate::shard::live_table::{self, SharedSummary, Summary};
 use crate::shard::probe_stats::DelayHistogram;
 use crate::shard::{Discarded, Shard, reload};
 use crate::state::State;
+use crate::uplinks::file::Uplinks;
 use crate::verdict::Verdict;
 
 /// Time between two lines about the same trouble.
@@ -31,8 +33,10 @@ const QUIET: Duration = Duration::from_secs(10);
 
 /// What the engine is asked to do.
 pub enum Command {
-    /// Take a checks file that was read, or why it was not.
-    Checks(Result<ChecksFile, ConfigError>),
+    /// Take the checks that were read, or why none were.
+    Checks(Result<Reading, ConfigError>),
+    /// Take what the agent says about uplinks.
+    Uplinks(Uplinks),
     /// Write everything and end.
     Stop,
 }
@@ -44,6 +48,8 @@ pub struct Engine {
     /// Time that each thread was busy, until the last window.
     busy: Vec<Duration>,
     events_ready: Arc<Notify>,
+    /// Notified when somebody must ask the agent about uplinks.
+    asks: Arc<Notify>,
     spool: Spool,
     aggregator: Aggregator,
     outputs: Vec<Output>,
@@ -88,6 +94,7 @@ impl Engine {
             shards,
             runtimes,
             events_ready,
+            asks: Arc::default(),
             spool,
             aggregator: Aggregator::default(),
             outputs: Vec::new(),
@@ -108,6 +115,11 @@ impl Engine {
         Arc::clone(&self.summary)
     }
 
+    /// Notified when an outcome waits for what the agent says about uplinks.
+    pub fn asks(&self) -> Arc<Notify> {
+        Arc::clone(&self.asks)
+    }
+
     /// Run until a command to stop. Returns whether the last snapshot is written.
     pub async fn run(mut self, mut commands: mpsc::Receiver<Command>) -> bool {
         loop {
@@ -117,6 +129,7 @@ impl Engine {
             if now >= self.window_at {
                 self.close_window(now);
             }
+            live_table::lock(&self.summary).unwritten = self.spool.holds_changes();
             self.change_log.write_some();
             let wake = match self.spool.deadline() {
                 _ if !self.change_log.is_empty() => now,
@@ -126,6 +139,7 @@ impl Engine {
             tokio::select! {
                 command = commands.recv() => match command {
                     Some(Command::Checks(result)) => self.take_checks(result),
+                    Some(Command::Uplinks(uplinks)) => uplinks::take(&self.shards, &self.summary, uplinks),
                     Some(Command::Stop) | None => break,
                 },
                 () = self.events_ready.notified() => {}
@@ -141,6 +155,9 @@ impl Engine {
 
     fn take_events(&mut self) {
         for number in 0..self.shards.len() {
+            if self.shards[number].waits() {
+                self.asks.notify_one();
+            }
             for event in self.shards[number].take_events() {
                 let verdict = Verdict {
                     state: event.to,
@@ -196,7 +213,12 @@ impl Engine {
         self.metrics
             .set_groups(self.aggregator.panics(), self.aggregator.withheld());
         self.adapt_intervals(window.sample, now);
-        *live_table::lock(&self.summary) = self.summarize(&window);
+        let mut summary = live_table::lock(&self.summary);
+        *summary = Summary {
+            uplinks: summary.uplinks,
+            unwritten: summary.unwritten,
+            ..self.summarize(&window)
+        };
     }
 
     fn take_reports(&mut self, now: Instant) -> Window {
@@ -261,6 +283,7 @@ impl Engine {
             late_max_ms: milliseconds(recent.max()),
             total_late_p99_ms: milliseconds(self.lateness.quantile(990)),
             own_late_s: window.own_lateness.as_secs_f64(),
+            ..Summary::default()
         }
     }
 
@@ -308,7 +331,7 @@ impl Engine {
     }
 
     /// Take what was read: a new set of checks, or none of it.
-    fn take_checks(&mut self, result: Result<ChecksFile, ConfigError>) {
+    fn take_checks(&mut self, result: Result<Reading, ConfigError>) {
         let kept = self.shards.iter().map(|s| s.core().checks()).sum::<usize>();
         let is_missing = result.as_ref().is_err_and(ConfigError::is_missing);
         let was_missing = std::mem::replace(&mut self.is_missing, is_missing);
@@ -316,7 +339,13 @@ impl Engine {
             info!("the checks file is there again");
         }
         match result {
-            Ok(file) => self.reload(file),
+            Ok(reading) => {
+                for (file, error) in &reading.refused {
+                    self.metrics.count_reload("refused");
+                    error!(%file, %error, "checks file refused: what was known of it stays");
+                }
+                self.reload(reading.file);
+            }
             Err(_) if is_missing => {
                 self.metrics.count_reload("missing");
                 if !was_missing {

@@ -9,6 +9,7 @@ mod https;
 mod icmp_errors;
 mod icmp_packet;
 mod incoming;
+mod open_socket;
 mod outcome;
 mod ping;
 mod progress;

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use super::failure::Failure;
+use crate::config::{Check, ProbeSpec};
 use crate::reason::Reason;
 
 /// What a probe has found out.
@@ -20,6 +21,15 @@ pub struct ProbeOutcome {
 }
 
 impl ProbeOutcome {
+    /// Whether nothing may have come back: a node without an uplink hears the same.
+    pub fn is_silence(&self, check: &Check) -> bool {
+        match &self.result {
+            Ok(()) => matches!(check.probe, ProbeSpec::UdpConnect),
+            Err(Failure::Timeout(_) | Failure::Unreachable(_)) => true,
+            Err(_) => false,
+        }
+    }
+
     /// The reason for the result queue.
     pub fn reason(&self) -> Reason {
         match &self.result {

@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn answers() {
+    fn an_init_ack_is_the_answer_only_whole_and_with_its_checksum() {
         let mut chunk = [0; 20];
         chunk[..8].copy_from_slice(&[INIT_ACK, 0, 0, 20, 0, 0, 0, 7]);
         let ack: [u8; 32] = packet(9, 0xc001, 5, &chunk);
@@ -142,7 +142,10 @@ mod tests {
         for end in 0..32 {
             assert!(reply(&ack[..end], FROM).is_none());
         }
+    }
 
+    #[test]
+    fn an_abort_has_its_first_cause_and_a_tag_unless_that_is_reflected() {
         let cause: [u8; 20] = packet(9, 0xc001, 5, &[ABORT, 0, 0, 8, 0, 4, 0, 4]);
         let incoming = reply(&cause, FROM).unwrap();
         assert_eq!((incoming.tag, incoming.answer), (Some(5), Answer::Abort(4)));

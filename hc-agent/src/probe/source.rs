@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use socket2::Socket;
 
-use super::raw_socket::{Protocol, RawSocket};
+use super::open_socket::Protocol;
+use super::raw_socket::RawSocket;
 use super::source_address::SourceAddress;
 
 /// Where probes come from; by default the kernel decides.

@@ -225,16 +225,22 @@ mod tests {
         }
     }
 
+    const SERVER_HELLO: &[u8] = b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76";
+
     #[test]
-    fn first_records() {
-        let hello = b"\x16\x03\x03\x00\x7a\x02\x00\x00\x76";
+    fn a_server_hello_is_a_success_after_a_warning_too() {
+        let hello = SERVER_HELLO;
         assert!(matches!(judge(hello), Some(Ok(()))));
-        let warned = [b"\x15\x03\x01\x00\x02\x01\x70".as_slice(), hello].concat();
+        let warned = [b"\x15\x03\x01\x00\x02\x01\x70", hello].concat();
         assert!(matches!(judge(&warned), Some(Ok(()))));
         for end in 0..6 {
             assert!(judge(&hello[..end.min(5)]).is_none());
             assert!(judge(&warned[..7 + end.min(5)]).is_none());
         }
+    }
+
+    #[test]
+    fn an_alert_that_ends_the_session_is_a_failure_with_its_number() {
         for alert in [
             b"\x15\x03\x03\x00\x02\x02\x28".as_slice(),
             b"\x15\x03\x01\x00\x02\x01\x00",
@@ -246,6 +252,10 @@ mod tests {
                 "{judgement:?}"
             );
         }
+    }
+
+    #[test]
+    fn what_is_no_server_hello_is_a_failure() {
         for noise in [
             b"HTTP/1.1 400 Bad Request\r\n".as_slice(),
             b"\x16\x02\x00\x00\x01\x02",

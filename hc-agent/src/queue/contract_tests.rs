@@ -121,9 +121,9 @@ fn offsets_and_sizes_are_those_of_the_contract() {
             ("state", IN_STATE, 1),
             ("reason", IN_REASON, 1),
             ("flags", IN_FLAGS, 1),
-            ("pad0", IN_RESERVED0, 1),
+            ("reserved0", IN_RESERVED0, 1),
             ("detail", IN_DETAIL, 2),
-            ("pad1", IN_RESERVED1, 2),
+            ("reserved1", IN_RESERVED1, 2),
         ],
     );
 }
@@ -147,6 +147,9 @@ fn constants_and_names_are_those_of_the_contract() {
         let number = u8::try_from(number.as_u64().unwrap()).unwrap();
         assert_eq!(Reason(number).name(), name);
     }
+    // And no others.
+    let reasons = contract["reasons"].as_object().unwrap().len();
+    assert_eq!(Reason(u8::try_from(reasons).unwrap()).name(), "other");
     let checksum = &contract["checksum"];
     let input = checksum["check_input"].as_str().unwrap();
     assert_eq!(checksum["check_value"], crc32c::crc32c(input.as_bytes()));

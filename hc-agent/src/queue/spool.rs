@@ -248,6 +248,11 @@ impl Spool {
         self.want_snapshot(now);
     }
 
+    /// Whether changes wait to be written.
+    pub fn holds_changes(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// When [`Self::flush`] is to be called.
     pub fn deadline(&self) -> Option<Instant> {
         [self.delta_at, self.snapshot_at]

@@ -12,6 +12,7 @@ use crate::schedule::grid;
 use crate::state::{Machine, State};
 
 /// One check at work.
+#[expect(clippy::struct_excessive_bools, reason = "each is a state of its own")]
 pub(crate) struct CheckSlot {
     /// What is probed.
     pub check: Arc<Check>,
@@ -23,6 +24,8 @@ pub(crate) struct CheckSlot {
     pub overdue: bool,
     /// It was put off already and must not be again.
     pub put_off: bool,
+    /// A probe since uplinks work again agrees with the state.
+    pub settled: bool,
     /// The reload that named it last.
     pub reload: u32,
     /// Last results, the newest in bit 0: 1 is a success.
@@ -52,6 +55,7 @@ impl CheckSlot {
             running: false,
             overdue: false,
             put_off: false,
+            settled: false,
             reload,
             history: 0,
             seen: 0,

@@ -6,14 +6,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::check_slot::{CheckSlot, microseconds};
+use super::deferred::Deferred;
 use super::probe_stats::ProbeStats;
+use super::report::{Discard, Discarded, Event, discard};
 use crate::config::Check;
 use crate::key::Key;
 use crate::probe::{Failure, ProbeOutcome};
 use crate::schedule::grid::{self, NO_STRETCH};
-use crate::schedule::lateness::explains;
 use crate::schedule::wheel::Wheel;
 use crate::state::{Change, State};
+use crate::uplinks::judgement::{Judgement, Outlook, had_uplink, judge};
 
 /// A probe that is later than this is put off: with it are probably all others.
 const FAR_TOO_LATE_MS: u64 = 1000;
@@ -29,58 +31,6 @@ pub struct Settings {
     pub fast_interval_ms: Option<u64>,
     /// Probe each check once, as soon as there is room.
     pub once: bool,
-}
-
-/// A state that has changed, or is sure now.
-#[derive(Debug)]
-pub struct Event {
-    /// What was probed.
-    pub check: Arc<Check>,
-    /// Its state before.
-    pub from: State,
-    /// Its state now.
-    pub to: State,
-    /// What the probe has found out.
-    pub outcome: ProbeOutcome,
-}
-
-/// Why a failed probe says nothing about its target: its outcome is discarded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Discard {
-    /// This node was short of descriptors, ports or memory, or could not send.
-    LocalShortage,
-    /// This node was too slow while it waited for the answer.
-    LocalDelay,
-}
-
-/// A failure that was discarded.
-#[derive(Clone, Debug)]
-pub struct Discarded {
-    /// The check.
-    pub key: Key,
-    /// Own lateness.
-    pub lateness: Duration,
-    /// What failed.
-    pub text: String,
-}
-
-/// What the engine takes from a shard once a second.
-#[derive(Default)]
-pub struct ShardReport {
-    /// Numbers since the last time.
-    pub stats: ProbeStats,
-    /// One of the failures that were discarded.
-    pub discarded: Option<Discarded>,
-    /// Age of the oldest probe that is due and cannot start.
-    pub waiting_us: u32,
-    /// Probes now.
-    pub in_flight: usize,
-    /// Probes at a time, at most.
-    pub room: usize,
-    /// Checks by state.
-    pub counts: [usize; 3],
-    /// Probes that should start in a million seconds, with intervals as they are.
-    pub wanted: u64,
 }
 
 /// All that is behind the lock.
@@ -107,7 +57,11 @@ pub(crate) struct Core {
     pub(super) discarded: Option<Discarded>,
     pub(super) counts: [usize; 3],
     /// Checks of all shards: how wide herds are spread.
-    all: usize,
+    pub(super) all: usize,
+    /// What is known about uplinks, of IPv4 and of IPv6.
+    pub(super) outlook: [Option<Outlook>; 2],
+    /// Outcomes that wait until more is known.
+    pub(super) deferred: Vec<Deferred>,
     /// A probe or the thread died: nothing here can be relied on.
     pub(super) died: bool,
 }
@@ -132,6 +86,8 @@ impl Core {
             discarded: None,
             counts: [0; 3],
             all: 0,
+            outlook: [None; 2],
+            deferred: Vec::new(),
             died: false,
         }
     }
@@ -260,6 +216,7 @@ impl Core {
         tick_ms: u64,
     ) {
         self.in_flight -= 1;
+        let known = self.outlook(&check);
         let Some(slot) = &mut self.slots[number as usize] else {
             return;
         };
@@ -267,7 +224,6 @@ impl Core {
             return;
         }
         slot.running = false;
-        let overdue = std::mem::take(&mut slot.overdue);
         slot.remember(&outcome);
         self.stats
             .count_outcome(check.probe.name(), outcome.reason());
@@ -275,9 +231,56 @@ impl Core {
         if let Err(failure) = &outcome.result
             && let Some(discard) = discard(failure, lateness, &check)
         {
+            slot.overdue = false;
             self.discard(number, &check, failure, discard, lateness, tick_ms);
             return;
         }
+        // Not later than it was.
+        let started_ms = tick_ms.saturating_sub(grid::milliseconds(outcome.took) + 1);
+        if outcome.is_silence(&check) {
+            match judge(known, started_ms, tick_ms) {
+                Judgement::Count => {}
+                Judgement::Discard => {
+                    self.discard_outage(number, tick_ms);
+                    return;
+                }
+                Judgement::Wait => {
+                    if slot.machine.doubts(outcome.result.is_ok()) {
+                        slot.running = true;
+                        self.deferred.push(Deferred {
+                            number,
+                            check,
+                            outcome,
+                            started_ms,
+                            ended_ms: tick_ms,
+                        });
+                        return;
+                    }
+                }
+            }
+        }
+        self.take(number, check, outcome, started_ms, tick_ms);
+    }
+
+    /// What is known about the uplinks that a check needs.
+    pub(super) fn outlook(&self, check: &Check) -> Option<Outlook> {
+        self.outlook[usize::from(check.target.is_ipv6())]
+    }
+
+    /// Take an outcome that says something about its target.
+    pub(super) fn take(
+        &mut self,
+        number: u32,
+        check: Arc<Check>,
+        outcome: ProbeOutcome,
+        started_ms: u64,
+        tick_ms: u64,
+    ) {
+        let known = self.outlook(&check);
+        let Some(slot) = &mut self.slots[number as usize] else {
+            return;
+        };
+        let overdue = std::mem::take(&mut slot.overdue);
         if overdue {
             self.wheel.arm(number, tick_ms);
         }
@@ -285,6 +288,7 @@ impl Core {
         let success = outcome.result.is_ok();
         let was_steady = slot.machine.is_steadily_up();
         let change = slot.machine.observe(success, check.rise, check.fall);
+        slot.settled |= slot.machine.is_settled() && had_uplink(known, started_ms);
         if self.settings.fast_interval_ms.is_some()
             && was_steady
             && !success
@@ -348,18 +352,6 @@ impl Core {
 /// Probes of a check in a million seconds.
 fn demand(slot: &CheckSlot) -> u64 {
     1_000_000_000 / slot.delay_ms().max(1)
-}
-
-/// Why a failure says nothing about its target, if so.
-fn discard(failure: &Failure, lateness: Duration, check: &Check) -> Option<Discard> {
-    match failure {
-        Failure::Local(_) => Some(Discard::LocalShortage),
-        // A server may also close because we were too slow to ask.
-        Failure::Timeout(_) | Failure::Closed(_) if explains(lateness, check.timeout) => {
-            Some(Discard::LocalDelay)
-        }
-        _ => None,
-    }
 }
 
 #[cfg(test)]

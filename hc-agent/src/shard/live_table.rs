@@ -18,9 +18,14 @@ use tracing::warn;
 
 use super::Shard;
 use super::check_slot::CheckSlot;
+use crate::uplinks::file::Uplinks;
 
 /// Slots that are looked at under the lock of their thread.
 const SLOTS_AT_ONCE: usize = 128;
+/// The same where they are only counted.
+const UNSETTLED_AT_ONCE: usize = 2048;
+/// Keys of checks that are not settled in the first line.
+const UNSETTLED_MAX: usize = 1000;
 /// Time that a client has to take the whole table.
 const CLIENT_TIME: Duration = Duration::from_secs(30);
 
@@ -49,6 +54,18 @@ pub struct Summary {
     /// Since the start.
     pub total_late_p99_ms: f64,
     pub own_late_s: f64,
+    /// What the agent says about uplinks.
+    #[serde(default)]
+    pub uplinks: Uplinks,
+    /// States have changed that are not in the queue yet.
+    #[serde(default)]
+    pub unwritten: bool,
+    /// Checks of which no probe since uplinks work has confirmed or changed the state.
+    #[serde(default)]
+    pub unsettled: usize,
+    /// Keys of them, [`UNSETTLED_MAX`] at most.
+    #[serde(default)]
+    pub unsettled_keys: Vec<String>,
 }
 
 /// One check.
@@ -112,7 +129,11 @@ async fn show(
     shards: &[Arc<Shard>],
     summary: &SharedSummary,
 ) -> io::Result<()> {
-    let mut text = serde_json::to_vec(&*lock(summary))?;
+    let mut head = lock(summary).clone();
+    for shard in shards {
+        count_unsettled(shard, &mut head).await;
+    }
+    let mut text = serde_json::to_vec(&head)?;
     text.push(b'\n');
     for shard in shards {
         for first in (0..).step_by(SLOTS_AT_ONCE) {
@@ -130,6 +151,27 @@ async fn show(
     }
     stream.write_all(&text).await?;
     stream.shutdown().await
+}
+
+async fn count_unsettled(shard: &Shard, head: &mut Summary) {
+    for first in (0..).step_by(UNSETTLED_AT_ONCE) {
+        {
+            let core = shard.core();
+            head.unwritten |= !core.events.is_empty();
+            let Some(slots) = core.slots.get(first..).filter(|slots| !slots.is_empty())
+            else {
+                return;
+            };
+            let slots = slots.iter().take(UNSETTLED_AT_ONCE).flatten();
+            for slot in slots.filter(|slot| !slot.settled) {
+                head.unsettled += 1;
+                if head.unsettled_keys.len() < UNSETTLED_MAX {
+                    head.unsettled_keys.push(slot.check.key.to_string());
+                }
+            }
+        }
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The rows of some slots; `None` beyond the last one.

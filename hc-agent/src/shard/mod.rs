@@ -7,9 +7,12 @@
 
 mod check_slot;
 mod core;
+mod deferred;
 pub mod live_table;
+mod outage;
 pub mod probe_stats;
 pub mod reload;
+mod report;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,14 +22,19 @@ use tokio::time::{Instant, sleep_until};
 
 use self::check_slot::microseconds;
 pub(crate) use self::core::Core;
-pub use self::core::{Discard, Discarded, Event, Settings, ShardReport};
+pub use self::core::Settings;
+pub use self::report::{Discard, Discarded, Event, ShardReport};
 use crate::config::Check;
 use crate::probe::{self, Source};
 use crate::schedule::grid::{NO_STRETCH, milliseconds};
 use crate::schedule::lateness::Lateness;
+use crate::uplinks::file::{Uplink, Uplinks};
+use crate::uplinks::judgement::{Outlook, Since};
 
 /// Probes that are started before sockets get their turn.
 const STARTS_AT_ONCE: usize = 64;
+/// Check slots that are looked at before the thread they belong to gets its turn.
+const SLOTS_AT_ONCE: usize = 1024;
 
 /// One thread's share.
 pub struct Shard {
@@ -84,6 +92,28 @@ impl Shard {
         self.core().stretch_permille = stretch_permille;
     }
 
+    /// Take what the agent says about uplinks at a moment, which is `clock_ns` by
+    /// `CLOCK_MONOTONIC`.
+    pub fn set_uplinks(&self, uplinks: Uplinks, clock_ns: u64, now: Instant) {
+        let tick_ms = self.tick_ms(now);
+        let outlook = [uplinks.v4, uplinks.v6]
+            .map(|known| known.map(|known| outlook(known, clock_ns, tick_ms)));
+        let again = self.core().set_outlook(outlook, tick_ms);
+        if again != [false; 2] {
+            let slots = self.core().slots.len();
+            for first in (0..slots).step_by(SLOTS_AT_ONCE) {
+                let range = first..first + SLOTS_AT_ONCE;
+                self.core().probe_again(range, again, tick_ms);
+            }
+        }
+        self.wake();
+    }
+
+    /// Whether outcomes wait for what the agent says about uplinks.
+    pub fn waits(&self) -> bool {
+        self.core().waits()
+    }
+
     /// Take all changes since the last time.
     ///
     /// # Panics
@@ -101,6 +131,11 @@ impl Shard {
         let tick_ms = self.tick_ms(now);
         let mut core = self.core();
         core.wheel.advance(tick_ms);
+        if core.waits() {
+            core.judge_deferred(tick_ms);
+            // What was due meanwhile is armed now.
+            self.wake();
+        }
         let waiting_ms = core
             .wheel
             .first_due()
@@ -119,6 +154,7 @@ impl Shard {
             in_flight: core.in_flight,
             room: core.room,
             counts: core.counts,
+            waits: core.waits(),
             wanted: core.demand * u64::from(NO_STRETCH)
                 / u64::from(core.stretch_permille),
         }
@@ -187,9 +223,11 @@ impl Shard {
         };
         let tick_ms = self.tick_ms(now);
         let mut core = self.core();
-        let had_events = !core.events.is_empty();
+        let news = |core: &Core| (!core.events.is_empty(), core.waits());
+        let before = news(&core);
         core.finish(number, check, outcome, lateness, tick_ms);
-        let notify = !had_events && !core.events.is_empty();
+        let after = news(&core);
+        let notify = (!before.0 && after.0) || (!before.1 && after.1);
         let done = core.settings.once && core.in_flight == 0;
         let wake = if core.blocked {
             core.in_flight < core.room
@@ -222,6 +260,19 @@ impl Drop for PanicGuard<'_> {
             self.0.core().died = true;
             self.0.events_ready.notify_one();
         }
+    }
+}
+
+/// In ticks: known for a little less long, working for a little less long.
+fn outlook(known: Uplink, clock_ns: u64, tick_ms: u64) -> Outlook {
+    const NS: u64 = 1_000_000;
+    let age_ns = |ns: u64| clock_ns.saturating_sub(ns);
+    Outlook {
+        as_of_ms: tick_ms.saturating_sub(age_ns(known.as_of_ns).div_ceil(NS)),
+        since: known.since_ns.map(|ns| Since {
+            ns,
+            ms: tick_ms.saturating_sub(age_ns(ns) / NS),
+        }),
     }
 }
 

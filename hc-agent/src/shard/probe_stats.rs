@@ -108,6 +108,8 @@ pub struct ProbeStats {
     pub discarded_delay: u64,
     /// Failures discarded as this node was short of something.
     pub discarded_shortage: u64,
+    /// Failures discarded as no uplink worked.
+    pub discarded_uplink: u64,
     /// Probes put off as the thread was far too late.
     pub put_off: u64,
     /// Probes started.

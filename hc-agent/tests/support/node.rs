@@ -61,6 +61,13 @@ impl Node {
         fs::rename(temporary, self.checks_file()).unwrap();
     }
 
+    /// A file of the directory that takes the place of the checks file.
+    pub(crate) fn write_in_directory(&self, name: &str, document: &Value) {
+        let temporary = self.checks_file().join(".tmp-checks");
+        fs::write(&temporary, document.to_string()).unwrap();
+        fs::rename(temporary, self.checks_file().join(name)).unwrap();
+    }
+
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }

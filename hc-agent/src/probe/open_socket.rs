@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One socket for packets of ICMP or SCTP: opened with what the process may do, read as
+//! answers.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsRawFd;
+use std::sync::Arc;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::sys::socket::{
+    ControlMessageOwned, MsgFlags, SockaddrStorage, recvfrom, recvmsg,
+};
+use socket2::{Domain, Socket, Type};
+
+use super::filter::filter;
+use super::icmp_errors::report_icmp_errors;
+use super::incoming::{Answer, Incoming};
+use super::source_address::SourceAddress;
+use super::{icmp_packet, sctp_packet};
+
+/// Packets that are read before anything else gets its turn.
+const PACKETS_AT_ONCE: usize = 64;
+/// Wanted buffer for packets that have come; the kernel may give less.
+const BUFFER_BYTES: usize = 4 << 20;
+/// Longest packet that is looked at.
+const PACKET_BYTES: usize = 256;
+
+/// What such a socket speaks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Protocol {
+    /// ICMP or `ICMPv6`, echo only.
+    Ping,
+    /// SCTP by hand.
+    Sctp,
+}
+
+/// A socket that is open; clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct OpenSocket {
+    socket: Arc<Socket>,
+    protocol: Protocol,
+    ipv4: bool,
+    ping_id: u16,
+    /// Not one of the kernel's for pings.
+    raw: bool,
+}
+
+impl OpenSocket {
+    /// Open one for a family. `ping_id` is the identifier of echo requests, which the
+    /// kernel chooses where it gives a socket for pings.
+    pub(super) fn open(
+        protocol: Protocol,
+        ipv4: bool,
+        ping_id: u16,
+        source: &SourceAddress,
+    ) -> io::Result<Self> {
+        let domain = if ipv4 { Domain::IPV4 } else { Domain::IPV6 };
+        let number = match protocol {
+            Protocol::Ping => icmp_packet::protocol(ipv4),
+            Protocol::Sctp => sctp_packet::PROTOCOL,
+        };
+        // A ping needs no capability where net.ipv4.ping_group_range has our group.
+        let plain = (protocol == Protocol::Ping)
+            .then(|| Socket::new(domain, Type::DGRAM, Some(number)).ok())
+            .flatten();
+        let raw = plain.is_none();
+        let socket = match plain {
+            Some(socket) => socket,
+            None => Socket::new(domain, Type::RAW, Some(number))?,
+        };
+        socket.set_nonblocking(true)?;
+        if raw {
+            let (bytes, half) = match protocol {
+                Protocol::Ping => icmp_packet::filter(ipv4, ping_id),
+                Protocol::Sctp => sctp_packet::filter(),
+            };
+            socket.attach_filter(&filter(ipv4, bytes, half))?;
+        }
+        report_icmp_errors(&socket, ipv4)?;
+        socket.set_recv_buffer_size(BUFFER_BYTES)?;
+        source.bind(&socket, ipv4)?;
+        Ok(Self {
+            socket: Arc::new(socket),
+            protocol,
+            ipv4,
+            ping_id,
+            raw,
+        })
+    }
+
+    /// A second descriptor of the socket.
+    pub(super) fn try_clone(&self) -> io::Result<Socket> {
+        self.socket.try_clone()
+    }
+
+    /// Give what is sent from now on this mark (`SO_MARK`), 0 for none.
+    pub(super) fn set_mark(&self, mark: u32) -> io::Result<()> {
+        self.socket.set_mark(mark)
+    }
+
+    pub(super) fn send(&self, to: IpAddr, packet: &[u8]) -> io::Result<()> {
+        let to = SocketAddr::new(to, 0).into();
+        self.socket.send_to(packet, &to).map(drop)
+    }
+
+    /// Read all that has come, or a good part of it. Returns whether that was all.
+    pub(super) fn drain(&self, deliver: impl Fn(&Incoming)) -> bool {
+        let fd = self.socket.as_raw_fd();
+        let mut packet = [0; PACKET_BYTES];
+        for _ in 0..PACKETS_AT_ONCE {
+            match recvfrom::<SockaddrStorage>(fd, &mut packet) {
+                Ok((length, Some(from))) => {
+                    let data = &packet[..length.min(PACKET_BYTES)];
+                    let data = if self.raw && self.ipv4 {
+                        after_ip_header(data)
+                    } else {
+                        Some(data)
+                    };
+                    let incoming = data.zip(address(&from)).and_then(|(data, from)| {
+                        match self.protocol {
+                            Protocol::Ping => {
+                                let id = self.raw.then_some(self.ping_id);
+                                icmp_packet::reply(data, from, id)
+                            }
+                            Protocol::Sctp => sctp_packet::reply(data, from),
+                        }
+                    });
+                    if let Some(incoming) = incoming {
+                        deliver(&incoming);
+                    }
+                }
+                Ok((_, None)) | Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return true,
+                // An ICMP error shows here once and is in its queue as well.
+                Err(_) => self.drain_errors(&deliver),
+            }
+        }
+        false
+    }
+
+    /// Read ICMP errors: each comes with the beginning of the packet that caused it.
+    pub(super) fn drain_errors(&self, deliver: impl Fn(&Incoming)) {
+        let fd = self.socket.as_raw_fd();
+        let mut packet = [0; PACKET_BYTES];
+        let mut control =
+            nix::cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6, [u64; 8]);
+        for _ in 0..PACKETS_AT_ONCE {
+            let mut parts = [io::IoSliceMut::new(&mut packet)];
+            let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
+            let Ok(message) =
+                recvmsg::<SockaddrStorage>(fd, &mut parts, Some(&mut control), flags)
+            else {
+                return;
+            };
+            let error = message.cmsgs().ok().and_then(|mut all| {
+                all.find_map(|control| match control {
+                    ControlMessageOwned::Ipv4RecvErr(error, _)
+                    | ControlMessageOwned::Ipv6RecvErr(error, _) => Some(error.ee_errno),
+                    _ => None,
+                })
+            });
+            let code = error.and_then(|code| i32::try_from(code).ok());
+            let to = message.address.as_ref().and_then(address);
+            let length = message.bytes;
+            let Some((to, code)) = to.zip(code) else {
+                continue;
+            };
+            let data = &packet[..length.min(PACKET_BYTES)];
+            let number = match self.protocol {
+                Protocol::Ping => icmp_packet::number(data),
+                Protocol::Sctp => sctp_packet::number_sent(data),
+            };
+            if let Some(number) = number {
+                deliver(&Incoming {
+                    id: (to, number),
+                    tag: None,
+                    answer: Answer::Icmp(code),
+                });
+            }
+        }
+    }
+}
+
+fn address(from: &SockaddrStorage) -> Option<IpAddr> {
+    let v4 = from.as_sockaddr_in().map(|a| a.ip().into());
+    v4.or_else(|| from.as_sockaddr_in6().map(|a| a.ip().into()))
+}
+
+/// A raw IPv4 socket gives the IP header as well (RFC 791, section 3.1).
+fn after_ip_header(packet: &[u8]) -> Option<&[u8]> {
+    let length = usize::from(packet.first()? & 0xf) * 4;
+    packet.get(length..)
+}
