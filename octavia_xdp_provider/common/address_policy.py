@@ -13,6 +13,22 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 _FIRST_RESERVED = ipaddress.IPv4Address('224.0.0.0')
 
 
+# IPv6 prefixes behind which an IPv4 address stands. Whatever translates or
+# tunnels them would take packets to an address that no list of networks names.
+_IPV4_INSIDE = tuple(
+    (ipaddress.IPv6Network(text), why) for text, why in (
+        ('::/96', 'IPv4-compatible, RFC 4291'),
+        ('::ffff:0:0:0/96', 'IPv4-translated, RFC 2765'),
+        ('64:ff9b::/96', 'NAT64, RFC 6052'),
+        ('64:ff9b:1::/48', 'NAT64, RFC 8215'),
+        ('2001::/32', 'Teredo, RFC 4380'),
+        ('2002::/16', '6to4, RFC 3056')))
+# Of an interface identifier: ISATAP, RFC 5214, with either value of the bit
+# that says whether the IPv4 address is unique.
+_ISATAP = 0x00005efe
+_ISATAP_MASK = 0xfdffffff
+
+
 @dataclasses.dataclass(frozen=True)
 class AddressPolicy:
     """The operator's networks, and the addresses of the node that asks.
@@ -20,11 +36,17 @@ class AddressPolicy:
     :param vip_networks: ``[vip] allowed_networks``.
     :param denied_networks: ``[members] denied_networks``.
     :param own_addresses: texts; empty where no node is concerned.
+    :param member_networks: ``[members] allowed_networks``; None: all.
+    :param vip_subnet_ids: ``[vip] subnet_ids``.
+    :param vip_network_ids: ``[vip] network_ids``.
     """
 
     vip_networks: tuple[Network, ...]
     denied_networks: tuple[Network, ...]
     own_addresses: frozenset[str] = frozenset()
+    member_networks: tuple[Network, ...] | None = None
+    vip_subnet_ids: frozenset[str] = frozenset()
+    vip_network_ids: frozenset[str] = frozenset()
 
     def vip_problem(self, text: str) -> errors.Problem | None:
         """Only VIPs inside the operator's networks may be announced.
@@ -32,7 +54,7 @@ class AddressPolicy:
         :raises ValueError: the text is no address.
         """
         address = ipaddress.ip_address(text)
-        if problem := family_problem(address):
+        if problem := family_problem(address) or inside_problem(address):
             return problem
         if any(address in network for network in self.vip_networks):
             return None
@@ -42,24 +64,52 @@ class AddressPolicy:
                 f'({allowed or "none configured"})',
                 'create the VIP on a subnet inside them')
 
+    def vip_origin_problem(self, subnet_id: str | None,
+                           network_id: str | None) -> errors.Problem | None:
+        """Only VIPs of the operator's subnets, where they are named.
+
+        A tenant's own subnet may have any addresses, those of the operator's
+        networks as well.
+        """
+        if not self.vip_subnet_ids and not self.vip_network_ids:
+            return None
+        if (subnet_id in self.vip_subnet_ids
+                or network_id in self.vip_network_ids):
+            return None
+        return (f'subnet {subnet_id} of network {network_id} is none of '
+                'those that the operator has set apart for VIPs of this '
+                'provider', 'create the VIP on one of them: '
+                + ', '.join(sorted(self.vip_subnet_ids
+                                   | self.vip_network_ids)))
+
     def member_problem(self, text: str) -> errors.Problem | None:
         """A member must not give access to the operator's own network.
 
         :raises ValueError: the text is no address.
         """
         address = ipaddress.ip_address(text)
-        if problem := family_problem(address):
+        if problem := family_problem(address) or inside_problem(address):
             return problem
-        for network in self.denied_networks:
-            if address in network:
-                return (f'{address} lies in {network}, which the operator '
-                        'does not let members be in', 'use another address')
         if not _is_of_host(address):
             return f'{address} is no address of a host', 'use another address'
         if str(address) in self.own_addresses:
             return (f'{address} is an address of an LB node',
                     'use the address of a server')
-        return None
+        for network in self.vip_networks:
+            if address in network:
+                return (f'{address} lies in {network}, a network of VIPs',
+                        'use the address of a server')
+        for network in self.denied_networks:
+            if address in network:
+                return (f'{address} lies in {network}, which the operator '
+                        'does not let members be in', 'use another address')
+        if self.member_networks is None or any(
+                address in network for network in self.member_networks):
+            return None
+        allowed = ', '.join(map(str, self.member_networks))
+        return (f'{address} is outside the networks that the operator lets '
+                f'members be in ({allowed or "none configured"})',
+                'use an address inside them')
 
 
 def family_problem(address: Address) -> errors.Problem | None:
@@ -73,6 +123,23 @@ def family_problem(address: Address) -> errors.Problem | None:
         # It would be taken for the IPv4 address that it maps.
         return (f'{address} is an IPv4 address inside an IPv6 one',
                 f'use {address.ipv4_mapped}')
+    return None
+
+
+def inside_problem(address: Address) -> errors.Problem | None:
+    """What is wrong with an IPv6 address that leads to an IPv4 one."""
+    if not isinstance(address, ipaddress.IPv6Address) or not _is_of_host(
+            address) or address.is_loopback:
+        return None
+    for network, why in _IPV4_INSIDE:
+        if address in network:
+            return (f'{address} leads to an IPv4 address ({why})',
+                    'use the IPv4 address itself, or an address that is IPv6 '
+                    'all the way')
+    if (int(address) >> 32) & _ISATAP_MASK == _ISATAP:
+        return (f'{address} leads to an IPv4 address (ISATAP, RFC 5214)',
+                'use the IPv4 address itself, or an address that is IPv6 '
+                'all the way')
     return None
 
 

@@ -12,10 +12,13 @@ _STALE_AFTER = 60
 
 
 def replace(path: str | os.PathLike[str], data: bytes,
-            mode: int = 0o644) -> bool:
+            mode: int = 0o644, clean: bool = True) -> bool:
     """Replace a file as a whole.
 
     A reader sees the old content or the new one, also after a power cut.
+
+    :param clean: look for what killed writers have left, which takes as long
+        as the directory is large.
 
     :returns: False if the file had this content already and was left alone.
     """
@@ -24,7 +27,8 @@ def replace(path: str | os.PathLike[str], data: bytes,
         if path.read_bytes() == data:
             return False
     prefix = f'.tmp-{path.name}-'
-    _remove_stale(path.parent, prefix)
+    if clean:
+        _remove_stale(path.parent, prefix)
     handle, temporary = tempfile.mkstemp(prefix=prefix, dir=path.parent)
     try:
         with os.fdopen(handle, 'wb') as file:

@@ -26,10 +26,12 @@ class Change(TypedDict):
     or updated; null means "back to the default". ``members``: all members
     of the pool from now on, by id. ``pools``: that a new listener brings
     along, by id. ``listener_id``: whose default pool a new pool becomes.
+    A failover leaves the document as it is: the load balancer shall be put on
+    other nodes.
     """
 
     object: Kind
-    action: Literal['create', 'update', 'delete', 'replace']
+    action: Literal['create', 'update', 'delete', 'replace', 'failover']
     object_id: str | None
     load_balancer_id: NotRequired[str]
     pool_id: NotRequired[str]
@@ -121,6 +123,8 @@ def _health_monitor(doc: spec.Document, change: Change) -> None:
 
 
 def _load_balancer(doc: spec.Document, change: Change) -> None:
+    if change['action'] == 'failover':
+        return
     doc.update(_merge('loadbalancer', doc, change['fields']))
 
 

@@ -7,172 +7,40 @@ The format is described by ``contracts/checks.schema.json``; see
 
 from collections.abc import Iterable
 from collections.abc import Mapping
-import dataclasses
-import hashlib
-from importlib import resources
+import functools
 import ipaddress
 import json
 import os
 import pathlib
-import re
 from typing import Any
 
 import jsonschema
 
 from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.common.checks import Check
+from octavia_xdp_provider.common.checks import compute_key
+from octavia_xdp_provider.common.checks import Condition
+from octavia_xdp_provider.common.checks import Group
+from octavia_xdp_provider.common.checks import HttpOptions
+from octavia_xdp_provider.common.checks import Keys
+from octavia_xdp_provider.common.checks import SCHEMA
+from octavia_xdp_provider.common.checks import TlsOptions
+from octavia_xdp_provider.common.checks import UNKEYED
+
+# What users of the file need comes from here.
+__all__ = [
+    'SCHEMA', 'UNKEYED', 'VERSION', 'Check', 'ChecksFileError', 'Condition',
+    'Group', 'HttpOptions', 'Keys', 'TlsOptions', 'build_document',
+    'compute_key', 'encode', 'load', 'select', 'validate', 'write',
+]
 
 VERSION = 1
 
-SCHEMA: dict[str, Any] = json.loads(
-    resources.files('octavia_xdp_provider.common')
-    .joinpath('contracts').joinpath('checks.schema.json')
-    .read_text(encoding='utf-8')
-)
 _VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
-_SERVER_NAME: str = SCHEMA['$defs']['tls']['properties']['server_name'][
-    'pattern'
-]
 
 
 class ChecksFileError(ValueError):
     """A document that the health checker would refuse."""
-
-
-@dataclasses.dataclass(frozen=True)
-class HttpOptions:
-    """What an HTTP check asks for and accepts."""
-
-    method: str = 'GET'
-    path: str = '/'
-    version: str = '1.0'
-    host: str | None = None
-    expected_codes: tuple[tuple[int, int], ...] = ((200, 200),)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {
-            'method': self.method,
-            'path': self.path,
-            'version': self.version,
-            'host': self.host,
-            'expected_codes': [list(r) for r in self.expected_codes],
-        }
-
-
-@dataclasses.dataclass(frozen=True)
-class TlsOptions:
-    """What the ClientHello of an HTTPS or TLS-HELLO check says."""
-
-    server_name: str | None = None
-
-    @classmethod
-    def for_host(cls, host: str | None) -> 'TlsOptions':
-        """Return options with a host as the name, if it can be one.
-
-        An address cannot, nor what only a Host header may hold.
-        """
-        if host is None or len(host) > 253:
-            return cls()
-        return cls(host if re.fullmatch(_SERVER_NAME, host) else None)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {'server_name': self.server_name}
-
-
-@dataclasses.dataclass(frozen=True)
-class Check:
-    """One target and how it is probed; delay and timeout in seconds.
-
-    A ping has no port: whichever is given, equal pings are one. Packets of a
-    check with a mark carry it (SO_MARK): checks of one address that differ in
-    it may be sent different ways by the node.
-    """
-
-    type: str
-    address: str
-    port: int | None
-    delay: int
-    timeout: int
-    rise: int = 3
-    fall: int = 3
-    http: HttpOptions | None = None
-    tls: TlsOptions | None = None
-    mark: int | None = None
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the check as the file spells it, without its key."""
-        fields: dict[str, Any] = {
-            'type': self.type,
-            'address': str(ipaddress.ip_address(self.address)),
-            'delay': self.delay,
-            'timeout': self.timeout,
-            'rise': self.rise,
-            'fall': self.fall,
-        }
-        if self.type != 'ping':
-            fields['port'] = self.port
-        if self.mark is not None:
-            fields['mark'] = self.mark
-        if self.http is not None:
-            fields['http'] = self.http.as_dict()
-        if self.tls is not None:
-            fields['tls'] = self.tls.as_dict()
-        return fields
-
-    @property
-    def key(self) -> str:
-        """The key: equal for equal checks, whoever asks for them."""
-        return compute_key(self.as_dict())
-
-
-@dataclasses.dataclass(frozen=True)
-class Condition:
-    """The conjunction of checks, known by their keys.
-
-    One check alone needs none: its own key serves.
-    """
-
-    checks: frozenset[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the condition as the file spells it, without its key."""
-        return {'checks': sorted(self.checks)}
-
-    @property
-    def key(self) -> str:
-        """The key: equal for equal conditions, whoever asks for them."""
-        return compute_key(self.as_dict())
-
-
-@dataclasses.dataclass(frozen=True)
-class Group:
-    """Keys of checks and conditions that are guarded together.
-
-    While less than ``panic_percent`` of them are not down, the health
-    checker reports none down that was not before.
-    """
-
-    name: str
-    keys: frozenset[str]
-    panic_percent: int
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the group as the file spells it."""
-        return {
-            'name': self.name,
-            'checks': sorted(self.keys),
-            'panic_percent': self.panic_percent,
-        }
-
-
-def compute_key(check: Mapping[str, Any]) -> str:
-    """Compute the key of a check or condition as a document holds it."""
-    fields = {k: v for k, v in check.items() if k != 'key'}
-    text = json.dumps(
-        fields, sort_keys=True, separators=(',', ':'), ensure_ascii=True
-    )
-    digest = hashlib.sha256(text.encode('ascii')).hexdigest()[:16]
-    # Zero is no key. Nobody will ever see this happen.
-    return digest if int(digest, 16) else '0' * 15 + '1'
 
 
 def build_document(
@@ -180,6 +48,7 @@ def build_document(
     conditions: Iterable[Condition] = (),
     groups: Iterable[Group] = (),
     kept: Mapping[str, Any] | None = None,
+    keys: Keys = UNKEYED,
 ) -> dict[str, Any]:
     """Return the document for some checks; equal ones become one.
 
@@ -188,12 +57,14 @@ def build_document(
     :raises ChecksFileError: if the health checker would refuse it.
     """
     by_key: dict[str, dict[str, Any]] = {}
+    good = True
     for check in checks:
-        fields = check.as_dict()
-        key = compute_key(fields)
-        other = by_key.setdefault(key, {'key': key, **fields})
-        if other != {'key': key, **fields}:
+        key = keys.of(check)
+        fields = {'key': key, **check.as_dict()}
+        other = by_key.setdefault(key, fields)
+        if other != fields:
             raise ChecksFileError(f'key {key} stands for two checks')
+        good = good and _is_good(check)
     kept = kept or {}
     for fields in kept.get('checks', ()):
         by_key.setdefault(fields['key'], fields)
@@ -203,16 +74,53 @@ def build_document(
     }
     joined = {fields['key']: fields for fields in kept.get('conditions', ())}
     for condition in conditions:
-        joined[condition.key] = {
-            'key': condition.key, **condition.as_dict()}
+        key = keys.of(condition)
+        joined[key] = {'key': key, **condition.as_dict()}
     if joined:
         document['conditions'] = [joined[key] for key in sorted(joined)]
     guarded = {fields['name']: fields for fields in kept.get('groups', ())}
     guarded.update((group.name, group.as_dict()) for group in groups)
     if guarded:
         document['groups'] = [guarded[name] for name in sorted(guarded)]
-    validate(document)
+    if good:
+        # The schema takes milliseconds for what is known already.
+        _check_schema({**document, 'checks': []})
+        _check_together(document, set(by_key))
+    else:
+        validate(document)
     return document
+
+
+def _is_good(check: Check) -> bool:
+    """Whether the schema takes a check that was built here."""
+    return (
+        (check.port is None or check.type == 'ping'
+         or _in_range('port', check.port))
+        and (check.mark is None or _in_range('mark', check.mark))
+        and _is_good_kind(check.type, check.port is None, check.delay,
+                          check.timeout, check.rise, check.fall, check.http,
+                          check.tls)
+    )
+
+
+def _in_range(name: str, value: int) -> bool:
+    field = SCHEMA['$defs']['check']['properties'][name]
+    return bool(field['minimum'] <= value <= field['maximum'])
+
+
+@functools.lru_cache(1024)
+def _is_good_kind(kind: str, without_port: bool, delay: int, timeout: int,
+                  rise: int, fall: int, http: HttpOptions | None,
+                  tls: TlsOptions | None) -> bool:
+    """The same but for what differs among the members of a pool."""
+    check = Check(kind, '192.0.2.1', None if without_port else 1, delay,
+                  timeout, rise, fall, http, tls)
+    try:
+        validate({'version': VERSION, 'checks': [
+            {'key': '0' * 15 + '1', **check.as_dict()}]})
+    except ChecksFileError:
+        return False
+    return True
 
 
 def select(
@@ -240,11 +148,7 @@ def validate(document: Any) -> None:
 
     :raises ChecksFileError: naming the field.
     """
-    error = jsonschema.exceptions.best_match(_VALIDATOR.iter_errors(document))
-    if error is not None:
-        raise ChecksFileError(
-            f'{_spell(error.absolute_path)}: {error.message}'
-        )
+    _check_schema(document)
     seen: dict[str, int] = {}
     for i, check in enumerate(document['checks']):
         where = f'checks[{i}]'
@@ -258,6 +162,19 @@ def validate(document: Any) -> None:
         if 'http' in check:
             _check_codes(where, check['http']['expected_codes'])
     _check_together(document, set(seen))
+
+
+def _check_schema(document: Any) -> None:
+    error = jsonschema.exceptions.best_match(_VALIDATOR.iter_errors(document))
+    if error is not None:
+        raise ChecksFileError(
+            f'{_spell(error.absolute_path)}: {_short(error.message)}'
+        )
+
+
+def _short(text: str) -> str:
+    """What is wrong in a long file is said in a line."""
+    return text if len(text) <= 200 else f'{text[:200]}…'
 
 
 def _check_together(document: dict[str, Any], known: set[str]) -> None:
@@ -307,10 +224,11 @@ def load(path: str | os.PathLike[str]) -> dict[str, Any]:
 def write(
     path: str | os.PathLike[str],
     checks: Iterable[Check],
-    mode: int = 0o644,
+    mode: int = 0o600,
     conditions: Iterable[Condition] = (),
     groups: Iterable[Group] = (),
     kept: Mapping[str, Any] | None = None,
+    keys: Keys = UNKEYED,
 ) -> bool:
     """Write the whole file beside its place, then rename it.
 
@@ -319,9 +237,12 @@ def write(
     :returns: False if the file had this content already and was left alone.
     :raises ChecksFileError: if the health checker would refuse it.
     """
-    document = build_document(checks, conditions, groups, kept)
-    data = (json.dumps(document, separators=(',', ':')) + '\n').encode()
-    return atomic_file.replace(path, data, mode)
+    document = build_document(checks, conditions, groups, kept, keys)
+    return atomic_file.replace(path, encode(document), mode)
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, separators=(',', ':')) + '\n').encode()
 
 
 def _spell(path: Iterable[str | int]) -> str:

@@ -3,11 +3,19 @@
 
 from oslo_config import cfg
 
+from octavia_xdp_provider.common import flavor
+
+HTTP_METHODS = ('GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE', 'OPTIONS',
+                'CONNECT', 'PATCH')
+
 driver_opts = [
     cfg.IntOpt('request_timeout',
-               default=30, min=1,
+               default=10, min=1,
                help='Seconds that an API request waits for the controller '
-                    'before it fails with an error and nothing changed.'),
+                    'before it fails with an error and nothing changed, '
+                    'whatever the message broker does. Once there was no '
+                    'answer, requests fail at once until the controller '
+                    'answers again.'),
 ]
 
 vip_opts = [
@@ -18,18 +26,98 @@ vip_opts = [
                      'refused by the driver, and again by each node. Empty: '
                      'every load balancer is refused, because a tenant '
                      'could otherwise announce any address as his own.'),
+    cfg.ListOpt('subnet_ids',
+                default=[],
+                help='Neutron subnets (UUID) on which VIPs may be, beside '
+                     'those of network_ids. The driver refuses a VIP on any '
+                     'other one. If both lists are empty, addresses alone '
+                     'decide: a tenant\'s own subnet may then have addresses '
+                     'of allowed_networks, and they would be announced.'),
+    cfg.ListOpt('network_ids',
+                default=[],
+                help='Neutron networks (UUID) on whose subnets VIPs may be.'),
 ]
 
 member_opts = [
+    cfg.ListOpt('allowed_networks',
+                default=[],
+                help='Networks (CIDR) in which members and monitor addresses '
+                     'may lie. Health checks and forwarded packets come from '
+                     'the LB nodes, and reach what those reach. The driver '
+                     'refuses members outside; empty: every member. On LB '
+                     'nodes, where it is a second line of defence, empty '
+                     'stands for every network. Never allowed, whatever is '
+                     'listed: denied_networks, [vip] allowed_networks, '
+                     'addresses of LB nodes and of VIPs, and IPv6 addresses '
+                     'that lead to an IPv4 one (NAT64, 6to4, Teredo, '
+                     'ISATAP).'),
     cfg.ListOpt('denied_networks',
                 default=['0.0.0.0/8', '127.0.0.0/8', '169.254.0.0/16',
                          '224.0.0.0/4', '240.0.0.0/4',
                          '::/128', '::1/128', 'fe80::/10', 'ff00::/8'],
-                help='Networks (CIDR) in which no member and no monitor '
-                     'address may lie. Health checks and forwarded packets '
-                     'come from the LB nodes, so that a tenant could '
-                     'otherwise reach the operator\'s own network: add it '
-                     'here.'),
+                help='Networks (CIDR) inside those of allowed_networks in '
+                     'which no member and no monitor address may lie: the '
+                     'operator\'s own.'),
+    cfg.ListOpt('monitor_http_methods',
+                item_type=cfg.types.String(choices=list(HTTP_METHODS)),
+                default=['GET', 'HEAD', 'OPTIONS'],
+                help='HTTP methods that health monitors may use. Others have '
+                     'effects on servers, with the address of an LB node as '
+                     'their source.'),
+]
+
+api_opts = [
+    cfg.ListOpt('algorithms_served_by_hash',
+                item_type=cfg.types.String(
+                    choices=list(flavor.ALGORITHMS_BY_HASH)),
+                default=[],
+                help='Algorithms of pools that are accepted though LB nodes '
+                     'choose members by a consistent hash of each flow\'s '
+                     'addresses and ports, as with SOURCE_IP_PORT: clients '
+                     'such as Horizon, Heat, Terraform and Kubernetes\' cloud '
+                     'provider ask for ROUND_ROBIN unless told otherwise. '
+                     'Flavors may have a list of their own.'),
+]
+
+# Defaults for what a flavor leaves open: options by keys of flavors.
+defaults_opts = [
+    cfg.IntOpt('replicas', min=1,
+               help='Default of flavors. Unless set: [placement] replicas of '
+                    'the controller.'),
+    cfg.StrOpt('encapsulation', choices=['ipip', 'gue', 'gre'],
+               help='Default of flavors. Unless set: ipip.'),
+    cfg.StrOpt('member_port', choices=list(flavor.MEMBER_PORTS),
+               help='Default of flavors: rewrite lets members listen on other '
+                    'ports than the listener, as Kubernetes\' NodePorts are, '
+                    'and needs the project\'s program on every member. '
+                    'Unless set: same.'),
+    cfg.BoolOpt('quic', help='Default of flavors. Unless set: false.'),
+    cfg.IntOpt('new_flow_rate', min=0, max=flavor.RATE_MAX,
+               help='Default of flavors. Unless set: 0, no limit.'),
+    cfg.IntOpt('new_flow_burst', min=1, max=flavor.RATE_MAX,
+               help='Default of flavors; only with a new_flow_rate. Unless '
+                    'set: as new_flow_rate.'),
+    cfg.IntOpt('idle_timeout', min=flavor.IDLE_TIMEOUT_MIN,
+               max=flavor.IDLE_TIMEOUT_MAX,
+               help='Default of flavors. Unless set: 350.'),
+]
+
+node_server_opts = [
+    cfg.StrOpt('transport_url',
+               secret=True,
+               sample_default='rabbit://octavia-xdp-controller:PASSWORD@'
+                              'BROKER:5672/{vhost}',
+               help='Where the controllers and the LB nodes talk: like '
+                    '[DEFAULT] transport_url, which is for driver and '
+                    'controllers alone, but with {vhost} for the virtual '
+                    'host, of which each node has its own. '
+                    '"octavia-xdp-manage node create" registers a node, and '
+                    'makes its user and virtual host or prints how.'),
+    cfg.FloatOpt('calls_per_second',
+                 default=100.0, min=1.0,
+                 help='Calls of one LB node that a controller answers in a '
+                      'second; what is more waits, and delays that node '
+                      'alone.'),
 ]
 
 placement_opts = [
@@ -47,12 +135,12 @@ placement_opts = [
                default=30, min=2,
                help='Seconds of silence after which an LB node is taken for '
                     'dead and its VIPs are placed on other nodes where there '
-                    'are any. Only time counts in which the controller could '
-                    'hear: after its own start, and after an outage in which '
-                    'no node was heard, it begins anew. At least '
-                    'node_timeout.'),
+                    'are any. Only time counts in which the leading '
+                    'controller could hear: after its own start, and after '
+                    'an outage in which no node was heard, it begins anew. '
+                    'At least node_timeout.'),
     cfg.ListOpt('filters',
-                default=['live', 'capacity'],
+                default=['live', 'capacity', 'zone'],
                 help='Filters that say which LB nodes may be given a load '
                      'balancer: plugins of the namespace '
                      'octavia_xdp.scheduler.filters.'),
@@ -86,25 +174,59 @@ placement_opts = [
 controller_opts = [
     cfg.IntOpt('status_timeout',
                default=60, min=5,
-               help='Seconds after which a change that no live node has '
-                    'confirmed ends in ERROR. It becomes ACTIVE as soon as '
-                    'a node confirms it.'),
+               help='Seconds after which no node is waited for: a change '
+                    'that some have not confirmed becomes ACTIVE, and if no '
+                    'live node has, with the operating status ERROR until '
+                    'one does. What is deleted stays PENDING_DELETE until '
+                    'it is.'),
     cfg.IntOpt('confirm_timeout',
-               default=90, min=5,
-               help='Seconds that the controller waits for Octavia to commit '
-                    'what its driver has announced. After that Octavia\'s '
-                    'database is right: what it does not hold is removed, '
-                    'what differs is replaced. Must be larger than '
-                    '[driver] request_timeout.'),
+               default=30, min=5,
+               help='Seconds after the deadline of a change for which the '
+                    'controller waits for Octavia to commit it. Until it has '
+                    'the change has no effect, and then it is dropped.'),
+    cfg.IntOpt('workers',
+               default=8, min=1, max=64,
+               help='Load balancers that a controller works on at a time: '
+                    'places them, and tells Octavia their statuses.'),
+    cfg.IntOpt('lease_duration',
+               default=10, min=3,
+               help='Seconds after which other controllers take over what a '
+                    'controller was at that has died.'),
     cfg.IntOpt('resync_interval',
                default=60, min=5,
-               help='Seconds between two comparisons of every load balancer '
-                    'with Octavia and repeated statuses, which heal '
-                    'whatever was lost in between.'),
+               help='Seconds between two comparisons with Octavia\'s list of '
+                    'load balancers. Those that have changed, or that wait '
+                    'for a status, are then compared whole.'),
+    cfg.IntOpt('missing_lists',
+               default=3, min=1,
+               help='A load balancer is removed that so many lists of '
+                    'Octavia in a row have lacked, over missing_span seconds '
+                    'at least, though nobody has deleted it.'),
+    cfg.IntOpt('missing_span',
+               default=600, min=0,
+               help='Seconds between the first and the last of these lists.'),
+    cfg.IntOpt('missing_removals_max',
+               default=1, min=0,
+               help='If more load balancers are missing at once none of them '
+                    'is removed: Octavia\'s database may have been restored '
+                    'from a backup, and they may be in use. 0: none ever '
+                    'is.'),
     cfg.IntOpt('statistics_interval',
                default=10, min=1,
                help='Seconds between two messages of listener statistics to '
                     'Octavia.'),
+    cfg.IntOpt('driver_agent_timeout',
+               default=10, min=1,
+               help='Seconds for which an answer of octavia-driver-agent is '
+                    'waited for before the same is tried again. Statuses '
+                    'that are not answered may still be set; newer ones of '
+                    'the same objects wait until this is known.'),
+    cfg.IntOpt('driver_agent_connections',
+               default=4, min=2,
+               help='Calls that set statuses at the same time. '
+                    'octavia-driver-agent starts a process for each, which '
+                    'takes a third of a second of CPU whatever it sets: more '
+                    'than it has CPUs do not make it faster.'),
     cfg.StrOpt('status_socket',
                default='/var/run/octavia/status.sock',
                help='Unix socket of octavia-driver-agent for statuses.'),

@@ -37,5 +37,9 @@ class Conflict(Exception):
     """The request clashes with another load balancer."""
 
 
+class TooLate(Exception):
+    """A request whose caller no longer waits for it."""
+
+
 class UnknownObject(Exception):
     """A change names an object that the wanted state does not hold."""

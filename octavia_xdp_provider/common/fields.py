@@ -22,6 +22,7 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import flavor as flavors
 from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.common import zone
 
 # Of one listener: each costs an entry of the nodes' maps.
 ALLOWED_CIDRS_MAX = 1024
@@ -119,11 +120,26 @@ class Flavor(TypedDict, total=False):
     new_flow_rate: int
     new_flow_burst: int
     idle_timeout: int
+    algorithms_served_by_hash: list[str]
     member_port: str
+
+
+class Zone(TypedDict, total=False):
+    """Metadata of an availability zone; see common/zone.py."""
+
+    zone: str
+    valid_vip_networks: list[str]
 
 
 def _flavor(value: Any) -> Any:
     problem = flavors.problem(value)
+    if problem:
+        raise errors.BadValue(*problem)
+    return value
+
+
+def _zone(value: Any) -> Any:
+    problem = zone.problem(value)
     if problem:
         raise errors.BadValue(*problem)
     return value
@@ -145,10 +161,14 @@ StatusCodes = Annotated[str, refuse(codes_problem)]
 HttpVersion = Annotated[float, refuse(http_version_problem)]
 UrlPath = Annotated[str, refuse(url_path_problem)]
 DomainName = Annotated[str, refuse(domain_name_problem)]
+Milliseconds = Annotated[int, pydantic.Field(ge=0, le=2 ** 31 - 1)]
 FlavorMetadata = Annotated[Flavor, pydantic.PlainValidator(_flavor)]
+ZoneMetadata = Annotated[Zone, pydantic.PlainValidator(_zone)]
 
-Protocol = Literal['TCP', 'UDP', 'SCTP']
-Algorithm = Literal['SOURCE_IP_PORT', 'SOURCE_IP']
+# HTTPS: Octavia's word for TLS that the members end; TCP to the nodes.
+Protocol = Literal['TCP', 'UDP', 'SCTP', 'HTTPS']
+Algorithm = Literal['SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN',
+                    'LEAST_CONNECTIONS']
 PersistenceType = Literal['SOURCE_IP']
 MonitorType = Literal['HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP', 'TLS-HELLO',
                       'UDP-CONNECT']

@@ -17,6 +17,15 @@ from octavia_xdp_provider.common import errors
 ENCAPSULATIONS = enumerations.ENCAPSULATIONS
 MEMBER_PORTS = ('same', 'rewrite')
 
+# Algorithms of pools that nodes do: a consistent hash of a flow's addresses
+# and ports, or of its source address.
+ALGORITHMS = ('SOURCE_IP_PORT', 'SOURCE_IP')
+# Those that an operator may have served by the first of them.
+ALGORITHMS_BY_HASH = ('LEAST_CONNECTIONS', 'ROUND_ROBIN')
+
+# Keys that nodes of documents' version 1 do not know (common/spec.py).
+NEW_IN_2 = frozenset({'algorithms_served_by_hash'})
+
 # Seconds without a packet after which a flow may move to another member. The
 # datapath library (datapath/lib/service/validate.c) refuses what is beyond:
 # the time of a remembered flow is a few bits.
@@ -52,7 +61,9 @@ def _integer(lowest: int, highest: int | None = None
 
 
 def _one_of(values: tuple[str, ...]) -> tuple[str, Callable[[Any], bool]]:
-    return ' or '.join(f'"{value}"' for value in values), values.__contains__
+    # A list or a dictionary could not be looked up.
+    return ' or '.join(f'"{value}"' for value in values), (
+        lambda value: isinstance(value, str) and value in values)
 
 
 KEYS = {
@@ -94,6 +105,15 @@ KEYS = {
         'member; a pool\'s persistence_timeout goes before it.',
         f'a whole number from {IDLE_TIMEOUT_MIN} to {IDLE_TIMEOUT_MAX}',
         _integer(IDLE_TIMEOUT_MIN, IDLE_TIMEOUT_MAX), 350),
+    'algorithms_served_by_hash': Key(
+        'Algorithms of pools that are accepted though members are chosen by '
+        'a consistent hash of each flow\'s addresses and ports, as with '
+        'SOURCE_IP_PORT.',
+        'a list of ' + ' and '.join(f'"{name}"'
+                                    for name in ALGORITHMS_BY_HASH),
+        lambda value: (isinstance(value, list) and all(
+            one in ALGORITHMS_BY_HASH for one in value)), (),
+        absent='none'),
     'member_port': Key(
         'Whether members may listen on another port than the listener\'s: '
         'rewrite needs the project\'s program on every member.',
@@ -116,9 +136,7 @@ def problem(metadata: Any) -> errors.Problem | None:
     for key, given in metadata.items():
         if key not in KEYS:
             return f'key {key!r} is unknown', f'use {", ".join(sorted(KEYS))}'
-        # A list or a dictionary could not be looked up.
-        if (isinstance(given, list | dict)
-                or not KEYS[key].accepts(given)):
+        if not KEYS[key].accepts(given):
             return (f'key {key!r} has the value {given!r}',
                     f'use {KEYS[key].values}')
     encapsulation = value(metadata, 'encapsulation')
@@ -137,15 +155,37 @@ def problem(metadata: Any) -> errors.Problem | None:
     return None
 
 
-def default(key: str) -> str:
-    """What happens without a key, in words."""
+def with_defaults(metadata: Mapping[str, Any],
+                  defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Flavor metadata with the operator's defaults for what it leaves open.
+
+    The result is what a load balancer is made by, and keeps: other defaults
+    are for load balancers that are made later.
+    """
+    result = dict(defaults)
+    if 'new_flow_rate' in metadata:
+        # It was meant for another rate.
+        result.pop('new_flow_burst', None)
+    if 'dscp' in metadata or 'srv6_function' in metadata:
+        # They say by themselves what they are for.
+        result.pop('encapsulation', None)
+    return {**result, **metadata}
+
+
+def default(key: str, defaults: Mapping[str, Any] | None = None) -> str:
+    """What happens without a key, in words.
+
+    :param defaults: the operator's.
+    """
+    if defaults and key in defaults:
+        return json.dumps(defaults[key]).strip('"')
     absent = KEYS[key].absent
     if absent:
         return absent
     return json.dumps(KEYS[key].default).strip('"')
 
 
-def description(key: str) -> str:
+def description(key: str, defaults: Mapping[str, Any] | None = None) -> str:
     """A key in one paragraph, as ``provider capability list`` shows it."""
     return (f'{KEYS[key].meaning} Value: {KEYS[key].values}. '
-            f'Default: {default(key)}.')
+            f'Default: {default(key, defaults)}.')

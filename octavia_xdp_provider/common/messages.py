@@ -1,15 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nodes and controller say to each other (common/rpc.py)."""
 
+from typing import Annotated
 from typing import Any
 from typing import Literal
 
+import pydantic
 from typing_extensions import TypedDict
 
+from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import spec
 
+# Pages: no message grows with the number of load balancers.
+DOCUMENTS_PAGE = 100
+DOCUMENTS_PAGE_BYTES = 1 << 20
+COMPARE_PAGE = 2000
+REPORT_PAGE = 200
+REPORT_PAGE_MEMBERS = 8192
+# Of a text in a report, characters; of the state in it, bytes as JSON.
+TEXT_MAX = 2000
+STATE_BYTES_MAX = 1 << 16
+# Of a node, as it reports them.
+NODE_ADDRESSES_MAX = 64
 
+_INTEGER_MAX = 2 ** 63 - 1
+
+Integer = Annotated[int, pydantic.Field(ge=0, le=_INTEGER_MAX)]
+Host = Annotated[str, pydantic.Field(min_length=1, max_length=255)]
+# Ids are UUIDs; whatever they are, they can be names of files and of rows.
+Id = Annotated[str, pydantic.Field(
+    pattern=r'^[0-9A-Za-z][0-9A-Za-z_-]{0,63}$')]
+Text = Annotated[str, pydantic.Field(max_length=TEXT_MAX)]
+MemberState = Literal['up', 'down', 'unknown']
+
+
+@shape.strict
+class Entry(TypedDict):
+    """A load balancer that a node should have, in this generation."""
+
+    id: Id
+    generation: Integer
+    document: dict[str, Any]
+
+
+@shape.strict
 class FetchAnswer(TypedDict):
+    """What is different from what a node fetched before; one page.
+
+    ``as_of``: the newest generation there is. That of the first page is the
+    one from which the next fetch goes on. ``changed``: by id. ``removed``:
+    ids, on the first page. ``more``: the id after which the next page
+    begins, or null. ``compare``: a difference alone cannot be told, for the
+    node is unknown here or has seen newer generations than there are.
+    """
+
+    as_of: Integer
+    changed: list[Entry]
+    removed: list[Id]
+    more: Id | None
+    compare: bool
+
+
+@shape.strict
+class CompareAnswer(TypedDict):
+    """All that a node should have: generations by id; one page."""
+
+    as_of: Integer
+    generations: dict[Id, Integer]
+    more: Id | None
+
+
+@shape.strict
+class Counters(TypedDict):
+    """Of a listener on a node, since its service was made."""
+
+    bytes: Integer
+    flows: Integer
+
+
+@shape.strict
+class Held(TypedDict):
+    """A load balancer on a node.
+
+    ``generation``: the one that the node has looked at. ``error``: why it
+    could not be made true, or null. ``members``: states of monitored ones by
+    id. ``announced``: whether all its VIPs that have a service with a member
+    are announced over an established session, and there is one.
+    """
+
+    generation: Integer
+    error: Text | None
+    members: dict[Id, MemberState]
+    announced: bool
+
+
+@pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
+class NodeState(TypedDict, total=False):
+    """What a node reports of itself, for the operator and the scheduler.
+
+    ``problems``: why it does not do what is wanted, mostly none.
+    ``bgp_established``: sessions that are up, and all there are.
+    ``uplinks_ready``: IP versions of outer packets that can be sent on.
+    ``health_checker``: the checker's own figures, null if it does not
+    answer. ``addresses``: its own, at most NODE_ADDRESSES_MAX, which are
+    nobody's member: no more, as a node could take them from tenants. ``zone``:
+    its availability zone, null for none. A newer node may say more.
+    """
+
+    version: Text
+    problems: list[Text]
+    bgp_neighbours: dict[str, str]
+    bgp_established: list[Integer]
+    uplinks_ready: list[Integer]
+    health_checker: dict[str, Any] | None
+    services: Integer
+    services_max: Integer
+    members: Integer
+    members_max: Integer
+    announced: Integer | list[str]
+    addresses: Annotated[list[Text], pydantic.Field(
+        max_length=NODE_ADDRESSES_MAX)]
+    zone: Text | None
+
+
+@shape.strict
+class Report(TypedDict):
+    """What has changed on a node since its last report; one page.
+
+    ``as_of``: of the fetch all of which the node has looked at.
+    ``complete``: nothing is missing any more that the node has. ``held``: by
+    id of the load balancer, whole. ``gone``: ids of those that the node does
+    not have any more. ``counters``: by id of the load balancer and of the
+    listener. ``state``: what the node reports of itself, or null if that is
+    as before.
+    """
+
+    as_of: Integer
+    complete: bool
+    held: Annotated[dict[Id, Held], pydantic.Field(max_length=REPORT_PAGE)]
+    gone: Annotated[list[Id], pydantic.Field(max_length=COMPARE_PAGE)]
+    counters: Annotated[dict[Id, dict[Id, Counters]],
+                        pydantic.Field(max_length=REPORT_PAGE)]
+    state: NodeState | None
+
+
+@shape.strict
+class ReportAnswer(TypedDict):
+    """Whether a report was taken; ``epoch`` and ``seq``: of the last one
+    that was. If not, the node begins an epoch greater than this one."""
+
+    taken: bool
+    epoch: Integer
+    seq: Integer
+
+
+# Version 1 of the protocol, which nodes of an earlier release speak.
+
+class FetchAnswerV1(TypedDict):
     """What a node should have.
 
     ``as_of``: the newest generation there is. ``generations``: by id of the
@@ -22,27 +169,19 @@ class FetchAnswer(TypedDict):
     documents: dict[str, spec.Document]
 
 
-class Synced(TypedDict):
+@shape.strict
+class SyncedV1(TypedDict):
     """The generation of a load balancer that a node has looked at.
 
     ``error``: why it could not be made true, or null.
     """
 
-    generation: int
+    generation: Integer
     error: str | None
 
 
-class Counters(TypedDict):
-    """Of a listener on a node, since its service was made."""
-
-    bytes: int
-    flows: int
-
-
-MemberState = Literal['up', 'down', 'unknown']
-
-
-class Report(TypedDict):
+@shape.strict
+class ReportV1(TypedDict):
     """What a node has.
 
     ``as_of``: of the fetch that the report is based on. By id of the load
@@ -51,17 +190,23 @@ class Report(TypedDict):
     itself for the operator.
     """
 
-    as_of: int
-    synced: dict[str, Synced]
-    members: dict[str, dict[str, MemberState]]
-    counters: dict[str, dict[str, Counters]]
-    state: dict[str, Any]
+    as_of: Integer
+    synced: dict[Id, SyncedV1]
+    members: dict[Id, dict[Id, MemberState]]
+    counters: dict[Id, dict[Id, Counters]]
+    state: NodeState
 
 
 class ChangeAnswer(TypedDict, total=False):
-    """What became of a change: one of these, texts but for the first."""
+    """What became of a change.
 
-    generation: int | None
+    ``now``: the database's time, seconds since the epoch; always there.
+    Beside it ``accepted``, the id of the request that waits for Octavia's
+    commit, or one of the texts.
+    """
+
+    now: float
+    accepted: str
     refused: str
     conflict: str
     error: str

@@ -17,6 +17,10 @@ agent_opts = [
                     'work together. It should be on a tmpfs: a node that '
                     'was rebooted must announce nothing before its '
                     'datapath is loaded.'),
+    cfg.StrOpt('zone', max_length=255,
+               help='Availability zone of this node, as profiles of zones '
+                    'name it ("zone"). Load balancers without a zone are '
+                    'placed on nodes of any.'),
     cfg.ListOpt('uplinks',
                 default=['eth0'], deprecated_name='uplink',
                 help='Network interfaces towards the fabric, at most 8. '
@@ -89,6 +93,14 @@ agent_opts = [
                      'addition. The health checker must be allowed to mark '
                      'packets (OCTAVIA_XDP_HC_MARKS=1); see the '
                      'administrator guide.'),
+    cfg.FloatOpt('recheck_timeout',
+                 default=10.0, min=0.0, max=3600.0,
+                 help='Seconds that a VIP stays withdrawn at most, after a '
+                      'time without a working uplink, until each of its '
+                      'members has been probed again and no result is in '
+                      'doubt. A node that announced earlier could send '
+                      'flows to other members than the other nodes do. 0: '
+                      'it announces as soon as an uplink works.'),
     cfg.FloatOpt('withdraw_grace',
                  default=0.5, min=0.0, max=60.0,
                  help='Seconds between the withdrawal of a VIP and the '
@@ -96,9 +108,18 @@ agent_opts = [
                       'sending packets.'),
 ]
 
+upgrade_opts = [
+    cfg.StrOpt('nodes',
+               default='2.0', choices=['1.0', '2.0'],
+               help='Version of the interface between LB nodes and '
+                    'controllers that this LB node speaks. Controllers '
+                    'serve both: upgrade them first and leave this as it '
+                    'is. 1.0 is for a node that is upgraded before them.'),
+]
+
 datapath_opts = [
     cfg.StrOpt('library',
-               default='liboctavia_xdp.so.3',
+               default='liboctavia_xdp.so.4',
                help='The datapath library: a name that the dynamic loader '
                     'finds, or a path. Its number is the layout of the '
                     'tables: see "octavia-xdp-ctl upgrade".'),
@@ -109,12 +130,17 @@ datapath_opts = [
     cfg.IntOpt('services_max',
                default=1024, min=1, max=65536,
                help='Greatest number of services (VIP, protocol, port) of '
-                    'this node. The maps are allocated for it at first '
-                    'start; see the administrator guide for the memory.'),
+                    'this node. Keys and counters are allocated for it at '
+                    'first start, tables as they are used; see the '
+                    'administrator guide for the memory.'),
+    cfg.IntOpt('members_max',
+               default=0, min=0, max=2 ** 28,
+               help='Greatest number of members of all services together; '
+                    '0: 16 for each service that there can be.'),
     cfg.IntOpt('slots',
-               default=13313, min=3, max=1048573,
-               help='Slots of a Maglev table: a prime, the same on all '
-                    'nodes. 100 times the members of a pool keep shares '
+               default=0, min=0, max=1048573,
+               help='Slots of a Maglev table, the same on all nodes: a prime '
+                    'for every pool, or 0, each pool as many as keep shares '
                     'within one per cent.'),
     cfg.IntOpt('flows_max',
                default=1048576, min=1024, max=2 ** 30,

@@ -4,6 +4,7 @@
 import ipaddress
 
 from oslo_config import cfg
+from oslo_utils import uuidutils
 
 from octavia_xdp_provider.common import address_policy
 
@@ -26,6 +27,18 @@ def networks(conf: cfg.ConfigOpts, group: str, name: str
             raise ConfigurationError(
                 f'[{group}] {name}: {error}') from error
     return result
+
+
+def uuids(conf: cfg.ConfigOpts, group: str, name: str) -> list[str]:
+    """The option as a list of UUIDs.
+
+    :raises ConfigurationError: an entry is none, as Neutron writes them.
+    """
+    for text in conf[group][name]:
+        if not uuidutils.is_uuid_like(text) or text != text.lower():
+            raise ConfigurationError(
+                f'[{group}] {name}: {text!r} is no UUID as Neutron shows it')
+    return list(conf[group][name])
 
 
 def host_address(text: str) -> address_policy.Address:

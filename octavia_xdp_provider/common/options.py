@@ -17,8 +17,10 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import control_options
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import node_options
 from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.common import policy
 
 CONFIG_ENVIRONMENT_VARIABLE = 'OCTAVIA_XDP_CONF'
 DEFAULT_CONFIG_FILE = '/etc/octavia-xdp/octavia-xdp.conf'
@@ -37,10 +39,14 @@ GROUPS = {
     'driver': control_options.driver_opts,
     'vip': control_options.vip_opts,
     'members': control_options.member_opts,
+    'nodes': control_options.node_server_opts,
+    'api': control_options.api_opts,
+    'defaults': control_options.defaults_opts,
     'placement': control_options.placement_opts,
     'controller': control_options.controller_opts,
     'agent': node_options.agent_opts,
     'datapath': node_options.datapath_opts,
+    'upgrade_levels': node_options.upgrade_opts,
 }
 
 
@@ -53,16 +59,39 @@ def list_options():
     return options + [('database', database)]
 
 
-def allowed_addresses(conf, own_addresses=frozenset()):
+def allowed_addresses(conf, own_addresses=None):
     """The operator's networks as an AddressPolicy.
 
     :param own_addresses: texts: those of this host, if it is an LB node.
     :raises ConfigurationError: a network cannot be read.
     """
+    members = tuple(option_values.networks(conf, 'members',
+                                           'allowed_networks'))
     return address_policy.AddressPolicy(
         tuple(option_values.networks(conf, 'vip', 'allowed_networks')),
         tuple(option_values.networks(conf, 'members', 'denied_networks')),
-        frozenset(own_addresses))
+        frozenset(own_addresses or ()),
+        None if own_addresses is not None and not members else members,
+        frozenset(conf.vip.subnet_ids), frozenset(conf.vip.network_ids))
+
+
+def api_policy(conf):
+    """What the operator lets users of the API ask for, as an ApiPolicy.
+
+    :raises ConfigurationError: a value cannot be used.
+    """
+    defaults = {key: value for key, value in conf.defaults.items()
+                if value is not None}
+    if conf.api.algorithms_served_by_hash:
+        defaults['algorithms_served_by_hash'] = sorted(
+            conf.api.algorithms_served_by_hash)
+    problem = flavor.problem(defaults)
+    if problem:
+        raise option_values.ConfigurationError(
+            f'[defaults] {problem[0]}: {problem[1]}')
+    return policy.ApiPolicy(allowed_addresses(conf),
+                            tuple(conf.members.monitor_http_methods),
+                            defaults)
 
 
 def default_config_files():
@@ -103,13 +132,13 @@ def check(conf):
         for opt in opts:  # oslo.config looks at a value when it is read
             _read(conf, group, opt.dest)
     option_values.networks(conf, 'vip', 'allowed_networks')
-    option_values.networks(conf, 'members', 'denied_networks')
+    for name in ('allowed_networks', 'denied_networks'):
+        option_values.networks(conf, 'members', name)
+    for name in ('subnet_ids', 'network_ids'):
+        option_values.uuids(conf, 'vip', name)
+    api_policy(conf)
     option_values.listening_address(conf, 'agent', 'result_handler_metrics')
     node_options.check(conf)
-    if conf.controller.confirm_timeout <= conf.driver.request_timeout:
-        raise option_values.ConfigurationError(
-            '[controller] confirm_timeout must be larger than [driver] '
-            'request_timeout, or a request still under way could be undone')
 
 
 def load(argv=(), config_files=None, prog='octavia-xdp'):

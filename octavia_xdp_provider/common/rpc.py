@@ -4,17 +4,34 @@
 ========== ============ =================================================
 interface  server       methods
 ========== ============ =================================================
-driver     controller   ``change(change)`` → ``{"generation": n}`` or
-                        ``{"refused": {…}}`` / ``{"conflict": text}``
-nodes      controller   ``fetch(host, known)`` → what differs;
-                        ``report(host, report)``
+driver     controller   ``change(change, request, deadline)`` →
+                        messages.ChangeAnswer; ``cancel(request)``;
+                        ``ping()`` → the database's time
+nodes 2.0  controller   ``fetch(host, since, after)`` → a page of what is
+                        different since a generation;
+                        ``compare(host, after)`` → a page of generations;
+                        ``documents(host, ids)``;
+                        ``report(host, epoch, seq, report)``
+nodes 1.0  controller   ``fetch(host, known)`` → all that differs;
+                        ``report(host, report)``: all, each time
+heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
+                        so that it never waits behind anything heavy
 wakeup     each node    ``changed()``, a cast without content: fetch now
 ========== ============ =================================================
 
+A controller serves both versions of the interface for nodes, so that
+controllers are upgraded first and nodes one by one. ``[upgrade_levels]
+nodes`` lets a node speak the older one where it is the other way round.
+
 All payloads are plain JSON. A message that waits in a queue for longer than
 its caller does is dropped by the broker (oslo.messaging gives calls their
-time-out as time to live), so that a request which the API has given up on
-is not carried out minutes later.
+time-out as time to live), but one that a controller has taken from the queue
+already is not: each change has a deadline, in the database's time, after
+which no controller stores it.
+
+Version 1.0 of the driver's interface had neither request nor deadline, nor
+``cancel`` and ``ping``. Controllers take it, so that they are upgraded before
+the drivers.
 """
 
 import importlib
@@ -31,12 +48,27 @@ from octavia_xdp_provider.common import messages
 # and octavia-api makes it "octavia".
 EXCHANGE = 'octavia-xdp'
 CONTROLLER_TOPIC = 'octavia-xdp-controller'
+HEARTBEAT_TOPIC = 'octavia-xdp-heartbeat'
 NODE_TOPIC = 'octavia-xdp-agent'
 
 DRIVER_NAMESPACE = 'driver'
 NODES_NAMESPACE = 'nodes'
 WAKEUP_NAMESPACE = 'wakeup'
+HEARTBEAT_NAMESPACE = 'heartbeat'
 VERSION = '1.0'
+DRIVER_VERSION = '1.1'
+NODES_VERSION = '2.0'
+NODES_VERSIONS = (VERSION, NODES_VERSION)
+
+# Seconds between two attempts to reach the broker where somebody waits for
+# it; oslo.messaging's default is 30.
+RECONNECT_MAX_S = 2
+
+# Calls that a server works on at a time, and that it takes from the broker
+# for itself; others may take what waits there. oslo.messaging would use 64
+# threads and take everything.
+THREADS = 8
+PREFETCHED = 16
 
 # oslo.messaging registers these groups on the global ConfigOpts only, and
 # then looks for them on the one that it was given: module → group.
@@ -48,9 +80,13 @@ Transport = Any  # oslo_messaging.transport.Transport
 TRANSPORT_ERRORS = (oslo_messaging.MessagingException, OSError)
 
 
-def transport(conf: cfg.ConfigOpts) -> Transport:
+def transport(conf: cfg.ConfigOpts, reconnect_max_s: int | None = None,
+              url: str | None = None) -> Transport:
     """The RPC transport that ``[DEFAULT] transport_url`` names.
 
+    :param url: instead of that option.
+    :param reconnect_max_s: of RabbitMQ: seconds between two attempts to
+        reach it, unless the configuration names another number.
     :raises oslo_messaging.InvalidTransportURL: it cannot be used.
     """
     for module, group in _STRAY_GROUPS.items():
@@ -59,27 +95,71 @@ def transport(conf: cfg.ConfigOpts) -> Transport:
         except (ImportError, AttributeError):
             continue  # a release without them
         conf.register_opts(options, group=group)
-    return oslo_messaging.get_rpc_transport(conf)
+    result = oslo_messaging.get_rpc_transport(conf, url=url)
+    if 'oslo_messaging_rabbit' in conf:
+        # Connections, made when they are needed, read these.
+        conf.set_default('rabbit_qos_prefetch_count', PREFETCHED,
+                         group='oslo_messaging_rabbit')
+        if reconnect_max_s is not None:
+            conf.set_default('rabbit_interval_max', reconnect_max_s,
+                             group='oslo_messaging_rabbit')
+    return result
 
 
-def _client(rpc_transport: Transport, topic: str, namespace: str) -> Any:
+def is_unsupported_version(error: Exception) -> bool:
+    """Whether the other side does not know the version of an interface."""
+    return _remote_type(error) == 'UnsupportedVersion'
+
+
+def is_refused(error: Exception) -> bool:
+    """Whether the other side refuses what it was sent."""
+    return _remote_type(error) == 'Refused'
+
+
+def _remote_type(error: Exception) -> str:
+    """The name of what was raised there; some transports raise the same."""
+    return str(getattr(error, 'exc_type', None) or type(error).__name__)
+
+
+def _client(rpc_transport: Transport, topic: str, namespace: str,
+            version: str = VERSION) -> Any:
     return oslo_messaging.get_rpc_client(
         rpc_transport,
         oslo_messaging.Target(exchange=EXCHANGE, topic=topic,
-                              namespace=namespace, version=VERSION))
+                              namespace=namespace, version=version))
 
 
 class DriverClient:
-    """The driver's calls of the controller."""
+    """The driver's calls of the controller. ``timeout_s``: of the answer,
+    once the broker is connected."""
 
-    def __init__(self, rpc_transport: Transport, timeout: float) -> None:
+    def __init__(self, rpc_transport: Transport) -> None:
         self._client = _client(rpc_transport, CONTROLLER_TOPIC,
-                               DRIVER_NAMESPACE)
-        self._timeout = timeout
+                               DRIVER_NAMESPACE, DRIVER_VERSION)
 
-    def change(self, change: changes.Change) -> messages.ChangeAnswer:
-        return cast(messages.ChangeAnswer, self._client.prepare(
-            timeout=self._timeout).call({}, 'change', change=change))
+    def _call(self, timeout_s: float, method: str, **arguments: Any) -> Any:
+        return self._client.prepare(timeout=timeout_s).call(
+            {}, method, **arguments)
+
+    def change(self, change: changes.Change, request: str, deadline: float,
+               timeout_s: float) -> messages.ChangeAnswer:
+        """:param request: a UUID, the same if this is sent once more.
+
+        :param deadline: in the database's time, seconds since the epoch;
+            nothing is done after it.
+        """
+        return cast(messages.ChangeAnswer, self._call(
+            timeout_s, 'change', change=change, request=request,
+            deadline=deadline))
+
+    def cancel(self, request: str, timeout_s: float) -> None:
+        """Take a change back that Octavia has not committed, or refuse it
+        when it comes."""
+        self._call(timeout_s, 'cancel', request=request)
+
+    def ping(self, timeout_s: float) -> float:
+        """The database's time, in seconds since the epoch."""
+        return float(self._call(timeout_s, 'ping')['now'])
 
 
 class NodesClient:
@@ -88,17 +168,55 @@ class NodesClient:
     def __init__(self, rpc_transport: Transport,
                  timeout: float = 10) -> None:
         self._client = _client(rpc_transport, CONTROLLER_TOPIC,
-                               NODES_NAMESPACE)
-        self._timeout = timeout
+                               NODES_NAMESPACE, NODES_VERSION).prepare(
+                                   timeout=timeout)
+
+    def fetch(self, host: str, since: int, after: str | None = None
+              ) -> messages.FetchAnswer:
+        return cast(messages.FetchAnswer, self._client.call(
+            {}, 'fetch', host=host, since=since, after=after))
+
+    def compare(self, host: str, after: str | None = None
+                ) -> messages.CompareAnswer:
+        return cast(messages.CompareAnswer, self._client.call(
+            {}, 'compare', host=host, after=after))
+
+    def documents(self, host: str, ids: list[str]) -> list[messages.Entry]:
+        return cast(list[messages.Entry], self._client.call(
+            {}, 'documents', host=host, ids=ids))
+
+    def report(self, host: str, epoch: int, seq: int,
+               report: messages.Report) -> messages.ReportAnswer:
+        return cast(messages.ReportAnswer, self._client.call(
+            {}, 'report', host=host, epoch=epoch, seq=seq, report=report))
+
+
+class NodesClientV1:
+    """The same in version 1.0."""
+
+    def __init__(self, rpc_transport: Transport,
+                 timeout: float = 10) -> None:
+        self._client = _client(rpc_transport, CONTROLLER_TOPIC,
+                               NODES_NAMESPACE).prepare(timeout=timeout)
 
     def fetch(self, host: str, known: dict[str, int]
-              ) -> messages.FetchAnswer:
-        return cast(messages.FetchAnswer, self._client.prepare(
-            timeout=self._timeout).call({}, 'fetch', host=host, known=known))
+              ) -> messages.FetchAnswerV1:
+        return cast(messages.FetchAnswerV1, self._client.call(
+            {}, 'fetch', host=host, known=known))
 
-    def report(self, host: str, report: messages.Report) -> None:
-        self._client.prepare(timeout=self._timeout).call(
-            {}, 'report', host=host, report=report)
+    def report(self, host: str, report: messages.ReportV1) -> None:
+        self._client.call({}, 'report', host=host, report=report)
+
+
+class HeartbeatClient:
+    """A node's sign of life."""
+
+    def __init__(self, rpc_transport: Transport) -> None:
+        self._client = _client(rpc_transport, HEARTBEAT_TOPIC,
+                               HEARTBEAT_NAMESPACE)
+
+    def heartbeat(self, host: str) -> None:
+        self._client.cast({}, 'heartbeat', host=host)
 
 
 class WakeupClient:
@@ -115,7 +233,9 @@ class WakeupClient:
 def server(rpc_transport: Transport, topic: str, host: str,
            endpoints: list[Any]) -> Any:
     """An RPC server with threads, not yet started."""
-    return oslo_messaging.get_rpc_server(
+    result = oslo_messaging.get_rpc_server(
         rpc_transport,
         oslo_messaging.Target(exchange=EXCHANGE, topic=topic, server=host),
         endpoints, executor='threading')
+    rpc_transport.conf.set_default('executor_thread_pool_size', THREADS)
+    return result

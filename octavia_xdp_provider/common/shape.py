@@ -77,6 +77,12 @@ class Shape:
         return []
 
 
+def arguments(**types: Any) -> Shape:
+    """The shape of a method's arguments, by their names."""
+    return Shape(strict(typing_extensions.TypedDict(  # type: ignore[operator]
+        'Arguments', types)))
+
+
 def _path(error: pydantic_core.ErrorDetails) -> str:
     return '.'.join(map(str, error['loc']))
 

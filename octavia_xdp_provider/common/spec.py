@@ -3,10 +3,12 @@
 
 A document is plain JSON, so that it travels and is stored as it is::
 
-    {"version": 1, "id": "<load balancer id>",
+    {"version": 2, "id": "<load balancer id>",
      "name": "", "project_id": "", "admin_state_up": true,
      "vip_address": "203.0.113.10", "vip_port_id": "", …,
+     "additional_vips": [{"ip_address": "2001:db8:100::10", …}],
      "flavor": {"encapsulation": "gue", …},
+     "availability_zone": {"zone": "east"},
      "listeners": {"<id>": {"protocol": "TCP", "protocol_port": 80,
                             "allowed_cidrs": ["198.51.100.0/24"],
                             "default_pool_id": "<id>", …}},
@@ -31,11 +33,22 @@ The types are TypedDicts and not dataclasses: a document is JSON in the
 message, in the database and in the node's cache, and stays what it is
 wherever it is read; nothing is converted, and nothing is lost on the way.
 A new field, or a new value of one, needs a new ``VERSION``: whoever does not
-know it must refuse the document.
+know it must refuse the document. Nodes are upgraded one after the other, so
+that each is sent documents in the oldest version that says all
+(``for_node``): what needs no new field or value is done by older nodes too.
+
+=======  ==================================================================
+version  what it has beyond the one before
+=======  ==================================================================
+2        ``additional_vips``, ``availability_zone`` (which nodes are not
+         sent), ``timeout_client_data`` and ``timeout_member_data``;
+         protocol HTTPS; algorithms served by the hash
+=======  ==================================================================
 """
 
 from collections.abc import Iterator
 import copy
+import ipaddress
 from typing import Any
 from typing import cast
 
@@ -44,9 +57,10 @@ from typing_extensions import TypedDict
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields as types
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import shape
 
-VERSION = 1
+VERSION = 2
 
 # Some fields of an object, by name.
 Fields = dict[str, Any]
@@ -112,7 +126,8 @@ class Pool(TypedDict):
 
 @shape.strict
 class Listener(TypedDict):
-    """``allowed_cidrs``: null for everybody."""
+    """``allowed_cidrs``: null for everybody. ``timeout_…``: ms, null: the
+    flavor's idle time."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
@@ -120,11 +135,28 @@ class Listener(TypedDict):
     protocol_port: types.Port
     default_pool_id: str | None
     allowed_cidrs: types.Networks | None
+    timeout_client_data: types.Milliseconds | None
+    timeout_member_data: types.Milliseconds | None
+
+
+@shape.strict
+class AdditionalVip(TypedDict):
+    """A further VIP, in the words of Octavia."""
+
+    ip_address: types.Address
+    port_id: NotRequired[str | None]
+    subnet_id: NotRequired[str | None]
+    network_id: NotRequired[str | None]
 
 
 @shape.strict
 class Document(TypedDict):
-    """A load balancer; ``listeners`` and ``pools`` by id."""
+    """A load balancer; ``listeners`` and ``pools`` by id.
+
+    ``additional_vips``: sorted by address; empty in most. ``flavor`` and
+    ``availability_zone``: metadata as of the creation, with the operator's
+    defaults of that time.
+    """
 
     version: int
     id: str
@@ -135,16 +167,20 @@ class Document(TypedDict):
     vip_port_id: NotRequired[str | None]
     vip_subnet_id: NotRequired[str | None]
     vip_network_id: NotRequired[str | None]
+    additional_vips: list[AdditionalVip]
     flavor: types.FlavorMetadata
+    availability_zone: NotRequired[types.ZoneMetadata]
     listeners: dict[str, Listener]
     pools: dict[str, Pool]
 
 
 # What the API leaves unset (or resets with null) means this.
 DEFAULTS: dict[str, Fields] = {
-    'loadbalancer': {'admin_state_up': True, 'flavor': {}},
+    'loadbalancer': {'admin_state_up': True, 'additional_vips': [],
+                     'flavor': {}, 'availability_zone': {}},
     'listener': {'admin_state_up': True, 'default_pool_id': None,
-                 'allowed_cidrs': None},
+                 'allowed_cidrs': None, 'timeout_client_data': None,
+                 'timeout_member_data': None},
     'pool': {'admin_state_up': True, 'session_persistence': None},
     'member': {'admin_state_up': True, 'weight': 1, 'backup': False,
                'monitor_address': None, 'monitor_port': None},
@@ -206,6 +242,56 @@ def complete(doc: Fields) -> Document:
     return document(doc['id'], doc)
 
 
+def _needs_2(doc: Document) -> bool:
+    """Whether version 1 cannot say what the document says."""
+    return bool(
+        doc['additional_vips'] or flavor.NEW_IN_2 & doc['flavor'].keys()
+        or any(listener['protocol'] == 'HTTPS'
+               or idle_time(doc, listener) != _flavor_idle_time(doc)
+               for listener in doc['listeners'].values())
+        or any(pool['protocol'] == 'HTTPS'
+               or pool['lb_algorithm'] in flavor.ALGORITHMS_BY_HASH
+               for pool in doc['pools'].values()))
+
+
+def for_node(doc: Document) -> Document:
+    """A document as nodes are sent it: in the oldest version that says all.
+
+    One of version 1 lacks the fields that are newer. The availability zone
+    is where nodes are, and none of their business.
+    """
+    result: Fields = dict(doc)
+    result.pop('availability_zone', None)
+    if not _needs_2(doc):
+        result['version'] = 1
+        del result['additional_vips']
+        result['listeners'] = {
+            key: {name: value for name, value in listener.items()
+                  if name not in ('timeout_client_data',
+                                  'timeout_member_data')}
+            for key, listener in doc['listeners'].items()}
+    return cast(Document, result)
+
+
+def _flavor_idle_time(doc: Document) -> int:
+    return int(flavor.value(doc['flavor'], 'idle_timeout'))
+
+
+def idle_time(doc: Document, listener: Listener) -> int:
+    """Seconds without a packet for which a flow of a listener is remembered,
+    unless the pool's persistence says otherwise.
+
+    What the flavor says; if it leaves that open, at least as long as either
+    end may be silent.
+    """
+    if 'idle_timeout' in doc['flavor']:
+        return _flavor_idle_time(doc)
+    longest_ms = max(listener['timeout_client_data'] or 0,
+                     listener['timeout_member_data'] or 0)
+    return max(_flavor_idle_time(doc),
+               min(-(-longest_ms // 1000), flavor.IDLE_TIMEOUT_MAX))
+
+
 def objects(doc: Document) -> set[Object]:
     """Every object of the document, as a set of (kind, id)."""
     found: set[Object] = {('loadbalancer', doc['id'])}
@@ -216,6 +302,23 @@ def objects(doc: Document) -> set[Object]:
         if pool['healthmonitor']:
             found.add(('healthmonitor', pool['healthmonitor']['id']))
     return found
+
+
+def vips(doc: Document) -> list[str]:
+    """All VIPs, the first one first, each in its one spelling."""
+    return [str(ipaddress.ip_address(address)) for address in (
+        doc['vip_address'], *(
+            vip['ip_address'] for vip in doc['additional_vips']))]
+
+
+def member_addresses(doc: Document) -> set[str]:
+    """All addresses that packets or probes go to, or would once they are
+    switched on, each in its one spelling."""
+    return {str(ipaddress.ip_address(address))
+            for pool in doc['pools'].values()
+            for member in pool['members'].values()
+            for address in (member['address'], member['monitor_address'])
+            if address}
 
 
 def pools_of(doc: Document, listener: Listener) -> list[Pool]:
@@ -236,12 +339,31 @@ def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
                 yield listener_id, listener, pool
 
 
+# Fields that are what they were when the load balancer was made. Octavia's
+# look-up has a zone's name, and a flavor without the operator's defaults.
+KEPT = ('flavor', 'availability_zone')
+
+
+def as_committed(mine: Document, theirs: Document) -> Document:
+    """A document that Octavia has committed, with what it does not tell."""
+    result: Fields = dict(theirs)
+    given: Fields = dict(mine)
+    result.update((name, copy.deepcopy(given[name]))
+                  for name in KEPT if name in given)
+    return cast(Document, result)
+
+
+# Fields that were not known before version 2, and are null until a change
+# names them; Octavia always has values.
+_NEW_IN_2 = ('timeout_client_data', 'timeout_member_data')
+
+
 def differences(doc: Document, other: Document) -> list[str]:
     """What two documents of one load balancer disagree on, as texts.
 
     Only fields that ``doc`` knows are compared, and null equals absent:
     Octavia's database returns more fields, and nulls for what was never
-    set.
+    set. What is as it was made (``KEPT``) is not compared.
     """
     found: list[str] = []
     for kind, key in sorted(objects(doc) ^ objects(other)):
@@ -250,7 +372,9 @@ def differences(doc: Document, other: Document) -> list[str]:
     def compare(path: str, mine: Any, theirs: Any) -> None:
         for name, value in mine.items():
             if name in ('listeners', 'pools', 'members', 'healthmonitor',
-                        'version'):
+                        'version', *KEPT):
+                continue
+            if value is None and name in _NEW_IN_2:
                 continue
             if value != theirs.get(name):
                 found.append(f'{path}.{name}')

@@ -23,7 +23,9 @@ LOAD_BALANCER_FIELDS = ('name', 'project_id', 'admin_state_up', 'vip_address',
                         'vip_port_id', 'vip_subnet_id', 'vip_network_id',
                         'flavor')
 LISTENER_FIELDS = ('name', 'admin_state_up', 'protocol', 'protocol_port',
-                   'default_pool_id', 'allowed_cidrs')
+                   'default_pool_id', 'allowed_cidrs',
+                   'timeout_client_data', 'timeout_member_data')
+ADDITIONAL_VIP_FIELDS = ('ip_address', 'port_id', 'subnet_id', 'network_id')
 POOL_FIELDS = ('name', 'admin_state_up', 'protocol', 'lb_algorithm',
                'session_persistence')
 MEMBER_FIELDS = ('name', 'admin_state_up', 'address', 'protocol_port',
@@ -65,8 +67,17 @@ def _canonical(fields: spec.Fields, *names: str) -> spec.Fields:
 def load_balancer(provider_object: Any) -> spec.Fields:
     """Fields of a load balancer, without its listeners and pools."""
     fields = _pick(provider_object, LOAD_BALANCER_FIELDS)
+    given = attributes(provider_object)
     if 'flavor' in fields:
         fields['flavor'] = fields['flavor'] or {}
+    # A look-up has the zone's name, which says nothing of its nodes.
+    if isinstance(given.get('availability_zone'), dict):
+        fields['availability_zone'] = given['availability_zone']
+    if 'additional_vips' in given:
+        fields['additional_vips'] = sorted(
+            (_canonical(_pick(vip, ADDITIONAL_VIP_FIELDS), 'ip_address')
+             for vip in given['additional_vips'] or ()),
+            key=lambda vip: str(vip.get('ip_address')))
     return _canonical(fields, 'vip_address')
 
 

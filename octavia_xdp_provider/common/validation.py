@@ -6,28 +6,20 @@ that follows from it before it is stored, and a node the document before it
 does anything. All say no with the same words: the field, by its path; what
 is wrong with it; and what would be right.
 
-What the API has, and this provider does not, is ``driver/support.py``'s.
+What the API has, and this provider does not, is ``driver/support.py``'s;
+rules that span objects are in ``rules.py``.
 """
 
 from collections.abc import Iterator
-import ipaddress
 from typing import Any
 from typing import cast
 
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import flavor
-from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import spec
-
-# A table of the datapath addresses its members by this many indices
-# (OXP_MEMBERS_MAX in datapath/include/octavia_xdp.h).
-MEMBERS_MAX = 256
-
-# The part of a member's address that an SRv6 function takes the place of.
-_FUNCTION_BITS = 16
 
 _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
@@ -118,10 +110,8 @@ def _change_problems(change: changes.Change,
                      ) -> Iterator[tuple[str, errors.Problem]]:
     """Addresses of a change that the operator does not allow."""
     fields = change.get('fields', {})
-    if fields.get('vip_address'):
-        problem = policy.vip_problem(fields['vip_address'])
-        if problem:
-            yield 'vip_address', problem
+    if change['object'] == 'loadbalancer':
+        yield from vip_problems(fields, policy)
     pools = {**(fields.get('pools') or {}), **change.get('pools', {})}
     members = {f'pools.{pool_id}.members.{key}.': member
                for pool_id, pool in pools.items()
@@ -134,6 +124,33 @@ def _change_problems(change: changes.Change,
     for path, member in members.items():
         for name, problem in _member_problems(member, policy):
             yield f'{path}{name}', problem
+
+
+def vip_problems(fields: spec.Fields, policy: address_policy.AddressPolicy
+                 ) -> Iterator[tuple[str, errors.Problem]]:
+    """VIPs that the operator does not allow.
+
+    :param fields: of a load balancer; addresses that Neutron is still to
+        choose are missing.
+    """
+    if fields.get('vip_address'):
+        problem = policy.vip_problem(fields['vip_address'])
+        if problem:
+            yield 'vip_address', problem
+    if fields.get('vip_subnet_id') or fields.get('vip_network_id'):
+        problem = policy.vip_origin_problem(fields.get('vip_subnet_id'),
+                                            fields.get('vip_network_id'))
+        if problem:
+            yield 'vip_subnet_id', problem
+    for vip in fields.get('additional_vips') or ():
+        # All VIPs of a load balancer are on one network.
+        problem = (vip.get('ip_address')
+                   and policy.vip_problem(vip['ip_address'])
+                   ) or policy.vip_origin_problem(
+                       vip.get('subnet_id'), vip.get('network_id')
+                       or fields.get('vip_network_id'))
+        if problem:
+            yield 'additional_vips', problem
 
 
 def _member_problems(member: Any, policy: address_policy.AddressPolicy
@@ -156,175 +173,21 @@ def validate(doc: spec.Document,
     _DOCUMENT.check(doc)
     if policy:
         _check_addresses(doc, policy)
-    vip = ipaddress.ip_address(doc['vip_address'])
-    for pool in doc['pools'].values():
-        _pool(doc, vip, pool)
-    for listener in doc['listeners'].values():
-        _allowed_cidrs(vip, listener)
-        for pool in spec.pools_of(doc, listener):
-            _same_protocol(listener, pool)
-            _addresses(doc, pool)
-            if flavor.value(doc['flavor'], 'member_port') == 'same':
-                _same_ports(listener, pool)
-    if flavor.value(doc['flavor'], 'member_port') == 'rewrite':
-        _answers_name_their_listener(doc)
+    rules.check(doc)
 
 
 def _check_addresses(doc: spec.Document,
                      policy: address_policy.AddressPolicy) -> None:
-    problem = policy.vip_problem(doc['vip_address'])
-    if problem:
-        raise errors.Refused('vip_address', *problem)
+    """Of VIPs the addresses alone: a node's work is to announce no other
+    ones. On which subnet they are is for the driver to say, once."""
+    for name, address in (
+            ('vip_address', doc['vip_address']),
+            *(('additional_vips', vip['ip_address'])
+              for vip in doc['additional_vips'])):
+        problem = policy.vip_problem(address)
+        if problem:
+            raise errors.Refused(name, *problem)
     for _listener_id, _listener, pool in spec.forwarded(doc):
         for member in pool['members'].values():
             for name, problem in _member_problems(member, policy):
                 raise errors.Refused(name, *problem)
-
-
-def _same_protocol(listener: spec.Listener, pool: spec.Pool) -> None:
-    if pool['protocol'] != listener['protocol']:
-        raise errors.Refused(
-            'protocol', f'a {listener["protocol"]} listener cannot use a '
-            f'{pool["protocol"]} pool, packets are forwarded as they are',
-            'give both the same protocol')
-
-
-def concerns_others(doc: spec.Document) -> bool:
-    """Whether ``validate_together`` can say anything about a document."""
-    return 'dscp' in doc['flavor']
-
-
-def validate_together(doc: spec.Document, other: spec.Document) -> None:
-    """Check a document against another load balancer's.
-
-    With encapsulation dscp nothing but the DSCP shows a member which VIP a
-    packet was for.
-
-    :raises Refused: a member could not distinguish the two VIPs.
-    """
-    code = doc['flavor'].get('dscp')
-    if code is None or code != other['flavor'].get('dscp'):
-        return
-    shared = _member_addresses(doc) & _member_addresses(other)
-    if shared:
-        raise errors.Refused(
-            'address', f'{min(shared)} is a member of another load balancer '
-            f'whose packets have DSCP {code} as well, and could not '
-            'distinguish the two VIPs', 'use a flavor with another DSCP')
-
-
-def _member_addresses(doc: spec.Document) -> set[str]:
-    return {member['address'] for pool in doc['pools'].values()
-            for member in pool['members'].values()}
-
-
-def _pool(doc: spec.Document, vip: address_policy.Address,
-          pool: spec.Pool) -> None:
-    if len(pool['members']) > MEMBERS_MAX:
-        raise errors.Refused(
-            'members', f'a pool holds at most {MEMBERS_MAX} members',
-            'split the pool over several load balancers')
-    encapsulation = flavor.value(doc['flavor'], 'encapsulation')
-    for member in pool['members'].values():
-        address = ipaddress.ip_address(member['address'])
-        if address == vip:
-            raise errors.Refused(
-                'address', f'{address} is the VIP itself',
-                'use the member\'s own address')
-        if encapsulation == 'srv6' and address.version != 6:
-            raise errors.Refused(
-                'address', f'{address} is no IPv6 address, and the load '
-                'balancer\'s flavor sends packets to SRv6 SIDs',
-                'use the member\'s SID as its address, or a load balancer '
-                'with another flavor')
-        if encapsulation == 'dscp' and address.version != vip.version:
-            raise errors.Refused(
-                'address', f'{address} is not of the VIP\'s family, and the '
-                'load balancer\'s flavor rewrites addresses (encapsulation '
-                'dscp)', f'use an IPv{vip.version} address, or a load '
-                'balancer with another flavor')
-    _persistence(vip, pool['session_persistence'])
-
-
-def _persistence(vip: address_policy.Address,
-                 given: spec.SessionPersistence | None) -> None:
-    if given is None:
-        return
-    if given['type'] is None:
-        raise errors.Refused(
-            'session_persistence', 'it has no type', 'use type SOURCE_IP')
-    granularity = given['persistence_granularity']
-    if granularity is None:
-        return
-    version, _length = persistence.prefix(granularity)
-    if version != vip.version:
-        raise errors.Refused(
-            'session_persistence', f'persistence_granularity {granularity} '
-            f'is an IPv{version} netmask and clients of the VIP {vip} have '
-            f'IPv{vip.version} addresses',
-            f'use an IPv{vip.version} netmask')
-
-
-def _allowed_cidrs(vip: address_policy.Address,
-                   listener: spec.Listener) -> None:
-    for text in listener['allowed_cidrs'] or ():
-        version = ipaddress.ip_network(text).version
-        if version != vip.version:
-            raise errors.Refused(
-                'allowed_cidrs', f'{text} is an IPv{version} network and '
-                f'clients of the VIP {vip} have IPv{vip.version} addresses',
-                f'use IPv{vip.version} networks')
-
-
-def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
-    """Within a service, members are distinguished by where packets go."""
-    function = flavor.value(doc['flavor'], 'srv6_function')
-    seen: dict[tuple[int, int], address_policy.Address] = {}
-    for member in pool['members'].values():
-        address = ipaddress.ip_address(member['address'])
-        target = int(address) >> (_FUNCTION_BITS if function else 0)
-        key = (address.version, target)
-        if seen.get(key) == address:
-            raise errors.Refused(
-                'address', f'two members of a pool have {address}',
-                'add each address once and use weight for a larger share')
-        if key in seen:
-            raise errors.Refused(
-                'address', f'{address} and {seen[key]} differ only in the '
-                f'last {_FUNCTION_BITS} bits, of which the flavor\'s '
-                'srv6_function takes the place: both would be one SID',
-                'use addresses with different locators')
-        seen[key] = address
-
-
-def _same_ports(listener: spec.Listener, pool: spec.Pool) -> None:
-    for member in pool['members'].values():
-        if member['protocol_port'] != listener['protocol_port']:
-            raise errors.Refused(
-                'protocol_port',
-                f'member {member["address"]} has port '
-                f'{member["protocol_port"]}, its listener '
-                f'{listener["protocol_port"]}; members answer clients '
-                'directly, so that nothing on the way can rewrite the port',
-                'let the member listen on the listener\'s port, or use a '
-                'flavor with member_port rewrite')
-
-
-def _answers_name_their_listener(doc: spec.Document) -> None:
-    """A member's answer carries the member's port only: it must show the
-    listener's port."""
-    listeners: dict[tuple[str, address_policy.Address, int], int] = {}
-    for listener in doc['listeners'].values():
-        for pool in spec.pools_of(doc, listener):
-            for member in pool['members'].values():
-                key = (listener['protocol'],
-                       ipaddress.ip_address(member['address']),
-                       member['protocol_port'])
-                port = listeners.setdefault(key, listener['protocol_port'])
-                if port != listener['protocol_port']:
-                    raise errors.Refused(
-                        'protocol_port', f'port {member["protocol_port"]} '
-                        f'of {member["address"]} would serve the listeners '
-                        f'on port {port} and {listener["protocol_port"]}, '
-                        'and its answers do not show which one was asked',
-                        'let the member listen on a port for each listener')

@@ -27,7 +27,7 @@ OXP_OUTCOME(FORWARDED, 1, uncounted,
 	    "encapsulated and sent to the next hop")
 OXP_OUTCOME(ECHO_REPLY, 2, answered, "echo requests that the node answered")
 OXP_OUTCOME(SENT_TOO_BIG, 3, answered,
-	    "that did not fit the path to the member; ICMP told the client the "
+	    "that did not fit the path to the member; ICMP sent the client the "
 	    "MTU. See *MTU* in :doc:`installation`")
 OXP_OUTCOME(FRAGMENT_GUESSED, 4, remark,
 	    "later fragments whose first one was not seen here: forwarded by "

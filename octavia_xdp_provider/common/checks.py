@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node checks, and the keys by which it is known on the node.
+
+The form in which it is written is described by
+``contracts/checks.schema.json``; see ``common/checks_file.py``.
+"""
+
+from collections.abc import Mapping
+import dataclasses
+import functools
+import hashlib
+from importlib import resources
+import ipaddress
+import json
+import re
+from typing import Any
+
+SCHEMA: dict[str, Any] = json.loads(
+    resources.files('octavia_xdp_provider.common')
+    .joinpath('contracts').joinpath('checks.schema.json')
+    .read_text(encoding='utf-8')
+)
+_SERVER_NAME: str = SCHEMA['$defs']['tls']['properties']['server_name'][
+    'pattern'
+]
+_KEY_BYTES = 8
+_KEYS_KNOWN = 1 << 16
+
+
+@functools.lru_cache(1 << 16)
+def _spelled(address: str) -> str:
+    return str(ipaddress.ip_address(address))
+
+
+@dataclasses.dataclass(frozen=True)
+class HttpOptions:
+    """What an HTTP check asks for and accepts."""
+
+    method: str = 'GET'
+    path: str = '/'
+    version: str = '1.0'
+    host: str | None = None
+    expected_codes: tuple[tuple[int, int], ...] = ((200, 200),)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            'method': self.method,
+            'path': self.path,
+            'version': self.version,
+            'host': self.host,
+            'expected_codes': [list(r) for r in self.expected_codes],
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class TlsOptions:
+    """What the ClientHello of an HTTPS or TLS-HELLO check says."""
+
+    server_name: str | None = None
+
+    @classmethod
+    def for_host(cls, host: str | None) -> 'TlsOptions':
+        """Return options with a host as the name, if it can be one.
+
+        An address cannot, nor what only a Host header may hold.
+        """
+        if host is None or len(host) > 253:
+            return cls()
+        return cls(host if re.fullmatch(_SERVER_NAME, host) else None)
+
+    def as_dict(self) -> dict[str, Any]:
+        return {'server_name': self.server_name}
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    """One target and how it is probed; delay and timeout in seconds.
+
+    A ping has no port: whichever is given, equal pings are one. Packets of a
+    check with a mark carry it (SO_MARK): checks of one address that differ in
+    it may be sent different ways by the node.
+    """
+
+    type: str
+    address: str
+    port: int | None
+    delay: int
+    timeout: int
+    rise: int = 3
+    fall: int = 3
+    http: HttpOptions | None = None
+    tls: TlsOptions | None = None
+    mark: int | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the check as the file spells it, without its key."""
+        fields: dict[str, Any] = {
+            'type': self.type,
+            'address': _spelled(self.address),
+            'delay': self.delay,
+            'timeout': self.timeout,
+            'rise': self.rise,
+            'fall': self.fall,
+        }
+        if self.type != 'ping':
+            fields['port'] = self.port
+        if self.mark is not None:
+            fields['mark'] = self.mark
+        if self.http is not None:
+            fields['http'] = self.http.as_dict()
+        if self.tls is not None:
+            fields['tls'] = self.tls.as_dict()
+        return fields
+
+    @property
+    def key(self) -> str:
+        """The key: equal for equal checks, whoever asks for them."""
+        return compute_key(self.as_dict())
+
+
+@dataclasses.dataclass(frozen=True)
+class Condition:
+    """The conjunction of checks, known by their keys.
+
+    One check alone needs none: its own key serves.
+    """
+
+    checks: frozenset[str]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the condition as the file spells it, without its key."""
+        return {'checks': sorted(self.checks)}
+
+    @property
+    def key(self) -> str:
+        """The key: equal for equal conditions, whoever asks for them."""
+        return compute_key(self.as_dict())
+
+
+@dataclasses.dataclass(frozen=True)
+class Group:
+    """Keys of checks and conditions that are guarded together.
+
+    While less than ``panic_percent`` of them are not down, the health
+    checker reports none down that was not before.
+    """
+
+    name: str
+    keys: frozenset[str]
+    panic_percent: int
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the group as the file spells it."""
+        return {
+            'name': self.name,
+            'checks': sorted(self.keys),
+            'panic_percent': self.panic_percent,
+        }
+
+
+def compute_key(check: Mapping[str, Any], secret: bytes = b'') -> str:
+    """Compute the key of a check or condition as a document holds it.
+
+    :param secret: of the node; at most 64 bytes.
+    """
+    fields = {k: v for k, v in check.items() if k != 'key'}
+    text = json.dumps(
+        fields, sort_keys=True, separators=(',', ':'), ensure_ascii=True
+    )
+    digest = hashlib.blake2b(
+        text.encode('ascii'), digest_size=_KEY_BYTES, key=secret
+    ).hexdigest()
+    # Zero is no key. Nobody will ever see this happen.
+    return digest if int(digest, 16) else '0' * 15 + '1'
+
+
+class Keys:
+    """Keys of checks and conditions on a node.
+
+    Tenants choose what is checked. Without the node's secret nobody can look
+    for two checks that have one key.
+    """
+
+    def __init__(self, secret: bytes = b'') -> None:
+        self._secret = secret
+        self._known = functools.lru_cache(_KEYS_KNOWN)(self._compute)
+
+    def of(self, one: Check | Condition) -> str:
+        return self._known(one)
+
+    def _compute(self, one: Check | Condition) -> str:
+        return compute_key(one.as_dict(), self._secret)
+
+
+UNKEYED = Keys()

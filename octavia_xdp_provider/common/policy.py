@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the operator lets users of the API ask for."""
+
+import dataclasses
+from typing import Any
+
+from octavia_xdp_provider.common import address_policy
+
+
+@dataclasses.dataclass(frozen=True)
+class ApiPolicy:
+    """The driver's view of the operator's options.
+
+    :param addresses: which addresses VIPs and members may have.
+    :param http_methods: ``[members] monitor_http_methods``.
+    :param defaults: flavor metadata for what flavors leave open:
+        ``[defaults]``, and ``[api] algorithms_served_by_hash``.
+    """
+
+    addresses: address_policy.AddressPolicy
+    http_methods: tuple[str, ...] = ('GET', 'HEAD', 'OPTIONS')
+    defaults: dict[str, Any] = dataclasses.field(default_factory=dict)

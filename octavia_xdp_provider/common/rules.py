@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules that span objects of a document: ``check``.
+
+Most follow from two facts: members answer clients directly, so that nothing
+between them can change an answer; and LB nodes share no state.
+"""
+
+import ipaddress
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.common import spec
+
+# A table of the datapath addresses its members by this many indices
+# (OXP_MEMBERS_MAX in datapath/include/octavia_xdp.h).
+MEMBERS_MAX = 4096
+
+# The part of a member's address that an SRv6 function takes the place of.
+_FUNCTION_BITS = 16
+
+
+def check(doc: spec.Document) -> None:
+    """:raises Refused: names the option that breaks a rule."""
+    vips = [ipaddress.ip_address(address) for address in spec.vips(doc)]
+    if len(set(vips)) < len(vips):
+        raise errors.Refused('additional_vips', 'one address is there twice',
+                             'name each address once')
+    for pool in doc['pools'].values():
+        _algorithm(doc, pool)
+        _pool(doc, vips, pool)
+    for listener in doc['listeners'].values():
+        _allowed_cidrs(vips, listener)
+        for pool in spec.pools_of(doc, listener):
+            _same_protocol(listener, pool)
+            _addresses(doc, pool)
+            if flavor.value(doc['flavor'], 'member_port') == 'same':
+                _same_ports(listener, pool)
+    if flavor.value(doc['flavor'], 'member_port') == 'rewrite':
+        _answers_name_their_listener(doc)
+
+
+def subnet_problem(doc: spec.Document) -> errors.Problem | None:
+    """A subnet has addresses of one family.
+
+    It is asked of what is new: ``subnet_id`` was not looked at before version
+    2, and nodes have no use for it.
+
+    Members are reached by routing, and may be anywhere behind their subnet:
+    its own prefix says nothing of their addresses.
+    """
+    families: dict[str, tuple[int, str]] = {}
+    if doc.get('vip_subnet_id'):
+        families[doc['vip_subnet_id'] or ''] = (
+            ipaddress.ip_address(doc['vip_address']).version, 'the VIP')
+    for pool in doc['pools'].values():
+        for member in pool['members'].values():
+            subnet = member.get('subnet_id')
+            if not subnet:
+                continue
+            version = ipaddress.ip_address(member['address']).version
+            known, whose = families.setdefault(
+                subnet, (version, member['address']))
+            if known != version:
+                return (f'{member["address"]} is an IPv{version} address, '
+                        f'and subnet {subnet} has IPv{known} addresses, '
+                        f'among them {whose}',
+                        'name the subnet of the member\'s own family')
+    return None
+
+
+def _algorithm(doc: spec.Document, pool: spec.Pool) -> None:
+    """ROUND_ROBIN in name and a hash in fact would be a lie, unless the
+    operator tells everybody so."""
+    algorithm = pool['lb_algorithm']
+    served = flavor.value(doc['flavor'], 'algorithms_served_by_hash')
+    if algorithm in flavor.ALGORITHMS or algorithm in served:
+        return
+    raise errors.Refused(
+        'lb_algorithm', f'the value {algorithm!r} is not supported: every LB '
+        'node picks a flow\'s member by a consistent hash of its addresses '
+        'and ports, without shared state, so that nodes agree and flows stay',
+        'use SOURCE_IP_PORT, which spreads flows by the members\' weights, or '
+        'SOURCE_IP')
+
+
+_TRANSPORTS = {'HTTPS': 'TCP'}
+
+
+def transport(protocol: str) -> str:
+    """The protocol in packets' headers."""
+    return _TRANSPORTS.get(protocol, protocol)
+
+
+def _same_protocol(listener: spec.Listener, pool: spec.Pool) -> None:
+    if transport(pool['protocol']) != transport(listener['protocol']):
+        raise errors.Refused(
+            'protocol', f'a {listener["protocol"]} listener cannot use a '
+            f'{pool["protocol"]} pool, packets are forwarded as they are',
+            'give both the same protocol')
+
+
+def concerns_others(doc: spec.Document) -> bool:
+    """Whether ``validate_together`` can say anything about a document."""
+    return 'dscp' in doc['flavor']
+
+
+def validate_together(doc: spec.Document, other: spec.Document) -> None:
+    """Check a document against another load balancer's.
+
+    With encapsulation dscp nothing but the DSCP shows a member which VIP a
+    packet was for.
+
+    :raises Refused: a member could not distinguish the two VIPs.
+    """
+    code = doc['flavor'].get('dscp')
+    if code is None or code != other['flavor'].get('dscp'):
+        return
+    shared = _member_addresses(doc) & _member_addresses(other)
+    if shared:
+        raise errors.Refused(
+            'address', f'{min(shared)} is a member of another load balancer '
+            f'whose packets have DSCP {code} as well, and could not '
+            'distinguish the two VIPs', 'use a flavor with another DSCP')
+
+
+def _member_addresses(doc: spec.Document) -> set[str]:
+    return {member['address'] for pool in doc['pools'].values()
+            for member in pool['members'].values()}
+
+
+def _pool(doc: spec.Document, vips: list[address_policy.Address],
+          pool: spec.Pool) -> None:
+    if len(pool['members']) > MEMBERS_MAX:
+        raise errors.Refused(
+            'members', f'a pool holds at most {MEMBERS_MAX} members',
+            'split the pool over several load balancers')
+    encapsulation = flavor.value(doc['flavor'], 'encapsulation')
+    for member in pool['members'].values():
+        address = ipaddress.ip_address(member['address'])
+        if address in vips:
+            raise errors.Refused(
+                'address', f'{address} is the VIP itself',
+                'use the member\'s own address')
+        if encapsulation == 'srv6' and address.version != 6:
+            raise errors.Refused(
+                'address', f'{address} is no IPv6 address, and the load '
+                'balancer\'s flavor sends packets to SRv6 SIDs',
+                'use the member\'s SID as its address, or a load balancer '
+                'with another flavor')
+        if encapsulation == 'dscp':
+            _one_family(address, vips)
+    _persistence(vips, pool['session_persistence'])
+
+
+def _one_family(address: address_policy.Address,
+                vips: list[address_policy.Address]) -> None:
+    for vip in vips:
+        if address.version != vip.version:
+            raise errors.Refused(
+                'address', f'{address} is not of the family of the VIP '
+                f'{vip}, and the load balancer\'s flavor rewrites addresses '
+                '(encapsulation dscp)', f'use an IPv{vip.version} address, '
+                'or a load balancer with another flavor or VIPs of one '
+                'family')
+
+
+def _versions(vips: list[address_policy.Address]) -> str:
+    return ' and '.join(f'IPv{version}' for version in sorted(
+        {vip.version for vip in vips}))
+
+
+def _persistence(vips: list[address_policy.Address],
+                 given: spec.SessionPersistence | None) -> None:
+    if given is None:
+        return
+    if given['type'] is None:
+        raise errors.Refused(
+            'session_persistence', 'it has no type', 'use type SOURCE_IP')
+    granularity = given['persistence_granularity']
+    if granularity is None:
+        return
+    version, _length = persistence.prefix(granularity)
+    if all(version != vip.version for vip in vips):
+        raise errors.Refused(
+            'session_persistence', f'persistence_granularity {granularity} '
+            f'is an IPv{version} netmask and clients have {_versions(vips)} '
+            'addresses, as the VIP',
+            f'use an {_versions(vips)} netmask')
+
+
+def _allowed_cidrs(vips: list[address_policy.Address],
+                   listener: spec.Listener) -> None:
+    for text in listener['allowed_cidrs'] or ():
+        version = ipaddress.ip_network(text).version
+        if all(version != vip.version for vip in vips):
+            raise errors.Refused(
+                'allowed_cidrs', f'{text} is an IPv{version} network and '
+                f'clients have {_versions(vips)} addresses, as the VIP',
+                f'use {_versions(vips)} networks')
+
+
+def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
+    """Within a service, members are distinguished by where packets go."""
+    function = flavor.value(doc['flavor'], 'srv6_function')
+    seen: dict[tuple[int, int], address_policy.Address] = {}
+    for member in pool['members'].values():
+        address = ipaddress.ip_address(member['address'])
+        target = int(address) >> (_FUNCTION_BITS if function else 0)
+        key = (address.version, target)
+        if seen.get(key) == address:
+            raise errors.Refused(
+                'address', f'two members of a pool have {address}',
+                'add each address once and use weight for a larger share')
+        if key in seen:
+            raise errors.Refused(
+                'address', f'{address} and {seen[key]} differ only in the '
+                f'last {_FUNCTION_BITS} bits, of which the flavor\'s '
+                'srv6_function takes the place: both would be one SID',
+                'use addresses with different locators')
+        seen[key] = address
+
+
+def _same_ports(listener: spec.Listener, pool: spec.Pool) -> None:
+    for member in pool['members'].values():
+        if member['protocol_port'] != listener['protocol_port']:
+            raise errors.Refused(
+                'protocol_port',
+                f'member {member["address"]} has port '
+                f'{member["protocol_port"]}, its listener '
+                f'{listener["protocol_port"]}; members answer clients '
+                'directly, so that nothing on the way can rewrite the port',
+                'let the member listen on the listener\'s port, or use a '
+                'flavor with member_port rewrite')
+
+
+def _answers_name_their_listener(doc: spec.Document) -> None:
+    """A member's answer carries the member's port only: it must show the
+    listener's port."""
+    listeners: dict[tuple[str, address_policy.Address, int], int] = {}
+    for listener in doc['listeners'].values():
+        for pool in spec.pools_of(doc, listener):
+            for member in pool['members'].values():
+                key = (transport(listener['protocol']),
+                       ipaddress.ip_address(member['address']),
+                       member['protocol_port'])
+                port = listeners.setdefault(key, listener['protocol_port'])
+                if port != listener['protocol_port']:
+                    raise errors.Refused(
+                        'protocol_port', f'port {member["protocol_port"]} '
+                        f'of {member["address"]} would serve the listeners '
+                        f'on port {port} and {listener["protocol_port"]}, '
+                        'and its answers do not show which one was asked',
+                        'let the member listen on a port for each listener')

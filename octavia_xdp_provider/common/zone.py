@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys of availability zone profiles: where a load balancer's nodes are.
+
+Octavia hands the profile's metadata over when a load balancer is created; it
+stays with the load balancer.
+"""
+
+from collections.abc import Callable
+import dataclasses
+from typing import Any
+
+from oslo_utils import uuidutils
+
+from octavia_xdp_provider.common import errors
+
+NAME_MAX = 255
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A key: what it means, which values it takes, and what does so."""
+
+    meaning: str
+    values: str
+    accepts: Callable[[Any], bool]
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= NAME_MAX
+
+
+def _are_uuids(value: Any) -> bool:
+    return (isinstance(value, list) and bool(value)
+            and all(isinstance(one, str) and uuidutils.is_uuid_like(one)
+                    for one in value))
+
+
+KEYS = {
+    'zone': Key(
+        'The VIP is placed on LB nodes of this zone only, as [agent] zone of '
+        'the nodes names it.',
+        f'a text of 1 to {NAME_MAX} characters', _is_name),
+    'valid_vip_networks': Key(
+        'Neutron networks that VIPs may be on, which octavia-api checks; '
+        'those of the provider\'s own [vip] options hold as well.',
+        'a list of UUIDs', _are_uuids),
+}
+
+
+def problem(metadata: Any) -> errors.Problem | None:
+    """What is wrong with the metadata of an availability zone profile.
+
+    :returns: None or a tuple (why, instead), see errors.Refused.
+    """
+    if not isinstance(metadata, dict):
+        return f'{metadata!r} has no keys', 'use a JSON object'
+    for key, given in metadata.items():
+        if key not in KEYS:
+            return f'key {key!r} is unknown', f'use {", ".join(sorted(KEYS))}'
+        if not KEYS[key].accepts(given):
+            return (f'key {key!r} has the value {given!r}',
+                    f'use {KEYS[key].values}')
+    return None
+
+
+def description(key: str) -> str:
+    """A key in one paragraph, as ``provider capability list`` shows it."""
+    return f'{KEYS[key].meaning} Value: {KEYS[key].values}.'
