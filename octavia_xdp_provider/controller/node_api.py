@@ -1,99 +1,148 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes' calls: fetch what they should have, report what they have."""
 
-import threading
-import time
+import json
+from typing import Annotated
 
 from oslo_log import log as logging
 import oslo_messaging
+import pydantic
 
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import shape
 
 LOG = logging.getLogger(__name__)
 
-
-class Health:
-    """What each node sees of the members, kept in memory.
-
-    It is a cache: a node repeats it whole with every report, so that a
-    restarted controller has it again within one report interval.
-    """
-
-    def __init__(self):
-        self._lock = threading.Lock()
-        self._by_host = {}
-
-    def update(self, host, members):
-        """:param members: load balancer id → {member id: state}.
-
-        :returns: ids of load balancers whose members changed.
-        """
-        with self._lock:
-            before = self._by_host.get(host, {})
-            self._by_host[host] = members
-        return {key for key in before.keys() | members.keys()
-                if before.get(key) != members.get(key)}
-
-    def any_reported(self, hosts):
-        """Whether one of the hosts has reported since this process started."""
-        with self._lock:
-            return any(host in self._by_host for host in hosts)
-
-    def of(self, load_balancer_id, hosts):
-        """host → {member id: state}, for those of the hosts that reported."""
-        with self._lock:
-            return {host: self._by_host[host][load_balancer_id]
-                    for host in hosts
-                    if load_balancer_id in self._by_host.get(host, {})}
+# Arguments of the methods.
+_HOST = shape.arguments(host=messages.Host)
+_FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
+                         after=messages.Id | None)
+_DOCUMENTS = shape.arguments(
+    host=messages.Host, ids=Annotated[list[messages.Id], pydantic.Field(
+        max_length=messages.DOCUMENTS_PAGE)])
+_REPORT = shape.arguments(host=messages.Host, epoch=messages.Integer,
+                          seq=messages.Integer, report=messages.Report)
+_FETCH_V1 = shape.arguments(host=messages.Host,
+                            known=dict[messages.Id, messages.Integer])
+_REPORT_V1 = shape.arguments(host=messages.Host, report=messages.ReportV1)
 
 
-class NodesEndpoint:
-    """RPC endpoint of the LB nodes."""
+class _Endpoint:
+    """What both versions of the interface share."""
 
-    target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
-                                   version=rpc.VERSION)
-
-    def __init__(self, store, health, liveness, touched, node_appeared):
-        """:param touched: called with ids of load balancers to look at.
+    def __init__(self, store, touched, node_appeared):
+        """:param touched: called with ids of load balancers to look at,
+            none where they are all of a node.
 
         :param node_appeared: called when a node is new or back.
         """
         self._store = store
-        self._health = health
-        self._liveness = liveness
         self._touched = touched
         self._node_appeared = node_appeared
 
-    def fetch(self, context, host, known):
-        """See Store.fetch."""
-        return self._store.fetch(host, known)
-
-    def report(self, context, host, report):
-        """Take a node's report.
-
-        :param report: ``{"as_of": n, "synced": {id: {"generation": n,
-            "error": text or None}}, "members": {id: {member id: "up" |
-            "down" | "unknown"}}, "counters": {id: {listener id: {"bytes":
-            n, "flows": n}}}, "state": {…}}``; ``as_of`` of the fetch that
-            the report is based on, ``state`` is the node's word about
-            itself for the operator.
-        """
-        self._liveness.heard()
-        if self._store.seen(host, report['state']):
+    def _took(self, host, is_new, touched, errors):
+        """:param errors: id of a load balancer → why it cannot be done."""
+        if is_new:
             LOG.info('Node %s reported for the first time.', host)
             self._node_appeared()
-        touched = self._store.report(host, report['as_of'], report['synced'])
-        touched |= self._health.update(host, report['members'])
-        self._store.count(host, report['counters'])
-        for load_balancer_id, synced in report['synced'].items():
-            if synced['error'] and load_balancer_id in touched:
-                LOG.error('Node %s cannot do load balancer %s: %s', host,
-                          load_balancer_id, synced['error'])
+        for key in touched & errors.keys():
+            LOG.error('Node %s cannot do load balancer %s: %s', host, key,
+                      errors[key])
         if touched:
             self._touched(touched)
 
 
-def alive(node, node_timeout, now=None):
+class NodesEndpoint(_Endpoint):
+    """RPC endpoint of the LB nodes.
+
+    What a node sends is checked before anything is done with it. A node that
+    was taken over can harm what it carries itself, and nothing else.
+
+    :raises Refused: of each method, what was sent is malformed.
+    """
+
+    target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
+                                   version=rpc.NODES_VERSION)
+
+    def fetch(self, context, host, since, after=None):
+        """See Deltas.changes."""
+        _FETCH.check({'host': host, 'since': since, 'after': after})
+        return self._store.changes(host, since, after)
+
+    def compare(self, context, host, after=None):
+        """See Deltas.generations."""
+        _FETCH.check({'host': host, 'since': 0, 'after': after})
+        return self._store.generations(host, after)
+
+    def documents(self, context, host, ids):
+        """See Deltas.documents."""
+        _DOCUMENTS.check({'host': host, 'ids': ids})
+        return self._store.documents(host, ids)
+
+    def report(self, context, host, epoch, seq, report):
+        """Take a node's report (messages.Report)."""
+        _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
+                       'report': report})
+        _check_state(report['state'])
+        taken = self._store.take(host, epoch, seq, report)
+        self._took(host, taken.is_new, taken.touched, {
+            key: one['error'] for key, one in report['held'].items()
+            if one['error']})
+        if taken.all_marked:
+            self._touched(())
+        return taken.answer
+
+
+class NodesEndpointV1(_Endpoint):
+    """The same for nodes of an earlier release: everything, each time."""
+
+    target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
+                                   version=rpc.VERSION)
+
+    def fetch(self, context, host, known):
+        """See Deltas.fetch."""
+        _FETCH_V1.check({'host': host, 'known': known})
+        return self._store.fetch(host, known)
+
+    def report(self, context, host, report):
+        """Take a node's report (messages.ReportV1)."""
+        _REPORT_V1.check({'host': host, 'report': report})
+        _check_state(report['state'])
+        is_new = self._store.seen(host, report['state'])
+        touched = self._store.report(host, report['as_of'],
+                                     report['synced'], report['members'])
+        self._store.count(host, report['counters'])
+        self._took(host, is_new, touched, {
+            key: one['error'] for key, one in report['synced'].items()
+            if one['error']})
+
+
+class HeartbeatEndpoint:
+    """RPC endpoint of the nodes' signs of life."""
+
+    target = oslo_messaging.Target(namespace=rpc.HEARTBEAT_NAMESPACE,
+                                   version=rpc.VERSION)
+
+    def __init__(self, store):
+        self._store = store
+
+    def heartbeat(self, context, host):
+        """A node is alive. One that has never reported is not known yet."""
+        _HOST.check({'host': host})
+        self._store.heartbeat(host)
+
+
+def _check_state(state):
+    """:raises Refused: what a node says of itself is too long."""
+    size = len(json.dumps(state))
+    if size > messages.STATE_BYTES_MAX:
+        raise errors.Refused(
+            'report.state', f'it has {size} bytes',
+            f'use at most {messages.STATE_BYTES_MAX}')
+
+
+def alive(node, node_timeout, now):
     """Whether the node has reported recently enough to be waited for."""
-    now = time.time() if now is None else now
     return now - node.last_seen <= node_timeout

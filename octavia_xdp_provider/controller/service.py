@@ -1,17 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controller process: RPC servers, the status loop, placement."""
+"""The controller process: RPC servers, workers, the leader's duties.
 
+Any number of controllers may run on one database. All of them serve and
+work; one leads. Each may be killed at any time.
+"""
+
+import os
 import threading
+import uuid
 
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller import node_api
-from octavia_xdp_provider.controller import octavia
+from octavia_xdp_provider.controller import node_servers
+from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller import statistics
-from octavia_xdp_provider.controller import status_loop
-from octavia_xdp_provider.controller.scheduler import liveness
+from octavia_xdp_provider.controller import workers
+from octavia_xdp_provider.controller.octavia import client
+from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import service as scheduler
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
@@ -27,87 +37,92 @@ class Controller:
         schema.check(manager)
         self._conf = conf
         self._store = queries.Store(manager)
-        self._health = node_api.Health()
+        # Unique to this run: a restarted controller is another one.
+        owner = f'{conf.host}:{os.getpid()}:{uuid.uuid4().hex[:8]}'
         transport = rpc.transport(conf)
-        self._wakeup = rpc.WakeupClient(transport)
-        agent = octavia.Octavia(conf)
-        self._status_loop = status_loop.StatusLoop(
-            conf, self._store, self._health, agent)
-        self._statistics = statistics.Statistics(self._store, agent)
-        self._liveness = liveness.Liveness(
-            conf.placement.node_timeout / 2)
-        self._scheduler = scheduler.Scheduler(conf, self._store,
-                                              self._liveness)
-        self._place_now = threading.Event()
+        octavia = client.Octavia(conf)
+        lease_s = conf.controller.lease_duration
+        placing = scheduler.Scheduler(conf, self._store)
+        self._workers = workers.Workers(
+            self._store, advance.Advance(
+                conf, self._store, octavia, placing, self._notify).step,
+            owner, conf.controller.workers, lease_s)
+        self._leadership = duty.Leadership(self._store, owner, lease_s)
+        self._duty = duty.Duty(
+            conf, self._store, self._leadership, placing,
+            self._notify, self._workers.wake)
+        self._statistics = statistics.Statistics(self._store, octavia)
+        self._resync = resync.Resync(conf, self._store, octavia,
+                                     self._workers.wake)
         self._stop = threading.Event()
         self.serving = threading.Event()
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
-            [driver_api.DriverEndpoint(self._store, self._changed),
-             node_api.NodesEndpoint(
-                 self._store, self._health, self._liveness,
-                 self._status_loop.wake, self._place_now.set)])
+            [driver_api.DriverEndpoint(self._store, self._changed)])
+        self._nodes = node_servers.NodeServers(
+            conf, self._store.registered_hosts, {
+                rpc.CONTROLLER_TOPIC: [
+                    endpoint(self._store, self._changed, self._duty.wake)
+                    for endpoint in (node_api.NodesEndpoint,
+                                     node_api.NodesEndpointV1)],
+                rpc.HEARTBEAT_TOPIC: [
+                    node_api.HeartbeatEndpoint(self._store)]})
 
     def stop(self):
         """Ask ``run`` to return. Safe in a signal handler."""
         self._stop.set()
-        self._place_now.set()
-        self._status_loop.wake()
 
     def run(self):
         """Serve until ``stop`` is called."""
-        threads = [
-            threading.Thread(target=self._status_loop.run, args=(self._stop,),
-                             name='status loop'),
-            threading.Thread(target=self._send_statistics,
-                             name='statistics')]
+        section = self._conf.controller
+        parts = (self._workers, self._duty, self._nodes)
+        threads = [threading.Thread(target=part.run, name=type(part).__name__)
+                   for part in parts]
+        threads += [
+            threading.Thread(target=self._lead, name=name, args=arguments)
+            for name, *arguments in (
+                ('statistics', self._statistics.send,
+                 section.statistics_interval,
+                 'Listener statistics are sent later'),
+                ('resync', self._run_resync, section.resync_interval,
+                 'The comparison with Octavia is made later'))]
         for thread in threads:
             thread.start()
         self._server.start()
         self.serving.set()
         LOG.info('Controller %s serves.', self._conf.host)
-        while not self._stop.is_set():
-            self._place_now.clear()
-            try:
-                self.place()
-            except Exception:
-                LOG.exception('Placement failed and is tried again.')
-            self._place_now.wait(1.0)
+        self._stop.wait()
         self._server.stop()
         self._server.wait()
+        for part in parts:
+            part.stop()
         for thread in threads:
             thread.join()
         LOG.info('Controller %s has stopped.', self._conf.host)
 
-    def _send_statistics(self):
-        interval = self._conf.controller.statistics_interval
-        while not self._stop.wait(interval):
+    def _run_resync(self):
+        self._resync.run(self._leadership.token)
+
+    def _lead(self, work, interval_s, failure):
+        """Do work of the leader every so many seconds."""
+        complained = None
+        while not self._stop.wait(interval_s):
+            if self._leadership.token() is None:
+                continue
             try:
-                self._statistics.send()
+                work()
+                complained = None
+            except errors.OctaviaUnavailable as error:
+                if str(error) != complained:
+                    LOG.warning('%s: %s', failure, error)
+                complained = str(error)
             except Exception:
-                LOG.exception('Listener statistics could not be sent and '
-                              'are sent later.')
-
-    def _changed(self, load_balancer_id):
-        """The wanted state changed: place it, and wake its nodes up."""
-        try:
-            self._scheduler.place([load_balancer_id])
-            self._notify(row.host for row in self._store.placements(
-                [load_balancer_id]))
-        except Exception:
-            # Stored is stored: the loops do this again by themselves.
-            LOG.exception('Could not place load balancer %s at once.',
-                          load_balancer_id)
-        self._status_loop.wake()
-
-    def place(self):
-        """Compare placements with what they should be, and repair them."""
-        self._notify(self._scheduler.place())
+                LOG.exception('%s.', failure)
 
     def _notify(self, hosts):
-        for host in hosts:
-            try:
-                self._wakeup.notify(host)
-            except rpc.TRANSPORT_ERRORS as error:
-                # The node's periodic comparison finds the change.
-                LOG.warning('Could not notify node %s: %s', host, error)
+        """What is wanted of nodes changed."""
+        self._nodes.notify(hosts)
+
+    def _changed(self, load_balancer_ids):
+        """Load balancers were marked."""
+        self._workers.wake()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes as one pass of the scheduler sees them."""
+"""The nodes as one decision of the scheduler sees them."""
 
 import enum
 
@@ -14,10 +14,10 @@ class Condition(enum.Enum):
 
 
 class Host:
-    """A node, and what this pass has already given to it.
+    """A node, and what this decision has given to it.
 
     ``load_balancers`` counts placements, ``services`` entries of the node's
-    tables: those that the node reported and those placed in this pass.
+    tables: those that the node reported and those of this decision.
     """
 
     def __init__(self, node, condition, load_balancers):
@@ -56,15 +56,26 @@ class Cluster:
             # Its table entries are free only once the node reports so.
 
 
-def condition(node, silence_s, live_s, dead_s):
+def condition(silence_s, in_service, live_s, dead_s):
     """The Condition of a node.
 
     :param silence_s: see Liveness.silence_s.
+    :param in_service: the operator's word.
     :param live_s: up to so many seconds of silence a node is LIVE.
     :param dead_s: from so many on it is DEAD.
     """
     if silence_s > dead_s:
         return Condition.DEAD
-    if not node.in_service:
+    if not in_service:
         return Condition.DISABLED
     return Condition.LIVE if silence_s <= live_s else Condition.SILENT
+
+
+def conditions(stored):
+    """Conditions by host, from what is stored.
+
+    A node that the leader has not looked at keeps what it has, and is given
+    nothing yet.
+    """
+    return {host: Condition(value) if value else Condition.SILENT
+            for host, value in stored.items()}

@@ -20,6 +20,7 @@ class Why(enum.Enum):
     DEAD = 'the node is dead'
     FAILING = 'the node cannot do it'
     DISABLED = 'the node was taken out of service'
+    REPLACED = 'a failover was asked for'
     SURPLUS = 'enough other nodes have it'
 
     @property
@@ -120,7 +121,9 @@ class Decider:
             return Why.DEAD
         if condition is clusters.Condition.DISABLED:
             return Why.DISABLED
-        return Why.FAILING if row.error else None
+        if row.error:
+            return Why.FAILING
+        return Why.REPLACED if row.replace else None
 
     def _additions(self, balancer, rows, missing, wanted):
         """The best hosts in place of those that are missing."""

@@ -8,6 +8,7 @@ those that are used. They are asked for new placements only: what a node has
 it keeps until something better is there.
 """
 
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.scheduler import cluster
 
 
@@ -28,6 +29,15 @@ def capacity(host, document):
             f'balancer needs {needed}')
 
 
+def zone(host, document):
+    """Nodes of the load balancer's availability zone."""
+    wanted = document.get('availability_zone', {}).get('zone')
+    if wanted is None or host.report.get('zone') == wanted:
+        return None
+    return (f'the node is in zone {host.report.get("zone")!r}, the load '
+            f'balancer in {wanted!r}')
+
+
 def services(document):
     """Entries of a node's tables that a load balancer takes at most."""
-    return len(document['listeners'])
+    return len(spec.vips(document)) * len(document['listeners'])

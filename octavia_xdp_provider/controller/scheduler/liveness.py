@@ -2,41 +2,44 @@
 """Who is alive, and who only could not be heard.
 
 A node that has not reported is dead only if it could have been heard. After
-an outage of the controller or of the broker nobody has reported for a while,
+an outage of the controllers or of the broker nobody has reported for a while,
 and whoever reports first would seem to be the only node that is left. So
-silence counts from the moment at which the controller could hear again.
-"""
+silence counts from the moment at which the controllers could hear again.
 
-import threading
-import time
+Each controller watches, not only the leader: one that has been watching for a
+while and becomes the leader need not begin anew.
+"""
 
 
 class Liveness:
-    """Remembers since when this process has been hearing nodes.
+    """Remembers since when the controllers have been hearing nodes.
 
-    Safe to use from several threads.
+    Times are the database's. Not safe to use from several threads.
 
-    :param gap_s: seconds without a report of any node after which the next
-        one is taken for the end of an outage: by then every live node has
-        missed several reports.
+    :param gap_s: seconds in which no node was heard after which the next
+        sign of life is taken for the end of an outage: by then every live
+        node has missed several.
     """
 
-    def __init__(self, gap_s, clock=time.time):
+    def __init__(self, gap_s):
         self._gap = gap_s
-        self._clock = clock
-        self._lock = threading.Lock()
-        # A controller that has just started has heard nobody yet.
-        self._listening_since = self._last_heard = clock()
+        self._since = 0.0
+        self._looked = None
+        self._newest = 0.0
 
-    def heard(self):
-        """Some node has reported."""
-        with self._lock:
-            now = self._clock()
-            if now - self._last_heard > self._gap:
-                self._listening_since = now
-            self._last_heard = now
+    def observe(self, now, last_seen):
+        """To be called at least once in a while, before silence_s.
 
-    def silence_s(self, node):
+        :param last_seen: times at which nodes were heard last.
+        """
+        newest = max(last_seen, default=0.0)
+        # A process that has just started, or that was stopped, does not know
+        # since when others have been hearing nodes.
+        blind = self._looked is None or now - self._looked > self._gap
+        if blind or newest - self._newest > self._gap:
+            self._since = now
+        self._looked, self._newest = now, newest
+
+    def silence_s(self, now, last_seen):
         """Seconds for which a node could have been heard and was not."""
-        with self._lock:
-            return self._clock() - max(node.last_seen, self._listening_since)
+        return now - max(last_seen, self._since)

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler: from the stored rows to moves that are stored.
+"""The scheduler: from the stored rows of a load balancer to stored moves.
 
 It remembers nothing that it needs: killed and started again it finds the
 same thing to do. A move is stored only if the placements are still those
 that it was decided on, so that several schedulers never place twice.
 """
 
-import collections
+import dataclasses
+import threading
+import time
 
 from oslo_log import log as logging
 import stevedore
@@ -20,6 +22,12 @@ LOG = logging.getLogger(__name__)
 
 FILTERS = 'octavia_xdp.scheduler.filters'
 WEIGHERS = 'octavia_xdp.scheduler.weighers'
+
+# Load balancers that are looked at for one that may be moved.
+_MOVABLE_MAX = 20
+
+# Conditions of nodes that keep what they have.
+_KEEPS = (clusters.Condition.LIVE, clusters.Condition.SILENT)
 
 
 class PluginError(Exception):
@@ -38,92 +46,161 @@ def _plugins(namespace, option, names):
     return [extension.plugin for extension in manager]
 
 
+@dataclasses.dataclass(frozen=True)
+class Placed:
+    """What became of a load balancer's placement.
+
+    ``notify``: live hosts whose placements changed. ``again``: somebody
+    else placed it meanwhile. ``left_out``: removals that the budget does
+    not allow now.
+    """
+
+    notify: frozenset = frozenset()
+    again: bool = False
+    left_out: int = 0
+
+
 class Scheduler:
-    """Decides and stores; whom to wake is the caller's business.
+    """Decides and stores; whom to notify is the caller's business.
+
+    Any thread may use it.
 
     :raises PluginError: of the constructor.
     """
 
-    def __init__(self, conf, store, liveness):
+    def __init__(self, conf, store):
         self._conf = conf.placement
         self._store = store
-        self._liveness = liveness
         self._filters = _plugins(FILTERS, 'filters', self._conf.filters)
         self._weighers = _plugins(WEIGHERS, 'weighers', self._conf.weighers)
-        self._left_out = 0
+        # Who decides next shall see the load that this decision makes.
+        self._lock = threading.Lock()
+        self._exhausted = _Exhausted(self._conf.removal_budget_span)
 
-    def place(self, load_balancer_ids=None):
-        """Store the moves that are needed.
+    def place(self, balancer):
+        """Store the move that a load balancer needs. Returns Placed."""
+        conditions = clusters.conditions(self._store.conditions())
+        if self._is_settled(balancer, self._placements(balancer.id),
+                            conditions):
+            return Placed()
+        with self._lock:
+            load = self._store.load()
+            decider = self._decider(load, conditions)
+            move = decider.decide(balancer, self._placements(balancer.id))
+            if move is None:
+                return Placed()
+            budget = removal_budget.allowance(
+                sum(load.values()), self._conf.removal_budget_percent,
+                self._conf.removal_budget_least)
+            move, left_out = self._within_budget(move, budget)
+            if move is None:
+                return Placed(left_out=left_out)
+            return self._apply(move, budget, conditions, left_out)
 
-        :param load_balancer_ids: look at these only; None: at all of them,
-            and even out the load.
-        :returns: hosts whose placements changed.
-        """
-        load = self._store.load()
-        decider = decision.Decider(
-            self._cluster(load), self._filters, self._weighers,
-            self._conf.replicas)
-        placements_of = collections.defaultdict(list)
-        for row in self._store.placements(load_balancer_ids):
-            if row.removed_generation is None:
-                placements_of[row.load_balancer_id].append(row)
-        balancers = [row for row
-                     in self._store.load_balancers(load_balancer_ids)
-                     if not row.deleted]
-        moves = [move for move in (
-            decider.decide(balancer, placements_of[balancer.id])
-            for balancer in balancers) if move is not None]
-        moves = self._within_budget(moves, sum(load.values()))
-        if load_balancer_ids is None:
-            moves += rebalance.moves(
-                decider, balancers, placements_of,
-                0 if moves else self._conf.rebalance_moves_max)
-        return self._apply(moves)
+    def _placements(self, load_balancer_id):
+        return [row for row in self._store.placements([load_balancer_id])
+                if row.removed_generation is None]
 
-    def _cluster(self, load):
+    def _is_settled(self, balancer, placements, conditions):
+        """Whether there is nothing to decide, which is the usual case."""
+        hosts = {row.host for row in placements}
+        wanted = balancer.document['flavor'].get('replicas',
+                                                 self._conf.replicas)
+        fine = all(conditions.get(row.host) in _KEEPS and not row.error
+                   and not row.replace for row in placements)
+        others = any(condition is clusters.Condition.LIVE
+                     and host not in hosts
+                     for host, condition in conditions.items())
+        return fine and (len(hosts) == wanted
+                         or (len(hosts) < wanted and not others))
+
+    def _decider(self, load, conditions):
         nodes = self._store.nodes()
-        return clusters.Cluster(nodes, load, {
-            node.host: clusters.condition(
-                node, self._liveness.silence_s(node),
-                self._conf.node_timeout,
-                max(self._conf.node_timeout, self._conf.replace_after))
-            for node in nodes})
+        return decision.Decider(
+            clusters.Cluster(nodes, load, {
+                node.host: conditions.get(node.host,
+                                          clusters.Condition.SILENT)
+                for node in nodes}),
+            self._filters, self._weighers, self._conf.replicas)
 
-    def _within_budget(self, moves, placements):
-        if not any(why.is_failure for move in moves
-                   for why in move.remove.values()):
-            self._left_out = 0
-            return moves
+    def _within_budget(self, move, budget):
+        """:returns: the move or None, how many removals were left out."""
+        if not any(why.is_failure for why in move.remove.values()):
+            return move, 0
         span = self._conf.removal_budget_span
-        free = removal_budget.allowance(
-            placements, self._conf.removal_budget_percent,
-            self._conf.removal_budget_least)
         used = self._store.removals_since(span)
-        moves, left_out = removal_budget.cut(moves, free - used)
-        if left_out and left_out != self._left_out:
+        moves, left_out = removal_budget.cut([move], budget - used)
+        if left_out and self._exhausted.is_news(time.monotonic()):
+            number = self._store.on_failed_nodes()
             LOG.error(
-                '%s VIPs shall leave nodes that failed, beyond the %s '
-                'removals that [placement] removal_budget_percent allows '
-                'in %s s: they stay announced there should the nodes live. '
-                'If the nodes are really lost, say "octavia-xdp-manage '
-                'placement allow-removals --count %s".', left_out, free,
-                span, left_out)
-        self._left_out = left_out
-        return moves
+                '%s VIPs are on nodes that failed, beyond the %s removals '
+                'that [placement] removal_budget_percent allows in %s s: '
+                'they stay announced there should the nodes live. If the '
+                'nodes are really lost, say "octavia-xdp-manage placement '
+                'allow-removals --count %s".', number, budget, span, number)
+        return (moves[0] if moves else None), left_out
 
-    def _apply(self, moves):
-        touched = set()
-        for move in moves:
-            failed = sum(why.is_failure for why in move.remove.values())
-            if not self._store.place(move.load_balancer_id, move.add,
-                                     tuple(move.remove),
-                                     decided_on=move.decided_on,
-                                     failed=failed):
-                LOG.info('Load balancer %s was placed by somebody else '
-                         'meanwhile.', move.load_balancer_id)
-                continue
-            LOG.info('Load balancer %s: added to nodes %s, leaves %s.',
-                     move.load_balancer_id, list(move.add),
-                     {host: why.value for host, why in move.remove.items()})
-            touched.update(move.add, move.remove)
-        return touched
+    def _apply(self, move, budget, conditions, left_out):
+        failed = sum(why.is_failure for why in move.remove.values())
+        if not self._store.place(
+                move.load_balancer_id, move.add, tuple(move.remove),
+                decided_on=move.decided_on, failed=failed,
+                budget=(budget, self._conf.removal_budget_span)):
+            LOG.info('Load balancer %s was placed by somebody else '
+                     'meanwhile.', move.load_balancer_id)
+            return Placed(again=True)
+        LOG.info('Load balancer %s: added to nodes %s, leaves %s.',
+                 move.load_balancer_id, list(move.add),
+                 {host: why.value for host, why in move.remove.items()})
+        return Placed(frozenset(
+            host for host in (*move.add, *move.remove)
+            if conditions.get(host) is clusters.Condition.LIVE),
+            left_out=left_out)
+
+    def rebalance(self):
+        """Begin at most one move that evens out the load.
+
+        :returns: id of the load balancer and host, or None.
+        """
+        replicas = self._conf.replicas
+        if not self._conf.rebalance_moves_max:
+            return None
+        conditions = clusters.conditions(self._store.conditions())
+        with self._lock:
+            decider = self._decider(self._store.load(), conditions)
+            found = rebalance.ends(decider.cluster)
+            if found is None or self._store.under_way(
+                    replicas) >= self._conf.rebalance_moves_max:
+                return None
+            fullest, emptiest = found
+            movable = self._store.movable(fullest.name, emptiest.name,
+                                          replicas, _MOVABLE_MAX)
+            move = rebalance.move(
+                decider, ((row, [one.host for one
+                                 in self._placements(row.id)])
+                          for row in movable), emptiest)
+            if move is None or not self._store.place(
+                    move.load_balancer_id, move.add,
+                    decided_on=move.decided_on):
+                return None
+        LOG.info('Load balancer %s moves from node %s to %s, to even out '
+                 'the load.', move.load_balancer_id, fullest.name,
+                 emptiest.name)
+        return move.load_balancer_id, emptiest.name
+
+
+class _Exhausted:
+    """Whether that the budget is used up is worth another line in the log.
+
+    Each load balancer asks for itself, and thousands may at once.
+    """
+
+    def __init__(self, span_s):
+        self._span = span_s
+        self._said_at = None
+
+    def is_news(self, now):
+        if self._said_at is not None and now - self._said_at < self._span:
+            return False
+        self._said_at = now
+        return True

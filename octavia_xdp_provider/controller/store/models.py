@@ -33,7 +33,23 @@ class LoadBalancer(Base):
     whose DELETED is still to be sent, a JSON list of
     ``[kind, id, generation]``. ``changed_at``, ``deleted``: the time of the
     last change (seconds since the epoch) and whether it was the deletion.
-    ``failed_generation``: the newest one for which ERROR was sent.
+    ``failed_generation``: the newest one that no node could do in time, and
+    for which an operating status of ERROR was sent.
+
+    ``pending``: a change that Octavia may not have committed yet, which has
+    no effect, see store/requests.py; null if there is none, else JSON
+    ``{"request": uuid, "deadline": seconds since the epoch by the
+    database's clock, "change": a Change (common/changes.py), "expected":
+    the document with the change, or null where the load balancer is
+    deleted}``. A row of generation 0 is a creation that is pending: its
+    ``document`` is the expected one, and it has no placements.
+    ``unconfirmed``: objects whose provisioning status ACTIVE is still to be
+    sent, a JSON list of ``[kind, id, generation]``. ``told``: operating
+    statuses that Octavia was last sent, JSON ``{"kind id": status}``. Null
+    stands for an empty one. ``replicas``: nodes that the flavor wants; null
+    for ``[placement] replicas``. ``listed_at``: ``updated_at`` in Octavia's
+    last list; ``compared_at``: as of which value the document was compared
+    with Octavia's, null if it was not, or shall be again.
     """
 
     __tablename__ = 'load_balancers'
@@ -46,6 +62,12 @@ class LoadBalancer(Base):
     removed = sa.Column(Document, nullable=False, default='[]')
     deleted = sa.Column(sa.Boolean, nullable=False, default=False)
     changed_at = sa.Column(sa.Double(), nullable=False)
+    pending = sa.Column(Document, nullable=True)
+    told = sa.Column(Document, nullable=True)
+    unconfirmed = sa.Column(Document, nullable=True)
+    replicas = sa.Column(sa.Integer, nullable=True)
+    listed_at = sa.Column(sa.String(64), nullable=True)
+    compared_at = sa.Column(sa.String(64), nullable=True)
 
 
 class Pool(Base):
@@ -64,6 +86,11 @@ class Node(Base):
 
     ``last_seen``: seconds since the epoch. ``in_service``: the operator's
     word. ``state``: what the node last reported of itself, JSON.
+    ``condition``: as the leader of the controllers judges it, a value of
+    scheduler/cluster.py's Condition, or null if it has not looked yet.
+    ``report_epoch``, ``report_seq``: of the last report that was taken; 0 for
+    a node that speaks version 1 of the protocol. ``complete``: whether that
+    epoch has told all that the node has.
     """
 
     __tablename__ = 'nodes'
@@ -71,15 +98,26 @@ class Node(Base):
     last_seen = sa.Column(sa.Double(), nullable=False)
     in_service = sa.Column(sa.Boolean, nullable=False, default=True)
     state = sa.Column(Document, nullable=False, default='{}')
+    condition = sa.Column(sa.String(16), nullable=True)
+    report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
+    report_seq = sa.Column(sa.BigInteger, nullable=False, default=0)
+    complete = sa.Column(sa.Boolean, nullable=False, default=False)
 
 
 class Placement(Base):
     """A load balancer on a node.
 
-    ``synced_generation``: the newest one that the node has made true.
+    ``placed_generation``: that of being placed, or 0.
+    ``synced_generation``: the newest one that the node has looked at, 0 if
+    it does not have the load balancer.
+    ``error``: why the node could not make it true.
     ``removed_generation``: not null when it shall leave the node; the
-    row goes when the node's report, as of that generation or later, does
-    not list it any more.
+    row goes when the node, as of that generation or later, does not have it
+    any more. ``replace``: true when another node shall take it over first (a
+    failover).
+    ``members``: states of monitored members by id, JSON; null: not reported.
+    ``announced``: whether the node announces the VIPs; null: not reported.
+    ``report_epoch``: of the report that said so.
     """
 
     __tablename__ = 'placements'
@@ -88,6 +126,11 @@ class Placement(Base):
     synced_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
     error = sa.Column(sa.Text, nullable=True)
     removed_generation = sa.Column(sa.BigInteger, nullable=True)
+    replace = sa.Column(sa.Boolean, nullable=True)
+    placed_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
+    members = sa.Column(Document, nullable=True)
+    announced = sa.Column(sa.Boolean, nullable=True)
+    report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
 
 
 class Removal(Base):
@@ -121,3 +164,123 @@ class ListenerCounter(Base):
     last_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
     total_bytes = sa.Column(sa.BigInteger, nullable=False, default=0)
     total_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
+
+
+class Work(Base):
+    """A load balancer that somebody has to look at, see store/work.py.
+
+    ``version`` grows with each mark, so that one which comes while the item
+    is worked on is not lost. ``due_at``, ``claimed_until``: seconds since
+    the epoch by the database's clock. ``failures``: how often in a row it
+    was not finished, and was to be looked at again.
+    """
+
+    __tablename__ = 'work'
+    load_balancer_id = sa.Column(sa.String(36), primary_key=True)
+    version = sa.Column(sa.BigInteger, nullable=False, default=1)
+    due_at = sa.Column(sa.Double(), nullable=False, index=True)
+    failures = sa.Column(sa.Integer, nullable=False, default=0)
+    claimed_by = sa.Column(sa.String(255), nullable=True)
+    claimed_until = sa.Column(sa.Double(), nullable=True)
+
+
+class Lease(Base):
+    """Who does what only one controller may do, see store/leases.py.
+
+    ``token`` grows whenever the owner changes. ``expires_at``: seconds
+    since the epoch by the database's clock.
+    """
+
+    __tablename__ = 'leases'
+    name = sa.Column(sa.String(64), primary_key=True)
+    owner = sa.Column(sa.String(255), nullable=False)
+    token = sa.Column(sa.BigInteger, nullable=False)
+    expires_at = sa.Column(sa.Double(), nullable=False)
+
+
+class CanceledRequest(Base):
+    """A request that its caller gave up before it arrived.
+
+    ``at``: seconds since the epoch, by the database's clock.
+    """
+
+    __tablename__ = 'canceled_requests'
+    request_id = sa.Column(sa.String(64), primary_key=True)
+    at = sa.Column(sa.Double(), nullable=False, index=True)
+
+
+class AnsweredRequest(Base):
+    """A request that was accepted: the same one once more changes nothing.
+
+    ``at``: seconds since the epoch, by the database's clock.
+    """
+
+    __tablename__ = 'answered_requests'
+    request_id = sa.Column(sa.String(64), primary_key=True)
+    load_balancer_id = sa.Column(sa.String(36), nullable=False)
+    at = sa.Column(sa.Double(), nullable=False, index=True)
+
+
+class Vip(Base):
+    """An address that a load balancer has or would have as a VIP.
+
+    More than one may have an address while all but one are being deleted.
+    """
+
+    __tablename__ = 'vips'
+    address = sa.Column(sa.String(64), primary_key=True)
+    load_balancer_id = sa.Column(
+        sa.String(36),
+        sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
+        primary_key=True, index=True)
+
+
+class MemberAddress(Base):
+    """An address to which a load balancer sends packets or probes, or would.
+    """
+
+    __tablename__ = 'member_addresses'
+    address = sa.Column(sa.String(64), primary_key=True)
+    load_balancer_id = sa.Column(
+        sa.String(36),
+        sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
+        primary_key=True, index=True)
+
+
+class Usage(Base):
+    """What a load balancer takes of the tables of each of its nodes."""
+
+    __tablename__ = 'usages'
+    load_balancer_id = sa.Column(
+        sa.String(36),
+        sa.ForeignKey('load_balancers.id', ondelete='CASCADE'),
+        primary_key=True)
+    services = sa.Column(sa.Integer, nullable=False)
+    members = sa.Column(sa.Integer, nullable=False)
+
+
+class Tombstone(Base):
+    """A load balancer that is not held, whose deletion was asked for.
+
+    It was deleted before, or never known. ``pending``: as of LoadBalancer,
+    null if nothing is. ``at``: of the deletion, seconds since the epoch by
+    the database's clock.
+    """
+
+    __tablename__ = 'tombstones'
+    load_balancer_id = sa.Column(sa.String(36), primary_key=True)
+    pending = sa.Column(Document, nullable=True)
+    at = sa.Column(sa.Double(), nullable=False, index=True)
+
+
+class Miss(Base):
+    """A load balancer that Octavia did not list though it is held.
+
+    ``number``: of lists in a row that lacked it; ``first_at``: time of the
+    first of them, seconds since the epoch by the database's clock.
+    """
+
+    __tablename__ = 'misses'
+    load_balancer_id = sa.Column(sa.String(36), primary_key=True)
+    number = sa.Column(sa.Integer, nullable=False)
+    first_at = sa.Column(sa.Double(), nullable=False)

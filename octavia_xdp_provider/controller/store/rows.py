@@ -12,8 +12,9 @@ from octavia_xdp_provider.common import spec
 class LoadBalancer:
     """A load balancer; the columns are described in models.py.
 
-    ``removed``: (kind, id, generation) of objects whose DELETED is still to
-    be sent. ``changed_at``: seconds since the epoch.
+    ``removed``, ``unconfirmed``: (kind, id, generation) of objects whose
+    DELETED or ACTIVE is still to be sent. ``changed_at``: seconds since the
+    epoch. ``told``: (kind, id) → operating status.
     """
 
     id: str
@@ -24,6 +25,11 @@ class LoadBalancer:
     removed: tuple[tuple[str, str, int], ...]
     deleted: bool
     changed_at: float
+    pending: dict[str, Any] | None = None
+    told: dict[spec.Object, str] = dataclasses.field(default_factory=dict)
+    unconfirmed: tuple[tuple[str, str, int], ...] = ()
+    listed_at: str | None = None
+    compared_at: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,17 +40,24 @@ class Node:
     last_seen: float
     in_service: bool
     state: dict[str, Any]
+    condition: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-    """A load balancer on a node, or leaving it."""
+    """A load balancer on a node, or leaving it; see models.py.
+
+    ``members``: member id → "up", "down" or "unknown"; None: not reported.
+    """
 
     load_balancer_id: str
     host: str
     synced_generation: int
     error: str | None
     removed_generation: int | None
+    members: dict[str, str] | None = None
+    announced: bool | None = None
+    replace: bool = False
 
 
 def document(row: Any) -> spec.Document:
@@ -56,16 +69,26 @@ def load_balancer(row: Any) -> LoadBalancer:
     return LoadBalancer(
         row.id, document(row), row.generation, row.sent_generation,
         row.failed_generation,
-        tuple((kind, key, generation)
-              for kind, key, generation in json.loads(row.removed)),
-        row.deleted, row.changed_at)
+        _objects(row.removed), row.deleted, row.changed_at,
+        json.loads(row.pending) if row.pending else None,
+        {(kind, key): status for (kind, _, key), status in (
+            (text.partition(' '), status) for text, status
+            in json.loads(row.told or '{}').items())},
+        _objects(row.unconfirmed or '[]'), row.listed_at, row.compared_at)
+
+
+def _objects(text: str) -> tuple[tuple[str, str, int], ...]:
+    return tuple((kind, key, generation)
+                 for kind, key, generation in json.loads(text))
 
 
 def node(row: Any) -> Node:
     return Node(row.host, row.last_seen, row.in_service,
-                json.loads(row.state))
+                json.loads(row.state), row.condition)
 
 
 def placement(row: Any) -> Placement:
     return Placement(row.load_balancer_id, row.host, row.synced_generation,
-                     row.error, row.removed_generation)
+                     row.error, row.removed_generation,
+                     None if row.members is None else json.loads(row.members),
+                     row.announced, bool(row.replace))

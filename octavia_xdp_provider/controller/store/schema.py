@@ -11,6 +11,8 @@ from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
 import sqlalchemy as sa
 
+from octavia_xdp_provider.controller.store import sqlite
+
 
 class SchemaError(Exception):
     """The database is not at the version that this code needs."""
@@ -24,6 +26,8 @@ def context_manager(conf):
     if url.get_backend_name() == 'sqlite':
         options['sqlite_fk'] = True
     manager.configure(**options)
+    if url.get_backend_name() == 'sqlite':
+        manager.append_on_engine_create(sqlite.prepare)
     return manager
 
 

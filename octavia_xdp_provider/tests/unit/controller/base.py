@@ -1,22 +1,70 @@
 # SPDX-License-Identifier: Apache-2.0
 """A store on SQLite, and an Octavia that behaves as the real one does."""
 
-import fixtures
+import copy
+import functools
+import pathlib
+import tempfile
+import threading
 
-from octavia_xdp_provider.controller import octavia
+import fixtures
+from oslo_db.sqlalchemy import enginefacade
+import sqlalchemy as sa
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import comparison
+from octavia_xdp_provider.controller import status_message
+from octavia_xdp_provider.controller.octavia import api
+from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.unit import base
+
+_KINDS = {plural: kind for kind, plural in status_message.PLURALS.items()}
+
+
+@functools.cache
+def _template():
+    """A database file with the newest tables: migrations take a while."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = pathlib.Path(directory, 'template.sqlite')
+        manager = enginefacade.transaction_context()
+        manager.configure(connection=f'sqlite:///{path}')
+        schema.upgrade(manager)
+        manager.writer.get_engine().dispose()
+        return path.read_bytes()
+
+
+def _make_tables(path):
+    pathlib.Path(path).write_bytes(_template())
 
 
 class StoreTestCase(base.TestCase):
 
     def setUp(self):
         super().setUp()
+        self.renew()
+
+    def renew(self):
+        """An empty store."""
         self.conf = self.load(f'[database]\nconnection = {self.database()}\n')
         manager = schema.context_manager(self.conf)
-        schema.upgrade(manager)
+        path = sa.make_url(self.conf.database.connection).database
+        if self.conf.database.connection.startswith('sqlite:'):
+            _make_tables(path)
+        else:
+            schema.upgrade(manager)
         self.store = queries.Store(manager)
+
+    def set_conditions(self, **conditions):
+        """As the leader judges nodes: host → condition."""
+        token = self.store.acquire('duty', 'test', 60)
+        self.store.set_conditions(conditions, 'duty', token)
+
+    def seen(self, host, state):
+        """A node that is registered reports."""
+        self.store.register_node(host)
+        return self.store.seen(host, state)
 
     def database(self):
         """URL of an empty database."""
@@ -25,45 +73,130 @@ class StoreTestCase(base.TestCase):
 
 
 class FakeOctavia:
-    """Holds committed documents and the statuses that were set.
+    """Holds what Octavia has committed, and the statuses that were set.
 
     As the real one, it sets a status of a row that does not exist without
-    an error, and deletes rows of DELETED objects.
+    an error, refuses DELETED of such a row, and drops rows that are DELETED.
     """
 
     def __init__(self):
         self.documents = {}
+        self.trees = {}  # id → {(kind, id): provisioning status}
+        self.updated_at = {}
         self.statuses = {}
         self.messages = []
         self.statistics = {}
         self.available = True
+        self._lock = threading.RLock()
+
+    def commit(self, document, pending=None, deleted=()):
+        """A transaction of the API ends.
+
+        :param document: with what is to be deleted.
+        :param pending: objects that become PENDING; None: all.
+        :param deleted: objects that become PENDING_DELETE.
+        """
+        key = document['id']
+        with self._lock:
+            self.documents[key] = copy.deepcopy(document)
+            objects = spec.objects(document)
+            tree = {one: status for one, status
+                    in self.trees.get(key, {}).items() if one in objects}
+            for one in objects:
+                tree.setdefault(one, 'PENDING_CREATE')
+            for one in objects if pending is None else pending:
+                tree[one] = ('PENDING_UPDATE' if tree[one] == 'ACTIVE'
+                             else tree[one])
+            tree['loadbalancer', key] = ('PENDING_UPDATE' if tree[
+                'loadbalancer', key] == 'ACTIVE' else tree[
+                    'loadbalancer', key])
+            for one in deleted:
+                tree[one] = 'PENDING_DELETE'
+            self.trees[key] = tree
+            self._touch(key)
+
+    def _touch(self, key):
+        self.updated_at[key] = str(int(self.updated_at.get(key, 0)) + 1)
+
+    def lose(self, key):
+        """The load balancer is not in the database any more."""
+        with self._lock:
+            self.documents.pop(key, None)
+            self.trees.pop(key, None)
 
     def document(self, load_balancer_id):
         self._check()
-        return self.documents.get(load_balancer_id)
+        return copy.deepcopy(self.documents.get(load_balancer_id))
+
+    def tree(self, load_balancer_id):
+        self._check()
+        tree = self.trees.get(load_balancer_id)
+        return None if tree is None else dict(tree)
+
+    def listed(self):
+        self._check()
+        for key, tree in sorted(self.trees.items()):
+            yield api.Listed(key, tree['loadbalancer', key],
+                             self.operating(key) or 'OFFLINE',
+                             self.updated_at.get(key))
+
+    def provisioning_status(self, load_balancer_id):
+        tree = self.tree(load_balancer_id)
+        return tree and tree['loadbalancer', load_balancer_id]
 
     def set_statuses(self, message):
         self._check()
-        self.messages.append(message)
-        for plural, entries in message.items():
-            for entry in entries:
-                self.statuses.setdefault(entry['id'], {}).update(
-                    {name: value for name, value in entry.items()
-                     if name != 'id'})
-                if (plural == 'loadbalancers'
-                        and entry.get('provisioning_status') == 'DELETED'):
-                    self.documents.pop(entry['id'], None)
+        with self._lock:
+            self.messages.append(message)
+            # Load balancers come last, as with the real one.
+            for plural in sorted(message, key='loadbalancers'.__eq__):
+                for entry in message[plural]:
+                    self._set(_KINDS[plural], dict(entry))
 
-    def set_statistics(self, statistics):
+    def _set(self, kind, entry):
+        key = entry.pop('id')
+        status = entry.get('provisioning_status')
+        owner = next((owner for owner, tree in self.trees.items()
+                      if (kind, key) in tree), None)
+        if status == 'DELETED':
+            if owner is None:
+                raise errors.Rejected(f'there is no {kind} {key}')
+            if kind == 'loadbalancer':
+                self.lose(key)
+            else:
+                del self.trees[owner][kind, key]
+                self.documents[owner] = comparison.without(
+                    self.documents[owner], {(kind, key)})
+        elif owner is not None and status:
+            self.trees[owner][kind, key] = status
+        if owner is not None:
+            self._touch(owner)
+        self.statuses.setdefault(key, {}).update(entry)
+
+    def wait_for_transaction(self, load_balancer_id, operating_status):
         self._check()
-        self.statistics.update(statistics)
+
+    def set_statistics(self, listeners):
+        self._check()
+        self.statistics.update(
+            {record['id']: record for record in listeners})
 
     def _check(self):
         if not self.available:
-            raise octavia.OctaviaUnavailable('not there')
+            raise errors.OctaviaUnavailable('not there')
 
     def provisioning(self, key):
         return self.statuses.get(key, {}).get('provisioning_status')
 
     def operating(self, key):
         return self.statuses.get(key, {}).get('operating_status')
+
+    def told(self, since=0):
+        """(kind, id) → the statuses of messages since one."""
+        found = {}
+        for message in self.messages[since:]:
+            for plural, entries in message.items():
+                for entry in entries:
+                    found.setdefault((_KINDS[plural], entry['id']),
+                                     {}).update(entry)
+        return found

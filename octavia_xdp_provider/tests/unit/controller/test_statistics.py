@@ -1,37 +1,150 @@
 # SPDX-License-Identifier: Apache-2.0
 
-from unittest import mock
-
-from octavia_xdp_provider.controller import octavia
 from octavia_xdp_provider.controller import statistics
+from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+
+class Octavia:
+    """Holds what it was sent; ``error`` and ``bad`` make it refuse."""
+
+    def __init__(self):
+        self.messages = []
+        self.bad = set()
+        self.error = None
+
+    def set_statistics(self, listeners):
+        records = list(listeners)
+        if self.error:
+            raise self.error
+        if self.bad & {record['id'] for record in records}:
+            raise errors.Rejected('out of range')
+        self.messages.append({
+            record['id']: (record['bytes_in'], record['total_connections'])
+            for record in records})
+
+
+class Store:
+    def __init__(self):
+        self.sums = {}
+
+    def statistics(self):
+        return dict(self.sums)
 
 
 class TestStatistics(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.store = mock.Mock()
-        self.octavia = mock.Mock()
+        self.store, self.octavia = Store(), Octavia()
         self.statistics = statistics.Statistics(self.store, self.octavia)
 
     def sent(self, sums):
-        self.octavia.set_statistics.reset_mock()
-        self.store.statistics.return_value = sums
+        self.octavia.messages.clear()
+        self.store.sums = sums
         self.statistics.send()
-        return [call.args[0] for call
-                in self.octavia.set_statistics.call_args_list]
+        return self.octavia.messages
 
-    def test_only_changes_are_sent(self):
+    def test_a_record_has_all_fields_of_octavia_lib(self):
+        self.assertEqual(
+            {'id': 'a', 'bytes_in': 5, 'bytes_out': 0,
+             'active_connections': 0, 'total_connections': 2,
+             'request_errors': 0}, statistics.record('a', 5, 2))
+
+    def test_what_changed_is_sent_twice_and_nothing_else(self):
         self.assertEqual([], self.sent({}))
         self.assertEqual([{'a': (1, 1), 'b': (2, 2)}],
                          self.sent({'a': (1, 1), 'b': (2, 2)}))
+        self.assertEqual([{'a': (1, 1), 'b': (3, 2)}],
+                         self.sent({'a': (1, 1), 'b': (3, 2)}))
         self.assertEqual([{'b': (3, 2)}],
                          self.sent({'a': (1, 1), 'b': (3, 2)}))
         self.assertEqual([], self.sent({'a': (1, 1), 'b': (3, 2)}))
 
+    def test_what_a_former_leader_sends_late_does_not_stay(self):
+        other = statistics.Statistics(self.store, self.octavia)
+        self.store.sums = {'a': (9, 9)}
+        old = Store()
+        old.sums = {'a': (1, 1)}
+        other._store = old
+        self.statistics.send()
+        other.send()
+        self.assertEqual([{'a': (9, 9)}], self.sent({'a': (9, 9)}))
+
     def test_what_was_not_accepted_is_sent_again(self):
-        self.octavia.set_statistics.side_effect = octavia.OctaviaUnavailable
-        self.sent({'a': (1, 1)})
-        self.octavia.set_statistics.side_effect = None
+        self.octavia.error = errors.OctaviaUnavailable('away')
+        self.assertEqual([], self.sent({'a': (1, 1)}))
+        self.assertEqual([], self.sent({'a': (1, 1)}))
+        self.octavia.error = None
         self.assertEqual([{'a': (1, 1)}], self.sent({'a': (1, 1)}))
+
+    def test_a_bad_record_does_not_stop_the_others(self):
+        self.octavia.bad = {'c'}
+        sums = dict.fromkeys('abcdefg', (1, 1))
+        found = {}
+        for message in self.sent(sums):
+            found.update(message)
+        self.assertEqual(set('abdefg'), found.keys())
+        self.sent(sums)
+        self.assertEqual([], self.sent(sums))
+        self.octavia.bad = set()
+        self.assertEqual([{'c': (2, 1)}],
+                         self.sent(dict(sums, c=(2, 1))))
+
+    def test_octavia_that_refuses_all_is_asked_later_and_not_for_each(self):
+        sums = {f'{number:04}': (1, 1) for number in range(100)}
+        self.octavia.bad = set(sums)
+        calls = []
+        refuse = self.octavia.set_statistics
+        self.octavia.set_statistics = lambda records: (
+            calls.append(1), refuse(records))
+        self.assertEqual([], self.sent(sums))
+        self.assertLessEqual(len(calls), statistics.REFUSED_MAX)
+        self.octavia.bad = set()
+        self.assertEqual([sums], self.sent(sums))
+
+    def test_messages_have_an_end(self):
+        sums = {f'{number:04}': (1, 1)
+                for number in range(2 * statistics.LISTENERS_MAX + 1)}
+        self.assertEqual([statistics.LISTENERS_MAX] * 2 + [1],
+                         list(map(len, self.sent(sums))))
+
+    def test_a_listener_that_is_gone_is_forgotten(self):
+        self.sent({'a': (1, 1)})
+        self.assertEqual([], self.sent({}))
+        self.assertEqual([{'a': (1, 1)}], self.sent({'a': (1, 1)}))
+
+
+class TestSums(store_base.StoreTestCase):
+    """What the store adds up never falls."""
+
+    def setUp(self):
+        super().setUp()
+        self.store.create(base.document())
+        self.store.place('lb', ['a', 'b'])
+
+    def count(self, host, size, flows):
+        self.store.count(host, {'lb': {'listener': {
+            'bytes': size, 'flows': flows}}})
+
+    def sums(self):
+        return self.store.statistics()['listener']
+
+    def test_nodes_are_added_up(self):
+        self.count('a', 10, 1)
+        self.count('b', 5, 2)
+        self.assertEqual((15, 3), self.sums())
+
+    def test_a_node_that_starts_afresh_goes_on(self):
+        self.count('a', 10, 1)
+        self.count('a', 4, 1)
+        self.assertEqual((14, 1), self.sums())
+
+    def test_a_node_that_leaves_leaves_what_it_counted(self):
+        self.count('a', 10, 1)
+        self.store.place('lb', remove=['a'])
+        self.store.remove_node('a')
+        self.assertEqual((10, 1), self.sums())
+        self.count('b', 1, 1)
+        self.assertEqual((11, 2), self.sums())

@@ -1,132 +1,267 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Operating statuses, and the tables of rules row by row."""
+
+from unittest import mock
 
 from octavia_xdp_provider.controller import status
+from octavia_xdp_provider.controller.store import rows
 from octavia_xdp_provider.tests.unit import base
+
+UP = {'m1': 'up', 'm2': 'up'}
+DOWN = {'m1': 'down', 'm2': 'down'}
+
+
+def node(host='a', members=None, **more):
+    """A node that serves, with both members up."""
+    return status.NodeView(host, **{
+        'live': True, 'current': True, 'announced': True,
+        'members': UP if members is None else members, **more})
+
+
+def changed(**options):
+    """A document with options of an object of each kind changed."""
+    document = base.document()
+    pool = document['pools']['pool']
+    objects = {'loadbalancer': document, 'pool': pool,
+               'listener': document['listeners']['listener'],
+               'm1': pool['members']['m1'], 'm2': pool['members']['m2'],
+               'healthmonitor': pool['healthmonitor']}
+    for name, values in options.items():
+        objects[name].update(values)
+    return document
+
+
+def without(*names):
+    """A document without a health monitor, a pool or a listener."""
+    document = base.document()
+    for name in names:
+        if name == 'healthmonitor':
+            document['pools']['pool']['healthmonitor'] = None
+        elif name == 'members':
+            document['pools']['pool']['members'].clear()
+        elif name == 'pool':
+            document['pools'].clear()
+            for listener in document['listeners'].values():
+                listener['default_pool_id'] = None
+        else:
+            document['listeners'].clear()
+    return document
+
+
+OFF = {'admin_state_up': False}
+DRAINED = {'weight': 0}
+
+# kind → rule → (document, nodes) for which this rule decides.
+CASES = {
+    'member': {
+        'disabled': (changed(m1=OFF), [node()]),
+        'no health monitor, weight 0': (
+            changed(m1=DRAINED, healthmonitor=OFF), [node()]),
+        'no health monitor, or a disabled one': (
+            without('healthmonitor'), [node()]),
+        'health not known to any LB node': (
+            base.document(), [node(members={'m2': 'up'}),
+                              node('b', {'m1': 'unknown'})]),
+        'LB nodes disagree': (
+            base.document(), [node(), node('b', {'m1': 'down'})]),
+        'down': (changed(m1=DRAINED), [node(members=DOWN)]),
+        'up, weight 0': (changed(m1=DRAINED), [node()]),
+        'up': (base.document(), [node(), node('b', {})]),
+    },
+    'pool': {
+        'disabled, or its load balancer is': (changed(pool=OFF), [node()]),
+        'no enabled listener uses it': (changed(listener=OFF), [node()]),
+        'no enabled members': (changed(m1=OFF, m2=OFF), [node()]),
+        'all members OFFLINE': (base.document(), [node(members={})]),
+        'all members ERROR or DRAINING': (
+            changed(m1=DRAINED), [node(members={'m1': 'up', 'm2': 'down'})]),
+        'all members ONLINE, NO_MONITOR or DRAINING': (
+            changed(m1=DRAINED), [node()]),
+        'anything else': (
+            base.document(), [node(members={'m1': 'up', 'm2': 'down'})]),
+    },
+    'healthmonitor': {
+        'disabled, or its pool or load balancer is': (
+            changed(pool=OFF), [node()]),
+        'enabled': (base.document(), [node()]),
+    },
+    'listener': {
+        'disabled, or its load balancer is': (
+            changed(loadbalancer=OFF), [node()]),
+        'no LB node serves the load balancer': (base.document(), []),
+        'no default pool': (without('pool'), [node()]),
+        'anything else': (base.document(), [node()]),
+    },
+    'loadbalancer': {
+        'disabled': (changed(loadbalancer=OFF), [node()]),
+        'no LB node serves it': (base.document(), [node(live=False)]),
+        'all listeners ERROR': (base.document(), [node(members=DOWN)]),
+        'all listeners OFFLINE': (base.document(), [node(members={})]),
+        'some LB node does not serve it, or has a problem': (
+            base.document(), [node(), node('b', announced=False)]),
+        'all listeners ONLINE, or none': (base.document(), [node()]),
+        'anything else': (
+            base.document(), [node(members={'m1': 'up', 'm2': 'down'})]),
+    },
+    'node': {
+        'not heard for longer than the node time-out': (
+            base.document(), [node(live=False)]),
+        'could not make the newest change true': (
+            base.document(), [node(error='map full')]),
+        'has not made the newest change true in time': (
+            base.document(), [node(current=False)]),
+        'does not announce the VIP though a member takes flows': (
+            base.document(), [node(announced=False)]),
+        'a BGP session is down, no uplink can be used, the health checker '
+        'does not answer': (base.document(), [node(problems=['1 of 2'])]),
+        'anything else': (base.document(), [node()]),
+    },
+}
+KEYS = {'member': 'm1', 'pool': 'pool', 'healthmonitor': 'hm',
+        'listener': 'listener', 'loadbalancer': 'lb'}
+FAULTS = {'does not serve': 'ERROR', 'serves, with a problem': 'DEGRADED',
+          'serves': 'ONLINE'}
+
+
+class TestTables(base.TestCase):
+    """Each row decides where the case of that row is."""
+
+    def decided(self, kind, document, nodes):
+        """The rules that have decided about one kind of object."""
+        found = []
+        original = status.first
+
+        def recording(rules, facts):
+            rule = original(rules, facts)
+            if rules is status.TABLES[kind]:
+                found.append(rule)
+            return rule
+
+        with mock.patch.object(status, 'first', recording):
+            statuses = status.operating_statuses(document, nodes)
+        return found, statuses
+
+    def test_every_row_has_a_case(self):
+        self.assertEqual(
+            {kind: [rule.when for rule in rules]
+             for kind, rules in status.TABLES.items()},
+            {kind: list(CASES[kind]) for kind in status.TABLES})
+
+    def test_every_row_decides_in_its_case(self):
+        for kind, cases in CASES.items():
+            for when, (document, nodes) in cases.items():
+                found, statuses = self.decided(kind, document, nodes)
+                rule = found[0]
+                self.assertEqual(when, rule.when, kind)
+                if kind == 'node':
+                    self.assertEqual(FAULTS[rule.status],
+                                     statuses['loadbalancer', 'lb'], when)
+                elif rule.status:
+                    self.assertEqual(rule.status,
+                                     statuses[kind, KEYS[kind]], when)
+
+    def test_the_last_row_of_each_table_always_holds(self):
+        for kind, rules in status.TABLES.items():
+            self.assertTrue(rules[-1].holds(None), kind)
 
 
 class TestOperatingStatuses(base.TestCase):
 
-    def statuses(self, reports, document=None, **more):
-        return status.operating_statuses(document or base.document(),
-                                         reports, **more)
+    def of(self, document, *nodes, **more):
+        return status.operating_statuses(document, nodes, **more)
 
-    def check(self, expected, found):
-        self.assertEqual(expected, {
-            key: found[key] for key in found
-            if key[0] in ('loadbalancer', 'listener', 'pool', 'member')})
+    def balancer(self, *nodes, document=None, **more):
+        return self.of(document or base.document(), *nodes, **more)[
+            'loadbalancer', 'lb']
 
-    def test_all_members_up_are_online(self):
-        up = {'m1': 'up', 'm2': 'up'}
-        found = self.statuses({'a': up, 'b': up})
+    def test_all_is_online_where_all_nodes_serve(self):
+        found = self.of(base.document(), node(), node('b'))
         self.assertEqual({'ONLINE'}, set(found.values()))
+        self.assertEqual(
+            {('loadbalancer', 'lb'), ('listener', 'listener'),
+             ('pool', 'pool'), ('member', 'm1'), ('member', 'm2'),
+             ('healthmonitor', 'hm')}, set(found))
 
-    def test_one_member_down_degrades_pool_and_above(self):
-        report = {'m1': 'up', 'm2': 'down'}
-        self.check({('member', 'm1'): 'ONLINE', ('member', 'm2'): 'ERROR',
-                    ('pool', 'pool'): 'DEGRADED',
-                    ('listener', 'listener'): 'DEGRADED',
-                    ('loadbalancer', 'lb'): 'DEGRADED'},
-                   self.statuses({'a': report, 'b': report}))
-
-    def test_all_members_down_are_an_error(self):
-        report = {'m1': 'down', 'm2': 'down'}
-        found = self.statuses({'a': report})
+    def test_all_nodes_dead_is_an_error_whatever_they_said_last(self):
+        found = self.of(base.document(), node(live=False),
+                        node('b', live=False))
         self.assertEqual('ERROR', found['loadbalancer', 'lb'])
-        self.assertEqual('ERROR', found['pool', 'pool'])
+        self.assertEqual('ERROR', found['listener', 'listener'])
+        self.assertEqual('OFFLINE', found['pool', 'pool'])
+        self.assertEqual('OFFLINE', found['member', 'm1'])
 
-    def test_nodes_that_disagree_degrade_the_member(self):
-        found = self.statuses({'a': {'m1': 'up', 'm2': 'up'},
-                               'b': {'m1': 'down', 'm2': 'up'}})
-        self.assertEqual('DEGRADED', found['member', 'm1'])
+    def test_a_load_balancer_without_nodes_is_an_error(self):
+        self.assertEqual('ERROR', self.balancer(
+            document=without('listener', 'pool')))
 
-    def test_a_node_that_does_not_know_yet_has_no_say(self):
-        found = self.statuses({'a': {'m1': 'up'}, 'b': {'m1': 'unknown'}})
+    def test_one_faulty_node_of_two_degrades_the_load_balancer_alone(self):
+        for fault in ({'live': False}, {'current': False},
+                      {'error': 'map full'}, {'announced': False},
+                      {'problems': ['1 of 2 BGP sessions are up']}):
+            found = self.of(base.document(), node(), node('b', **fault))
+            self.assertEqual('DEGRADED', found['loadbalancer', 'lb'], fault)
+            self.assertEqual('ONLINE', found['listener', 'listener'], fault)
+
+    def test_an_address_that_nobody_announces_is_an_error(self):
+        self.assertEqual('ERROR', self.balancer(
+            node(announced=False), node('b', announced=False)))
+
+    def test_nothing_needs_to_be_announced_for_members_that_are_not_up(self):
+        for members, expected in (({}, 'OFFLINE'), (DOWN, 'ERROR')):
+            found = self.of(base.document(),
+                            node(members=members, announced=False))
+            self.assertEqual(expected, found['loadbalancer', 'lb'])
+            self.assertEqual(expected, found['listener', 'listener'])
+
+    def test_nothing_needs_to_be_announced_where_nothing_is_served(self):
+        for document in (without('listener', 'pool'), without('pool'),
+                         without('members'), changed(listener=OFF),
+                         changed(m1=DRAINED, m2=OFF, healthmonitor=OFF)):
+            self.assertNotEqual(
+                'does not serve', status.first(
+                    status.NODE, status.NodeFacts(
+                        node(announced=False), status._takes_flows(
+                            document, node()), False)).status)
+
+    def test_a_new_load_balancer_without_listeners_is_online(self):
+        self.assertEqual('ONLINE', self.balancer(
+            node(announced=False), document=without('listener', 'pool')))
+
+    def test_members_without_a_monitor_must_be_announced(self):
+        self.assertEqual('ERROR', self.balancer(
+            node(members={}, announced=False),
+            document=without('healthmonitor')))
+        self.assertEqual('ONLINE', self.balancer(
+            node(members={}), document=without('healthmonitor')))
+
+    def test_what_is_not_known_to_be_announced_is_no_fault(self):
+        self.assertEqual('ONLINE', self.balancer(node(announced=None)))
+
+    def test_what_is_new_is_no_fault_while_it_settles(self):
+        for fault in ({'current': False}, {'announced': False}):
+            self.assertEqual('ONLINE', self.balancer(
+                node(), node('b', **fault), settling=True))
+            self.assertEqual('ONLINE', self.balancer(
+                node(**fault), settling=True))
+        for fault in ({'live': False}, {'error': 'map full'}):
+            self.assertEqual('ERROR', self.balancer(
+                node(**fault), settling=True))
+
+    def test_a_dead_nodes_word_about_members_does_not_count(self):
+        found = self.of(base.document(), node(),
+                        node('b', DOWN, live=False))
         self.assertEqual('ONLINE', found['member', 'm1'])
-        self.assertEqual('OFFLINE', found['member', 'm2'])
 
-    def test_members_without_a_monitor_are_no_monitor(self):
-        document = base.document()
-        document['pools']['pool']['healthmonitor'] = None
-        found = self.statuses({}, document)
-        self.assertEqual('NO_MONITOR', found['member', 'm1'])
-        self.assertEqual('ONLINE', found['pool', 'pool'])
+    def test_a_pool_that_no_listener_uses_is_offline(self):
+        for name in ('healthmonitor', None):
+            document = without('listener', *([name] if name else []))
+            found = self.of(document, node())
+            self.assertEqual('OFFLINE', found['pool', 'pool'])
+            self.assertEqual('ONLINE', found['loadbalancer', 'lb'])
 
-    def test_admin_down_is_offline(self):
-        for change, key in (
-                (lambda d: d, ('loadbalancer', 'lb')),
-                (lambda d: d['pools']['pool'], ('pool', 'pool')),
-                (lambda d: d['listeners']['listener'],
-                 ('listener', 'listener')),
-                (lambda d: d['pools']['pool']['members']['m1'],
-                 ('member', 'm1')),
-                (lambda d: d['pools']['pool']['healthmonitor'],
-                 ('healthmonitor', 'hm'))):
-            document = base.document()
-            change(document)['admin_state_up'] = False
-            found = self.statuses({'a': {'m1': 'up', 'm2': 'up'}}, document)
-            self.assertEqual('OFFLINE', found[key], key)
-
-    def test_a_disabled_member_does_not_degrade_its_pool(self):
-        document = base.document()
-        document['pools']['pool']['members']['m1']['admin_state_up'] = False
-        found = self.statuses({'a': {'m2': 'up'}}, document)
-        self.assertEqual('ONLINE', found['pool', 'pool'])
-
-    def member(self, member, reports, monitored=True, **options):
-        document = base.document()
-        document['pools']['pool']['members'][member].update(options)
-        if not monitored:
-            document['pools']['pool']['healthmonitor'] = None
-        found = self.statuses(reports, document)
-        return found['member', member], found['pool', 'pool']
-
-    def test_a_member_without_weight_drains(self):
-        for monitored in (True, False):
-            self.assertEqual(
-                ('DRAINING', 'ONLINE'), self.member(
-                    'm1', {'a': {'m1': 'up', 'm2': 'up'}}, monitored,
-                    weight=0))
-        self.assertEqual(
-            ('OFFLINE', 'ONLINE'), self.member(
-                'm1', {'a': {'m1': 'up', 'm2': 'up'}}, weight=0,
-                admin_state_up=False))
-
-    def test_a_draining_member_that_is_down_shows_it(self):
-        self.assertEqual(
-            ('ERROR', 'DEGRADED'), self.member(
-                'm1', {'a': {'m1': 'down', 'm2': 'up'}}, weight=0))
-        self.assertEqual(
-            ('DEGRADED', 'DEGRADED'), self.member(
-                'm1', {'a': {'m1': 'down', 'm2': 'up'},
-                       'b': {'m1': 'up', 'm2': 'up'}}, weight=0))
-        self.assertEqual(
-            ('OFFLINE', 'DEGRADED'), self.member(
-                'm1', {'a': {'m2': 'up'}}, weight=0))
-
-    def test_a_pool_that_takes_no_new_flows(self):
-        self.assertEqual(
-            ('DRAINING', 'ERROR'), self.member(
-                'm1', {'a': {'m1': 'up', 'm2': 'down'}}, weight=0))
-        document = base.document()
-        for member in document['pools']['pool']['members'].values():
-            member['weight'] = 0
-        found = self.statuses({'a': {'m1': 'up', 'm2': 'up'}}, document)
-        self.check({('member', 'm1'): 'DRAINING',
-                    ('member', 'm2'): 'DRAINING',
-                    ('pool', 'pool'): 'ERROR',
-                    ('listener', 'listener'): 'ERROR',
-                    ('loadbalancer', 'lb'): 'ERROR'}, found)
-
-    def test_a_pool_without_enabled_members_is_no_error(self):
-        document = base.document()
-        members = document['pools']['pool']['members']
-        for member in members.values():
-            member['admin_state_up'] = False
-        self.assertEqual('ONLINE', self.statuses({}, document)[
-            'pool', 'pool'])
-        members.clear()
-        self.assertEqual('ONLINE', self.statuses({}, document)[
-            'pool', 'pool'])
+    def test_admin_down_is_offline_below_as_well(self):
+        found = self.of(changed(loadbalancer=OFF), node(members={}))
+        self.assertEqual({'OFFLINE'}, set(found.values()))
 
     def test_a_backup_is_watched_as_others_are(self):
         """Primaries down and backups up: the pool works, degraded."""
@@ -134,29 +269,62 @@ class TestOperatingStatuses(base.TestCase):
                                       ('up', 'down', 'DEGRADED'),
                                       ('down', 'up', 'DEGRADED'),
                                       ('down', 'down', 'ERROR')):
-            status, found = self.member(
-                'm1', {'a': {'m1': backup, 'm2': primary}}, backup=True)
-            self.assertEqual('ONLINE' if backup == 'up' else 'ERROR', status)
-            self.assertEqual(pool, found, (backup, primary))
+            found = self.of(changed(m1={'backup': True}), node(
+                members={'m1': backup, 'm2': primary}))
+            self.assertEqual(pool, found['pool', 'pool'], (backup, primary))
 
-    def test_a_failing_node_degrades_the_load_balancer(self):
-        up = {'m1': 'up', 'm2': 'up'}
-        found = self.statuses({'a': up}, nodes_failing=True)
-        self.assertEqual('DEGRADED', found['loadbalancer', 'lb'])
+    def test_a_pool_whose_members_all_drain_is_an_error(self):
+        found = self.of(changed(m1=DRAINED, m2=DRAINED), node())
+        self.assertEqual('DRAINING', found['member', 'm1'])
+        self.assertEqual('ERROR', found['pool', 'pool'])
+        self.assertEqual('ERROR', found['loadbalancer', 'lb'])
 
 
-class TestMessage(base.TestCase):
+class TestProblems(base.TestCase):
 
-    def test_message_holds_both_statuses_and_deletions(self):
-        self.assertEqual(
-            {'members': [
-                {'id': 'gone', 'provisioning_status': 'DELETED'},
-                {'id': 'm', 'operating_status': 'ONLINE',
-                 'provisioning_status': 'ACTIVE'}]},
-            status.message({('member', 'm'): 'ONLINE'}, 'ACTIVE',
-                           [('member', 'gone')]))
+    def test_a_healthy_node_has_none(self):
+        self.assertEqual([], status.problems({
+            'problems': [], 'bgp_established': [2, 2], 'uplinks_ready': [4],
+            'health_checker': {'checks': 3}}))
 
-    def test_message_may_leave_provisioning_alone(self):
-        self.assertEqual(
-            {'pools': [{'id': 'p', 'operating_status': 'ERROR'}]},
-            status.message({('pool', 'p'): 'ERROR'}))
+    def test_what_an_older_node_does_not_say_is_none(self):
+        self.assertEqual([], status.problems({'version': '0.1'}))
+        self.assertFalse(status.knows_no_health({}))
+
+    def test_each_part_of_a_node_counts(self):
+        for state, text in (
+                ({'problems': ['/run/octavia-xdp cannot be written']},
+                 'cannot be written'),
+                ({'bgp_established': [1, 2]}, '1 of 2 BGP sessions'),
+                ({'bgp_established': [0, 2]}, '0 of 2 BGP sessions'),
+                ({'uplinks_ready': []}, 'uplink'),
+                ({'health_checker': None}, 'health checker')):
+            found, = status.problems(state)
+            self.assertIn(text, found)
+
+    def test_a_node_without_checker_knows_no_health(self):
+        self.assertTrue(status.knows_no_health({'health_checker': None}))
+
+
+class TestView(base.TestCase):
+
+    def view(self, state=None, generation=7, **more):
+        return status.view(rows.Placement(**{
+            'load_balancer_id': 'lb', 'host': 'a', 'synced_generation': 7,
+            'error': None, 'removed_generation': None, 'members': UP,
+            'announced': True, **more}), state or {}, True, generation)
+
+    def test_a_view_is_what_the_rows_say(self):
+        self.assertEqual(node(problems=[]), self.view())
+        self.assertFalse(self.view(generation=8).current)
+        self.assertEqual('full', self.view(error='full').error)
+        self.assertIsNone(self.view(announced=None).announced)
+
+    def test_members_that_were_not_reported_are_not_known(self):
+        self.assertEqual({}, self.view(members=None).members)
+
+    def test_a_node_without_checker_has_no_say_about_members(self):
+        found = self.view({'health_checker': None})
+        self.assertEqual({}, found.members)
+        self.assertEqual(['the health checker does not answer'],
+                         found.problems)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import copy
+import json
 
 from alembic import command
 import sqlalchemy as sa
@@ -10,6 +11,7 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
@@ -90,11 +92,12 @@ class TestStore(store_base.StoreTestCase):
             del member['backup']
         del old['listeners']['listener']['allowed_cidrs']
         self.store.create(old)
-        self.store.seen('host', {})
+        self.seen('host', {})
         self.store.place('lb', add=['host'])
         self.assertEqual(whole, self.store.load_balancer('lb').document)
         self.assertEqual(
-            {'lb': whole}, self.store.fetch('host', {})['documents'])
+            {'lb': spec.for_node(whole)},
+            self.store.fetch('host', {})['documents'])
         self.store.change('lb', lambda document: self.assertEqual(
             whole, document) or document)
 
@@ -119,17 +122,25 @@ class TestStore(store_base.StoreTestCase):
         self.store.create(base.document())
         first = self.store.change('lb', without('m1'))
         second = self.store.change('lb', without('m2'))
-        self.store.mark_sent('lb', first)
-        self.assertEqual((('member', 'm2', second),),
-                         self.store.load_balancer('lb').removed)
+        self.store.note_told('lb', first, active=True, deleted=True)
+        row = self.store.load_balancer('lb')
+        self.assertEqual((('member', 'm2', second),), row.removed)
+        self.assertEqual(first, row.sent_generation)
 
     def test_failure_keeps_removed_objects(self):
         self.store.create(base.document())
         generation = self.store.change('lb', without('m1'))
-        self.store.mark_sent('lb', generation, failed=True)
+        self.store.note_told('lb', generation, active=True, failed=True)
         row = self.store.load_balancer('lb')
         self.assertEqual(generation, row.failed_generation)
         self.assertEqual((('member', 'm1', generation),), row.removed)
+        self.assertEqual(((), 0), (row.unconfirmed, row.sent_generation))
+
+    def test_what_was_told_is_kept_for_all_controllers(self):
+        generation = self.store.create(base.document())
+        told = {('loadbalancer', 'lb'): 'ONLINE', ('pool', 'pool'): 'ERROR'}
+        self.store.note_told('lb', generation, told=told)
+        self.assertEqual(told, self.store.load_balancer('lb').told)
 
     def test_a_pool_leads_to_its_load_balancer(self):
         self.store.create(base.document())
@@ -141,12 +152,13 @@ class TestStore(store_base.StoreTestCase):
 
     def test_fetch_returns_what_differs(self):
         generation = self.store.create(base.document())
-        self.store.seen('a', {})
+        self.seen('a', {})
         self.assertEqual({}, self.store.fetch('a', {})['generations'])
         self.store.place('lb', ['a'])
         answer = self.store.fetch('a', {})
         self.assertEqual({'lb': generation}, answer['generations'])
-        self.assertEqual({'lb': base.document()}, answer['documents'])
+        self.assertEqual({'lb': spec.for_node(base.document())},
+                         answer['documents'])
         answer = self.store.fetch('a', {'lb': generation})
         self.assertEqual({'lb': generation}, answer['generations'])
         self.assertEqual({}, answer['documents'])
@@ -181,8 +193,8 @@ class TestStore(store_base.StoreTestCase):
         self.assertIsNotNone(self.store.load_balancer('lb'))
 
     def test_nodes_are_known_since_their_first_report(self):
-        self.assertTrue(self.store.seen('a', {'version': '1'}))
-        self.assertFalse(self.store.seen('a', {'version': '2'}))
+        self.assertTrue(self.seen('a', {'version': '1'}))
+        self.assertFalse(self.seen('a', {'version': '2'}))
         self.assertEqual('2', self.store.nodes()[0].state['version'])
         self.assertTrue(self.store.set_in_service('a', False))
         self.assertFalse(self.store.nodes()[0].in_service)
@@ -191,12 +203,13 @@ class TestStore(store_base.StoreTestCase):
         self.assertEqual([], self.store.nodes())
 
     def test_a_fetched_node_is_still_in_service_after_a_report(self):
-        self.store.seen('a', {})
+        self.seen('a', {})
         self.store.set_in_service('a', False)
-        self.store.seen('a', {})
+        self.seen('a', {})
         self.assertFalse(self.store.nodes()[0].in_service)
 
     def count(self, host, bytes_in, flows, balancer='lb'):
+        self.store.place(balancer, add=[host])
         self.store.count(host, {balancer: {'listener': {
             'bytes': bytes_in, 'flows': flows}}})
         return self.store.statistics().get('listener')
@@ -242,7 +255,8 @@ class TestSchema(store_base.StoreTestCase):
 
     def test_second_upgrade_changes_nothing(self):
         manager = schema.context_manager(self.conf)
-        self.assertEqual(('0003', '0003'), schema.upgrade(manager))
+        head = schema._versions(manager.writer.get_engine())[1]
+        self.assertEqual((head, head), schema.upgrade(manager))
         schema.check(manager)
 
     def test_rows_of_the_first_version_are_kept(self):
@@ -258,12 +272,42 @@ class TestSchema(store_base.StoreTestCase):
                 "7, 6, 5, '[]', false, 0)"))
             connection.execute(sa.text(
                 "INSERT INTO pools VALUES ('pool', 'lb')"))
-        self.assertEqual(('0001', '0003'), schema.upgrade(manager))
+        self.assertEqual(('0001', schema._versions(engine)[1]),
+                         schema.upgrade(manager))
         with engine.connect() as connection:
             self.assertEqual([('lb', 6)], connection.execute(sa.text(
                 'SELECT id, sent_generation FROM load_balancers')).all())
             self.assertEqual([('pool', 'lb')], connection.execute(sa.text(
                 'SELECT id, load_balancer_id FROM pools')).all())
+
+    def test_rows_before_the_work_queue_are_looked_at(self):
+        manager = schema.context_manager(self.load(
+            f'[database]\nconnection = {self.database()}\n'))
+        engine = manager.writer.get_engine()
+        command.upgrade(schema._alembic(engine), '0003')
+        with engine.begin() as connection:
+            for key in ('one', 'two'):
+                connection.execute(sa.text(
+                    'INSERT INTO load_balancers (id, vip_address, document, '
+                    'generation, sent_generation, failed_generation, '
+                    'removed, deleted, changed_at) VALUES '
+                    "(:id, '203.0.113.10', :document, 7, 6, 5, '[]', false, "
+                    '0)'), {'id': key, 'document': json.dumps(
+                        spec.document(key, base.tree(
+                            flavor={'replicas': 3})))})
+            connection.execute(sa.text(
+                "INSERT INTO nodes VALUES ('a', 5, true, '{}')"))
+        schema.upgrade(manager)
+        store = queries.Store(manager)
+        row = store.load_balancer('one')
+        self.assertEqual((None, {}, (), 6), (
+            row.pending, row.told, row.unconfirmed, row.sent_generation))
+        self.assertIsNone(store.nodes()[0].condition)
+        with store._read() as session:
+            self.assertEqual({'one', 'two'}, {
+                key for key, in session.query(models.Work.load_balancer_id)})
+            self.assertEqual([3, 3], [number for number, in session.query(
+                models.LoadBalancer.replicas)])
 
     def test_unprepared_database_names_the_command(self):
         conf = self.load('[database]\nconnection = sqlite://\n')

@@ -11,40 +11,63 @@ class TestLiveness(unit.TestCase):
     def setUp(self):
         super().setUp()
         self.now = 1000.0
-        self.liveness = liveness.Liveness(10, lambda: self.now)
+        self.last_seen = self.now
+        self.start()
+
+    def start(self):
+        self.liveness = liveness.Liveness(10)
+        self.liveness.observe(self.now, [self.last_seen])
 
     def silence(self, last_seen):
-        return self.liveness.silence_s(base.node('n', last_seen))
+        return self.liveness.silence_s(self.now, last_seen)
 
-    def hear_every_second(self, seconds):
+    def watch(self, seconds, heard=True):
+        """Look every second; nodes are heard, or nobody is."""
         for _ in range(seconds):
             self.now += 1
-            self.liveness.heard()
+            if heard:
+                self.last_seen = self.now
+            self.liveness.observe(self.now, [0.0, self.last_seen])
 
     def test_nobody_is_silent_for_longer_than_the_controller_listens(self):
         self.assertEqual(0, self.silence(last_seen=0))
-        self.now += 5
+        self.watch(5)
         self.assertEqual(5, self.silence(last_seen=0))
 
     def test_silence_while_others_report_is_the_nodes_own(self):
-        self.hear_every_second(60)
+        self.watch(60)
         self.assertEqual(50, self.silence(last_seen=1010))
 
     def test_after_an_outage_silence_counts_from_its_end(self):
-        self.hear_every_second(30)
-        self.now += 3600
+        self.watch(30)
+        self.watch(3600, heard=False)
         self.assertEqual(3600, self.silence(last_seen=1030))
-        self.liveness.heard()
+        self.watch(1)
         self.assertEqual(0, self.silence(last_seen=1030))
-        self.hear_every_second(7)
+        self.watch(7)
         self.assertEqual(7, self.silence(last_seen=1030))
+
+    def test_a_process_that_was_stopped_has_heard_nobody(self):
+        self.watch(60)
+        self.now += 3600
+        self.last_seen = self.now
+        self.watch(1)
+        self.assertEqual(0, self.silence(last_seen=1030))
+
+    def test_a_controller_that_watched_before_it_leads_knows_more(self):
+        """A new leader begins anew only if it has not been watching."""
+        self.watch(40)
+        watching = self.liveness
+        self.start()
+        self.assertEqual(0, self.silence(last_seen=1010))
+        self.liveness = watching
+        self.assertEqual(30, self.silence(last_seen=1010))
 
 
 class TestCondition(unit.TestCase):
 
     def condition(self, silence_s, in_service=True):
-        return cluster.condition(
-            base.node('n', in_service=in_service), silence_s, 15, 30)
+        return cluster.condition(silence_s, in_service, 15, 30)
 
     def test_a_node_is_live_then_silent_then_dead(self):
         self.assertIs(base.LIVE, self.condition(15))
@@ -55,3 +78,7 @@ class TestCondition(unit.TestCase):
     def test_a_disabled_node_may_die(self):
         self.assertIs(base.DISABLED, self.condition(3, in_service=False))
         self.assertIs(base.DEAD, self.condition(31, in_service=False))
+
+    def test_one_that_nobody_has_looked_at_is_given_nothing_yet(self):
+        self.assertEqual({'a': base.SILENT, 'b': base.LIVE},
+                         cluster.conditions({'a': None, 'b': 'live'}))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scheduler on a real database, and nodes that do as it says."""
+"""The scheduler on a real database, a leader, and nodes that do as it says."""
 
 import collections
 from unittest import mock
 
 from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.controller.scheduler import liveness
+from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base as unit
@@ -15,21 +15,27 @@ START = 1_000_000.0
 
 
 class SchedulerTestCase(base.StoreTestCase):
+    """Work is done as the workers do it, without Octavia."""
 
     OPTIONS = ''
 
     def setUp(self):
         super().setUp()
         self.now = START
-        self.enterContext(mock.patch('time.time', lambda: self.now))
+        for clock in ('time.time', 'time.monotonic'):
+            self.enterContext(mock.patch(clock, lambda: self.now))
+        self.notified = set()
+        self.placed = []  # ids of load balancers that were looked at
         self.start_controller()
 
     def start_controller(self):
-        conf = self.load(f'[database]\nconnection = {self.url}\n'
-                         f'[placement]\n{self.OPTIONS}\n')
-        self.liveness = liveness.Liveness(
-            conf.placement.node_timeout / 2, lambda: self.now)
-        self.scheduler = service.Scheduler(conf, self.store, self.liveness)
+        self.conf = self.load(f'[database]\nconnection = {self.url}\n'
+                              f'[placement]\n{self.OPTIONS}\n')
+        self.scheduler = service.Scheduler(self.conf, self.store)
+        self.leadership = duty.Leadership(self.store, f'at {self.now}', 5)
+        self.duty = duty.Duty(self.conf, self.store, self.leadership,
+                              self.scheduler, self.notified.update,
+                              lambda: None)
 
     def database(self):
         self.url = super().database()
@@ -46,19 +52,29 @@ class SchedulerTestCase(base.StoreTestCase):
     def report(self, *hosts, failing=()):
         """These nodes do what they shall and report it."""
         for host in hosts:
-            self.liveness.heard()
-            self.store.seen(host, {})
+            self.seen(host, {})
             answer = self.store.fetch(host, {})
             self.store.report(host, answer['as_of'], {
                 key: {'generation': generation,
                       'error': 'no' if host in failing else None}
                 for key, generation in answer['generations'].items()})
 
-    def run_passes(self, *hosts, passes=4, step_s=1):
-        """Reports of these nodes and a pass, every so many seconds."""
+    def work(self):
+        while items := self.store.claim('worker', 50, 60):
+            for item in items:
+                row = self.store.load_balancer(item.load_balancer_id)
+                self.placed.append(row.id)
+                placed = self.scheduler.place(row)
+                self.notified |= placed.notify
+                self.store.finish(item, 'worker', 30 if placed.left_out
+                                  else None)
+
+    def run_passes(self, *hosts, passes=4, step_s=1, failing=()):
+        """These nodes report, then leader and workers do what is due."""
         for _ in range(passes):
-            self.report(*hosts)
-            self.scheduler.place()
+            self.report(*hosts, failing=failing)
+            self.duty.step()
+            self.work()
             self.now += step_s
 
     def on(self):
@@ -69,32 +85,38 @@ class SchedulerTestCase(base.StoreTestCase):
                 found[row.host].add(row.load_balancer_id)
         return found
 
+    def counts(self):
+        return {host: len(found) for host, found in self.on().items()
+                if found}
+
 
 class TestOutage(SchedulerTestCase):
 
     HOSTS = [f'n{number}' for number in range(5)]
 
-    def counts(self):
-        on = self.on()
-        return [len(on[host]) for host in self.HOSTS]
-
-    def test_after_an_outage_nobody_gets_everything(self):
+    def setUp(self):
+        super().setUp()
+        self.report(*self.HOSTS)
+        self.duty.step()
         self.create(10)
         self.run_passes(*self.HOSTS)
+        self.assertEqual(dict.fromkeys(self.HOSTS, 4), self.counts())
+
+    def test_after_an_outage_nobody_gets_everything(self):
         before = self.on()
-        self.assertEqual([4] * 5, self.counts())
-        self.now += 3600
+        for _ in range(100):
+            self.now += 5
+            self.duty.step()
+            self.work()
+        self.assertEqual({'dead'}, set(self.store.conditions().values()))
         for host in self.HOSTS:
-            self.report(host)
-            self.scheduler.place()
+            self.run_passes(host, passes=1, step_s=0.5)
             self.assertEqual(before, self.on())
-            self.now += 0.5
         self.run_passes(*self.HOSTS)
         self.assertEqual(before, self.on())
 
-    def test_after_a_restart_nobody_gets_everything(self):
-        self.create(10)
-        self.run_passes(*self.HOSTS)
+    def test_after_a_restart_or_with_a_new_leader_nobody_gets_everything(
+            self):
         before = self.on()
         self.now += 3600
         self.start_controller()
@@ -102,23 +124,91 @@ class TestOutage(SchedulerTestCase):
         self.assertEqual(before, self.on())
 
     def test_who_stays_away_after_an_outage_is_replaced_in_the_end(self):
-        self.create(10)
-        self.run_passes(*self.HOSTS)
         self.now += 3600
         self.run_passes(*self.HOSTS[1:], passes=16, step_s=5)
-        on = self.on()
-        self.assertEqual(set(), on[self.HOSTS[0]])
-        self.assertEqual(20, sum(map(len, on.values())))
+        self.assertEqual(dict.fromkeys(self.HOSTS[1:], 5), self.counts())
 
     def test_a_node_that_dies_alone_is_replaced_and_may_come_back(self):
-        self.create(10)
-        self.run_passes(*self.HOSTS)
-        self.run_passes(*self.HOSTS[:-1], passes=10, step_s=5)
-        self.assertEqual(0, self.counts()[-1])
-        self.run_passes(*self.HOSTS, passes=12)
-        counts = self.counts()
+        self.run_passes(*self.HOSTS[:-1], passes=14, step_s=5)
+        self.assertNotIn(self.HOSTS[-1], self.counts())
+        self.run_passes(*self.HOSTS, passes=30)
+        counts = self.counts().values()
         self.assertEqual(20, sum(counts))
         self.assertLessEqual(max(counts) - min(counts), 2, counts)
+
+    def test_dead_nodes_are_not_notified(self):
+        self.run_passes(*self.HOSTS[:-1], passes=5, step_s=5)
+        self.notified.clear()
+        self.run_passes(*self.HOSTS[:-1], passes=9, step_s=5)
+        self.assertNotIn(self.HOSTS[-1], self.counts())
+        self.assertEqual(set(self.HOSTS[:-1]),
+                         self.notified | set(self.HOSTS[:-1]))
+        self.assertTrue(self.notified)
+
+
+class TestWorkIsInProportion(SchedulerTestCase):
+
+    def test_only_load_balancers_on_nodes_that_changed_are_looked_at(self):
+        self.report('a', 'b', 'c', 'd')
+        self.duty.step()
+        self.create(20)
+        self.run_passes('a', 'b', 'c', 'd')
+        self.placed.clear()
+        self.run_passes('a', 'b', 'c', 'd', passes=20)
+        self.assertEqual([], self.placed)
+        on_d = self.on()['d']
+        self.run_passes('a', 'b', 'c', passes=5, step_s=5)
+        self.assertEqual(on_d, set(self.placed))
+
+    def test_a_new_node_serves_what_is_on_too_few(self):
+        self.report('a')
+        self.duty.step()
+        self.create(5)
+        self.run_passes('a')
+        self.placed.clear()
+        self.run_passes('a', passes=20, step_s=5)
+        self.assertEqual([], self.placed, 'no node could serve them')
+        self.run_passes('a', 'b')
+        self.assertEqual({'a': 5, 'b': 5}, self.counts())
+
+    def test_what_a_full_node_refused_is_placed_when_it_has_room(self):
+        self.seen('a', {'services': 9, 'services_max': 9})
+        self.duty.step()
+        self.create(2)
+        self.work()
+        self.assertEqual({}, self.counts())
+        self.seen('a', {'services': 0, 'services_max': 9})
+        self.now += 11
+        self.duty.step()
+        self.work()
+        self.assertEqual({'a': 2}, self.counts())
+
+
+class TestRebalance(SchedulerTestCase):
+
+    OPTIONS = 'replicas = 1\nrebalance_moves_max = 2\n'
+
+    def test_a_new_node_gets_its_share_one_after_the_other(self):
+        self.report('a')
+        self.duty.step()
+        self.create(12)
+        self.run_passes('a')
+        for _ in range(60):
+            self.run_passes('a', 'b', passes=1)
+            self.assertLessEqual(self.store.under_way(1), 2)
+        self.assertEqual({'a': 6, 'b': 6}, {
+            host: count + count % 2 for host, count in self.counts().items()})
+
+    def test_only_what_is_done_and_not_on_the_target_is_moved(self):
+        self.create(3)
+        for key, hosts in (('lb0', 'a'), ('lb1', 'ab'), ('lb2', 'a')):
+            self.store.place(key, hosts)
+        self.report('a')
+        self.store.place('lb2', [], ['a'])
+        self.assertEqual(['lb0'], [row.id for row in self.store.movable(
+            'a', 'b', 1, 9)])
+        self.store.change('lb0', lambda document: document)
+        self.assertEqual([], self.store.movable('a', 'b', 1, 9))
 
 
 class TestBudget(SchedulerTestCase):
@@ -129,37 +219,48 @@ class TestBudget(SchedulerTestCase):
 
     def setUp(self):
         super().setUp()
+        self.report('a', 'b')
+        self.duty.step()
         self.create(20)
         self.run_passes('a', 'b')
         self.assertEqual({'a': 10, 'b': 10}, self.counts())
 
-    def counts(self):
-        return {host: len(found) for host, found in self.on().items()
-                if found}
-
     def test_no_more_leave_a_dead_node_than_the_budget_allows(self):
-        self.run_passes('b', passes=10, step_s=5)
+        self.run_passes('b', passes=14, step_s=5)
         # Another node has taken all over; three were taken off the dead one.
         self.assertEqual({'a': 7, 'b': 20}, self.counts())
 
+    def test_that_it_is_used_up_is_said_once(self):
+        with mock.patch.object(service.LOG, 'error') as log:
+            self.run_passes('b', passes=40, step_s=5)
+        self.assertEqual(1, log.call_count, log.mock_calls)
+        self.assertIn('allow-removals', log.call_args[0][0])
+
     def test_the_budget_comes_back_with_time(self):
-        self.run_passes('b', passes=10, step_s=5)
-        self.now += 500
-        self.run_passes('b', passes=10, step_s=5)
+        self.run_passes('b', passes=14, step_s=5)
+        self.run_passes('b', passes=110, step_s=5)
         self.assertEqual({'a': 4, 'b': 20}, self.counts())
 
     def test_a_persons_word_lets_the_rest_go(self):
-        self.run_passes('b', passes=10, step_s=5)
+        self.run_passes('b', passes=14, step_s=5)
         self.store.allow_removals(7, 500)
-        self.run_passes('b', passes=5)
+        self.run_passes('b', passes=2)
         self.assertEqual({'b': 20}, self.counts())
+
+    def test_two_controllers_share_it(self):
+        """The transaction that removes counts once more."""
+        self.assertTrue(self.store.place('lb0', [], failed=3,
+                                         budget=(3, 500)))
+        self.assertFalse(self.store.place('lb0', [], failed=1,
+                                          budget=(3, 500)))
 
 
 class TestRaces(SchedulerTestCase):
 
     def test_a_move_that_was_decided_on_other_placements_is_not_made(self):
-        self.create(1)
         self.report('a', 'b', 'c')
+        self.duty.step()
+        self.create(1)
         # Another scheduler is faster, between the reading and the writing.
         real, calls = self.store.place, []
 
@@ -170,8 +271,8 @@ class TestRaces(SchedulerTestCase):
             return real(*arguments, **options)
 
         with mock.patch.object(self.store, 'place', place):
-            self.assertEqual(set(), self.scheduler.place())
-        self.assertEqual([True], calls)
+            placed = self.scheduler.place(self.store.load_balancer('lb0'))
+        self.assertEqual((True, frozenset()), (placed.again, placed.notify))
         self.assertEqual({'a'}, set(self.on()))
 
     def test_a_deleted_load_balancer_is_not_placed(self):
@@ -180,13 +281,6 @@ class TestRaces(SchedulerTestCase):
         self.assertFalse(self.store.place('lb0', ('a',),
                                           decided_on=frozenset()))
         self.assertEqual([], self.store.placements())
-
-    def test_one_load_balancer_is_placed_without_a_look_at_the_others(self):
-        self.create(3)
-        self.report('a', 'b')
-        self.assertEqual({'a', 'b'}, self.scheduler.place(['lb1']))
-        self.assertEqual({'lb1'}, set().union(*self.on().values()))
-        self.assertEqual(set(), self.scheduler.place(['not there']))
 
 
 class TestRemovalLog(base.StoreTestCase):
@@ -213,7 +307,6 @@ class TestPlugins(SchedulerTestCase):
             conf = self.load(f'[database]\nconnection = {self.url}\n'
                              f'[placement]\n{option} = live,no_such\n')
             error = self.assertRaises(
-                service.PluginError, service.Scheduler, conf, self.store,
-                self.liveness)
+                service.PluginError, service.Scheduler, conf, self.store)
             self.assertIn(f'[placement] {option} names', str(error))
             self.assertIn('no_such', str(error))

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Takes one load balancer a step further, as far as it goes without waiting.
+
+What is missing follows from the rows: a pending change is promoted or
+dropped, the load balancer placed, its nodes notified, Octavia told what it
+waits for and what has changed, a deletion finished. Nothing is remembered
+here: whoever takes the item next finds the same thing to do.
+
+Octavia calls the driver inside an open transaction. Nothing is told, and no
+node sees anything of a change, before that is committed (committed.py).
+Octavia admits no further change until the load balancer is ACTIVE again, so a
+status of one generation never meets the next one.
+"""
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.controller import committed
+from octavia_xdp_provider.controller import comparison
+from octavia_xdp_provider.controller import progress as progresses
+from octavia_xdp_provider.controller import telling
+
+LOG = logging.getLogger(__name__)
+
+# Seconds until a pending change is looked at again: the first time, at most.
+_COMMIT_FIRST_S = 0.2
+_COMMIT_MAX_S = 5.0
+# Seconds until removals beyond the budget are tried again.
+_BUDGET_S = 30.0
+
+
+class Advance:
+    """Any thread may use it; one at a time for each load balancer."""
+
+    def __init__(self, conf, store, octavia, scheduler, notify):
+        """:param notify: called with hosts that shall fetch."""
+        self._conf = conf.controller
+        self._store = store
+        self._octavia = octavia
+        self._scheduler = scheduler
+        self._notify = notify
+        self._comparison = comparison.Comparison(store, octavia)
+        self._telling = telling.Telling(store, octavia)
+
+    def step(self, item, is_claimed):
+        """Look at a load balancer.
+
+        :param is_claimed: called before something is told: whether nobody
+            else has taken the item over.
+        :returns: seconds until it is to be looked at again, or None: when
+            it is marked.
+        :raises OctaviaUnavailable: Octavia does not answer.
+        """
+        key = item.load_balancer_id
+        row = self._store.load_balancer(key)
+        if row is None:
+            return self._finish_absent(key, item)
+        if row.pending is not None:
+            again = self._settle(row, item)
+            if again is not None:
+                return again
+            row = self._store.load_balancer(key)
+        if row is None or not row.generation or row.pending is not None:
+            return None  # Whatever came since has marked it.
+        if row.deleted:
+            return self._finish_deletion(row, is_claimed)
+        if row.listed_at != row.compared_at:
+            self._comparison.compare(row)
+            row = self._store.load_balancer(key)
+            if row is None or row.deleted or row.pending is not None:
+                return None
+        placed = self._scheduler.place(row)
+        self._notify(placed.notify)
+        again = self._tell(row, is_claimed)
+        if placed.again:
+            return 0.0
+        return _earlier(again, _BUDGET_S if placed.left_out else None)
+
+    # Pending changes
+
+    def _settle(self, row, item):
+        """Promote or drop what is pending. None: that is done."""
+        pending = row.pending
+        if committed.holds(pending,
+                           self._octavia.provisioning_status(row.id)):
+            generation = self._store.promote(row.id, pending['request'])
+            if generation is not None:
+                LOG.info('Load balancer %s: Octavia has committed %s, '
+                         'generation %s.', row.id, _words(pending),
+                         generation)
+                self._notify_nodes(row.id)
+            return None
+        return self._wait_or_drop(row.id, pending, item)
+
+    def _wait_or_drop(self, key, pending, item):
+        left_s = (pending['deadline'] + self._conf.confirm_timeout
+                  - self._store.now())
+        if left_s > 0:
+            return min(_COMMIT_FIRST_S * 2 ** item.failures, _COMMIT_MAX_S,
+                       left_s + 0.1)
+        if self._store.drop(key, pending['request']):
+            LOG.warning('Load balancer %s: Octavia has not committed %s, '
+                        'which has no effect.', key, _words(pending))
+        return None
+
+    def _finish_absent(self, key, item):
+        """A deletion of what is not held ends as any other."""
+        pending = self._store.tombstone(key)
+        if pending is None:
+            return None
+        tree = self._octavia.tree(key)
+        if tree is not None:
+            if not committed.is_deleted(tree.get(('loadbalancer', key))):
+                return self._wait_or_drop(key, pending, item)
+            self._telling.deleted(key, tree)
+            LOG.info('Load balancer %s, which is not held here, is deleted.',
+                     key)
+        self._store.drop(key, pending['request'])
+        return None
+
+    def _notify_nodes(self, key):
+        live = self._store.conditions()
+        self._notify(row.host for row in self._store.placements([key])
+                     if live.get(row.host) == 'live')
+
+    # Statuses
+
+    def _tell(self, row, is_claimed):
+        progress = self._progress(row)
+        left_s = (row.changed_at + self._conf.status_timeout
+                  - self._store.now())
+        late = left_s <= 0
+        waiting = row.unconfirmed or row.removed
+        if waiting and not (late or progress.all_done):
+            return left_s + 0.1
+        if not is_claimed():
+            return None
+        self._telling.tell(row, progress, late)
+        if not (late or progress.all_done):
+            return left_s + 0.1
+        if progress.replacing and late:
+            LOG.warning('Load balancer %s: there were not enough other nodes '
+                        'for all of a failover; it stays on %s.', row.id,
+                        ', '.join(progress.hosts))
+            self._store.keep_placements(row.id)
+        return None
+
+    def _progress(self, row):
+        live = {host for host, condition in self._store.conditions().items()
+                if condition == 'live'}
+        placements = self._store.placements([row.id])
+        return progresses.Progress(
+            row.generation, placements, live,
+            self._store.states({one.host for one in placements}))
+
+    # Deletion
+
+    def _finish_deletion(self, row, is_claimed):
+        leaving = self._progress(row).leaving
+        if not leaving:
+            if not is_claimed():
+                return None
+            self._telling.deleted(
+                row.id, {item[:2] for item in row.removed}
+                | telling.objects(row))
+            self._store.forget(row.id)
+            LOG.info('Load balancer %s is deleted.', row.id)
+            return None
+        left_s = (row.changed_at + self._conf.status_timeout
+                  - self._store.now())
+        if left_s > 0:
+            return left_s + 0.1
+        if row.failed_generation < row.generation:
+            LOG.error('Load balancer %s: nodes %s have not removed it within '
+                      '%s s. It stays PENDING_DELETE until they have, or are '
+                      'dead.', row.id, ', '.join(leaving),
+                      self._conf.status_timeout)
+            self._store.note_told(row.id, row.generation, failed=True)
+        self._notify_nodes(row.id)
+        return None
+
+
+def _earlier(one, other):
+    return min((value for value in (one, other) if value is not None),
+               default=None)
+
+
+def _words(pending):
+    change = pending['change']
+    if change is None:
+        return 'the deletion'
+    return f'{change["action"]} of {change["object"]} {change["object_id"]}'

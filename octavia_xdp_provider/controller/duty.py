@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one controller does for all, under a lease: the leader's duties.
+
+It judges which nodes are alive, has load balancers looked at that this
+concerns, and evens out the load. All of this is quick: what asks Octavia is
+in resync.py and statistics.py, in threads of their own.
+
+Each controller watches the nodes' signs of life, so that a new leader knows
+for how long they could have been heard.
+"""
+
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.scheduler import liveness
+from octavia_xdp_provider.controller.store import leases
+
+LOG = logging.getLogger(__name__)
+
+LEASE = 'duty'
+# Seconds between two looks at the nodes.
+INTERVAL_S = 1.0
+# Seconds between two looks for what is on too few nodes, and how many load
+# balancers each may have looked at; and between two moves for the balance.
+_SHORT_S = 10.0
+_SHORT_MAX = 100
+_REBALANCE_S = 2.0
+
+
+class Leadership:
+    """The lease as this process has it. Any thread may ask."""
+
+    def __init__(self, store, owner, lease_s):
+        self._store = store
+        self._owner = owner
+        self._lease_s = lease_s
+        self._token = None
+        self._until = 0.0
+
+    def renew(self):
+        """Take or renew the lease."""
+        before = time.monotonic()
+        token = self._store.acquire(LEASE, self._owner, self._lease_s)
+        if token is not None and token != self._token:
+            LOG.info('This controller leads, with token %s.', token)
+        elif token is None and self._token is not None:
+            LOG.info('Another controller leads.')
+        self._token, self._until = token, before + self._lease_s
+
+    def token(self):
+        """The token, or None: another one leads, or may."""
+        return self._token if time.monotonic() < self._until else None
+
+    def resign(self):
+        self._token = None
+        self._store.resign(LEASE, self._owner)
+
+
+class Duty:
+    """Runs until ``stop`` is called."""
+
+    def __init__(self, conf, store, leadership, scheduler, notify, changed):
+        """:param notify: called with hosts that shall fetch.
+
+        :param changed: called when load balancers were marked.
+        """
+        self._conf = conf.placement
+        self._store = store
+        self._leadership = leadership
+        self._scheduler = scheduler
+        self._notify = notify
+        self._changed = changed
+        self._liveness = liveness.Liveness(self._conf.node_timeout / 2)
+        self._woken = threading.Event()
+        self._stopping = False
+        self._due = {}  # method → time
+
+    def wake(self):
+        """A node is new."""
+        self._woken.set()
+
+    def stop(self):
+        self._stopping = True
+        self._woken.set()
+
+    def run(self):
+        failing = False
+        while not self._stopping:
+            self._woken.clear()
+            try:
+                self.step()
+                failing = False
+            except leases.LeaseLost as error:
+                LOG.info('Another controller leads: %s.', error)
+            except Exception:
+                if not failing:
+                    LOG.exception('The leader\'s duties failed and are tried '
+                                  'again.')
+                failing = True
+            self._woken.wait(INTERVAL_S)
+        try:
+            self._leadership.resign()
+        except Exception:
+            LOG.exception('The lease could not be given up and expires.')
+
+    def step(self):
+        self._leadership.renew()
+        now, nodes = self._store.heard()
+        self._liveness.observe(now, [last_seen for last_seen, _, _
+                                     in nodes.values()])
+        token = self._leadership.token()
+        if token is None:
+            return
+        self._judge(now, nodes, token)
+        if self._is_due(self._look_for_short, _SHORT_S):
+            self._look_for_short()
+        if self._is_due(self._rebalance, _REBALANCE_S):
+            self._rebalance()
+
+    def _is_due(self, method, interval_s):
+        now = time.monotonic()
+        if now < self._due.get(method, 0.0):
+            return False
+        self._due[method] = now + interval_s
+        return True
+
+    def _judge(self, now, nodes, token):
+        """Store conditions that have changed."""
+        dead_s = max(self._conf.node_timeout, self._conf.replace_after)
+        changed = {}
+        for host, (last_seen, in_service, before) in nodes.items():
+            # One that has never been heard has no outage to wait for.
+            silence_s = (self._liveness.silence_s(now, last_seen)
+                         if last_seen else now)
+            condition = clusters.condition(
+                silence_s, in_service, self._conf.node_timeout, dead_s).value
+            if condition != before:
+                changed[host] = condition
+                LOG.info('Node %s is %s, was %s.', host, condition,
+                         before or 'unknown')
+        if not changed:
+            return
+        self._store.set_conditions(changed, LEASE, token)
+        if clusters.Condition.LIVE.value in changed.values():
+            # It can serve what is on too few nodes.
+            self._due.clear()
+        self._changed()
+
+    def _look_for_short(self):
+        live = sum(condition == clusters.Condition.LIVE.value
+                   for condition in self._store.conditions().values())
+        if live and self._store.mark_short(self._conf.replicas, live,
+                                           _SHORT_MAX):
+            self._changed()
+
+    def _rebalance(self):
+        waiting, _ = self._store.waiting()
+        if waiting > _SHORT_MAX:
+            return  # There is more urgent work.
+        moved = self._scheduler.rebalance()
+        if moved is not None:
+            key, host = moved
+            self._store.mark([key])
+            self._notify([host])
+            self._changed()

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One RPC server for each LB node, in the node's own virtual host.
+
+What comes out of a node's virtual host was put there with the node's
+credentials, so that the virtual host says who speaks (controller/broker.py).
+A call that names another host is refused.
+
+Each node has threads of its own here, and a rate that it may not exceed: a
+node that floods its virtual host, or one whose virtual host is missing,
+delays no other.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+import functools
+import inspect
+import threading
+import time
+from typing import Any
+import urllib.parse
+
+from oslo_config import cfg
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import broker
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two looks at which nodes are registered.
+LOOK_S = 1.0
+# Seconds of calls that a node may make at once before its rate counts: one
+# that has just started asks for much.
+BURST_S = 2.0
+
+
+class NodeServers:
+    """Serves the nodes that are registered.
+
+    :param registered: gives their hosts; asked every LOOK_S seconds.
+    :param topics: topic → endpoints; each of their methods has the
+        arguments (context, host, …).
+    :raises ConfigurationError: it is not known where.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts,
+                 registered: Callable[[], Iterable[str]],
+                 topics: dict[str, list[Any]]) -> None:
+        if '{vhost}' not in (conf.nodes.transport_url or ''):
+            raise option_values.ConfigurationError(
+                '[nodes] transport_url: name the broker as "octavia-xdp-'
+                'manage broker setup" prints it, with {vhost} for the '
+                'virtual hosts of the nodes')
+        self._conf = conf
+        self._registered = registered
+        self._topics = topics
+        self._lock = threading.Lock()
+        self._nodes: dict[str, _Node] = {}
+        self._stopping = threading.Event()
+
+    def run(self) -> None:
+        """Follow what is registered until ``stop`` is called."""
+        while not self._stopping.is_set():
+            try:
+                self.ensure(self._registered())
+            except Exception:
+                LOG.exception('The registered nodes cannot be read; those '
+                              'that are served go on to be.')
+            self._stopping.wait(LOOK_S)
+        self.ensure(())
+
+    def ensure(self, hosts: Iterable[str]) -> None:
+        """Serve these hosts and no other.
+
+        Waits a moment for what is under way of those that are gone, and
+        for nothing else.
+        """
+        wanted = set(hosts)
+        with self._lock:
+            gone = [self._nodes.pop(host)
+                    for host in self._nodes.keys() - wanted]
+            for host in wanted - self._nodes.keys():
+                self._nodes[host] = _Node(self._conf, host, self._topics)
+        for node in gone:
+            node.stop()
+        for node in gone:
+            node.join()
+
+    def notify(self, hosts: Iterable[str]) -> None:
+        """Let nodes fetch. Waits for nothing; what is lost does no harm,
+        for nodes also ask by themselves."""
+        with self._lock:
+            nodes = [self._nodes[host] for host in hosts
+                     if host in self._nodes]
+        for node in nodes:
+            node.notify()
+
+    def stop(self) -> None:
+        """Let ``run`` return."""
+        self._stopping.set()
+
+
+class _Node:
+    """The threads of one node."""
+
+    def __init__(self, conf: cfg.ConfigOpts, host: str,
+                 topics: dict[str, list[Any]]) -> None:
+        self._conf = conf
+        self._host = host
+        self._topics = topics
+        self._stop = threading.Event()
+        self._notify = threading.Event()
+        # Connecting lasts for as long as the broker or the virtual host is
+        # not there. The process need not wait for that at its end.
+        self._thread = threading.Thread(
+            target=self._run, name=f'node {host}', daemon=True)
+        self._thread.start()
+
+    def notify(self) -> None:
+        self._notify.set()
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._notify.set()
+
+    def join(self) -> None:
+        self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        servers: list[Any] = []
+        transport = None
+        try:
+            transport = rpc.transport(
+                self._conf, url=transport_url(self._conf, self._host))
+            rate = Rate(self._conf.nodes.calls_per_second)
+            for topic, endpoints in self._topics.items():
+                servers.append(rpc.server(
+                    transport, topic, self._conf.host,
+                    [BoundEndpoint(self._host, endpoint, rate)
+                     for endpoint in endpoints]))
+                servers[-1].start()
+            LOG.info('Serving node %s.', self._host)
+            self._send_notifications(rpc.WakeupClient(transport))
+        except Exception:
+            LOG.exception('Node %s cannot be served.', self._host)
+        for server in servers:
+            server.stop()
+        for server in servers:
+            server.wait()
+        if transport is not None:
+            transport.cleanup()
+
+    def _send_notifications(self, client: rpc.WakeupClient) -> None:
+        while True:
+            self._notify.wait()
+            self._notify.clear()
+            if self._stop.is_set():
+                return
+            try:
+                client.notify(self._host)
+            except rpc.TRANSPORT_ERRORS as error:
+                LOG.warning('Could not notify node %s: %s', self._host,
+                            error)
+
+
+class BoundEndpoint:
+    """An endpoint as one node may use it: for itself, and not too often."""
+
+    def __init__(self, host: str, endpoint: Any, rate: 'Rate') -> None:
+        self.target = endpoint.target
+        self._host = host
+        self._rate = rate
+        for name, method in inspect.getmembers(endpoint, inspect.ismethod):
+            if not name.startswith('_'):
+                setattr(self, name, functools.partial(
+                    self._call, name, method))
+
+    def _call(self, name: str, method: Callable[..., Any], context: Any,
+              host: Any = None, **arguments: Any) -> Any:
+        if host != self._host:
+            LOG.error('Node %s calls %s in the name of %.100r; refused. Its '
+                      'credentials may be in wrong hands.', self._host, name,
+                      host)
+            raise errors.Refused(
+                'host', f'these are the credentials of {self._host}',
+                'set [DEFAULT] host to the name that they were made for')
+        self._rate.wait()
+        return method(context, host=host, **arguments)
+
+
+class Rate:
+    """Lets so many callers by in a second; those beyond it wait.
+
+    The others are those of the same node, so that a node slows down itself.
+    """
+
+    def __init__(self, per_second: float,
+                 clock: Callable[[], float] = time.monotonic,
+                 sleep: Callable[[float], None] = time.sleep) -> None:
+        self._interval = 1 / per_second
+        self._clock = clock
+        self._sleep = sleep
+        self._lock = threading.Lock()
+        self._next = clock() - BURST_S
+
+    def wait(self) -> None:
+        with self._lock:
+            now = self._clock()
+            self._next = max(self._next, now - BURST_S) + self._interval
+            delay = self._next - now
+        if delay > 0:
+            self._sleep(delay)
+
+
+def transport_url(conf: cfg.ConfigOpts, host: str) -> str:
+    """Where the controllers and a node talk."""
+    name = urllib.parse.quote(broker.node_vhost(host), safe='')
+    return str(conf.nodes.transport_url).replace('{vhost}', name)

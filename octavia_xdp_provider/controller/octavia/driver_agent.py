@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of octavia-driver-agent over its Unix sockets.
+
+octavia-lib's DriverLibrary waits for the sockets in its constructor for up
+to two minutes, reads an answer's length one byte at a time with 10 ms of
+sleep after each, and goes on reading for ever from a connection that was
+closed. Here one method of it is replaced, the exchange of two messages;
+what messages and answers mean stays octavia-lib's.
+
+A message must never be sent in part: octavia-driver-agent would read for
+ever from the closed connection, on a whole CPU. So it is sent at once, and
+the socket's buffer takes it also where nobody reads yet.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import json
+import socket
+import struct
+import time
+from typing import Any
+
+from octavia_lib.api.drivers import data_models
+from octavia_lib.api.drivers import driver_lib
+from octavia_lib.api.drivers import exceptions
+from oslo_config import cfg
+
+from octavia_xdp_provider.controller.octavia import errors
+
+# Seconds for which the answer to what changes something is waited for; the
+# caller is not kept so long (sender.py). Octavia's database gives a waiting
+# statement up after 50 s by default (innodb_lock_wait_timeout), and
+# octavia-driver-agent then answers.
+ANSWER_LIMIT_S = 180.0
+
+_LENGTH_DIGITS = 12
+_SEND_BUFFER = 4 << 20
+
+Message = dict[str, list[dict[str, Any]]]
+
+
+class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
+    """octavia-driver-agent. Any thread may use it.
+
+    All calls raise OctaviaUnavailable.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(status_socket=conf.controller.status_socket,
+                         stats_socket=conf.controller.stats_socket,
+                         get_socket=conf.controller.get_socket)
+        self._timeout_s = conf.controller.driver_agent_timeout
+
+    def set_statuses(self, message: Message) -> None:
+        """Set statuses, however long it takes up to ANSWER_LIMIT_S.
+
+        :raises Rejected: a record could not be set. Those before it are, in
+            Octavia's order: members, monitors, pools, listeners, load
+            balancers.
+        """
+        with _translated():
+            self.update_loadbalancer_status(message)
+
+    def set_statistics(self, listeners: list[dict[str, Any]]) -> None:
+        """Set statistics of listeners."""
+        with _translated():
+            self.update_listener_statistics({'listeners': listeners})
+
+    def load_balancer(self, load_balancer_id: str
+                      ) -> data_models.LoadBalancer | None:
+        """A committed load balancer as octavia-lib's object, or None."""
+        with _translated():
+            return self.get_loadbalancer(load_balancer_id)
+
+    def _check_for_socket_ready(self, socket: str) -> None:
+        """The original waits; here a call without a socket fails."""
+
+    def _send(self, socket_path: str, data: Any) -> Any:
+        limit = (self._timeout_s if socket_path == self.get_socket
+                 else ANSWER_LIMIT_S)
+        answer = json.loads(_exchange(
+            socket_path, json.dumps(data).encode(),
+            time.monotonic() + limit))
+        if not isinstance(answer, dict):
+            raise ValueError('the answer is no object')
+        if socket_path != self.get_socket and 'status_code' not in answer:
+            raise ValueError('the answer has no status_code')
+        return answer
+
+
+@contextlib.contextmanager
+def _translated() -> Iterator[None]:
+    """octavia-lib's exceptions as our own."""
+    try:
+        yield
+    except (exceptions.UpdateStatusError,
+            exceptions.UpdateStatisticsError) as error:
+        # octavia-lib makes the same error of what it caught and of what
+        # octavia-driver-agent answered.
+        caught = error.__context__
+        if caught is None:
+            raise errors.Rejected(
+                f'octavia-driver-agent: {error.fault_string}') from error
+        raise _unavailable(caught) from error
+    except exceptions.DriverError as error:
+        raise _unavailable(error.__cause__ or error) from error
+
+
+def _unavailable(error: BaseException) -> errors.OctaviaUnavailable:
+    return errors.OctaviaUnavailable(
+        f'octavia-driver-agent: {error or type(error).__name__}',
+        maybe_done=getattr(error, 'maybe_done', False))
+
+
+class _NoAnswer(OSError):
+    """A message was sent, and its answer did not come, or not whole."""
+
+    maybe_done = True
+
+
+def _exchange(path: str, message: bytes, deadline: float) -> bytes:
+    """Send a message and return the answer, both with their lengths before.
+
+    :param deadline: by time.monotonic().
+    :raises OSError, ValueError: there is no answer.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _SEND_BUFFER)
+        _connect(sock, path, deadline)
+        sock.settimeout(_left(deadline))
+        sock.sendall(b'%d\n%b' % (len(message), message))
+        try:
+            return _answer(sock, deadline)
+        except TimeoutError as error:
+            raise _NoAnswer('no answer') from error
+        except ConnectionError as error:
+            raise _NoAnswer(str(error)) from error
+
+
+def _connect(sock: socket.socket, path: str, deadline: float) -> None:
+    """Connect, if need be when the server has accepted others.
+
+    A Unix socket with a time-out of Python's is refused at once where the
+    server's queue is full. One that blocks waits, for SO_SNDTIMEO.
+    """
+    seconds, fraction = divmod(_left(deadline), 1)
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack(
+        '@ll', int(seconds), int(fraction * 1e6)))
+    try:
+        sock.connect(path)
+    except BlockingIOError as error:
+        raise TimeoutError(f'{path}: no connection in time') from error
+    except OSError as error:
+        raise OSError(f'{path}: {error.strerror}') from error
+
+
+def _answer(sock: socket.socket, deadline: float) -> bytes:
+    received = bytearray()
+    length = None
+    while length is None or len(received) < length:
+        sock.settimeout(_left(deadline))
+        part = sock.recv(1 << 16)
+        if not part:
+            raise ConnectionError('closed before the answer was complete')
+        received += part
+        if length is None:
+            digits, newline, rest = received.partition(b'\n')
+            if newline:
+                length, received = _length(bytes(digits)), rest
+            elif len(digits) > _LENGTH_DIGITS:
+                raise ValueError('the answer has no length')
+    return bytes(received[:length])
+
+
+def _length(digits: bytes) -> int:
+    if not digits.isdigit() or len(digits) > _LENGTH_DIGITS:
+        raise ValueError(f'the answer has the length {digits!r}')
+    return int(digits)
+
+
+def _left(deadline: float) -> float:
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError('no answer in time')
+    return left
+

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Section ``[octavia]``: Octavia's API, and as whom it is asked.
+
+The options are keystoneauth1's, the same as in other services' sections.
+They are not in common/options.py because LB nodes, which read the same
+code, have no use for keystoneauth1.
+"""
+
+import copy
+from typing import Any
+
+from keystoneauth1 import exceptions
+from keystoneauth1 import loading
+from oslo_config import cfg
+
+from octavia_xdp_provider.common import option_values
+
+GROUP = 'octavia'
+TIMEOUT_S = 10.0
+
+octavia_opts = [
+    cfg.IntOpt('page_size',
+               default=500, min=1,
+               help='Load balancers that are asked for at a time when all are '
+                    'listed. Octavia may answer with fewer ([api_settings] '
+                    'pagination_max_limit of its configuration).'),
+]
+
+
+def _adapter_opts() -> list[cfg.Opt]:
+    found = copy.deepcopy(loading.get_adapter_conf_options(
+        include_deprecated=False))
+    cfg.set_defaults(found, service_type='load-balancer',
+                     valid_interfaces=['internal', 'public'])
+    return list(found)
+
+
+def _session_opts() -> list[cfg.Opt]:
+    found = copy.deepcopy(loading.get_session_conf_options())
+    cfg.set_defaults(found, timeout=TIMEOUT_S)
+    return list(found)
+
+
+def list_options() -> list[tuple[str, list[cfg.Opt]]]:
+    """Entry point of ``oslo.config.opts``, for the generated sample."""
+    return [(GROUP, [*copy.deepcopy(octavia_opts),
+                     *loading.get_auth_common_conf_options(),
+                     *loading.get_auth_plugin_conf_options('v3password'),
+                     *_session_opts(), *_adapter_opts()])]
+
+
+def register(conf: cfg.ConfigOpts) -> None:
+    """Make the section's options known, whatever has been read already."""
+    conf.register_opts([*octavia_opts, *_session_opts(), *_adapter_opts()],
+                       group=GROUP)
+    loading.register_auth_conf_options(conf, GROUP)
+
+
+def load_adapter(conf: cfg.ConfigOpts) -> Any:
+    """A keystoneauth1 adapter for Octavia's API. Connects to nothing yet.
+
+    :raises ConfigurationError: credentials are missing or incomplete.
+    """
+    register(conf)
+    if not (conf[GROUP].auth_type or conf[GROUP].auth_section):
+        raise option_values.ConfigurationError(
+            f'[{GROUP}] auth_type is not set: the controller asks Octavia\'s '
+            'API for provisioning statuses. Set it to "password", with '
+            'auth_url, username, password, user_domain_name, project_name '
+            'and project_domain_name of a user who may read the load '
+            'balancers of all projects (role load-balancer_global_observer)')
+    try:
+        for opt in [*octavia_opts, *_session_opts(), *_adapter_opts()]:
+            _ = conf[GROUP][opt.dest]  # a value is looked at when it is read
+        auth = loading.load_auth_from_conf_options(conf, GROUP)
+        session = loading.load_session_from_conf_options(
+            conf, GROUP, auth=auth)
+        return loading.load_adapter_from_conf_options(
+            conf, GROUP, session=session, auth=auth)
+    except (exceptions.ClientException, cfg.Error, ValueError) as error:
+        raise option_values.ConfigurationError(
+            f'[{GROUP}]: {error}') from error

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which addresses load balancers have as VIPs and as members.
+
+An address is the VIP of one load balancer or a member of any number, never
+both: packets to a member that is a VIP would go round between LB nodes.
+Tables of their own answer that by their indexes, so that a change costs what
+it changes. What a load balancer holds is what its document names and what a
+pending change of it would; one that is being deleted holds nothing.
+
+All of this comes after a generation was drawn in the same transaction: of two
+that would take one address the second sees the first, or fails when it
+commits and is run again.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import capacity
+from octavia_xdp_provider.controller.store import models
+
+
+class Addresses(capacity.Capacity):
+    """Queries about addresses."""
+
+    @classmethod
+    def _reserve(cls, session: Any, load_balancer_id: str,
+                 documents: Iterable[spec.Document]) -> None:
+        """Hold what these documents need, and nothing else.
+
+        :raises Conflict: another load balancer has a VIP.
+        :raises Refused: a VIP is a member, or a member is a VIP.
+        """
+        vips: set[str] = set()
+        members: set[str] = set()
+        documents = list(documents)
+        cls._account(session, load_balancer_id, documents)
+        for document in documents:
+            vips |= set(spec.vips(document))
+            members |= spec.member_addresses(document)
+        new_vips = vips - cls._held(session, models.Vip, load_balancer_id)
+        new_members = members - cls._held(session, models.MemberAddress,
+                                          load_balancer_id)
+        cls._check_vips(session, load_balancer_id, new_vips, members)
+        cls._check_members(session, load_balancer_id, new_members, vips)
+        cls._replace(session, models.Vip, load_balancer_id, vips)
+        cls._replace(session, models.MemberAddress, load_balancer_id, members)
+
+    @staticmethod
+    def _held(session: Any, table: Any, load_balancer_id: str) -> set[str]:
+        return {address for address, in session.query(table.address).filter(
+            table.load_balancer_id == load_balancer_id)}
+
+    @staticmethod
+    def _holders(session: Any, table: Any, addresses: set[str],
+                 load_balancer_id: str) -> dict[str, str]:
+        """Those of the addresses that other load balancers hold → which."""
+        found: dict[str, str] = {}
+        for some in base.chunks(addresses):
+            found.update(session.query(
+                table.address, table.load_balancer_id).join(
+                    models.LoadBalancer,
+                    models.LoadBalancer.id == table.load_balancer_id).filter(
+                        table.address.in_(some),
+                        table.load_balancer_id != load_balancer_id,
+                        models.LoadBalancer.deleted.is_(False)).all())
+        return found
+
+    @classmethod
+    def _check_vips(cls, session: Any, load_balancer_id: str,
+                    vips: set[str], members: set[str]) -> None:
+        for address in sorted(cls._holders(session, models.Vip, vips,
+                                           load_balancer_id)):
+            raise errors.Conflict(
+                f'VIP address {address} is already announced for another '
+                'load balancer of the xdp provider; use another address.')
+        taken = set(cls._holders(session, models.MemberAddress, vips,
+                                 load_balancer_id)) | vips & members
+        for address in sorted(taken):
+            raise errors.Refused(
+                'vip_address', f'{address} is a member or monitor address of '
+                'a load balancer of this provider, and packets to it would '
+                'go round between LB nodes', 'use another address')
+
+    @classmethod
+    def _check_members(cls, session: Any, load_balancer_id: str,
+                       members: set[str], vips: set[str]) -> None:
+        taken = set(cls._holders(session, models.Vip, members,
+                                 load_balancer_id)) | members & vips
+        for address in sorted(taken):
+            raise errors.Refused(
+                'address', f'{address} is the VIP of a load balancer of this '
+                'provider, and packets to it would go round between LB nodes',
+                'use the addresses of that load balancer\'s members')
+
+    @staticmethod
+    def _replace(session: Any, table: Any, load_balancer_id: str,
+                 wanted: set[str]) -> None:
+        held = Addresses._held(session, table, load_balancer_id)
+        for some in base.chunks(held - wanted):
+            session.query(table).filter(
+                table.load_balancer_id == load_balancer_id,
+                table.address.in_(some)).delete()
+        if new := wanted - held:
+            session.execute(table.__table__.insert(), [
+                {'address': address, 'load_balancer_id': load_balancer_id}
+                for address in sorted(new)])
+
+    @staticmethod
+    def _sharing_members(session: Any, document: spec.Document) -> set[str]:
+        """Ids of other load balancers with a member of this one."""
+        found: set[str] = set()
+        for some in base.chunks(spec.member_addresses(document)):
+            found.update(key for key, in session.query(
+                models.MemberAddress.load_balancer_id).filter(
+                    models.MemberAddress.address.in_(some),
+                    models.MemberAddress.load_balancer_id
+                    != document['id']).distinct())
+        return found

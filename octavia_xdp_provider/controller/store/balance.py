@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the scheduler asks to even out the load, in bounded steps."""
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import orm
+
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
+
+
+class Balance(base.Base):
+    """Queries about how load balancers are spread over nodes."""
+
+    def under_way(self, replicas: int) -> int:
+        """Load balancers that are on more nodes than wanted: moves that
+        have begun.
+
+        :param replicas: nodes wanted where the flavor names no number.
+        """
+        counts = _counts().subquery()
+        with self._read() as session:
+            return int(session.scalar(sa.select(sa.func.count()).select_from(
+                models.LoadBalancer).join(
+                    counts, counts.c.load_balancer_id
+                    == models.LoadBalancer.id).where(
+                        models.LoadBalancer.deleted.is_(False),
+                        counts.c.number > sa.func.coalesce(
+                            models.LoadBalancer.replicas, replicas))))
+
+    def movable(self, source: str, target: str, replicas: int, limit: int
+                ) -> list[rows.LoadBalancer]:
+        """Load balancers that could be moved from one node to another.
+
+        They are on as many nodes as wanted, all of which have done what
+        they shall, and not on the target.
+
+        :param limit: at most so many.
+        """
+        balancer, placement = models.LoadBalancer, models.Placement
+        on_target = sa.select(placement.load_balancer_id).where(
+            placement.host == target)
+        mine = orm.aliased(models.Placement)
+        is_mine = (mine.load_balancer_id == balancer.id,
+                   mine.removed_generation.is_(None))
+        not_done = sa.select(mine.host).where(
+            *is_mine, mine.error.is_not(None)
+            | (mine.synced_generation < balancer.generation)
+        ).correlate(balancer).exists()
+        number = sa.select(sa.func.count(mine.host)).where(
+            *is_mine).correlate(balancer).scalar_subquery()
+        with self._read() as session:
+            return [rows.load_balancer(row) for row in session.scalars(
+                sa.select(balancer).join(
+                    placement, placement.load_balancer_id
+                    == balancer.id).where(
+                        placement.host == source,
+                        placement.removed_generation.is_(None),
+                        balancer.deleted.is_(False),
+                        balancer.id.not_in(on_target), ~not_done,
+                        number == sa.func.coalesce(balancer.replicas,
+                                                   replicas))
+                .order_by(balancer.id).limit(limit))]
+
+
+def _counts() -> Any:
+    return sa.select(
+        models.Placement.load_balancer_id,
+        sa.func.count().label('number')).where(
+            models.Placement.removed_generation.is_(None)).group_by(
+                models.Placement.load_balancer_id)

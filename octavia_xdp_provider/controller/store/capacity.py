@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether LB nodes can do what is asked for, as far as they have said.
+
+A node reports the sizes of its tables and its own addresses. What it would
+refuse is refused when the API is called, as long as the tenant can mend it.
+What a load balancer needs is counted when it is stored, for the larger of its
+document and its pending one. Sums over a node's load balancers are made only
+if what the node itself reports does not leave plenty of room.
+"""
+
+from collections.abc import Iterable
+import dataclasses
+import functools
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+
+# A node's own number, which lacks what it is still to make true, is good
+# enough up to half of its table, and with room for so many more.
+_PLENTY = 0.5
+_ROOM = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Need:
+    """Entries of a node's tables."""
+
+    services: int = 0
+    members: int = 0
+
+    def most(self, other: 'Need') -> 'Need':
+        return Need(max(self.services, other.services),
+                    max(self.members, other.members))
+
+    def beyond(self, other: 'Need') -> 'Need':
+        return Need(max(0, self.services - other.services),
+                    max(0, self.members - other.members))
+
+
+def need(document: spec.Document | None) -> Need:
+    """What a load balancer takes at most: with all that it has switched
+    on."""
+    if document is None:
+        return Need()
+    vips = len(spec.vips(document))
+    return Need(vips * len(document['listeners']), vips * sum(
+        len(pool['members']) for listener in document['listeners'].values()
+        for pool in spec.pools_of(document, listener)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _reported(text: str) -> tuple[dict[str, int], frozenset[str]]:
+    """What counts here of the state that a node reports."""
+    state = json.loads(text)
+    numbers = {name: state[name] for name in (
+        'services', 'services_max', 'members', 'members_max')
+        if isinstance(state.get(name), int)}
+    addresses = state.get('addresses')
+    return numbers, frozenset(map(str, addresses or ()))
+
+
+class Capacity(base.Base):
+    """Queries about what nodes can take."""
+
+    @classmethod
+    def _account(cls, session: Any, load_balancer_id: str,
+                 documents: Iterable[spec.Document]) -> None:
+        """Note what a load balancer needs of each of its nodes."""
+        needs = functools.reduce(Need.most, map(need, documents), Need())
+        row = session.get(models.Usage, load_balancer_id)
+        if row is None:
+            row = models.Usage(load_balancer_id=load_balancer_id)
+            session.add(row)
+        row.services, row.members = needs.services, needs.members
+
+    @classmethod
+    def _check_nodes(cls, session: Any, before: spec.Document | None,
+                     after: spec.Document) -> None:
+        """:raises Refused: a node has no room for what is new, or is a
+        member itself."""
+        states = {host: _reported(text) for host, in_service, text in
+                  session.query(models.Node.host, models.Node.in_service,
+                                models.Node.state) if in_service}
+        new = spec.member_addresses(after) - (
+            spec.member_addresses(before) if before else set())
+        for host, (_, addresses) in states.items():
+            for address in sorted(new & addresses):
+                raise errors.Refused(
+                    'address', f'{address} is an address of the LB node '
+                    f'{host}', 'use the address of a server')
+        more = need(after).beyond(need(before))
+        if not (more.services or more.members) or not states:
+            return
+        placed = [host for host, in session.query(
+            models.Placement.host).filter_by(
+                load_balancer_id=after['id'], removed_generation=None)]
+        full = [cls._lack(session, host, states[host][0], more)
+                for host in placed or states if host in states]
+        lacks = [text for text in full if text]
+        # One that is new needs one node; of its own it needs each.
+        if lacks and (placed or len(lacks) == len(full)):
+            raise errors.Refused(
+                'listeners', f'the LB nodes have no room for it: {lacks[0]}',
+                'use fewer listeners or members, or another load balancer, '
+                'or ask the operator for more LB nodes')
+
+    @staticmethod
+    def _lack(session: Any, host: str, numbers: dict[str, int], more: Need
+              ) -> str | None:
+        """What a node has no room for, as a text."""
+        wanted = dataclasses.asdict(more)
+        near = {name: number for name, number in wanted.items()
+                if number and f'{name}_max' in numbers
+                and numbers.get(name, 0) + number
+                > min(_PLENTY * numbers[f'{name}_max'],
+                      numbers[f'{name}_max'] - _ROOM)}
+        if not near:
+            return None
+        sums = session.query(
+            sa.func.sum(models.Usage.services),
+            sa.func.sum(models.Usage.members)).join(
+                models.Placement, models.Placement.load_balancer_id
+                == models.Usage.load_balancer_id).filter(
+                    models.Placement.host == host,
+                    models.Placement.removed_generation.is_(None)).one()
+        used = dict(zip(('services', 'members'), sums, strict=True))
+        for name, number in near.items():
+            most = numbers[f'{name}_max']
+            if int(used[name] or 0) + number > most:
+                return (f'{host} has {int(used[name] or 0)} of {most} {name} '
+                        f'and {number} more are needed')
+        return None

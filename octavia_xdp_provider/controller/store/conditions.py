@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which nodes are alive, as the leader of the controllers judges it."""
+
+from collections.abc import Iterable
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.store import models
+
+
+class Conditions(leases.Leases):
+    """Queries about the conditions of nodes."""
+
+    def conditions(self) -> dict[str, str | None]:
+        """Host → condition; null: the leader has not looked yet."""
+        with self._read() as session:
+            return dict(session.execute(
+                sa.select(models.Node.host, models.Node.condition)).all())
+
+    def states(self, hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
+        """Host → what the node last reported of itself."""
+        with self._read() as session:
+            return {host: json.loads(state) for host, state
+                    in session.execute(sa.select(
+                        models.Node.host, models.Node.state).where(
+                            models.Node.host.in_(list(hosts))))}
+
+    def heard(self) -> tuple[float, dict[str, tuple[float, bool,
+                                                    str | None]]]:
+        """Now, and host → (last seen, in service, condition).
+
+        Both in the database's time.
+        """
+        with self._read() as session:
+            return self._now(session), {
+                host: tuple(values) for host, *values in session.execute(
+                    sa.select(models.Node.host, models.Node.last_seen,
+                              models.Node.in_service,
+                              models.Node.condition))}
+
+    @base.retried
+    def set_conditions(self, changed: dict[str, str], lease: str, token: int
+                       ) -> None:
+        """Store judgements, and have all load balancers there looked at.
+
+        :param changed: host → new condition.
+        :raises LeaseLost: another one leads.
+        """
+        with self._write() as session:
+            self._check_lease(session, lease, token)
+            for host, condition in sorted(changed.items()):
+                session.execute(sa.update(models.Node).where(
+                    models.Node.host == host).values(condition=condition))
+            self._mark_selected(session, sa.select(
+                models.Placement.load_balancer_id).where(
+                    models.Placement.host.in_(sorted(changed))))
+
+    @base.retried
+    def mark_short(self, replicas: int, live: int, limit: int) -> int:
+        """Mark load balancers that live nodes could serve, and too few do.
+
+        :param replicas: nodes wanted where the flavor names no number.
+        :param live: how many nodes could serve each.
+        :param limit: mark at most so many.
+        :returns: how many are marked.
+        """
+        with self._write() as session:
+            found = session.scalars(_short(replicas, live).limit(limit)).all()
+            self._mark_work(session, found)
+            return len(found)
+
+
+def _short(replicas: int, live: int) -> Any:
+    """Ids of load balancers on fewer working nodes than there could be."""
+    balancer, placement, node = (models.LoadBalancer, models.Placement,
+                                 models.Node)
+    working = sa.select(
+        placement.load_balancer_id, sa.func.count().label('number')).join(
+            node, node.host == placement.host).where(
+                placement.removed_generation.is_(None),
+                placement.error.is_(None),
+                sa.func.coalesce(node.condition, '').not_in(
+                    ('dead', 'disabled'))).group_by(
+                        placement.load_balancer_id).subquery()
+    number = sa.func.coalesce(working.c.number, 0)
+    return sa.select(balancer.id).outerjoin(
+        working, working.c.load_balancer_id == balancer.id).where(
+            balancer.deleted.is_(False), balancer.generation > 0,
+            number < live,
+            number < sa.func.coalesce(balancer.replicas, replicas)).order_by(
+                number, balancer.id)

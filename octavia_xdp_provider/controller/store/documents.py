@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load balancers: what is wanted of them, and what Octavia was told.
+
+A row that two transactions change is locked when it is read; on a cluster
+the second one fails when it commits, and is run again.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+import json
+from typing import Any
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import status_message
+from octavia_xdp_provider.controller.store import addresses
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
+
+# Seconds for which a deletion is remembered.
+TOMBSTONE_S = 7 * 24 * 3600
+
+
+class Documents(addresses.Addresses):
+    """Queries about load balancers."""
+
+    def find(self, load_balancer_id: str | None = None,
+             pool_id: str | None = None) -> str:
+        """Id of the load balancer that a change belongs to.
+
+        :raises UnknownObject: it is not there.
+        """
+        with self._read() as session:
+            if load_balancer_id is None:
+                pool = session.get(models.Pool, pool_id)
+                if pool is None:
+                    raise errors.UnknownObject(f'pool {pool_id}')
+                load_balancer_id = str(pool.load_balancer_id)
+        return load_balancer_id
+
+    @base.retried
+    def create(self, document: spec.Document) -> int:
+        """Store a load balancer that Octavia holds. Returns its generation.
+
+        Creating one that exists with an equal document changes nothing, so
+        that a repeated message does no harm.
+
+        :raises Conflict: another one has the VIP.
+        :raises Refused: it cannot be done beside another one.
+        """
+        with self._write() as session:
+            generation = self._next_generation(session)
+            row = self._lock_row(session, document['id'])
+            if row is not None and not row.deleted:
+                return int(row.generation)
+            self._validate_together(session, document)
+            if row is None:
+                row = models.LoadBalancer(
+                    id=document['id'], sent_generation=0,
+                    failed_generation=0, removed='[]')
+                session.add(row)
+            row.deleted = False
+            row.vip_address = document['vip_address']
+            self._set_document(session, row, document, generation,
+                               spec.objects(document))
+            return generation
+
+    @base.retried
+    def change(self, load_balancer_id: str,
+               function: Callable[[spec.Document], spec.Document],
+               expected: int | None = None,
+               pending: Iterable[spec.Object] = ()) -> int | None:
+        """Replace the document by ``function(document)``.
+
+        Objects that it removed are remembered until DELETED was sent.
+        Returns the new generation.
+
+        :param expected: do nothing and return None unless the document
+            still has this generation, and no change is pending.
+        :param pending: objects that Octavia has PENDING beside new ones.
+        :raises UnknownObject: the load balancer is not there.
+        :raises Refused: the new document cannot be done beside another one.
+        """
+        with self._write() as session:
+            generation = self._next_generation(session)
+            row = self._lock_row(session, load_balancer_id)
+            if row is None or row.deleted:
+                raise errors.UnknownObject(
+                    f'load balancer {load_balancer_id}')
+            if expected is not None and (row.generation != expected
+                                         or row.pending is not None):
+                return None
+            before = rows.document(row)
+            after = function(before)
+            self._validate_together(session, after)
+            self._set_changed(session, row, before, after, generation, {
+                *pending, *(spec.objects(after) - spec.objects(before))})
+            return generation
+
+    @base.retried
+    def promote(self, load_balancer_id: str, request: str) -> int | None:
+        """Make a pending change the wanted state: Octavia has committed it.
+
+        :returns: the new generation; None if another change is pending, or
+            none any more.
+        """
+        with self._write() as session:
+            generation = self._next_generation(session)
+            row = self._lock_row(session, load_balancer_id)
+            pending = _pending(row, request)
+            if row is None or pending is None:
+                return None
+            row.pending = None
+            if pending['expected'] is None:
+                self._delete(session, row, generation)
+                return generation
+            after = spec.complete(pending['expected'])
+            before = rows.document(row) if row.generation else None
+            self._set_changed(session, row, before, after, generation,
+                              status_message.made_pending(
+                                  before, after, pending['change']))
+            if pending['change']['action'] == 'failover':
+                session.query(models.Placement).filter_by(
+                    load_balancer_id=load_balancer_id,
+                    removed_generation=None).update({'replace': True})
+            return generation
+
+    @staticmethod
+    def _lock_row(session: Any, load_balancer_id: str) -> Any:
+        return session.get(models.LoadBalancer, load_balancer_id,
+                           with_for_update=True)
+
+    def _validate_together(self, session: Any, document: spec.Document
+                           ) -> None:
+        if not rules.concerns_others(document):
+            return
+        for some in base.chunks(self._sharing_members(session, document)):
+            for row in session.query(models.LoadBalancer).filter(
+                    models.LoadBalancer.id.in_(some),
+                    models.LoadBalancer.deleted.is_(False)):
+                rules.validate_together(document, rows.document(row))
+
+    def _set_changed(self, session: Any, row: Any,
+                     before: spec.Document | None, after: spec.Document,
+                     generation: int, pending: Iterable[spec.Object]
+                     ) -> None:
+        gone = (spec.objects(before) if before else set()) - spec.objects(
+            after)
+        session.query(models.ListenerCounter).filter(
+            models.ListenerCounter.listener_id.in_(
+                [key for kind, key in gone if kind == 'listener'])).delete()
+        row.removed = _with(row.removed, gone, generation)
+        row.unconfirmed = _without(row.unconfirmed or '[]', gone)
+        self._set_document(session, row, after, generation, pending)
+
+    def _set_document(self, session: Any, row: Any, document: spec.Document,
+                      generation: int, pending: Iterable[spec.Object] = ()
+                      ) -> None:
+        row.document = json.dumps(document, sort_keys=True)
+        row.generation = generation
+        row.changed_at = self._now(session)
+        row.replicas = document['flavor'].get('replicas')
+        row.unconfirmed = _with(row.unconfirmed or '[]', pending, generation)
+        session.flush()
+        self._reserve(session, row.id, [document])
+        known = {pool.id: pool for pool in session.query(
+            models.Pool).filter_by(load_balancer_id=row.id)}
+        for pool_id in document['pools'].keys() - known.keys():
+            session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
+        for pool_id in known.keys() - document['pools'].keys():
+            session.delete(known[pool_id])
+        self._mark_work(session, [row.id])
+
+    @base.retried
+    def delete(self, load_balancer_id: str,
+               expected: int | None = None) -> int | None:
+        """Mark a load balancer as deleted. Returns the generation, or None
+        where it is not there.
+
+        :param expected: as of change().
+        """
+        with self._write() as session:
+            generation = self._next_generation(session)
+            row = self._lock_row(session, load_balancer_id)
+            if row is None or (expected is not None and (
+                    row.generation != expected or row.pending is not None)):
+                return None
+            if not row.deleted:
+                self._delete(session, row, generation)
+            return int(row.generation)
+
+    def _delete(self, session: Any, row: Any, generation: int) -> None:
+        row.deleted = True
+        row.generation = generation
+        row.changed_at = self._now(session)
+        session.query(models.Placement).filter_by(
+            load_balancer_id=row.id, removed_generation=None).update(
+                {'removed_generation': generation})
+        self._mark_work(session, [row.id])
+
+    @base.retried
+    def forget(self, load_balancer_id: str) -> None:
+        """Octavia knows of the deletion: drop the row, keep a tombstone.
+
+        Placements on nodes that have not confirmed the removal stay, so
+        that a node which comes back late still removes it.
+        """
+        with self._write() as session:
+            row = self._lock_row(session, load_balancer_id)
+            if row is None or not row.deleted:
+                return
+            for child in (models.Pool, models.ListenerCounter):
+                session.query(child).filter_by(
+                    load_balancer_id=load_balancer_id).delete()
+            session.delete(row)
+            now = self._now(session)
+            session.merge(models.Tombstone(
+                load_balancer_id=load_balancer_id, pending=None, at=now))
+            session.query(models.Tombstone).filter(
+                models.Tombstone.at < now - TOMBSTONE_S,
+                models.Tombstone.pending.is_(None)).delete()
+
+    def load_balancers(self, ids: Iterable[str] | None = None
+                       ) -> list[rows.LoadBalancer]:
+        """All load balancers, or those with these ids that there are."""
+        with self._read() as session:
+            query = session.query(models.LoadBalancer)
+            if ids is not None:
+                query = query.filter(models.LoadBalancer.id.in_(list(ids)))
+            return [rows.load_balancer(row) for row in query]
+
+    def load_balancer(self, load_balancer_id: str
+                      ) -> rows.LoadBalancer | None:
+        with self._read() as session:
+            row = session.get(models.LoadBalancer, load_balancer_id)
+            return rows.load_balancer(row) if row else None
+
+    def tombstone(self, load_balancer_id: str) -> dict[str, Any] | None:
+        """The pending deletion of a load balancer that is not held."""
+        with self._read() as session:
+            row = session.get(models.Tombstone, load_balancer_id)
+            return json.loads(row.pending) if row and row.pending else None
+
+
+def _pending(row: Any, request: str) -> dict[str, Any] | None:
+    """The pending change of a row, if it is that of a request."""
+    if row is None or row.pending is None:
+        return None
+    pending: dict[str, Any] = json.loads(row.pending)
+    return pending if pending['request'] == request else None
+
+
+def _with(text: str, objects: Iterable[spec.Object], generation: int) -> str:
+    """A list of [kind, id, generation] with these objects anew."""
+    found = {(kind, key): number for kind, key, number in json.loads(text)}
+    found.update(dict.fromkeys(objects, generation))
+    return json.dumps([[kind, key, number] for (kind, key), number
+                       in sorted(found.items())])
+
+
+def _without(text: str, objects: Iterable[spec.Object]) -> str:
+    gone = set(objects)
+    return json.dumps([item for item in json.loads(text)
+                       if tuple(item[:2]) not in gone])

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LB nodes: who there is, and what all of them have counted."""
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
+
+
+class Nodes(base.Base):
+    """Queries about LB nodes."""
+
+    def nodes(self) -> list[rows.Node]:
+        with self._read() as session:
+            return [rows.node(row) for row in session.query(models.Node)]
+
+    @base.retried
+    def set_in_service(self, host: str, in_service: bool) -> bool:
+        """The operator's word for a node. False where it is unknown."""
+        with self._write() as session:
+            row = session.get(models.Node, host)
+            if row is None:
+                return False
+            row.in_service = in_service
+            return True
+
+    @base.retried
+    def heartbeat(self, host: str) -> bool:
+        """A node is alive. False where it has not reported yet: what it can
+        take is not known before."""
+        with self._write() as session:
+            return bool(session.query(models.Node).filter(
+                models.Node.host == host, models.Node.last_seen > 0).update(
+                    {'last_seen': self._now(session)}))
+
+    def statistics(self) -> dict[str, tuple[int, int]]:
+        """Listener id → (bytes, flows), summed over all nodes."""
+        with self._read() as session:
+            return {key: (int(size), int(flows))
+                    for key, size, flows in session.query(
+                        models.ListenerCounter.listener_id,
+                        sa.func.sum(models.ListenerCounter.total_bytes),
+                        sa.func.sum(models.ListenerCounter.total_flows),
+                    ).group_by(models.ListenerCounter.listener_id)}

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which load balancer is on which node."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
+
+
+class Placements(base.Base):
+    """Queries about placements."""
+
+    def placements(self, ids: Iterable[str] | None = None
+                   ) -> list[rows.Placement]:
+        """All placements, or those of these load balancers."""
+        with self._read() as session:
+            query = session.query(models.Placement)
+            if ids is not None:
+                query = query.filter(
+                    models.Placement.load_balancer_id.in_(list(ids)))
+            return [rows.placement(row) for row in query]
+
+    def load(self) -> dict[str, int]:
+        """Host → load balancers that are on it and not leaving."""
+        with self._read() as session:
+            return dict(session.query(
+                models.Placement.host, sa.func.count()).filter(
+                    models.Placement.removed_generation.is_(None)).group_by(
+                        models.Placement.host).all())
+
+    @base.retried
+    def place(self, load_balancer_id: str, add: Iterable[str] = (),
+              remove: Iterable[str] = (), *,
+              decided_on: frozenset[str] | None = None,
+              failed: int = 0, budget: tuple[int, float] | None = None
+              ) -> bool:
+        """Put a load balancer on nodes and take it from others.
+
+        :param decided_on: the hosts that it was on when this was decided.
+            Nothing is done and False returned if it is on others now, or
+            deleted. None: whatever it is on.
+        :param failed: how many of the removals count for the budget, see
+            removals_since().
+        :param budget: how many may count in how many seconds: nothing is
+            done and False returned if there would be more.
+        """
+        with self._write() as session:
+            add = list(add)
+            # The lock on the sequence is held from here to the commit.
+            generation = self._next_generation(session)
+            if decided_on is not None and not self._is_on(
+                    session, load_balancer_id, decided_on):
+                return False
+            if failed:
+                if budget and failed > budget[0] - self._removals(
+                        session, budget[1]):
+                    return False
+                session.add(models.Removal(at=self._now(session),
+                                           number=failed))
+            for host in add:
+                session.merge(models.Placement(
+                    load_balancer_id=load_balancer_id, host=host,
+                    synced_generation=0, error=None, replace=None,
+                    removed_generation=None, members=None, announced=None,
+                    placed_generation=generation))
+            if add:
+                # Nodes have time to do it.
+                session.query(models.LoadBalancer).filter_by(
+                    id=load_balancer_id).update(
+                        {'changed_at': self._now(session)})
+            for host in remove:
+                row = session.get(models.Placement, (load_balancer_id, host))
+                if row is not None:
+                    row.removed_generation = generation
+            return True
+
+    @staticmethod
+    def _is_on(session: Any, load_balancer_id: str,
+               hosts: frozenset[str]) -> bool:
+        row = session.get(models.LoadBalancer, load_balancer_id)
+        found = session.query(models.Placement.host).filter_by(
+            load_balancer_id=load_balancer_id, removed_generation=None)
+        return (row is not None and not row.deleted
+                and {host for host, in found} == hosts)
+
+    @base.retried
+    def keep_placements(self, load_balancer_id: str) -> None:
+        """A failover ends: nodes that were to be replaced keep the rest."""
+        with self._write() as session:
+            session.query(models.Placement).filter_by(
+                load_balancer_id=load_balancer_id, replace=True).update(
+                    {'replace': None})
+            self._mark_work(session, [load_balancer_id])
+
+    def removals_since(self, span_s: float) -> int:
+        """Removals from failed nodes in the last so many seconds.
+
+        Less those that the operator has allowed beyond the budget.
+        """
+        with self._read() as session:
+            return self._removals(session, span_s)
+
+    def _removals(self, session: Any, span_s: float) -> int:
+        return int(session.scalar(sa.select(
+            sa.func.sum(models.Removal.number)).where(
+                models.Removal.at > self._now(session) - span_s)) or 0)
+
+    @base.retried
+    def allow_removals(self, number: int, span_s: float) -> None:
+        """The operator's word that so many more nodes' VIPs may go."""
+        with self._write() as session:
+            now = self._now(session)
+            session.query(models.Removal).filter(
+                models.Removal.at <= now - span_s).delete()
+            session.add(models.Removal(at=now, number=-number))
+            self._mark_selected(session, _on_failed_nodes(
+                models.Placement.load_balancer_id))
+
+    def on_failed_nodes(self) -> int:
+        """Placements on nodes that are dead or cannot do their part."""
+        with self._read() as session:
+            return int(session.scalar(_on_failed_nodes(sa.func.count())))
+
+
+def _on_failed_nodes(what: Any) -> Any:
+    """Placements whose node has failed, or was forgotten."""
+    return sa.select(what).select_from(models.Placement).outerjoin(
+        models.Node, models.Node.host == models.Placement.host).where(
+            models.Placement.removed_generation.is_(None),
+            models.Node.host.is_(None) | (models.Node.condition == 'dead')
+            | models.Placement.error.is_not(None))

@@ -1,0 +1,270 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What nodes have, as they reported it.
+
+A node numbers its reports: an *epoch* begins with report 1 and tells all
+that the node has, in as many reports as it takes; later ones tell what has
+changed. Report n is taken once, after n - 1. A message that was lost, came
+twice or late thus changes nothing: the node repeats a report until it is
+answered, and begins a new epoch where the controller asks for one.
+
+A node writes rows of its own placements, and no others.
+"""
+
+import json
+from typing import Any
+from typing import cast
+from typing import NamedTuple
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.controller import status
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+
+
+class Taken(NamedTuple):
+    """What became of a report.
+
+    ``touched``: ids of load balancers of which something has changed.
+    ``is_new``: whether it is the node's first report. ``all_marked``: whether
+    the node's own state has changed so that all that is on it was marked.
+    """
+
+    answer: messages.ReportAnswer
+    touched: set[str]
+    is_new: bool = False
+    all_marked: bool = False
+
+
+_NOTHING: dict[str, Any] = {'synced_generation': 0, 'error': None,
+                            'members': None, 'announced': None}
+
+
+class Reports(base.Base):
+    """Stores reports."""
+
+    @base.retried
+    def seen(self, host: str, state: dict[str, Any]) -> bool:
+        """A node reported. Returns True where it is the first time.
+
+        :raises Refused: it is not registered.
+        """
+        with self._write() as session:
+            row = self._registered(session, host)
+            first = not row.last_seen
+            self._mark_if_it_counts(session, host, row.state, state)
+            row.last_seen = self._now(session)
+            row.state = json.dumps(state, sort_keys=True)
+        return first
+
+    @base.retried
+    def take(self, host: str, epoch: int, seq: int, report: messages.Report
+             ) -> Taken:
+        """Store a report, if it is the next one.
+
+        :raises Refused: the node is not registered.
+        """
+        with self._write() as session:
+            row = self._registered(session, host)
+            is_first = not row.last_seen
+            last = (row.report_epoch, row.report_seq)
+            before = row.state
+            if (epoch, seq) == last:
+                return Taken(_answer(True, last), set())
+            begins = epoch > last[0] and seq == 1
+            if not (begins or (epoch, seq - 1) == last):
+                return Taken(_answer(False, last), set())
+            values: dict[str, Any] = {
+                'report_epoch': epoch, 'report_seq': seq,
+                'complete': report['complete'],
+                'last_seen': self._now(session)}
+            if report['state'] is not None:
+                values['state'] = json.dumps(report['state'], sort_keys=True)
+            # Another controller may have taken one since.
+            if not session.query(models.Node).filter_by(
+                    host=host, report_epoch=last[0], report_seq=last[1]
+                    ).update(values):
+                return Taken(_answer(False, last), set())
+            touched = self._take_held(session, host, epoch, report)
+            if report['complete']:
+                touched |= self._settle(session, host, epoch,
+                                        report['as_of'])
+            self._count(session, host, report['counters'])
+            self._mark_work(session, touched)
+            all_marked = report['state'] is not None and (
+                self._mark_if_it_counts(session, host, before,
+                                        cast(dict[str, Any],
+                                             report['state'])))
+        return Taken(_answer(True, (epoch, seq)), touched, is_first,
+                     all_marked)
+
+    @classmethod
+    def _mark_if_it_counts(cls, session: Any, host: str, before: str,
+                           state: dict[str, Any]) -> bool:
+        """Have all on a node looked at if its state changes statuses.
+
+        :param before: the state that is stored, JSON.
+        """
+        counts = (_counting(state) != _counting(json.loads(before)))
+        if counts:
+            cls._mark_selected(session, sa.select(
+                models.Placement.load_balancer_id).where(
+                    models.Placement.host == host,
+                    models.Placement.removed_generation.is_(None)))
+        return counts
+
+    @staticmethod
+    def _registered(session: Any, host: str) -> Any:
+        row = session.get(models.Node, host)
+        if row is None:
+            # Deleted a moment ago: it must not come back by itself.
+            raise errors.Refused(
+                'host', f'{host} is not registered',
+                'say "octavia-xdp-manage node create" for it')
+        return row
+
+    @staticmethod
+    def _take_held(session: Any, host: str, epoch: int,
+                   report: messages.Report) -> set[str]:
+        touched = set()
+        held = report['held']
+        ids = [*held, *report['gone']]
+        for row in session.query(models.Placement).filter(
+                models.Placement.host == host,
+                models.Placement.load_balancer_id.in_(ids)):
+            one = held.get(row.load_balancer_id)
+            values = _NOTHING if one is None else {
+                'synced_generation': one['generation'],
+                'error': one['error'],
+                'members': json.dumps(one['members'], sort_keys=True),
+                'announced': one['announced']}
+            if _set(row, values):
+                touched.add(row.load_balancer_id)
+            row.report_epoch = epoch
+        return touched
+
+    @staticmethod
+    def _settle(session: Any, host: str, epoch: int, as_of: int) -> set[str]:
+        """All has been told: forget what was not, and confirm removals."""
+        touched = set()
+        for row in session.query(models.Placement).filter(
+                models.Placement.host == host,
+                models.Placement.report_epoch != epoch,
+                models.Placement.synced_generation != 0):
+            if _set(row, _NOTHING):
+                touched.add(row.load_balancer_id)
+        session.flush()
+        for row in session.query(models.Placement).filter(
+                models.Placement.host == host,
+                models.Placement.removed_generation <= as_of,
+                models.Placement.synced_generation == 0):
+            touched.add(row.load_balancer_id)
+            session.delete(row)
+        return touched
+
+    @base.retried
+    def report(self, host: str, as_of: int,
+               synced: dict[str, messages.SyncedV1],
+               members: dict[str, dict[str, messages.MemberState]]
+               | None = None) -> set[str]:
+        """Note what a node has, in version 1 of the protocol: all of it.
+
+        :returns: ids of load balancers of which something has changed.
+        """
+        touched = set()
+        members = members or {}
+        with self._write() as session:
+            # It may have spoken a newer version before.
+            session.query(models.Node).filter_by(host=host).update(
+                {'report_epoch': 0, 'report_seq': 0})
+            for row in session.query(models.Placement).filter_by(host=host):
+                key = row.load_balancer_id
+                mine = synced.get(key)
+                if row.removed_generation is not None:
+                    if mine is None and as_of >= row.removed_generation:
+                        session.delete(row)
+                        touched.add(key)
+                elif mine is not None and _set(row, {
+                        'synced_generation': mine['generation'],
+                        'error': mine['error'], 'announced': None,
+                        'members': json.dumps(members[key], sort_keys=True)
+                        if key in members else None}):
+                    touched.add(key)
+            self._mark_work(session, touched)
+        return touched
+
+    @base.retried
+    def count(self, host: str,
+              counters: dict[str, dict[str, messages.Counters]]) -> None:
+        """Add what a node has counted since its last report.
+
+        :param counters: load balancer id → {listener id: {"bytes": n,
+            "flows": n}}, as read on the node.
+        """
+        with self._write() as session:
+            self._count(session, host, counters)
+
+    @staticmethod
+    def _count(session: Any, host: str,
+               counters: dict[str, dict[str, messages.Counters]]) -> None:
+        if not counters:
+            return
+        known = {row.listener_id: row for row in session.query(
+            models.ListenerCounter).filter(
+                models.ListenerCounter.host == host,
+                models.ListenerCounter.load_balancer_id.in_(
+                    list(counters)))}
+        for load_balancer_id, listeners in counters.items():
+            new = listeners.keys() - known.keys()
+            own = _listeners(session, host, load_balancer_id) if new else ()
+            for key, now in listeners.items():
+                row = known.get(key)
+                if row is None:
+                    # Nobody counts for a listener of others.
+                    if key not in own:
+                        continue
+                    row = models.ListenerCounter(
+                        listener_id=key, host=host, last_bytes=0,
+                        last_flows=0, total_bytes=0, total_flows=0,
+                        load_balancer_id=load_balancer_id)
+                    session.add(row)
+                elif row.load_balancer_id != load_balancer_id:
+                    continue
+                _add(row, cast(dict[str, int], now))
+
+
+def _counting(state: dict[str, Any]) -> tuple[bool, bool]:
+    """Of a node's state, what the statuses of load balancers depend on."""
+    return bool(status.problems(state)), status.knows_no_health(state)
+
+
+def _answer(taken: bool, last: tuple[int, int]) -> messages.ReportAnswer:
+    return {'taken': taken, 'epoch': last[0], 'seq': last[1]}
+
+
+def _set(row: Any, values: dict[str, Any]) -> bool:
+    """Set columns of a row. Whether that changed one."""
+    changed = {name: value for name, value in values.items()
+               if getattr(row, name) != value}
+    for name, value in changed.items():
+        setattr(row, name, value)
+    return bool(changed)
+
+
+def _listeners(session: Any, host: str, load_balancer_id: str) -> set[str]:
+    """Listeners of a load balancer that is on the node."""
+    if session.get(models.Placement, (load_balancer_id, host)) is None:
+        return set()
+    row = session.get(models.LoadBalancer, load_balancer_id)
+    return set(json.loads(row.document)['listeners']) if row else set()
+
+
+def _add(row: Any, now: dict[str, int]) -> None:
+    """A counter that is lower than the last one has started again."""
+    for name in ('bytes', 'flows'):
+        last = getattr(row, f'last_{name}')
+        grown = now[name] - (last if now[name] >= last else 0)
+        setattr(row, f'last_{name}', now[name])
+        setattr(row, f'total_{name}', getattr(row, f'total_{name}') + grown)

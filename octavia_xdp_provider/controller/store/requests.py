@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes that Octavia has asked for and may not have committed yet.
+
+The driver is called inside Octavia's open transaction. What it asks for is
+checked, what it needs is reserved, and it is stored as the load balancer's
+pending change, which no node sees. A controller makes it the wanted state
+once Octavia has committed it, and drops it otherwise.
+
+Octavia admits the next change of a load balancer only after the last one was
+answered: a newer pending change replaces an older one, which was rolled back.
+"""
+
+import json
+from typing import Any
+
+from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.controller.store import addresses
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
+
+# Seconds for which requests are remembered, so that a message which comes
+# twice has one effect. No message lives for so long.
+REMEMBER_S = 3600
+
+# Seconds until the deadline of a driver that names none.
+DEADLINE_S = 30
+
+
+class Requests(addresses.Addresses):
+    """Queries about pending changes."""
+
+    def now(self) -> float:
+        """The database's time, in seconds since the epoch."""
+        with self._read() as session:
+            return self._now(session)
+
+    @base.retried
+    def request(self, change: changes.Change, request: str,
+                deadline: float | None = None) -> str:
+        """Store a pending change. Returns the id of its load balancer.
+
+        The same request once more changes nothing and has the same answer.
+
+        :param request: a UUID.
+        :param deadline: in the database's time. None: in a while.
+        :raises TooLate: it is past its deadline, or was canceled.
+        :raises UnknownObject: it names what is not there.
+        :raises Conflict: another load balancer has the VIP.
+        :raises Refused: it cannot be done, alone or beside others.
+        """
+        with self._write() as session:
+            # Others wait from here on, or fail when they commit.
+            self._next_generation(session)
+            now = self._now(session)
+            if deadline is None:
+                deadline = now + DEADLINE_S
+            if now > deadline:
+                raise errors.TooLate(
+                    f'it came {now - deadline:.1f} s after its deadline')
+            if session.get(models.CanceledRequest, request) is not None:
+                raise errors.TooLate('its caller has given it up')
+            answered = session.get(models.AnsweredRequest, request)
+            if answered is not None:
+                return str(answered.load_balancer_id)
+            key = self._owner(session, change)
+            self._store(session, key, change,
+                        {'request': request, 'deadline': deadline,
+                         'change': change})
+            session.add(models.AnsweredRequest(
+                request_id=request, load_balancer_id=key, at=now))
+            self._forget_requests(session, now)
+            self._mark_work(session, [key])
+            return key
+
+    @staticmethod
+    def _owner(session: Any, change: changes.Change) -> str:
+        if 'load_balancer_id' in change:
+            return change['load_balancer_id']
+        pool = session.get(models.Pool, change['pool_id'])
+        if pool is None:
+            raise errors.UnknownObject(f'pool {change["pool_id"]}')
+        return str(pool.load_balancer_id)
+
+    def _store(self, session: Any, key: str, change: changes.Change,
+               pending: dict[str, Any]) -> None:
+        row = session.get(models.LoadBalancer, key)
+        if change['object'] == 'loadbalancer':
+            if change['action'] == 'create':
+                self._store_creation(session, row, key, change, pending)
+                return
+            if change['action'] == 'delete':
+                self._store_deletion(session, row, key, pending)
+                return
+        if row is None or row.deleted:
+            raise errors.UnknownObject(f'load balancer {key}')
+        before = rows.document(row)
+        after = changes.apply(before, change)
+        self._check(session, after, before)
+        if row.generation == 0:
+            row.document = json.dumps(after, sort_keys=True)
+            before = after
+        self._set_pending(session, row, pending, after)
+        self._reserve(session, key, [before, after])
+
+    def _store_creation(self, session: Any, row: Any, key: str,
+                        change: changes.Change, pending: dict[str, Any]
+                        ) -> None:
+        document = spec.document(key, change['fields'])
+        if row is not None and (row.deleted or row.generation > 0):
+            raise errors.Conflict(
+                f'load balancer {key} exists already at the xdp provider.')
+        self._check(session, document)
+        if row is None:
+            row = models.LoadBalancer(
+                id=key, generation=0, sent_generation=0, failed_generation=0,
+                removed='[]', deleted=False)
+            session.add(row)
+        row.vip_address = document['vip_address']
+        row.document = json.dumps(document, sort_keys=True)
+        row.changed_at = self._now(session)
+        self._set_pending(session, row, pending, document)
+        self._reserve(session, key, [document])
+
+    def _store_deletion(self, session: Any, row: Any, key: str,
+                        pending: dict[str, Any]) -> None:
+        if row is None:
+            row = session.get(models.Tombstone, key)
+            if row is None:
+                row = models.Tombstone(load_balancer_id=key,
+                                       at=self._now(session))
+                session.add(row)
+        self._set_pending(session, row, pending, None)
+
+    @staticmethod
+    def _set_pending(session: Any, row: Any, pending: dict[str, Any],
+                     expected: spec.Document | None) -> None:
+        row.pending = json.dumps(dict(pending, expected=expected),
+                                 sort_keys=True)
+        session.flush()
+
+    def _check(self, session: Any, document: spec.Document,
+               before: spec.Document | None = None) -> None:
+        """:raises Refused: a document cannot be done, alone or beside
+        others."""
+        validation.validate(document)
+        problem = rules.subnet_problem(document)
+        if problem and not (before and rules.subnet_problem(before)):
+            raise errors.Refused('subnet_id', *problem)
+        self._check_nodes(session, before, document)
+        if not rules.concerns_others(document):
+            return
+        for some in base.chunks(self._sharing_members(session, document)):
+            for row in session.query(models.LoadBalancer).filter(
+                    models.LoadBalancer.id.in_(some),
+                    models.LoadBalancer.deleted.is_(False)):
+                rules.validate_together(document, rows.document(row))
+
+    @base.retried
+    def cancel(self, request: str) -> str | None:
+        """Take a request back whose caller has given it up.
+
+        Octavia rolls back what its caller gave up. A request that comes
+        later is refused.
+
+        :returns: id of the load balancer that lost a pending change.
+        """
+        with self._write() as session:
+            self._next_generation(session)
+            session.merge(models.CanceledRequest(
+                request_id=request, at=self._now(session)))
+            answered = session.get(models.AnsweredRequest, request)
+            if answered is None:
+                return None
+            key = str(answered.load_balancer_id)
+            if not self._drop(session, key, request):
+                return None
+            self._mark_work(session, [key])
+            return key
+
+    @base.retried
+    def drop(self, load_balancer_id: str, request: str) -> bool:
+        """Forget a pending change: Octavia has not committed it.
+
+        :returns: False if it is not the pending one.
+        """
+        with self._write() as session:
+            self._next_generation(session)
+            dropped = self._drop(session, load_balancer_id, request)
+            if dropped:
+                self._mark_work(session, [load_balancer_id])
+            return dropped
+
+    @classmethod
+    def _drop(cls, session: Any, key: str, request: str) -> bool:
+        """Forget a pending change. False if it is not the pending one."""
+        row = session.get(models.LoadBalancer, key) or session.get(
+            models.Tombstone, key)
+        if row is None or row.pending is None or (
+                json.loads(row.pending)['request'] != request):
+            return False
+        row.pending = None
+        if isinstance(row, models.LoadBalancer):
+            if row.generation == 0:
+                cls._reserve(session, key, [])
+                session.delete(row)
+            else:
+                cls._reserve(session, key, [rows.document(row)])
+        return True
+
+    @staticmethod
+    def _forget_requests(session: Any, now: float) -> None:
+        for table in (models.AnsweredRequest, models.CanceledRequest):
+            session.query(table).filter(table.at < now - REMEMBER_S).delete()

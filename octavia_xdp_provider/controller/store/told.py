@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Octavia was told, and what a comparison with it found."""
+
+from collections.abc import Iterable
+import dataclasses
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+
+
+@dataclasses.dataclass(frozen=True)
+class Known:
+    """What a list of Octavia's load balancers is compared with."""
+
+    id: str
+    generation: int
+    deleted: bool
+    pending: bool
+    changed_at: float
+    listed_at: str | None
+    compared_at: str | None
+
+
+class Told(base.Base):
+    """Queries about what Octavia was told."""
+
+    @base.retried
+    def note_told(self, load_balancer_id: str, generation: int, *,
+                  told: dict[spec.Object, str] | None = None,
+                  active: bool = False, deleted: bool = False,
+                  failed: bool = False) -> None:
+        """Octavia's statuses were set.
+
+        :param generation: of the document that they were derived from.
+        :param told: (kind, id) → operating status, of all objects.
+        :param active: what that generation made pending is ACTIVE.
+        :param deleted: what it removed is DELETED.
+        :param failed: no node could do it in time.
+        """
+        with self._write() as session:
+            row = session.get(models.LoadBalancer, load_balancer_id,
+                              with_for_update=True)
+            if row is None:
+                return
+            if told is not None:
+                row.told = json.dumps({
+                    f'{kind} {key}': status
+                    for (kind, key), status in sorted(told.items())})
+            if active:
+                row.unconfirmed = _after(row.unconfirmed or '[]', generation)
+            if deleted:
+                row.removed = _after(row.removed, generation)
+            if failed:
+                row.failed_generation = max(row.failed_generation, generation)
+            elif active and deleted:
+                row.sent_generation = max(row.sent_generation, generation)
+
+    @base.retried
+    def note_compared(self, load_balancer_id: str, generation: int,
+                      listed_at: str | None,
+                      pending: Iterable[spec.Object] = (),
+                      removed: Iterable[spec.Object] = ()) -> None:
+        """The document was compared with Octavia's, and stays as it is.
+
+        Nothing is done if a change came meanwhile.
+
+        :param generation: of the document.
+        :param listed_at: of the row when the comparison began.
+        :param pending: objects that Octavia waits for to become ACTIVE.
+        :param removed: objects that it waits for to become DELETED.
+        """
+        with self._write() as session:
+            row = session.get(models.LoadBalancer, load_balancer_id,
+                              with_for_update=True)
+            if row is None or row.generation != generation or (
+                    row.pending is not None):
+                return
+            row.compared_at = listed_at
+            row.unconfirmed = _joined(row.unconfirmed or '[]', pending)
+            row.removed = _joined(row.removed, removed)
+
+    def known(self) -> dict[str, Known]:
+        """All load balancers, without their documents."""
+        columns = models.LoadBalancer
+        with self._read() as session:
+            return {row.id: Known(
+                row.id, row.generation, row.deleted, row.is_pending,
+                row.changed_at, row.listed_at, row.compared_at)
+                for row in session.execute(sa.select(
+                    columns.id, columns.generation, columns.deleted,
+                    columns.pending.is_not(None).label('is_pending'),
+                    columns.changed_at, columns.listed_at,
+                    columns.compared_at))}
+
+    @base.retried
+    def note_listed(self, rows: dict[str, str], again: Iterable[str] = ()
+                    ) -> None:
+        """Octavia's list has these load balancers; they shall be compared.
+
+        :param rows: id → ``updated_at``.
+        :param again: ids of those that are compared whatever was seen.
+        """
+        with self._write() as session:
+            forced = set(again)
+            for key, updated_at in sorted(rows.items()):
+                values: dict[str, Any] = {'listed_at': updated_at}
+                if key in forced:
+                    values['compared_at'] = None
+                session.execute(sa.update(models.LoadBalancer).where(
+                    models.LoadBalancer.id == key).values(values))
+            self._mark_work(session, rows)
+
+    @base.retried
+    def bury(self, load_balancer_ids: Iterable[str], deadline_s: float
+             ) -> None:
+        """Octavia deletes load balancers that are not held here."""
+        with self._write() as session:
+            now = self._now(session)
+            ids = sorted(load_balancer_ids)
+            for key in ids:
+                session.merge(models.Tombstone(
+                    load_balancer_id=key, at=now, pending=json.dumps({
+                        'request': f'resync {key}', 'change': None,
+                        'deadline': now + deadline_s, 'expected': None})))
+            self._mark_work(session, ids)
+
+    @base.retried
+    def note_missing(self, missing: Iterable[str]) -> dict[str, tuple[
+            int, float]]:
+        """Octavia's list lacks these load balancers, and no others.
+
+        :returns: id → lists in a row that lacked it, seconds since the
+            first of them.
+        """
+        ids = set(missing)
+        result = {}
+        with self._write() as session:
+            now = self._now(session)
+            for row in session.query(models.Miss).all():
+                if row.load_balancer_id not in ids:
+                    session.delete(row)
+                    continue
+                ids.discard(row.load_balancer_id)
+                row.number += 1
+                result[row.load_balancer_id] = (row.number,
+                                                now - row.first_at)
+            for key in ids:
+                session.add(models.Miss(load_balancer_id=key, number=1,
+                                        first_at=now))
+                result[key] = (1, 0.0)
+        return result
+
+
+def _after(text: str, generation: int) -> str:
+    return json.dumps([item for item in json.loads(text)
+                       if item[2] > generation])
+
+
+def _joined(text: str, objects: Iterable[spec.Object]) -> str:
+    """With objects that are due whatever the nodes have done."""
+    found = json.loads(text)
+    known = {tuple(item[:2]) for item in found}
+    return json.dumps(found + [[kind, key, 0] for kind, key
+                               in sorted(set(objects) - known)])

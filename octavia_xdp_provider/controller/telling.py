@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tells Octavia what it waits for, and what has changed; nothing else.
+
+Each status that is set moves ``updated_at`` of its row. So ACTIVE goes to
+objects that a change made pending, DELETED to those that it removed, and an
+operating status to those where it differs from what was told last.
+"""
+
+from octavia_lib.common import constants as lib
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import status
+from octavia_xdp_provider.controller import status_message
+from octavia_xdp_provider.controller.octavia import errors
+
+LOG = logging.getLogger(__name__)
+
+
+class Telling:
+    """Sends statuses, and notes what was told."""
+
+    def __init__(self, store, octavia):
+        self._store = store
+        self._octavia = octavia
+
+    def tell(self, row, progress, late):
+        """Tell Octavia what is due.
+
+        :param row: rows.LoadBalancer.
+        :param progress: how far its nodes are.
+        :param late: it has waited for long enough: the objects of its change
+            become ACTIVE whatever nodes have done, so that it can be
+            changed again. What was removed is DELETED only when it is.
+        :raises OctaviaUnavailable: it was not told, or not all.
+        """
+        active = {item[:2] for item in row.unconfirmed}
+        removed = {item[:2] for item in row.removed}
+        deleted = bool(removed) and progress.removed and (
+            progress.any_done or late)
+        failed = bool(active or removed) and not progress.any_done
+        operating = status.operating_statuses(row.document, progress.views,
+                                              settling=not late)
+        changed = status_message.difference(operating, row.told)
+        if not (changed or active or deleted):
+            return
+        self._send(row.id, changed, active, removed if deleted else set())
+        self._store.note_told(
+            row.id, row.generation, told=operating, active=True,
+            deleted=deleted or not removed, failed=failed)
+        self._log(row, progress, operating, failed)
+
+    @staticmethod
+    def _log(row, progress, operating, failed):
+        if failed and row.failed_generation < row.generation:
+            LOG.error('Load balancer %s: no live node could do generation %s '
+                      'in time; its operating status is ERROR until one '
+                      'does.', row.id, row.generation)
+        elif row.unconfirmed:
+            LOG.info('Load balancer %s is ACTIVE as of generation %s, %s%s.',
+                     row.id, row.generation,
+                     operating['loadbalancer', row.id],
+                     '' if progress.all_done else
+                     ', though not all of its nodes have done it')
+
+    def deleted(self, load_balancer_id, objects):
+        """Tell Octavia that a load balancer and all below it are deleted.
+
+        :param objects: (kind, id).
+        """
+        balancer = ('loadbalancer', load_balancer_id)
+        self._send(load_balancer_id, {}, (), {balancer, *objects})
+
+    def _send(self, load_balancer_id, operating, active, deleted):
+        try:
+            self._octavia.set_statuses(_message(operating, active, deleted))
+        except errors.Rejected:
+            # Octavia refuses DELETED of what it has deleted: this was told
+            # before, by a controller that was killed before it noted so.
+            held = self._octavia.tree(load_balancer_id) or {}
+            if not deleted or deleted <= held.keys():
+                raise
+            records = _message(operating, active, deleted & held.keys())
+            if held and records:
+                self._octavia.set_statuses(records)
+
+
+def objects(row):
+    return spec.objects(row.document)
+
+
+def _message(operating, active, deleted):
+    return status_message.message(
+        operating, dict.fromkeys(sorted(active), lib.ACTIVE),
+        sorted(deleted))

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of Octavia's API, over HTTP."""
+
+import threading
+
+from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.controller.octavia import api
+from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller.octavia import api_server
+
+
+def balancer(key, **more):
+    return dict({'id': key, 'provider': 'xdp', 'updated_at': None,
+                 'provisioning_status': 'ACTIVE',
+                 'operating_status': 'ONLINE'}, **more)
+
+
+def row(key, provisioning='ACTIVE', **more):
+    return dict({'id': key, 'provisioning_status': provisioning}, **more)
+
+
+class ApiTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.server = self.useFixture(api_server.ApiServer())
+
+    def api(self, **more):
+        return api.Api(self.load(self.server.configuration(**more)))
+
+    def add(self, *rows):
+        for found in rows:
+            self.server.balancers[found['id']] = found
+
+    def unavailable(self, call, *arguments):
+        return self.assertRaises(errors.OctaviaUnavailable, call, *arguments)
+
+    def listed(self, tested):
+        return [found.id for found in tested.listed()]
+
+
+class TestConfiguration(base.TestCase):
+
+    def refused(self, text):
+        return str(self.assertRaises(option_values.ConfigurationError,
+                                     api.Api, self.load(text)))
+
+    def test_credentials_that_are_missing_are_named(self):
+        text = self.refused('')
+        for word in ('[octavia] auth_type', 'auth_url', 'username',
+                     'load-balancer_global_observer'):
+            self.assertIn(word, text)
+
+    def test_credentials_that_are_incomplete_are_refused(self):
+        self.assertIn('user_domain_name', self.refused(
+            '[octavia]\nauth_type = v3password\nusername = x\n'))
+        self.assertIn('auth_url', self.refused(
+            '[octavia]\nauth_type = v3password\n'))
+
+    def test_a_plugin_that_there_is_not_is_refused(self):
+        self.assertIn('[octavia]', self.refused(
+            '[octavia]\nauth_type = magic\n'))
+
+    def test_a_page_size_that_is_no_size_is_refused(self):
+        self.assertIn('page_size', self.refused(
+            '[octavia]\nauth_type = none\npage_size = 0\n'))
+
+
+class TestListed(ApiTestCase):
+
+    def pages(self):
+        return [query for _path, query in self.server.requests
+                if 'provider' in query]
+
+    def test_a_user_who_may_not_see_all_gets_no_list(self):
+        """Octavia would list his own, and all others were missing."""
+        self.add(balancer('a'))
+        self.server.sees_all = False
+        self.assertIn('global_observer', str(
+            self.unavailable(self.listed, self.api())))
+
+    def test_rows_have_what_octavia_says(self):
+        self.add(balancer('a', updated_at='2026-01-01T00:00:00',
+                          provisioning_status='PENDING_UPDATE',
+                          operating_status='DEGRADED'))
+        self.assertEqual(
+            [api.Listed('a', 'PENDING_UPDATE', 'DEGRADED',
+                        '2026-01-01T00:00:00')], list(self.api().listed()))
+        path, query = self.server.requests[-1]
+        self.assertEqual('/v2.0/lbaas/loadbalancers', path)
+        self.assertEqual(['xdp'], query['provider'])
+
+    def test_nothing_is_an_empty_list(self):
+        self.assertEqual([], self.listed(self.api()))
+
+    def test_all_pages_are_asked_for(self):
+        self.add(*[balancer(f'b{number}') for number in range(7)])
+        for size in (1, 2, 3, 7, 8):
+            self.server.requests.clear()
+            self.assertEqual(
+                [f'b{number}' for number in range(7)],
+                self.listed(self.api(page_size=size)), size)
+            # A full page may not have been the last one.
+            self.assertEqual(7 // size + 1, len(self.pages()))
+
+    def test_octavias_own_limit_of_a_page_holds(self):
+        self.add(*[balancer(f'b{number}') for number in range(7)])
+        self.server.page_max = 2
+        self.assertEqual(7, len(self.listed(self.api(page_size=500))))
+
+    def test_octavia_without_pagination_is_asked_once(self):
+        self.add(*[balancer(f'b{number}') for number in range(7)])
+        self.server.page_max = None
+        self.assertEqual(7, len(self.listed(self.api(page_size=2))))
+        self.assertEqual(1, len(self.pages()))
+
+    def test_other_providers_are_left_out_also_without_filters(self):
+        self.add(balancer('a'), balancer('b', provider='amphora'))
+        for filters in (True, False):
+            self.server.filters = filters
+            self.assertEqual(['a'], self.listed(self.api()))
+
+    def test_an_answer_without_a_list_is_no_empty_list(self):
+        for status, text in ((200, b'{}'), (200, b'[]'), (200, b'null'),
+                             (200, b'<html>'), (200, b''),
+                             (404, b'{"faultstring": "not found"}'),
+                             (200, b'{"loadbalancers": null}'),
+                             (200, b'{"loadbalancers": [{"id": "a"}]}')):
+            self.server.meddle = lambda handler, answer=(status, text): (
+                handler.answer(*answer) or True)
+            self.unavailable(self.listed, self.api())
+
+    def test_a_page_that_fails_fails_the_list(self):
+        self.add(*[balancer(f'b{number}') for number in range(4)])
+        self.server.meddle = lambda handler: (
+            'marker' in handler.path
+            and (handler.answer(503, {}) or True))
+        self.unavailable(self.listed, self.api(page_size=2))
+
+
+class TestTree(ApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.add(balancer('lb'))
+
+    def test_used_pools_come_with_their_listeners(self):
+        pool = row('p', 'PENDING_UPDATE', members=[
+            row('m1'), row('m2', 'PENDING_DELETE')],
+            health_monitor=row('hm', 'ERROR'))
+        self.server.trees['lb'] = row('lb', 'PENDING_UPDATE', listeners=[
+            row('l1', 'PENDING_UPDATE', pools=[pool]),
+            row('l2', pools=[pool]), row('l3', pools=[])])
+        self.server.pools['p'] = row(
+            'p', loadbalancers=[{'id': 'lb'}], healthmonitor_id='hm')
+        self.assertEqual({
+            ('loadbalancer', 'lb'): 'PENDING_UPDATE',
+            ('listener', 'l1'): 'PENDING_UPDATE',
+            ('listener', 'l2'): 'ACTIVE', ('listener', 'l3'): 'ACTIVE',
+            ('pool', 'p'): 'PENDING_UPDATE', ('member', 'm1'): 'ACTIVE',
+            ('member', 'm2'): 'PENDING_DELETE',
+            ('healthmonitor', 'hm'): 'ERROR'}, self.api().tree('lb'))
+
+    def test_pools_that_no_listener_uses_are_asked_for(self):
+        self.server.trees['lb'] = row('lb', listeners=[])
+        self.server.pools = {
+            'p': row('p', 'PENDING_CREATE', loadbalancers=[{'id': 'lb'}],
+                     healthmonitor_id='hm', members=[row('m')],
+                     monitor=row('hm', 'PENDING_CREATE')),
+            'bare': row('bare', loadbalancers=[{'id': 'lb'}], members=[]),
+            'foreign': row('foreign', loadbalancers=[{'id': 'other'}],
+                           members=[])}
+        self.assertEqual({
+            ('loadbalancer', 'lb'): 'ACTIVE',
+            ('pool', 'p'): 'PENDING_CREATE', ('member', 'm'): 'ACTIVE',
+            ('pool', 'bare'): 'ACTIVE',
+            ('healthmonitor', 'hm'): 'PENDING_CREATE'},
+            self.api().tree('lb'))
+
+    def test_what_octavia_does_not_have_is_none(self):
+        self.assertIsNone(self.api().tree('other'))
+        self.assertIsNone(self.api().provisioning_status('other'))
+
+    def test_a_404_of_somebody_else_does_not_mean_that_it_is_gone(self):
+        for text in (b'<html>lb</html>', b'{"faultstring": "no such path"}',
+                     b'{}', b'[]', b'"lb"', b'{"faultstring": null}'):
+            self.server.meddle = lambda handler, answer=text: (
+                handler.answer(404, answer) or True)
+            self.unavailable(self.api().tree, 'lb')
+            self.unavailable(self.api().provisioning_status, 'lb')
+
+    def test_a_wrong_endpoint_does_not_mean_that_it_is_gone(self):
+        self.unavailable(self.api(
+            endpoint_override=f'{self.server.url}/elsewhere').tree, 'lb')
+
+    def test_an_endpoint_may_name_the_version(self):
+        self.server.trees['lb'] = row('lb', listeners=[])
+        for suffix in ('/v2.0', '/v2', '/load-balancer/v2.0'):
+            self.server.suffix = suffix
+            self.assertEqual({('loadbalancer', 'lb'): 'ACTIVE'},
+                             self.api().tree('lb'))
+
+    def test_the_provisioning_status_alone(self):
+        self.add(balancer('lb', provisioning_status='PENDING_CREATE'))
+        self.assertEqual('PENDING_CREATE',
+                         self.api().provisioning_status('lb'))
+
+    def test_answers_that_cannot_be_read(self):
+        for text in (b'{}', b'{"statuses": {}}', b'garbage', b'[]',
+                     b'{"statuses": {"loadbalancer": {"id": "lb"}}}'):
+            self.server.meddle = lambda handler, answer=text: (
+                handler.answer(200, answer) or True)
+            self.unavailable(self.api().tree, 'lb')
+            self.unavailable(self.api().provisioning_status, 'lb')
+
+
+class TestFailures(ApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.add(balancer('lb'))
+        self.release = threading.Event()
+        self.addCleanup(self.release.set)
+
+    def test_a_token_that_expired_is_replaced(self):
+        tested = self.api()
+        self.assertEqual('ACTIVE', tested.provisioning_status('lb'))
+        old = list(self.server.tokens)
+        self.server.meddle = lambda handler: (
+            handler.headers['X-Auth-Token'] in old
+            and (handler.answer(401, {}) or True))
+        self.assertEqual('ACTIVE', tested.provisioning_status('lb'))
+        self.assertEqual(len(old) + 1, len(self.server.tokens))
+
+    def test_refusals_say_what_may_be_wrong(self):
+        for status, words in ((401, 'user and password'), (403, 'role'),
+                              (503, '503'), (500, '500')):
+            self.server.meddle = lambda handler, status=status: (
+                handler.answer(status, {}) or True)
+            error = self.unavailable(self.api().provisioning_status, 'lb')
+            self.assertIn(words, str(error))
+
+    def test_keystone_that_is_not_there(self):
+        self.unavailable(self.api(
+            auth_url='http://127.0.0.1:1/v3').provisioning_status, 'lb')
+
+    def test_a_server_that_hangs(self):
+        self.server.meddle = lambda handler: self.release.wait()
+        self.unavailable(self.api(timeout=0.5).provisioning_status, 'lb')
+
+    def test_a_server_that_never_ends_its_answer(self):
+        """A time-out of each packet alone would never come."""
+        def trickle(handler):
+            handler.send_response(200)
+            handler.send_header('Content-Length', '1000000')
+            handler.end_headers()
+            try:
+                while not self.release.wait(0.05):
+                    handler.wfile.write(b' ')
+            except OSError:
+                pass
+            return True
+        self.server.meddle = trickle
+        error = self.unavailable(
+            self.api(timeout=0.5).provisioning_status, 'lb')
+        self.assertIn('within 1.5 s', str(error))
+
+    def test_a_server_that_hangs_takes_no_threads_without_end(self):
+        self.server.meddle = lambda handler: self.release.wait()
+        tested = self.api(timeout=0.5)
+        found = []
+
+        def call():
+            found.append(self.unavailable(tested.provisioning_status, 'lb'))
+        threads = [threading.Thread(target=call) for _ in range(30)]
+        for thread in threads:
+            thread.start()
+        self.assertLessEqual(len(self.server.requests), api._CALLS_MAX)
+        for thread in threads:
+            thread.join()
+        self.assertEqual(30, len(found))

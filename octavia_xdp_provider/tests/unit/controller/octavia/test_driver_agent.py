@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of octavia-driver-agent, over real Unix sockets."""
+
+import socket
+import threading
+
+from octavia_lib.api.drivers import driver_lib
+
+from octavia_xdp_provider.controller.octavia import driver_agent
+from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller.octavia import agent_server
+
+OK = {'status_code': 200}
+STATUSES = {'loadbalancers': [{'id': 'lb', 'operating_status': 'ONLINE'}]}
+
+
+class DriverAgentTestCase(base.TestCase):
+
+    def serve(self, handle, timeout=5):
+        self.server = self.useFixture(agent_server.DriverAgent(handle))
+        self.conf = self.load(self.server.configuration() +
+                              f'driver_agent_timeout = {timeout}\n')
+        return driver_agent.DriverAgent(self.conf)
+
+    def unavailable(self, call, *arguments):
+        return self.assertRaises(errors.OctaviaUnavailable, call, *arguments)
+
+
+class TestAnswers(DriverAgentTestCase):
+
+    def test_messages_are_those_of_octavia_lib(self):
+        """An octavia-lib with another protocol does not go unnoticed."""
+        agent = self.serve(lambda kind, message, sock: (
+            {} if kind == 'get' else OK))
+        agent.set_statuses(STATUSES)
+        agent.set_statistics([{'id': 'listener'}])
+        self.assertIsNone(agent.load_balancer('lb'))
+        ours, self.server.messages = self.server.messages, []
+        library = driver_lib.DriverLibrary(
+            self.server.paths['status'], self.server.paths['stats'],
+            self.server.paths['get'])
+        library.update_loadbalancer_status(STATUSES)
+        library.update_listener_statistics(
+            {'listeners': [{'id': 'listener'}]})
+        self.assertIsNone(library.get_loadbalancer('lb'))
+        self.assertEqual(self.server.messages, ours)
+
+    def test_a_load_balancer_is_octavia_libs_object(self):
+        agent = self.serve(lambda *_: {
+            'loadbalancer_id': 'lb', 'vip_address': '203.0.113.10'})
+        self.assertEqual('203.0.113.10',
+                         agent.load_balancer('lb').vip_address)
+
+    def test_an_answer_in_pieces_is_put_together(self):
+        def handle(kind, message, sock):
+            for byte in b'20\n{"status_code": 200}':
+                sock.sendall(bytes([byte]))
+        self.serve(handle).set_statuses(STATUSES)
+
+    def test_a_big_message_arrives_whole(self):
+        records = [{'id': f'{number:036}', 'operating_status': 'ONLINE'}
+                   for number in range(5000)]
+        self.serve(lambda *_: OK).set_statuses({'members': records})
+        self.assertEqual([{'members': records}], self.server.of('status'))
+
+    def test_a_refused_record_is_rejected(self):
+        agent = self.serve(lambda *_: {
+            'status_code': 500, 'fault_string': 'no such status',
+            'status_object': 'members', 'status_object_id': 'm'})
+        error = self.assertRaises(errors.Rejected, agent.set_statuses,
+                                  STATUSES)
+        self.assertIn('no such status', str(error))
+        self.assertFalse(error.maybe_done)
+        self.assertRaises(errors.Rejected, agent.set_statistics, [])
+
+
+class TestNoAnswer(DriverAgentTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.release = threading.Event()
+        self.addCleanup(self.release.set)
+
+    def test_a_socket_that_is_not_there(self):
+        agent = self.serve(None)
+        agent.get_socket = agent.status_socket = '/nonexistent/socket'
+        for call in (agent.load_balancer, agent.set_statuses):
+            error = self.unavailable(call, 'lb')
+            self.assertIn('/nonexistent/socket', str(error))
+            self.assertFalse(error.maybe_done)
+
+    def test_a_server_that_hangs(self):
+        agent = self.serve(lambda *_: self.release.wait() and None, timeout=1)
+        error = self.unavailable(agent.load_balancer, 'lb')
+        self.assertIn('no answer', str(error))
+
+    def test_a_server_that_does_not_accept(self):
+        agent = self.serve(None, timeout=1)
+        path = self.server.paths['get'] + '-2'
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path)
+            server.listen(0)
+            agent.get_socket = path
+            others = []
+            self.addCleanup(lambda: [other.close() for other in others])
+            while True:
+                other = socket.socket(socket.AF_UNIX)
+                other.setblocking(False)
+                others.append(other)
+                try:
+                    other.connect(path)
+                except BlockingIOError:
+                    break
+            self.assertIn('no connection in time', str(
+                self.unavailable(agent.load_balancer, 'lb')))
+
+    def test_a_full_queue_is_waited_for(self):
+        """A server that is slow to accept is no server that refuses."""
+        agent = self.serve(lambda *_: {}, timeout=30)
+        path = self.server.paths['get'] + '-2'
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(path)
+            server.listen(0)
+            agent.get_socket = path
+            found = []
+            threads = [threading.Thread(target=lambda: found.append(
+                agent.load_balancer('lb'))) for _ in range(5)]
+            for thread in threads:
+                thread.start()
+            for _ in threads:
+                connection, _address = server.accept()
+                with connection:
+                    agent_server.receive(connection)
+                    agent_server.answer(connection, {})
+            for thread in threads:
+                thread.join()
+        self.assertEqual([None] * 5, found)
+
+    def test_garbage(self):
+        for garbage in (b'hello', b'hello\n', b'-1\n', b'9' * 5000,
+                        b'7\ngarbage', b'2\n[]', b'\n', b'1\xb2\n'):
+            agent = self.serve(lambda kind, message, sock, text=garbage:
+                               sock.sendall(text))
+            self.unavailable(agent.set_statuses, STATUSES)
+            self.unavailable(agent.load_balancer, 'lb')
+            self.unavailable(agent.set_statistics, [])
+
+    def test_an_answer_that_says_nothing(self):
+        agent = self.serve(lambda *_: {'hello': 1})
+        self.unavailable(agent.set_statuses, STATUSES)
+        self.unavailable(agent.set_statistics, [])
+
+    def test_a_connection_that_is_closed_early_may_be_done(self):
+        for part in (b'', b'20', b'20\n{"status'):
+            agent = self.serve(lambda kind, message, sock, text=part:
+                               sock.sendall(text))
+            error = self.unavailable(agent.set_statuses, STATUSES)
+            self.assertTrue(error.maybe_done, error)

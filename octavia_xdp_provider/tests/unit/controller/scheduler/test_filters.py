@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from octavia_xdp_provider.controller.scheduler import cluster
+from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.store import rows
+from octavia_xdp_provider.tests.unit import base
+
+
+def host(**state):
+    return cluster.Host(rows.Node('a', 0.0, True, state),
+                        cluster.Condition.LIVE, 0)
+
+
+class TestFilters(base.TestCase):
+
+    def test_nodes_of_the_load_balancers_zone(self):
+        anywhere = base.document()
+        east = base.document(availability_zone={'zone': 'east'})
+        for document, zone, fits in (
+                (anywhere, None, True), (anywhere, 'west', True),
+                (east, 'east', True), (east, 'west', False),
+                (east, None, False)):
+            self.assertEqual(
+                fits, filters.zone(host(zone=zone), document) is None)
+
+    def test_each_vip_takes_room(self):
+        document = base.document(
+            additional_vips=[{'ip_address': '2001:db8::1'}])
+        self.assertEqual(2, filters.services(document))
+        self.assertIsNone(filters.capacity(
+            host(services=0, services_max=2), document))
+        self.assertIsNotNone(filters.capacity(
+            host(services=1, services_max=2), document))

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import base64
+import hashlib
+
+from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.tests.unit import base
+
+TEMPLATE = 'rabbit://octavia-xdp-controller:s@b1:5671,c:d@b2:5671/{vhost}'
+
+
+class TestBroker(base.TestCase):
+
+    def test_a_nodes_user_may_use_its_own_virtual_host_only(self):
+        permissions = broker.definitions(
+            broker.for_control('c', 'd'), broker.for_node('lb1', 'x'),
+            broker.for_node('lb2', 'y'))['permissions']
+        mine = {(entry['user'], entry['vhost']) for entry in permissions
+                if entry['user'].startswith('octavia-xdp-node-')}
+        self.assertEqual({('octavia-xdp-node-lb1', 'octavia-xdp-node-lb1'),
+                          ('octavia-xdp-node-lb2', 'octavia-xdp-node-lb2')},
+                         mine)
+
+    def test_commands_and_definitions_grant_the_same(self):
+        grants = (broker.for_control('c', 'd'), broker.for_node('lb1', 'x'))
+        found = broker.definitions(*grants)
+        commands = [command for one in grants
+                    for command in broker.commands(one)]
+        self.assertEqual(
+            {(entry['user'], entry['vhost'])
+             for entry in found['permissions']},
+            {(command[3], command[2]) for command in commands
+             if command[0] == 'set_permissions'})
+        self.assertEqual(
+            {entry['name'] for entry in found['vhosts']},
+            {command[1] for command in commands
+             if command[0] == 'add_vhost'})
+        self.assertEqual(
+            {entry['name'] for entry in found['users']},
+            {command[1] for command in commands
+             if command[0] == 'add_user'})
+        for name in ('policies', 'parameters'):
+            self.assertEqual(['octavia-xdp-node-lb1'],
+                             [entry['vhost'] for entry in found[name]])
+
+    def test_definitions_hold_salted_hashes_of_passwords(self):
+        first, second = (broker.definitions(broker.for_node('lb1', 'secret'))
+                         ['users'][0]['password_hash'] for _ in range(2))
+        self.assertNotEqual(first, second)
+        raw = base64.b64decode(first)
+        self.assertEqual(hashlib.sha256(raw[:4] + b'secret').digest(),
+                         raw[4:])
+
+    def test_a_node_uses_the_same_brokers_with_its_own_user(self):
+        self.assertEqual(
+            'rabbit://octavia-xdp-node-lb1:a%2Fb@b1:5671,'
+            'octavia-xdp-node-lb1:a%2Fb@b2:5671/octavia-xdp-node-lb1',
+            broker.node_transport_url(TEMPLATE, 'lb1', 'a/b'))
+
+    def test_host_names_that_would_mean_more_on_the_broker_are_refused(self):
+        for name in ('lb1', 'a', 'node-1.example.org', 'n' * 64):
+            self.assertTrue(broker.HOST_PATTERN.fullmatch(name), name)
+        for name in ('', '.', 'a/b', 'a b', '-p', 'a\n', 'n' * 65, 'ä'):
+            self.assertFalse(broker.HOST_PATTERN.fullmatch(name), name)

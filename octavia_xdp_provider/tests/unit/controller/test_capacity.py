@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What LB nodes would refuse is refused when the API is called."""
+
+import json
+import uuid
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+from octavia_xdp_provider.tests.unit.controller import test_requests
+
+
+class TestCapacity(store_base.StoreTestCase):
+
+    def node(self, host, in_service=True, **state):
+        with self.store._write() as session:
+            session.merge(models.Node(
+                host=host, last_seen=0, in_service=in_service,
+                state=json.dumps(state)))
+
+    def place(self, key, *hosts):
+        with self.store._write() as session:
+            for host in hosts:
+                session.add(models.Placement(load_balancer_id=key, host=host,
+                                             synced_generation=0))
+
+    def request(self, change):
+        return self.store.request(change, str(uuid.uuid4()))
+
+    def create(self, number, **more):
+        """A load balancer with one listener and two members."""
+        key = f'lb{number}'
+        tree = base.tree(vip_address=f'203.0.113.{number}', **more)
+        tree['listeners'] = {f'listener{number}': dict(
+            tree['listeners']['listener'], default_pool_id=f'pool{number}')}
+        tree['pools'] = {f'pool{number}': tree['pools']['pool']}
+        self.request({
+            'object': 'loadbalancer', 'action': 'create', 'object_id': key,
+            'load_balancer_id': key, 'fields': tree})
+        return key
+
+    def test_without_nodes_or_numbers_nothing_is_refused(self):
+        self.create(1)
+        self.node('a')
+        self.create(2)
+
+    def test_a_creation_needs_one_node_with_room(self):
+        self.node('a', services=0, services_max=1)
+        self.place(self.create(1), 'a')
+        error = self.assertRaises(errors.Refused, self.create, 2)
+        self.assertIn('a has 1 of 1 services', str(error))
+        self.assertIsNone(self.store.load_balancer('lb2'))
+        self.node('b', services=0, services_max=1)
+        self.create(2)
+
+    def test_nodes_out_of_service_have_no_room(self):
+        self.node('a', services=0, services_max=1)
+        self.place(self.create(1), 'a')
+        self.node('b', in_service=False, services=0, services_max=100)
+        self.assertRaises(errors.Refused, self.create, 2)
+
+    def test_members_have_room_as_well(self):
+        self.node('a', members=0, members_max=3)
+        self.place(self.create(1), 'a')
+        self.assertRaises(errors.Refused, self.create, 2)
+
+    def test_each_vip_needs_services_of_its_own(self):
+        self.node('a', services=0, services_max=1)
+        self.assertRaises(
+            errors.Refused, self.create, 1,
+            additional_vips=[{'ip_address': '2001:db8::1'}])
+
+    def test_a_change_needs_room_on_each_of_its_nodes(self):
+        self.store.create(base.document())
+        self.place('lb', 'a', 'b')
+        self.node('a', services=1, services_max=10)
+        self.node('b', services=1, services_max=1)
+        listener = {'object': 'listener', 'action': 'create',
+                    'object_id': 'l2', 'load_balancer_id': 'lb',
+                    'fields': {'protocol': 'TCP', 'protocol_port': 81}}
+        error = self.assertRaises(errors.Refused, self.request, listener)
+        self.assertIn('b has 1 of 1 services', str(error))
+        # What needs nothing more is done on full nodes.
+        self.request({'object': 'listener', 'action': 'update',
+                      'object_id': 'listener', 'load_balancer_id': 'lb',
+                      'fields': {'name': 'new'}})
+        self.node('b', services=1, services_max=2)
+        self.request(listener)
+
+    def test_what_is_pending_counts(self):
+        self.node('a', services=0, services_max=2)
+        for number in (1, 2):
+            # The node has not seen either of them.
+            self.place(self.create(number), 'a')
+        self.assertRaises(errors.Refused, self.create, 3)
+
+    def test_no_member_is_an_lb_node(self):
+        self.node('a', addresses=['198.18.10.12', '2001:db8::12'])
+        error = self.assertRaises(errors.Refused, self.create, 1)
+        self.assertEqual('address', error.option)
+        self.assertIn('LB node a', str(error))
+
+    def test_members_that_were_there_before_a_node_stay(self):
+        self.store.create(base.document())
+        self.node('a', addresses=['198.18.10.12'])
+        self.request(test_requests.member('delete', 'm1'))

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protocol between nodes and controllers, over a network that loses,
+repeats and delays messages, against a model of who has what."""
+
+import random
+
+from octavia_xdp_provider.agent import fetching
+from octavia_xdp_provider.agent import reports
+from octavia_xdp_provider.agent import wanted
+from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+HOST = 'node'
+STATES = ('up', 'down', 'unknown')
+RUNS, STEPS = 6, 60
+
+
+class Lost(Exception):
+    """No answer came."""
+
+
+class Network:
+    """Hands calls to one of the endpoints, mostly."""
+
+    def __init__(self, source, endpoints):
+        self._random = source
+        self._endpoints = endpoints
+        self._late = []
+        self.faults = True
+
+    def __getattr__(self, name):
+        def call(*arguments):
+            if not self.faults:
+                return self._deliver(name, arguments)
+            event = self._random.random()
+            if event < 0.15:
+                raise Lost
+            if event < 0.3:
+                self._late.append((name, arguments))
+                raise Lost
+            answer = self._deliver(name, arguments)
+            if event < 0.45:
+                raise Lost
+            if event < 0.55:
+                self._deliver(name, arguments)
+            self.deliver_late()
+            return answer
+        return call
+
+    def deliver_late(self):
+        self._random.shuffle(self._late)
+        while self._late and self._random.random() < 0.4:
+            self._deliver(*self._late.pop())
+
+    def _deliver(self, name, arguments):
+        endpoint = self._random.choice(self._endpoints)
+        return getattr(endpoint, name)({}, *arguments)
+
+
+class Node:
+    """What an agent does, without what it does it to."""
+
+    def __init__(self, source, network, directory, epochs):
+        self._random = source
+        self._network = network
+        self._directory = directory
+        self._epochs = epochs
+        self.start()
+
+    def start(self):
+        self.fetcher = fetching.Fetcher(
+            self._network, HOST, wanted.Cache(self._directory))
+        self.reporter = reports.Reporter(next(self._epochs))
+        self.facts = reports.Facts()
+        self.members = {}
+
+    def fetch(self):
+        self.reporter.again(self.fetcher.fetch())
+        found = self.fetcher.wanted
+        self.facts.as_of = found.as_of
+        self.facts.held = {
+            key: {'generation': generation, 'error': None,
+                  'announced': True, 'members': self.members.get(
+                      key, {'m1': 'unknown'})}
+            for key, (generation, _) in found.load_balancers.items()}
+
+    def probe(self):
+        """A member is found in another state."""
+        if self.facts.held:
+            key = self._random.choice(sorted(self.facts.held))
+            self.members[key] = {'m1': self._random.choice(STATES)}
+            self.facts.held[key] = {**self.facts.held[key],
+                                    'members': self.members[key]}
+
+    def report(self):
+        self.reporter.answered(self._network.report(
+            HOST, *self.reporter.next(self.facts)))
+
+
+class TestProtocol(store_base.StoreTestCase):
+
+    def renew(self):
+        super().renew()
+        self.touched = set()
+        self.store.register_node(HOST)
+        self.endpoints = [
+            node_api.NodesEndpoint(self.store, self.touched.update,
+                                   lambda: None) for _ in range(2)]
+
+    def document(self, number):
+        tree = base.tree(vip_address=f'203.0.113.{number}')
+        tree['listeners'] = {f'listener{number}': dict(
+            tree['listeners']['listener'], default_pool_id=f'pool{number}')}
+        tree['pools'] = {f'pool{number}': tree['pools']['pool']}
+        return spec.document(f'lb{number}', tree)
+
+    def act(self, source):
+        """The controller changes what the node should have."""
+        number = source.randint(1, 6)
+        key = f'lb{number}'
+        row = self.store.load_balancer(key)
+        placed = [one for one in self.store.placements([key])
+                  if one.removed_generation is None]
+        event = source.random()
+        if row is None:
+            self.store.create(self.document(number))
+        elif row.deleted:
+            if not self.store.placements([key]):
+                self.store.forget(key)
+        elif event < 0.15:
+            self.store.delete(key)
+        elif event < 0.4:
+            self.store.place(key, **({'remove': [HOST]} if placed
+                                     else {'add': [HOST]}))
+        else:
+            name = f'n{source.randint(0, 99)}'
+            self.store.change(key, lambda document: changes.apply(document, {
+                'object': 'listener', 'action': 'update',
+                'object_id': f'listener{number}', 'fields': {'name': name}}))
+
+    def expected(self):
+        """The documents that belong on the node, by id."""
+        return {key: spec.for_node(row.document) for key in {
+            one.load_balancer_id for one in self.store.placements()
+            if one.removed_generation is None}
+            if (row := self.store.load_balancer(key)) and not row.deleted}
+
+    def test_all_agree_once_it_is_quiet_whatever_was_lost(self):
+        for seed in range(RUNS):
+            source = random.Random(seed)
+            self.renew()
+            network = Network(source, self.endpoints)
+            node = Node(source, network, f'{self.directory()}/wanted',
+                        iter(range(source.choice((1, 10 ** 6)), 10 ** 9)))
+            for _ in range(STEPS):
+                event = source.random()
+                try:
+                    if event < 0.4:
+                        self.act(source)
+                    elif event < 0.6:
+                        node.fetch()
+                    elif event < 0.85:
+                        node.report()
+                    elif event < 0.95:
+                        node.probe()
+                    else:
+                        node.start()
+                except Lost:
+                    pass
+            network.faults = False
+            network.deliver_late()
+            for _ in range(4):
+                node.fetch()
+                node.report()
+                while node.reporter.is_behind:
+                    node.report()
+            self.check(node, seed)
+
+    def check(self, node, seed):
+        expected = self.expected()
+        self.assertEqual(expected, {
+            key: document for key, (_, document)
+            in node.fetcher.wanted.load_balancers.items()}, seed)
+        placements = self.store.placements()
+        # Every removal is confirmed.
+        self.assertEqual(set(expected), {
+            one.load_balancer_id for one in placements}, seed)
+        for one in placements:
+            held = node.facts.held[one.load_balancer_id]
+            self.assertEqual(
+                (held['generation'], held['members'], True),
+                (one.synced_generation, one.members, one.announced), seed)
+
+    def directory(self):
+        return self.database().removeprefix('sqlite:///').rpartition('/')[0]

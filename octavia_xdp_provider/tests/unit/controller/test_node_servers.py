@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node's server lets by; the broker's part is a functional test."""
+
+import oslo_messaging
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.controller import node_servers
+from octavia_xdp_provider.tests.unit import base
+
+
+class Endpoint:
+    target = oslo_messaging.Target(namespace='nodes', version='2.0')
+
+    def __init__(self):
+        self.calls = []
+
+    def fetch(self, context, host, since):
+        self.calls.append((host, since))
+        return since
+
+    def _secret(self, context, host):
+        self.calls.append(('secret', host))
+
+
+class Clock:
+    """Time passes only where somebody sleeps."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def sleep(self, seconds):
+        self.now += seconds
+
+
+class TestBoundEndpoint(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.endpoint = Endpoint()
+        self.bound = node_servers.BoundEndpoint(
+            'lb1', self.endpoint, node_servers.Rate(1000))
+
+    def test_a_node_calls_for_itself(self):
+        self.assertEqual(7, self.bound.fetch({}, host='lb1', since=7))
+        self.assertEqual([('lb1', 7)], self.endpoint.calls)
+        self.assertIs(Endpoint.target, self.bound.target)
+
+    def test_a_call_in_another_nodes_name_has_no_effect(self):
+        for host in ('lb2', 'LB1', '', None, ['lb1'], {'lb1': 1}):
+            refused = self.assertRaises(
+                errors.Refused, self.bound.fetch, {}, host=host, since=7)
+            self.assertIn('lb1', str(refused))
+        self.assertRaises(errors.Refused, self.bound.fetch, {}, since=7)
+        self.assertEqual([], self.endpoint.calls)
+
+    def test_what_is_not_public_cannot_be_called(self):
+        self.assertFalse(hasattr(self.bound, '_secret'))
+
+
+class TestRate(base.TestCase):
+
+    def test_what_is_beyond_the_rate_waits(self):
+        clock = Clock()
+        rate = node_servers.Rate(10, clock, clock.sleep)
+        for _ in range(20):
+            rate.wait()
+        self.assertEqual(100.0, clock.now)
+        for _ in range(50):
+            rate.wait()
+        self.assertAlmostEqual(105.0, clock.now)
+
+    def test_a_pause_allows_no_more_than_the_burst(self):
+        clock = Clock()
+        rate = node_servers.Rate(10, clock, clock.sleep)
+        clock.now += 3600
+        for _ in range(20):
+            rate.wait()
+        self.assertEqual(3700.0, clock.now)
+        for _ in range(10):
+            rate.wait()
+        self.assertAlmostEqual(3701.0, clock.now)

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node says of itself has its load balancers looked at, if it counts.
+"""
+
+from octavia_xdp_provider.tests.unit.controller import test_node_api
+
+# A node that lacks nothing.
+GOOD = {'version': '1', 'problems': [], 'bgp_established': [2, 2],
+        'uplinks_ready': [4, 6], 'health_checker': {'probes': 1}}
+BAD = ({'problems': ['the speaker does not run']}, {'bgp_established': [1, 2]},
+       {'uplinks_ready': []}, {'health_checker': None})
+
+
+class TestNodeState(test_node_api.NodeApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        # Also one that is leaving, which has no statuses there any more.
+        self.store.place('other', add=['a'])
+        self.store.place('other', remove=['a'])
+        self.seq = 0
+        self.report()
+        self.finish_all()
+
+    def report(self, **more):
+        self.seq += 1
+        self.take(1, self.seq, as_of=0, state=dict(GOOD, **more))
+
+    def report_as_before(self, **more):
+        """As a node of an earlier release does."""
+        self.old.report({}, 'a', {
+            'as_of': 0, 'synced': {}, 'members': {}, 'counters': {},
+            'state': dict(GOOD, **more)})
+
+    def finish_all(self):
+        """Nobody has to look at anything any more. Returns what was due."""
+        self.touched.clear()
+        items = self.store.claim('test', 100, 60)
+        for item in items:
+            self.store.finish(item, 'test')
+        return {item.load_balancer_id for item in items}
+
+    def test_a_problem_that_comes_or_goes_is_work(self):
+        for report in (self.report, self.report_as_before):
+            for bad in BAD:
+                report(**bad)
+                self.assertEqual({'lb'}, self.finish_all(), bad)
+                report()
+                self.assertEqual({'lb'}, self.finish_all(), bad)
+
+    def test_workers_are_woken(self):
+        self.report(bgp_established=[0, 2])
+        self.assertEqual(1, len(self.touched))
+
+    def test_health_that_is_not_known_any_more_is_work_beside_a_problem(self):
+        self.report(bgp_established=[1, 2])
+        self.finish_all()
+        self.report(bgp_established=[1, 2], health_checker=None)
+        self.assertEqual({'lb'}, self.finish_all())
+
+    def test_what_changes_no_status_is_no_work(self):
+        self.report(bgp_established=[1, 2])
+        self.finish_all()
+        for state in ({'bgp_established': [0, 2]},
+                      {'bgp_established': [0, 2], 'problems': ['one']},
+                      {'bgp_established': [0, 2], 'problems': ['other']},
+                      {'uplinks_ready': [], 'services': 7},
+                      {'uplinks_ready': [], 'health_checker': {'probes': 9}}):
+            self.report(**state)
+            self.assertEqual([], self.touched, state)
+            self.assertEqual(set(), self.finish_all(), state)
+
+    def test_a_report_without_a_state_is_no_work(self):
+        self.report(bgp_established=[1, 2])
+        self.finish_all()
+        self.seq += 1
+        self.take(1, self.seq, as_of=0)
+        self.assertEqual(set(), self.finish_all())

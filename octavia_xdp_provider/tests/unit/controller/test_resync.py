@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Octavia's list, and what follows from it; above all, what does not."""
+
+from unittest import mock
+
+import fixtures
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import comparison
+from octavia_xdp_provider.controller import resync
+from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.controller.store import base as store
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+
+def document(key, number, **more):
+    return spec.document(key, base.tree(
+        vip_address=f'203.0.113.{number}', listeners={}, pools={}, **more))
+
+
+class ResyncTestCase(store_base.StoreTestCase):
+    """Load balancers lb1, lb2, … are held here, and ACTIVE in Octavia."""
+
+    NUMBER = 3
+
+    def setUp(self):
+        super().setUp()
+        self.now = 1_000_000.0
+        patch = mock.patch.object(store.Base, '_now', staticmethod(
+            lambda session: self.now))
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.options = self.conf.controller
+        self.octavia = store_base.FakeOctavia()
+        self.keys = [f'lb{number}' for number in range(1, self.NUMBER + 1)]
+        for number, key in enumerate(self.keys, 1):
+            self.store.create(document(key, number))
+            self.commit(document(key, number), 'ACTIVE')
+        self.now += self.options.confirm_timeout + 1
+        self.token = 1
+        self.changed = mock.Mock()
+        self.resync = resync.Resync(self.conf, self.store, self.octavia,
+                                    self.changed)
+        self.settle()
+
+    def commit(self, theirs, status):
+        self.octavia.commit(theirs)
+        self.octavia.trees[theirs['id']]['loadbalancer', theirs['id']] = (
+            status)
+
+    def run_once(self):
+        self.resync.run(lambda: self.token)
+
+    def work(self):
+        """What workers do with comparisons. Returns the ids."""
+        items = self.store.claim('test', 100, 60)
+        for item in items:
+            row = self.store.load_balancer(item.load_balancer_id)
+            if row is not None and row.listed_at != row.compared_at:
+                comparison.Comparison(self.store, self.octavia).compare(row)
+            self.store.finish(item, 'test')
+        return {item.load_balancer_id for item in items}
+
+    def settle(self):
+        self.run_once()
+        self.work()
+
+    def held(self):
+        return {row.id for row in self.store.load_balancers()
+                if not row.deleted}
+
+
+class TestMissing(ResyncTestCase):
+
+    def wait_out(self, lists=None):
+        """So many lists as confirm a removal, over the time that does."""
+        lists = lists or self.options.missing_lists
+        for _ in range(lists):
+            self.run_once()
+            self.now += self.options.missing_span / (lists - 1) + 1
+
+    def test_one_empty_answer_removes_nothing(self):
+        for key in self.keys:
+            self.octavia.lose(key)
+        self.run_once()
+        self.assertEqual(set(self.keys), self.held())
+        self.now += 10 * self.options.missing_span
+        self.assertEqual(set(self.keys), self.held())
+
+    def test_what_several_lists_over_some_time_lack_is_removed(self):
+        self.octavia.lose('lb2')
+        self.wait_out()
+        self.run_once()
+        self.assertEqual({'lb1', 'lb3'}, self.held())
+        self.assertIn('lb2', self.work())
+
+    def test_many_lists_within_a_moment_remove_nothing(self):
+        self.octavia.lose('lb2')
+        for _ in range(10 * self.options.missing_lists):
+            self.run_once()
+        self.assertEqual(set(self.keys), self.held())
+
+    def test_one_that_comes_back_begins_anew(self):
+        lost = self.octavia.trees['lb2']
+        for _ in range(2 * self.options.missing_lists):
+            self.octavia.lose('lb2')
+            for _ in range(self.options.missing_lists - 1):
+                self.run_once()
+                self.now += self.options.missing_span
+            self.octavia.trees['lb2'] = dict(lost)
+            self.run_once()
+        self.assertEqual(set(self.keys), self.held())
+
+    def test_more_than_the_quota_stay_and_the_operator_is_told(self):
+        self.conf.set_override('missing_removals_max', 2, 'controller')
+        log = self.useFixture(fixtures.FakeLogger())
+        for key in self.keys:
+            self.octavia.lose(key)
+        self.wait_out()
+        self.wait_out()
+        self.assertEqual(set(self.keys), self.held())
+        self.assertEqual(1, log.output.count('missing_removals_max'))
+        # With one of them back, the others are within it.
+        self.commit(document('lb1', 1), 'ACTIVE')
+        self.run_once()
+        self.assertEqual({'lb1'}, self.held())
+
+    def test_a_list_that_is_not_whole_is_none(self):
+        self.octavia.lose('lb2')
+        self.octavia.available = False
+        for _ in range(self.options.missing_lists + 1):
+            self.assertRaises(errors.OctaviaUnavailable, self.run_once)
+            self.now += self.options.missing_span
+        self.octavia.available = True
+        self.run_once()
+        self.assertEqual(set(self.keys), self.held())
+
+    def test_who_does_not_lead_any_more_changes_nothing(self):
+        self.octavia.lose('lb2')
+        self.token = None
+        self.wait_out()
+        self.run_once()
+        self.token = 1
+        self.run_once()
+        self.assertEqual(set(self.keys), self.held())
+
+    def test_one_that_has_just_changed_may_not_be_listed_yet(self):
+        self.store.create(document('new', 9))
+        found = self.resync.look()
+        self.assertEqual([], found.missing)
+        self.now += self.options.confirm_timeout + 1
+        self.assertEqual(['new'], self.resync.look().missing)
+
+
+class TestDrift(ResyncTestCase):
+
+    def test_what_is_as_it_was_is_not_looked_at_again(self):
+        self.run_once()
+        self.assertEqual(set(), self.work())
+
+    def test_only_what_octavia_has_changed_is_looked_at(self):
+        self.commit(document('lb2', 2, name='new'), 'ACTIVE')
+        self.run_once()
+        self.assertEqual({'lb2'}, self.work())
+        self.assertEqual('new',
+                         self.store.load_balancer('lb2').document['name'])
+        self.settle()
+        self.run_once()
+        self.assertEqual(set(), self.work())
+
+    def test_what_octavia_waits_for_is_told(self):
+        row = self.store.load_balancer('lb3')
+        self.store.note_told('lb3', row.generation, active=True)
+        self.assertEqual((), self.store.load_balancer('lb3').unconfirmed)
+        self.octavia.trees['lb3']['loadbalancer', 'lb3'] = 'PENDING_UPDATE'
+        self.run_once()
+        self.assertEqual({'lb3'}, self.work())
+        self.assertEqual((('loadbalancer', 'lb3', 0),),
+                         self.store.load_balancer('lb3').unconfirmed)
+
+    def test_what_is_not_held_is_taken_over_from_the_second_list(self):
+        self.commit(document('lb9', 9), 'ACTIVE')
+        self.run_once()
+        self.assertNotIn('lb9', self.held())
+        self.run_once()
+        self.assertIn('lb9', self.held())
+
+
+class TestComparison(ResyncTestCase):
+
+    def compare(self, key, row=None):
+        comparison.Comparison(self.store, self.octavia).compare(
+            row or self.store.load_balancer(key))
+
+    def test_an_answer_that_lacks_it_removes_nothing(self):
+        for answer in ({'tree.return_value': None},
+                       {'document.return_value': None,
+                        'tree.return_value': {}},
+                       {'tree.return_value': None,
+                        'document.return_value': None}):
+            octavia = mock.Mock(**{
+                'document.return_value': document('lb1', 1), **answer})
+            for _ in range(10):
+                comparison.Comparison(self.store, octavia).compare(
+                    self.store.load_balancer('lb1'))
+        self.assertIn('lb1', self.held())
+        self.assertEqual('web',
+                         self.store.load_balancer('lb1').document['name'])
+
+    def test_what_octavia_deletes_is_removed(self):
+        self.octavia.trees['lb1']['loadbalancer', 'lb1'] = 'PENDING_DELETE'
+        self.compare('lb1')
+        self.assertNotIn('lb1', self.held())
+
+    def test_a_change_that_came_meanwhile_is_not_undone(self):
+        """Octavia's answer is older than what the store holds."""
+        old = self.store.load_balancer('lb1')
+        self.commit(document('lb1', 1, name='theirs'), 'ACTIVE')
+        self.store.change('lb1', lambda mine: dict(mine, name='newer'))
+        self.compare('lb1', old)
+        self.assertEqual('newer',
+                         self.store.load_balancer('lb1').document['name'])
+        self.octavia.trees['lb1']['loadbalancer', 'lb1'] = 'PENDING_DELETE'
+        self.compare('lb1', old)
+        self.assertIn('lb1', self.held())

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Threads that take the items of the work queue."""
+
+import threading
+from unittest import mock
+
+import fixtures
+
+from octavia_xdp_provider.controller import workers
+from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.unit.controller import base
+
+# Seconds after which a test gives up waiting.
+LIMIT_S = 60
+
+
+class TestWorkers(base.StoreTestCase):
+    """``done``: the ids of what was looked at, in this order."""
+
+    def setUp(self):
+        super().setUp()
+        self.done = []
+        self.progress = threading.Condition()
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_xdp_provider.controller.workers._BACKOFF_FIRST_S', 0.0))
+
+    def start(self, step, threads=1, lease_s=60.0):
+        def noting(item, is_mine):
+            try:
+                return step(item, is_mine)
+            finally:
+                with self.progress:
+                    self.done.append(item.load_balancer_id)
+                    self.progress.notify_all()
+        self.workers = workers.Workers(self.store, noting, 'mine', threads,
+                                       lease_s)
+        self.thread = threading.Thread(target=self.workers.run)
+        self.thread.start()
+        self.addCleanup(self.stop)
+
+    def stop(self):
+        self.workers.stop()
+        self.thread.join(LIMIT_S)
+        self.assertFalse(self.thread.is_alive())
+
+    def wait(self, condition):
+        with self.progress:
+            self.assertTrue(self.progress.wait_for(condition, LIMIT_S),
+                            self.done)
+
+    def test_an_item_that_fails_starves_none(self):
+        log = self.useFixture(fixtures.FakeLogger())
+
+        def step(item, is_mine):
+            if item.load_balancer_id == 'bad':
+                raise RuntimeError('it cannot be done')
+        self.store.mark(['bad'])
+        self.store.mark(['b', 'c', 'd'])
+        self.start(step)
+        self.wait(lambda: {'b', 'c', 'd'} <= set(self.done)
+                  and self.done.count('bad') > 2)
+        self.stop()
+        self.assertEqual({'bad'}, self.store.marked(['bad', 'b', 'c', 'd']))
+        self.assertEqual(1, log.output.count(
+            'Load balancer bad: RuntimeError: it cannot be done'))
+
+    def test_an_octavia_that_does_not_answer_is_asked_again(self):
+        answers = iter((errors.OctaviaUnavailable('not there'),
+                        errors.OctaviaUnavailable('not there'), None))
+        step = mock.Mock(side_effect=lambda item, is_mine: raised(
+            next(answers)))
+        self.store.mark(['lb'])
+        self.start(step)
+        self.wait(lambda: len(self.done) == 3)
+        self.stop()
+        self.assertEqual(set(), self.store.marked(['lb']))
+        # How often in a row it was not finished: for the back-off.
+        self.assertEqual([0, 1, 2], [
+            call.args[0].failures for call in step.mock_calls])
+
+    def test_items_run_in_parallel(self):
+        together = threading.Barrier(3)
+        self.store.mark(['a', 'b', 'c'])
+        self.start(lambda item, is_mine: together.wait(LIMIT_S) and None,
+                   threads=3)
+        self.wait(lambda: len(self.done) == 3)
+        self.assertFalse(together.broken)
+
+    def test_one_that_lasts_long_keeps_only_its_own_thread(self):
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+
+        def step(item, is_mine):
+            if item.load_balancer_id == 'long':
+                go_on.wait(LIMIT_S)
+        self.store.mark(['long'])
+        self.start(step, threads=2)
+        for key in ('a', 'b', 'c'):
+            self.store.mark([key])
+            self.workers.wake()
+        self.wait(lambda: len(self.done) == 3)
+        self.assertNotIn('long', self.done)
+        go_on.set()
+        self.wait(lambda: 'long' in self.done)
+
+    def test_a_mark_that_comes_meanwhile_is_not_lost(self):
+        def step(item, is_mine):
+            if not self.done:
+                self.store.mark(['lb'])
+        self.store.mark(['lb'])
+        self.start(step)
+        self.wait(lambda: len(self.done) == 2)
+        self.stop()
+        self.assertEqual(set(), self.store.marked(['lb']))
+
+    def test_one_that_another_has_taken_over_is_not_finished_here(self):
+        """As after a pause that was longer than the claim."""
+        mine = []
+
+        def step(item, is_mine):
+            mine.append(is_mine())
+            with mock.patch('time.time', return_value=9e9):
+                other, = self.store.claim('other', 1, 60)
+                mine.append(is_mine())
+            self.assertEqual(item.load_balancer_id, other.load_balancer_id)
+        self.store.mark(['lb'])
+        self.start(step)
+        self.wait(lambda: self.done)
+        self.stop()
+        self.assertEqual([True, False], mine)
+        self.assertTrue(self.store.is_claimed_by('other', 'lb'))
+
+    def test_what_a_dead_one_had_claimed_is_done_when_that_expires(self):
+        now = [1e6]
+        with mock.patch('time.time', side_effect=lambda: now[0]):
+            self.store.mark(['lb'])
+            self.assertEqual(1, len(self.store.claim('dead', 1, 10)))
+            now[0] += 9.9
+            self.assertEqual([], self.store.claim('other', 1, 10))
+            now[0] += 0.2
+            self.start(lambda item, is_mine: None)
+            self.wait(lambda: self.done == ['lb'])
+            self.stop()
+
+    def test_a_claim_that_is_renewed_does_not_expire(self):
+        now = [1e6]
+        with mock.patch('time.time', side_effect=lambda: now[0]):
+            self.store.mark(['lb'])
+            item, = self.store.claim('mine', 1, 10)
+            now[0] += 9
+            self.store.renew('mine', ['lb'], 10)
+            now[0] += 9
+            self.assertEqual([], self.store.claim('other', 1, 10))
+            self.assertTrue(self.store.is_claimed_by('mine', 'lb'))
+            now[0] += 2
+            self.assertFalse(self.store.is_claimed_by('mine', 'lb'))
+            other, = self.store.claim('other', 1, 10)
+            # Neither a late renewal nor a late end takes it from the other.
+            self.store.renew('mine', ['lb'], 10)
+            self.store.finish(item, 'mine')
+            self.assertTrue(self.store.is_claimed_by('other', 'lb'))
+            self.store.finish(other, 'other')
+            self.assertEqual(set(), self.store.marked(['lb']))
+
+
+def raised(error):
+    if error is not None:
+        raise error
