@@ -8,18 +8,44 @@ therefore live here, made at first use and again in a forked child.
 
 import os
 import threading
+import time
+import uuid
 
 from octavia_lib.api.drivers import exceptions
 from oslo_log import log as logging
+import oslo_messaging
 
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.driver import bounded_calls
+from octavia_xdp_provider.driver import database_clock
 
 LOG = logging.getLogger(__name__)
 
+# Seconds that the background waits for one answer.
+_BACKGROUND_S = 3
+
+
+class _Failed(Exception):
+    """The controller was reached and could not do it."""
+
+
+class _Controller:
+    """The controller as the background talks to it."""
+
+    def __init__(self, client, clock):
+        self._client = client
+        self._clock = clock
+
+    def ping(self):
+        self._clock.set(self._client.ping(_BACKGROUND_S))
+
+    def cancel(self, request):
+        self._client.cancel(request, _BACKGROUND_S)
+
 
 class ControllerClient:
-    """Configuration, allowed addresses and RPC client of this process."""
+    """Configuration, policy and RPC client of this process."""
 
     _lock = threading.Lock()
     _instance = None
@@ -27,9 +53,12 @@ class ControllerClient:
 
     def __init__(self):
         self.conf = options.load()
-        self.address_policy = options.allowed_addresses(self.conf)
-        self._client = rpc.DriverClient(rpc.transport(self.conf),
-                                        self.conf.driver.request_timeout)
+        self.policy = options.api_policy(self.conf)
+        self._client = rpc.DriverClient(
+            rpc.transport(self.conf, rpc.RECONNECT_MAX_S))
+        self._clock = database_clock.DatabaseClock()
+        self._calls = bounded_calls.BoundedCalls(
+            _Controller(self._client, self._clock), (_Failed,))
 
     @classmethod
     def get(cls):
@@ -49,25 +78,80 @@ class ControllerClient:
                 cls._pid = os.getpid()
             return cls._instance
 
+    @classmethod
+    def forget(cls):
+        """Begin anew: a forked child has none of its parent's threads, and
+        may have been forked while one of them held the lock."""
+        cls._lock = threading.Lock()
+        cls._instance = None
+
+    def check_answers(self):
+        """:raises DriverError: the controller is known not to answer."""
+        try:
+            self._calls.check()
+        except bounded_calls.Unanswered as error:
+            raise self._unanswered(error) from error
+
     def change(self, change):
         """Hand a change to the controller and wait for its word.
+
+        It ends within ``[driver] request_timeout``, whatever the broker
+        does.
 
         :raises UnsupportedOptionError: it breaks a rule that spans objects.
         :raises Conflict: another load balancer has the VIP.
         :raises DriverError: the controller did not answer or failed; the
-            API rolls its own transaction back, and the controller undoes
-            what Octavia never commits.
+            API rolls its own transaction back, and nothing was or will be
+            done.
         """
+        request = str(uuid.uuid4())
+        limit_s = self.conf.driver.request_timeout
+        end = time.monotonic() + limit_s
         try:
-            answer = self._client.change(change)
-        except rpc.TRANSPORT_ERRORS as error:
+            answer = self._calls.call(
+                lambda: self._request(change, request, end), limit_s,
+                request)
+        except bounded_calls.Unanswered as error:
+            raise self._unanswered(error) from error
+        except _Failed as error:
             raise exceptions.DriverError(
-                user_fault_string='The xdp provider\'s controller did not '
-                'answer; nothing was changed, try again later.',
-                operator_fault_string='octavia-xdp-controller did not answer '
-                f'in {self.conf.driver.request_timeout} s '
-                f'({type(error).__name__}: {error}); is it running and does '
-                'it reach the message broker?') from error
+                user_fault_string='The xdp provider could not store the '
+                'change; nothing was changed.',
+                operator_fault_string='octavia-xdp-controller: '
+                f'{error}') from error
+        self._judge(answer)
+        LOG.debug('Controller stored %s of %s as request %s.',
+                  change['action'], change['object'], request)
+
+    def _request(self, change, request, end):
+        """Ask, in a thread that nobody may be waiting for any more."""
+        try:
+            return self._ask(change, request, end)
+        except oslo_messaging.RemoteError as error:
+            raise _Failed(f'{error.exc_type}: {error.value}') from error
+
+    def _ask(self, change, request, end):
+        now = self._clock.now()
+        if now is None:
+            self._clock.set(self._client.ping(end - time.monotonic()))
+            now = self._clock.now()
+        left_s = end - time.monotonic()
+        if left_s <= 0:
+            raise bounded_calls.Unanswered('the time is over')
+        answer = self._client.change(change, request, now + left_s, left_s)
+        self._clock.set(answer['now'])
+        return answer
+
+    def _unanswered(self, error):
+        return exceptions.DriverError(
+            user_fault_string='The xdp provider\'s controller did not '
+            'answer; nothing was changed, try again later.',
+            operator_fault_string='octavia-xdp-controller did not answer '
+            f'({error}); is it running, with its database, and do it and '
+            'this host reach the message broker?')
+
+    @staticmethod
+    def _judge(answer):
         if 'refused' in answer:
             raise exceptions.UnsupportedOptionError(
                 user_fault_string=answer['refused'],
@@ -81,6 +165,6 @@ class ControllerClient:
                 user_fault_string='The xdp provider could not store the '
                 'change; nothing was changed.',
                 operator_fault_string=answer['error'])
-        LOG.debug('Controller stored %s of %s as generation %s.',
-                  change['action'], change['object'],
-                  answer.get('generation'))
+
+
+os.register_at_fork(after_in_child=ControllerClient.forget)

@@ -14,13 +14,14 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import support
+from octavia_xdp_provider.driver import vip_port
 
 # Fields of an object by kind and action. A create that is not here sends the
 # same as an update.
 _TRANSLATE = {
-    ('loadbalancer', 'create'): translate.load_balancer_tree,
     ('loadbalancer', 'update'): translate.load_balancer,
     ('listener', 'update'): translate.listener,
     ('pool', 'create'): translate.pool_tree,
@@ -40,8 +41,14 @@ def _unsupported(refused):
 class XdpProviderDriver(provider_base.ProviderDriver):
     """Layer-4 load balancing in XDP on shared LB nodes."""
 
+    def __init__(self):
+        super().__init__()
+        # Octavia makes a driver for each request: load balancers, at most
+        # one, whose VIP's port it makes itself.
+        self._made_ports = set()
+
     def _check(self, kind, *provider_objects):
-        policy = controller_client.ControllerClient.get().address_policy
+        policy = controller_client.ControllerClient.get().policy
         try:
             for provider_object in provider_objects:
                 support.check(kind, provider_object, policy)
@@ -52,7 +59,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         client = controller_client.ControllerClient.get()
         change = dict(more, object=kind, action=action, object_id=object_id)
         try:
-            validation.check_change(change, client.address_policy)
+            validation.check_change(change, client.policy.addresses)
         except errors.Refused as refused:
             _unsupported(refused)
         client.change(change)
@@ -68,20 +75,39 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def create_vip_port(self, loadbalancer_id, project_id, vip_dictionary,
                         additional_vip_dicts=None):
-        """Leave the Neutron port to Octavia, which allocates and frees it.
+        """Leave the Neutron port to Octavia, which makes and frees it.
 
-        It does not free the port of a load balancer that the driver then
-        refuses, so what can be refused is refused here, before there is a
-        port. An address that Neutron is still to choose is not known yet.
+        What can be refused by now is refused here, before there is a port:
+        Octavia does not free that of a load balancer which it then rolls
+        back. An address that Neutron is still to choose is not known yet.
         """
-        self._check('loadbalancer', dict(
-            vip_dictionary, additional_vips=additional_vip_dicts or []))
+        client = controller_client.ControllerClient.get()
+        given = dict(vip_dictionary,
+                     additional_vips=additional_vip_dicts or [])
+        self._check('loadbalancer', given)
+        for problem in validation.vip_problems(
+                translate.load_balancer(given), client.policy.addresses):
+            _unsupported(errors.Refused(problem[0], *problem[1]))
+        client.check_answers()
+        if not vip_dictionary.get('vip_port_id'):
+            self._made_ports.add(loadbalancer_id)
         raise exceptions.NotImplementedError()
 
     def loadbalancer_create(self, loadbalancer):
         key = loadbalancer.loadbalancer_id
-        self._set('loadbalancer', 'create', loadbalancer, key,
-                  load_balancer_id=key)
+        try:
+            self._check('loadbalancer', loadbalancer)
+            fields = translate.load_balancer_tree(loadbalancer)
+            fields['flavor'] = flavor.with_defaults(
+                fields.get('flavor') or {},
+                controller_client.ControllerClient.get().policy.defaults)
+            self._send('loadbalancer', 'create', key, load_balancer_id=key,
+                       fields=fields)
+        except Exception:
+            # Octavia rolls back, and forgets the port that it made.
+            if key in self._made_ports:
+                vip_port.free(loadbalancer)
+            raise
 
     def loadbalancer_delete(self, loadbalancer, cascade=False):
         # Octavia itself refuses a deletion with children without cascade.
@@ -92,6 +118,17 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         key = new_loadbalancer.loadbalancer_id
         self._set('loadbalancer', 'update', new_loadbalancer, key,
                   load_balancer_id=key)
+
+    def loadbalancer_failover(self, loadbalancer_id):
+        # Put on other nodes, which announce it before these withdraw it.
+        self._send('loadbalancer', 'failover', loadbalancer_id,
+                   load_balancer_id=loadbalancer_id)
+
+    def loadbalancer_failover_with_flavor(self, loadbalancer_id, flavor_id):
+        _unsupported(errors.Refused(
+            'flavor_id', 'what a flavor says is fixed when a load balancer '
+            'is made', 'fail over without a flavor, or make a load balancer '
+            'with the other flavor'))
 
     # Listener
 
@@ -177,21 +214,39 @@ class XdpProviderDriver(provider_base.ProviderDriver):
     def l7policy_create(self, l7policy):
         self._refuse_l7('l7policy')
 
+    def l7policy_delete(self, l7policy):
+        self._refuse_l7('l7policy')
+
     def l7policy_update(self, old_l7policy, new_l7policy):
         self._refuse_l7('l7policy')
 
     def l7rule_create(self, l7rule):
         self._refuse_l7('l7rule')
 
+    def l7rule_delete(self, l7rule):
+        self._refuse_l7('l7rule')
+
     def l7rule_update(self, old_l7rule, new_l7rule):
         self._refuse_l7('l7rule')
 
-    # Flavor
+    # Flavors and availability zones
 
     def get_supported_flavor_metadata(self):
-        return {key: flavor.description(key) for key in flavor.KEYS}
+        defaults = controller_client.ControllerClient.get().policy.defaults
+        return {key: flavor.description(key, defaults)
+                for key in flavor.KEYS}
 
     def validate_flavor(self, flavor_metadata):
-        problem = flavor.problem(flavor_metadata)
+        defaults = controller_client.ControllerClient.get().policy.defaults
+        problem = flavor.problem(flavor_metadata) or flavor.problem(
+            flavor.with_defaults(flavor_metadata, defaults))
         if problem:
             _unsupported(errors.Refused('flavor', *problem))
+
+    def get_supported_availability_zone_metadata(self):
+        return {key: zone.description(key) for key in zone.KEYS}
+
+    def validate_availability_zone(self, availability_zone_metadata):
+        problem = zone.problem(availability_zone_metadata)
+        if problem:
+            _unsupported(errors.Refused('availability_zone', *problem))

@@ -11,19 +11,22 @@ from collections.abc import Iterator
 import dataclasses
 import typing
 
-from octavia_xdp_provider.common import address_policy
+from oslo_utils import uuidutils
+
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor as flavors
+from octavia_xdp_provider.common import policy as policies
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.common import zone as zones
 
 L4_ONLY = ('this provider forwards packets and does not terminate '
            'connections')
 USE_AMPHORA = 'use a provider that terminates connections, such as amphora'
 
 
-_Policy = address_policy.AddressPolicy
+_Policy = policies.ApiPolicy
 _Found = errors.Problem | None
 # Says what is wrong with a value of an option.
 Check = Callable[[typing.Any, _Policy], _Found]
@@ -45,6 +48,20 @@ class Refuse:
     unless: tuple[object, ...] = (None, [], {}, '', False)
 
 
+@dataclasses.dataclass(frozen=True)
+class NoEffect:
+    """Accepted with any value, and without an effect: ``why`` there is none.
+
+    For what clients or Octavia itself always send along, where a packet
+    forwarder has nothing that it could apply to.
+    """
+
+    why: str
+
+
+Rule = Done | Refuse | NoEffect
+
+
 def one_of(*values: str) -> Check:
     """A check that accepts the given values only."""
     def check(value: typing.Any, policy: _Policy) -> _Found:
@@ -56,16 +73,18 @@ def one_of(*values: str) -> Check:
 
 
 def protocol(value: typing.Any, policy: _Policy) -> _Found:
-    if value in ('TCP', 'UDP', 'SCTP'):
+    if value in ('TCP', 'UDP', 'SCTP', 'HTTPS'):
         return None
     return (f'the value {value!r} is not supported: {L4_ONLY}',
             'use TCP, UDP or SCTP, which carry any protocol above them '
-            f'unchanged, or {USE_AMPHORA}')
+            'unchanged, or HTTPS, which members end, or '
+            f'{USE_AMPHORA}')
 
 
 def algorithm(value: typing.Any, policy: _Policy) -> _Found:
-    """ROUND_ROBIN in name and a hash in fact would be a lie."""
-    if value in ('SOURCE_IP_PORT', 'SOURCE_IP'):
+    """Those served by the hash are for the load balancer's flavor to say,
+    which is known where the whole load balancer is (common/rules.py)."""
+    if value in flavors.ALGORITHMS + flavors.ALGORITHMS_BY_HASH:
         return None
     return (f'the value {value!r} is not supported: every LB node picks a '
             'flow\'s member by a consistent hash of its addresses and ports, '
@@ -100,12 +119,29 @@ def session_persistence(value: typing.Any, policy: _Policy) -> _Found:
 
 def vip(value: typing.Any, policy: _Policy) -> _Found:
     """Only VIPs inside the operator's networks may be announced."""
-    return None if value is None else policy.vip_problem(value)
+    return None if value is None else policy.addresses.vip_problem(value)
+
+
+def additional_vips(value: typing.Any, policy: _Policy) -> _Found:
+    """Addresses that Neutron is still to choose are missing."""
+    for one in value or ():
+        address = translate.attributes(one).get('ip_address')
+        problem = address and policy.addresses.vip_problem(address)
+        if problem:
+            return problem
+    return None
+
+
+def subnet(value: typing.Any, policy: _Policy) -> _Found:
+    """Members are reached by routing, whatever subnet they name."""
+    if value is None or uuidutils.is_uuid_like(value):
+        return None
+    return f'the value {value!r} is no UUID', 'use the id of a Neutron subnet'
 
 
 def member_address(value: typing.Any, policy: _Policy) -> _Found:
     """A member must not give access to the operator's own network."""
-    return None if value is None else policy.member_problem(value)
+    return None if value is None else policy.addresses.member_problem(value)
 
 
 def allowed_cidrs(value: typing.Any, policy: _Policy) -> _Found:
@@ -136,6 +172,15 @@ def codes(value: typing.Any, policy: _Policy) -> _Found:
     return None if value is None else fields.codes_problem(value)
 
 
+def http_method(value: typing.Any, policy: _Policy) -> _Found:
+    """Probes come from LB nodes, and a server may trust their address."""
+    if value is None or value in policy.http_methods:
+        return None
+    return (f'the operator does not let health monitors use {value}, which '
+            'may have effects on a server',
+            f'use {" or ".join(policy.http_methods)}')
+
+
 def seconds(value: typing.Any, policy: _Policy) -> _Found:
     """A probe needs time, and time between two of it."""
     if value is None or value >= 1:
@@ -152,14 +197,12 @@ _TLS = Refuse(f'{L4_ONLY}, so it cannot do TLS', USE_AMPHORA)
 _HTTP = Refuse(f'{L4_ONLY}, so it cannot read or change HTTP', USE_AMPHORA)
 
 
-def _timeout(default: int) -> Refuse:
-    return Refuse(
-        f'{L4_ONLY}, so there is no connection that could time out',
-        f'leave it at its default of {default} and set the time-out on the '
-        'members', unless=(None, default))
+def zone(value: typing.Any, policy: _Policy) -> _Found:
+    """Metadata is checked as availability zone profiles are."""
+    return zones.problem(value) if value else None
 
 
-SUPPORT: dict[str, dict[str, Done | Refuse]] = {
+SUPPORT: dict[str, dict[str, Rule]] = {
     'loadbalancer': {
         'loadbalancer_id': Done(), 'project_id': Done(), 'name': Done(),
         'description': Done(), 'admin_state_up': Done(),
@@ -175,12 +218,8 @@ SUPPORT: dict[str, dict[str, Done | Refuse]] = {
             'anywhere, so security groups on it would have no effect',
             'use security groups on the members\' ports, which see the '
             'clients\' addresses'),
-        'additional_vips': Refuse(
-            'a load balancer has one VIP', 'create another load balancer '
-            'with the same members'),
-        'availability_zone': Refuse(
-            'LB nodes are not divided into availability zones',
-            'leave it out'),
+        'additional_vips': Done(additional_vips),
+        'availability_zone': Done(zone),
     },
     'listener': {
         'listener_id': Done(), 'loadbalancer_id': Done(),
@@ -193,10 +232,12 @@ SUPPORT: dict[str, dict[str, Done | Refuse]] = {
             'leave it at -1 (no limit) and limit connections at the '
             'members', unless=(None, -1)),
         'allowed_cidrs': Done(allowed_cidrs),
-        'timeout_client_data': _timeout(50000),
-        'timeout_member_connect': _timeout(5000),
-        'timeout_member_data': _timeout(50000),
-        'timeout_tcp_inspect': _timeout(0),
+        'timeout_client_data': Done(), 'timeout_member_data': Done(),
+        'timeout_member_connect': NoEffect(
+            'clients and members connect to each other'),
+        'timeout_tcp_inspect': NoEffect(
+            'packets are forwarded by their headers, and nothing waits for '
+            'what is in them'),
         'insert_headers': _HTTP, 'l7policies': _HTTP,
         'default_tls_container_ref': _TLS,
         'default_tls_container_data': _TLS, 'sni_container_refs': _TLS,
@@ -226,7 +267,7 @@ SUPPORT: dict[str, dict[str, Done | Refuse]] = {
         'member_id': Done(), 'pool_id': Done(), 'project_id': Done(),
         'name': Done(), 'admin_state_up': Done(),
         'address': Done(member_address), 'protocol_port': Done(),
-        'weight': Done(), 'subnet_id': Done(),
+        'weight': Done(), 'subnet_id': Done(subnet),
         'monitor_address': Done(member_address), 'monitor_port': Done(),
         'backup': Done(),
         'vnic_type': Refuse(
@@ -240,7 +281,7 @@ SUPPORT: dict[str, dict[str, Done | Refuse]] = {
                             'TLS-HELLO', 'UDP-CONNECT')),
         'delay': Done(seconds),
         'timeout': Done(seconds), 'max_retries': Done(),
-        'max_retries_down': Done(), 'http_method': Done(),
+        'max_retries_down': Done(), 'http_method': Done(http_method),
         'url_path': Done(url_path), 'expected_codes': Done(codes),
         'http_version': Done(http_version),
         'domain_name': Done(domain_name),
@@ -270,7 +311,7 @@ def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
         if isinstance(rule, Refuse):
             if value not in rule.unless:
                 raise errors.Refused(name, rule.why, rule.instead)
-        elif rule.check is not None:
+        elif isinstance(rule, Done) and rule.check is not None:
             problem = rule.check(value, policy)
             if problem:
                 raise errors.Refused(name, *problem)

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the driver requests of the controller for each of Octavia's calls."""
 
+import dataclasses
 from unittest import mock
 
 from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
+from octavia_xdp_provider.driver import vip_port
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.driver import test_support
 
@@ -17,7 +20,7 @@ class TestProvider(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.controller = mock.Mock(address_policy=test_support.POLICY)
+        self.controller = mock.Mock(policy=test_support.POLICY)
         patch = mock.patch.object(controller_client.ControllerClient, 'get',
                                   return_value=self.controller)
         patch.start()
@@ -44,7 +47,8 @@ class TestProvider(base.TestCase):
                 ('vip_address', {'vip_address': '2001:db8:101::9'}),
                 ('vip_qos_policy_id', {'vip_qos_policy_id': 'q'}),
                 ('vip_sg_ids', {'vip_sg_ids': ['s']}),
-                ('additional_vips', {'additional': [{'subnet_id': 's'}]})):
+                ('additional_vips', {'additional': [
+                    {'ip_address': '192.0.2.1'}]})):
             error = self.assertRaises(exceptions.UnsupportedOptionError,
                                       self.vip_port, **vip)
             self.assertIn(option, error.user_fault_string)
@@ -59,9 +63,11 @@ class TestProvider(base.TestCase):
                 data_models.Member(member_id='a', address='198.18.10.11'),
                 data_models.Member(member_id='b', address='127.0.0.1')])
         for method in (self.driver.l7policy_create,
-                       self.driver.l7rule_create):
-            self.assertRaises(exceptions.UnsupportedOptionError, method,
-                              mock.Mock())
+                       self.driver.l7policy_delete,
+                       self.driver.l7rule_create, self.driver.l7rule_delete):
+            error = self.assertRaises(exceptions.UnsupportedOptionError,
+                                      method, mock.Mock())
+            self.assertIn('amphora', error.user_fault_string)
         self.controller.change.assert_not_called()
 
     def test_what_only_a_node_would_refuse_is_refused_by_name(self):
@@ -179,3 +185,156 @@ class TestProvider(base.TestCase):
             error = self.assertRaises(exceptions.UnsupportedOptionError,
                                       self.driver.validate_flavor, bad)
             self.assertIn(repr(key), error.user_fault_string)
+
+    def test_flavors_must_go_together_with_the_operators_defaults(self):
+        self.controller.policy = dataclasses.replace(
+            test_support.POLICY, defaults={'new_flow_burst': 5,
+                                           'new_flow_rate': 5})
+        self.driver.validate_flavor({'new_flow_rate': 0})
+        self.driver.validate_flavor({})
+
+    def test_a_load_balancer_keeps_the_defaults_of_its_creation(self):
+        self.controller.policy = dataclasses.replace(
+            test_support.POLICY, defaults={'member_port': 'rewrite'})
+        self.driver.loadbalancer_create(self.balancer(
+            flavor={'replicas': 3}))
+        self.assertEqual({'member_port': 'rewrite', 'replicas': 3},
+                         self.requested()['fields']['flavor'])
+        self.assertIn('Default: rewrite.', (
+            self.driver.get_supported_flavor_metadata()['member_port']))
+
+    def balancer(self, **more):
+        return data_models.LoadBalancer(**dict({
+            'loadbalancer_id': 'lb', 'vip_address': '203.0.113.9',
+            'vip_port_id': 'port'}, **more))
+
+    def test_zones_are_described_and_validated(self):
+        self.assertEqual(set(zone.KEYS), set(
+            self.driver.get_supported_availability_zone_metadata()))
+        self.driver.validate_availability_zone({'zone': 'east'})
+        error = self.assertRaises(
+            exceptions.UnsupportedOptionError,
+            self.driver.validate_availability_zone, {'compute_zone': 'x'})
+        self.assertIn("'compute_zone'", error.user_fault_string)
+
+    def test_the_zone_goes_with_the_creation(self):
+        self.driver.loadbalancer_create(self.balancer(
+            availability_zone={'zone': 'east'}))
+        self.assertEqual({'zone': 'east'},
+                         self.requested()['fields']['availability_zone'])
+
+    def test_additional_vips_are_sent_in_one_spelling_and_order(self):
+        self.driver.loadbalancer_create(self.balancer(additional_vips=[
+            {'ip_address': '2001:DB8:100:0::9', 'subnet_id': 's',
+             'port_id': 'port'},
+            {'ip_address': '2001:db8:100::8', 'subnet_id': 't'}]))
+        self.assertEqual(
+            ['2001:db8:100::8', '2001:db8:100::9'],
+            [vip['ip_address'] for vip in (
+                self.requested()['fields']['additional_vips'])])
+
+    def test_a_failover_is_requested(self):
+        self.driver.loadbalancer_failover('lb')
+        self.assertEqual(
+            {'object': 'loadbalancer', 'action': 'failover',
+             'object_id': 'lb', 'load_balancer_id': 'lb'}, self.requested())
+        self.assertRaises(exceptions.UnsupportedOptionError,
+                          self.driver.loadbalancer_failover_with_flavor,
+                          'lb', 'f')
+
+    def test_vips_of_other_subnets_are_refused_before_there_is_a_port(self):
+        self.controller.policy = dataclasses.replace(
+            test_support.POLICY, addresses=dataclasses.replace(
+                test_support.POLICY.addresses,
+                vip_subnet_ids=frozenset({'s'}),
+                vip_network_ids=frozenset({'n'})))
+        for vip in ({}, {'vip_subnet_id': 't', 'vip_network_id': 'n'}):
+            self.assertRaises(exceptions.NotImplementedError,
+                              self.vip_port, **vip)
+        for vip in ({'vip_subnet_id': 't'},
+                    {'additional': [{'subnet_id': 't'}]},
+                    {'vip_subnet_id': 't', 'vip_network_id': 'm',
+                     'vip_address': '203.0.113.9'}):
+            error = self.assertRaises(exceptions.UnsupportedOptionError,
+                                      self.vip_port, **vip)
+            self.assertIn('none of those', error.user_fault_string)
+        self.assertRaises(
+            exceptions.UnsupportedOptionError,
+            self.driver.loadbalancer_create, self.balancer(
+                vip_subnet_id='t', vip_network_id='m'))
+        self.controller.change.assert_not_called()
+
+    def test_no_port_is_made_while_the_controller_is_away(self):
+        self.controller.check_answers.side_effect = exceptions.DriverError()
+        self.assertRaises(exceptions.DriverError, self.vip_port)
+
+
+class TestPorts(base.TestCase):
+    """The Neutron port that Octavia made does not outlive a refusal."""
+
+    def setUp(self):
+        super().setUp()
+        self.controller = mock.Mock(policy=test_support.POLICY)
+        self.network = mock.Mock()
+        self.network.get_port.return_value = mock.Mock(
+            device_owner='Octavia', device_id='lb-lb')
+        self.drivers = mock.Mock(return_value=mock.Mock(driver=self.network))
+        for target, name, value in (
+                (controller_client.ControllerClient, 'get',
+                 lambda: self.controller),
+                (vip_port.driver, 'DriverManager', self.drivers)):
+            patch = mock.patch.object(target, name, value)
+            patch.start()
+            self.addCleanup(patch.stop)
+        patch = mock.patch.object(vip_port, 'cfg')
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.driver = provider.XdpProviderDriver()
+
+    def create(self, expected=None, port_id=None, **more):
+        """What octavia-api does for one request."""
+        self.assertRaises(
+            exceptions.NotImplementedError, self.driver.create_vip_port,
+            'lb', 'p', {'vip_subnet_id': 's', 'vip_port_id': port_id}, [])
+        balancer = data_models.LoadBalancer(
+            loadbalancer_id='lb', vip_address='203.0.113.9',
+            vip_port_id='port', **more)
+        if expected is None:
+            self.driver.loadbalancer_create(balancer)
+        else:
+            self.assertRaises(expected, self.driver.loadbalancer_create,
+                              balancer)
+
+    def test_a_port_stays_with_its_load_balancer(self):
+        self.create()
+        self.network.delete_port.assert_not_called()
+
+    def test_whatever_is_refused_frees_the_port(self):
+        bad = data_models.Pool(pool_id='p', protocol='TCP', lb_algorithm='X')
+        for number, (error, more) in enumerate((
+                (exceptions.UnsupportedOptionError, {'pools': [bad]}),
+                (exceptions.Conflict, {}), (exceptions.DriverError, {}))):
+            if not more:
+                self.controller.change.side_effect = error()
+            self.create(error, **more)
+            self.assertEqual([mock.call('port')] * (number + 1),
+                             self.network.delete_port.call_args_list)
+
+    def test_the_users_own_port_stays(self):
+        self.controller.change.side_effect = exceptions.Conflict()
+        self.create(exceptions.Conflict, port_id='port')
+        self.network.delete_port.assert_not_called()
+
+    def test_a_port_that_is_not_octavias_stays(self):
+        self.controller.change.side_effect = exceptions.Conflict()
+        for owner, device in (('compute:nova', 'lb-lb'),
+                              ('Octavia', 'lb-other')):
+            self.network.get_port.return_value = mock.Mock(
+                device_owner=owner, device_id=device)
+            self.create(exceptions.Conflict)
+        self.network.delete_port.assert_not_called()
+
+    def test_a_port_that_cannot_be_freed_changes_no_answer(self):
+        self.controller.change.side_effect = exceptions.Conflict()
+        self.network.delete_port.side_effect = RuntimeError('no Neutron')
+        self.create(exceptions.Conflict)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every option is either done or refused by name; none is ignored."""
 
+import dataclasses
 import ipaddress
 
 from octavia_lib.api.drivers import data_models
@@ -8,16 +9,17 @@ from octavia_lib.api.drivers import data_models
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import policy
 from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base
 
-POLICY = address_policy.AddressPolicy(
+POLICY = policy.ApiPolicy(address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),
      ipaddress.ip_network('2001:db8:100::/64')),
     (ipaddress.ip_network('127.0.0.0/8'),
      ipaddress.ip_network('169.254.0.0/16'),
-     ipaddress.ip_network('fe80::/10')))
+     ipaddress.ip_network('fe80::/10'))))
 
 MODELS = {
     'loadbalancer': data_models.LoadBalancer,
@@ -31,13 +33,11 @@ MODELS = {
 REFUSED = {
     'loadbalancer': {
         'vip_qos_policy_id': 'x', 'vip_sg_ids': ['x'],
-        'additional_vips': [{'ip_address': '203.0.113.11'}],
+        'additional_vips': [{'ip_address': '192.0.2.11'}],
         'availability_zone': {'compute_zone': 'x'}, 'flavor': {'x': 1},
         'vip_address': '192.0.2.1'},
     'listener': {
         'connection_limit': 10, 'allowed_cidrs': ['::ffff:10.0.0.0/104'],
-        'timeout_client_data': 1, 'timeout_member_connect': 1,
-        'timeout_member_data': 1, 'timeout_tcp_inspect': 1,
         'insert_headers': {'X-Forwarded-For': 'true'},
         'l7policies': ['x'], 'default_tls_container_ref': 'x',
         'default_tls_container_data': 'x', 'sni_container_refs': ['x'],
@@ -55,14 +55,15 @@ REFUSED = {
         'ca_tls_container_ref': 'x', 'ca_tls_container_data': 'x',
         'crl_container_ref': 'x', 'crl_container_data': 'x',
         'tls_versions': ['TLSv1.2'], 'tls_ciphers': 'x',
-        'alpn_protocols': ['h2'], 'lb_algorithm': 'ROUND_ROBIN',
+        'alpn_protocols': ['h2'], 'lb_algorithm': 'LEAST_BANDWIDTH',
         'protocol': 'HTTP'},
     'member': {
-        'vnic_type': 'direct',
+        'vnic_type': 'direct', 'subnet_id': 'name',
         'address': '127.0.0.1', 'monitor_address': '169.254.169.254'},
     'healthmonitor': {'type': 'MAGIC', 'http_version': 2.0, 'delay': 0,
                       'timeout': 0, 'expected_codes': '99',
-                      'url_path': '/ä', 'domain_name': 'ä'},
+                      'url_path': '/ä', 'domain_name': 'ä',
+                      'http_method': 'DELETE'},
 }
 
 
@@ -87,7 +88,7 @@ class TestSupport(base.TestCase):
         for kind, rules in support.SUPPORT.items():
             refusing = {name for name, rule in rules.items()
                         if isinstance(rule, support.Refuse)
-                        or rule.check is not None}
+                        or getattr(rule, 'check', None) is not None}
             self.assertEqual(refusing, set(REFUSED[kind]), kind)
 
     def test_an_unknown_option_is_refused(self):
@@ -136,18 +137,35 @@ class TestSupport(base.TestCase):
 
     def test_protocols_of_layer_4_only(self):
         for kind in ('listener', 'pool'):
-            for protocol in ('TCP', 'UDP', 'SCTP'):
+            for protocol in ('TCP', 'UDP', 'SCTP', 'HTTPS'):
                 self.assertIsNone(self.check(kind, protocol=protocol))
-            for protocol in ('HTTP', 'HTTPS', 'TERMINATED_HTTPS', 'PROXY',
-                             'PROXYV2', 'PROMETHEUS'):
+            for protocol in ('HTTP', 'TERMINATED_HTTPS', 'PROXY', 'PROXYV2',
+                             'PROMETHEUS'):
                 self.refused(repr(protocol), kind, protocol=protocol)
 
-    def test_algorithms_by_source_only(self):
-        for algorithm in ('SOURCE_IP_PORT', 'SOURCE_IP'):
+    def test_algorithms_that_a_flavor_can_allow_or_nodes_do(self):
+        for algorithm in ('SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN',
+                          'LEAST_CONNECTIONS'):
             self.assertIsNone(self.check('pool', lb_algorithm=algorithm))
-        for algorithm in ('ROUND_ROBIN', 'LEAST_CONNECTIONS'):
-            self.refused('use SOURCE_IP_PORT', 'pool',
-                         lb_algorithm=algorithm)
+        self.refused('use SOURCE_IP_PORT', 'pool',
+                     lb_algorithm='LEAST_BANDWIDTH')
+
+    def test_time_outs_make_no_listener_impossible(self):
+        """Octavia fills in what its operator has configured."""
+        for name in ('timeout_client_data', 'timeout_member_connect',
+                     'timeout_member_data', 'timeout_tcp_inspect'):
+            for value in (None, 0, 1, 50000, 86_400_000):
+                self.assertIsNone(self.check('listener', **{name: value}))
+
+    def test_health_monitors_have_no_effects_unless_the_operator_says(self):
+        for method in ('GET', 'HEAD', 'OPTIONS', None):
+            self.assertIsNone(self.check('healthmonitor',
+                                         http_method=method))
+        for method in ('DELETE', 'PUT', 'POST', 'PATCH', 'TRACE', 'CONNECT'):
+            self.refused(method, 'healthmonitor', http_method=method)
+        allowed = dataclasses.replace(POLICY, http_methods=('POST',))
+        support.check('healthmonitor',
+                      data_models.HealthMonitor(http_method='POST'), allowed)
 
     def test_vips_of_both_families(self):
         for address in ('203.0.113.9', '2001:db8:100::9',

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver's process says to the controller, and how it forks."""
+
+import os
+import threading
+from unittest import mock
+
+import fixtures
+from octavia_lib.api.drivers import exceptions
+import oslo_messaging
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.driver import controller_client
+from octavia_xdp_provider.driver import database_clock
+from octavia_xdp_provider.tests.unit import base
+
+CHANGE = {'object': 'member', 'action': 'delete', 'object_id': 'm',
+          'pool_id': 'p'}
+
+
+class Controller:
+    """Stands in for rpc.DriverClient."""
+
+    def __init__(self):
+        self.now = 1000.0
+        self.changes = []
+        self.answer = {'accepted': 'x'}
+
+    def ping(self, timeout_s):
+        return self.now
+
+    def change(self, change, request, deadline, timeout_s):
+        self.changes.append((change, request, deadline))
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return dict(self.answer, now=self.now)
+
+    def cancel(self, request, timeout_s):
+        pass
+
+
+class TestControllerClient(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        path = self.create_tempfiles([(
+            'test', '[DEFAULT]\ntransport_url = fake://\n'
+            '[driver]\nrequest_timeout = 20\n')], ext='.conf')[0]
+        self.useFixture(fixtures.EnvironmentVariable(
+            options.CONFIG_ENVIRONMENT_VARIABLE, path))
+        self.controller = Controller()
+        patch = mock.patch.object(rpc, 'DriverClient',
+                                  lambda transport: self.controller)
+        patch.start()
+        self.addCleanup(patch.stop)
+        controller_client.ControllerClient.forget()
+        self.addCleanup(controller_client.ControllerClient.forget)
+        self.client = controller_client.ControllerClient.get()
+
+    def test_each_change_has_a_request_and_a_deadline(self):
+        """In the database's time, whatever the clock here says."""
+        self.client.change(CHANGE)
+        self.controller.now = 5000.0
+        self.client.change(CHANGE)
+        self.client.change(CHANGE)
+        requests = {request for _, request, _ in self.controller.changes}
+        self.assertEqual(3, len(requests))
+        deadlines = [row[2] for row in self.controller.changes]
+        self.assertTrue(1000 < deadlines[0] < 1021, deadlines)
+        self.assertTrue(1000 < deadlines[1] < 1041, deadlines)
+        self.assertTrue(5000 < deadlines[2] < 5040, deadlines)
+
+    def test_answers_become_octavias_exceptions(self):
+        for answer, expected in (
+                ({'refused': 'x'}, exceptions.UnsupportedOptionError),
+                ({'conflict': 'x'}, exceptions.Conflict),
+                ({'error': 'x'}, exceptions.DriverError),
+                (oslo_messaging.RemoteError('Broken', 'x'),
+                 exceptions.DriverError)):
+            self.controller.answer = answer
+            self.assertRaises(expected, self.client.change, CHANGE)
+        self.client.check_answers()
+
+    def test_a_controller_that_is_away_is_not_waited_for_twice(self):
+        self.controller.answer = oslo_messaging.MessagingTimeout('x')
+        with mock.patch.object(self.controller, 'ping',
+                               side_effect=OSError('x')):
+            self.client._clock.set(1000.0)
+            error = self.assertRaises(exceptions.DriverError,
+                                      self.client.change, CHANGE)
+            self.assertIn('nothing was changed', error.user_fault_string)
+            self.controller.answer = {'accepted': 'x'}
+            self.assertRaises(exceptions.DriverError,
+                              self.client.change, CHANGE)
+            self.assertRaises(exceptions.DriverError,
+                              self.client.check_answers)
+            self.assertEqual(1, len(self.controller.changes))
+
+    def test_a_forked_child_begins_anew(self):
+        """Also if another thread held the lock when it was forked."""
+        held = threading.Event()
+        leave = threading.Event()
+
+        def hold():
+            with controller_client.ControllerClient._lock:
+                held.set()
+                leave.wait(60)
+        thread = threading.Thread(target=hold)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(leave.set)
+        held.wait(60)
+        child = os.fork()
+        if child == 0:
+            ended = 1
+            try:
+                made = controller_client.ControllerClient.get()
+                made.change(CHANGE)
+                ended = 0 if made is not self.client else 2
+            finally:
+                os._exit(ended)
+        self.assertEqual(0, os.waitstatus_to_exitcode(
+            os.waitpid(child, 0)[1]))
+
+
+class TestDatabaseClock(base.TestCase):
+
+    def test_the_time_goes_on_from_what_was_said_last(self):
+        clock = database_clock.DatabaseClock()
+        self.assertIsNone(clock.now())
+        with mock.patch.object(database_clock, '_elapsed') as elapsed:
+            elapsed.return_value = 7.0
+            clock.set(1000.0)
+            elapsed.return_value = 10.0
+            self.assertEqual(1003.0, clock.now())
+
+    def test_what_was_said_long_ago_is_asked_again(self):
+        clock = database_clock.DatabaseClock()
+        with mock.patch.object(database_clock, '_elapsed') as elapsed:
+            elapsed.return_value = 7.0
+            clock.set(1000.0)
+            elapsed.return_value = 7.0 + 601
+            self.assertIsNone(clock.now())
