@@ -7,14 +7,30 @@ rest, about single checks, is not read here.
 
 import json
 import socket
+import typing
 
 # That it may take; it serves one client after the other.
 ANSWER_TIMEOUT_S = 0.5
-# The line is a few hundred bytes long.
+# The line is a few hundred bytes long, and 20 for each of 1,000 checks.
 _LINE_BYTES_MAX = 65536
 _FIELDS = ('checks', 'up', 'down', 'unknown', 'conditions', 'panics',
            'withheld', 'stretch_percent', 'used_permille', 'late_p99_ms',
            'own_late_s')
+
+
+class Settling(typing.NamedTuple):
+    """Which checks have not been probed since uplinks work again, or are in
+    doubt.
+
+    ``families``: family → since_ns of the uplinks, as the checker knows it;
+    ``number``: of such checks; ``keys``: their names, not all of them if
+    there are many; ``unwritten``: it has changes that are not in the queue.
+    """
+
+    families: dict
+    number: int
+    keys: frozenset
+    unwritten: bool
 
 
 def read(path):
@@ -25,6 +41,29 @@ def read(path):
     stayed below, ``own_late_s`` the time for which its threads did not run
     when they should have, since its start.
     """
+    found = _ask(path)
+    if found is None:
+        return None
+    return {name: found[name] for name in _FIELDS if name in found}
+
+
+def settling(path):
+    """Settling; None if the checker does not answer or is an older one."""
+    found = _ask(path)
+    if found is None or 'unsettled' not in found:
+        return None
+    try:
+        return Settling(
+            {int(family): known['since_ns']
+             for family, known in found['uplinks'].items() if known},
+            int(found['unsettled']), frozenset(found['unsettled_keys']),
+            bool(found['unwritten']))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return None
+
+
+def _ask(path):
+    """The first line, an object; None if there is none."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
             client.settimeout(ANSWER_TIMEOUT_S)
@@ -33,6 +72,4 @@ def read(path):
                 found = json.loads(lines.readline(_LINE_BYTES_MAX))
     except (OSError, ValueError):
         return None
-    if not isinstance(found, dict):
-        return None
-    return {name: found[name] for name in _FIELDS if name in found}
+    return found if isinstance(found, dict) else None

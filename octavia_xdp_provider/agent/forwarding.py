@@ -6,12 +6,14 @@ control host would reach the fabric.
 """
 
 import dataclasses
+import functools
 import ipaddress
 import typing
 
 from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import expected_codes
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.node import datapath
@@ -38,8 +40,9 @@ class Service(typing.NamedTuple):
 class Plan:
     """What one load balancer needs on a node.
 
+    ``vips``: all its VIPs, each of which has a service for each listener.
     ``services``: datapath.Key → Service.
-    ``listeners``: listener id → datapath.Key.
+    ``listeners``: listener id → tuple of datapath.Key.
     ``checks``: list of checks_file.Check.
     ``conditions``: list of checks_file.Condition, of members that several
     checks decide.
@@ -48,13 +51,20 @@ class Plan:
     health is checked.
     """
 
-    vip: str
+    vips: tuple
     services: dict
     listeners: dict
     checks: list
     conditions: list
     pools: dict
     monitored: dict
+
+    @property
+    def check_keys(self):
+        """Keys of all checks that decide about its members."""
+        return frozenset().union(
+            *self.pools.values(),
+            *(condition.checks for condition in self.conditions))
 
 
 class _Use(typing.NamedTuple):
@@ -141,12 +151,14 @@ def check(monitor, member):
         http=http, tls=tls)
 
 
+@functools.lru_cache(1 << 16)
 def _spelled(text):
     """The address in its one spelling."""
     return str(ipaddress.ip_address(text))
 
 
-def plan(document, policy, path_mtu=None, scope=POOL, mark=None):
+def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
+         keys=checks_file.UNKEYED):
     """What a load balancer needs on this node.
 
     :param document: as the controller sent it.
@@ -157,23 +169,27 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None):
         POOL, or those of its LOAD_BALANCER whose pools hold its address.
     :param mark: gives, from VIP, member and datapath.Settings, the mark of
         probes inside the member's encapsulation, or None for no such probes.
+    :param keys: checks_file.Keys of this node.
     :raises Refused: the node must not do it, or does not know how.
     """
     document = validation.read(document, policy)
-    vip = _spelled(document['vip_address'])
-    result = Plan(vip, {}, {}, [], [], {}, {})
+    vips = tuple(spec.vips(document))
+    result = Plan(vips, {}, {}, [], [], {}, {})
     uses = []
     for listener_id, listener, pool in spec.forwarded(document):
-        key = datapath.Key(vip, listener['protocol'],
-                           listener['protocol_port'])
-        result.listeners[listener_id] = key
-        uses.append(_Use(key, listener['default_pool_id'], pool,
-                         service_settings.of(document, listener, pool)))
+        services = tuple(datapath.Key(
+            vip, rules.transport(listener['protocol']),
+            listener['protocol_port']) for vip in vips)
+        result.listeners[listener_id] = services
+        uses += [_Use(key, listener['default_pool_id'], pool,
+                      service_settings.of(document, listener, pool,
+                                          key.address)) for key in services]
     asked = _asked(uses, mark or (lambda *_target: None))
     if scope == LOAD_BALANCER:
         asked = _joined(uses, asked)
     for use in uses:
-        _plan_service(result, use, asked, path_mtu or (lambda _address: 0))
+        _plan_service(result, use, asked, path_mtu or (lambda _address: 0),
+                      keys)
     return result
 
 
@@ -206,7 +222,7 @@ def _joined(uses, asked):
     return {name: by_address[addresses[name]] for name in asked}
 
 
-def _plan_service(result, use, asked, path_mtu):
+def _plan_service(result, use, asked, path_mtu, check_keys):
     """Add a service and what decides the states of its members."""
     keys = set()
     members = []
@@ -215,9 +231,10 @@ def _plan_service(result, use, asked, path_mtu):
         check_id = 0
         wanted = asked.get((use.key, use.pool_id, member_id))
         if wanted:
-            name = _watch(result, wanted)
+            name = _watch(result, wanted, check_keys)
             keys.add(name)
-            result.monitored[member_id] = (use.key, address)
+            # Of several services the first one says it: all have it alike.
+            result.monitored.setdefault(member_id, (use.key, address))
             check_id = int(name, 16)
         members.append(datapath.Member(
             address, member['weight'], check_id, member['admin_state_up'],
@@ -228,12 +245,12 @@ def _plan_service(result, use, asked, path_mtu):
         result.pools.setdefault(use.pool_id, set()).update(keys)
 
 
-def _watch(result, wanted):
+def _watch(result, wanted, keys):
     """The key whose state is the conjunction of these checks."""
     result.checks.extend(wanted)
-    names = frozenset(one.key for one in wanted)
+    names = frozenset(keys.of(one) for one in wanted)
     if len(names) == 1:
         return next(iter(names))
     condition = checks_file.Condition(names)
     result.conditions.append(condition)
-    return condition.key
+    return keys.of(condition)

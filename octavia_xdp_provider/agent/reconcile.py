@@ -8,83 +8,105 @@ sends them, and the fabric must have stopped before a service goes.
 2. set the services (a table switches by one store, see the library), and
    notify the result handler, which knows more than new tables do;
 3. set the marks of probes that go through the datapath, where there are
-   any, and write the checks file: what is wanted, and what the services
+   any, and write the checks files: what is wanted, and what the services
    that stay as they are go on looking at;
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic, if packets
-   to its members leave by an uplink.
+   to its members leave by an uplink, and its members have been probed since
+   one does (see ``recheck``).
 
 A file that cannot be written, because its file system is full, for example,
 keeps the other steps from nothing, but for this: a VIP that cannot be
 withdrawn keeps its services. All load balancers are then reported with that
 error, and the state of no member: this node does not do what is wanted.
+
+A pass costs what has changed: documents are planned again if they are
+others, services set if their plans are, or if the tables show that somebody
+has changed them. A part of all services is set again in each pass, so that
+every few minutes everything was compared.
 """
 
-import dataclasses
 import ipaddress
-import time
+import typing
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import forwarding
-from octavia_xdp_provider.agent.bgp import announcements
-from octavia_xdp_provider.agent.bgp.route import Route
+from octavia_xdp_provider.agent import announcing
+from octavia_xdp_provider.agent import checks_writer
+from octavia_xdp_provider.agent import facts
+from octavia_xdp_provider.agent import files as agent_files
+from octavia_xdp_provider.agent import plans as agent_plans
+from octavia_xdp_provider.agent import tables
+from octavia_xdp_provider.agent.wanted import Wanted
 from octavia_xdp_provider.common import checks_file
-from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
 
-# Seconds to wait for ExaBGP to take a withdrawal before services go anyway:
-# if it does not answer, its sessions and with them the routes are gone.
-WITHDRAW_TIMEOUT = 3.0
+__all__ = ['PassResult', 'Reconciler', 'Wanted']
 
+# Of outer packets, where nobody knows: a service without a plan.
 _FAMILIES = frozenset((4, 6))
+# Passes after which every service was set again.
+COMPARE_PASSES = 30
 
 
-@dataclasses.dataclass(frozen=True)
-class Wanted:
-    """What the controller wants of this node.
-
-    ``load_balancers``: id → (generation, document).
+class PassResult(typing.NamedTuple):
+    """What a pass has made true. ``failed``: id → why it is not as wanted.
     """
 
-    as_of: int
-    load_balancers: dict
-
-
-@dataclasses.dataclass(frozen=True)
-class PassResult:
-    """What a pass has made true; ``synced`` as in messages.Report."""
-
     wanted: Wanted
-    synced: dict
-    plans: dict
+    failed: dict
+
+    @property
+    def synced(self):
+        """By id, as in messages.ReportV1."""
+        return {key: {'generation': generation,
+                      'error': self.failed.get(key)}
+                for key, (generation, _)
+                in self.wanted.load_balancers.items()}
 
 
 class Reconciler:
-    """Holds nothing but access to the three things it reconciles.
+    """Makes true what is wanted; belongs to the worker's thread.
+
+    It remembers what it has done, to see what has changed, and nothing that
+    it could not find out again.
 
     :ivar file_errors: what is not written as wanted → why not.
     """
 
     def __init__(self, conf, files, dataplane, announce, policy,
-                 path_mtu=None, probes=None):
+                 path_mtu=None, probes=None, recheck=None,
+                 keys=checks_file.UNKEYED):
         self._files = files
         self._datapath = dataplane
         self._announce = announce
-        self._policy = policy
-        self._path_mtu = path_mtu
-        self._probes = probes
+        self._recheck = recheck
         self._slots = conf.datapath.slots
-        self._next_hop_v6 = conf.agent.next_hop_v6
-        self._families = {}  # key → families of its members
-        self._scope = conf.agent.health_scope
-        self._panic_percent = conf.agent.health_panic_percent
-        self._grace = conf.agent.withdraw_grace
+        self.file_errors = agent_files.FileErrors()
+        self._plans = agent_plans.Plans(
+            conf.agent.health_scope, conf.agent.health_panic_percent,
+            lambda: self._policy(), path_mtu, probes, keys)
+        self._policy = policy
+        self._tables = tables.Tables(dataplane)
+        self._facts = facts.Facts(self._plans, self._tables)
+        self._checks = checks_writer.ChecksWriter(
+            files, self._plans, probes, self.file_errors)
+        self._announcing = announcing.Announcing(
+            announce, self.file_errors, conf.agent.next_hop_v6,
+            conf.agent.withdraw_grace)
         self._without_vip = set()  # ids whose documents name no address
-        self.file_errors = {}
+        self._owners = {}    # key of a planned service → load balancer id
+        self._families = {}  # key → families of its members, if it is known
+        self._check_keys = {}  # VIP → keys of its members' checks
+        self._settled = {}   # key → version of the table that was set
+        self._passes = 0
+        self._entries = {}
+        self._failed = {}
+        # Until a pass has done it, whatever ends the one before:
+        self._changed = set()  # ids whose plans are others, or gone
+        self._touched = set()  # ids of which there is something to tell
 
     def reconcile(self, wanted, ready):
         """One pass over everything.
@@ -96,185 +118,29 @@ class Reconciler:
             ``announce``.
         :raises DatapathError: the datapath cannot be reached at all.
         """
-        plans, failed = self._plan(wanted)
-        vips_kept = self._vips_of_failed(wanted, failed)
-        vips_kept |= self._withdraw({plan.vip for plan in plans.values()
-                                     if plan.services} | vips_kept)
-        stale = self._stale(plans, vips_kept)
-        unset = self._set_services(plans, failed)
-        self._write_checks(plans, self._checks_kept(plans, stale, unset))
+        self._plan(wanted.load_balancers)
+        self._look()
+        failed = dict(self._plans.failed)
+        vips = {key.address for key in self._owners}
+        vips_kept = self._vips_of_failed(failed)
+        vips_kept |= self._announcing.withdraw(vips | vips_kept)
+        stale = [key for key in self._tables.services
+                 if key not in self._owners and key.address not in vips_kept]
+        refused = self._set_services(failed)
+        self._checks.write(self._changed, self._checks_kept(stale, refused),
+                           {self._owners[key] for key in refused})
         if stale:
             self._datapath.delete_services(stale)
-            for key in stale:
-                self._families.pop(key, None)
-        self.announce(ready)
+            self._look()
+        self._changed = set()
+        self._announce_tables(ready)
         for error in self.file_errors.values():
             for key in wanted.load_balancers:
                 failed.setdefault(key, error)
-        synced = {key: {'generation': generation, 'error': failed.get(key)}
-                  for key, (generation, _) in wanted.load_balancers.items()}
-        return PassResult(wanted, synced, plans)
-
-    def _plan(self, wanted):
-        plans, failed = {}, {}
-        policy = self._policy()
-        if self._path_mtu:
-            self._path_mtu.refresh()
-        if self._probes:
-            self._probes.begin()
-        for key, (_, document) in wanted.load_balancers.items():
-            try:
-                plan = forwarding.plan(
-                    document, policy, self._path_mtu and self._path_mtu.of,
-                    self._scope, self._probes and self._probes.mark)
-                # The health checker refuses a file as a whole: one bad check
-                # would freeze the checks of all load balancers.
-                checks_file.build_document(plan.checks, plan.conditions)
-            except errors.Refused as error:
-                failed[key] = str(error)
-            except checks_file.ChecksFileError as error:
-                failed[key] = f'health monitor: {error}'
-            else:
-                plans[key] = plan
-        for plan in plans.values():
-            self._families.update(
-                (key, service.families)
-                for key, service in plan.services.items())
-        return plans, failed
-
-    def _vips_of_failed(self, wanted, failed):
-        """VIPs that stay as they are, since what is wanted of them cannot
-        be done. All there are if a document does not say which it is of."""
-        vips = {key: _vip(wanted.load_balancers[key][1]) for key in failed}
-        without = {key for key, vip in vips.items() if vip is None}
-        for key in sorted(without - self._without_vip):
-            LOG.error('The document of load balancer %s names no address '
-                      '(%s). No service is removed from this node until the '
-                      'controller sends one that does.', key, failed[key])
-        self._without_vip = without
-        if without:
-            return {service.key.address
-                    for service in self._datapath.services()} | (
-                        set(vips.values()) - {None})
-        return set(vips.values())
-
-    def _stale(self, plans, vips_kept):
-        wanted = {key for plan in plans.values() for key in plan.services}
-        return [service.key for service in self._datapath.services()
-                if service.key not in wanted
-                and service.key.address not in vips_kept]
-
-    def _write(self, what, write):
-        """Call a function that writes a file.
-
-        :returns: what it returns; None if the file cannot be written.
-        """
-        try:
-            written = write()
-        except OSError as error:
-            text = f'{what} cannot be written: {error.strerror or error}'
-            if self.file_errors.get(what) != text:
-                LOG.error('The file of the %s.', text)
-            self.file_errors[what] = text
-            return None
-        if self.file_errors.pop(what, None):
-            LOG.info('The file of the %s can be written again.', what)
-        return written
-
-    def _withdraw(self, vips):
-        """Withdraw every VIP that is not one of these.
-
-        :returns: those that could not be, as texts.
-        """
-        before = self._announce.wanted()
-        after = {prefix: route for prefix, route in before.items()
-                 if str(prefix.network_address) in vips}
-        gone = before.keys() - after.keys()
-        if not gone:
-            return set()
-        if self._write('announcements', lambda: (
-                self._announce.set(after.values()))) is None:
-            return {str(prefix.network_address) for prefix in gone}
-        LOG.info('Withdrawing %s.', ', '.join(map(str, gone)))
-        deadline = time.monotonic() + WITHDRAW_TIMEOUT
-        while time.monotonic() < deadline:
-            status = self._announce.status()
-            if status is None or not gone & status.announced:
-                break
-            time.sleep(0.02)
-        else:
-            LOG.warning('ExaBGP has not confirmed the withdrawal of %s '
-                        'within %s s.', ', '.join(map(str, gone)),
-                        WITHDRAW_TIMEOUT)
-        time.sleep(self._grace)
-        return set()
-
-    def _set_services(self, plans, failed):
-        """Returns keys of services that could not be set as wanted."""
-        wanted, owners = {}, {}
-        for load_balancer_id, plan in plans.items():
-            for key, service in plan.services.items():
-                wanted[key] = (service.settings._replace(slots=self._slots),
-                               service.members)
-                owners[key] = load_balancer_id
-        changed, refused = self._datapath.set_services(wanted)
-        for key in sorted(changed):
-            LOG.info('Service %s %s:%s has %s members.', key.protocol,
-                     key.address, key.port, len(wanted[key][1]))
-        for key, error in refused.items():
-            name = f'{key.protocol} {key.address}:{key.port}'
-            LOG.error('Service %s: %s', name, error.text)
-            failed[owners[key]] = f'{name}: {error.text}'
-        if changed:
-            wakeup.notify(self._files.handler_wakeup)
-        return refused.keys()
-
-    def _checks_kept(self, plans, stale, unset):
-        """What services that stay as they are look at, in the checks file.
-
-        The tables name the checks and the file holds them, so that an agent
-        that was started after the last good plan keeps them as well.
-
-        :returns: a part of the file; see ``checks_file.select``.
-        """
-        planned = {key for plan in plans.values() for key in plan.services}
-        staying = {service.key for service in self._datapath.services()}
-        staying -= planned.difference(unset).union(stale)
-        names = frozenset(f'{member.check:016x}' for key in staying
-                          for member in self._members(key) if member.check)
-        if not names:
-            return {}
-        try:
-            return checks_file.select(
-                checks_file.load(self._files.checks), names)
-        except (OSError, checks_file.ChecksFileError) as error:
-            LOG.error('Members of services that stay as they are are no '
-                      'longer probed: %s cannot be used (%s).',
-                      self._files.checks, error)
-            return {}
-
-    def _write_checks(self, plans, kept):
-        checks, conditions, groups = [], [], []
-        for plan in plans.values():
-            checks += plan.checks
-            conditions += plan.conditions
-            if self._panic_percent:
-                groups += [checks_file.Group(pool_id, frozenset(keys),
-                                             self._panic_percent)
-                           for pool_id, keys in plan.pools.items()]
-        if self._probes:
-            self._probes.set()
-        written = self._write('checks', lambda: checks_file.write(
-            self._files.checks, checks, conditions=conditions,
-            groups=groups, kept=kept))
-        if written:
-            LOG.info('Checks file written with %s checks, and %s of services '
-                     'that stay as they are.', len(checks),
-                     len(kept.get('checks', ())))
-        if self._probes and written is not None:
-            marks = {check.mark for check in checks}
-            marks.update(check.get('mark') for check in kept.get('checks', ()))
-            self._probes.written(marks - {None})
+        self._failed = failed
+        self._update_facts()
+        self._passes += 1
+        return PassResult(wanted, failed)
 
     def announce(self, ready):
         """Announce every VIP with a member that takes traffic, no other.
@@ -283,87 +149,150 @@ class Reconciler:
             What needs another one, or everything while it is not known what
             is wanted and the set is empty, may only become less.
         """
-        held = set(map(str, self._announce.wanted()))
-        able = set()
-        for service in self._datapath.services():
-            if service.enabled:
-                prefix = _prefix(service.key.address)
-                needed = self._families.get(service.key, _FAMILIES)
-                if prefix in held or needed <= ready:
-                    able.add(prefix)
-        routes = []
-        for prefix in sorted(able):
-            try:
-                self._announce.check(prefix)
-            except announcements.AnnouncementError as error:
-                LOG.error('Not announced: %s', error)
-            else:
-                routes.append(Route.parse(prefix, self._next_hop(prefix)))
-        if self._write('announcements',
-                       lambda: self._announce.set(routes)):
-            LOG.info('Announcing %s.', ', '.join(
-                str(route.prefix) for route in routes) or 'nothing')
+        self._look()
+        self._announce_tables(ready)
+        self._update_facts()
 
-    def _next_hop(self, prefix):
-        return self._next_hop_v6 if ':' in prefix else None
+    @property
+    def held(self):
+        """By id, messages.Held: as of the last call of the above."""
+        return self._facts.held
 
-    def members(self, result):
-        """What the datapath says of every monitored member.
+    def counters(self):
+        """See facts.Facts."""
+        return self._facts.counters()
+
+    def members(self):
+        """What the datapath says of every monitored member now.
 
         :returns: load balancer id → {member id: "up" | "down" | "unknown"}.
-        :raises DatapathError: the datapath cannot be reached at all.
         """
-        states = {}
-        found = {}
-        for load_balancer_id, plan in result.plans.items():
-            mine = found.setdefault(load_balancer_id, {})
-            for member_id, (key, address) in plan.monitored.items():
-                if key not in states:
-                    states[key] = {
-                        member.address: member
-                        for member in self._members(key)}
-                mine[member_id] = _state(states[key].get(address))
-        return found
+        self._look()
+        self._update_facts()
+        return {key: one['members'] for key, one in self.held.items()
+                if key in self._plans.plans}
 
-    def counters(self, result):
-        """What each listener has taken since its service was created.
+    def _plan(self, load_balancers):
+        self._entries = load_balancers
+        changes = self._plans.update(load_balancers)
+        self._changed |= changes.planned | changes.gone
+        self._touched |= changes.looked
+        self._owners = {key: load_balancer_id for load_balancer_id, plan
+                        in self._plans.plans.items() for key in plan.services}
+        for load_balancer_id in changes.planned:
+            plan = self._plans.plans.get(load_balancer_id)
+            for key, service in plan.services.items() if plan else ():
+                self._families[key] = service.families
+                self._check_keys[key.address] = plan.check_keys
 
-        :returns: load balancer id → {listener id: {"bytes", "flows"}}.
-        """
-        by_key = {service.key: service.counters
-                  for service in self._datapath.services()}
-        return {
-            load_balancer_id: {
-                listener_id: {'bytes': by_key[key].bytes,
-                              'flows': by_key[key].flows}
-                for listener_id, key in plan.listeners.items()
-                if key in by_key}
-            for load_balancer_id, plan in result.plans.items()}
+    def _look(self):
+        """Notice which services are others in the tables."""
+        look = self._tables.look()
+        for key in look.gone:
+            self._settled.pop(key, None)
+            if key not in self._owners:
+                self._families.pop(key, None)
+        self._touched |= {self._owners[key] for key in look.changed | look.gone
+                          if key in self._owners}
 
-    def _members(self, key):
-        try:
-            return self._datapath.members(key)
-        except datapath.DatapathError:
-            return []
+    def _update_facts(self):
+        status = self._announce.status()
+        self._facts.update(
+            self._entries, self._touched, self._failed,
+            frozenset() if status is None or not status.sessions_up
+            else status.addresses)
+        self._touched = set()
+
+    def _vips_of_failed(self, failed):
+        """VIPs that stay as they are, since what is wanted of them cannot
+        be done. All there are if a document does not say which it is of."""
+        vips = {key: _vips(self._entries[key][1]) for key in failed}
+        without = {key for key, some in vips.items() if some is None}
+        for key in sorted(without - self._without_vip):
+            LOG.error('The document of load balancer %s names no address '
+                      '(%s). No service is removed from this node until the '
+                      'controller sends one that does.', key, failed[key])
+        self._without_vip = without
+        named = set().union(*(some or () for some in vips.values()))
+        if without:
+            return named | {key.address for key in self._tables.services}
+        return named
+
+    def _due(self):
+        """Keys of services that are to be set."""
+        services = self._tables.services
+        part = self._passes % COMPARE_PASSES
+        for number, (key, owner) in enumerate(self._owners.items()):
+            summary = services.get(key)
+            if (owner in self._changed or summary is None
+                    or self._settled.get(key) != summary.version
+                    or number % COMPARE_PASSES == part):
+                yield key, owner
+
+    def _set_services(self, failed):
+        """Returns keys of services that could not be set as wanted."""
+        wanted = {}
+        for key, owner in self._due():
+            service = self._plans.plans[owner].services[key]
+            wanted[key] = (service.settings._replace(slots=self._slots),
+                           service.members)
+        changed, refused = self._datapath.set_services(wanted)
+        for key in sorted(changed):
+            LOG.info('Service %s %s:%s has %s members.', key.protocol,
+                     key.address, key.port, len(wanted[key][1]))
+        for key, error in refused.items():
+            name = f'{key.protocol} {key.address}:{key.port}'
+            owner = self._owners[key]
+            if self._failed.get(owner) != f'{name}: {error.text}':
+                LOG.error('Service %s: %s', name, error.text)
+            failed[owner] = f'{name}: {error.text}'
+        if changed:
+            wakeup.notify(self._files.handler_wakeup)
+        self._look()
+        for key in wanted:
+            summary = self._tables.services.get(key)
+            # What was refused is due again.
+            self._settled[key] = (None if key in refused or summary is None
+                                  else summary.version)
+        return refused.keys()
+
+    def _checks_kept(self, stale, unset):
+        """Keys of checks of services that stay as they are, as texts."""
+        staying = self._tables.services.keys() - stale
+        staying -= self._owners.keys() - unset
+        return frozenset(
+            f'{member.check:016x}' for key in staying
+            for member in self._tables.members(key).values() if member.check)
+
+    def _announce_tables(self, ready):
+        held = {str(prefix.network_address) for prefix
+                in self._announce.wanted()} if self._recheck else ()
+        able = {}
+        if self._recheck:
+            self._recheck.begin(bool(self._families))
+        for key, summary in self._tables.services.items():
+            if summary.enabled and self._rechecked(key, key.address in held):
+                able.setdefault(key.address, set()).add(
+                    self._families.get(key, _FAMILIES))
+        if self._recheck:
+            self._recheck.end()
+        self._announcing.announce(able, ready)
+
+    def _rechecked(self, key, held):
+        """Whether nothing is against it after a time without uplinks."""
+        if not self._recheck or key not in self._families:
+            return True
+        return self._recheck.allows(
+            key.address, held, self._families[key],
+            self._check_keys.get(key.address, frozenset()))
 
 
-def _prefix(address):
-    """The route to an address alone."""
-    return str(ipaddress.ip_network(address))
-
-
-def _vip(document):
-    """The VIP of a malformed document as services are named, or None."""
-    address = document.get('vip_address') if isinstance(
-        document, dict) else None
+def _vips(document):
+    """The VIPs of a malformed document as services are named, or None."""
     try:
-        # A number would be taken for an address, too.
-        return str(ipaddress.ip_address(str(address)))
-    except ValueError:
+        return {str(ipaddress.ip_address(str(address))) for address in (
+            document['vip_address'], *(
+                vip['ip_address']
+                for vip in document.get('additional_vips') or ()))}
+    except (AttributeError, KeyError, TypeError, ValueError):
         return None
-
-
-def _state(member):
-    if member is None or not member.known:
-        return 'unknown'
-    return 'up' if member.healthy else 'down'

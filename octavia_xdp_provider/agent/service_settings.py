@@ -9,14 +9,23 @@ import ipaddress
 
 from octavia_xdp_provider.common import flavor as flavor_keys
 from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.node import datapath
 
 _ENCAPSULATIONS = {kind.name.lower(): kind
                    for kind in datapath.Encapsulation}
 
 
-def of(document, listener, pool):
-    """The settings of a listener's service; slots are the node's business."""
+# The unspecified address, which is nobody's source address.
+_NOBODY = {4: ('0.0.0.0/32',), 6: ('::/128',)}
+
+
+def of(document, listener, pool, vip):
+    """The settings of a listener's service; slots are the node's business.
+
+    :param vip: the address of the service, of several that there may be.
+    """
+    version = ipaddress.ip_address(vip).version
     flavor = document['flavor']
     encapsulation = _ENCAPSULATIONS[
         flavor_keys.value(flavor, 'encapsulation')]
@@ -27,19 +36,25 @@ def of(document, listener, pool):
     lengths = {}
     if session or pool['lb_algorithm'] == 'SOURCE_IP':
         flags |= datapath.ServiceFlag.SOURCE
-        lengths = _source_length(session.get('persistence_granularity'))
+        lengths = _source_length(session.get('persistence_granularity'),
+                                 version)
     allowed = listener['allowed_cidrs']
     return datapath.Settings(
         flags=flags, encapsulation=encapsulation,
         dscp=flavor.get('dscp', 0),
         sid_function=flavor.get('srv6_function', 0),
         idle_timeout_s=(session.get('persistence_timeout')
-                        or flavor.get('idle_timeout', 0)),
+                        or _idle_time(document, listener)),
         new_flow_rate=flavor.get('new_flow_rate', 0),
         new_flow_burst=flavor.get('new_flow_burst', 0),
-        allowed=tuple(sorted({str(ipaddress.ip_network(one))
-                              for one in allowed})) if allowed else None,
+        allowed=_of_family(allowed, version) if allowed else None,
         **lengths)
+
+
+def _idle_time(document, listener):
+    """Seconds; 0 for the library's default, which is the flavor's as well."""
+    wanted = spec.idle_time(document, listener)
+    return 0 if wanted == flavor_keys.value({}, 'idle_timeout') else wanted
 
 
 def outer_address(settings, member):
@@ -51,9 +66,23 @@ def outer_address(settings, member):
     return member
 
 
-def _source_length(granularity):
-    """How much of a client's address counts."""
+def _of_family(networks, version):
+    """Those of the networks that clients of a VIP can be in.
+
+    If all are of the other family, its VIP is for nobody: an empty list would
+    be for everybody.
+    """
+    parsed = map(ipaddress.ip_network, networks)
+    return tuple(sorted({str(one) for one in parsed
+                         if one.version == version})) or _NOBODY[version]
+
+
+def _source_length(granularity, vip_version):
+    """How much of a client's address counts; all of it with a netmask of the
+    other family."""
     if granularity is None:
         return {}
     version, length = persistence.prefix(granularity)
+    if version != vip_version:
+        return {}
     return {f'source_length_v{version}': length}

@@ -15,10 +15,10 @@ import cffi
 
 from octavia_xdp_provider.node import types
 
-API_VERSION = 4
+API_VERSION = 6
 # Of the layout that this package's data path has: others can be installed
 # beside it.
-LIBRARY = 'liboctavia_xdp.so.3'
+LIBRARY = 'liboctavia_xdp.so.4'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 

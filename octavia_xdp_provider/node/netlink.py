@@ -48,7 +48,8 @@ class Vlan(typing.NamedTuple):
 class Link(typing.NamedTuple):
     """``carrier``: it is up and can send. ``lower``: index of the device
     that a VLAN lies on. ``forwards``: versions of IP that the kernel may
-    forward of what comes in there."""
+    forward of what comes in there. ``carrier_losses``: how often it has lost
+    its carrier so far."""
 
     index: int
     name: str
@@ -59,6 +60,7 @@ class Link(typing.NamedTuple):
     lower: int | None = None
     vlan: Vlan | None = None
     forwards: frozenset = frozenset()
+    carrier_losses: int = 0
 
 
 class Route(typing.NamedTuple):
@@ -72,11 +74,15 @@ class Route(typing.NamedTuple):
 
 class Neighbour(typing.NamedTuple):
     """``mac`` is None unless it is usable now; ``failed``: nobody answers.
-    ``stale``: usable, and nobody is asking whether it still is."""
+    ``stale``: usable, and nobody is asking whether it still is.
+    ``confirmed``: it has answered since the kernel asked last;
+    ``permanent``: somebody has configured it, and nobody asks."""
 
     mac: str | None
     failed: bool = False
     stale: bool = False
+    confirmed: bool = False
+    permanent: bool = False
 
 
 class Snapshot(typing.NamedTuple):
@@ -136,6 +142,18 @@ class Kernel:
             self._netlink.neigh('replace', dst=address, ifindex=link,
                                 family=FAMILIES[version],
                                 flags=ndmsg.NTF_USE, state=ndmsg.NUD_NONE)
+
+    def confirm(self, link, address):
+        """Make the kernel ask now whether an entry still holds. Until the
+        answer its state is another one than that of a confirmed entry.
+
+        :raises OSError: it cannot; there is no entry, for example.
+        """
+        version = ipaddress.ip_address(address).version
+        with _os_errors():
+            self._netlink.neigh('change', dst=address, ifindex=link,
+                                family=FAMILIES[version],
+                                state=ndmsg.NUD_PROBE)
 
     def route_mtus(self):
         """MTUs that routes say and those learnt: {network: MTU}."""
@@ -267,7 +285,8 @@ def link_of(message):
         bool(flags & ifinfmsg.IFF_UP and flags & ifinfmsg.IFF_LOWER_UP
              and message.get_attr('IFLA_OPERSTATE') in ('UP', 'UNKNOWN')),
         bool(program and program.get_attr('IFLA_XDP_ATTACHED')),
-        lower, vlan, _forwards(message.get_attr('IFLA_AF_SPEC')))
+        lower, vlan, _forwards(message.get_attr('IFLA_AF_SPEC')),
+        message.get_attr('IFLA_CARRIER_DOWN_COUNT') or 0)
 
 
 def _forwards(families):
@@ -314,7 +333,9 @@ def neighbour_of(message):
     state = message['state']
     return Neighbour(
         message.get_attr('NDA_LLADDR') if state & _NEIGHBOUR_USABLE else None,
-        bool(state & ndmsg.NUD_FAILED), bool(state & ndmsg.NUD_STALE))
+        bool(state & ndmsg.NUD_FAILED), bool(state & ndmsg.NUD_STALE),
+        bool(state & ndmsg.NUD_REACHABLE),
+        bool(state & (ndmsg.NUD_PERMANENT | ndmsg.NUD_NOARP)))
 
 
 def mtu_of(message):

@@ -28,13 +28,29 @@ class RunDirectory:
 
     @property
     def wanted(self) -> str:
-        """Cache of what the controller sent last, JSON (agent)."""
+        """Cache of what the controller sent last: a directory (agent)."""
+        return self.path('wanted')
+
+    @property
+    def wanted_before(self) -> str:
+        """The same as one file, of earlier versions."""
         return self.path('wanted.json')
 
     @property
     def checks(self) -> str:
-        """What the health checker probes (agent → octavia-xdp-hc)."""
+        """What the health checker probes: a directory (agent →
+        octavia-xdp-hc)."""
+        return self.path('checks')
+
+    @property
+    def checks_before(self) -> str:
+        """The same as one file, of earlier versions."""
         return self.path('checks.json')
+
+    @property
+    def checks_secret(self) -> str:
+        """From which the keys of checks follow (agent)."""
+        return self.path('checks.secret')
 
     @property
     def queue(self) -> str:
@@ -83,5 +99,6 @@ class RunDirectory:
         return datapath.Datapath(
             options.pin_directory, self.lock,
             create=create, services_max=options.services_max,
+            members_max=options.members_max,
             slots_max=options.slots, flows_max=options.flows_max,
             library=options.library)

@@ -128,6 +128,19 @@ class Service(typing.NamedTuple):
     settings: Settings = Settings()
 
 
+class Summary(typing.NamedTuple):
+    """As much of a service as shows whether anything has changed.
+
+    ``version``: another one whenever its table or a member's state is.
+    ``bytes``, ``flows``: of its counters.
+    """
+
+    version: tuple[int, int, int]
+    enabled: int
+    bytes: int = 0
+    flows: int = 0
+
+
 class Info(typing.NamedTuple):
     layout: int
     services_max: int

@@ -105,7 +105,9 @@ def _places() -> tuple[dict[str, int], dict[str, tuple[int, int]], int]:
 _COLUMNS, _PARTS, _VERDICT = _places()
 _STATE_SHIFT, _STATE_MASK = _PARTS['state']
 _FLAGS_SHIFT, _FLAGS_MASK = _PARTS['flags']
-_PADS = tuple(part for name, part in _PARTS.items() if name.startswith('pad'))
+_RESERVED = tuple(
+    part for name, part in _PARTS.items() if name.startswith('reserved')
+)
 _STATES = frozenset(State)
 
 
@@ -263,7 +265,7 @@ def _check_verdict(key: int, verdict: int) -> None:
             'record', f'key {key:016x}, state {state_of(verdict)}'
         )
     if verdict >> _FLAGS_SHIFT & _FLAGS_MASK & ~FLAG_VERIFIED or any(
-        verdict >> shift & mask for shift, mask in _PADS
+        verdict >> shift & mask for shift, mask in _RESERVED
     ):
         raise QueueFileError('reserved', f'key {key:016x}')
 

@@ -27,6 +27,7 @@ announce without an attribute can be worse than not to.
 import collections.abc
 import dataclasses
 import fcntl
+import functools
 import ipaddress
 import itertools
 import json
@@ -53,6 +54,10 @@ _SELF = 'self'
 _FIELDS = frozenset(field.name for field in dataclasses.fields(Route))
 
 
+# Of a file: whoever replaces it makes another one.
+Signature = tuple[int, int, int] | None
+
+
 class AnnouncementError(Exception):
     """An announcement is not allowed, or a file does not say what it is."""
 
@@ -70,6 +75,13 @@ class Status:
     neighbours: dict[str, str] = dataclasses.field(default_factory=dict)
     failed: dict[Network, str] = dataclasses.field(default_factory=dict)
     error: str | None = None
+
+    @functools.cached_property
+    def addresses(self) -> frozenset[str]:
+        """The same as `announced`, of single addresses, as texts."""
+        return frozenset(str(prefix.network_address)
+                         for prefix in self.announced
+                         if prefix.num_addresses == 1)
 
     @property
     def sessions_up(self) -> int:
@@ -121,6 +133,12 @@ class Announcements:
         self._networks = [ipaddress.ip_network(network)
                           for network in allowed_networks]
         self._complaint: str | None = None
+        self._read: tuple[Signature, dict[Network, Route]] | None = None
+        self._reported: tuple[Signature, Status] | None = None
+
+    def signature(self) -> 'Signature':
+        """Another one if the file is another one; None: there is none."""
+        return _signature(self._path)
 
     def check(self, prefix: str | Network) -> Network:
         """Return the prefix as a network if it may be announced.
@@ -161,8 +179,13 @@ class Announcements:
         what it had before stays; that is then the answer, without next hops
         and attributes.
         """
+        signature = self.signature()
+        if self._read and self._read[0] == signature is not None:
+            return dict(self._read[1])
         try:
-            return decode(self._path.read_bytes())
+            found = decode(self._path.read_bytes())
+            self._read = signature, found
+            return dict(found)
         except FileNotFoundError:
             return {}
         except (OSError, AnnouncementError) as error:
@@ -184,9 +207,21 @@ class Announcements:
         try:
             if not _locked(self._lock):
                 return None
-            return Status.decode(self._status.read_bytes())
+            signature = _signature(self._status)
+            if not (self._reported and self._reported[0] == signature):
+                self._reported = signature, Status.decode(
+                    self._status.read_bytes())
+            return self._reported[1]
         except (FileNotFoundError, AnnouncementError):
             return None
+
+
+def _signature(path: pathlib.Path) -> Signature:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
 
 
 def inside(prefix: Network, networks: collections.abc.Iterable[Network]

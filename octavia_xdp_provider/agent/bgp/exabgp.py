@@ -177,11 +177,12 @@ class ExaBgp:
             # What a predecessor announced: any address does.
             next_hop = route.prefix.network_address
         words = [f'{verb} route {route.prefix} next-hop {next_hop}']
-        for name, value in route.attributes().items():
-            if isinstance(value, tuple):
-                words.append(f'{_KEYWORDS[name]} [ {" ".join(value)} ]')
-            elif name in _KEYWORDS:
-                words.append(f'{_KEYWORDS[name]} {value}')
+        attributes = route.attributes()
+        attributes.pop('as_path_prepend', None)
+        for name, value in attributes.items():
+            text = (f'[ {" ".join(value)} ]' if isinstance(value, tuple)
+                    else value)
+            words.append(f'{_KEYWORDS[name]} {text}')
         if route.as_path_prepend:
             # ExaBGP puts its own AS into a path only if it is given none.
             path = [str(one.local_as) for one

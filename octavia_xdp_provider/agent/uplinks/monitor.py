@@ -2,18 +2,23 @@
 """Keeps the datapath's uplinks as the kernel's state says, in a thread.
 
 It has a thread of its own so that an uplink that loses its carrier or its
-next hop is out at once, whatever else the agent is doing.
+next hop is out at once, whatever else the agent is doing. It tells the health
+checker since when uplinks work, and looks when the checker asks.
 """
 
+import os
 import threading
 import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.agent.uplinks import outages
 from octavia_xdp_provider.agent.uplinks import state
 from octavia_xdp_provider.common import node_options
+from octavia_xdp_provider.common import uplinks_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
+from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
 
@@ -21,6 +26,8 @@ LOG = logging.getLogger(__name__)
 RESCAN_S = 5.0
 # The same while the kernel is to ask for a next hop, or something failed.
 RETRY_S = 1.0
+# The same while a next hop has been asked for the health checker.
+ANSWER_LOOK_S = 0.25
 # After the start, in which next hops may answer before the uplinks that a
 # predecessor left are replaced.
 FIRST_ANSWERS_S = 2.0
@@ -53,12 +60,25 @@ class UplinkMonitor:
         self._error = None
         self._first_answers_until = 0.0
         self._ready = frozenset()
+        self._outages = outages.Outages()
+        self._directory = conf.agent.run_directory
+        self._question = threading.Event()
+        self._published = None
+        self._told = None
+        self._file_error = None
+        # Families that no uplink has a next hop for any more.
+        self.lost = frozenset()
         self.states = ()
 
     @property
     def ready(self):
         """Families (4, 6) of outer packets that leave by an uplink now."""
         return self._ready
+
+    @property
+    def families(self):
+        """Family → uplinks_file.Family: since when an uplink works."""
+        return dict(self._outages.families)
 
     def start(self):
         """Make a first look, then keep looking."""
@@ -67,9 +87,16 @@ class UplinkMonitor:
         self._events = netlink.Events()
         self._first_answers_until = time.monotonic() + FIRST_ANSWERS_S
         delay = self._look()
+        wakeup.listen(os.path.join(self._directory, uplinks_file.SOCKET_NAME),
+                      self.ask)
         self._thread = threading.Thread(target=self._run, args=(delay,),
                                         name='uplinks')
         self._thread.start()
+
+    def ask(self):
+        """Find out whether uplinks work now; from any thread."""
+        self._question.set()
+        self._events.wake()
 
     def stop(self):
         """End the thread; what is in force stays."""
@@ -101,10 +128,16 @@ class UplinkMonitor:
 
     def _look(self):
         """Compare and correct; returns seconds to the next look."""
+        now_ns = time.monotonic_ns()
         try:
-            states, ask = self._uplinks.look(self._kernel.snapshot())
+            self._ask_next_hops(now_ns)
+            snapshot = self._kernel.snapshot()
+            states, ask = self._uplinks.look(snapshot)
             for link, address in sorted(ask):
                 self._resolve(link, address)
+            states = self._attach(states)
+            self._outages.look(states, snapshot, now_ns)
+            self._publish()
             self._apply(states)
         except Exception as error:
             # A lasting problem is logged once.
@@ -113,8 +146,41 @@ class UplinkMonitor:
             self._error = str(error)
             return RETRY_S
         self._error = None
-        hurry = ask or any(state.problem for state in states)
+        if self._outages.waits:
+            return ANSWER_LOOK_S
+        hurry = (ask or self._outages.silent
+                 or any(state.problem for state in states))
         return RETRY_S if hurry else RESCAN_S
+
+    def _ask_next_hops(self, now_ns):
+        """Those in use if the health checker asks, silent ones always."""
+        hops = set(self._outages.silent)
+        if self._question.is_set():
+            self._question.clear()
+            hops |= self._outages.in_use
+        for link, address in sorted(hops):
+            try:
+                self._kernel.confirm(link, address)
+            except OSError as error:
+                LOG.debug('%s cannot be asked: %s', address, error)
+            else:
+                self._outages.asked((link, address), now_ns)
+
+    def _publish(self):
+        """Tell the health checker, if there is something new."""
+        families = self.families
+        if families == self._published:
+            return
+        try:
+            uplinks_file.write(self._directory, families)
+        except OSError as error:
+            if self._file_error is None:
+                LOG.error('The health checker cannot be told about uplinks '
+                          '(%s): failures count.', error)
+            self._file_error = error
+        else:
+            self._file_error = None
+            self._published = families
 
     def _resolve(self, link, address):
         try:
@@ -123,7 +189,6 @@ class UplinkMonitor:
             LOG.debug('%s cannot be asked for: %s', address, error)
 
     def _apply(self, states):
-        states = self._attach(states)
         self._log(states)
         node = self._node_settings(states)
         if node != self._node:
@@ -141,9 +206,15 @@ class UplinkMonitor:
         if wanted != self._in_force:
             self._datapath.set_uplinks(wanted)
             self._in_force = wanted
-        before, self._ready = self._ready, self._uplinks.ready(states, node)
+        self._ready = self._uplinks.ready(states, node)
+        self.lost = frozenset(
+            family for family, known in self.families.items()
+            if known.since_ns is None) - self._ready
         self.states = states
-        if self._ready != before:
+        told = self._ready, self.lost, {
+            family: known.since_ns for family, known in self.families.items()}
+        if told != self._told:
+            self._told = told
             self._changed()
 
     def _log(self, states):

@@ -28,6 +28,7 @@ class PathMtu:
         self._known = {}  # network → MTU
         self._networks = []  # those of more than one address
         self._cache = {}
+        self.version = 0  # another one whenever answers may be others
 
     def refresh(self):
         """Look whether the kernel knows other MTUs than before."""
@@ -40,6 +41,7 @@ class PathMtu:
                               if network.num_addresses > 1]
             LOG.debug('MTUs of routes: %s.', known)
             self._cache = {}
+            self.version += 1
 
     def of(self, address):
         """Greatest outer packet to an address, bytes; 0: the uplink's."""

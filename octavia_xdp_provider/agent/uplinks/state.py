@@ -54,6 +54,15 @@ class State(typing.NamedTuple):
     def hop(self, version):
         return self.v4 if version == 4 else self.v6
 
+    def carries(self, version):
+        """Whether packets of a family can leave here, as far as known."""
+        if self.problem:
+            return False
+        if self.forwards is not None:
+            return version in self.forwards
+        hop = self.hop(version)
+        return bool(hop.mac) and not hop.last_resort
+
     @property
     def answering(self):
         """How many families have a next hop that answers."""

@@ -4,6 +4,7 @@
 import errno
 import ipaddress
 import json
+import pathlib
 import types
 from unittest import mock
 
@@ -38,6 +39,12 @@ class FakeDatapath:
             sum(state.healthy and state.admin_up for state in members), 1,
             datapath.Counters(3, 1500, 1))
             for key, members in sorted(self.held.items())]
+
+    def summaries(self):
+        return {service.key: datapath.Summary(
+            (0, 1, hash(tuple(self.held[service.key]))), service.enabled,
+            service.counters.bytes, service.counters.flows)
+            for service in self.services()}
 
     def members(self, key):
         return self.held[key]
@@ -101,7 +108,7 @@ class ReconcilerTestCase(base.TestCase):
     def make(self, conf, **more):
         return reconcile.Reconciler(
             conf, types.SimpleNamespace(
-                checks=f'{self.directory}/checks.json',
+                checks=f'{self.directory}/checks',
                 handler_wakeup=f'{self.directory}/handler.wakeup'),
             self.datapath, self.announce, lambda: self.policy, **more)
 
@@ -116,9 +123,14 @@ class ReconcilerTestCase(base.TestCase):
     def announced(self):
         return {str(prefix) for prefix in self.announce.wanted()}
 
+    def checks_files(self):
+        """What is in the directory: load balancer id → document."""
+        return {path.stem: json.loads(path.read_text()) for path in sorted(
+            pathlib.Path(self.directory, 'checks').glob('*.json'))}
+
     def checks(self):
-        with open(f'{self.directory}/checks.json') as file:
-            return json.load(file)['checks']
+        return [check for document in self.checks_files().values()
+                for check in document['checks']]
 
     def unmonitored(self):
         self.document['pools']['pool']['healthmonitor'] = None

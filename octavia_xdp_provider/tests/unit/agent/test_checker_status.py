@@ -8,7 +8,7 @@ import threading
 from unittest import mock
 
 from octavia_xdp_provider.agent import checker_status
-from octavia_xdp_provider.cmd import manage
+from octavia_xdp_provider.manage import node_state
 from octavia_xdp_provider.tests.unit import base
 
 SUMMARY = {'boot': '0' * 16, 'checks': 3, 'up': 2, 'down': 1, 'unknown': 0,
@@ -63,4 +63,25 @@ class TestCheckerStatus(base.TestCase):
                 ({'health_checker': SUMMARY}, '3 checks, 2 ms late'),
                 ({'health_checker': dict(SUMMARY, stretch_percent=250)},
                  'overloaded: intervals at 250 %, 2 ms late')):
-            self.assertEqual(text, manage._health_checker(state))
+            self.assertEqual(text, node_state.health_checker(state))
+
+    def settling(self, **fields):
+        self.path += 'x'  # one server binds it once
+        with self.answering(json.dumps({**SUMMARY, **fields}) + '\n'):
+            return checker_status.settling(self.path)
+
+    def test_checks_that_are_not_settled(self):
+        self.assertEqual(
+            checker_status.Settling({4: 7, 6: None}, 2, {'a', 'b'}, True),
+            self.settling(
+                uplinks={'4': {'as_of_ns': 9, 'since_ns': 7},
+                         '6': {'as_of_ns': 9, 'since_ns': None}},
+                unsettled=2, unsettled_keys=['a', 'b'], unwritten=True))
+        self.assertEqual(
+            checker_status.Settling({}, 0, frozenset(), False),
+            self.settling(uplinks={'4': None, '6': None}, unsettled=0,
+                          unsettled_keys=[], unwritten=False))
+
+    def test_an_older_checker_says_nothing_about_it(self):
+        self.assertIsNone(self.settling())
+        self.assertIsNone(self.settling(unsettled=1))

@@ -130,7 +130,7 @@ class TestPlan(planning.PlanTestCase):
         self.pool['protocol'] = protocol
         self.pool['healthmonitor'].update(monitor)
         plan = self.plan_through()
-        key = plan.listeners['listener']
+        key, = plan.listeners['listener']
         member, = (one for one in plan.services[key].members
                    if one.address == '198.18.10.11')
         name = f'{member.check:016x}'
@@ -308,7 +308,55 @@ class TestPlan(planning.PlanTestCase):
         self.document['vip_address'] = '2001:DB8:113::0a'
         self.members['m1']['address'] = '2001:DB8:10::1'
         plan = self.plan()
-        self.assertEqual('2001:db8:113::a', plan.vip)
+        self.assertEqual(('2001:db8:113::a',), plan.vips)
         service = plan.services[KEY._replace(address='2001:db8:113::a')]
         self.assertEqual({4, 6}, service.families)
         self.assertEqual('2001:db8:10::1', plan.monitored['m1'][1])
+
+
+class TestDualStack(planning.PlanTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.document['additional_vips'] = [
+            {'ip_address': '2001:db8:113::10'}]
+        self.keys = (KEY, datapath.Key('2001:db8:113::10', 'TCP', 80))
+
+    def test_each_vip_has_a_service_with_all_members(self):
+        plan = self.plan()
+        self.assertEqual(set(self.keys), set(plan.services))
+        one, other = (plan.services[key].members for key in self.keys)
+        self.assertEqual(one, other)
+        self.assertEqual({'listener': self.keys}, plan.listeners)
+        self.assertEqual(('203.0.113.10', '2001:db8:113::10'), plan.vips)
+
+    def test_a_member_is_checked_once(self):
+        plan = self.plan()
+        self.assertEqual(2, len({check.key for check in plan.checks}))
+        self.assertEqual({KEY}, {key for key, _ in plan.monitored.values()})
+
+    def test_each_family_has_its_own_clients(self):
+        listener = self.document['listeners']['listener']
+        for cidrs, expected in (
+                (['198.51.100.0/24', '2001:db8::/32'],
+                 [('198.51.100.0/24',), ('2001:db8::/32',)]),
+                (['198.51.100.0/24'], [('198.51.100.0/24',), ('::/128',)]),
+                (None, [None, None])):
+            listener['allowed_cidrs'] = cidrs
+            plan = self.plan()
+            self.assertEqual(expected, [
+                plan.services[key].settings.allowed for key in self.keys])
+
+    def test_a_netmask_groups_clients_of_its_family_only(self):
+        self.pool['session_persistence'] = {
+            'type': 'SOURCE_IP', 'persistence_timeout': None,
+            'persistence_granularity': '255.255.255.0'}
+        plan = self.plan()
+        self.assertEqual([24, 0], [
+            plan.services[key].settings.source_length_v4
+            for key in self.keys])
+
+    def test_https_is_a_service_of_tcp(self):
+        self.document['listeners']['listener']['protocol'] = 'HTTPS'
+        self.pool['protocol'] = 'HTTPS'
+        self.assertEqual(set(self.keys), set(self.plan().services))

@@ -6,6 +6,7 @@ import json
 import pathlib
 from unittest import mock
 
+from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.node import datapath
@@ -71,8 +72,9 @@ class TestReconciler(reconciling.ReconcilerTestCase):
                 [ipaddress.ip_network(PREFIX)]))
         with mock.patch.object(self.announce, 'status', status):
             self.run_pass()
-        self.assertEqual(3, len(asked))
-        self.assertTrue(all(KEY in held for held in asked))
+        # The last one is for the report.
+        self.assertEqual([True, True, True, False],
+                         [KEY in held for held in asked])
 
     def test_not_announced_until_a_member_is_up(self):
         self.run_pass(self.document)
@@ -93,6 +95,10 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.assertEqual({PREFIX}, self.announced())
 
     def test_number_of_slots_is_the_nodes_option(self):
+        self.run_pass(self.document)
+        self.assertEqual(0, self.datapath.given[KEY][0].slots)
+        self.reconciler = self.make(self.load(
+            '[agent]\nwithdraw_grace = 0\n[datapath]\nslots = 13313\n'))
         self.run_pass(self.document)
         self.assertEqual(13313, self.datapath.given[KEY][0].slots)
 
@@ -199,14 +205,47 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.assertEqual([], self.events)
 
     def test_members_are_reported_with_their_states(self):
-        outcome = self.run_pass(self.document)
+        self.run_pass(self.document)
         self.assertEqual({'lb': {'m1': 'unknown', 'm2': 'unknown'}},
-                         self.reconciler.members(outcome))
+                         self.reconciler.members())
         self.datapath.set_health(KEY, False)
         self.assertEqual({'lb': {'m1': 'down', 'm2': 'down'}},
-                         self.reconciler.members(outcome))
+                         self.reconciler.members())
 
     def test_counters_are_those_of_each_listener(self):
-        outcome = self.run_pass(self.document)
+        self.run_pass(self.document)
         self.assertEqual({'lb': {'listener': {'bytes': 1500, 'flows': 1}}},
-                         self.reconciler.counters(outcome))
+                         self.reconciler.counters())
+
+    def test_what_is_not_rechecked_is_withdrawn_or_waits(self):
+        self.unmonitored()
+        asked = mock.Mock(spec=recheck.Recheck)
+        asked.allows.return_value = True
+        self.reconciler = self.make(self.conf, recheck=asked)
+        self.run_pass(self.document)
+        self.assertEqual({PREFIX}, self.announced())
+        asked.allows.return_value = False
+        self.reconciler.announce(BOTH)
+        self.assertEqual(set(), self.announced())
+        self.assertEqual(mock.call(KEY.address, True, {4}, frozenset()),
+                         asked.allows.call_args)
+        self.assertEqual(asked.begin.call_count, asked.end.call_count)
+
+    def test_a_vip_is_rechecked_by_the_checks_of_its_members(self):
+        asked = mock.Mock(spec=recheck.Recheck)
+        self.reconciler = self.make(self.conf, recheck=asked)
+        self.run_pass(self.document)
+        self.datapath.set_health(KEY, True)
+        self.reconciler.announce(BOTH)
+        keys = {check['key'] for check in self.checks()}
+        self.assertEqual(keys, asked.allows.call_args.args[3])
+
+    def test_services_of_an_unknown_plan_are_not_rechecked(self):
+        """Those of a predecessor, before anything is known."""
+        self.unmonitored()
+        self.run_pass(self.document)
+        asked = mock.Mock(spec=recheck.Recheck)
+        self.reconciler = self.make(self.conf, recheck=asked)
+        self.reconciler.announce(NEITHER)
+        asked.allows.assert_not_called()
+        self.assertEqual({PREFIX}, self.announced())

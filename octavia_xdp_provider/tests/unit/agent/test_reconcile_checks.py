@@ -35,7 +35,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
             'health_scope = load_balancer\n'))
         outcome = reconciler.reconcile(self.wanted(self.document), True)
         self.assertIsNone(outcome.synced['lb']['error'])
-        with open(f'{self.directory}/checks.json') as file:
+        with open(f'{self.directory}/checks/lb.json') as file:
             document = json.load(file)
         checks_file.validate(document)
         condition, = document['conditions']
@@ -53,7 +53,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
         marks = mock.Mock()
         marks.mark.side_effect = [7, 8]
         marks.set.side_effect = lambda: self.events.append(
-            ('marks', os.path.exists(f'{self.directory}/checks.json')))
+            ('marks', os.path.exists(f'{self.directory}/checks/lb.json')))
         marks.written.side_effect = lambda named: self.events.append(
             ('written', [check['mark'] for check in self.checks()]))
         self.reconciler = self.make(self.conf, probes=marks)
@@ -73,12 +73,12 @@ class TestChecks(reconciling.ReconcilerTestCase):
 
     def test_panic_threshold_makes_a_group_of_each_pool(self):
         self.run_pass(self.document)
-        with open(f'{self.directory}/checks.json') as file:
+        with open(f'{self.directory}/checks/lb.json') as file:
             self.assertEqual([], json.load(file).get('groups', []))
         self.reconciler = self.make(self.load(
             '[agent]\nwithdraw_grace = 0\nhealth_panic_percent = 40\n'))
         self.run_pass(self.document)
-        with open(f'{self.directory}/checks.json') as file:
+        with open(f'{self.directory}/checks/lb.json') as file:
             document = json.load(file)
         self.assertEqual([{
             'name': 'pool', 'panic_percent': 40,
@@ -111,7 +111,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
             member['protocol_port'] = 443
         outcome = self.run_pass(self.document)
         self.assertIsNone(outcome.synced['lb']['error'])
-        path = pathlib.Path(self.directory, 'checks.json')
+        path = pathlib.Path(self.directory, 'checks/lb.json')
         before = path.read_text()
         document = json.loads(before)
         self.assertEqual((4, 2, 2), tuple(
@@ -168,7 +168,7 @@ class TestChecks(reconciling.ReconcilerTestCase):
     def test_checks_file_that_cannot_be_read_does_not_stop_a_pass(self):
         log = self.useFixture(fixtures.FakeLogger())
         self.run_pass(self.document)
-        pathlib.Path(self.directory, 'checks.json').write_text('{')
+        pathlib.Path(self.directory, 'checks/lb.json').write_text('{')
         self.refuse()
         self.run_pass(self.document)
         self.assertEqual([], self.checks())

@@ -1,186 +1,112 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the link makes of the controller's answers."""
+"""The agent's parts, wired together, with a controller over RPC."""
 
-import errno
-import json
-import tempfile
 import threading
+import time
 from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import service
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import reconciling
+from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 
-class TestLink(base.TestCase):
+class FakeNode(reconciling.FakeDatapath):
+    """As much of the datapath as an agent asks for."""
+
+    def __init__(self):
+        super().__init__([])
+        self.library = mock.Mock()
+
+    def info(self):
+        return datapath.Info(1, 16, 64, 1, 1, len(self.held), 0, 1)
+
+    @staticmethod
+    def outcomes():
+        return {}
+
+    @staticmethod
+    def remove_probes():
+        return False
+
+
+class TestAgent(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        self.directory = self.create_tempfiles(
-            [('x', '')])[0].rpartition('/')[0]
-        self.restart()
+        self.directory = self.useFixture(fixtures.TempDir()).path
+        self.node = FakeNode()
+        self.useFixture(fixtures.MockPatch(
+            'octavia_xdp_provider.node.run_directory.RunDirectory.'
+            'open_datapath', return_value=self.node))
+        for name in ('netlink', 'monitor'):
+            self.useFixture(fixtures.MockPatchObject(service, name))
+        service.monitor.UplinkMonitor.return_value = mock.Mock(
+            ready=frozenset({4, 6}), **{'report.return_value': {}})
+        service.netlink.Kernel.return_value = mock.Mock(**{
+            'own_addresses.return_value': (),
+            'route_mtus.return_value': {}})
 
-    def restart(self):
-        """An agent without threads, datapath and broker."""
-        conf = self.load(f'[agent]\nrun_directory = {self.directory}\n')
-        with mock.patch.multiple(
-                service, rpc=mock.DEFAULT, netlink=mock.DEFAULT,
-                monitor=mock.DEFAULT), \
-                mock.patch.object(service.run_directory.RunDirectory,
-                                  'open_datapath'):
-            self.agent = service.Agent(conf)
-        self.agent._done = mock.MagicMock(spec=threading.Condition())
+    def serve(self, *endpoints):
+        """A controller; its transport is the process itself."""
+        conf = self.load('[DEFAULT]\ntransport_url = fake://\n')
+        server = rpc.server(
+            rpc.transport(conf), rpc.CONTROLLER_TOPIC, 'controller',
+            [one(self.store, lambda ids: None, lambda: None)
+             for one in endpoints])
+        server.start()
+        self.addCleanup(server.wait)
+        self.addCleanup(server.stop)
 
-    def answer(self, as_of, generations, documents=None):
-        """Fetch this; (as of, load balancers) that are wanted then."""
-        self.agent._controller.fetch.return_value = {
-            'as_of': as_of, 'generations': generations,
-            'documents': ({key: {'id': key} for key in generations}
-                          if documents is None else documents)}
-        self.agent._fetch()
-        return self.agent._wanted.as_of, self.agent._wanted.load_balancers
+    def start(self, version):
+        agent = service.Agent(self.load(
+            '[DEFAULT]\nhost = node\ntransport_url = fake://\n'
+            '[vip]\nallowed_networks = 203.0.113.0/24\n'
+            f'[agent]\nrun_directory = {self.directory}\n'
+            f'[upgrade_levels]\nnodes = {version}\n'))
+        thread = threading.Thread(target=agent.run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(agent.stop)
 
-    def test_only_what_differs_is_sent(self):
-        self.answer(5, {'a': 3, 'b': 4})
-        as_of, held = self.answer(9, {'a': 3, 'b': 8},
-                                  {'b': {'id': 'b', 'name': 'new'}})
-        self.assertEqual(9, as_of)
-        self.assertEqual({'a': (3, {'id': 'a'}),
-                          'b': (8, {'id': 'b', 'name': 'new'})}, held)
-        self.assertEqual({'a': 3, 'b': 4},
-                         self.agent._controller.fetch.call_args.args[1])
+    def wait_until_reported(self):
+        end = time.monotonic() + 60
+        while time.monotonic() < end:
+            placement, = self.store.placements(['lb'])
+            if placement.synced_generation:
+                return placement
+            time.sleep(0.05)
+        raise AssertionError('nothing was reported')
 
-    def test_what_is_not_listed_is_removed(self):
-        self.answer(5, {'a': 3, 'b': 4})
-        self.assertEqual((6, {'a': (3, {'id': 'a'})}),
-                         self.answer(6, {'a': 3}))
+    def check(self, version, announced, *endpoints):
+        self.serve(*endpoints)
+        self.store.create(base.document())
+        self.store.register_node('node')
+        self.store.place('lb', add=['node'])
+        self.start(version)
+        placement = self.wait_until_reported()
+        self.assertEqual((None, {'m1': 'unknown', 'm2': 'unknown'}), (
+            placement.error, placement.members))
+        self.assertEqual(announced, placement.announced)
+        self.assertEqual([reconciling.KEY], list(self.node.held))
 
-    def test_unchanged_answer_needs_no_pass(self):
-        _, held = self.answer(5, {'a': 3})
-        as_of, again = self.answer(7, {'a': 3}, {})
-        self.assertEqual(7, as_of)
-        self.assertIs(held, again)
+    def test_it_makes_true_what_a_controller_wants_and_says_so(self):
+        self.check('2.0', False, node_api.NodesEndpoint,
+                   node_api.NodesEndpointV1)
 
-    def test_older_database_removes_nothing(self):
-        self.answer(50, {'a': 30, 'b': 40})
-        self.assertEqual(
-            (50, {'a': (1, {'id': 'a'}), 'b': (40, {'id': 'b'})}),
-            self.answer(1, {'a': 1}))
-        self.assertEqual((51, {'a': (1, {'id': 'a'})}),
-                         self.answer(51, {'a': 1}))
+    def test_it_speaks_with_a_controller_of_an_earlier_release(self):
+        self.check('1.0', None, node_api.NodesEndpointV1)
 
-    def fail_to_write(self):
-        return mock.patch.object(
-            service.atomic_file, 'replace',
-            side_effect=OSError(errno.ENOSPC, 'No space left on device'))
-
-    def test_what_was_fetched_is_applied_where_no_cache_can_be_written(self):
+    def test_an_earlier_controller_that_is_not_expected_is_named(self):
         log = self.useFixture(fixtures.FakeLogger())
-        with self.fail_to_write():
-            for as_of in (5, 6):
-                self.assertEqual((as_of, {'a': (as_of, {'id': 'a'})}),
-                                 self.answer(as_of, {'a': as_of}))
-        self.assertEqual(1, log.output.count('No space left on device'))
-        self.assertNotIn('does not answer', log.output)
-
-    def test_cache_is_written_as_soon_as_it_can_be(self):
-        with self.fail_to_write():
-            self.answer(5, {'a': 3})
-        self.answer(6, {'a': 3}, {})
-        self.restart()
-        self.assertEqual(reconcile.Wanted(6, {'a': (3, {'id': 'a'})}),
-                         self.agent._wanted)
-
-    def report(self, file_errors=()):
-        """What is reported of one load balancer with one member."""
-        self.agent._result = reconcile.PassResult(
-            self.agent._wanted, {'a': {'generation': 3, 'error': None}}, {})
-        self.agent._state = dict
-        self.agent._reconciler = mock.Mock(file_errors=dict(file_errors))
-        self.agent._reconciler.members.return_value = {'a': {'m': 'up'}}
-        self.agent._report()
-        return self.agent._controller.report.call_args.args[1]
-
-    def test_node_without_space_reports_that_it_cannot_do_its_part(self):
-        self.answer(5, {'a': 3})
-        log = self.useFixture(fixtures.FakeLogger())
-        with mock.patch.object(
-                tempfile, 'TemporaryFile', side_effect=OSError(
-                    errno.ENOSPC, 'No space left on device')):
-            for _ in range(3):
-                report = self.report()
-        text = f'{self.directory} cannot be written: No space left on device'
-        self.assertEqual({'a': {'generation': 3, 'error': text}},
-                         report['synced'])
-        self.assertEqual({'a': {'m': 'unknown'}}, report['members'])
-        self.assertEqual([text], report['state']['problems'])
-        self.assertEqual(1, log.output.count(text))
-
-    def test_file_that_cannot_be_written_is_reported(self):
-        self.answer(5, {'a': 3})
-        report = self.report({'checks': 'checks cannot be written: no'})
-        self.assertEqual('checks cannot be written: no',
-                         report['synced']['a']['error'])
-        self.assertEqual({'a': {'m': 'unknown'}}, report['members'])
-
-    def test_node_that_can_write_reports_no_problem(self):
-        self.answer(5, {'a': 3})
-        report = self.report()
-        self.assertEqual({'a': {'generation': 3, 'error': None}},
-                         report['synced'])
-        self.assertEqual({'a': {'m': 'up'}}, report['members'])
-        self.assertEqual([], report['state']['problems'])
-
-    def test_tables_that_cannot_be_read_are_no_silence_of_the_controller(
-            self):
-        log = self.useFixture(fixtures.FakeLogger())
-        self.agent._fetch = mock.Mock()
-        self.agent._stop = mock.Mock()
-        self.agent._stop.is_set.side_effect = [False, True]
-        self.agent._talk = mock.Mock()
-        self.agent._report = mock.Mock(side_effect=datapath.DatapathError(
-            errno.EIO, 'the maps are gone'))
-        self.agent._link()
-        self.assertIn('the maps are gone', log.output)
-        self.assertNotIn('does not answer', log.output)
-
-    def test_what_was_sent_last_survives_a_restart(self):
-        self.answer(5, {'a': 3})
-        self.restart()
-        self.assertEqual(reconcile.Wanted(5, {'a': (3, {'id': 'a'})}),
-                         self.agent._wanted)
-
-    def test_a_torn_cache_is_not_used(self):
-        self.answer(5, {'a': 3})
-        for text in ('{"as_of": 5', '[]', '{}', json.dumps({'as_of': 1})):
-            with open(self.agent._files.wanted, 'w') as file:
-                file.write(text)
-            self.restart()
-            self.assertIsNone(self.agent._wanted)
-
-    def test_the_report_is_as_of_what_was_made_true(self):
-        self.answer(5, {'a': 3})
-        wanted = self.agent._wanted
-        self.agent._result = reconcile.PassResult(wanted, {'a': 1}, {})
-        self.agent._reconciler = mock.Mock(file_errors={})
-        self.agent._reconciler.members.return_value = {}
-        self.agent._state = dict
-
-        def reported():
-            self.agent._report()
-            return self.agent._controller.report.call_args.args[1]['as_of']
-        self.assertEqual(5, reported())
-        self.answer(8, {'a': 3}, {})
-        self.assertEqual(8, reported())
-        self.answer(9, {'a': 9})
-        self.assertEqual(5, reported())
-
-    def test_ends_when_another_library_took_over(self):
-        self.agent._datapath.info.side_effect = datapath.DatapathError(
-            errno.ESTALE, 'taken over')
-        self.agent._worker()
-        self.assertTrue(self.agent._stop.is_set())
-        self.assertEqual(1, self.agent.run())
+        self.serve(node_api.NodesEndpointV1)
+        self.start('2.0')
+        end = time.monotonic() + 60
+        while '[upgrade_levels] nodes = 1.0' not in log.output:
+            self.assertLess(time.monotonic(), end, log.output)
+            time.sleep(0.05)

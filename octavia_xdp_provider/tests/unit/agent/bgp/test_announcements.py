@@ -86,6 +86,14 @@ class TestFile(Announcing):
         ]}, json.loads(self.file.read_text()))
         self.assert_wanted(route, SECOND)
 
+    def test_fields_of_version_2_are_those_above(self):
+        # An announcer of version 2 refuses a file with any other: a new field
+        # needs the next version.
+        self.assertEqual(2, announcements.VERSION)
+        self.assertEqual(
+            {'prefix', 'next_hop', 'communities', 'large_communities', 'med',
+             'local_preference', 'as_path_prepend'}, announcements._FIELDS)
+
     def test_unchanged_routes_are_not_written(self):
         self.wanted.set([FIRST, SECOND])
         before = self.file.stat().st_ino

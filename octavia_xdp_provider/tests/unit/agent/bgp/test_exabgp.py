@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import dataclasses
 import ipaddress
 from unittest import mock
 
@@ -11,6 +12,9 @@ from octavia_xdp_provider.agent.bgp.route import Route
 from octavia_xdp_provider.tests.support import speakers
 
 ROUTER = speakers.ROUTER
+# Attributes of a Route that ExaBGP is not asked to send: the announcer refuses
+# routes that have them.
+NOT_SENT = frozenset()
 FIRST, SECOND = (Route.parse(f'203.0.113.{number}') for number in (10, 11))
 
 
@@ -74,6 +78,12 @@ class TestExaBgp(WithFake):
         self.assertLessEqual(max(size for size, _count in sizes), 4096)
         self.assertLessEqual(max(count for _size, count in sizes), 24)
         self.assertEqual(100, sum(count for _size, count in sizes))
+
+    def test_each_attribute_of_a_route_is_sent_or_refused(self):
+        # With a value of each the contract below shows that it is sent.
+        attributes = {field.name for field in dataclasses.fields(Route)[2:]}
+        self.assertEqual(attributes, speakers.EACH_ATTRIBUTE.keys())
+        self.assertEqual(attributes - NOT_SENT, exabgp.ExaBgp.capabilities)
 
     def test_withdrawal_names_what_was_announced(self):
         bgp = self.start()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import dataclasses
+import inspect
 import ipaddress
 
 from oslotest import base
@@ -22,6 +23,11 @@ class TestRoute(base.BaseTestCase):
                              ('2001:db8::1', '2001:db8::1/128')):
             self.assertEqual(ipaddress.ip_network(prefix),
                              Route.parse(text).prefix)
+
+    def test_each_field_can_be_parsed_from_text(self):
+        self.assertEqual(
+            [field.name for field in dataclasses.fields(Route)],
+            list(inspect.signature(Route.parse).parameters))
 
     def test_prefix_with_bits_beyond_its_length_is_refused(self):
         for prefix in ('203.0.113.1/24', 'vip', '', '203.0.113.1/33'):

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the monitor sets in the datapath, look by look; no thread runs."""
 
+import pathlib
 from unittest import mock
 
+import fixtures
+
 from octavia_xdp_provider.agent.uplinks import monitor
+from octavia_xdp_provider.agent.uplinks import outages
+from octavia_xdp_provider.common import uplinks_file
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.tests.unit import base
@@ -23,13 +28,16 @@ class TestUplinkMonitor(base.TestCase):
             (index, next_hop): netlink.Neighbour(f'02:00:00:00:0{index}:01')
             for index, next_hop in NEXT_HOPS.items()}
         self.datapath = mock.Mock(spec=datapath.Datapath)
+        self.directory = self.useFixture(fixtures.TempDir()).path
         self.start()
 
     def start(self, text='', uplinks='eth1, eth2'):
         self.changed = mock.Mock()
         self.monitor = monitor.UplinkMonitor(
-            self.load(f'[agent]\nuplinks = {uplinks}\n{text}'),
+            self.load(f'[agent]\nrun_directory = {self.directory}\n'
+                      f'uplinks = {uplinks}\n{text}'),
             self.datapath, self.changed)
+        self.monitor._events = mock.Mock(spec=netlink.Events)
         self.monitor._kernel = mock.Mock(spec=netlink.Kernel)
         self.monitor._kernel.links_with_program.side_effect = (
             lambda: list(self.links.values()))
@@ -148,3 +156,76 @@ class TestUplinkMonitor(base.TestCase):
         self.sources[2, 4] = '198.51.102.2'
         self.look()
         self.assertEqual('198.51.101.2', self.node().source_v4)
+
+    def said(self):
+        """What the health checker is told of IPv4."""
+        return uplinks_file.decode(pathlib.Path(
+            self.directory, uplinks_file.FILE_NAME).read_bytes()).get(4)
+
+    def lose(self, *indices):
+        for index in indices:
+            self.links[index] = self.links[index]._replace(
+                carrier=False, carrier_losses=1)
+
+    def test_the_health_checker_is_told_when_the_last_uplink_is_lost(self):
+        self.look()
+        since = self.said().since_ns
+        self.lose(1)
+        self.look()
+        self.assertEqual(since, self.said().since_ns)
+        self.assertEqual(frozenset(), self.monitor.lost)
+        self.changed.reset_mock()
+        self.lose(2)
+        self.assertEqual(monitor.RETRY_S, self.look())
+        self.assertIsNone(self.said().since_ns)
+        self.assertEqual({4, 6}, self.monitor.lost)
+        self.changed.assert_called_once_with()
+        self.links[1] = self.links[1]._replace(carrier=True)
+        self.look()
+        self.assertGreater(self.said().since_ns, since)
+        self.assertEqual(frozenset(), self.monitor.lost)
+
+    def test_the_file_is_written_only_if_it_says_something_new(self):
+        self.look()
+        with mock.patch.object(uplinks_file, 'write') as write:
+            self.look()
+        write.assert_not_called()
+
+    def test_a_question_is_passed_on_to_the_next_hops(self):
+        self.look()
+        self.look()
+        self.monitor._kernel.confirm.assert_not_called()
+        as_of = self.said().as_of_ns
+        self.monitor.ask()
+        self.monitor._events.wake.assert_called_once_with()
+        # What the kernel believes is no answer.
+        self.assertEqual(monitor.ANSWER_LOOK_S, self.look())
+        self.assertEqual(
+            [mock.call(*hop) for hop in NEXT_HOPS.items()],
+            self.monitor._kernel.confirm.call_args_list)
+        self.assertEqual(as_of, self.said().as_of_ns)
+        self.neighbours[2, NEXT_HOPS[2]] = netlink.Neighbour(
+            '02:00:00:00:02:01', confirmed=True)
+        self.look()
+        self.assertGreater(self.said().as_of_ns, as_of)
+
+    def test_next_hops_that_do_not_answer_are_asked_until_they_do(self):
+        self.look()
+        self.monitor.ask()
+        with mock.patch.object(outages, 'ANSWER_S', 0):
+            self.look()
+            self.assertIsNone(self.said().since_ns)
+            # Packets go on to them, as nobody knows better.
+            self.assertEqual([1, 2], self.in_force())
+            self.assertEqual(frozenset(), self.monitor.lost)
+            self.monitor._kernel.confirm.reset_mock()
+            self.look()
+        self.assertEqual(2, self.monitor._kernel.confirm.call_count)
+
+    def test_a_directory_that_is_full_stops_nothing(self):
+        with mock.patch.object(uplinks_file, 'write',
+                               side_effect=OSError(28, 'full')):
+            self.look()
+        self.assertEqual([1, 2], self.in_force())
+        self.look()
+        self.assertIsNotNone(self.said().since_ns)

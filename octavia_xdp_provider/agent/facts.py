@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is reported of each load balancer, kept up with what changes.
+
+An entry that is the same stays the same object, by which the reporter sees
+at once that there is nothing to tell.
+"""
+
+from octavia_xdp_provider.common import messages
+
+
+class Facts:
+    """Belongs to the worker's thread.
+
+    :ivar held: id → messages.Held.
+    """
+
+    def __init__(self, plans, tables):
+        self._plans = plans
+        self._tables = tables
+        self._announced = frozenset()  # addresses
+        self._errors = {}
+        self.held = {}
+
+    def update(self, entries, ids, errors, announced):
+        """Look at some load balancers, and at those that it shows.
+
+        :param entries: id → (generation, document), of all.
+        :param ids: of those of which something else has changed.
+        :param errors: id → why it is not as wanted.
+        :param announced: addresses that are announced.
+        """
+        ids = set(ids)
+        ids |= {key for key in errors.keys() | self._errors.keys()
+                if errors.get(key) != self._errors.get(key)}
+        moved = announced ^ self._announced
+        if moved:
+            ids |= {key for key, plan in self._plans.plans.items()
+                    if any(name.address in moved for name in plan.services)}
+        self._errors, self._announced = errors, announced
+        if not ids and self.held.keys() == entries.keys():
+            return
+        held = {key: one for key, one in self.held.items() if key in entries}
+        for key in ids | (entries.keys() - held.keys()):
+            if key in entries:
+                one = self._of(key, entries[key][0], errors.get(key))
+                if held.get(key) != one:
+                    held[key] = one
+        self.held = held
+
+    def _of(self, key, generation, error):
+        plan = self._plans.plans.get(key)
+        if error and len(error) > messages.TEXT_MAX:
+            error = f'{error[:messages.TEXT_MAX - 1]}…'
+        vips = {name.address for name in plan.services} if plan else ()
+        return {
+            'generation': generation, 'error': error,
+            'members': {} if plan is None else {
+                member_id: _state(self._tables.members(name).get(address))
+                for member_id, (name, address) in plan.monitored.items()},
+            'announced': bool(vips) and self._announced.issuperset(vips)}
+
+    def counters(self):
+        """Load balancer id → listener id → {"bytes", "flows"}, since the
+        listener's service was made. For any thread."""
+        services = self._tables.services
+        return {
+            load_balancer_id: {
+                listener_id: {
+                    name: sum(getattr(services[key], name)
+                              for key in keys if key in services)
+                    for name in ('bytes', 'flows')}
+                for listener_id, keys in plan.listeners.items()
+                if services.keys() & keys}
+            # A copy: the worker goes on planning.
+            for load_balancer_id, plan in list(self._plans.plans.items())}
+
+
+def _state(member):
+    if member is None or not member.known:
+        return 'unknown'
+    return 'up' if member.healthy else 'down'

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the controller what this node should have.
+
+Mostly for what has changed since the last fetch. Everything is compared, by
+ids and generations alone, after a start, every few minutes, and where the
+controller says that a difference does not tell it all.
+"""
+
+from collections.abc import Iterator
+import time
+from typing import Any
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.agent import wanted as wanted_state
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import shape
+
+LOG = logging.getLogger(__name__)
+
+# Between two comparisons of everything.
+COMPARE_S = 300.0
+
+_FETCHED = shape.Shape(messages.FetchAnswer)
+_COMPARED = shape.Shape(messages.CompareAnswer)
+_ENTRIES = shape.Shape(list[messages.Entry])
+
+
+class Fetcher:
+    """Keeps what is wanted; belongs to one thread.
+
+    :ivar wanted: wanted.Wanted, or None while it is not known.
+    """
+
+    def __init__(self, controller: Any, host: str,
+                 cache: wanted_state.Cache,
+                 clock: Any = time.monotonic) -> None:
+        self._controller = controller
+        self._host = host
+        self._cache = cache
+        self._clock = clock
+        self._compared: float | None = None
+        self._complained = False
+        self.wanted = cache.load()
+
+    def fetch(self) -> list[str]:
+        """Ask once.
+
+        :returns: ids that the controller has mentioned.
+        :raises Refused: an answer is malformed; nothing has changed.
+        """
+        since = self.wanted.as_of if self.wanted else 0
+        held = dict(self.wanted.load_balancers) if self.wanted else {}
+        as_of, mentioned, compare = since, [], False
+        for number, page in enumerate(self._pages(since)):
+            if not number:
+                as_of = page['as_of']
+            compare |= page['compare']
+            for entry in page['changed']:
+                held[entry['id']] = entry['generation'], entry['document']
+                mentioned.append(entry['id'])
+            for key in page['removed']:
+                held.pop(key, None)
+        now = self._clock()
+        if (compare or self._compared is None
+                or now - self._compared > COMPARE_S):
+            as_of = self._compare(held, max(as_of, since), mentioned)
+            self._compared = now
+        self._keep(max(as_of, since), held)
+        return mentioned
+
+    def _pages(self, since: int) -> Iterator[messages.FetchAnswer]:
+        after = None
+        while True:
+            page = self._controller.fetch(self._host, since, after)
+            _FETCHED.check(page, 'fetch')
+            yield page
+            after = page['more']
+            if after is None:
+                return
+
+    def _compare(self, held: dict[str, wanted_state.Entry], as_of: int,
+                 mentioned: list[str]) -> int:
+        """Compare everything. Returns what it is as of."""
+        after, listed, first = None, {}, None
+        while True:
+            page = self._controller.compare(self._host, after)
+            _COMPARED.check(page, 'compare')
+            first = page['as_of'] if first is None else first
+            listed.update(page['generations'])
+            after = page['more']
+            if after is None:
+                break
+        missing = sorted(key for key, generation in listed.items()
+                         if held.get(key, (None,))[0] != generation)
+        for entry in self._documents(missing):
+            held[entry['id']] = entry['generation'], entry['document']
+            mentioned.append(entry['id'])
+        if first < as_of:
+            # An empty or older database: it may add and change, but what
+            # it does not know is not taken as removed.
+            self._complain_of_older_database(first, as_of)
+        else:
+            self._complained = False
+            for key in held.keys() - listed.keys():
+                del held[key]
+        return max(first, as_of)
+
+    def _documents(self, ids: list[str]) -> Iterator[messages.Entry]:
+        while ids:
+            page = self._controller.documents(
+                self._host, ids[:messages.DOCUMENTS_PAGE])
+            _ENTRIES.check(page, 'documents')
+            if not page:
+                # They have left this node since.
+                ids = ids[messages.DOCUMENTS_PAGE:]
+                continue
+            yield from page
+            got = {entry['id'] for entry in page}
+            ids = [key for key in ids if key not in got]
+
+    def _keep(self, as_of: int,
+              held: dict[str, wanted_state.Entry]) -> None:
+        before = self.wanted.load_balancers if self.wanted else {}
+        changed = {key for key in held.keys() | before.keys()
+                   if not _same(held.get(key), before.get(key))}
+        if changed or self.wanted is None:
+            self.wanted = wanted_state.Wanted(as_of, held)
+        else:
+            # The same dictionary shows that nothing is to be done.
+            self.wanted = self.wanted._replace(as_of=as_of)
+        self._cache.save(self.wanted, changed)
+
+    def _complain_of_older_database(self, theirs: int, ours: int) -> None:
+        if not self._complained:
+            LOG.error(
+                'The controller\'s database is older (%s) than what it sent '
+                'before (%s). Nothing is removed from this node until it has '
+                'caught up; to accept it as it is, stop the agent, delete '
+                'the directory "wanted" in its run directory and start it.',
+                theirs, ours)
+        self._complained = True
+
+
+def _same(one: wanted_state.Entry | None,
+          other: wanted_state.Entry | None) -> bool:
+    return one is other or (one is not None and other is not None
+                            and one[0] == other[0])

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node reports of itself: for the scheduler and the operator."""
+
+import pbr.version
+
+from octavia_xdp_provider.agent import checker_status
+from octavia_xdp_provider.common import messages
+
+
+class NodeState:
+    """Puts together what the parts of the agent know.
+
+    :param files: run_directory.RunDirectory.
+    :param uplinks: uplinks.monitor.UplinkMonitor.
+    :param own_addresses: gives the node's own addresses, texts.
+    """
+
+    def __init__(self, conf, files, dataplane, announce, uplinks, probes,
+                 own_addresses):
+        self._zone = conf.agent.zone
+        self._own_addresses = own_addresses
+        self._files = files
+        self._datapath = dataplane
+        self._announce = announce
+        self._uplinks = uplinks
+        self._probes = probes
+        self._version = pbr.version.VersionInfo(
+            'octavia-xdp-provider').release_string()
+
+    def read(self, problems):
+        """:param problems: why the node does not do what is wanted.
+
+        :returns: messages.NodeState.
+        """
+        status = self._announce.status()
+        neighbours = status.neighbours if status else {}
+        info = self._datapath.info()
+        return {
+            'version': self._version,
+            'problems': list(problems),
+            **self._uplinks.report(),
+            **self._probes.report(),
+            'uplinks_ready': sorted(self._uplinks.ready),
+            'health_checker': checker_status.read(
+                self._files.checker_socket),
+            'services': info.services,
+            'services_max': info.services_max,
+            'members': info.members,
+            'members_max': info.members_max,
+            'addresses': sorted(self._own_addresses())[
+                :messages.NODE_ADDRESSES_MAX],
+            'zone': self._zone,
+            'announced': len(status.announced) if status else 0,
+            'bgp_neighbours': neighbours,
+            'bgp_established': [status.sessions_up if status else 0,
+                                len(neighbours)],
+            'outcomes': {
+                outcome.name.lower(): counters._asdict()
+                for outcome, counters in self._datapath.outcomes().items()
+                if counters.packets},
+        }

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is still to be reported to the controller, and how.
+
+An epoch of reports begins with all that the node has; then goes what has
+changed since. One report is under way at a time and is repeated as it is
+until the controller answers: it takes each once, in order. Where it cannot
+take one (its database is another one, say, or another agent has reported
+under this name), a new epoch begins.
+
+All values are whole: a member's state, and not its change. So whatever is
+told late is told right.
+"""
+
+import dataclasses
+import time
+from typing import Any
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import messages
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass
+class Facts:
+    """What there is to be told, fields as in messages.Report."""
+
+    as_of: int = 0
+    held: dict[str, messages.Held] = dataclasses.field(default_factory=dict)
+    counters: dict[str, dict[str, messages.Counters]] = dataclasses.field(
+        default_factory=dict)
+    state: messages.NodeState = dataclasses.field(
+        default_factory=lambda: messages.NodeState())
+
+
+class Reporter:
+    """Makes reports; belongs to one thread.
+
+    :param epoch: of the first; greater than any before, as clocks go. The
+        controller says so if it was not.
+    """
+
+    def __init__(self, epoch: int | None = None) -> None:
+        self._epoch = time.time_ns() // 10 ** 6 if epoch is None else epoch
+        self._begin(self._epoch)
+
+    def _begin(self, epoch: int) -> None:
+        self._epoch, self._seq = epoch, 0
+        self._told = Facts()
+        self._open: messages.Report | None = None
+        self._complete = False
+
+    def again(self, ids: list[str]) -> None:
+        """Tell these load balancers once more: the controller asks for
+        something that this node may have already."""
+        for key in ids:
+            self._told.held.pop(key, None)
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether more is to be told than one report takes."""
+        return self._open is not None or not self._complete
+
+    def next(self, facts: Facts) -> tuple[int, int, messages.Report]:
+        """Epoch, number and content of the report that is to be sent."""
+        if self._open is None:
+            self._open = self._page(facts)
+            self._seq += 1
+        return self._epoch, self._seq, self._open
+
+    def send(self, controller: Any, host: str, facts: Facts) -> None:
+        """Tell a controller all that it has not been told.
+
+        :param controller: rpc.NodesClient.
+        """
+        while True:
+            answer = controller.report(host, *self.next(facts))
+            if not self.answered(answer):
+                LOG.info('The controller asks for all that this node has.')
+            elif not self.is_behind:
+                return
+
+    def _page(self, facts: Facts) -> messages.Report:
+        told = self._told
+        held: dict[str, messages.Held] = {}
+        complete, room = True, messages.REPORT_PAGE_MEMBERS
+        for key, one in facts.held.items():
+            before = told.held.get(key)
+            if before is one or before == one:
+                continue
+            room -= len(one['members'])
+            if held and (room < 0 or len(held) == messages.REPORT_PAGE):
+                complete = False
+                break
+            held[key] = one
+        gone = [key for key in told.held if key not in facts.held]
+        complete &= len(gone) <= messages.COMPARE_PAGE
+        counters = {}
+        for key, listeners in facts.counters.items():
+            if told.counters.get(key) != listeners and key in facts.held:
+                counters[key] = listeners
+                if len(counters) == messages.REPORT_PAGE:
+                    break
+        return {'as_of': facts.as_of, 'complete': complete, 'held': held,
+                'gone': gone[:messages.COMPARE_PAGE], 'counters': counters,
+                'state': None if facts.state == told.state
+                else facts.state}
+
+    def answered(self, answer: messages.ReportAnswer) -> bool:
+        """Take the controller's answer. False: all is told once more."""
+        if self._open is None:
+            return True
+        if not answer['taken'] or (answer['epoch'], answer['seq']) != (
+                self._epoch, self._seq):
+            self._begin(max(self._epoch, answer['epoch']) + 1)
+            return False
+        told, report, self._open = self._told, self._open, None
+        told.held.update(report['held'])
+        for key in report['gone']:
+            told.held.pop(key, None)
+            told.counters.pop(key, None)
+        told.counters.update(report['counters'])
+        if report['state'] is not None:
+            told.state = report['state']
+        self._complete = report['complete']
+        return True

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The link in version 1.0 of the interface for nodes, for controllers of an
+earlier release: everything, each time."""
+
+from octavia_xdp_provider.agent import wanted as wanted_state
+
+
+class FetcherV1:
+    """Takes the place of fetching.Fetcher."""
+
+    def __init__(self, controller, host, cache):
+        self._controller = controller
+        self._host = host
+        self._cache = cache
+        self.wanted = cache.load()
+
+    def fetch(self):
+        known = self.wanted.load_balancers if self.wanted else {}
+        answer = self._controller.fetch(self._host, {
+            key: generation for key, (generation, _) in known.items()})
+        held = {key: (generation, answer['documents'][key])
+                if key in answer['documents'] else known[key]
+                for key, generation in answer['generations'].items()}
+        as_of = answer['as_of']
+        if self.wanted is not None and as_of < self.wanted.as_of:
+            # An older database: what it does not know stays.
+            held = {**known, **held}
+            as_of = self.wanted.as_of
+        changed = {key for key in held.keys() | known.keys()
+                   if held.get(key) is not known.get(key)}
+        self.wanted = wanted_state.Wanted(
+            as_of, held if changed or self.wanted is None else known)
+        self._cache.save(self.wanted, changed)
+        return []
+
+
+class ReporterV1:
+    """Takes the place of reports.Reporter."""
+
+    def again(self, ids):
+        """Everything is told each time."""
+
+    def send(self, controller, host, facts):
+        """:param controller: rpc.NodesClientV1."""
+        controller.report(host, {
+            'as_of': facts.as_of,
+            'synced': {key: {'generation': one['generation'],
+                             'error': one['error']}
+                       for key, one in facts.held.items()},
+            'members': {key: one['members']
+                        for key, one in facts.held.items()},
+            'counters': facts.counters,
+            'state': facts.state})

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that makes true what is wanted, and looks after announcements.
+
+It waits for nobody: a controller that does not answer never delays the
+withdrawal of a VIP.
+"""
+
+import threading
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.node import datapath
+
+LOG = logging.getLogger(__name__)
+
+# Between two looks at tables and announcements without a notification.
+TICK_S = 1.0
+# Between two whole passes without a change from the controller: they repair
+# what somebody else has changed on the node.
+FULL_PASS_S = 10.0
+
+
+class Worker:
+    """Runs passes.
+
+    :param uplinks: uplinks.monitor.UplinkMonitor.
+    :param told: called when there is something to report.
+    :param ended: called when another library took over.
+    """
+
+    def __init__(self, reconciler, dataplane, uplinks, probes, told, ended):
+        self._reconciler = reconciler
+        self._datapath = dataplane
+        self._uplinks = uplinks
+        self._probes = probes
+        self._told = told
+        self._ended = ended
+        self._stop = threading.Event()
+        self._work = threading.Event()
+        self._done = threading.Condition()
+        self._wanted = None
+        self._held = None  # that the link was told of
+        self.result = None  # reconcile.PassResult of the last pass
+        self.problems = []  # files that are not as wanted
+        self.is_stale = False  # another library took over
+
+    def want(self, wanted):
+        """Make this true (wanted.Wanted), soon."""
+        self._wanted = wanted
+        self._work.set()
+
+    def wake(self):
+        """Look at the tables now."""
+        self._work.set()
+
+    def stop(self):
+        self._stop.set()
+        self._work.set()
+        with self._done:
+            self._done.notify_all()
+
+    def has_made_true(self, wanted):
+        result = self.result
+        return (result is not None and wanted is not None
+                and result.wanted.load_balancers is wanted.load_balancers)
+
+    def wait_for(self, wanted, timeout):
+        """Until this is made true; whether it is."""
+        with self._done:
+            self._done.wait_for(
+                lambda: self._stop.is_set() or self.has_made_true(wanted),
+                timeout=timeout)
+        return self.has_made_true(wanted)
+
+    @property
+    def held(self):
+        """What there is to be reported: id → messages.Held."""
+        return self._reconciler.held
+
+    def counters(self):
+        """See facts.Facts."""
+        return self._reconciler.counters()
+
+    def run(self):
+        """Until ``stop`` is called, or another library took over."""
+        done = None  # the load balancers of the last whole pass
+        ticks = 0
+        while not self._stop.is_set():
+            self._work.clear()
+            ticks += 1
+            try:
+                self._datapath.info()
+                wanted, ready = self._wanted, self._uplinks.ready
+                self._probes.attach()
+                if wanted is None:
+                    self._reconciler.announce(frozenset())
+                elif (wanted.load_balancers is not done
+                      or ticks >= FULL_PASS_S / TICK_S):
+                    result = self._reconciler.reconcile(wanted, ready)
+                    done, ticks = wanted.load_balancers, 0
+                    with self._done:
+                        self.result = result
+                        self._done.notify_all()
+                else:
+                    self._reconciler.announce(ready)
+                self._tell()
+            except Exception as error:
+                if datapath.is_stale(error):
+                    LOG.warning('%s. The agent ends, to be started again.',
+                                error.text)
+                    self.is_stale = True
+                    self._ended()
+                    return
+                LOG.exception('A pass failed and is tried again.')
+            self._work.wait(TICK_S)
+
+    def _tell(self):
+        """Let the link report at once what has changed."""
+        held = self._reconciler.held
+        problems = sorted(self._reconciler.file_errors.values())
+        if held is not self._held or problems != self.problems:
+            self._held, self.problems = held, problems
+            self._told()

@@ -1,0 +1,254 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node makes of the controller's answers, and what it keeps."""
+
+import errno
+import json
+import os
+import pathlib
+import stat
+from unittest import mock
+
+import fixtures
+
+from octavia_xdp_provider.agent import fetching
+from octavia_xdp_provider.agent import version1
+from octavia_xdp_provider.agent import wanted
+from octavia_xdp_provider.common import atomic_file
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.tests.unit import base
+
+
+def entry(key, generation, name=''):
+    return {'id': key, 'generation': generation,
+            'document': {'id': key, 'name': name}}
+
+
+class FetchingTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.directory = pathlib.Path(
+            self.useFixture(fixtures.TempDir()).path)
+        self.controller = mock.Mock()
+        self.now = 0.0
+        self.restart()
+
+    def restart(self):
+        self.cache = wanted.Cache(str(self.directory / 'wanted'),
+                                  str(self.directory / 'wanted.json'))
+        self.fetcher = fetching.Fetcher(self.controller, 'host', self.cache,
+                                        clock=lambda: self.now)
+
+    def answer(self, as_of, *changed, removed=(), compare=False,
+               generations=None):
+        """Fetch this; as of, and generations by id that are wanted then."""
+        self.controller.fetch.return_value = {
+            'as_of': as_of, 'changed': list(changed),
+            'removed': list(removed), 'more': None, 'compare': compare}
+        held = {one['id']: one['generation'] for one in changed}
+        self.controller.compare.return_value = {
+            'as_of': as_of, 'more': None,
+            'generations': held if generations is None else generations}
+        self.controller.documents.side_effect = lambda host, ids: [
+            entry(key, generations[key], 'asked for') for key in ids]
+        self.fetcher.fetch()
+        return self.held()
+
+    def held(self):
+        found = self.fetcher.wanted
+        return found.as_of, {key: generation for key, (generation, _)
+                             in found.load_balancers.items()}
+
+
+class TestFetching(FetchingTestCase):
+
+    def test_only_what_differs_is_sent(self):
+        self.answer(5, entry('a', 3), entry('b', 4))
+        self.assertEqual((9, {'a': 3, 'b': 8}),
+                         self.answer(9, entry('b', 8, 'new')))
+        self.assertEqual(mock.call('host', 5, None),
+                         self.controller.fetch.call_args)
+        self.assertEqual(
+            'new', self.fetcher.wanted.load_balancers['b'][1]['name'])
+
+    def test_what_the_controller_takes_away_is_removed(self):
+        self.answer(5, entry('a', 3), entry('b', 4))
+        self.assertEqual((6, {'a': 3}), self.answer(6, removed=['b']))
+
+    def test_unchanged_answer_needs_no_pass(self):
+        self.answer(5, entry('a', 3))
+        held = self.fetcher.wanted.load_balancers
+        self.assertEqual((7, {'a': 3}), self.answer(7))
+        self.assertIs(held, self.fetcher.wanted.load_balancers)
+
+    def test_pages_are_as_of_the_first(self):
+        pages = [
+            {'as_of': 5, 'changed': [entry('a', 3)], 'removed': [],
+             'more': 'a', 'compare': False},
+            {'as_of': 8, 'changed': [entry('b', 7)], 'removed': [],
+             'more': None, 'compare': False}]
+        self.controller.fetch.side_effect = pages
+        self.controller.compare.return_value = {
+            'as_of': 4, 'more': None, 'generations': {'a': 3, 'b': 7}}
+        self.assertEqual(['a', 'b'], self.fetcher.fetch())
+        self.assertEqual((5, {'a': 3, 'b': 7}), self.held())
+        self.assertEqual([mock.call('host', 0, None),
+                          mock.call('host', 0, 'a')],
+                         self.controller.fetch.call_args_list)
+
+    def test_everything_is_compared_after_a_start_and_now_and_then(self):
+        self.answer(5, entry('a', 3))
+        self.answer(6)
+        self.assertEqual(1, self.controller.compare.call_count)
+        self.now += fetching.COMPARE_S + 1
+        self.assertEqual(
+            (6, {'a': 9, 'c': 1}),
+            self.answer(6, generations={'a': 9, 'c': 1}))
+        self.assertEqual('asked for', self.fetcher.wanted.load_balancers[
+            'a'][1]['name'])
+        self.restart()
+        self.assertEqual((6, {'a': 9}),
+                         self.answer(6, generations={'a': 9}))
+
+    def test_older_database_removes_nothing(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        self.answer(50, entry('a', 30), entry('b', 40))
+        for _ in range(2):
+            self.assertEqual(
+                (50, {'a': 1, 'b': 40}),
+                self.answer(1, compare=True, generations={'a': 1}))
+        self.assertEqual((50, {'a': 1, 'b': 40}),
+                         self.answer(0, compare=True, generations={}))
+        self.assertEqual(1, log.output.count('database is older'))
+        self.assertEqual((51, {'a': 1}),
+                         self.answer(51, compare=True,
+                                     generations={'a': 1}))
+
+    def test_malformed_answers_change_nothing(self):
+        self.answer(5, entry('a', 3))
+        for changed in ([entry('../a', 3)], [{'id': 'a'}], 'a',
+                        [entry('a', '3')]):
+            self.controller.fetch.return_value = {
+                'as_of': 6, 'changed': changed, 'removed': [],
+                'more': None, 'compare': False}
+            self.assertRaises(errors.Refused, self.fetcher.fetch)
+            self.assertEqual((5, {'a': 3}), self.held())
+
+
+class TestCache(FetchingTestCase):
+
+    def fail_to_write(self):
+        return mock.patch.object(
+            atomic_file, 'replace',
+            side_effect=OSError(errno.ENOSPC, 'No space left on device'))
+
+    def cached(self):
+        return self.held() if self.fetcher.wanted else None
+
+    def test_what_was_sent_last_survives_a_restart(self):
+        self.answer(5, entry('a', 3), entry('b', 4))
+        self.answer(6, entry('a', 6), removed=['b'])
+        self.restart()
+        self.assertEqual((6, {'a': 6}), self.cached())
+
+    def test_a_change_writes_what_it_is_about(self):
+        self.answer(5, entry('a', 3), entry('b', 4))
+        before = (self.directory / 'wanted/b.json').stat().st_ino
+        with mock.patch.object(atomic_file, 'replace',
+                               wraps=atomic_file.replace) as replace:
+            self.answer(6, entry('a', 6))
+        self.assertEqual(['a.json', 'as_of'], [
+            call.args[0].name for call in replace.call_args_list])
+        self.assertEqual(
+            before, (self.directory / 'wanted/b.json').stat().st_ino)
+
+    def test_nobody_else_reads_it(self):
+        self.answer(5, entry('a', 3))
+        for path, mode in (('wanted', 0o700), ('wanted/a.json', 0o600),
+                           ('wanted/as_of', 0o600)):
+            self.assertEqual(mode, stat.S_IMODE(
+                os.stat(self.directory / path).st_mode))
+
+    def test_what_was_fetched_is_kept_where_no_cache_can_be_written(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        with self.fail_to_write():
+            for as_of in (5, 6):
+                self.assertEqual((as_of, {'a': as_of}),
+                                 self.answer(as_of, entry('a', as_of)))
+        self.assertEqual(1, log.output.count('No space left on device'))
+
+    def test_it_is_written_as_soon_as_it_can_be(self):
+        with self.fail_to_write():
+            self.answer(5, entry('a', 3))
+        self.answer(5)
+        self.restart()
+        self.assertEqual((5, {'a': 3}), self.cached())
+
+    def test_a_torn_cache_is_not_used(self):
+        self.answer(5, entry('a', 3), entry('b', 3))
+        for name, text in (('a.json', '{"generation": 5'), ('a.json', '[]'),
+                           ('a.json', '{}'), ('as_of', '')):
+            path = self.directory / 'wanted' / name
+            before = path.read_text()
+            path.write_text(text)
+            self.restart()
+            self.assertIsNone(self.fetcher.wanted, (name, text))
+            path.write_text(before)
+        (self.directory / 'wanted/as_of').unlink()
+        self.restart()
+        self.assertIsNone(self.fetcher.wanted)
+        # And is replaced as a whole.
+        self.answer(7, entry('a', 3))
+        self.assertEqual(['a.json', 'as_of'], sorted(
+            os.listdir(self.directory / 'wanted')))
+
+    def test_that_of_an_earlier_version_is_taken_over(self):
+        before = self.directory / 'wanted.json'
+        before.write_text(json.dumps({'as_of': 5, 'load_balancers': {
+            'a': [3, {'id': 'a', 'name': ''}]}}))
+        self.restart()
+        self.assertEqual((5, {'a': 3}), self.cached())
+        self.answer(5, generations={'a': 3})
+        self.assertFalse(before.exists())
+        self.restart()
+        self.assertEqual((5, {'a': 3}), self.cached())
+
+
+class TestVersion1(FetchingTestCase):
+    """A controller of an earlier release."""
+
+    def restart(self):
+        self.fetcher = version1.FetcherV1(
+            self.controller, 'host',
+            wanted.Cache(str(self.directory / 'wanted')))
+
+    def answer(self, as_of, generations, documents=None):
+        self.controller.fetch.return_value = {
+            'as_of': as_of, 'generations': generations,
+            'documents': ({key: {'id': key} for key in generations}
+                          if documents is None else documents)}
+        self.fetcher.fetch()
+        return self.held()
+
+    def test_only_what_differs_is_sent(self):
+        self.answer(5, {'a': 3, 'b': 4})
+        self.assertEqual((9, {'a': 3, 'b': 8}),
+                         self.answer(9, {'a': 3, 'b': 8},
+                                     {'b': {'id': 'b'}}))
+        self.assertEqual(mock.call('host', {'a': 3, 'b': 4}),
+                         self.controller.fetch.call_args)
+
+    def test_what_is_not_listed_is_removed(self):
+        self.answer(5, {'a': 3, 'b': 4})
+        self.assertEqual((6, {'a': 3}), self.answer(6, {'a': 3}, {}))
+
+    def test_older_database_removes_nothing(self):
+        self.answer(50, {'a': 30, 'b': 40})
+        self.assertEqual((50, {'a': 1, 'b': 40}), self.answer(1, {'a': 1}))
+        self.assertEqual((51, {'a': 1}), self.answer(51, {'a': 1}))
+
+    def test_unchanged_answer_needs_no_pass(self):
+        self.answer(5, {'a': 3})
+        held = self.fetcher.wanted.load_balancers
+        self.answer(7, {'a': 3}, {})
+        self.assertIs(held, self.fetcher.wanted.load_balancers)

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the link tells the controller, and what the worker does meanwhile."""
+
+import errno
+import tempfile
+import threading
+from unittest import mock
+
+import fixtures
+import oslo_messaging
+
+from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.agent import reports
+from octavia_xdp_provider.agent import version1
+from octavia_xdp_provider.agent import wanted
+from octavia_xdp_provider.agent import worker
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import run_directory
+from octavia_xdp_provider.tests.unit import base
+
+
+def held(generation=3, error=None, state='up'):
+    return {'generation': generation, 'error': error,
+            'members': {'m': state}, 'announced': True}
+
+
+class LinkTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.files = run_directory.RunDirectory(
+            self.load(f'[agent]\nrun_directory = {directory}\n'))
+        self.directory = directory
+        self.controller = mock.Mock()
+        self.controller.report.side_effect = self.take
+        self.reports = []
+        self.fetcher = mock.Mock(wanted=wanted.Wanted(5, {'a': (3, {})}))
+        self.fetcher.fetch.return_value = []
+        self.worker = mock.Mock(problems=[], held={'a': held()})
+        self.worker.result = reconcile.PassResult(self.fetcher.wanted, {})
+        self.worker.has_made_true.side_effect = lambda one: (
+            one.load_balancers
+            is self.worker.result.wanted.load_balancers)
+        self.worker.counters.return_value = {}
+        self.state = mock.Mock()
+        self.state.read.side_effect = lambda problems: {
+            'problems': list(problems)}
+        self.link = self.make(reports.Reporter(1))
+
+    def make(self, reporter):
+        return link.Link('host', self.controller, self.fetcher, reporter,
+                         self.worker, self.state, self.files, 5)
+
+    def take(self, host, epoch, seq, report):
+        self.reports.append(report)
+        return {'taken': True, 'epoch': epoch, 'seq': seq}
+
+    def report(self):
+        self.link.report()
+        return self.reports[-1]
+
+
+class TestReports(LinkTestCase):
+
+    def test_only_what_has_changed_is_told(self):
+        self.assertEqual({'a': held()}, self.report()['held'])
+        report = self.report()
+        self.assertEqual(({}, [], None), (report['held'], report['gone'],
+                                          report['state']))
+        self.worker.held = {'a': held(state='down'), 'b': held()}
+        self.assertEqual(self.worker.held, self.report()['held'])
+        self.worker.held = {'b': held()}
+        report = self.report()
+        self.assertEqual(({}, ['a']), (report['held'], report['gone']))
+
+    def test_what_the_controller_mentions_is_told_again(self):
+        self.report()
+        self.fetcher.fetch.return_value = ['a']
+        self.link._turn()
+        self.assertEqual({'a': held()}, self.reports[-1]['held'])
+
+    def test_a_great_report_goes_in_pages(self):
+        self.worker.held = {f'lb{number}': held() for number in range(450)}
+        self.link.report()
+        self.assertEqual([(200, False), (200, False), (50, True)], [
+            (len(one['held']), one['complete']) for one in self.reports])
+
+    def test_the_report_is_as_of_what_was_made_true(self):
+        self.assertEqual(5, self.report()['as_of'])
+        self.fetcher.wanted = self.fetcher.wanted._replace(as_of=8)
+        self.assertEqual(8, self.report()['as_of'])
+        self.fetcher.wanted = wanted.Wanted(9, {'a': (9, {})})
+        self.assertEqual(5, self.report()['as_of'])
+
+    def test_everything_is_told_where_the_controller_asks_for_it(self):
+        self.report()
+        answers = iter([{'taken': False, 'epoch': 70, 'seq': 2}])
+        taking = self.controller.report.side_effect
+        epochs = []
+
+        def report(host, epoch, seq, report):
+            epochs.append((epoch, seq))
+            return next(answers, None) or taking(host, epoch, seq, report)
+        self.controller.report.side_effect = report
+        self.assertEqual({'a': held()}, self.report()['held'])
+        self.assertEqual([(1, 2), (71, 1)], epochs)
+
+    def test_nothing_is_reported_before_the_first_pass(self):
+        self.worker.result = None
+        self.link.report()
+        self.controller.report.assert_not_called()
+
+    def test_version_1_tells_everything_each_time(self):
+        self.link = self.make(version1.ReporterV1())
+        self.controller.report.side_effect = None
+        for _ in range(2):
+            self.link.report()
+            _host, report = self.controller.report.call_args.args
+            self.assertEqual(
+                {'a': {'generation': 3, 'error': None}}, report['synced'])
+            self.assertEqual({'a': {'m': 'up'}}, report['members'])
+
+
+class TestProblems(LinkTestCase):
+
+    def test_node_without_space_reports_that_it_cannot_do_its_part(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        with mock.patch.object(
+                tempfile, 'TemporaryFile', side_effect=OSError(
+                    errno.ENOSPC, 'No space left on device')):
+            first = self.report()
+            self.report()
+        text = f'{self.directory} cannot be written: No space left on device'
+        self.assertEqual({'a': held(error=text, state='unknown')},
+                         first['held'])
+        self.assertEqual([text], first['state']['problems'])
+        self.assertEqual(1, log.output.count(text))
+        self.assertEqual({'a': held()}, self.report()['held'])
+
+    def test_file_that_cannot_be_written_is_reported(self):
+        self.worker.problems = ['checks cannot be written: no']
+        self.assertEqual(
+            {'a': held(error='checks cannot be written: no',
+                       state='unknown')}, self.report()['held'])
+
+    def test_node_that_can_write_reports_no_problem(self):
+        self.assertEqual({'problems': []}, self.report()['state'])
+
+    def failing(self, error):
+        """What is logged of two turns that fail so."""
+        log = self.useFixture(fixtures.FakeLogger())
+        self.fetcher.fetch.side_effect = error
+        for _ in range(2):
+            self.assertFalse(self.link._try(self.link._turn))
+        return log.output
+
+    def test_tables_that_cannot_be_read_are_no_silence_of_the_controller(
+            self):
+        output = self.failing(datapath.DatapathError(
+            errno.EIO, 'the maps are gone'))
+        self.assertIn('the maps are gone', output)
+        self.assertNotIn('does not answer', output)
+
+    def test_silence_of_the_controller_is_logged_once(self):
+        output = self.failing(oslo_messaging.MessagingTimeout('no reply'))
+        self.assertEqual(1, output.count('does not answer'))
+
+    def test_an_older_controller_is_named_with_what_to_do(self):
+        output = self.failing(oslo_messaging.RemoteError(
+            'UnsupportedVersion', 'Endpoint does not support RPC version'))
+        self.assertIn('[upgrade_levels] nodes = 1.0', output)
+
+    def test_what_the_controller_refuses_is_named(self):
+        output = self.failing(oslo_messaging.RemoteError(
+            'Refused', 'report.as_of'))
+        self.assertIn('report.as_of', output)
+
+
+class TestWorker(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.reconciler = mock.Mock(file_errors={}, held={})
+        self.datapath = mock.Mock()
+        self.ended = mock.Mock()
+        self.told = mock.Mock()
+        self.worker = worker.Worker(
+            self.reconciler, self.datapath, mock.Mock(ready=frozenset({4})),
+            mock.Mock(), self.told, self.ended)
+
+    def test_ends_when_another_library_took_over(self):
+        self.datapath.info.side_effect = datapath.DatapathError(
+            errno.ESTALE, 'taken over')
+        self.worker.run()
+        self.ended.assert_called_once_with()
+        self.assertTrue(self.worker.is_stale)
+
+    def test_makes_true_what_is_wanted_and_says_so(self):
+        one = wanted.Wanted(5, {'a': (3, {})})
+        result = reconcile.PassResult(one, {})
+        self.reconciler.reconcile.return_value = result
+        self.worker.want(one)
+        thread = threading.Thread(target=self.worker.run)
+        thread.start()
+        self.assertTrue(self.worker.wait_for(one, 30))
+        self.worker.stop()
+        thread.join()
+        self.assertIs(result, self.worker.result)
+        self.told.assert_called_with()
+
+    def test_a_pass_that_fails_is_tried_again(self):
+        one = wanted.Wanted(5, {'a': (3, {})})
+        self.reconciler.reconcile.side_effect = [
+            OSError('once'), reconcile.PassResult(one, {})]
+        self.worker.want(one)
+        with mock.patch.object(worker, 'TICK_S', 0.01):
+            thread = threading.Thread(target=self.worker.run)
+            thread.start()
+            self.assertTrue(self.worker.wait_for(one, 30))
+            self.worker.stop()
+            thread.join()
+
+    def test_nothing_is_removed_while_it_is_not_known_what_is_wanted(self):
+        self.reconciler.announce.side_effect = (
+            lambda ready: self.worker.stop())
+        self.worker.run()
+        self.reconciler.announce.assert_called_once_with(frozenset())
+        self.reconciler.reconcile.assert_not_called()
+
+
+class TestHeartbeat(base.TestCase):
+
+    def test_goes_on_after_an_error(self):
+        client = mock.Mock()
+        enough = threading.Event()
+        calls = iter([oslo_messaging.MessageDeliveryFailure('no'),
+                      ValueError('no'), None])
+
+        def heartbeat(host):
+            error = next(calls, None)
+            if error is None:
+                enough.set()
+                return
+            raise error
+        client.heartbeat.side_effect = heartbeat
+        beat = link.Heartbeat('host', client)
+        with mock.patch.object(link, 'HEARTBEAT_S', 0.01):
+            beat.start()
+            self.assertTrue(enough.wait(30))
+            beat.stop()

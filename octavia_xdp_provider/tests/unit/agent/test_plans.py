@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is planned again, and what two checks of one key do."""
+
+import dataclasses
+import ipaddress
+from unittest import mock
+
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import plans
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.tests.unit import base
+
+
+class Colliding(checks_file.Keys):
+    """Gives all checks with a delay of 77 seconds one key."""
+
+    def of(self, one):
+        if getattr(one, 'delay', None) == 77:
+            return '7' * 16
+        return super().of(one)
+
+
+class PlansTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.networks = (ipaddress.ip_network('203.0.113.0/24'),)
+        self.denied = ()
+        self.path_mtu = mock.Mock(version=0)
+        self.path_mtu.of.return_value = 0
+        self.plans = self.make()
+        self.wanted = {'a': (1, self.document('a', 10)),
+                       'b': (2, self.document('b', 11))}
+
+    def make(self, keys=checks_file.UNKEYED, probes=None):
+        return plans.Plans(
+            forwarding.POOL, 0, lambda: address_policy.AddressPolicy(
+                self.networks, self.denied), self.path_mtu, probes, keys)
+
+    def document(self, key, number, delay=5):
+        document = base.document(vip_address=f'203.0.113.{number}')
+        pool = document['pools']['pool']
+        pool['healthmonitor']['delay'] = delay
+        pool['members'] = {'m': dict(pool['members']['m1'],
+                                     address=f'198.18.10.{number}')}
+        return dict(document, id=key)
+
+    def planned(self):
+        """Ids of what is planned for what is wanted now."""
+        with mock.patch.object(forwarding, 'plan',
+                               wraps=forwarding.plan) as plan:
+            self.changes = self.plans.update(self.wanted)
+        return [call.args[0]['id'] for call in plan.call_args_list]
+
+
+class TestPlans(PlansTestCase):
+
+    def test_only_what_has_changed_is_planned(self):
+        self.assertEqual(['a', 'b'], self.planned())
+        self.assertEqual([], self.planned())
+        self.wanted['b'] = (3, self.document('b', 11, delay=9))
+        self.assertEqual(['b'], self.planned())
+        self.assertEqual(({'b'}, {'b'}, set()), self.changes)
+
+    def test_a_change_of_names_alone_changes_no_plan(self):
+        self.planned()
+        self.wanted['b'] = (3, dict(self.wanted['b'][1], name='other'))
+        self.planned()
+        self.assertEqual(({'b'}, set(), set()), self.changes)
+
+    def test_what_is_not_wanted_any_more_is_forgotten(self):
+        self.planned()
+        del self.wanted['a']
+        self.assertEqual([], self.planned())
+        self.assertEqual((set(), set(), {'a'}), self.changes)
+        self.assertEqual(['b'], list(self.plans.plans))
+
+    def test_everything_is_planned_where_all_of_it_may_be_other(self):
+        self.planned()
+        self.denied = (ipaddress.ip_network('198.18.10.11'),)
+        self.assertEqual(['a', 'b'], self.planned())
+        self.assertEqual(({'a', 'b'}, {'b'}, set()), self.changes)
+        self.assertIn('198.18.10.11', self.plans.failed['b'])
+        self.path_mtu.version += 1
+        self.path_mtu.of.return_value = 1400
+        self.assertEqual(['a', 'b'], self.planned())
+        member, = self.plans.plans['a'].services.popitem()[1].members
+        self.assertEqual(1400, member.mtu)
+
+    def test_another_mark_of_a_probe_is_planned(self):
+        marks = {'203.0.113.10': 7, '203.0.113.11': 8}
+        probes = mock.Mock()
+        probes.mark.side_effect = lambda vip, *_: marks[vip]
+        self.plans = self.make(probes=probes)
+        self.planned()
+        self.assertEqual([], self.planned())
+        marks['203.0.113.11'] = None
+        self.assertEqual(['b'], self.planned())
+        # Those that are not planned again keep theirs, too.
+        probes.mark.reset_mock()
+        self.assertEqual([], self.planned())
+        self.assertEqual(2, probes.mark.call_count)
+
+
+class TestCollisions(PlansTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.plans = self.make(keys=Colliding())
+
+    def test_the_second_is_refused_and_all_others_go_on(self):
+        self.wanted['b'] = (2, self.document('b', 11, delay=77))
+        self.wanted['c'] = (3, self.document('c', 12, delay=77))
+        self.wanted['d'] = (4, self.document('d', 13))
+        self.planned()
+        self.assertEqual({'a', 'b', 'd'}, self.plans.plans.keys())
+        self.assertIn('7' * 16, self.plans.failed['c'])
+        self.assertIn('change any value', self.plans.failed['c'])
+
+    def test_who_was_there_first_stays(self):
+        self.wanted['b'] = (2, self.document('b', 11, delay=77))
+        self.planned()
+        self.wanted['a'] = (3, self.document('a', 10, delay=77))
+        self.planned()
+        self.assertEqual({'b'}, self.plans.plans.keys())
+        self.assertIn('health monitor', self.plans.failed['a'])
+
+    def test_it_is_over_when_one_of_them_changes(self):
+        for key, number in (('a', 10), ('b', 11)):
+            self.wanted[key] = (2, self.document(key, number, delay=77))
+        self.planned()
+        self.wanted['b'] = (3, self.document('b', 11, delay=78))
+        self.planned()
+        self.assertEqual(({'a', 'b'}, {}), (
+            set(self.plans.plans), self.plans.failed))
+
+    def test_two_of_one_load_balancer_are_refused(self):
+        document = self.document('a', 10, delay=77)
+        members = document['pools']['pool']['members']
+        members['other'] = dict(members['m'], address='198.18.10.99')
+        self.wanted['a'] = (2, document)
+        self.planned()
+        self.assertIn('stands for two checks', self.plans.failed['a'])
+
+    def test_equal_checks_of_several_are_one(self):
+        self.wanted = {key: (1, dict(
+            self.document(key, 10, delay=77), vip_address=f'203.0.113.{n}'))
+            for n, key in enumerate('abc')}
+        self.planned()
+        self.assertEqual({}, self.plans.failed)
+        del self.wanted['a']
+        self.planned()
+        self.wanted['b'] = (9, self.document('b', 20, delay=77))
+        self.planned()
+        # The last one that has it still holds the key.
+        self.assertEqual(['b'], list(self.plans.failed))
+
+
+class TestKeys(base.TestCase):
+
+    def test_a_check_is_what_it_is_by_any_spelling(self):
+        check = checks_file.Check('tcp', '2001:db8::1', 80, 5, 5)
+        other = dataclasses.replace(check, address='2001:DB8:0::1')
+        owners = plans._KeyOwners(checks_file.UNKEYED)
+        for key, one in (('a', check), ('b', other)):
+            owners.set(key, mock.Mock(checks=[one], conditions=[]))
