@@ -1,26 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
-import contextlib
-import io
-import types
-
 from octavia_xdp_provider.agent.uplinks import state
-from octavia_xdp_provider.cmd import manage
-from octavia_xdp_provider.tests.unit.controller import base
+from octavia_xdp_provider.manage import node_state
+from octavia_xdp_provider.tests.unit import base
 
 ANSWERS = state.NextHop('198.51.100.1', '02:00:00:00:00:01')
 
 
-class TestNodeList(base.StoreTestCase):
-
-    def listed(self, state):
-        """The node's line, by column."""
-        self.store.seen('lb1', state)
-        with contextlib.redirect_stdout(io.StringIO()) as out:
-            manage.node_list(self.conf, types.SimpleNamespace(json=False))
-        header, line = out.getvalue().splitlines()
-        start = header.index('UPLINKS')
-        return line[start:].split()[0]
+class TestNodeState(base.TestCase):
 
     def test_uplinks_that_answer_are_counted(self):
         for states, shown in (
@@ -36,8 +23,8 @@ class TestNodeList(base.StoreTestCase):
                   state.State('eth2', v4=ANSWERS, forwards=()),
                   state.State('eth3', problem='no carrier',
                                forwards=(4,))), '2/4')):
-            self.assertEqual(shown, self.listed(
+            self.assertEqual(shown, node_state.uplinks(
                 {'uplinks': [state.report() for state in states]}))
 
     def test_node_that_reports_no_uplinks_shows_a_dash(self):
-        self.assertEqual('-', self.listed({}))
+        self.assertEqual('-', node_state.uplinks({}))

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-manage: the operator's command on a control host."""
+
+import logging
+
+from cliff import app
+from cliff import commandmanager
+import pbr.version
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.manage import database
+from octavia_xdp_provider.manage import node_registration
+from octavia_xdp_provider.manage import nodes
+from octavia_xdp_provider.manage import placements
+from octavia_xdp_provider.manage import sync
+
+PROGRAM = 'octavia-xdp-manage'
+COMMANDS = {
+    'broker setup': node_registration.Control,
+    'database upgrade': database.Upgrade,
+    'node list': nodes.List,
+    'node show': nodes.Show,
+    'node create': node_registration.Create,
+    'node delete': node_registration.Delete,
+    'node disable': nodes.Disable,
+    'node enable': nodes.Enable,
+    'placement list': placements.List,
+    'placement allow-removals': placements.AllowRemovals,
+    'sync': sync.Sync,
+}
+
+class Application(app.App):
+    """Reads the configuration before any command runs."""
+
+    def __init__(self, **arguments):
+        manager = commandmanager.CommandManager(
+            'octavia_xdp.manage', ignored_modules=None)
+        for name, one in COMMANDS.items():
+            manager.add_command(name, one)
+        super().__init__(
+            description=__doc__.partition(': ')[2],
+            version=pbr.version.VersionInfo(
+                'octavia-xdp-provider').release_string(),
+            command_manager=manager, deferred_help=True, **arguments)
+        self.conf = None
+
+    def build_option_parser(self, description, version, argparse_kwargs=None):
+        parser = super().build_option_parser(description, version,
+                                             argparse_kwargs)
+        parser.add_argument('--config-file', action='append',
+                            help='configuration file to read')
+        return parser
+
+    def configure_logging(self):
+        super().configure_logging()
+        # It says what kind of database it meets, with each command.
+        logging.getLogger('alembic').setLevel(logging.WARNING)
+
+    def initialize_app(self, argv):
+        self.conf = options.load(config_files=self.options.config_file,
+                                 prog=PROGRAM)
+
+
+def main(argv):
+    """Run a command. Returns the exit status."""
+    # cliff would start a shell of its own.
+    return Application().run(argv or ['--help'])

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that make an LB node known, and forget it."""
+
+import json
+import shlex
+import shutil
+import subprocess
+
+from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.manage import command
+
+RABBITMQCTL = 'rabbitmqctl'
+
+
+def _arguments(parser):
+    parser.add_argument('host', help='[DEFAULT] host of the node')
+    parser.add_argument(
+        '--apply', action='store_true',
+        help=f'run {RABBITMQCTL} here, on a host of the broker, instead of '
+             'printing what to run')
+
+
+def _checked(host):
+    if not broker.HOST_PATTERN.fullmatch(host):
+        raise command.NotDone(
+            f'{host!r} cannot be the name of a node: use up to 64 letters, '
+            'digits, dots, hyphens and underscores')
+    return host
+
+
+def _carry_out(app, arguments, commands, ignored=()):
+    """Run or print commands of the broker.
+
+    :param ignored: texts of errors that mean that there is nothing to do.
+    """
+    if not arguments.apply:
+        app.stdout.write('Run on a host of the broker:\n')
+        for one in commands:
+            app.stdout.write(f'  {shlex.join([RABBITMQCTL, *one])}\n')
+        return
+    if shutil.which(RABBITMQCTL) is None:
+        raise command.NotDone(
+            f'--apply: there is no {RABBITMQCTL} on this host; leave it out '
+            'and run what is then printed on a host of the broker')
+    for one in commands:
+        done = subprocess.run([RABBITMQCTL, '--quiet', *one], text=True,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+        text = (done.stderr or done.stdout).strip()
+        if done.returncode and not any(word in text for word in ignored):
+            raise command.NotDone(
+                f'--apply: {RABBITMQCTL} {one[0]} failed: {text}')
+
+
+class Create(command.Command):
+    """Register an LB node, and make its user and virtual host.
+
+    Nothing else than what is registered is served by the controllers. A
+    node that is registered already gets a new password.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _arguments(parser)
+        return parser
+
+    def take_action(self, arguments):
+        host = _checked(arguments.host)
+        if not self.conf.nodes.transport_url:
+            raise command.NotDone(
+                '[nodes] transport_url is not set: without it the '
+                'controllers do not know where the nodes are served')
+        is_new = self.store().register_node(host)
+        password = broker.new_password()
+        grants = broker.for_node(host, password)
+        commands = broker.commands(grants)
+        if not is_new:
+            commands = [['change_password', *one[1:]]
+                        if one[0] == 'add_user' else one for one in commands]
+        _carry_out(self.app, arguments, commands, ('already exists',))
+        url = broker.node_transport_url(self.conf.nodes.transport_url, host,
+                                        password)
+        self.app.stdout.write(
+            'Configuration of the node, readable by its agent alone:\n'
+            '  [DEFAULT]\n'
+            f'  host = {host}\n'
+            f'  transport_url = {url}\n')
+
+
+class Delete(command.Command):
+    """Forget an LB node that will never come back.
+
+    Its load balancers are placed on others, and its credentials end.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _arguments(parser)
+        return parser
+
+    def take_action(self, arguments):
+        host = _checked(arguments.host)
+        if not self.store().remove_node(host):
+            raise command.NotDone(f'node {host} is unknown')
+        _carry_out(self.app, arguments,
+                   broker.commands_to_remove_node(host),
+                   ('does not exist', 'no_such'))
+
+
+class Control(command.Command):
+    """Print what makes the users of driver and controllers.
+
+    With --definitions: a file that RabbitMQ loads instead of commands.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument(
+            '--definitions', action='store_true',
+            help='print RabbitMQ definitions (JSON) instead of commands')
+        parser.add_argument('--apply', action='store_true',
+                            help=f'run {RABBITMQCTL} here')
+        return parser
+
+    def take_action(self, arguments):
+        passwords = broker.new_password(), broker.new_password()
+        grants = broker.for_control(*passwords)
+        if arguments.definitions:
+            self.app.stdout.write(
+                json.dumps(broker.definitions(grants), indent=2) + '\n')
+        else:
+            _carry_out(self.app, arguments, broker.commands(grants),
+                       ('already exists',))
+        self.app.stdout.write(
+            'Configuration of the controllers:\n'
+            '  [DEFAULT]\n'
+            f'  transport_url = rabbit://{broker.CONTROLLER_USER}:'
+            f'{passwords[0]}@BROKER:5671/{broker.CONTROL_VHOST}\n'
+            '  [nodes]\n'
+            f'  transport_url = rabbit://{broker.CONTROLLER_USER}:'
+            f'{passwords[0]}@BROKER:5671/{{vhost}}\n'
+            'Configuration of the driver, where octavia-api runs:\n'
+            '  [DEFAULT]\n'
+            f'  transport_url = rabbit://{broker.DRIVER_USER}:'
+            f'{passwords[1]}@BROKER:5671/{broker.CONTROL_VHOST}\n')

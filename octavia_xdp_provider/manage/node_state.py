@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a node reports of itself, in a few words."""
+
+
+def uplinks(state):
+    """How many uplinks a node uses, of how many that it has."""
+    found = state.get('uplinks')
+    if found is None:
+        return '-'
+    used = [one for one in found if not one['problem'] and _goes_out(one)]
+    return f'{len(used)}/{len(found)}'
+
+
+def _goes_out(uplink):
+    """Whether packets of a family can leave by it."""
+    if uplink.get('forwards') is not None:
+        return bool(uplink['forwards'])
+    return any(uplink[family]['mac'] and not uplink[family]['last_resort']
+               for family in ('v4', 'v6'))
+
+
+def health_checker(state):
+    """How the health checker of a node does."""
+    found = state.get('health_checker')
+    if found is None:
+        return 'no answer'
+    stretch = found.get('stretch_percent', 0)
+    late = f'{found.get("late_p99_ms", 0):.0f} ms late'
+    if stretch > 100:
+        return f'overloaded: intervals at {stretch} %, {late}'
+    return f'{found.get("checks", 0)} checks, {late}'

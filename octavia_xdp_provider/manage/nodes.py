@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about LB nodes."""
+
+from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import node_state
+
+
+def _add_host(parser):
+    parser.add_argument('host', help='[DEFAULT] host of the node')
+
+
+def _unknown(host):
+    return command.NotDone(
+        f'node {host} is unknown; "octavia-xdp-manage node list" shows those '
+        'that are there')
+
+
+def _row(node, conf, now):
+    """:param now: of the database, whose clock ``last_seen`` is of."""
+    state = node.state or {}
+    return {
+        'host': node.host,
+        'alive': node_api.alive(node, conf.placement.node_timeout, now),
+        'in_service': node.in_service,
+        'uplinks': node_state.uplinks(state),
+        'last_report': (f'{now - node.last_seen:.1f} s ago'
+                        if node.last_seen else 'never'),
+        'health_checker': node_state.health_checker(state)}
+
+
+class List(command.List):
+    """List the LB nodes."""
+
+    def take_action(self, arguments):
+        store = self.store()
+        now = store.now()
+        rows = [_row(node, self.conf, now) for node in store.nodes()]
+        columns = ('host', 'alive', 'in_service', 'uplinks', 'last_report',
+                   'health_checker')
+        return columns, [[row[name] for name in columns] for row in
+                         sorted(rows, key=lambda row: row['host'])]
+
+
+class Show(command.Show):
+    """Show an LB node, with all that it reports of itself."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_host(parser)
+        return parser
+
+    def take_action(self, arguments):
+        store = self.store()
+        for node in store.nodes():
+            if node.host == arguments.host:
+                row = {**_row(node, self.conf, store.now()),
+                       'state': node.state or {}}
+                return list(row), list(row.values())
+        raise _unknown(arguments.host)
+
+
+class _SetInService(command.Command):
+    in_service = True
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        _add_host(parser)
+        return parser
+
+    def take_action(self, arguments):
+        if not self.store().set_in_service(arguments.host, self.in_service):
+            raise _unknown(arguments.host)
+
+
+class Enable(_SetInService):
+    """Put an LB node back into service."""
+
+
+class Disable(_SetInService):
+    """Take an LB node out of service.
+
+    Its VIPs move to other nodes in service, and stay while there are too
+    few of those.
+    """
+
+    in_service = False

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command that compares what is held with what Octavia has."""
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import resync
+from octavia_xdp_provider.controller.octavia import client
+from octavia_xdp_provider.controller.octavia import errors as octavia_errors
+from octavia_xdp_provider.manage import command
+
+# Exit status where something differs, and was not mended.
+DRIFT = 2
+
+UNKNOWN = 'not held here'
+DELETING = 'not held here, and Octavia deletes it'
+MISSING = 'not in Octavia'
+PENDING = 'Octavia waits for it'
+DIFFERENT = 'differs'
+
+_MENDED = {UNKNOWN: 'is taken over', DELETING: 'its deletion is confirmed',
+           PENDING: 'is looked at', DIFFERENT: 'is looked at'}
+
+
+class Sync(command.List):
+    """Compare with Octavia, and mend what differs.
+
+    Without --apply and --remove nothing is changed; the exit status is 2 if
+    something differs. Controllers do by themselves what --apply does, with
+    the next look at Octavia's list. They remove what Octavia lacks only after
+    a time, and only a few at once: --remove is a person's word for all.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--load-balancer', action='append', metavar='ID',
+                            help='look at this one only; may be repeated')
+        parser.add_argument('--deep', action='store_true',
+                            help='compare the documents of all, not only of '
+                                 'those that changed lately')
+        parser.add_argument('--apply', action='store_true',
+                            help='take over what Octavia has')
+        parser.add_argument('--remove', action='store_true',
+                            help='remove what Octavia lacks')
+        return parser
+
+    def run(self, parsed_args):
+        self._left = 0
+        return super().run(parsed_args) or (DRIFT if self._left else 0)
+
+    def take_action(self, arguments):
+        self._store, self._octavia = self.store(), client.Octavia(self.conf)
+        self._resync = resync.Resync(self.conf, self._store, self._octavia,
+                                     lambda: None)
+        try:
+            found = self._found(arguments)
+            if arguments.apply:
+                self._apply(found)
+            if arguments.remove:
+                self._remove(found)
+        except octavia_errors.OctaviaUnavailable as error:
+            raise command.NotDone(
+                f'Octavia cannot be asked, nothing is known: {error}'
+            ) from error
+        rows = []
+        for key, (kind, detail) in sorted(found.items()):
+            mended = self._mended(kind, arguments)
+            self._left += not mended
+            rows.append((key, kind, detail, mended))
+        return ('load_balancer', 'drift', 'detail', 'mended'), rows
+
+    def _found(self, arguments):
+        """Id → (kind of drift, detail)."""
+        drift = self._resync.look()
+        only = set(arguments.load_balancer or ())
+        found = {}
+        for kind, keys in ((UNKNOWN, drift.unknown),
+                           (DELETING, drift.deleting),
+                           (MISSING, drift.missing),
+                           (PENDING, drift.pending)):
+            found.update((key, (kind, '')) for key in keys)
+        compared = set(drift.changed) - found.keys()
+        if arguments.deep:
+            compared = {row.id for row in self._store.load_balancers()
+                        if not row.deleted and row.pending is None
+                        } - found.keys()
+        if only:
+            found = {key: one for key, one in found.items() if key in only}
+            compared &= only
+        for number, key in enumerate(sorted(compared), 1):
+            self._show_progress(number, len(compared))
+            differences = self._differences(key)
+            if differences:
+                found[key] = DIFFERENT, '; '.join(differences)
+        return found
+
+    def _differences(self, key):
+        row = self._store.load_balancer(key)
+        if row is None or row.deleted or row.pending is not None:
+            return []
+        try:
+            theirs = self._octavia.document(key)
+        except errors.Refused as refused:
+            return [str(refused)]
+        if theirs is None:
+            return []  # deleted since the list
+        return spec.differences(row.document,
+                                spec.as_committed(row.document, theirs))
+
+    def _show_progress(self, number, total):
+        if self.app.stderr.isatty():
+            end = '\n' if number == total else ''
+            self.app.stderr.write(f'\rcompared {number} of {total}{end}')
+            self.app.stderr.flush()
+
+    def _apply(self, found):
+        """Leave it to the controllers' workers, as they do it."""
+        again = [key for key, (kind, _) in found.items()
+                 if kind in (PENDING, DIFFERENT)]
+        self._store.note_listed(dict.fromkeys(again, ''), again)
+        deleting = [key for key, (kind, _) in found.items()
+                    if kind == DELETING]
+        if deleting:
+            self._store.bury(deleting, self.conf.controller.confirm_timeout)
+        for key, (kind, _) in found.items():
+            if kind == UNKNOWN:
+                self._resync.adopt(key)
+
+    def _remove(self, found):
+        for key, (kind, _) in found.items():
+            # The list may have been wrong.
+            if (kind == MISSING
+                    and self._octavia.provisioning_status(key) is None):
+                self._store.delete(key)
+
+    @staticmethod
+    def _mended(kind, arguments):
+        if kind == MISSING:
+            return 'is removed' if arguments.remove else ''
+        return _MENDED[kind] if arguments.apply else ''

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+
+import os
+import stat
+
+import fixtures
+
+from octavia_xdp_provider.tests.unit.manage import base
+
+NODES_URL = 'rabbit://octavia-xdp-controller:s@broker:5671/{vhost}'
+
+# Notes its arguments, and fails as RabbitMQ's does.
+RABBITMQCTL = '''#!/bin/sh
+echo "$@" >> "$RECORD"
+case "$*" in
+    *add_vhost*) echo "Error: virtual host already exists" >&2; exit 70 ;;
+    *"$FAILS"*) echo "Error: access to the node refused" >&2; exit 69 ;;
+esac
+'''
+
+
+class TestNodes(base.ManageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        with open(self.conf.default_config_files[0], 'a') as file:
+            file.write(f'[nodes]\ntransport_url = {NODES_URL}\n')
+
+    def rabbitmqctl(self, fails='nothing'):
+        directory = self.useFixture(fixtures.TempDir()).path
+        path = os.path.join(directory, 'rabbitmqctl')
+        with open(path, 'w') as file:
+            file.write(RABBITMQCTL)
+        os.chmod(path, os.stat(path).st_mode | stat.S_IXUSR)
+        self.record = os.path.join(directory, 'record')
+        for name, value in (
+                ('PATH', f'{directory}:{os.environ["PATH"]}'),
+                ('RECORD', self.record), ('FAILS', fails)):
+            self.useFixture(fixtures.EnvironmentVariable(name, value))
+
+    def recorded(self):
+        with open(self.record) as file:
+            return file.read().splitlines()
+
+    def test_a_created_node_is_listed_before_its_first_report(self):
+        self.done('node', 'create', 'lb1')
+        node, = self.listed('node', 'list')
+        self.assertEqual(('lb1', False, True, 'never'), tuple(
+            node[name] for name in ('host', 'alive', 'in_service',
+                                    'last_report')))
+
+    def test_create_prints_commands_and_the_nodes_configuration(self):
+        out = self.done('node', 'create', 'lb1')
+        self.assertIn(
+            'rabbitmqctl add_vhost octavia-xdp-node-lb1', out)
+        user, _, rest = out.partition('add_user octavia-xdp-node-lb1 ')[
+            2].partition('\n')
+        self.assertIn(
+            f'transport_url = rabbit://octavia-xdp-node-lb1:{user}@'
+            'broker:5671/octavia-xdp-node-lb1', rest)
+
+    def test_creating_it_again_changes_its_password(self):
+        first = self.done('node', 'create', 'lb1')
+        second = self.done('node', 'create', 'lb1')
+        self.assertIn('add_user octavia-xdp-node-lb1', first)
+        self.assertIn('change_password octavia-xdp-node-lb1', second)
+        self.assertEqual(1, len(self.listed('node', 'list')))
+
+    def test_apply_runs_what_is_printed_otherwise(self):
+        self.rabbitmqctl()
+        out = self.done('node', 'create', 'lb1', '--apply')
+        self.assertNotIn('rabbitmqctl', out)
+        words = [line.split()[1] for line in self.recorded()]
+        self.assertEqual(
+            ['add_user', 'add_vhost', 'set_vhost_limits', 'set_policy',
+             'set_permissions', 'set_permissions'], words)
+
+    def test_apply_says_what_the_broker_refused(self):
+        self.rabbitmqctl(fails='set_policy')
+        error = self.refused('node', 'create', 'lb1', '--apply')
+        self.assertIn('set_policy', error)
+        self.assertIn('access to the node refused', error)
+
+    def test_deleting_a_node_ends_its_credentials(self):
+        self.done('node', 'create', 'lb1')
+        out = self.done('node', 'delete', 'lb1')
+        self.assertIn('rabbitmqctl delete_user octavia-xdp-node-lb1', out)
+        self.assertIn('rabbitmqctl delete_vhost octavia-xdp-node-lb1', out)
+        self.assertEqual([], self.listed('node', 'list'))
+        self.assertIn('node lb1 is unknown',
+                      self.refused('node', 'delete', 'lb1'))
+
+    def test_names_that_would_mean_more_on_the_broker_are_refused(self):
+        for name in ('a b', 'a/b', '..', 'x' * 65):
+            error = self.refused('node', 'create', name)
+            self.assertIn('cannot be the name of a node', error)
+        self.assertEqual([], self.listed('node', 'list'))
+
+    def test_disable_and_enable_are_the_operators_word(self):
+        self.done('node', 'create', 'lb1')
+        self.done('node', 'disable', 'lb1')
+        self.assertIs(False, self.listed('node', 'list')[0]['in_service'])
+        self.done('node', 'enable', 'lb1')
+        self.assertIs(True, self.listed('node', 'list')[0]['in_service'])
+        self.assertIn('node lb2 is unknown',
+                      self.refused('node', 'disable', 'lb2'))
+
+
+class TestApplication(base.ManageTestCase):
+
+    def test_without_nodes_url_no_node_is_created(self):
+        error = self.refused('node', 'create', 'lb1')
+        self.assertIn('[nodes] transport_url', error)
+        self.assertEqual([], self.listed('node', 'list'))
+
+    def test_a_wrong_option_of_the_configuration_is_named(self):
+        with open(self.conf.default_config_files[0], 'a') as file:
+            file.write('[placement]\nreplicas = none\n')
+        self.assertIn('replicas', self.refused('node', 'list'))
+
+    def test_broker_setup_prints_users_of_driver_and_controllers(self):
+        out = self.done('broker', 'setup')
+        for word in ('add_vhost octavia-xdp',
+                     'add_user octavia-xdp-controller',
+                     'add_user octavia-xdp-driver', '{vhost}'):
+            self.assertIn(word, out)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+
+from unittest import mock
+
+from octavia_xdp_provider.controller.octavia import client
+from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.tests.unit import base as unit
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+from octavia_xdp_provider.tests.unit.manage import base
+
+
+class TestSync(base.ManageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.octavia = store_base.FakeOctavia()
+        patch = mock.patch.object(client, 'Octavia',
+                                  lambda conf: self.octavia)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.document = unit.document()
+        self.store.create(self.document)
+        self.octavia.commit(self.document)
+        self.octavia.trees['lb'] = dict.fromkeys(
+            self.octavia.trees['lb'], 'ACTIVE')
+        with self.store._write() as session:
+            session.query(models.LoadBalancer).update({
+                'changed_at': 0.0,
+                'compared_at': self.octavia.updated_at['lb']})
+            session.query(models.Work).delete()
+
+    def sync(self, *options):
+        """(exit status, what was listed)."""
+        status, out, err = self.run_command(
+            'sync', *options, '-f', 'value', '-c', 'load_balancer',
+            '-c', 'drift', '-c', 'mended')
+        self.assertIn(status, (0, 2), err)
+        return status, [line.strip() for line in out.splitlines()]
+
+    def marked(self):
+        return self.store.marked(['lb'])
+
+    def test_what_agrees_is_not_listed(self):
+        self.assertEqual((0, []), self.sync())
+        self.assertEqual((0, []), self.sync('--deep'))
+
+    def test_a_difference_is_listed_with_its_field_and_nothing_changed(self):
+        self.octavia.documents['lb']['name'] = 'changed'
+        self.assertEqual((0, []), self.sync())
+        self.assertEqual((2, ['lb differs']), self.sync('--deep'))
+        _, out, _ = self.run_command('sync', '--deep')
+        self.assertIn('loadbalancer.name', out)
+        self.assertFalse(self.marked())
+
+    def test_apply_leaves_a_difference_to_the_workers(self):
+        self.octavia.documents['lb']['name'] = 'changed'
+        self.assertEqual((0, ['lb differs is looked at']),
+                         self.sync('--deep', '--apply'))
+        self.assertTrue(self.marked())
+
+    def test_what_octavia_waits_for_is_listed(self):
+        self.octavia.trees['lb']['loadbalancer', 'lb'] = 'PENDING_UPDATE'
+        self.assertEqual((2, ['lb Octavia waits for it']), self.sync())
+
+    def test_what_is_not_held_is_taken_over_with_apply_only(self):
+        other = dict(unit.document(), id='other', vip_address='203.0.113.77',
+                     listeners={}, pools={})
+        self.octavia.commit(other)
+        self.octavia.trees['other']['loadbalancer', 'other'] = 'ACTIVE'
+        self.assertEqual((2, ['other not held here']), self.sync())
+        self.assertIsNone(self.store.load_balancer('other'))
+        self.assertEqual((0, ['other not held here is taken over']),
+                         self.sync('--apply'))
+        self.assertEqual('203.0.113.77', self.store.load_balancer(
+            'other').document['vip_address'])
+
+    def test_what_octavia_lacks_is_removed_by_a_persons_word_only(self):
+        self.octavia.lose('lb')
+        for options in ((), ('--apply',)):
+            self.assertEqual((2, ['lb not in Octavia']), self.sync(*options))
+        self.assertFalse(self.store.load_balancer('lb').deleted)
+        self.assertEqual((0, ['lb not in Octavia is removed']),
+                         self.sync('--remove'))
+        self.assertTrue(self.store.load_balancer('lb').deleted)
+
+    def test_a_list_that_was_wrong_removes_nothing(self):
+        listed = self.octavia.listed
+        self.octavia.listed = lambda: iter(())
+        self.sync('--remove')
+        self.assertFalse(self.store.load_balancer('lb').deleted)
+        self.octavia.listed = listed
+
+    def test_others_than_those_named_are_left_alone(self):
+        self.octavia.lose('lb')
+        self.assertEqual((0, []),
+                         self.sync('--remove', '--load-balancer', 'other'))
+        self.assertFalse(self.store.load_balancer('lb').deleted)
+
+    def test_without_octavia_nothing_is_said_to_agree(self):
+        self.octavia.available = False
+        error = self.refused('sync')
+        self.assertIn('nothing is known', error)
