@@ -150,6 +150,10 @@ def _create_services(lab, identity):
     for name in ('neutron', 'octavia'):
         user = _create_user(lab, identity, name, project)
         _grant(identity, user, project, 'admin', 'service')
+    # The provider's controller: it reads all load balancers, and no more.
+    identity.create_role(name=keystone.OBSERVER_ROLE)
+    _grant(identity, _create_user(lab, identity, keystone.OBSERVER, project),
+           project, keystone.OBSERVER_ROLE)
 
 
 def _create_users(lab, identity):

@@ -35,6 +35,7 @@ def create(lab, host):
 def delete(lab, host):
     """Kill what runs in a host's namespace and remove the namespace."""
     kill_all(lab, host)
+    processes.reap()
     processes.run(lab, None, ['ip', 'netns', 'delete', lab.namespace(host)])
 
 

@@ -21,7 +21,10 @@ CHECKOUT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = CHECKOUT / 'build'
 VENV = BUILD / 'venv'
 LIBRARY = CHECKOUT / 'datapath' / 'build' / 'liboctavia_xdp.so'
-HEALTH_CHECKER = CHECKOUT / 'hc-agent' / 'target' / 'release'
+# The one that tools/setup builds, unless another is named.
+HEALTH_CHECKER = pathlib.Path(
+    os.environ.get('OCTAVIA_XDP_HC') or
+    BUILD / 'bin' / 'octavia-xdp-hc')
 
 CONTROL = 'control'
 
@@ -37,6 +40,8 @@ MEMBER_NETWORK_V6 = ipaddress.ip_network('2001:db8:10::/64')
 CLIENT_NETWORK_V6 = ipaddress.ip_network('2001:db8:20::/64')
 
 VIP_NETWORKS = f'{VIP_NETWORK},{VIP_NETWORK_V6}'
+# Those of their own that members of tests make are below the same /32.
+MEMBER_NETWORKS = '198.18.0.0/15,2001:db8::/32'
 
 CONTROL_ADDRESS = str(MANAGEMENT_NETWORK[1])
 MEMBER_GATEWAY = str(MEMBER_NETWORK[1])

@@ -115,6 +115,13 @@ def stop_all(lab, timeout=15):
             process.alive for process in running), timeout, 0.05)
 
 
+def reap():
+    """Collect those of our own children that have ended, and forget them."""
+    for pid, child in list(_children.items()):
+        if child.poll() is not None:
+            _children.pop(pid, None)
+
+
 def kill(lab, name, signal=signals.SIGKILL):
     """Send a signal to a process; after SIGKILL wait until it is gone."""
     process = _known(lab, name)

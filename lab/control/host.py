@@ -6,6 +6,7 @@ from lab import namespaces
 from lab import parallel
 from lab import paths
 from lab import progress
+from lab.control import certificates
 from lab.control import keystone
 from lab.control import mariadb
 from lab.control import neutron
@@ -23,6 +24,7 @@ def up(lab, provider=octavia.XDP, provider_options=None):
     with progress.step('making the control host and its network'):
         make_network(lab)
         secret.generate(lab)
+        certificates.make(lab)
         restored = template.restore(lab)
         _configure(lab, provider, provider_options)
     parallel.together(lambda: _start_controller(lab),

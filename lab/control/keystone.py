@@ -12,6 +12,9 @@ NAME = 'keystone'
 PORT = 5000
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}/v3'
 REGION = 'RegionOne'
+# The user as whom the provider's controller asks Octavia, and its role.
+OBSERVER = 'octavia-xdp'
+OBSERVER_ROLE = 'load-balancer_global_observer'
 
 
 def configure(lab):

@@ -6,6 +6,7 @@ import socket
 from lab import namespaces
 from lab import paths
 from lab import processes
+from lab.control import certificates
 from lab.control import secret
 
 NAME = 'mariadb'
@@ -67,6 +68,9 @@ def start(lab):
         f'--datadir={data_directory(lab)}', f'--socket={_socket(lab)}',
         f'--pid-file={lab.run_directory}/mariadb.pid',
         f'--bind-address={ADDRESS}', f'--port={PORT}',
+        f'--ssl-ca={certificates.authority(lab)}',
+        f'--ssl-cert={certificates.certificate(lab)}',
+        f'--ssl-key={certificates.key(lab)}',
         '--skip-name-resolve', '--max-connections=400',
         '--performance-schema=OFF', '--innodb-log-file-size=24M',
         '--innodb-flush-log-at-trx-commit=0', '--innodb-doublewrite=OFF',

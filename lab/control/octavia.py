@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Octavia: API, driver-agent and housekeeping, but no amphora worker."""
 
+import json
+
+from lab import namespaces
 from lab import paths
 from lab import processes
 from lab.control import ini
@@ -8,6 +11,9 @@ from lab.control import keystone
 from lab.control import mariadb
 from lab.control import rabbitmq
 from lab.control import server
+from octavia_xdp_provider.common import options as product_options
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
 
 API = 'octavia-api'
 DRIVER_AGENT = 'octavia-driver-agent'
@@ -30,8 +36,12 @@ def configure(lab, provider=XDP):
     user = keystone.user_options(lab, 'octavia')
     sockets = {f'{kind}_socket_path': _socket(lab, kind)
                for kind in SOCKETS}
+    _policy(lab).write_text(json.dumps({
+        'load-balancer:global_observer':
+            f'role:admin or role:{keystone.OBSERVER_ROLE}'}))
     ini.write(_configuration(lab), {
         'DEFAULT': {'use_stderr': True, 'transport_url': 'fake://'},
+        'oslo_policy': {'policy_file': _policy(lab)},
         'api_settings': {
             'auth_strategy': 'keystone',
             'enabled_provider_drivers':
@@ -61,29 +71,51 @@ def configure(lab, provider=XDP):
 
 
 def provider_configuration(lab):
-    """The path of the provider's configuration on the control host."""
+    """The path of the controllers' configuration on the control host."""
     return lab.host_directory(paths.CONTROL) / 'octavia-xdp.conf'
 
 
+def driver_configuration(lab):
+    """The path of the driver's, which holds less."""
+    return lab.host_directory(paths.CONTROL) / 'octavia-xdp-driver.conf'
+
+
 def configure_provider(lab, options=None):
-    """Write the provider's configuration file.
+    """Write the configuration files of driver and controllers.
 
     `options` is a dictionary, section → option → value, that adds to what
     the lab sets or overrides it.
     """
-    database = lab.host_directory(paths.CONTROL) / 'octavia-xdp.sqlite'
-    ini.write(provider_configuration(lab), {
-        'DEFAULT': {
-            'transport_url': rabbitmq.url(lab),
-            'use_stderr': True,
-            'debug': True,
-            'host': paths.CONTROL,
-        },
-        'database': {'connection': f'sqlite:///{database}'},
+    both = {
+        'DEFAULT': {'use_stderr': True, 'debug': True,
+                    'host': paths.CONTROL},
+        'oslo_messaging_rabbit': rabbitmq.tls_options(lab),
         'vip': {'allowed_networks': paths.VIP_NETWORKS},
+        'members': {'allowed_networks': paths.MEMBER_NETWORKS},
+    }
+    ini.write(driver_configuration(lab), both, {
+        'DEFAULT': {'transport_url': rabbitmq.driver_url(lab)},
+    }, options or {})
+    database = lab.host_directory(paths.CONTROL) / 'octavia-xdp.sqlite'
+    ini.write(provider_configuration(lab), both, {
+        'DEFAULT': {'transport_url': rabbitmq.controller_url(lab)},
+        'nodes': {'transport_url': rabbitmq.nodes_url(lab)},
+        'database': {'connection': f'sqlite:///{database}'},
         'controller': {f'{kind}_socket': _socket(lab, kind)
                        for kind in SOCKETS},
+        'octavia': {
+            **keystone.user_options(lab, keystone.OBSERVER),
+            'valid_interfaces': 'internal',
+        },
     }, options or {})
+
+
+def register_node(lab, node):
+    """Make an LB node known to the controllers; it has its credentials."""
+    conf = product_options.load(
+        config_files=[str(provider_configuration(lab))])
+    with namespaces.inside(lab, paths.CONTROL):
+        queries.Store(schema.context_manager(conf)).register_node(node)
 
 
 def migrate(lab):
@@ -95,7 +127,8 @@ def migrate(lab):
 
 def start_api(lab):
     """Start the API server."""
-    server.start(lab, API, 'octavia', PORT, env=_environment(lab))
+    server.start(lab, API, 'octavia', PORT, env=_environment(
+        lab, driver_configuration(lab)))
 
 
 def start_driver_agent(lab):
@@ -120,9 +153,9 @@ def _start(lab, name, ready=None):
         env=_environment(lab), ready=ready, timeout=120)
 
 
-def _environment(lab):
+def _environment(lab, provider=None):
     return {'OCTAVIA_CONF': _configuration(lab),
-            'OCTAVIA_XDP_CONF': provider_configuration(lab)}
+            'OCTAVIA_XDP_CONF': provider or provider_configuration(lab)}
 
 
 def _socket(lab, kind):
@@ -131,6 +164,11 @@ def _socket(lab, kind):
 
 def _program(name):
     return paths.VENV / 'bin' / name
+
+
+def _policy(lab):
+    """What the controller's user may read; JSON is YAML as well."""
+    return lab.host_directory(paths.CONTROL) / 'octavia' / 'policy.yaml'
 
 
 def _configuration(lab):

@@ -3,23 +3,85 @@
 
 Debian's `rabbitmq-server` wrapper, `rabbitmqctl` and the plug-ins each start
 an Erlang machine of their own; without them the broker is up within seconds.
+Users and virtual hosts are those that operators make for the product.
 """
+
+import json
 
 from lab import paths
 from lab import processes
+from lab.control import certificates
 from lab.control import mariadb
 from lab.control import secret
+from octavia_xdp_provider.controller import broker
 
 NAME = 'rabbitmq'
 PORT = 5672
+TLS_PORT = 5671
+# May do everything, for tests.
 USER = 'lab'
+# There may be tests with nodes that a lab does not start with.
+NODES = tuple(f'lb{number}' for number in range(1, 9))
 SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
 
 
 def url(lab):
-    """The transport URL, good on the control host and on every LB node."""
-    password = secret.password(lab, 'rabbitmq')
-    return f'rabbit://{USER}:{password}@{paths.CONTROL_ADDRESS}:{PORT}/'
+    """The transport URL of the user who may do everything, without TLS."""
+    return _url(USER, secret.password(lab, 'rabbitmq'), PORT, '')
+
+
+def driver_url(lab):
+    """[DEFAULT] transport_url of the driver."""
+    return _tls_url(lab, broker.DRIVER_USER, broker.CONTROL_VHOST)
+
+
+def controller_url(lab):
+    """[DEFAULT] transport_url of the controllers."""
+    return _tls_url(lab, broker.CONTROLLER_USER, broker.CONTROL_VHOST)
+
+
+def nodes_url(lab):
+    """[nodes] transport_url of the controllers."""
+    return _tls_url(lab, broker.CONTROLLER_USER, '{vhost}')
+
+
+def node_url(lab, node):
+    """[DEFAULT] transport_url of an LB node."""
+    name = broker.node_vhost(node)
+    return _tls_url(lab, name, name)
+
+
+def tls_options(lab):
+    """[oslo_messaging_rabbit] of all of these."""
+    return {'ssl': True, 'ssl_ca_file': certificates.authority(lab)}
+
+
+def _tls_url(lab, user, vhost):
+    return _url(user, secret.derived(lab, 'rabbitmq', user), TLS_PORT, vhost)
+
+
+def _url(user, password, port, vhost):
+    return f'rabbit://{user}:{password}@{paths.CONTROL_ADDRESS}:{port}/{vhost}'
+
+
+def _definitions(lab):
+    """As "octavia-xdp-manage" prints them, and the user of tests."""
+    def password(user):
+        return secret.derived(lab, 'rabbitmq', user)
+
+    nodes = [broker.for_node(node, password(broker.node_vhost(node)))
+             for node in NODES]
+    everywhere = [broker.VirtualHost(vhost.name, (USER,), False)
+                  for node in nodes for vhost in node.virtual_hosts]
+    return broker.definitions(
+        broker.for_control(password(broker.CONTROLLER_USER),
+                           password(broker.DRIVER_USER)),
+        *nodes,
+        broker.Grants(
+            (broker.User(USER, secret.password(lab, 'rabbitmq')),),
+            (broker.VirtualHost('/', (USER,), False),
+             broker.VirtualHost(broker.CONTROL_VHOST, (USER,), False),
+             *everywhere)))
 
 
 def start(lab):
@@ -28,11 +90,18 @@ def start(lab):
     directory.mkdir()
     configuration = directory / 'rabbitmq.conf'
     configuration.touch(mode=0o600)
+    definitions = directory / 'definitions.json'
+    definitions.touch(mode=0o600)
+    definitions.write_text(json.dumps(_definitions(lab)))
     configuration.write_text('\n'.join((
         f'listeners.tcp.management = {paths.CONTROL_ADDRESS}:{PORT}',
         f'listeners.tcp.local = 127.0.0.1:{PORT}',
-        f'default_user = {USER}',
-        f'default_pass = {secret.password(lab, "rabbitmq")}',
+        f'listeners.ssl.management = {paths.CONTROL_ADDRESS}:{TLS_PORT}',
+        f'ssl_options.cacertfile = {certificates.authority(lab)}',
+        f'ssl_options.certfile = {certificates.certificate(lab)}',
+        f'ssl_options.keyfile = {certificates.key(lab)}',
+        'ssl_options.verify = verify_none',
+        f'load_definitions = {definitions}',
         '')))
     plugins = directory / 'enabled_plugins'
     plugins.write_text('[].\n')
@@ -54,4 +123,4 @@ def start(lab):
 
 def listening(lab):
     """Whether the broker takes connections, its very last step."""
-    return mariadb.listening(lab, paths.CONTROL_ADDRESS, PORT)
+    return mariadb.listening(lab, paths.CONTROL_ADDRESS, TLS_PORT)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Passwords of a lab, kept in its state."""
 
+import hashlib
 import secrets
 
 SECTION = 'credentials'
-NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia')
+NAMES = ('database', 'rabbitmq', 'admin', 'demo', 'neutron', 'octavia',
+         'octavia-xdp')
 
 
 def generate(lab):
@@ -16,6 +18,12 @@ def generate(lab):
 def password(lab, name):
     """The password of a user."""
     return lab.state.section(SECTION)[name]
+
+
+def derived(lab, name, user):
+    """A password of another user, from that of one of NAMES."""
+    return hashlib.sha256(
+        f'{password(lab, name)} {user}'.encode()).hexdigest()[:32]
 
 
 def all_of(lab):

@@ -2,6 +2,7 @@
 """A control host with RabbitMQ and MariaDB only, for functional tests."""
 
 from lab import parallel
+from lab.control import certificates
 from lab.control import host
 from lab.control import mariadb
 from lab.control import rabbitmq
@@ -15,6 +16,7 @@ def up(lab):
     """Start both servers; the network comes with them."""
     host.make_network(lab)
     secret.generate(lab)
+    certificates.make(lab)
     parallel.together(lambda: host.step('RabbitMQ', rabbitmq.start, lab),
                       lambda: host.step('MariaDB', _start_database, lab))
 
@@ -22,6 +24,12 @@ def up(lab):
 def environment(lab):
     """The variables by which tests find the servers."""
     return {'OCTAVIA_XDP_TEST_TRANSPORT_URL': rabbitmq.url(lab),
+            'OCTAVIA_XDP_TEST_DRIVER_URL': rabbitmq.driver_url(lab),
+            'OCTAVIA_XDP_TEST_CONTROLLER_URL': rabbitmq.controller_url(lab),
+            'OCTAVIA_XDP_TEST_NODES_URL': rabbitmq.nodes_url(lab),
+            'OCTAVIA_XDP_TEST_NODE_URLS': ' '.join(
+                rabbitmq.node_url(lab, node) for node in rabbitmq.NODES),
+            'OCTAVIA_XDP_TEST_CA_FILE': str(certificates.authority(lab)),
             'OCTAVIA_XDP_TEST_DATABASE_URL': mariadb.url(lab, '')}
 
 

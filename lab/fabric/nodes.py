@@ -5,6 +5,7 @@ from lab import namespaces
 from lab import paths
 from lab import processes
 from lab.control import ini
+from lab.control import octavia
 from lab.control import rabbitmq
 from lab.fabric import links
 from lab.fabric import router
@@ -62,6 +63,8 @@ def create(lab, node):
     addresses = {'uplink': own}
     if namespaces.exists(lab, paths.CONTROL):
         addresses['management'] = namespaces.join_management(lab, node)
+        if octavia.provider_configuration(lab).exists():
+            octavia.register_node(lab, node)
     lab.state.put('addresses', node, addresses)
     _mount_bpf(lab, node)
 
@@ -75,11 +78,13 @@ def configure(lab, node, options=None):
     ini.write(configuration(lab, node), {
         'DEFAULT': {
             'host': node,
-            'transport_url': rabbitmq.url(lab),
+            'transport_url': rabbitmq.node_url(lab, node),
             'use_stderr': True,
             'debug': True,
         },
+        'oslo_messaging_rabbit': rabbitmq.tls_options(lab),
         'vip': {'allowed_networks': paths.VIP_NETWORKS},
+        'members': {'allowed_networks': paths.MEMBER_NETWORKS},
         'agent': {
             'run_directory': run_directory(lab, node),
             'uplinks': links.UPLINK,
@@ -117,9 +122,9 @@ def start(lab, node, *wanted):
                  configuration(lab, node)], {}),
         RESULT_HANDLER: ([_program('octavia-xdp-result-handler'),
                           '--config-file', configuration(lab, node)], {}),
-        HEALTH_CHECKER: ([paths.HEALTH_CHECKER / 'octavia-xdp-hc', 'run',
+        HEALTH_CHECKER: ([paths.HEALTH_CHECKER, 'run',
                           '--checks',
-                          run_directory(lab, node) / 'checks.json',
+                          run_directory(lab, node) / 'checks',
                           '--queue', run_directory(lab, node) / 'queue',
                           '--socket', run_directory(lab, node) / 'hc.sock',
                           # for tests that switch probe_through_datapath on

@@ -63,6 +63,8 @@ def create(lab):
     namespaces.sysctl(
         lab, links.ROUTER, net__ipv4__ip_forward=1,
         net__ipv6__conf__all__forwarding=1,
+        # A link that was down has its addresses again.
+        net__ipv6__conf__all__keep_addr_on_down=1,
         net__ipv4__fib_multipath_hash_policy=1,
         net__ipv6__fib_multipath_hash_policy=1)
     namespaces.bridge(lab, links.ROUTER, MEMBERS)
