@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The provider's own processes run on threads.
 
-oslo.service picks its backend at first import, and its default is eventlet,
-which oslo.messaging would bring in. The driver inside octavia-api does not
-come through here and leaves the choice to Octavia.
+oslo.service picks its backend when its first component is imported, and its
+default is eventlet, which oslo.messaging would bring in. The choice alone is
+made here: loading a backend takes most of the start of a command that needs
+none. The driver inside octavia-api does not come through here and leaves the
+choice to Octavia.
 """
 
 from oslo_service import backend
 
-backend.init_backend(backend.BackendType.THREADING)
+backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)

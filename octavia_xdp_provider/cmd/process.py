@@ -59,6 +59,10 @@ def run(program, make_service):
         _Version(program), conf=conf)
     try:
         service = make_service(conf)
+    except option_values.ConfigurationError as error:
+        LOG.error('%s cannot start: %s', program, error)
+        print(f'{program}: {error}', file=sys.stderr)
+        return 1
     except Exception as error:
         LOG.exception('%s cannot start.', program)
         print(f'{program}: {error}', file=sys.stderr)

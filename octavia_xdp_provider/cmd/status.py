@@ -26,6 +26,17 @@ class Checks(upgradecheck.UpgradeCommands):
                 upgradecheck.Code.WARNING,
                 '[vip] allowed_networks is empty: every load balancer is '
                 'refused.')
+        if not self._conf.members.allowed_networks:
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                '[members] allowed_networks is empty: every member is '
+                'refused.')
+        if not (self._conf.vip.subnet_ids or self._conf.vip.network_ids):
+            return upgradecheck.Result(
+                upgradecheck.Code.WARNING,
+                '[vip] subnet_ids and network_ids are empty: a tenant\'s own '
+                'subnet may have addresses of [vip] allowed_networks, and '
+                'they would be announced.')
         return upgradecheck.Result(upgradecheck.Code.SUCCESS)
 
     def _database(self):

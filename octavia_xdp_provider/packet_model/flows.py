@@ -34,7 +34,7 @@ class Memory:
         seeded = select.flow_hash(*flow, seed=self.node.seed)
         seeded ^= service.index * FLOW_SERVICE & select.MASK
         tag = select.flow_tag(seeded)
-        return (tag & 0xffffff) % self.node.flow_sets, tag >> 24
+        return (tag & 0x7ffffff) % self.node.flow_sets, tag >> 27
 
     def ways(self, where: int) -> list[Entry | None]:
         return self.sets.setdefault(where, [None] * WAYS)

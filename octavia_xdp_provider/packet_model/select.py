@@ -33,8 +33,9 @@ class Slots:
         """The slot of a flow_of() with the flow_hash() `value`."""
         slots = len(service.now)
         number = flow_slot(value, slots)
-        return Slot(number, slots, service.now[number],
-                    service.before.get(number))
+        before = (service.before[flow_slot(value, len(service.before))]
+                  if number in service.open else None)
+        return Slot(number, slots, service.now[number], before)
 
 
 def flow_hash(source: bytes, destination: bytes, ports: bytes,

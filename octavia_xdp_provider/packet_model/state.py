@@ -117,10 +117,12 @@ class Service:
     new_flow_burst: int = 0
     allowed: list[tuple[bytes, int]] | None = None
     # What only the table knows: members by their index, who takes new flows
-    # of a slot, and in open slots who had them before.
+    # of a slot, which slots are open, and who had flows before, by a number of
+    # slots of its own.
     members: dict[int, Member] = dataclasses.field(default_factory=dict)
     now: list[int] = dataclasses.field(default_factory=list)
-    before: dict[int, int] = dataclasses.field(default_factory=dict)
+    open: set[int] = dataclasses.field(default_factory=set)
+    before: list[int] = dataclasses.field(default_factory=list)
     learning: bool = False
     packets: int = 0
     bytes: int = 0

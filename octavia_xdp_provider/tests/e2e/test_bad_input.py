@@ -51,7 +51,11 @@ class TestBadInput(base.LabTestCase):
                 ('address', {'address': 'fe80::1'}),
                 ('address', {'address': '::ffff:127.0.0.1'}),
                 ('address', {'address': '::ffff:198.18.10.99'}),
+                ('address', {'address': '64:ff9b::c612:a63'}),
+                ('address', {'address': '2002:c612:a63::1'}),
+                ('address', {'address': '10.1.2.3'}),
                 ('address', {'address': self.balancer.vip_address}),
+                ('address', {'address': str(paths.VIP_NETWORK[250])}),
                 ('monitor_address', {'monitor_address': '127.0.0.1'}),
                 ('monitor_address', {'monitor_address': '::ffff:127.0.0.1'}),
                 ('protocol_port', {'protocol_port': 8080})):
@@ -105,7 +109,6 @@ class TestBadInput(base.LabTestCase):
                 ('protocol', {'protocol': 'HTTP'}),
                 ('PROMETHEUS', {'protocol': 'PROMETHEUS'}),
                 ('connection_limit', {'connection_limit': 100}),
-                ('timeout_client_data', {'timeout_client_data': 1000}),
                 # Octavia's own word for a network of the other family.
                 ('CIDR', {'allowed_cidrs': ['2001:db8::/32']}),
                 ('protocol_port', {'default_pool_id': self.pool.id})):
@@ -115,6 +118,15 @@ class TestBadInput(base.LabTestCase):
                     **dict({'load_balancer_id': self.balancer.id,
                             'name': 'bad', 'protocol': 'TCP',
                             'protocol_port': 8081}, **fields))
+
+    def test_time_outs_make_no_listener_impossible(self):
+        """Octavia's operator decides which ones it fills in."""
+        self.sdk.create_listener(
+            load_balancer_id=self.balancer.id, name='odd', protocol='TCP',
+            protocol_port=8081, timeout_client_data=1000,
+            timeout_member_data=7200000, timeout_member_connect=1,
+            timeout_tcp_inspect=5)
+        self.wait_active(self.balancer)
 
     def test_tls_is_refused_at_listeners_and_pools(self):
         reference = 'http://192.0.2.1/v1/containers/x'
@@ -139,6 +151,7 @@ class TestBadInput(base.LabTestCase):
         self.wait_active(self.balancer)
         for option, fields in (
                 ('delay', {'delay': 0, 'timeout': 0}),
+                ('http_method', {'http_method': 'DELETE'}),
                 ('expected_codes', {'expected_codes': '99'})):
             with self.subTest(option=option, **fields):
                 self.refused(
@@ -153,20 +166,67 @@ class TestBadInput(base.LabTestCase):
             name=self.unique('second'), ip_version=4, cidr='198.18.99.0/24',
             network_id=admin.find_network('vips').id)
         self.addCleanup(admin.delete_subnet, second)
+        # Of the first one Neutron chooses the address: there is a port by the
+        # time of the refusal, and none afterwards.
+        for option, more in (
+                ('vip_address', {'vip_subnet_id': other.id}),
+                ('vip_address', {'vip_subnet_id': other.id,
+                                 'vip_address': '198.18.10.200'}),
+                ('additional_vips', {
+                    'vip_subnet_id': self.subnet('vips-v4'),
+                    'additional_vips': [{'subnet_id': second.id}]})):
+            with self.subTest(option=option, **more):
+                before = self.ports()
+                self.refused(option, self.sdk.create_load_balancer,
+                             name='bad', provider='xdp', **more)
+                self.assertEqual(before, self.ports())
+
+    def ports(self):
+        """Names of the ports of all VIPs."""
+        admin = cloud.connect(self.lab, cloud.ADMIN).network
+        return sorted(port.name for port in admin.ports()
+                      if port.name.startswith('octavia-lb-'))
+
+    def test_a_populated_creation_with_a_bad_child_leaves_no_port(self):
+        before = self.ports()
+        good = {'name': 'pool', 'protocol': 'TCP',
+                'lb_algorithm': 'SOURCE_IP_PORT'}
+        for option, pool in (
+                ('lb_algorithm', dict(good, lb_algorithm='ROUND_ROBIN')),
+                ('address', dict(good, members=[
+                    {'address': '127.0.0.1', 'protocol_port': 80}])),
+                ('http_method', dict(good, healthmonitor={
+                    'type': 'HTTP', 'delay': 2, 'timeout': 1,
+                    'max_retries': 2, 'http_method': 'DELETE'}))):
+            with self.subTest(option=option):
+                self.refused(
+                    option, self.sdk.create_load_balancer, name='bad',
+                    provider='xdp', vip_subnet_id=self.subnet('vips-v4'),
+                    listeners=[{'name': 'l', 'protocol': 'TCP',
+                                'protocol_port': 80, 'default_pool': pool}])
+                self.assertEqual(before, self.ports())
+
+    def test_the_users_own_port_survives_a_refusal(self):
+        admin = cloud.connect(self.lab, cloud.ADMIN).network
+        other = admin.find_subnet('members-v4')
+        port = admin.create_port(
+            network_id=other.network_id, name=self.unique('mine'),
+            project_id=cloud.connect(self.lab).current_project_id,
+            fixed_ips=[{'subnet_id': other.id}])
+        self.addCleanup(admin.delete_port, port)
         self.refused('vip_address', self.sdk.create_load_balancer,
-                     name='bad', provider='xdp', vip_subnet_id=other.id)
-        # Octavia has asked Neutron for an address by then, and keeps the
-        # port; where the address is given there is none.
-        for port in admin.ports(network_id=other.network_id):
-            admin.delete_port(port)
-        self.refused('vip_address', self.sdk.create_load_balancer,
-                     name='bad', provider='xdp', vip_subnet_id=other.id,
-                     vip_address='198.18.10.200')
-        self.assertEqual([], list(admin.ports(network_id=other.network_id)))
-        self.refused(
-            'additional_vips', self.sdk.create_load_balancer, name='bad',
-            provider='xdp', vip_subnet_id=self.subnet('vips-v4'),
-            additional_vips=[{'subnet_id': second.id}])
+                     name='bad', provider='xdp', vip_port_id=port.id)
+        self.assertIsNotNone(admin.find_port(port.id))
+
+    def test_zone_profiles_are_refused_by_unknown_and_wrong_keys(self):
+        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
+        for key, data in (('compute_zone', {'compute_zone': 'nova'}),
+                          ('zone', {'zone': 5})):
+            with self.subTest(key=key):
+                self.refused(
+                    repr(key), admin.create_availability_zone_profile,
+                    name=self.unique('zone'), provider_name='xdp',
+                    availability_zone_data=json.dumps(data))
 
     def test_updates_are_refused_like_creations(self):
         member = self.made['member1']

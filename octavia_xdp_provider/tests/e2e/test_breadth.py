@@ -4,6 +4,7 @@
 import ipaddress
 import json
 import sys
+import types
 
 from scapy.layers import inet
 from scapy.layers import inet6
@@ -58,6 +59,49 @@ class TestFamilies(base.LabTestCase):
                     balancer.vip_address])
                 self.assertIn(' 0% packet loss', done.stdout)
                 self.delete_balancer(balancer)
+
+
+class TestDualStack(base.LabTestCase):
+
+    def test_both_vips_are_announced_and_serve_all_members(self):
+        balancer, *_ = self.create_web(balancer_options={
+            'additional_vips': [{'subnet_id': self.subnet('vips-v6')}]})
+        second = types.SimpleNamespace(
+            vip_address=balancer.additional_vips[0]['ip_address'])
+        self.assertIn(':', second.vip_address)
+        members.add_vip(self.lab, second.vip_address, topology.MEMBERS)
+        self.addCleanup(members.remove_vip, self.lab, second.vip_address,
+                        topology.MEMBERS)
+        for one in (balancer, second):
+            self.wait_routes(one)
+            answers = client.requests(self.lab, self.url(one), 100)
+            self.assertEqual([], answers.failures)
+            self.assertEqual(set(topology.MEMBERS), set(answers.count))
+        self.delete_balancer(balancer)
+        for one in (balancer, second):
+            self.wait_routes(one, hosts=())
+
+
+class TestProtocols(base.LabTestCase):
+
+    def test_https_passes_through_to_members(self):
+        """By Octavia's word; what goes over it is the members' business."""
+        balancer, *_ = self.create_web(protocol='HTTPS', monitor='TCP')
+        answers = client.requests(self.lab, self.url(balancer), 100)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
+
+    def test_algorithms_are_served_by_the_hash_where_a_flavor_says_so(self):
+        flavor = self.create_flavor(
+            algorithms_served_by_hash=['ROUND_ROBIN'])
+        balancer, _, pool, _ = self.create_web(
+            pool_options={'lb_algorithm': 'ROUND_ROBIN'},
+            balancer_options={'flavor_id': flavor})
+        self.assertEqual('ROUND_ROBIN', self.sdk.get_pool(
+            pool.id).lb_algorithm)
+        answers = client.requests(self.lab, self.url(balancer), 100)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
 
 
 class TestEncapsulations(base.LabTestCase):

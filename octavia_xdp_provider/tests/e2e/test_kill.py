@@ -44,9 +44,10 @@ class TestKill(base.LabTestCase):
         return changes
 
     def assert_converged(self, weights):
+        by_address = {members.address(host): weight
+                      for host, weight in weights.items()}
         model = maglev_model.populate(
-            {members.address(host): weight
-             for host, weight in weights.items()}, 13313)
+            by_address, maglev_model.slot_count(by_address))
         key = self.key(self.balancer)
         for node in topology.NODES:
             with self.datapath(node) as opened:

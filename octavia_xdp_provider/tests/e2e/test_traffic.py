@@ -162,9 +162,10 @@ class TestTraffic(base.LabTestCase):
         self.assert_tables(balancer, weights)
 
     def assert_tables(self, balancer, weights):
+        by_address = {str(ipaddress.ip_address(members.address(host))): weight
+                      for host, weight in weights.items()}
         model = maglev_model.populate(
-            {str(ipaddress.ip_address(members.address(host))): weight
-             for host, weight in weights.items()}, 13313)
+            by_address, maglev_model.slot_count(by_address))
         for node in topology.NODES:
             with self.datapath(node) as opened:
                 self.assertEqual(model, opened.table(self.key(balancer)),

@@ -176,7 +176,7 @@ class TestServices(private_node.PrivateState):
         self.assert_fails(
             errno.E2BIG, self.set, HTTP,
             [datapath.Member(f'10.1.{n // 250}.{n % 250}')
-             for n in range(257)])
+             for n in range(4097)])
         self.assertEqual([], self.datapath.services())
 
     def test_every_setting_comes_back(self):

@@ -339,7 +339,7 @@ class TestExplain(ctl_node.Node):
                 'explain', '--file', file.name, status=2).stderr)
 
     def test_damaged_tables_are_reported(self):
-        memory, _size = self.tables()
+        memory = self.memory('segment-0')
         raw, wrong = socket.inet_aton('10.1.0.3'), socket.inet_aton('10.9.9.9')
         place, changed = memory.find(raw), 0
         while place >= 0:

@@ -3,80 +3,17 @@
 
 import json
 import os
-import random
-import signal
-import subprocess
 import tempfile
 
 from octavia_xdp_provider.tests.functional.support import fabric
-from octavia_xdp_provider.tests.support import form
+from octavia_xdp_provider.tests.functional.support import member_tool
 
-INJECT = fabric.DATAPATH / 'build/tests/inject.so'
-FOREIGN = fabric.DATAPATH / 'build/foreign.bpf.o'
-OTHER_VIP = '203.0.113.11'
-FULL = ('setup', '--vip', fabric.VIP, '--vip', fabric.VIP6, *fabric.NODES,
-        '--sysctl', '--port', f'{fabric.VIP}:80/tcp=8080', '--dscp',
-        f'9={fabric.VIP6}', 'eth0')
+command = fabric.command
+FULL = member_tool.FULL
+OTHER_VIP = member_tool.OTHER_VIP
 
 
-class Tool(fabric.Fabric):
-
-    def addresses(self):
-        """Addresses of lo."""
-        found = json.loads(command(
-            'ip', '-n', self.member, '-j', 'address', 'show', 'dev', 'lo'))
-        return {entry['local'] for entry in found[0]['addr_info']}
-
-    def link(self):
-        return json.loads(command(
-            'ip', '-n', self.member, '-j', '-d', 'link', 'show',
-            'eth0'))[0]
-
-    def program(self):
-        return self.link().get('xdp', {}).get('prog', {}).get('id')
-
-    def state(self):
-        """All that a setup may touch."""
-        link = self.link()
-        return {
-            'addresses': self.addresses(),
-            'xdp': link.get('xdp'),
-            'qdisc': self.run_in(self.member, 'tc', 'qdisc', 'show', 'dev',
-                                 'eth0'),
-            'filters': [
-                self.run_in(self.member, 'tc', 'filter', 'show', 'dev',
-                            'eth0', direction)
-                for direction in ('ingress', 'egress')],
-            'sysctls': self.run_in(self.member, 'sysctl', '-a',
-                                   '--pattern', r'^net\.ipv[46]\.conf'),
-        }
-
-    def check(self, *words):
-        done = self.try_tool('check', '--json', *words, 'eth0')
-        findings = json.loads(done.stdout)
-        self.assertEqual(findings['ok'], done.returncode == 0)
-        return {one['what']: one['text'] for one in findings['findings']
-                if one['level'] == 'wrong'}
-
-    def add_filter(self):
-        """A filter of somebody else's."""
-        self.run_in(self.member, 'tc', 'filter', 'add', 'dev', 'eth0',
-                    'ingress', 'bpf', 'direct-action', 'object-file',
-                    str(FOREIGN), 'section', 'tc')
-
-    def refused(self, *words):
-        before = self.state()
-        done = self.try_tool(*words)
-        self.assertNotEqual(0, done.returncode)
-        self.assertEqual(before, self.state())
-        return done.stderr
-
-
-def command(*words):
-    return fabric.command(*words)
-
-
-class TestSetup(Tool):
+class TestSetup(member_tool.Tool):
 
     def test_remove_leaves_what_was_before_setup(self):
         before = self.state()
@@ -182,7 +119,7 @@ class TestSetup(Tool):
         self.assertEqual(1, self.counters()['drop_source'])
 
 
-class TestConfigFile(Tool):
+class TestConfigFile(member_tool.Tool):
 
     def file(self, text):
         with tempfile.NamedTemporaryFile('w', delete=False) as file:
@@ -231,7 +168,7 @@ tc = no
             'setup', 'eth0', '--config', '/nonexistent'))
 
 
-class TestRefused(Tool):
+class TestRefused(member_tool.Tool):
 
     def test_wrong_settings_are_refused_by_name(self):
         vip = ('--vip', fabric.VIP)
@@ -284,7 +221,7 @@ class TestRefused(Tool):
 
     def test_another_xdp_program(self):
         self.run_in(self.member, 'ip', 'link', 'set', 'eth0', 'xdpdrv',
-                    'object', str(FOREIGN), 'section', 'xdp')
+                    'object', str(member_tool.FOREIGN), 'section', 'xdp')
         self.assertIn('another XDP program', self.refused(*FULL))
         self.tool(*FULL, '--tc')
         self.tool('remove', 'eth0')
@@ -295,7 +232,7 @@ class TestRefused(Tool):
         self.assertIn('lo is down', self.refused(*FULL))
 
 
-class TestCheck(Tool):
+class TestCheck(member_tool.Tool):
 
     def test_nothing_is_set_up(self):
         self.assertIn('programs', self.check())
@@ -344,82 +281,3 @@ class TestCheck(Tool):
         self.tool(*FULL)
         self.tool('check', 'eth0')
         self.assertEqual(0, sum(self.counters().values()))
-
-
-class TestKilled(Tool):
-    """kill -9 before each call that can change something."""
-
-    def killed(self, number, *words):
-        """Whether the tool was killed, at the call of that number."""
-        done = self.try_tool(*words, env={
-            **os.environ, 'LD_PRELOAD': str(INJECT), 'KILL_AT': str(number)})
-        if done.returncode == 128 + signal.SIGKILL:
-            done.returncode = -signal.SIGKILL
-        self.assertIn(done.returncode, (0, -signal.SIGKILL), done.stderr)
-        return done.returncode != 0
-
-    def sweep(self, words, prepare, then, step=1):
-        """`then` after `words` was killed everywhere; how many places.
-
-        With a step, only at each such place, from a random one on; the
-        number is a lower bound then.
-        """
-        number = first = random.randint(1, step)
-        while True:
-            prepare()
-            if not self.killed(number, *words):
-                return number - step
-            with self.subTest(first=first, number=number):
-                then()
-            number += step
-
-    def test_setup_then_remove(self):
-        before = self.state()
-
-        def remove():
-            self.tool('remove', 'eth0')
-            self.assertEqual(before, self.state())
-        places = self.sweep(FULL, remove, remove, form.repeats(4, 1))
-        self.assertGreater(places, 20)
-
-    def test_change_then_setup(self):
-        other = ('setup', '--vip', OTHER_VIP, '--any-source', '--tc', 'eth0')
-        before = self.state()
-
-        def prepare():
-            self.tool(*FULL)
-
-        def again():
-            self.tool(*other)
-            self.assertEqual({'127.0.0.1', '::1', OTHER_VIP},
-                             self.addresses())
-            self.assertEqual({'arp'}, set(self.check(*other[1:-1])))
-        places = self.sweep(other, prepare, again, form.repeats(4, 1))
-        self.assertGreater(places, 20)
-        self.tool('remove', 'eth0')
-        self.assertEqual(before, self.state())
-
-    def test_remove_then_remove(self):
-        before = self.state()
-
-        def prepare():
-            self.tool(*FULL)
-
-        def again():
-            self.tool('remove', 'eth0')
-            self.assertEqual(before, self.state())
-        self.assertGreater(self.sweep(('remove', 'eth0'), prepare, again), 4)
-
-
-class TestTogether(Tool):
-
-    def test_of_setups_at_once_the_last_one_holds(self):
-        """One waits for the other: the last one's arguments hold."""
-        words = ('ip', 'netns', 'exec', self.member, str(fabric.TOOL), 'setup',
-                 '--any-source', 'eth0')
-        running = [
-            subprocess.Popen((*words, '--vip', f'203.0.113.{number}'))
-            for number in range(20, 28)]
-        self.assertEqual([0] * 8, [one.wait() for one in running])
-        vips = json.loads(self.tool('show', '--json', 'eth0'))['vip']
-        self.assertEqual({'127.0.0.1', '::1', *vips}, self.addresses())

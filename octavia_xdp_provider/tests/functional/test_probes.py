@@ -220,7 +220,7 @@ class Probed(base.BaseTestCase):
     def states(self):
         """Load balancer → state of its member."""
         return {name: members['m1'] for name, members
-                in self.reconciler.members(self.outcome).items()}
+                in self.reconciler.members().items()}
 
     def wait_states(self, **expected):
         def there():

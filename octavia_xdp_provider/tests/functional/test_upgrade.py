@@ -22,7 +22,7 @@ class TestStillNode(upgrading.UpgradeCase):
         dropped = self.drop_packets(3)
         before = self.state()
         stored = self.exported()
-        for layout in (1001, 1002, 3):
+        for layout in (1001, 1002, upgrading.LAYOUT):
             self.upgrade(layout)
             self.assertEqual(before, self.state())
             with self.open_layout() as opened:
@@ -52,10 +52,10 @@ class TestStillNode(upgrading.UpgradeCase):
     def test_dry_run_changes_nothing(self):
         before, program = self.exported(), self.program()
         done = self.upgrade(1001, dry_run=True)
-        self.assertEqual((3, 1001, 2, 10),
+        self.assertEqual((upgrading.LAYOUT, 1001, 2, 10),
                          (done.layout_before, done.layout_after,
                           done.services, done.members))
-        self.assertEqual(8, done.maps_handed)
+        self.assertEqual(7, done.maps_handed)
         self.assertEqual(11, done.maps_new)
         self.assertGreater(done.map_bytes, 1 << 20)
         self.assertEqual([self.index(self.uplinks[0])],
@@ -89,7 +89,7 @@ class TestStillNode(upgrading.UpgradeCase):
 
     def test_same_library_changes_nothing(self):
         program = self.program()
-        done = self.upgrade(3)
+        done = self.upgrade(upgrading.LAYOUT)
         self.assertFalse(done.changes)
         self.assertEqual(done.interfaces[0].tag_before, done.tag_after)
         self.assertEqual(program, self.program())
@@ -108,7 +108,7 @@ class TestStillNode(upgrading.UpgradeCase):
             text = self.assert_fails(
                 errno.ELIBACC, upgrade.upgrade, self.pins, self.lock,
                 self.libraries[1001], from_library='/nonexistent.so')
-        self.assertIn('layout 3', text)
+        self.assertIn(f'layout {upgrading.LAYOUT}', text)
 
     def test_upgrade_of_nothing_is_an_error(self):
         self.assert_fails(errno.ENOENT, upgrade.upgrade, self.pins + '-no',
@@ -120,7 +120,7 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertIn('nothing was changed', text)
         self.assertIn('up0', text)
         done = json.loads(private_node.command(*words, '--json'))
-        self.assertEqual((3, 1001, ['up0'], False),
+        self.assertEqual((upgrading.LAYOUT, 1001, ['up0'], False),
                          (done['layout_before'], done['layout_after'],
                           [one['name'] for one in done['interfaces']],
                           done['dry_run']))
@@ -139,14 +139,14 @@ class TestWithPackets(upgrading.WithPackets):
                 time.sleep(0.3)
 
     def test_shared_maps_lose_no_packet(self):
-        self.run_upgrades(1001, 3, 1001, 3)
+        self.run_upgrades(1001, upgrading.LAYOUT, 1001, upgrading.LAYOUT)
         self.assert_nothing_lost()
         self.assert_counted()
 
     def test_copied_maps_lose_no_packet_and_move_few_flows(self):
         # a flow whose second packet comes within the milliseconds between
         # the switch and the second copy is not remembered yet
-        self.run_upgrades(1002, 3, 1002, 1001)
+        self.run_upgrades(1002, upgrading.LAYOUT, 1002, 1001)
         self.assert_nothing_lost(moved=8)
         self.assert_counted()
 

@@ -19,13 +19,14 @@ class DeathCase(upgrading.WithPackets):
     OTHER = 1001
 
     def target(self):
-        return 3 if self.layout == self.OTHER else self.OTHER
+        return (upgrading.LAYOUT if self.layout == self.OTHER
+                else self.OTHER)
 
     def pinned_layout(self):
         """Whose library opens it; the other one says that it cannot."""
         found = []
         with self.inside(self.node):
-            for layout in (3, self.OTHER):
+            for layout in (upgrading.LAYOUT, self.OTHER):
                 try:
                     self.open(create=False,
                               library=self.libraries[layout]).close()
@@ -155,7 +156,8 @@ class TestMapsCopied(DeathCase):
         self.assertEqual(0, self.child(target, dry_run=True).wait())
 
     def source_of(self, target):
-        return self.OTHER if target == 3 else 3
+        return (self.OTHER if target == upgrading.LAYOUT
+                else upgrading.LAYOUT)
 
     def test_third_library_takes_over_after_a_death(self):
         """One that shares nothing with the two of the upgrade that died."""
@@ -190,7 +192,7 @@ class TestMapsCopied(DeathCase):
             step = 1
             while True:
                 opener = self.python(
-                    code, self.libraries[3], KILL_AT=step,
+                    code, self.libraries[upgrading.LAYOUT], KILL_AT=step,
                     LD_PRELOAD=f'{private_node.BUILD}/tests/inject.so')
                 if opener.wait() == 0:
                     break

@@ -37,12 +37,12 @@ class TestSeveral(upgrading.WithPackets):
             time.sleep(0.2)
 
     def test_shared_maps_lose_no_packet(self):
-        self.run_upgrades(1001, 3, 1001)
+        self.run_upgrades(1001, upgrading.LAYOUT, 1001)
         self.assert_nothing_lost()
         self.assert_counted()
 
     def test_copied_maps_lose_no_packet_and_move_few_flows(self):
-        self.run_upgrades(1002, 3, 1002)
+        self.run_upgrades(1002, upgrading.LAYOUT, 1002)
         self.assert_nothing_lost(moved=12)
         self.assert_counted()
 
@@ -114,7 +114,7 @@ class TestRefusedHalfway(upgrading.WithPackets):
             self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
             time.sleep(0.2)
         self.assert_nothing_lost(moved=16)
-        self.assertFalse(self.upgrade(3).changes)
+        self.assertFalse(self.upgrade(upgrading.LAYOUT).changes)
 
     def test_rollback_that_fails_is_done_by_the_next_opener(self):
         """The next one to open the node finds what is left to do."""
@@ -125,7 +125,7 @@ class TestRefusedHalfway(upgrading.WithPackets):
             time.sleep(0.2)
             with self.open_layout() as opened:
                 self.assertEqual([], opened.faults())
-            self.assertFalse(self.upgrade(3).changes)
+            self.assertFalse(self.upgrade(upgrading.LAYOUT).changes)
             self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
         self.assert_nothing_lost(moved=24)
 
@@ -203,7 +203,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
         self.set_uplinks(self.node_state)
         self.uplinks.pop()
         self.delete(self.more)
-        for layout in (1001, 1002, 3):
+        for layout in (1001, 1002, upgrading.LAYOUT):
             self.assertEqual(2, len(self.upgrade(layout,
                                                  dry_run=True).interfaces))
             self.upgrade(layout)
@@ -244,7 +244,7 @@ class TestInterfacesComeAndGo(upgrading.WithPackets):
                 'opened = datapath.Datapath(*sys.argv[1:3], create=False,'
                 ' library=sys.argv[3])\n'
                 'opened.attach(int(sys.argv[4]))',
-                self.libraries[3], self.index(self.more))
+                self.libraries[upgrading.LAYOUT], self.index(self.more))
             time.sleep(0.5)
             self.assertIsNone(user.poll())
             self.assertNotIn(str(self.index(self.more)), self.links())

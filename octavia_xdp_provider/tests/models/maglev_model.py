@@ -34,6 +34,16 @@ def takes_turn(turn: int, weight: int, greatest: int) -> bool:
     return ((turn + 1) * weight // greatest > turn * weight // greatest)
 
 
+def slot_count(weights: dict[str, int]) -> int:
+    """How many slots members of these weights need, by the rule that
+    datapath/lib/table/slot_count.c states."""
+    given = [weight for weight in weights.values() if weight]
+    equal = -(-sum(given) // min(given)) if given else 1
+    wanted = 100 * min(equal, 4 * max(len(given), 1))
+    return next(size for size in (1021, 4093, 16381, 65521, 262139, 1048573)
+                if size >= wanted)
+
+
 def populate(weights: dict[str, int], size: int) -> list[str | None]:
     """The address of each slot, from {address: weight}."""
     members = sorted((address for address in weights if weights[address]),

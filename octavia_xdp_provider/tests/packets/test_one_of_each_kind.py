@@ -37,6 +37,7 @@ class TestOneOfEachKind(cases.PacketCase):
     def test_each_encapsulation_and_family_forwards_tcp_udp_and_sctp(self):
         transports = {state.TCP: cases.tcp, state.UDP: cases.udp,
                       state.SCTP: cases.sctp_init}
+        self.assertEqual(set(Encapsulation), MEMBERS.keys())
         for encapsulation, members in MEMBERS.items():
             for member in members:
                 self.use(cases.plain_node())

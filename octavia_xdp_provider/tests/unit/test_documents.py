@@ -117,6 +117,33 @@ class TestTables(base.TestCase):
         self.assertIn('\n.. xdp-outcomes::\n', text)
         self.assertIn('\n.. xdp-probe-outcomes::\n', text)
 
+    def test_table_of_a_members_counters_names_each(self):
+        counters = re.findall(
+            r'X\([A-Z_]+,\s+"([a-z_]+)"',
+            re.sub(r'\\\n', ' ',
+                   (ROOT / 'datapath/include/member.h').read_text()))
+        self.assertIn('taken_ipip', counters)
+        self.assertEqual(set(), set(counters) -
+                         self.literals('admin/members.rst'))
+
+    def test_options_of_the_members_tool_are_in_its_usage(self):
+        tool = ROOT / 'datapath/tools/member'
+        options = re.findall(r'\{"([a-z-]+)", (?:required|no)_argument',
+                             (tool / 'options.c').read_text())
+        usage = (tool / 'usage.c').read_text()
+        self.assertIn('vip', options)
+        self.assertEqual([], [option for option in options
+                              if not re.search(rf'--{option}\b', usage)])
+
+    def test_kernels_that_tests_run_on_are_named(self):
+        lines = (ROOT / 'tools/kernels.txt').read_text().splitlines()
+        kernels = [line.split()[0] for line in lines
+                   if line and not line.startswith('#')]
+        for page in ('admin/installation.rst', 'contributor/testing.rst'):
+            text = (ROOT / 'doc/source' / page).read_text()
+            self.assertEqual([], [name for name in kernels if not re.search(
+                rf'\b{re.escape(name)}\b', text)], page)
+
     def test_tables_of_encapsulations_name_each(self):
         for page in ('user/flavors.rst', 'admin/installation.rst'):
             self.assertEqual(set(), set(flavor.ENCAPSULATIONS) -

@@ -19,6 +19,7 @@ ROOMS = {
     'common': {'common'},
     'driver': {'common', 'driver'},
     'controller': {'common', 'controller'},
+    'manage': {'common', 'controller', 'manage'},
     'node': {'common', 'node'},
     'agent': {'common', 'node', 'agent'},
     'result_handler': {'common', 'node', 'result_handler'},

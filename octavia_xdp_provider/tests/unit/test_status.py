@@ -19,10 +19,16 @@ class TestChecks(base.StoreTestCase):
 
     def test_a_configured_host_is_ready(self):
         self.assertEqual([upgradecheck.Code.SUCCESS] * 2, self.codes(
-            '[vip]\nallowed_networks = 203.0.113.0/24\n'))
+            '[vip]\nallowed_networks = 203.0.113.0/24\n'
+            'network_ids = 8f0e0d3c-64a1-4b6e-9a55-0d9a4a1e7c11\n'
+            '[members]\nallowed_networks = 10.0.0.0/8\n'))
 
-    def test_missing_vip_networks_are_a_warning(self):
-        self.assertEqual(upgradecheck.Code.WARNING, self.codes()[0])
+    def test_missing_networks_are_a_warning(self):
+        for text in (
+                '', '[vip]\nallowed_networks = 203.0.113.0/24\n',
+                '[vip]\nallowed_networks = 203.0.113.0/24\n'
+                '[members]\nallowed_networks = 10.0.0.0/8\n'):
+            self.assertEqual(upgradecheck.Code.WARNING, self.codes(text)[0])
 
     def test_a_database_that_was_not_upgraded_is_a_failure(self):
         for self.url in ('sqlite://', 'sqlite:////nowhere/at/all.sqlite'):

@@ -25,6 +25,7 @@ from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import inspection
 
@@ -207,7 +208,8 @@ class LabTestCase(unittest.TestCase):
         return opened
 
     def key(self, balancer, protocol='TCP', port=80):
-        return datapath.Key(balancer.vip_address, protocol, port)
+        return datapath.Key(balancer.vip_address,
+                            rules.transport(protocol), port)
 
     def enabled(self, node, balancer, protocol='TCP', port=80):
         """How many members take traffic on a node."""
@@ -224,14 +226,17 @@ class LabTestCase(unittest.TestCase):
                 timeout)
 
     def stored(self):
-        """Every document and generation in the controller's database."""
+        """Every document and generation in the controller's database.
+
+        What is deleted goes when the nodes are done with it.
+        """
         path = lab_octavia.provider_configuration(
             self.lab).parent / 'octavia-xdp.sqlite'
         with contextlib.closing(sqlite3.connect(
                 f'file:{path}?mode=ro', uri=True)) as connection:
             return connection.execute(
                 'SELECT id, generation, document, deleted FROM '
-                'load_balancers ORDER BY id').fetchall()
+                'load_balancers WHERE NOT deleted ORDER BY id').fetchall()
 
     def controller_pid(self):
         """Process id of the controller below octavia-driver-agent."""

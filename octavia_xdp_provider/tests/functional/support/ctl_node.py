@@ -7,6 +7,7 @@ import json
 import mmap
 import os
 import socket
+import struct
 import subprocess
 import sys
 
@@ -79,22 +80,21 @@ class Node(base.TwoNamespaces):
 
     def spoil(self, key):
         """Write a slot that no library would."""
-        memory, size = self.tables()
-        index = self.datapath.service(key).index
-        slots = size - 4 * 1024  # those and `before`, rounded to 32 each
-        for block in (2 * index, 2 * index + 1):
-            place = block * size + slots + 2 * 5
-            memory[place:place + 2] = b'\xff\x7f'
+        entry = self.datapath.service(key).index * 64
+        places = struct.unpack_from('=II', self.memory('services'), entry + 36)
+        memory = self.memory('segment-0')
+        for place in (64 * line for line in places if line):
+            slots, = struct.unpack_from('=H', memory, place + 20)
+            memory[place + 64 * slots + 5] = 0xff
 
-    def tables(self):
-        """The pinned map of tables: (memory, bytes of a block)."""
-        path = os.path.join(self.pins, 'maps', 'tables')
+    def memory(self, name):
+        """A pinned map, mapped."""
+        path = os.path.join(self.pins, 'maps', name)
         shown = json.loads(base.command('bpftool', '-j', 'map', 'show',
                                         'pinned', path))
         library = ctypes.CDLL('libbpf.so.1', use_errno=True)
         descriptor = library.bpf_obj_get(path.encode())
         self.assertGreaterEqual(descriptor, 0)
         self.addCleanup(os.close, descriptor)
-        memory = mmap.mmap(descriptor,
-                           shown['bytes_value'] * shown['max_entries'])
-        return memory, shown['bytes_value']
+        return mmap.mmap(descriptor,
+                         shown['bytes_value'] * shown['max_entries'])

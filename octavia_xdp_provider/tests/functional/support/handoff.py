@@ -34,7 +34,7 @@ PATIENCE = 30
 def checker_path():
     return pathlib.Path(
         os.environ.get(CHECKER_VARIABLE) or
-        ROOT / 'hc-agent/target/release/octavia-xdp-hc')
+        ROOT / 'build/bin/octavia-xdp-hc')
 
 
 class Servers:

@@ -88,7 +88,9 @@ class MonitoredUplinks(Routed):
 
     def start(self, text='uplinks = eth1, eth2\n'):
         started = monitor.UplinkMonitor(
-            self.load(f'[agent]\n{text}'), self.datapath,
+            self.load('[agent]\n'
+                      f'run_directory = {self.lab.run_directory}\n'
+                      f'{text}'), self.datapath,
             lambda: next(self.changes))
         with namespaces.inside(self.lab, NODE):
             self.addCleanup(started.stop)

@@ -20,6 +20,7 @@ from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional.support import private_node
 
+LAYOUT = 4  # OXP_LAYOUT of the library under test
 OWN = private_node.library_path()
 # Other sizes and orders; other formats, too; a program that is refused.
 LAYOUTS = {number: str(private_node.BUILD /
@@ -193,8 +194,8 @@ class UpgradeCase(private_node.TwoNamespaces):
                               '(make -C datapath other-layouts)')
         for uplink in self.uplinks:
             self.member_tool(self.peer, 'setup', '--any-source', uplink.peer)
-        self.libraries = {3: OWN, **LAYOUTS}
-        self.layout = 3
+        self.libraries = {LAYOUT: OWN, **LAYOUTS}
+        self.layout = LAYOUT
         self.node_state = self.open()
         self.set_uplinks(self.node_state)
         self.node_state.set_node(datapath.NodeSettings(private_node.NODE))

@@ -18,8 +18,10 @@ CLOCK_MONOTONIC_COARSE = 6  # time.h; the time module has no name for it
 UNIT = 1 << flows.UNIT_SHIFT
 MARGIN = 50_000_000  # ns that a batch may take
 NO_UPLINK = 255
-SLOT_OPEN = 0x8000
 BLOCK_LEARNING = 512
+BLOCK_OPEN = 1024
+LINE = 64
+TIME_SHIFT = 13  # of a remembered flow's word
 
 
 def clock() -> int:
@@ -81,15 +83,14 @@ class Compared:
             self.library, str(self.directory), str(lock), slots_max=slots,
             services_max=services_max, members_max=members_max,
             flows_max=flows_max)
-        self._before = (slots + 31) & ~31
-        block = 64 + 64 * self.library.api.OXP_MEMBERS_MAX
-        self._slots_at = block
         self.maps = {
             name: library.Map(str(self.directory), name, key, value)
             for name, key, value in (
                 ('config', 4, 192), ('uplinks', 4, 640),
-                ('tables', 4, block + 4 * self._before), ('flows', 4, 64),
+                ('services', 4, 64), ('flows', 4, 64),
                 ('fragments', 44, 8), ('sources', 20, 8))}
+        # tests need no second one
+        self.segment = None
         config = self.maps['config'].read(bytes(4))
         node.seed = struct.unpack_from('=Q', config, 88)[0]
         node.flow_sets = struct.unpack_from('=I', config, 76)[0] // 8
@@ -103,6 +104,8 @@ class Compared:
     def close(self):
         for one in self.maps.values():
             one.close()
+        if self.segment is not None:
+            self.segment.close()
         self.datapath.close()
         environment.drop_filesystem(self.directory)
 
@@ -168,24 +171,43 @@ class Compared:
         config = self.maps['config'].read(bytes(4))
         self.node.idle_timeout_max = struct.unpack_from('=I', config, 84)[0]
 
+    def _at(self, line: int) -> bytes:
+        """A block, and what follows it."""
+        if self.segment is None:
+            self.segment = library.Segment(self.directory / 'maps/segment-0')
+        return self.segment.read(LINE * line)
+
     def _read(self, service: state.Service):
         stored = self.datapath.service(service)
-        for parity in (0, 1):
-            block = self.maps['tables'].read(
-                struct.pack('=I', 2 * service.index + parity))
+        entry = self.maps['services'].read(struct.pack('=I', service.index))
+        for line in struct.unpack_from('=II', entry, 36):
+            block = self._at(line)
             generation, slots, flags = struct.unpack_from('=QII', block)
-            if generation == stored.generation:
+            if line and generation == stored.generation:
                 break
         else:
             raise Difference('neither block has the generation of the '
                              'service')
-        now = struct.unpack_from(f'={slots}H', block, self._slots_at)
-        before = struct.unpack_from(f'={slots}H', block,
-                                    self._slots_at + 2 * self._before)
+        members, line, width = struct.unpack_from('=HxxHB', block, 16)
+        before_slots, = struct.unpack_from('=I', block, 44)
+        kind = {1: 'B', 2: 'H'}[width]
+
+        def part(count, size):
+            nonlocal line
+            found = block[LINE * line:LINE * line + count * size]
+            line += -(-count * size // LINE)
+            return found
+
+        def owners(count):
+            return [one if one < members else state.NOBODY for one in
+                    struct.unpack(f'={count}{kind}', part(count, width))]
+
+        service.now = owners(slots)
+        bits = int.from_bytes(part((slots + 7) // 8, 1), 'little')
+        service.open = {one for one in range(slots) if flags & BLOCK_OPEN and
+                        bits >> one & 1}
+        service.before = owners(before_slots) if service.open else []
         service.learning = bool(flags & BLOCK_LEARNING)
-        service.now = [one & 0x7fff for one in now]
-        service.before = {index: before[index]
-                          for index, one in enumerate(now) if one & SLOT_OPEN}
         wanted = {one.address: one for one in self.members[id(service)]}
         service.members = {
             one.index: wanted[library.packed(one.address)]
@@ -295,8 +317,8 @@ class Compared:
     def remembered(self, where: int) -> list[flows.Entry | None]:
         """One set of the program's memory of flows."""
         raw = self.maps['flows'].read(struct.pack('=I', where))
-        return [flows.Entry(word >> 24, word >> 10 & flows.TIME_MASK,
-                            bool(word & 0x200), word & 0x1ff)
+        return [flows.Entry(word >> 27, word >> TIME_SHIFT & flows.TIME_MASK,
+                            bool(word & 0x1000), word & 0xfff)
                 if word else None for word in struct.unpack('=8Q', raw)]
 
     def compare_memory(self):
@@ -313,7 +335,9 @@ class Compared:
     def reset_counters(self):
         """The model's counters go on from the program's."""
         for service in self.services:
-            counted = self.datapath.service(service).counters
+            # What it points into goes with the whole.
+            found = self.datapath.service(service)
+            counted = found.counters
             service.packets, service.bytes, service.flows = (
                 counted.packets, counted.bytes, counted.flows)
             for one in self.datapath.members(service):
@@ -325,7 +349,9 @@ class Compared:
     def compare_counters(self):
         """Packets, bytes and flows of each service and member."""
         for service in self.services:
-            counted = self.datapath.service(service).counters
+            # What it points into goes with the whole.
+            found = self.datapath.service(service)
+            counted = found.counters
             self._counters('service', service, counted)
             for one in self.datapath.members(service):
                 self._counters('member', service.members[one.index],

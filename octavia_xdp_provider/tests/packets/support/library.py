@@ -7,6 +7,7 @@ not hide what the library says, and needs nothing but cffi.
 
 import ctypes
 import ipaddress
+import mmap
 import os
 import pathlib
 import platform
@@ -18,6 +19,8 @@ import cffi
 from octavia_xdp_provider.packet_model import state
 
 VARIABLE = 'OCTAVIA_XDP_LIBRARY'
+SEGMENT_SIZE = 1 << 23
+READ_MAX = 1 << 16
 BUILD = pathlib.Path(__file__).parents[4] / 'datapath/build'
 
 
@@ -280,3 +283,20 @@ class Map:
                     '=IIQ', self.fd, 0, ctypes.addressof(self._key)))
             except FileNotFoundError:
                 return
+
+
+class Segment:
+    """A pinned map of one element, mapped."""
+
+    def __init__(self, pin: pathlib.Path):
+        pinned = Map(str(pin.parent.parent), pin.name, 4, 0)
+        self._memory = mmap.mmap(pinned.fd, SEGMENT_SIZE, mmap.MAP_SHARED,
+                                 mmap.PROT_READ)
+        pinned.close()
+
+    def close(self):
+        self._memory.close()
+
+    def read(self, offset: int) -> bytes:
+        """What follows `offset`, as far as tests have it."""
+        return self._memory[offset:offset + READ_MAX]

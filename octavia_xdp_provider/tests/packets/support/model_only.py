@@ -61,7 +61,7 @@ class ModelOnly(compared.Compared):
         table = compared.wanted_table(members, self.slots)
         service.now = [state.NOBODY if one is None else index[one]
                        for one in table]
-        service.before = {}
+        service.open, service.before = set(), []
         for one in members:
             one.takes_flows = one in compared.takers(members)
 

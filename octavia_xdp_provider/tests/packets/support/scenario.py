@@ -121,6 +121,8 @@ class Scenario:
         self.apply(service, self.some_members(service))
 
     def apply(self, service: state.Service, members):
+        # flows keep their member while the table changes its size, too
+        self.compared.slots = self.rng.choice((257, 257, 257, 251, 61))
         self.compared.set_service(service, members, refresh=False)
         self.tell_health()
 
@@ -198,8 +200,9 @@ class Scenario:
                     entry.time = entry.time - units & flows.TIME_MASK
             key = struct.pack('=I', where)
             words = struct.unpack('=8Q', pinned.read(key))
-            aged = [word and word & ~(flows.TIME_MASK << 10) |
-                    ((word >> 10) - units & flows.TIME_MASK) << 10
+            shift = compared.TIME_SHIFT
+            aged = [word and word & ~(flows.TIME_MASK << shift) |
+                    ((word >> shift) - units & flows.TIME_MASK) << shift
                     for word in words]
             pinned.write(key, struct.pack('=8Q', *aged))
 

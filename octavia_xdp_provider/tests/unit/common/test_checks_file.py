@@ -31,6 +31,63 @@ PING = dataclasses.replace(TCP, type='ping')
 HTTPS = dataclasses.replace(HTTP, type='https', tls=checks_file.TlsOptions())
 
 
+CONDITION = checks_file.Condition(frozenset([TCP.key]))
+GROUP = checks_file.Group('pool', frozenset([TCP.key]), 50)
+
+
+def names_in(definition):
+    """The fields of an object as the schema has it."""
+    return set(definition['properties'])
+
+
+def fields_of(documents, *path):
+    """The fields of all objects at a place of documents, lists entered."""
+    objects = list(documents)
+    for name in path:
+        objects = [one[name] for one in objects if name in one]
+        objects = [part for one in objects
+                   for part in (one if isinstance(one, list) else [one])]
+    return set().union(*objects)
+
+
+class TestSchema(base.BaseTestCase):
+    """A field that only the schema has is in no file."""
+
+    def assert_fields_of_the_schema(self, documents):
+        defined = checks_file.SCHEMA['$defs']
+        places = {
+            'check': ('checks',), 'http': ('checks', 'http'),
+            'tls': ('checks', 'tls'), 'condition': ('conditions',),
+            'group': ('groups',)}
+        # The definition of a key has no fields.
+        self.assertEqual(defined.keys() - {'key'}, places.keys())
+        self.assertEqual(names_in(checks_file.SCHEMA), fields_of(documents))
+        for name, place in places.items():
+            self.assertEqual(names_in(defined[name]),
+                             fields_of(documents, *place), name)
+
+    def test_each_field_of_the_schema_is_written(self):
+        marked = dataclasses.replace(HTTPS, mark=1)
+        self.assert_fields_of_the_schema([checks_file.build_document(
+            [TCP, marked], [CONDITION], [GROUP])])
+
+    def test_each_field_of_the_schema_is_in_a_vector(self):
+        self.assert_fields_of_the_schema(
+            [vector['document'] for vector in VECTORS['valid']])
+
+    def test_each_value_of_a_word_is_in_a_vector(self):
+        documents = [vector['document'] for vector in VECTORS['valid']]
+        checks = [check for document in documents
+                  for check in document['checks']]
+        requests = [check['http'] for check in checks if 'http' in check]
+        for definition, name, objects in (
+                ('check', 'type', checks), ('http', 'method', requests),
+                ('http', 'version', requests)):
+            allowed = checks_file.SCHEMA['$defs'][definition]['properties'][
+                name]['enum']
+            self.assertEqual(set(allowed), {one[name] for one in objects})
+
+
 class TestVectors(base.BaseTestCase):
     def test_the_schema_is_one(self):
         jsonschema.Draft202012Validator.check_schema(checks_file.SCHEMA)
@@ -98,8 +155,8 @@ class TestDocument(base.BaseTestCase):
         self.assertEqual(10, len({TCP.key, *(c.key for c in others)}))
 
     def test_the_keys_of_the_first_types_stay_as_they_are(self):
-        self.assertEqual('0543fb63ae1031fe', TCP.key)
-        self.assertEqual('803abcc1b61b54b8', HTTP.key)
+        self.assertEqual('e8a6d88ce1cd0096', TCP.key)
+        self.assertEqual('a3b814d84d993ddd', HTTP.key)
 
     def test_a_ping_has_no_port(self):
         other = dataclasses.replace(PING, port=None)
@@ -144,19 +201,27 @@ class TestDocument(base.BaseTestCase):
             self.assertEqual(name, options.server_name)
 
     def test_the_key_is_never_zero(self):
-        with mock.patch('hashlib.sha256') as sha256:
-            sha256.return_value.hexdigest.return_value = '0' * 64
+        with mock.patch('hashlib.blake2b') as blake2b:
+            blake2b.return_value.hexdigest.return_value = '0' * 16
             self.assertEqual('0000000000000001', TCP.key)
 
     def test_two_checks_with_one_key_are_refused(self):
-        with mock.patch.object(
-            checks_file, 'compute_key', return_value='1' * 16
-        ):
-            self.assertRaises(
-                checks_file.ChecksFileError,
-                checks_file.build_document,
-                [TCP, HTTP],
-            )
+        keys = mock.Mock(**{'of.return_value': '1' * 16})
+        self.assertRaises(
+            checks_file.ChecksFileError,
+            checks_file.build_document,
+            [TCP, HTTP],
+            keys=keys,
+        )
+
+    def test_keys_follow_from_the_nodes_secret(self):
+        one, same, other = (
+            checks_file.Keys(secret) for secret in (b'a', b'a', b'b'))
+        self.assertEqual(one.of(TCP), same.of(TCP))
+        self.assertEqual(4, len({
+            one.of(TCP), other.of(TCP), one.of(HTTP), TCP.key}))
+        document = checks_file.build_document([TCP], keys=one)
+        self.assertEqual(one.of(TCP), document['checks'][0]['key'])
 
     def test_a_bad_check_is_refused(self):
         error = self.assertRaises(
@@ -309,6 +374,11 @@ class TestWrite(base.BaseTestCase):
         checks_file.validate(document)
         self.assertEqual(2, len(document['checks']))
         self.assertEqual(['checks.json'], self.names())
+
+    def test_nobody_else_reads_what_tenants_have_probed(self):
+        checks_file.write(self.path, [TCP])
+
+        self.assertEqual(0o600, stat.S_IMODE(self.path.stat().st_mode))
 
     def test_file_has_the_mode_that_is_asked_for(self):
         checks_file.write(self.path, [TCP], mode=0o640)

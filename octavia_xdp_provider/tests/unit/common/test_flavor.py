@@ -74,10 +74,10 @@ class TestFlavor(base.TestCase):
             {'replicas': None, 'encapsulation': 'ipip', 'dscp': None,
              'srv6_function': 0, 'quic': False, 'new_flow_rate': 0,
              'new_flow_burst': None, 'idle_timeout': 350,
-             'member_port': 'same'},
+             'member_port': 'same', 'algorithms_served_by_hash': ()},
             {key: flavor.value({}, key) for key in flavor.KEYS})
         for key, spec in flavor.KEYS.items():
-            if spec.default is not None:
+            if spec.default not in (None, ()):
                 self.assertTrue(spec.accepts(spec.default), key)
 
     def test_given_values_go_before_defaults(self):
@@ -92,3 +92,43 @@ class TestFlavor(base.TestCase):
             self.assertIn('Default: ', text)
         self.assertIn('Default: false.', flavor.description('quic'))
         self.assertIn('Default: ipip.', flavor.description('encapsulation'))
+
+
+class TestDefaults(base.TestCase):
+    """What the operator says for what flavors leave open."""
+
+    def test_a_flavor_goes_before_the_defaults(self):
+        defaults = {'member_port': 'rewrite', 'replicas': 4}
+        self.assertEqual({'member_port': 'same', 'replicas': 4},
+                         flavor.with_defaults({'member_port': 'same'},
+                                              defaults))
+        self.assertEqual(defaults, flavor.with_defaults({}, defaults))
+        self.assertEqual({'quic': True},
+                         flavor.with_defaults({'quic': True}, {}))
+
+    def test_flavors_go_together_with_defaults_for_others(self):
+        defaults = {'encapsulation': 'gue', 'new_flow_rate': 100,
+                    'new_flow_burst': 200}
+        for metadata in ({}, {'encapsulation': 'dscp', 'dscp': 5},
+                         {'encapsulation': 'srv6', 'srv6_function': 5},
+                         {'new_flow_rate': 0}, {'new_flow_rate': 50}):
+            self.assertIsNone(flavor.problem(metadata))
+            self.assertIsNone(flavor.problem(
+                flavor.with_defaults(metadata, defaults)), metadata)
+
+    def test_descriptions_show_them(self):
+        self.assertIn('Default: same.', flavor.description('member_port'))
+        self.assertIn('Default: rewrite.', flavor.description(
+            'member_port', {'member_port': 'rewrite'}))
+        self.assertIn('["ROUND_ROBIN"]', flavor.description(
+            'algorithms_served_by_hash',
+            {'algorithms_served_by_hash': ['ROUND_ROBIN']}))
+
+    def test_algorithms_are_a_list_of_those_that_can_be_served(self):
+        for good in ([], ['ROUND_ROBIN'],
+                     ['LEAST_CONNECTIONS', 'ROUND_ROBIN']):
+            self.assertIsNone(flavor.problem(
+                {'algorithms_served_by_hash': good}))
+        for bad in ('ROUND_ROBIN', ['SOURCE_IP'], [['ROUND_ROBIN']], {}, 1):
+            self.assertIsNotNone(flavor.problem(
+                {'algorithms_served_by_hash': bad}), bad)

@@ -41,12 +41,6 @@ class TestOptions(base.TestCase):
         self.assertRaises(option_values.ConfigurationError, self.load,
                           '[members]\ndenied_networks = 10.0.0.1/8\n')
 
-    def test_a_request_must_end_before_it_is_undone(self):
-        error = self.assertRaises(
-            option_values.ConfigurationError, self.load,
-            '[driver]\nrequest_timeout = 90\n')
-        self.assertIn('confirm_timeout', str(error))
-
     def test_a_listening_address_has_address_and_port(self):
         for text, wanted in (('127.0.0.1:9106', ('127.0.0.1', 9106)),
                              ('[::1]:80', ('::1', 80)), ('', None)):

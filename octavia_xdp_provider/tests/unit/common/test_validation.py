@@ -4,6 +4,7 @@ import pathlib
 
 import octavia_xdp_provider
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.tests.unit import base
@@ -101,7 +102,7 @@ class TestRules(RulesTestCase):
 
     def test_members_beyond_the_datapaths_limit_are_refused(self):
         members = [base.member(f'198.18.{11 + i // 200}.{i % 200}')
-                   for i in range(validation.MEMBERS_MAX + 1)]
+                   for i in range(rules.MEMBERS_MAX + 1)]
         self.members(*members[:-1])
         self.accepted()
         self.members(*members)
@@ -210,20 +211,20 @@ class TestTogether(base.TestCase):
         five, six = ({'encapsulation': 'dscp', 'dscp': code}
                      for code in (5, 6))
         mine = document(five, '198.18.10.11', '198.18.10.12')
-        self.assertTrue(validation.concerns_others(mine))
+        self.assertTrue(rules.concerns_others(mine))
         for other in (document(five, '198.18.10.13'),
                       document(six, '198.18.10.11'),
                       document({}, '198.18.10.11')):
-            validation.validate_together(mine, other)
-            validation.validate_together(other, mine)
+            rules.validate_together(mine, other)
+            rules.validate_together(other, mine)
         error = self.assertRaises(
-            errors.Refused, validation.validate_together, mine,
+            errors.Refused, rules.validate_together, mine,
             document(five, '198.18.10.13', '198.18.10.12'))
         self.assertIn('198.18.10.12', str(error))
         self.assertIn('DSCP 5', str(error))
         plain = document({}, '198.18.10.11')
-        self.assertFalse(validation.concerns_others(plain))
-        validation.validate_together(plain, document({}, '198.18.10.11'))
+        self.assertFalse(rules.concerns_others(plain))
+        rules.validate_together(plain, document({}, '198.18.10.11'))
 
 
 class TestDatapathContract(base.TestCase):
@@ -233,4 +234,4 @@ class TestDatapathContract(base.TestCase):
         header = (pathlib.Path(octavia_xdp_provider.__file__).parents[1]
                   / 'datapath/include/octavia_xdp.h').read_text()
         self.assertIn(
-            f'#define OXP_MEMBERS_MAX {validation.MEMBERS_MAX} ', header)
+            f'#define OXP_MEMBERS_MAX {rules.MEMBERS_MAX} ', header)

@@ -102,8 +102,8 @@ class Simulation:
             service.now = [slot % count if count else state.NOBODY
                            for slot in range(SLOTS)]
             if key in node.changing:
-                service.before = dict.fromkeys(range(SLOTS),
-                                               node.changing[key])
+                service.open = set(range(SLOTS))
+                service.before = [node.changing[key]] * SLOTS
         known.node.seed = 1
         self.model = forward.Forwarder(known.node)
         self.model.set_services(list(self._services.values()))

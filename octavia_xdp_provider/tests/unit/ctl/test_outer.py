@@ -17,12 +17,15 @@ class TestOuter(base.TestCase):
         link = l2.Ether(src='02:00:00:00:00:01', dst='02:00:00:00:00:02')
         v4 = inet.IP(src='10.0.0.1', dst='10.1.0.1')
         v6 = inet6.IPv6(src='fd00::1', dst='fd00::2')
-        for encapsulation, head, source in (
-                (Encapsulation.IPIP, v4, '10.0.0.1'),
-                (Encapsulation.IPIP, v6, 'fd00::1'),
-                (Encapsulation.SRV6, v6, 'fd00::1'),
-                (Encapsulation.GRE, v4 / l2.GRE(), '10.0.0.1'),
-                (Encapsulation.GUE, v6 / inet.UDP(dport=6080), 'fd00::1')):
+        outers = (
+            (Encapsulation.IPIP, v4, '10.0.0.1'),
+            (Encapsulation.IPIP, v6, 'fd00::1'),
+            (Encapsulation.SRV6, v6, 'fd00::1'),
+            (Encapsulation.GRE, v4 / l2.GRE(), '10.0.0.1'),
+            (Encapsulation.GUE, v6 / inet.UDP(dport=6080), 'fd00::1'))
+        self.assertEqual(set(Encapsulation) - {Encapsulation.DSCP},
+                         {encapsulation for encapsulation, *_ in outers})
+        for encapsulation, head, source in outers:
             seen = outer.decode(bytes(link / head / inner), encapsulation)
             self.assertEqual(encapsulation, seen.encapsulation)
             self.assertEqual(source, seen.source)

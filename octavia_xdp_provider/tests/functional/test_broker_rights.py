@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an LB node's credentials are good for, tried on a real RabbitMQ.
+
+Each test does what somebody could do who has taken over the node lb1: he has
+its configuration file and speaks AMQP as he likes.
+"""
+
+import functools
+import os
+import threading
+import time
+from unittest import mock
+import uuid
+
+import amqp
+import kombu
+import oslo_messaging
+from oslo_messaging import exceptions
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.controller import node_servers
+from octavia_xdp_provider.tests.functional.support import amqp_connection
+from octavia_xdp_provider.tests.unit import base
+
+NODES_URL = 'OCTAVIA_XDP_TEST_NODES_URL'
+NODE_URLS = 'OCTAVIA_XDP_TEST_NODE_URLS'
+CONTROLLER_URL = 'OCTAVIA_XDP_TEST_CONTROLLER_URL'
+CA_FILE = 'OCTAVIA_XDP_TEST_CA_FILE'
+
+
+class Endpoint:
+    """Notes who called. Calls of ``held`` hosts end when they may."""
+
+    target = oslo_messaging.Target(namespace='nodes', version='2.0')
+
+    def __init__(self):
+        self.callers = []
+        self.held = set()
+        self.entered = threading.Semaphore(0)
+        self.may_end = threading.Event()
+
+    def report(self, context, host, report):
+        if host in self.held:
+            self.entered.release()
+            self.may_end.wait()
+        self.callers.append((host, report))
+        return report
+
+
+class RightsTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        for variable in (NODES_URL, NODE_URLS, CONTROLLER_URL, CA_FILE):
+            if not os.environ.get(variable):
+                self.skipTest(f'{variable} is not set; tools/test functional '
+                              'runs these tests')
+        self.urls = dict(zip(
+            ('lb1', 'lb2'), os.environ[NODE_URLS].split(), strict=False))
+        self.topic = f'test-{uuid.uuid4().hex[:8]}'
+        patch = mock.patch.object(rpc, 'NODE_TOPIC', f'{self.topic}-agent')
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def configure(self, url):
+        return self.load(
+            f'[DEFAULT]\ntransport_url = {url}\nhost = controller\n'
+            f'[nodes]\ntransport_url = {os.environ[NODES_URL]}\n'
+            'calls_per_second = 50\n'
+            '[oslo_messaging_rabbit]\nssl = true\n'
+            f'ssl_ca_file = {os.environ[CA_FILE]}\n')
+
+    def serve(self, *hosts):
+        """A controller's servers for nodes, once those answer that have
+        credentials. A call that comes before its server is lost."""
+        self.endpoint = Endpoint()
+        servers = node_servers.NodeServers(
+            self.configure(os.environ[CONTROLLER_URL]),
+            lambda: hosts, {self.topic: [self.endpoint]})
+        servers.ensure(hosts)
+        self.addCleanup(servers.ensure, ())
+        for host in self.urls.keys() & set(hosts):
+            client = self.client(host, timeout=2)
+            self.wait_for(functools.partial(self.answers, client, host))
+        self.endpoint.callers.clear()
+        return servers
+
+    @staticmethod
+    def answers(client, host):
+        try:
+            client.call({}, 'report', host=host, report=None)
+        except exceptions.MessagingTimeout:
+            return False
+        return True
+
+    def client(self, node, timeout=10):
+        transport = rpc.transport(self.configure(self.urls[node]))
+        self.addCleanup(transport.cleanup)
+        return oslo_messaging.get_rpc_client(
+            transport, oslo_messaging.Target(
+                exchange=rpc.EXCHANGE, topic=self.topic, namespace='nodes',
+                version='2.0')).prepare(timeout=timeout)
+
+    def connection(self, node, vhost):
+        """AMQP with the node's credentials, to any virtual host."""
+        connection = amqp_connection.to(self.urls[node], vhost,
+                                        os.environ[CA_FILE])
+        self.addCleanup(connection.release)
+        return connection
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, 'waited in vain')
+            time.sleep(0.05)
+
+
+class TestNodesRights(RightsTestCase):
+
+    def test_a_node_speaks_for_itself(self):
+        self.serve('lb1', 'lb2')
+        for node in ('lb1', 'lb2'):
+            self.assertEqual(node, self.client(node).call(
+                {}, 'report', host=node, report=node))
+        self.assertEqual([('lb1', 'lb1'), ('lb2', 'lb2')],
+                         self.endpoint.callers)
+
+    def test_a_node_cannot_speak_for_another(self):
+        self.serve('lb1', 'lb2')
+        error = self.assertRaises(
+            oslo_messaging.RemoteError, self.client('lb1').call, {}, 'report',
+            host='lb2', report='all are down')
+        self.assertEqual(errors.Refused.__name__, error.exc_type)
+        self.assertEqual([], self.endpoint.callers)
+
+    def test_a_node_enters_no_other_virtual_host(self):
+        for vhost in (broker.CONTROL_VHOST, broker.node_vhost('lb2'), '/'):
+            connection = self.connection('lb1', vhost)
+            self.assertRaises(amqp.exceptions.NotAllowed,
+                              connection.connect)
+        self.connection('lb1', broker.node_vhost('lb1')).connect()
+
+    def test_the_drivers_calls_are_not_served_to_nodes(self):
+        self.serve('lb1')
+        transport = rpc.transport(self.configure(self.urls['lb1']))
+        self.addCleanup(transport.cleanup)
+        for topic in (self.topic, rpc.CONTROLLER_TOPIC):
+            client = oslo_messaging.get_rpc_client(
+                transport, oslo_messaging.Target(
+                    exchange=rpc.EXCHANGE, topic=topic, namespace='driver',
+                    version=rpc.DRIVER_VERSION)).prepare(timeout=2)
+            self.assertRaises(
+                (exceptions.MessagingTimeout, oslo_messaging.RemoteError,
+                 oslo_messaging.MessageUndeliverable),
+                client.call, {}, 'change', change={}, request='r',
+                deadline=time.time() + 60)
+        self.assertEqual([], self.endpoint.callers)
+
+    def test_a_flood_of_one_node_delays_no_other(self):
+        self.serve('lb1', 'lb2')
+        client, other = self.client('lb1'), self.client('lb2')
+        client.call({}, 'report', host='lb1', report=0)
+        other.call({}, 'report', host='lb2', report=0)
+        self.endpoint.held.add('lb1')
+        self.addCleanup(self.endpoint.may_end.set)
+        for number in range(1, 501):
+            client.cast({}, 'report', host='lb1', report=number)
+        # Whatever works for lb1 is busy, and the rest of the flood waits.
+        for _ in range(rpc.THREADS):
+            self.assertTrue(self.endpoint.entered.acquire(timeout=60))
+        for number in range(1, 11):
+            self.assertEqual(number, other.call(
+                {}, 'report', host='lb2', report=number))
+        self.assertEqual(
+            [('lb1', 0), *(('lb2', number) for number in range(11))],
+            self.endpoint.callers)
+
+    def test_a_node_cannot_fill_the_broker(self):
+        connection = self.connection('lb1', broker.node_vhost('lb1'))
+        channel = connection.channel()
+        name = f'{self.topic}-flood'
+        queue = kombu.Queue(name, exchange='', routing_key=name,
+                            auto_delete=True, channel=channel)
+        queue.declare()
+        self.addCleanup(queue.delete)
+        body = 'x' * (1024 * 1024)
+        producer = kombu.Producer(channel)
+        for _ in range(2 * broker.QUEUE_BYTES_MAX // len(body)):
+            producer.publish(body, routing_key=name)
+        self.wait_for(lambda: queue.queue_declare(passive=True)
+                      .message_count > 0)
+        held = queue.queue_declare(passive=True).message_count
+        self.assertLessEqual(held * len(body), broker.QUEUE_BYTES_MAX)
+
+    def test_a_node_cannot_open_connections_without_end(self):
+        def open_all():
+            for _ in range(broker.CONNECTIONS_MAX + 1):
+                self.connection('lb1', broker.node_vhost('lb1')).connect()
+        self.assertRaises(amqp.exceptions.NotAllowed, open_all)
+
+    def test_a_virtual_host_that_is_missing_delays_no_other(self):
+        servers = self.serve('not-there', 'lb1')
+        self.assertEqual(1, self.client('lb1').call(
+            {}, 'report', host='lb1', report=1))
+        # It would wait for the connection.
+        servers.notify(['not-there'])
+
+    def test_a_node_that_was_deleted_is_served_no_longer(self):
+        servers = self.serve('lb1')
+        client = self.client('lb1', timeout=2)
+        self.assertEqual(1, self.client('lb1').call(
+            {}, 'report', host='lb1', report=1))
+        servers.ensure(())
+        taken = len(self.endpoint.callers)
+        for _ in range(2):
+            self.assertRaises(exceptions.MessagingException, client.call,
+                              {}, 'report', host='lb1', report=2)
+        self.assertEqual(taken, len(self.endpoint.callers))
+
+    def test_notifications_reach_their_node_only(self):
+        notified = []
+
+        class Wakeup:
+            target = oslo_messaging.Target(
+                namespace=rpc.WAKEUP_NAMESPACE, version=rpc.VERSION)
+
+            def __init__(self, host):
+                self._host = host
+
+            def changed(self, context):
+                notified.append(self._host)
+
+        for node in ('lb1', 'lb2'):
+            server = rpc.server(
+                rpc.transport(self.configure(self.urls[node])),
+                rpc.NODE_TOPIC, node, [Wakeup(node)])
+            server.start()
+            self.addCleanup(server.wait)
+            self.addCleanup(server.stop)
+        servers = self.serve('lb1', 'lb2')
+        self.wait_for(lambda: (servers.notify(['lb2']), notified)[1])
+        self.assertEqual({'lb2'}, set(notified))

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One of two controllers is killed; the other one goes on."""
+
+import json
+import secrets
+import subprocess
+import sys
+import threading
+
+from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.functional.support import control
+from octavia_xdp_provider.tests.functional.support import controller_process
+
+NUMBER = 6
+
+
+class Held:
+    """Octavia as the process sees it that is to die: whoever tells statuses
+    gets no answer, and nothing comes of it."""
+
+    def __init__(self, octavia):
+        self._octavia = octavia
+        self.telling = threading.Semaphore(0)
+        self.end = threading.Event()
+
+    def document(self, key):
+        return self._octavia.document(key)
+
+    def tree(self, key):
+        return self._octavia.tree(key)
+
+    def provisioning_status(self, key):
+        return self._octavia.provisioning_status(key)
+
+    def set_statistics(self, listeners):
+        self._octavia.set_statistics(listeners)
+
+    def set_statuses(self, message):
+        self.telling.release()
+        self.end.wait()
+        raise errors.OctaviaUnavailable('the caller was killed')
+
+
+class TestTwoControllers(control.ControlTestCase):
+
+    def start_process(self):
+        """A controller of its own. Returns process and its Octavia."""
+        octavia = Held(self.octavia)
+        self.addCleanup(octavia.end.set)
+        # Of the abstract namespace: nothing is left of it.
+        path, key = f'\0octavia-{self.unique}', secrets.token_bytes(16)
+        controller_process.serve(octavia, path, key)
+        process = subprocess.Popen(
+            [sys.executable, '-m', controller_process.__name__],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True)
+
+        def end():
+            process.kill()
+            process.communicate()
+        self.addCleanup(end)
+        process.stdin.write(json.dumps({
+            'configuration': self.configure(
+                'first', '').default_config_files[0],
+            'names': self.names(), 'path': path, 'key': key.hex()}) + '\n')
+        process.stdin.flush()
+        self.assertEqual('serving\n', process.stdout.readline())
+        return process, octavia
+
+    def test_what_a_killed_one_was_at_is_done_by_the_other(self):
+        process, octavia = self.start_process()
+        node = self.node()
+        node.start()
+        keys = []
+        for number in range(1, NUMBER + 1):
+            balancer = self.balancer(address=f'203.0.113.{number}')
+            keys.append(balancer.loadbalancer_id)
+            self.driver.loadbalancer_create(balancer)
+            self.commit(keys[-1])
+        # It has placed some, the node has done them, and it is telling.
+        self.assertTrue(octavia.telling.acquire(timeout=60))
+        leader, _ = self.store.lease('duty')
+        self.assertTrue(leader.startswith('first:'))
+        self.start_controller()
+        process.kill()
+        process.wait()
+        self.assertEqual({}, self.octavia.statuses)
+        for key in keys:
+            self.wait_until_active(key)
+        self.assertEqual(set(keys), set(node.documents))
+        self.wait('empty queue', lambda: not self.store.marked(keys))
+        self.wait('new leader', lambda: (
+            self.store.lease('duty') or ('',))[0].startswith('controller:'))
+        # What comes now is done as ever.
+        self.create(address='203.0.113.99')

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which addresses the operator lets VIPs and members have."""
+
+import ipaddress
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.tests.unit import base
+
+
+def networks(*texts):
+    return tuple(map(ipaddress.ip_network, texts))
+
+
+VIPS = networks('203.0.113.0/24', '2001:db8:100::/64')
+SUBNET, NETWORK = 'a-subnet', 'a-network'
+
+
+def policy(**more):
+    return address_policy.AddressPolicy(VIPS, networks('10.9.0.0/16'), **more)
+
+
+class TestMembers(base.TestCase):
+
+    def refused(self, word, address, **more):
+        problem = policy(**more).member_problem(address)
+        self.assertIsNotNone(problem, address)
+        self.assertIn(word, problem[0])
+
+    def test_members_lie_in_the_networks_that_are_listed(self):
+        listed = networks('10.0.0.0/8', '2001:db8:200::/48')
+        for address in ('10.1.2.3', '2001:db8:200::1'):
+            self.assertIsNone(
+                policy(member_networks=listed).member_problem(address))
+        for address in ('192.168.1.1', '2001:db8:201::1'):
+            self.refused('10.0.0.0/8', address, member_networks=listed)
+        self.refused('none configured', '10.1.2.3', member_networks=())
+
+    def test_denied_networks_are_taken_out_of_them(self):
+        self.refused('10.9.0.0/16', '10.9.0.1',
+                     member_networks=networks('10.0.0.0/8'))
+
+    def test_no_member_lies_in_a_network_of_vips(self):
+        for address in ('203.0.113.9', '2001:db8:100::9'):
+            self.refused('network of VIPs', address)
+            self.refused('network of VIPs', address,
+                         member_networks=networks('0.0.0.0/0', '::/0'))
+
+    def test_no_member_is_an_lb_node(self):
+        self.refused('LB node', '198.18.1.6',
+                     own_addresses=frozenset({'198.18.1.6'}))
+
+    def test_ipv6_addresses_that_lead_to_ipv4_are_refused(self):
+        everywhere = networks('0.0.0.0/0', '::/0')
+        for address in (
+                '::10.0.0.1', '::ffff:0:10.0.0.1', '64:ff9b::10.0.0.1',
+                '64:ff9b:1::10.0.0.1', '64:ff9b:1:ffff::1', '2002:a00:1::1',
+                '2001:0:a00:1::1', 'fd00::5efe:10.0.0.1',
+                '2001:db8::200:5efe:a00:1', '::ffff:10.0.0.1'):
+            self.refused('IPv4', address, member_networks=everywhere)
+        for address in ('2001:db8::1', '2003::1', '64:ff9b:2::1',
+                        '2001:1::1', '2001:db8::5eff:a00:1'):
+            self.assertIsNone(policy(
+                member_networks=everywhere).member_problem(address), address)
+
+
+class TestVips(base.TestCase):
+
+    def test_a_vip_is_of_a_subnet_that_the_operator_names(self):
+        for more in ({'vip_subnet_ids': frozenset({SUBNET})},
+                     {'vip_network_ids': frozenset({NETWORK})}):
+            self.assertIsNone(policy(**more).vip_origin_problem(
+                SUBNET, NETWORK))
+            problem = policy(**more).vip_origin_problem('other', 'another')
+            self.assertIn('other', problem[0])
+            self.assertTrue(
+                {SUBNET, NETWORK} & set(problem[1].split(': ')[1].split()))
+
+    def test_either_list_is_enough(self):
+        both = policy(vip_subnet_ids=frozenset({SUBNET}),
+                      vip_network_ids=frozenset({NETWORK}))
+        self.assertIsNone(both.vip_origin_problem(SUBNET, 'another'))
+        self.assertIsNone(both.vip_origin_problem('other', NETWORK))
+        self.assertIsNotNone(both.vip_origin_problem('other', None))
+
+    def test_without_lists_addresses_alone_decide(self):
+        self.assertIsNone(policy().vip_origin_problem('other', 'another'))

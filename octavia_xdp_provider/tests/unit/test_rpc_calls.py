@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Both ends of the RPC interfaces have the same methods and arguments."""
+
+import inspect
+from unittest import mock
+
+from octavia_xdp_provider.agent import service
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.tests.unit import base
+
+ENDS = (
+    (rpc.DriverClient, driver_api.DriverEndpoint),
+    (rpc.NodesClient, node_api.NodesEndpoint),
+    (rpc.NodesClientV1, node_api.NodesEndpointV1),
+    (rpc.HeartbeatClient, node_api.HeartbeatEndpoint),
+    (rpc.WakeupClient, service.WakeupEndpoint),
+)
+
+
+class Recorder:
+    """An RPC client that remembers what it was asked to send."""
+
+    def __init__(self):
+        self.sent = []
+
+    def prepare(self, **_options):
+        return self
+
+    def call(self, _context, method, **arguments):
+        self.sent.append((method, arguments))
+        return mock.MagicMock()
+
+    cast = call
+
+
+def methods(kind):
+    return {name: method for name, method
+            in inspect.getmembers(kind, inspect.isfunction)
+            if not name.startswith('_')}
+
+
+def sent_by(client):
+    """What each method of a client sends, and as which interface."""
+    recorder = Recorder()
+    with mock.patch.object(rpc.oslo_messaging, 'get_rpc_client',
+                           return_value=recorder) as made:
+        one = client(mock.sentinel.transport)
+    for name, method in methods(client).items():
+        needed = [parameter for parameter
+                  in inspect.signature(method).parameters if
+                  parameter != 'self']
+        getattr(one, name)(*(mock.MagicMock() for _ in needed))
+    return made.call_args.args[1], recorder.sent
+
+
+class TestEnds(base.TestCase):
+
+    def test_each_call_is_a_method_of_the_other_end_and_the_reverse(self):
+        for client, endpoint in ENDS:
+            with self.subTest(client.__name__):
+                _target, sent = sent_by(client)
+                self.assertEqual(methods(endpoint).keys(),
+                                 {method for method, _arguments in sent})
+                for method, arguments in sent:
+                    # A TypeError names the argument.
+                    inspect.signature(getattr(endpoint, method)).bind(
+                        'self', 'context', **arguments)
+
+    def test_both_ends_are_of_one_interface_and_version(self):
+        for client, endpoint in ENDS:
+            with self.subTest(client.__name__):
+                target, _sent = sent_by(client)
+                self.assertEqual(
+                    (target.namespace, target.version),
+                    (endpoint.target.namespace, endpoint.target.version))
