@@ -15,6 +15,8 @@ from docutils.parsers.rst import Directive
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import policy
+from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.driver import support
 
 # Names by which objects refer to each other; users don't set them.
@@ -22,20 +24,28 @@ IDENTITY = {'loadbalancer_id', 'listener_id', 'pool_id', 'member_id',
             'healthmonitor_id', 'project_id'}
 CHILDREN = {'listeners', 'pools', 'members', 'healthmonitor', 'default_pool'}
 
-POLICY = address_policy.AddressPolicy(
+POLICY = policy.ApiPolicy(address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),),
-    (ipaddress.ip_network('127.0.0.0/8'),))
+    (ipaddress.ip_network('127.0.0.0/8'),),
+    member_networks=(ipaddress.ip_network('198.51.100.0/24'),
+                     ipaddress.ip_network('2001:db8::/32'))))
 # Values that a check refuses, by the check's name.
 QUESTIONS = {
     'one_of': ['?'],
-    'protocol': ['HTTPS'],
-    'algorithm': ['ROUND_ROBIN'],
+    'protocol': ['HTTP'],
+    'algorithm': ['?'],
     'session_persistence': [
         {'type': 'HTTP_COOKIE'}, {'cookie_name': 'x'},
         {'persistence_timeout': 5},
         {'persistence_granularity': '192.0.2.1'}],
     'vip': ['192.0.2.1', '::ffff:203.0.113.1'],
-    'member_address': ['127.0.0.1', '::ffff:192.0.2.1', '2001:db8::1%eth0'],
+    'additional_vips': [[{'ip_address': '192.0.2.1'}]],
+    'subnet': ['name'],
+    'zone': [{'unknown': 1}],
+    'http_method': ['DELETE'],
+    'member_address': ['192.0.2.1', '127.0.0.1', '203.0.113.1',
+                       '64:ff9b::c000:201', '::ffff:192.0.2.1',
+                       '2001:db8::1%eth0'],
     'allowed_cidrs': [['::ffff:192.0.2.0/120'],
                       ['192.0.2.0/24'] * (fields.ALLOWED_CIDRS_MAX + 1)],
     'http_version': [2.0],
@@ -58,6 +68,8 @@ def _answers(check):
 def _word(rule):
     if isinstance(rule, support.Refuse):
         return 'refused'
+    if isinstance(rule, support.NoEffect):
+        return 'no effect'
     return 'in part' if rule.check else 'done'
 
 
@@ -68,6 +80,8 @@ def _note(rule):
         accepted = (f' Accepted without effect: {", ".join(defaults)}.'
                     if defaults else '')
         return f'{_sentence(rule.why)} {_sentence(rule.instead)}{accepted}'
+    if isinstance(rule, support.NoEffect):
+        return _sentence(rule.why)
     if rule.check is None:
         return ''
     return ' '.join(_sentence(text) for text in _answers(rule.check))
@@ -85,7 +99,7 @@ def _literals(names):
     return block
 
 
-class _Table(Directive):
+class Table(Directive):
     """A table with a head."""
 
     def table(self, head, widths, rows):
@@ -107,7 +121,7 @@ class _Table(Directive):
         return row
 
 
-class SupportTable(_Table):
+class SupportTable(Table):
     """Options of one kind of object: done or refused."""
 
     required_arguments = 1
@@ -123,7 +137,7 @@ class SupportTable(_Table):
             [(_literals(some), *said) for said, some in names.items()])
 
 
-class FlavorKeys(_Table):
+class FlavorKeys(Table):
     """Keys of flavor profiles."""
 
     def run(self):
@@ -133,7 +147,18 @@ class FlavorKeys(_Table):
               key.meaning) for name, key in flavor.KEYS.items()])
 
 
+class ZoneKeys(Table):
+    """Keys of availability zone profiles."""
+
+    def run(self):
+        return self.table(
+            ('Key', 'Value', 'Meaning'), (18, 30, 52),
+            [(_literals([name]), key.values, key.meaning)
+             for name, key in zone.KEYS.items()])
+
+
 def setup(app):
     app.add_directive('xdp-support', SupportTable)
     app.add_directive('xdp-flavor-keys', FlavorKeys)
+    app.add_directive('xdp-zone-keys', ZoneKeys)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}

@@ -15,6 +15,7 @@ extensions = [
     'oslo_config.sphinxext',
     'exabgp_example',
     'outcome_table',
+    'status_table',
     'support_table',
 ]
 master_doc = 'index'
