@@ -2,7 +2,7 @@
 """The result handler as a process of its own, and who writes its queue.
 
 Real library, real pinned maps, a real directory; only the moments at which
-the handler is done are told through a pipe.
+the handler is done are reported through a pipe.
 """
 
 import contextlib
@@ -48,7 +48,7 @@ def _handle(config, pipe):
 
 
 class Handler:
-    """The process and what it tells."""
+    """The process and what it reports."""
 
     def __init__(self, config):
         self._pipe, other = multiprocessing.Pipe()
@@ -71,7 +71,7 @@ class Handler:
     def pid(self):
         return self._process.pid
 
-    def _told(self):
+    def _reported(self):
         if not self._pipe.poll(PATIENCE):
             raise RuntimeError('the result handler does not answer')
         moment, used, results_in = self._pipe.recv()
@@ -80,20 +80,20 @@ class Handler:
 
     @property
     def used_last(self):
-        """CPU time between the last two things that it told, ns."""
+        """CPU time between the last two of its reports, ns."""
         return self.used - self._used_before
 
     def applied(self, count):
         """When so many results are in the tables, ns."""
         while count > 0:
-            moment, results_in = self._told()
+            moment, results_in = self._reported()
             count -= results_in
         return moment
 
     def looked(self, since):
         """Wait for a look at everything that ended after ``since``, ns."""
         while True:
-            moment, results_in = self._told()
+            moment, results_in = self._reported()
             if not results_in and moment >= since:
                 return
 

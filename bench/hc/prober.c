@@ -50,7 +50,7 @@ static void finish(int fd, bool success)
 		failed++;
 }
 
-/* The descriptor in the low half; the high half tells who has sent. */
+/* The descriptor in the low half; the high half says who has sent. */
 #define SENT (1ULL << 32)
 
 static void watch(int operation, int fd, uint32_t events, uint64_t sent)
@@ -156,7 +156,7 @@ static double seconds(struct timeval time)
 	return time.tv_sec + time.tv_usec / 1e6;
 }
 
-/* getrusage() would tell that of whoever has started us, if it was more. */
+/* getrusage() would give that of whoever has started us, if it was more. */
 static unsigned long most_memory(void)
 {
 	FILE *file = fopen("/proc/self/status", "r");

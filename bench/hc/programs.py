@@ -12,6 +12,8 @@ PORT = 8080
 FIRST_TARGET = int(ipaddress.ip_address('127.1.0.0'))
 # Longer than anything here takes.
 PATIENCE = 180
+# What a checker that is no release build says in its version.
+UNOPTIMIZED = 'debug assertions'
 
 _HTTP = {'method': 'GET', 'path': '/', 'version': '1.0', 'host': None,
          'expected_codes': [[200, 200]]}
@@ -23,6 +25,11 @@ class Programs:
     def __init__(self, folder, checker):
         self.folder = pathlib.Path(folder)
         self.checker = pathlib.Path(checker)
+        version = subprocess.run([self.checker, '--version'], check=True,
+                                 capture_output=True, text=True).stdout
+        if UNOPTIMIZED in version:
+            raise ValueError(f'{checker} is built for tests; what is '
+                             'measured comes from cargo build --release')
 
     @contextlib.contextmanager
     def server(self, kind, processes=1):

@@ -74,7 +74,7 @@ def _round(node, writer, child, vips, checks):
     down = _change(writer, child, dict.fromkeys(keys[::MEMBERS], DOWN))
     for service in node.services():
         if service.enabled != MEMBERS - 1:
-            raise RuntimeError(f'{service} does not have what was told')
+            raise RuntimeError(f'{service} does not have what was set')
     wrong = node.faults()
     if wrong:
         raise RuntimeError(wrong)

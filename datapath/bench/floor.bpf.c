@@ -2,7 +2,9 @@
 /*
  * The least that an IPIP load balancer can do with a packet: check that it is
  * TCP or UDP over IP, push an outer IPv4 or IPv6 header that is known
- * beforehand, send. No lookup, no hash, no counter.
+ * beforehand, send. No lookup, no hash, no counter. A second one reads a line
+ * of memory first that is nobody's neighbour: what any table costs in which
+ * each packet is about something else.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -69,8 +71,16 @@ static __always_inline int push_v6(struct xdp_md *ctx, __u16 length)
 	return XDP_TX;
 }
 
-SEC("xdp")
-int oxp_floor(struct xdp_md *ctx)
+#define LINES (1U << 21)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, LINES);
+	__type(key, __u32);
+	__type(value, __u64[8]);
+} lines SEC(".maps");
+
+static __always_inline int forward(struct xdp_md *ctx)
 {
 	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *ethernet = (void *)(long)ctx->data;
@@ -91,4 +101,29 @@ int oxp_floor(struct xdp_md *ctx)
 	if (v6->nexthdr != IPPROTO_TCP && v6->nexthdr != IPPROTO_UDP)
 		return XDP_PASS;
 	return push_v6(ctx, bpf_ntohs(v6->payload_len) + sizeof(*v6));
+}
+
+SEC("xdp")
+int oxp_floor(struct xdp_md *ctx)
+{
+	return forward(ctx);
+}
+
+/* The line is the hash's of IPv4's addresses, and has nothing but zeroes. */
+SEC("xdp")
+int oxp_floor_line(struct xdp_md *ctx)
+{
+	const struct iphdr *ip =
+		(void *)(long)ctx->data + sizeof(struct ethhdr);
+	const volatile __u64 *line;
+	__u32 number;
+
+	if ((void *)(ip + 1) > (void *)(long)ctx->data_end)
+		return XDP_PASS;
+	number = ((__u64)ip->saddr << 32 ^ ip->daddr) * 0x9e3779b97f4a7c15ULL >>
+		 43;
+	line = bpf_map_lookup_elem(&lines, &number);
+	if (!line || *line)
+		return XDP_DROP;
+	return forward(ctx);
 }

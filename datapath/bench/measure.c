@@ -92,6 +92,7 @@ static struct wrapper *wrap(int program, const struct traffic *traffic)
 	wrapper->rodata->flows_mask = traffic->flows - 1;
 	wrapper->rodata->client_mask = traffic->new_flows ? 0xff3f : 0;
 	wrapper->rodata->port_mask = htons(traffic->ports);
+	wrapper->rodata->vip_mask = htons(traffic->vips);
 	assert_int_equal(wrapper__load(wrapper), 0);
 	if (program < 0)
 		program = bpf_program__fd(wrapper->progs.oxp_nothing);
@@ -153,7 +154,10 @@ struct result measure(int program, const struct traffic *traffic)
 	spoofed.new_flows = true;
 	spoofed.tcp_flags = SYN;
 	harness = wrap(-1, traffic);
-	floor = wrap(bpf_program__fd(object->progs.oxp_floor), traffic);
+	floor = wrap(bpf_program__fd(traffic->reads_a_line
+					     ? object->progs.oxp_floor_line
+					     : object->progs.oxp_floor),
+		     traffic);
 	own = wrap(program, traffic);
 	flood = wrap(program, &spoofed);
 	if (traffic->sets_up_flows) {

@@ -16,7 +16,7 @@
 #define PORTS 2    /* services of each VIP, with equal members */
 #define VIPS 1000
 #define SERVICES (PORTS * VIPS)
-#define SLOTS OXP_SLOTS_DEFAULT
+#define SLOTS 13313 /* as many as the same tables have elsewhere */
 #define ROUNDS_MAX 100
 #define BUILDS (10 * ROUNDS_MAX)
 
@@ -79,8 +79,11 @@ static void make_all_members(void)
 static void fill(struct oxp_wanted_service *wanted, uint32_t services,
 		 uint32_t ports, uint32_t count)
 {
+	static const struct oxp_service_settings settings = {.slots = SLOTS};
+
 	for (uint32_t i = 0; i < services; i++)
 		wanted[i] = (struct oxp_wanted_service){
+			.settings = &settings,
 			.key = {.vip = numbered("192.0.0.1", i / ports),
 				.port = 80 + i % ports,
 				.protocol = 6},

@@ -17,8 +17,6 @@
  * constants: it bounds accesses with them and removes code that they make
  * unreachable.
  */
-/* Slots of the greatest table, as in node_config. */
-const volatile __u32 slots_max = OXP_SLOTS_DEFAULT;
 /* Elements of `flows`, less one. */
 const volatile __u32 flow_sets_mask;
 /* Elements of `lookup_v4` and of `lookup_v6`, less one. */
@@ -27,6 +25,8 @@ const volatile __u32 lookup_mask;
 const volatile __u64 node_seed;
 /* Whether OXP_NODE_FIB is obeyed; false leaves route lookups out. */
 const volatile bool feature_fib = true;
+/* Whether ages are written; false for simulations, which share the tables. */
+const volatile bool writes_ages = true;
 
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -50,14 +50,21 @@ const volatile bool feature_fib = true;
 		__type(value, element);                                        \
 	} name SEC(".maps")
 
-/* Elements whose size depends on slots_max. */
-#define MMAPPED_BLOCKS(name, entries, size)                                    \
+/* Memory that is mapped piece by piece. */
+struct segment_map {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, SEGMENT_SIZE);
+};
+
+#define SEGMENTS(name, entries)                                                \
 	struct {                                                               \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
-		__uint(map_flags, BPF_F_MMAPABLE);                             \
+		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);                      \
 		__uint(max_entries, entries);                                  \
-		__uint(key_size, sizeof(__u32));                               \
-		__uint(value_size, size);                                      \
+		__type(key, __u32);                                            \
+		__array(values, struct segment_map);                           \
 	} name SEC(".maps")
 
 #define PER_CPU_ARRAY(name, entries, element)                                  \
@@ -83,8 +90,7 @@ MMAPPED_ARRAY(lookup_v4, 1, struct bucket_v4);
 MMAPPED_ARRAY(lookup_v6, 1, struct bucket_v6);
 MMAPPED_ARRAY(vips, 1, struct vip_entry);
 MMAPPED_ARRAY(services, 1, struct service_entry);
-MMAPPED_BLOCKS(tables, 2, BLOCK_SIZE(OXP_SLOTS_DEFAULT));
-MMAPPED_BLOCKS(ages, 1, AGES_SIZE(OXP_SLOTS_DEFAULT));
+SEGMENTS(tables, SEGMENTS_MAX);
 MMAPPED_ARRAY(flows, 1, struct flow_set);
 
 PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
@@ -104,27 +110,17 @@ HASH_TABLE(allowed_v6, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
 HASH_TABLE(quic_servers, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384,
 	   struct quic_key, __u32);
 
-/* By value: older kernels take no key from a function's argument. */
-static __always_inline const struct service_block *find_block(__u32 number)
-{
-	return bpf_map_lookup_elem(&tables, &number);
-}
+/* Each map of the list is defined; tests/test_open.c: and no other one. */
+#define IS_DEFINED(NUMBER, name, format) _Static_assert(sizeof(name), #name);
+OXP_MAPS(IS_DEFINED)
+#undef IS_DEFINED
 
+/* By value: older kernels take no key from a function's argument. */
 static __always_inline const struct node_config *find_config(void)
 {
 	__u32 only = 0;
 
 	return bpf_map_lookup_elem(&config, &only);
-}
-
-/* The member with an index that was checked already: the verifier forgets
- * bounds of values that it did not see in a register since. */
-static __always_inline const struct block_member *
-member_of(const struct service_block *block, __u64 index)
-{
-	_Static_assert(OXP_MEMBERS_MAX == 256, "mask of indices");
-	asm volatile("%0 &= 255" : "+r"(index));
-	return &block->member[index];
 }
 
 #endif

@@ -96,6 +96,18 @@ static __always_inline __be32 outer_source(__be32 word, __be32 mask,
 	 8 << SHIM_LENGTH_SHIFT(OUTER_GUE_V4) |                                \
 	 4 << SHIM_LENGTH_SHIFT(OUTER_GRE_V4))
 
+/* Of the longest: what bounds and buffers have to have room for. */
+#define SHIM_MAX 8
+#define ASSERT_SHIM(type)                                                      \
+	_Static_assert((SHIM_LENGTHS >> SHIM_LENGTH_SHIFT(type) & 15) <=       \
+			       SHIM_MAX,                                       \
+		       #type)
+ASSERT_SHIM(OUTER_IPIP_V4);
+ASSERT_SHIM(OUTER_GUE_V4);
+ASSERT_SHIM(OUTER_GRE_V4);
+_Static_assert(OUTER_NONE == OUTER_GRE_V6 + 1, "a kind has no length above");
+#undef ASSERT_SHIM
+
 static __always_inline __u32 shim_length(__u32 outer_type)
 {
 	return SHIM_LENGTHS >> SHIM_LENGTH_SHIFT(outer_type) & 15;

@@ -150,7 +150,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 	__u32 zero = 0, outer_type = target->outer_type;
 	__u32 length = outer_length(outer_type), ip_length;
 	bool outer_v6 = is_outer_v6(outer_type);
-	__u32 outer[12] = {};
+	__u32 outer[(40 + SHIM_MAX) / 4] = {};
 
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
@@ -173,6 +173,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 				room_flags(outer_type)))
 		return drop(OXP_PROBE_DROP_TOO_BIG);
 	/* by constants: older kernels want to see the length */
+	_Static_assert(SHIM_MAX == 8, "what is stored last");
 	if (bpf_skb_store_bytes(skb, ETH_HLEN, outer, 20, 0) ||
 	    (length >= 24 &&
 	     bpf_skb_store_bytes(skb, ETH_HLEN + 20, outer + 5, 4, 0)) ||

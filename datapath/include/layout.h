@@ -16,8 +16,9 @@
  *   lookup_v6        ARRAY of a power of 2, mmap. struct bucket_v6
  *   vips             ARRAY[services_max], mmap.   struct vip_entry
  *   services         ARRAY[services_max], mmap.   struct service_entry
- *   tables           ARRAY[2 * services_max], mmap. struct service_block
- *   ages             ARRAY[services_max], mmap.   __u8 per slot
+ *   tables           ARRAY_OF_MAPS[SEGMENTS_MAX]  ARRAY of 1, mmap., of
+ *                    SEGMENT_SIZE bytes: blocks and ages, see below; pinned as
+ *                    segment-0, segment-1 and so on
  *   flows            ARRAY of a power of 2, mmap. struct flow_set
  *   fragments        LRU_HASH      struct fragment_key -> struct fragment_owner
  *   allowed_v4       LPM_TRIE      struct allowed_v4 -> __u32 1
@@ -36,7 +37,7 @@
 
 #include "octavia_xdp.h" /* outcomes and limits */
 
-#define OXP_LAYOUT 3
+#define OXP_LAYOUT 4
 
 /*
  * Formats of the maps that packets write. A library of another layout hands
@@ -44,8 +45,7 @@
  * are the same in both; the others it copies. A number grows with any change
  * of its map's structures, or of what keys, indices and times in them mean.
  */
-#define FORMAT_AGES 1
-#define FORMAT_FLOWS 1
+#define FORMAT_FLOWS 2
 #define FORMAT_FLOW_NAMES 1 /* flow_tag() and what goes into it */
 #define FORMAT_FRAGMENTS 1
 #define FORMAT_SOURCES 1
@@ -64,7 +64,6 @@
 	MAP(VIPS, vips, 0)                                                     \
 	MAP(SERVICES, services, 0)                                             \
 	MAP(TABLES, tables, 0)                                                 \
-	MAP(AGES, ages, FORMAT_AGES)                                           \
 	MAP(FLOWS, flows, FORMAT_FLOWS)                                        \
 	MAP(FRAGMENTS, fragments, FORMAT_FRAGMENTS)                            \
 	MAP(ALLOWED_V4, allowed_v4, 0)                                         \
@@ -97,7 +96,10 @@ struct node_config {
 	__u32 idle_timeout_max; /* seconds, at least that of every service: when
 				 * remembered flows are outdated for all */
 	__u64 seed; /* random, of this node: of buckets and remembered flows */
-	__u64 reserved2[4];
+	__u32 segments; /* of `tables` that there are */
+	__u32 reserved1;
+	__u64 generation; /* at least that of every block that was given up */
+	__u64 reserved2[2];
 
 	__u64 epoch;   /* of what is switched now, from 1 on */
 	__u64 changes; /* grows before services or members come or go */
@@ -140,9 +142,9 @@ struct uplink_set {
  * with overflow 0 ends the search.
  *
  * A key is written after its value and cleared before the place is used
- * again, with a grace period in between. The value of a service is its live
- * block, 2 * index + parity: one store of it switches the whole service. The
- * value of a VIP is its index in vips.
+ * again, with a grace period in between. The value of a service is the line
+ * of its live block: one store of it switches the whole service. The value of
+ * a VIP is its index in vips.
  */
 #define BUCKET_WAYS 5
 #define HASH_PROBES 4
@@ -212,10 +214,23 @@ enum entry_state {
 };
 
 /*
+ * Memory for blocks and ages grows with use: in segments, of which there are
+ * node_config.segments, none of which is ever given back. A place in them is
+ * named by its cache line, counted over all segments: `line`. Line 0 is
+ * nobody's. What is in use, and so what is free, follows from the entries of
+ * all services and from nothing else.
+ */
+#define LINE_SIZE 64
+#define SEGMENT_SIZE (1U << 23)
+#define SEGMENT_LINES (SEGMENT_SIZE / LINE_SIZE)
+#define SEGMENTS_MAX 8192
+
+/*
  * One per service; packets do not read it. `place` is where the lookup table
- * holds the key: BUCKET_WAYS * bucket + way. Which of the service's two blocks,
- * tables[2 * index] and tables[2 * index + 1], is live is said by the value
- * there and nowhere else; the other block is scratch.
+ * holds the key: BUCKET_WAYS * bucket + way. A service has up to two blocks.
+ * Which of them is live is said by the value there and nowhere else; the other
+ * one is scratch. Each of them may have ages of its own, for when the number
+ * of slots changes; otherwise both blocks name the same.
  */
 struct service_entry {
 	__u64 switched; /* epoch of the last switch: while it is beyond
@@ -226,7 +241,10 @@ struct service_entry {
 	__u8 state; /* enum entry_state */
 	__u32 place;
 	__u32 vip_index;
-	__u32 reserved[7];
+	__u32 block[2];       /* first lines; 0: none */
+	__u32 block_lines[2]; /* how many */
+	__u32 ages[2];
+	__u16 ages_lines[2];
 };
 
 /* The outer header that a member gets; follows from the service's
@@ -271,7 +289,9 @@ struct block_member {
 /* Flags of a block beyond those of enum oxp_service_flag. */
 #define BLOCK_ALLOWED 256  /* allowed_v4 and allowed_v6 are to be asked */
 #define BLOCK_LEARNING 512 /* without a SYN unknown flows are old ones */
+#define BLOCK_OPEN 1024    /* slots may be open: the bitmap says which */
 
+/* How the library writes slots as single numbers; not how they lie in maps. */
 #define SLOT_OPEN 0x8000
 #define SLOT_MEMBER 0x7fff
 #define SLOT_NOBODY 0x7fff
@@ -279,17 +299,30 @@ struct block_member {
 /*
  * All that a packet needs to know of its service, and all configured members,
  * also those that are down. A member keeps its index while it stays; a place
- * that became free may be given away at once. Packets read slots, `before` of
- * open slots, and members. In the block that is in use the library changes
- * only single words of which a packet reads one: SLOT_OPEN is cleared when a
- * slot has aged (read slot[i] once), BLOCK_LEARNING when its time is over, and
- * MEMBER_KNOWN and MEMBER_HEALTHY where no computed flag depends on them.
+ * that became free may be given away at once. Packets read slots, the bitmap
+ * and `before` of open slots, and members. In the block that is in use the
+ * library changes only single words of which a packet reads one: the bit of a
+ * slot that has aged is cleared, BLOCK_OPEN when no slot is open any more,
+ * BLOCK_LEARNING when its time is over, and MEMBER_KNOWN and MEMBER_HEALTHY
+ * where no computed flag depends on them.
  *
- * slot[i] is the member that takes new flows. SLOT_OPEN in it: flows that
- * began earlier may be with others. before[i] then has the member of every
- * flow that is not remembered (never SLOT_OPEN; may equal the slot's own).
- * Either may be SLOT_NOBODY: an open slot of nobody has only old flows, of
- * members that are drained.
+ * Behind the header lie, each from a line on:
+ *   members  struct block_member, as many as there are places
+ *   slots    at slot_line, `slots` elements of slot_width bytes
+ *   bitmap   a bit for each slot, the lowest of the first byte is slot 0's
+ *   before   `before_slots` elements of slot_width bytes
+ *
+ * An element is the index of a member, or nobody, if it is not below
+ * `members`. A slot's member takes new flows. The slot is open: flows that
+ * began earlier may be with others. `before` then has the member of every flow
+ * that is not remembered; it may be the slot's own. Either may be nobody: an
+ * open slot of nobody has only old flows, of members that are drained; flows
+ * of nobody before are lost, or the slot's own.
+ *
+ * `before` has a number of slots of its own: that of the service until it
+ * changed, so that each flow is found in it where it was found then. Where the
+ * numbers differ, before_slots stays what it is until all slots are closed,
+ * and they close together.
  */
 struct service_block {
 	__u64 generation; /* grows with each switch, also over owners */
@@ -297,55 +330,72 @@ struct service_block {
 	__u32 flags;      /* enum oxp_service_flag, BLOCK_* */
 	__u16 members;    /* places of member[] that may be in use */
 	__u16 enabled;    /* members with MEMBER_TAKES_FLOWS */
-	__u16 open;       /* open slots, 65535: or more */
-	__u16 idle_timeout_s;
+	__u16 slot_line;  /* counted from the block's first */
+	__u8 slot_width;  /* bytes: 1 up to NARROW_PLACES places, else 2 */
 	__u8 encapsulation;
+	__u32 service; /* index of its entry */
 	__u8 dscp;
+	__u8 reserved0;
 	__be16 sid_function;
-	__u8 source_length_v4; /* 1 to 32 */
-	__u8 source_length_v6; /* 1 to 128 */
-	__u16 learning;        /* seconds of BLOCK_LEARNING that are left */
-	__u32 allowed_count;
+	__u32 allowed_set;   /* of BLOCK_ALLOWED, see struct allowed_v4 */
 	__u32 new_flow_rate; /* per second and source; 0: no limit */
 	__u32 new_flow_burst;
-	__u32 allowed_set; /* of BLOCK_ALLOWED, see struct allowed_v4 */
-	__u32 reserved[4];
-	struct block_member member[OXP_MEMBERS_MAX];
-	__u16 slot[]; /* `slots` of them, then `before` at before_offset() */
+	__u32 before_slots;
+	__u32 ages; /* line of a byte for each slot */
+	__u16 idle_timeout_s;
+	__u8 source_length_v4; /* 1 to 32 */
+	__u8 source_length_v6; /* 1 to 128 */
+	/* the library's own */
+	__u32 allowed_count;
+	__u16 open;     /* open slots, 65535: or more */
+	__u16 learning; /* seconds of BLOCK_LEARNING that are left */
+	struct block_member member[];
 };
 
-/* Where before[] begins, in elements of slot[]: a cache line of its own. The
- * same for every service of the node. */
-#define BEFORE_OFFSET(slots_max) (((slots_max) + 31) & ~(__u64)31)
+_Static_assert(sizeof(struct service_block) % LINE_SIZE == 0, "whole lines");
 
-/* Bytes of one element of `tables`: whole cache lines. */
-#define BLOCK_SIZE(slots_max)                                                  \
-	(sizeof(struct service_block) +                                        \
-	 2 * sizeof(__u16) * BEFORE_OFFSET(slots_max))
+#define NARROW_PLACES 255
 
-/* Bytes of one element of `ages`. The byte of an open slot is set to 0 by
- * each packet that goes to another member than the slot's own, and counted up
- * by oxp_slots_age(), eight times in an idle timeout. At AGE_CLOSED eight whole
- * intervals have passed without such a packet, and the slot is closed. */
+/* Whole lines. */
+#define LINES_OF(bytes) (((bytes) + LINE_SIZE - 1) / LINE_SIZE)
+
+/* slot_line of so many places. */
+#define LINES_BEFORE_SLOTS(places)                                             \
+	LINES_OF(sizeof(struct service_block) +                                \
+		 (places) * sizeof(struct block_member))
+
+static inline __u32 bitmap_line(const struct service_block *block)
+{
+	return block->slot_line + LINES_OF(block->slots * block->slot_width);
+}
+
+static inline __u32 before_line(const struct service_block *block)
+{
+	return bitmap_line(block) + LINES_OF((block->slots + 7) / 8);
+}
+
+/* The byte of an open slot is set to 0 by each packet that goes to another
+ * member than the slot's own, and counted up by oxp_slots_age(), eight times in
+ * an idle timeout. At AGE_CLOSED eight whole intervals have passed without such
+ * a packet, and the slot is closed. */
 #define AGE_CLOSED 9
-#define AGES_SIZE(slots_max) (((slots_max) + 63) & ~(__u64)63)
 
 /*
  * Flows in open slots that are not where before[] says. A set is a cache
  * line; an entry is one word, so that CPUs read and write it whole:
- *   bits 63-24  tag: those bits of flow_tag()
- *        23-10  time of the last refresh, in units of 2^30 ns of the coarse
+ *   bits 63-27  tag: those bits of flow_tag()
+ *        26-13  time of the last refresh, in units of 2^30 ns of the coarse
  *               monotonic clock
- *         9     confirmed: the client has answered the member's SYN-ACK
- *         8-0   index of the member
- * 0 is free. The set is chosen by the tag's low bits below bit 24.
+ *        12     confirmed: the client has answered the member's SYN-ACK
+ *        11-0   index of the member
+ * 0 is free. The set is chosen by the tag's low bits below bit 27.
  */
 #define FLOW_SET_WAYS 8
-#define FLOW_TAG_MASK (~0xffffffULL)
-#define FLOW_TIME_SHIFT 10
+#define FLOW_TAG_MASK (~0x7ffffffULL)
+#define FLOW_TIME_SHIFT 13
 #define FLOW_TIME_MASK 0x3fff
-#define FLOW_CONFIRMED 0x200
-#define FLOW_MEMBER 0x1ff
+#define FLOW_CONFIRMED 0x1000
+#define FLOW_MEMBER 0xfff
 struct flow_set {
 	__u64 entry[FLOW_SET_WAYS];
 };
@@ -495,9 +545,21 @@ static inline __u64 flow_hash_v6(const __be32 *source,
 	return seeded_hash_v6(source, destination, ports, protocol, FLOW_SEED);
 }
 
+/* Where the flow lies, of 2^32: neighbours share slots, however many there
+ * are. */
+static inline __u32 flow_position(__u64 hash)
+{
+	return hash >> 32;
+}
+
+static inline __u32 slot_at(__u32 position, __u32 slots)
+{
+	return (__u64)position * slots >> 32;
+}
+
 static inline __u32 flow_slot(__u64 hash, __u32 slots)
 {
-	return (hash >> 32) * slots >> 32;
+	return slot_at(flow_position(hash), slots);
 }
 
 static inline __u32 flow_entropy(__u64 hash)

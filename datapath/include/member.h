@@ -34,6 +34,8 @@
 
 /* GUE variant 1: the packet follows the UDP header. */
 #define MEMBER_GUE_PORT 6080
+/* Bytes, at most, of what follows the outer IP header. */
+#define MEMBER_SHIM_MAX 8
 
 struct member_address {
 	__u8 bytes[16];
@@ -76,13 +78,17 @@ struct member_config {
 /*
  * PASS: unchanged, the stack's. Every other result of a packet that came in
  * is counted here; what is neither a tunnel to an own address nor a DSCP of
- * ours is not counted at all.
+ * ours is not counted at all. First what was taken, by how it came.
  */
-#define MEMBER_COUNTER_LIST(X)                                                 \
+#define MEMBER_TAKEN_LIST(X)                                                   \
 	X(TAKEN_IPIP, "taken_ipip", "IPIP or SRv6, decapsulated")              \
 	X(TAKEN_GUE, "taken_gue", "GUE, decapsulated")                         \
 	X(TAKEN_GRE, "taken_gre", "GRE, decapsulated")                         \
-	X(TAKEN_DSCP, "taken_dscp", "DSCP, given the VIP back")                \
+	X(TAKEN_DSCP, "taken_dscp", "DSCP, given the VIP back")
+
+/* All of them. */
+#define MEMBER_COUNTER_LIST(X)                                                 \
+	MEMBER_TAKEN_LIST(X)                                                   \
 	X(PORT_IN, "port_in", "of these, listener's port to member's port")    \
 	X(PORT_OUT, "port_out", "answers, member's port to listener's port")   \
 	X(ERROR_IN, "error_in", "ICMP errors whose quoted port was rewritten") \

@@ -42,12 +42,11 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 4
+#define OXP_API_VERSION 6
 
 #define OXP_ERROR_LENGTH 512
-#define OXP_SLOTS_DEFAULT 13313 /* prime */
 #define OXP_SLOTS_LIMIT 1048573 /* greatest table that can be asked for */
-#define OXP_MEMBERS_MAX 256     /* per service */
+#define OXP_MEMBERS_MAX 4096    /* per service */
 
 #define OXP_UPLINKS_MAX 8
 #define OXP_WEIGHT_MAX 256
@@ -84,7 +83,7 @@ struct oxp_options {
 	/* Sizes matter only when the state is created; 0 means the default. */
 	uint32_t services_max; /* default 1024 */
 	uint32_t members_max;  /* of all services; default 16 * services_max */
-	uint32_t slots_max;    /* default OXP_SLOTS_DEFAULT */
+	uint32_t slots_max;    /* of one service; default OXP_SLOTS_LIMIT */
 	uint32_t flows_max;    /* flows remembered while slots change owners;
 				* a power of two, default 1048576, 8 bytes each */
 	uint8_t create;        /* load and pin if nothing is there */
@@ -186,7 +185,8 @@ struct oxp_network {
 };
 
 struct oxp_service_settings {
-	uint32_t slots; /* prime, at most slots_max; 0: OXP_SLOTS_DEFAULT */
+	uint32_t slots; /* prime, at most slots_max; 0: as its members need, see
+			 * doc/source/contributor/tables.rst */
 	uint32_t flags; /* enum oxp_service_flag */
 	uint8_t encapsulation;    /* enum oxp_encapsulation */
 	uint8_t dscp;             /* of OXP_DSCP: 1 to 63 */
@@ -218,8 +218,8 @@ struct oxp_member {
 /* Makes the service exist with exactly these settings and members: packets
  * see all of the old service or all of the new one. What is known about the
  * health of members that stay is kept, and flows keep members that can take
- * them, unless the number of slots, OXP_SERVICE_SOURCE or its lengths change:
- * flows then have other slots. settings == NULL: all zeroes. *changed says
+ * them, unless OXP_SERVICE_SOURCE or its lengths change: flows then have other
+ * slots. settings == NULL: all zeroes. *changed says
  * whether anything was written; may be NULL. -EINVAL and others: nothing was,
  * and `error` names the setting. */
 int oxp_service_set(struct oxp_node *node, const struct oxp_key *key,
@@ -267,6 +267,9 @@ struct oxp_service {
 	uint32_t enabled;    /* members that may take new flows */
 	uint32_t open_slots; /* changing owners: flows there are remembered */
 	uint64_t generation; /* grows with each switch */
+	/* a hash of all that oxp_members_list() says but for counters: if it
+	 * is the same, so are the members */
+	uint64_t members_state;
 	struct oxp_service_settings settings; /* with allowed == NULL */
 	struct oxp_counters counters;
 };
@@ -309,11 +312,14 @@ int oxp_networks_list(struct oxp_node *node, const struct oxp_key *key,
 /* The lookup table: each slot's position in oxp_members_list(), or
  * OXP_NO_MEMBER in every slot. `before`, which may be NULL, gets where flows
  * go that began before the last change; the same as `out` in slots that are
- * not open. Returns the number of slots. */
+ * not open. While the number of slots changes it is another one there: a flow
+ * is at the same share of both. *before_slots, which may be NULL, gets that
+ * number; no more than `capacity` elements of either are written. Returns the
+ * number of slots. */
 #define OXP_NO_MEMBER 65535
 int oxp_table_get(struct oxp_node *node, const struct oxp_key *key,
 		  uint16_t *out, uint16_t *before, uint32_t capacity,
-		  char *error);
+		  uint32_t *before_slots, char *error);
 
 struct oxp_health_result {
 	uint64_t check;

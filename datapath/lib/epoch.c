@@ -32,9 +32,11 @@ void begin_change(struct oxp_node *node, bool dirty)
 	struct node_config *config = node->config;
 	uint64_t changes = config->changes + 1;
 
-	/* our own changes keep our idea of the counters up to date */
+	/* our own changes keep our idea of counters and lines up to date */
 	if (node->counters_changes == config->changes)
 		node->counters_changes = changes;
+	if (node->lines_changes == config->changes)
+		node->lines_changes = changes;
 	__atomic_store_n(&config->changes, changes, __ATOMIC_RELEASE);
 	if (dirty)
 		__atomic_store_n(&config->dirty, 1, __ATOMIC_RELEASE);

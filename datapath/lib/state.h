@@ -50,9 +50,12 @@ struct oxp_node {
 	struct bucket_v6 *lookup_v6;
 	struct vip_entry *vips;
 	struct service_entry *entries;
-	char *blocks;
-	uint8_t *ages;
-	size_t block_size, ages_size;
+	/* those of `tables`, mapped; their pins' folder */
+	char *segment[SEGMENTS_MAX];
+	uint32_t segments;
+	const char *folder;
+	/* in the place of a block where the state is damaged */
+	uint64_t nothing[2 * LINE_SIZE / sizeof(uint64_t)];
 
 	/* What follows is derived from the maps and good as long as
 	 * config->changes has the value at which it was derived. */
@@ -60,6 +63,10 @@ struct oxp_node {
 	uint64_t *counter_free_since; /* epoch; COUNTER_USED */
 	uint32_t counter_cursor;
 	uint32_t entry_cursor;
+	uint64_t lines_changes;
+	uint64_t *line_used; /* bits */
+	uint64_t line_words; /* of line_used */
+	uint64_t line_cursor;
 	uint64_t checks_changes;
 	struct check_reference *checks;
 	uint32_t checks_count;

@@ -11,36 +11,18 @@
 #include <string.h>
 
 #include "batch.h"
+#include "changing_members.h"
 
 #define FLOWS 100000
 #define UDP_FLOWS 20000
 #define WAVES 24
-#define MEMBERS 24
-#define IDLE 60 /* seconds */
 #define SYN 2
 #define ACK 16
-
-struct world {
-	struct oxp_node *node;
-	struct oxp_key key;
-	struct oxp_member member[MEMBERS];
-	bool present[MEMBERS], up[MEMBERS];
-	uint32_t lost[MEMBERS]; /* last wave in which it kept no flows */
-	uint32_t wave;
-};
 
 static struct client flows[FLOWS];
 /* Guests whose processor is emulated take a tenth of them. */
 static uint32_t some = FLOWS, some_udp = UDP_FLOWS;
 static uint32_t next_client; /* no two are the same */
-static uint64_t random_state;
-
-static uint32_t random_below(uint32_t limit)
-{
-	random_state =
-		random_state * 6364136223846793005ULL + 1442695040888963407ULL;
-	return (random_state >> 33) % limit;
-}
 
 static struct oxp_node *open_node(const char *pins, const char *lock)
 {
@@ -74,85 +56,7 @@ static void close_node(struct oxp_node *node)
 	oxp_close(node);
 }
 
-/* Configuration --------------------------------------------------------- */
-
-static void configure(struct world *world)
-{
-	struct oxp_service_settings settings = {.idle_timeout_s = IDLE};
-	struct oxp_member members[MEMBERS];
-	uint32_t count = 0;
-
-	for (int i = 0; i < MEMBERS; i++)
-		if (world->present[i])
-			members[count++] = world->member[i];
-	if (oxp_service_set(world->node, &world->key, &settings, members, count,
-			    NULL, error))
-		fail_msg("set: %s", error);
-}
-
-static void report_health(struct world *world)
-{
-	struct oxp_health_result results[MEMBERS];
-
-	for (int i = 0; i < MEMBERS; i++)
-		results[i] = (struct oxp_health_result){world->member[i].check,
-							world->up[i]};
-	assert_true(oxp_health_apply(world->node, results, MEMBERS, error) >=
-		    0);
-}
-
-static void begin(struct world *world, struct oxp_node *node,
-		  struct oxp_key key)
-{
-	memset(world, 0, sizeof(*world));
-	world->node = node;
-	world->key = key;
-	world->wave = 1;
-	make_members(world->member, MEMBERS, 0, 1);
-	for (int i = 0; i < MEMBERS; i++)
-		world->present[i] = world->up[i] = true;
-	configure(world);
-	report_health(world);
-}
-
-static bool keeps(const struct world *world, int member)
-{
-	return world->present[member] && world->up[member];
-}
-
-/* Something happens to one member; a quarter of them always stays. */
-static void happen(struct world *world)
-{
-	static const uint16_t weights[] = {0, 1, 1, 2, 5, 256};
-	int i = random_below(MEMBERS - MEMBERS / 4);
-
-	switch (random_below(4)) {
-	case 0:
-		world->up[i] = !world->up[i];
-		report_health(world);
-		break;
-	case 1:
-		world->present[i] = !world->present[i];
-		configure(world);
-		/* health of members that were not there was not stored */
-		report_health(world);
-		break;
-	default:
-		world->member[i].weight = weights[random_below(6)];
-		configure(world);
-	}
-}
-
-static void next_wave(struct world *world, uint32_t events)
-{
-	world->wave++;
-	while (events--) {
-		happen(world);
-		for (int i = 0; i < MEMBERS; i++)
-			if (!keeps(world, i))
-				world->lost[i] = world->wave;
-	}
-}
+/* Time ------------------------------------------------------------------ */
 
 static uint32_t pass_time(struct oxp_node *node, uint32_t milliseconds)
 {
@@ -222,7 +126,7 @@ static uint32_t open_flows(struct world *world, uint32_t count)
 		for (uint32_t i = 0; i < done; i++) {
 			int member = by_syn[i] - 1;
 
-			assert_true(keeps(world, member));
+			assert_true(world_keeps(world, member));
 			/* UDP does not show which flow is new */
 			if (world->key.protocol == IPPROTO_TCP)
 				assert_true(world->member[member].weight);
@@ -282,10 +186,10 @@ static void run_waves(uint32_t spoofed)
 
 	random_state = 1 + spoofed;
 	memset(flows, 0, sizeof(flows));
-	begin(&world, node, tcp_key(VIP, 80));
+	world_begin(&world, node, tcp_key(VIP, 80));
 	assert_int_equal(open_flows(&world, some), 0);
 	while (world.wave <= WAVES) {
-		next_wave(&world, 1 + random_below(4));
+		world_next_wave(&world, 1 + random_below(4));
 		assert_int_equal(send_all(&world, some, spoofed), 0);
 		for (uint32_t i = 0; i < some; i++)
 			ended += !flows[i].member;
@@ -328,12 +232,12 @@ static void test_flows_move_where_nothing_is_remembered(void **state)
 	(void)state;
 	random_state = 5;
 	memset(flows, 0, sizeof(flows));
-	begin(&world, node, tcp_key(VIP, 80));
+	world_begin(&world, node, tcp_key(VIP, 80));
 	assert_int_equal(open_flows(&world, some), 0);
 	world.wave++;
 	for (int i = 0; i < 4; i++)
 		world.member[i].weight = 5;
-	configure(&world);
+	world_configure(&world);
 	close_slots(node);
 	assert_true(send_all(&world, some, 0) > some / 20);
 	close_node(node);
@@ -348,20 +252,20 @@ static void test_flows_sent_to_another_node_keep_their_member(void **state)
 	(void)state;
 	random_state = 7;
 	memset(flows, 0, sizeof(flows));
-	begin(&world, one, tcp_key(VIP, 80));
-	begin(&other, two, tcp_key(VIP, 80));
+	world_begin(&world, one, tcp_key(VIP, 80));
+	world_begin(&other, two, tcp_key(VIP, 80));
 	for (int i = 0; i < 3; i++) {
 		/* one node sees it event by event, the other one the result,
 		 * health first */
 		open_flows(&world, some);
-		next_wave(&world, 6);
+		world_next_wave(&world, 6);
 		send_all(&world, some, 0);
 		memcpy(other.member, world.member, sizeof(world.member));
 		memcpy(other.present, world.present, sizeof(world.present));
 		memcpy(other.up, world.up, sizeof(world.up));
-		report_health(&other);
-		configure(&other);
-		report_health(&other);
+		world_report_health(&other);
+		world_configure(&other);
+		world_report_health(&other);
 		close_slots(one);
 		close_slots(two);
 		/* flows of the steady state, sent to the other node */
@@ -386,10 +290,10 @@ static void test_udp_flows_that_go_on_sending_stay(void **state)
 	(void)state;
 	random_state = 9;
 	memset(flows, 0, sizeof(flows));
-	begin(&world, node, udp_key(VIP, 53));
+	world_begin(&world, node, udp_key(VIP, 53));
 	assert_int_equal(open_flows(&world, some_udp), 0);
 	for (int wave = 0; wave < 6; wave++) {
-		next_wave(&world, 2);
+		world_next_wave(&world, 2);
 		/* beyond the time of learning, which is the idle timeout */
 		for (int i = 0; i < 12; i++) {
 			assert_int_equal(send_all(&world, some_udp, 0), 0);

@@ -11,7 +11,7 @@
 struct memory {
 	struct oxp_outcome_counters outcomes[OXP_OUTCOMES];
 	struct oxp_counters services[2], members[2];
-	uint8_t ages[2 * AGES_SIZE(TEST_SLOTS)];
+	uint8_t ages[2][TEST_SLOTS];
 	uint32_t keys[2]; /* fragments, sources */
 	uint64_t flows;   /* sum of products: none may move either */
 };
@@ -55,8 +55,9 @@ static void remember(struct memory *memory)
 			0);
 		assert_int_equal(
 			read_member_counters(node, i, &memory->members[i]), 0);
+		memcpy(memory->ages[i], ages_of(node, live_block(node, i)),
+		       TEST_SLOTS);
 	}
-	memcpy(memory->ages, node->ages, sizeof(memory->ages));
 	memory->keys[0] = keys_of(node->map[MAP_FRAGMENTS]);
 	memory->keys[1] = keys_of(node->map[MAP_SOURCES]);
 	memory->flows = sum_of_flows();
@@ -159,7 +160,8 @@ static void test_simulation_changes_nothing_in_the_node(void **state)
 	make_members(&member, 1, 0, 0);
 	set_service_as(node, &name, &settings, &member, 1);
 	open_slots();
-	memset(node->ages, 3, sizeof(before.ages));
+	for (int i = 0; i < 2; i++)
+		memset(ages_of(node, live_block(node, i)), 3, TEST_SLOTS);
 	remember(&before);
 	simulation = simulate();
 	flow = moving_flow(simulation);
@@ -348,7 +350,7 @@ static void test_all_faults_are_listed(void **state)
 
 	(void)state;
 	assert_int_equal(oxp_faults_list(node, faults, 3, error), 0);
-	live_block(node, 0)->slot[5] = SLOT_NOBODY;
+	slots_of(live_block(node, 0))[5] = -1;
 	live_block(node, 1)->member[0].flags |= MEMBER_BACKUP;
 	live_block(node, 1)->member[0].flags &= ~MEMBER_TAKES_FLOWS;
 	assert_int_equal(oxp_faults_list(node, faults, 1, error), 2);

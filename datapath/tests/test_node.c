@@ -151,12 +151,12 @@ static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 static void test_verify_names_the_service_of_a_damaged_slot(void **state)
 {
 	struct oxp_member members[2];
-	uint16_t *slot;
+	uint8_t *slot;
 
 	(void)state;
 	make_members(members, 2, 0, 0);
 	set_service(node, &http, members, 2);
-	slot = live_block(node, show().index)->slot;
+	slot = (uint8_t *)slots_of(live_block(node, show().index));
 	slot[5] ^= 1;
 	assert_int_equal(oxp_test_verify(node, error), 1);
 	assert_non_null(strstr(error, VIP));

@@ -7,6 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <bpf/libbpf.h>
+
+#include "forward.skel.h"
 #include "harness.h"
 
 #define PINS "/mnt/bpf/refused"
@@ -66,22 +69,6 @@ static void test_impossible_sizes_are_refused(void **state)
 	set_up(NULL);
 	options.pin_directory = NULL;
 	expect_refused(-EINVAL, "pin directory");
-	set_up(NULL);
-	expect_opens();
-}
-
-/* Tables of 600 GB: more than any machine has, so that the kernel refuses at
- * once. What it gives before takes half a gigabyte. */
-static void test_tables_beyond_the_memory_are_refused(void **state)
-{
-	(void)state;
-	if (available_kb() < 2UL << 20) {
-		print_message("less than 2 GB of memory: skipped\n");
-		skip();
-	}
-	options.services_max = 1 << 20;
-	options.slots_max = OXP_SLOTS_LIMIT;
-	expect_refused(-ENOMEM, "tables");
 	set_up(NULL);
 	expect_opens();
 }
@@ -191,16 +178,42 @@ static void test_failed_allocation_leaves_services_as_they_were(void **state)
 	expect_opens();
 }
 
+/* maps.h refuses to be compiled without one of the list. */
+static void test_program_has_no_map_beyond_the_list(void **state)
+{
+	struct forward *object = forward__open();
+	const struct bpf_map *map;
+	uint32_t maps = 0, i;
+
+	(void)state;
+	assert_non_null(object);
+	bpf_object__for_each_map(map, object->obj)
+	{
+		const char *name = bpf_map__name(map);
+
+		if (strchr(name, '.')) /* the program's constants */
+			continue;
+		for (i = 0; i < MAPS; i++)
+			if (!strcmp(map_names[i], name))
+				break;
+		if (i == MAPS)
+			fail_msg("%s is not in OXP_MAPS", name);
+		maps++;
+	}
+	assert_int_equal(maps, MAPS);
+	forward__destroy(object);
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, set_up)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_impossible_sizes_are_refused),
-		TEST(test_tables_beyond_the_memory_are_refused),
 		TEST(test_unusable_folders_and_files_are_named),
 		TEST(test_missing_capabilities_are_named),
 		TEST(test_failed_allocation_leaves_services_as_they_were),
+		TEST(test_program_has_no_map_beyond_the_list),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

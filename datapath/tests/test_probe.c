@@ -148,12 +148,17 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 
 static void test_probes_are_encapsulated_as_clients_packets(void **state)
 {
+	static const uint8_t all[] = {
+#define OXP_ENCAPSULATION(name, number, option, text) number,
+#include "enumerations.h"
+	};
 	uint64_t runs = 0;
 
 	(void)state;
-	for (uint8_t kind = OXP_IPIP; kind <= OXP_SRV6; kind++)
+	for (size_t n = 0; n < sizeof(all); n++)
 		for (int families = 0; families < 4; families++) {
 			bool v6 = families & 1, outer_v6 = families & 2;
+			uint8_t kind = all[n];
 
 			if ((kind == OXP_DSCP && v6 != outer_v6) ||
 			    (kind == OXP_SRV6 && !outer_v6))

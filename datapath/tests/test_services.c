@@ -150,9 +150,9 @@ static void test_slots_lead_nowhere_without_healthy_members(void **state)
 	assert_int_equal(apply(5, 1), 1);
 	assert_int_equal(apply(5, 0), 1);
 	assert_int_equal(show().enabled, 0);
-	assert_int_equal(
-		oxp_table_get(node, &http, table, NULL, TEST_SLOTS, error),
-		TEST_SLOTS);
+	assert_int_equal(oxp_table_get(node, &http, table, NULL, TEST_SLOTS,
+				       NULL, error),
+			 TEST_SLOTS);
 	for (int i = 0; i < TEST_SLOTS; i++)
 		assert_int_equal(table[i], OXP_NO_MEMBER);
 }
@@ -182,8 +182,8 @@ static void test_table_does_not_depend_on_the_order_of_events(void **state)
 	}
 	for (int i = 7; i >= 0; i--)
 		apply(110 + i, i != 2);
-	oxp_table_get(node, &http, left, NULL, TEST_SLOTS, error);
-	oxp_table_get(node, &https, right, NULL, TEST_SLOTS, error);
+	oxp_table_get(node, &http, left, NULL, TEST_SLOTS, NULL, error);
+	oxp_table_get(node, &https, right, NULL, TEST_SLOTS, NULL, error);
 	assert_memory_equal(left, right, sizeof(left));
 }
 

@@ -210,7 +210,7 @@ static uint64_t flow_entry(uint64_t tag, uint32_t age, uint32_t member)
 {
 	uint64_t now = coarse_time() >> 30;
 
-	return tag << 24 | ((now - age) & FLOW_TIME_MASK) << FLOW_TIME_SHIFT |
+	return tag << 27 | ((now - age) & FLOW_TIME_MASK) << FLOW_TIME_SHIFT |
 	       member;
 }
 
@@ -236,7 +236,7 @@ static uint32_t member_of(const struct flow_set *set, uint64_t tag)
 	uint32_t found = OXP_NO_MEMBER;
 
 	for (int way = 0; way < FLOW_SET_WAYS; way++)
-		if (set->entry[way] >> 24 == tag) {
+		if (set->entry[way] >> 27 == tag) {
 			assert_int_equal(found, OXP_NO_MEMBER);
 			found = set->entry[way] & FLOW_MEMBER;
 		}

@@ -134,19 +134,22 @@ static void test_tables_written_in_place_show_mixtures(void **state)
 	struct oxp_member sets[2][20];
 	static struct reader reader;
 	pthread_t thread;
+	size_t size;
 	int rounds;
 
 	(void)state;
 	prepare(node, &reader, &key, sets);
 	for (int which = 0; which < 2; which++) {
 		set_alternative(node, &key, sets, which);
-		copy[which] = malloc(node->block_size);
-		memcpy(copy[which], live_block(node, 0), node->block_size);
+		block = live_block(node, 0);
+		size = lines_of_block(block->slots, block->members, 0) *
+		       LINE_SIZE;
+		copy[which] = malloc(size);
+		memcpy(copy[which], block, size);
 	}
-	block = live_block(node, 0);
 	pthread_create(&thread, NULL, read_packets, &reader);
 	for (rounds = 0; rounds < 10000000; rounds++) {
-		memcpy(block, copy[rounds & 1], node->block_size);
+		memcpy(block, copy[rounds & 1], size);
 		if (__atomic_load_n(&reader.mixtures, __ATOMIC_RELAXED))
 			break;
 	}

@@ -60,7 +60,7 @@ static void test_transitions_are_those_of_the_documented_table(void **state)
 		{2 | O, 1, 1, false, 1 | O, 2},
 		{3 | O, 1, 2, false, 2 | O, 2},
 	};
-	bool stays[512] = {[1] = true, [2] = true};
+	bool stays[STAYS] = {[1] = true, [2] = true};
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

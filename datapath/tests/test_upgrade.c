@@ -12,12 +12,7 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include "forward.skel.h"
-#include "harness.h"
-
-#define DEVICES 3
-
-static uint32_t device[DEVICES];
+#include "attached.h"
 
 /* Programs of links that can be replaced until the kernel refuses, and how
  * often it does so then. */
@@ -43,22 +38,6 @@ int __wrap_bpf_link_update(int link, int program,
 	return __real_bpf_link_update(link, program, options);
 }
 
-static void make_devices(void)
-{
-	char command[200];
-
-	for (int i = 0; i < DEVICES; i++) {
-		snprintf(command, sizeof(command),
-			 "ip link add up%d type veth peer name gw%d && "
-			 "ip link set up%d up && ip link set gw%d up",
-			 i, i, i, i);
-		assert_int_equal(system(command), 0);
-		snprintf(command, sizeof(command), "up%d", i);
-		device[i] = if_nametoindex(command);
-		assert_true(device[i]);
-	}
-}
-
 static int enter(void **state)
 {
 	return enter_namespace(state) || unshare(CLONE_NEWNET) ? -1 : 0;
@@ -75,77 +54,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	(void)state;
-	for (int i = 0; i < DEVICES; i++) {
-		char command[64];
-
-		snprintf(command, sizeof(command),
-			 "ip link del up%d 2>/dev/null || true", i);
-		if (system(command))
-			return -1;
-	}
+	delete_devices();
 	return 0;
-}
-
-static struct oxp_node *attached_state(void)
-{
-	struct oxp_node *node = fresh_state();
-
-	for (int i = 0; i < DEVICES; i++)
-		assert_int_equal(oxp_interface_attach(node, device[i], error),
-				 0);
-	return node;
-}
-
-/* Of all devices, in their order; 0: it has none. */
-static void program_ids(struct oxp_node *node, uint32_t ids[DEVICES])
-{
-	struct oxp_program one[DEVICES];
-	int count = oxp_programs_list(node, one, DEVICES, error);
-
-	assert_in_range(count, 0, DEVICES);
-	memset(ids, 0, DEVICES * sizeof(*ids));
-	for (int i = 0; i < count; i++)
-		for (int j = 0; j < DEVICES; j++)
-			if (one[i].ifindex == device[j])
-				ids[j] = one[i].id;
-}
-
-static void assert_all_replaced(struct oxp_node *node,
-				const uint32_t before[DEVICES])
-{
-	uint32_t after[DEVICES];
-
-	program_ids(node, after);
-	for (int i = 0; i < DEVICES; i++)
-		assert_int_not_equal(before[i], after[i]);
-}
-
-static uint32_t program_id(struct oxp_node *node)
-{
-	uint32_t ids[DEVICES];
-
-	program_ids(node, ids);
-	return ids[0];
-}
-
-static struct forward *another_program(struct oxp_node *node)
-{
-	struct forward *object;
-
-	if (load_program(node, node->config->flags ^ OXP_NODE_FIB, &object,
-			 error))
-		fail_msg("another: %s", error);
-	return object;
-}
-
-/* As if another build of the library had attached it. */
-static void attach_another(struct oxp_node *node)
-{
-	struct forward *object = another_program(node);
-
-	if (replace_programs(node, object, error))
-		fail_msg("another: %s", error);
-	forward__destroy(object);
 }
 
 static const struct oxp_options options = {

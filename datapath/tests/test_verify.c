@@ -80,22 +80,23 @@ static void damage(void *at, size_t size, const void *with, const char *text)
 static void test_damaged_blocks_are_found(void **state)
 {
 	uint32_t open = 0, closed = 0;
-	uint16_t *before = before_of(node, block);
+	uint8_t *before = (uint8_t *)before_of(block);
+	uint8_t *slot = (uint8_t *)slots_of(block);
 
 	(void)state;
 	expect_sound();
-	while (!(block->slot[open] & SLOT_OPEN))
+	while (!slot_is_open(block, open))
 		open++;
-	while (block->slot[closed] & SLOT_OPEN)
+	while (slot_is_open(block, closed))
 		closed++;
 	DAMAGE(block->slots, 1008, "its table has an impossible size");
 	DAMAGE(block->slots, 1013, "its table has an impossible size");
-	DAMAGE(block->members, 257, "it has too many members");
+	DAMAGE(block->members, 257, "its table has an impossible size");
 	DAMAGE(block->enabled, 3, "flags contradict each other");
 	DAMAGE(block->member[2].flags,
 	       block->member[2].flags & ~MEMBER_TAKES_FLOWS,
 	       "flags contradict each other");
-	DAMAGE(block->slot[closed], block->slot[closed] ^ 1,
+	DAMAGE(slot[closed], slot[closed] ^ 1,
 	       "its table is not the one of its members");
 	DAMAGE(block->member[1].weight, 7,
 	       "its table is not the one of its members");

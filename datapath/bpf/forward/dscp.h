@@ -10,6 +10,7 @@
 #define OXP_DSCP_H
 
 #include "checksum.h"
+#include "forward/block.h"
 #include "forward/selected.h"
 
 /* The checksum that covers the addresses; NULL: there is none to correct. */
@@ -69,17 +70,15 @@ static __always_inline void rewrite_v6(struct ipv6hdr *ip, const __be32 *member,
  * frame as it was parsed. */
 __noinline int rewrite(struct xdp_md *ctx, const struct selected *selected)
 {
-	const struct service_block *block;
 	const struct block_member *member;
+	struct block_view view;
 	__u64 was, is;
 	__u16 *check;
 
-	if (!selected || selected->member >= OXP_MEMBERS_MAX)
+	if (!selected || !find_block(selected->block, &view) ||
+	    selected->member >= view.block->members)
 		return -1;
-	block = find_block(selected->block);
-	if (!block)
-		return -1;
-	member = member_of(block, selected->member);
+	member = member_of(&view, selected->member);
 	if (selected->v6) {
 		struct ipv6hdr *ip = at(ctx, selected->l3, sizeof(*ip));
 
@@ -87,7 +86,7 @@ __noinline int rewrite(struct xdp_md *ctx, const struct selected *selected)
 			return -1;
 		was = sum_v6((const __be32 *)&ip->daddr);
 		is = sum_v6(member->outer);
-		rewrite_v6(ip, member->outer, block->dscp);
+		rewrite_v6(ip, member->outer, view.block->dscp);
 	} else {
 		struct iphdr *ip = at(ctx, selected->l3, sizeof(*ip));
 
@@ -95,7 +94,7 @@ __noinline int rewrite(struct xdp_md *ctx, const struct selected *selected)
 			return -1;
 		was = ip->daddr;
 		is = member->outer[3];
-		rewrite_v4(ip, member->outer[3], block->dscp);
+		rewrite_v4(ip, member->outer[3], view.block->dscp);
 	}
 	if (selected->kind == KIND_LATER)
 		return 0;

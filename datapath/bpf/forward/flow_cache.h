@@ -8,6 +8,7 @@
 #ifndef OXP_FLOW_CACHE_H
 #define OXP_FLOW_CACHE_H
 
+#include "forward/block.h"
 #include "forward/count.h"
 #include "forward/parse.h"
 
@@ -46,7 +47,8 @@ static __always_inline __u64 new_entry(const struct cached_flow *cached,
 	       (member & FLOW_MEMBER);
 }
 
-/* A place that was checked already, as in member_of(). */
+/* A place that was checked already: the verifier forgets bounds of values that
+ * it did not see in a register since. */
 static __always_inline __u64 *entry_at(struct flow_set *set, __u64 place)
 {
 	_Static_assert(FLOW_SET_WAYS == 8, "mask of places");
@@ -187,16 +189,8 @@ static __always_inline void confirm(const struct cached_flow *cached)
 		exchange(cached, cached->place, cached->seen, entry);
 }
 
-static __always_inline __u8 flags_of(const struct service_block *block,
-				     __u32 member)
-{
-	if (member >= OXP_MEMBERS_MAX)
-		return 0;
-	return READ_ONCE(member_of(block, member)->flags);
-}
-
 struct owners {
-	__u32 now;
+	__u32 now; /* SLOT_NOBODY: none */
 	__u32 before;
 	__u32 before_flags;
 };
@@ -210,7 +204,7 @@ static __always_inline __u32 take_new(struct xdp_md *ctx,
 			exchange(cached, cached->place, cached->seen, 0);
 		return owners->now;
 	}
-	if (owners->now >= OXP_MEMBERS_MAX || store(cached, owners->now))
+	if (owners->now == SLOT_NOBODY || store(cached, owners->now))
 		return owners->now;
 	count(ctx, OXP_MEMORY_FULL);
 	return owners->before_flags & MEMBER_TAKES_FLOWS ? owners->before
@@ -235,9 +229,10 @@ static __always_inline __u32 take_unknown(const struct cached_flow *cached,
 
 static __always_inline __u32 owner_of(struct xdp_md *ctx,
 				      const struct packet *packet, __u64 tag,
-				      const struct service_block *block,
+				      const struct block_view *view,
 				      const struct owners *owners)
 {
+	const struct service_block *block = view->block;
 	bool source = block->flags & OXP_SERVICE_SOURCE;
 	bool opens = packet->opens_flow && !source;
 	struct cached_flow cached;
@@ -251,7 +246,7 @@ static __always_inline __u32 owner_of(struct xdp_md *ctx,
 		return owners->now;
 	if (cached.seen && age_of(&cached, cached.seen) <= cached.timeout) {
 		member = cached.seen & FLOW_MEMBER;
-		flags = flags_of(block, member);
+		flags = flags_of(view, member);
 		if (flags & MEMBER_KEEPS_FLOWS && !opens) {
 			confirm(&cached);
 			return member;
@@ -267,31 +262,29 @@ static __always_inline __u32 owner_of(struct xdp_md *ctx,
 }
 
 /*
- * The member for a flow of an open slot, at least OXP_MEMBERS_MAX if there is
- * none. `tag` is the flow's.
+ * The member for a flow of an open slot at this position, SLOT_NOBODY if there
+ * is none. `tag` is the flow's.
  */
 __noinline __u32 open_slot(struct xdp_md *ctx, const struct packet *packet,
-			   __u32 number, __u32 slot, __u64 tag)
+			   __u32 line, __u32 position, __u64 tag)
 {
-	const struct service_block *block;
-	__u32 service = number >> 1, taken;
+	struct block_view view;
 	struct owners owners;
-	__u8 *age;
+	__u32 slot, taken;
 
-	if (!packet || slot >= slots_max)
+	if (!packet || !find_block(line, &view))
 		return SLOT_NOBODY;
-	block = bpf_map_lookup_elem(&tables, &number);
-	if (!block)
-		return SLOT_NOBODY;
-	owners.now = READ_ONCE(block->slot[slot]) & SLOT_MEMBER;
-	owners.before = READ_ONCE(block->slot[BEFORE_OFFSET(slots_max) + slot]);
-	owners.before_flags = flags_of(block, owners.before);
-	taken = owner_of(ctx, packet, tag, block, &owners);
-	if (taken == owners.now)
-		return taken;
-	age = bpf_map_lookup_elem(&ages, &service);
-	if (age && READ_ONCE(age[slot]))
-		WRITE_ONCE(age[slot], 0);
+	slot = slot_at(position, view.block->slots);
+	owners.now = owner_of_slot(&view, slot);
+	if (owners.now >= view.block->members)
+		owners.now = SLOT_NOBODY;
+	owners.before = before_of(&view, position);
+	if (owners.before >= view.block->members)
+		owners.before = SLOT_NOBODY;
+	owners.before_flags = flags_of(&view, owners.before);
+	taken = owner_of(ctx, packet, tag, &view, &owners);
+	if (taken != owners.now)
+		renew_age(view.block, slot);
 	return taken;
 }
 

@@ -120,16 +120,23 @@ static __always_inline int select_special(struct xdp_md *ctx,
 	return outcome;
 }
 
-static __always_inline __u32 select_open(struct xdp_md *ctx, const void *header,
-					 const struct selected *selected,
-					 const struct ports *ports, __u32 slot)
+/* Returns whether it is one. */
+static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
+					struct selected *selected,
+					const struct ports *ports,
+					const struct block_view *view,
+					__u32 position)
 {
 	struct packet packet = {};
 
+	if (!is_open(view, slot_at(position, view->block->slots)))
+		return false;
 	fill(&packet, header, selected, ports);
-	return open_slot(ctx, &packet, selected->block, slot,
-			 tag_of(seeded_hash(header, selected, ports, node_seed),
-				selected->block));
+	selected->member = open_slot(
+		ctx, &packet, selected->block, position,
+		tag_of(seeded_hash(header, selected, ports, node_seed),
+		       view->block));
+	return true;
 }
 
 /* The packet of a service, to its member. */
@@ -137,31 +144,28 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 				   struct selected *selected,
 				   const struct ports *ports)
 {
-	const struct service_block *block = find_block(selected->block);
 	__u64 hash = seeded_hash(header, selected, ports, FLOW_SEED);
+	__u32 position = flow_position(hash);
+	struct block_view view;
 	int outcome;
-	__u32 slot;
 
-	if (!block)
+	if (!find_block(selected->block, &view))
 		return drop(ctx, OXP_DROP_INTERNAL);
 	selected->opens_flow = ports->opens_flow;
-	if (unlikely(is_special(block))) {
+	selected->entropy = flow_entropy(hash);
+	if (unlikely(is_special(view.block))) {
 		outcome = select_special(ctx, header, selected, ports);
 		if (outcome != OXP_FORWARDED)
 			return drop(ctx, outcome);
-	} else {
-		slot = flow_slot(hash, block->slots);
-		if (slot >= slots_max)
-			return drop(ctx, OXP_DROP_INTERNAL);
-		selected->entropy = flow_entropy(hash);
-		selected->member = READ_ONCE(block->slot[slot]);
-		if (unlikely(selected->member & SLOT_OPEN))
-			selected->member =
-				select_open(ctx, header, selected, ports, slot);
+	} else if (likely(!(view.block->flags & BLOCK_OPEN)) ||
+		   !select_open(ctx, header, selected, ports, &view,
+				position)) {
+		selected->member = owner_of_slot(
+			&view, slot_at(position, view.block->slots));
 	}
-	if (unlikely(selected->member >= OXP_MEMBERS_MAX))
+	if (unlikely(selected->member >= view.block->members))
 		return drop(ctx, OXP_DROP_NO_MEMBER);
-	return send(ctx, selected, member_of(block, selected->member));
+	return send(ctx, selected, &view, member_of(&view, selected->member));
 }
 
 static __always_inline int take_slow_path(struct xdp_md *ctx, __u32 l3, bool v6)

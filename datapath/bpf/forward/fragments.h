@@ -4,6 +4,7 @@
 #ifndef OXP_FRAGMENTS_H
 #define OXP_FRAGMENTS_H
 
+#include "forward/block.h"
 #include "forward/lookup.h"
 #include "forward/martian.h"
 #include "forward/select.h"
@@ -33,11 +34,12 @@ __noinline int remember_fragment(const struct packet *packet,
 {
 	struct fragment_owner owner = {};
 	struct fragment_key key;
+	struct block_view view;
 
-	if (!packet || !target)
+	if (!packet || !target || !find_block(target->block, &view))
 		return 0;
 	fragment_key_of(packet, &key);
-	owner.service = target->block >> 1;
+	owner.service = view.block->service;
 	owner.member = target->member;
 	owner.port = packet->destination_port;
 	owner.protocol = packet->protocol;
@@ -65,8 +67,8 @@ static __always_inline __be16 port_of_fragments(const struct vip_entry *vip,
 __noinline int follow_first(const struct packet *packet, struct target *target)
 {
 	const struct fragment_owner *owner;
-	const struct service_block *block;
 	struct fragment_key key;
+	struct block_view view;
 	struct flow flow;
 	__s64 number;
 
@@ -77,14 +79,14 @@ __noinline int follow_first(const struct packet *packet, struct target *target)
 	if (!owner)
 		return false;
 	number = find_service(packet, owner->port, owner->protocol);
-	if (number == NOT_FOUND || number >> 1 != owner->service)
+	if (number == NOT_FOUND || !find_block(number, &view) ||
+	    view.block->service != owner->service)
 		return false;
 	target->block = number;
 	target->member = owner->member;
-	block = find_block(target->block);
-	if (!block || !(flags_of(block, target->member) & MEMBER_KEEPS_FLOWS))
+	if (!(flags_of(&view, target->member) & MEMBER_KEEPS_FLOWS))
 		return false;
-	flow_of(packet, block, &flow);
+	flow_of(packet, view.block, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
 	return true;
 }

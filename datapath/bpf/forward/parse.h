@@ -31,8 +31,8 @@ struct packet {
 	__be32 destination[4];
 	__u32 l3;  /* offset of the IP header */
 	__u32 l4;  /* of what the IP packet carries */
-	__u32 end; /* of the byte behind the IP packet */
 	__be32 id; /* of fragments */
+	__u16 end; /* of the byte behind the IP packet, which is in the frame */
 	__be16 source_port;
 	__be16 destination_port;
 	__u8 protocol;
@@ -40,7 +40,7 @@ struct packet {
 	__u8 kind; /* enum packet_kind */
 	__u8 opens_flow;
 	__u8 fragment_protocol; /* as the fragment says: may be an extension */
-	__u8 reserved[7];
+	__u8 reserved;
 };
 
 /* Loads that the compiler must not narrow or keep in 32 bits, as the types in

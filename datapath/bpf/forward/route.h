@@ -5,6 +5,7 @@
 #ifndef OXP_ROUTE_H
 #define OXP_ROUTE_H
 
+#include "forward/block.h"
 #include "forward/selected.h"
 
 #ifndef AF_INET
@@ -101,20 +102,19 @@ static __always_inline void to_uplink(struct uplink *uplink,
 __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 			  struct uplink *uplink, __u32 length)
 {
-	const struct service_block *block;
 	const struct block_member *member;
 	const struct node_config *node;
 	struct bpf_fib_lookup fib = {};
+	struct block_view view;
 	bool v6;
 	int status;
 
-	if (!selected || !uplink || selected->member >= OXP_MEMBERS_MAX)
-		return -1;
-	block = find_block(selected->block);
 	node = find_config();
-	if (!block || !node)
+	if (!selected || !uplink || !node ||
+	    !find_block(selected->block, &view) ||
+	    selected->member >= view.block->members)
 		return -1;
-	member = member_of(block, selected->member);
+	member = member_of(&view, selected->member);
 	v6 = is_outer_v6_of(selected, member->outer_type);
 	fib.family = v6 ? AF_INET6 : AF_INET;
 	if (v6)
@@ -122,7 +122,7 @@ __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 	else
 		fib.ipv4_dst = member->outer[3];
 	if (member->outer_type == OUTER_NONE) {
-		if (!from_client(&fib, ctx, selected, block->dscp))
+		if (!from_client(&fib, ctx, selected, view.block->dscp))
 			return -1;
 	} else {
 		if (v6)

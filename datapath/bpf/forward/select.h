@@ -11,6 +11,7 @@
 #define OXP_SELECT_H
 
 #include "forward/allow.h"
+#include "forward/block.h"
 #include "forward/count.h"
 #include "forward/flow_cache.h"
 #include "forward/parse.h"
@@ -20,9 +21,9 @@
 /* Passed to functions of its own by reference, so without holes. */
 struct target {
 	__u64 tag;   /* of the flow, if its slot is open */
-	__u32 block; /* of the service: 2 * index + parity */
-	__u32 slot;
-	__u32 member; /* index within the service, or as in the table */
+	__u32 block; /* its line */
+	__u32 position;
+	__u32 member; /* index within the service, or SLOT_NOBODY */
 	__u32 entropy;
 };
 
@@ -48,9 +49,10 @@ static __always_inline __u64 hash_with(const struct packet *packet,
 
 /* The flow's tag in `flows`, which no stranger can make collide, and which
  * differs between the services of one VIP also where ports do not count. */
-static __always_inline __u64 tag_of(__u64 seeded_hash, __u32 block)
+static __always_inline __u64 tag_of(__u64 seeded_hash,
+				    const struct service_block *block)
 {
-	return flow_tag(seeded_hash ^ (block >> 1) * FLOW_SERVICE);
+	return flow_tag(seeded_hash ^ block->service * FLOW_SERVICE);
 }
 
 /* `length` leading bits of one word of an address, 0 and less: none. */
@@ -95,31 +97,30 @@ static __always_inline void flow_of(const struct packet *packet,
 		cut_source(flow, packet->v6, block);
 }
 
-/* By the table, which does not decide on a flow of an open slot. */
+/* By the table. Returns SELECT_OPEN where that does not decide. */
+#define SELECT_OPEN (-1)
 __noinline int find_slot(const struct packet *packet, struct target *target)
 {
-	const struct service_block *block;
+	struct block_view view;
 	struct flow flow;
 	__u32 slot;
 	__u64 hash;
 
-	if (!packet || !target)
+	if (!packet || !target || !find_block(target->block, &view))
 		return OXP_DROP_INTERNAL;
-	block = find_block(target->block);
-	if (!block)
-		return OXP_DROP_INTERNAL;
-	flow_of(packet, block, &flow);
+	flow_of(packet, view.block, &flow);
 	hash = hash_with(packet, &flow, FLOW_SEED);
-	slot = flow_slot(hash, block->slots);
-	if (slot >= slots_max)
-		return OXP_DROP_INTERNAL;
-	target->slot = slot;
-	target->member = READ_ONCE(block->slot[slot]);
+	target->position = flow_position(hash);
 	target->entropy = flow_entropy(hash);
-	if (target->member & SLOT_OPEN)
-		target->tag = tag_of(hash_with(packet, &flow, node_seed),
-				     target->block);
-	return OXP_FORWARDED;
+	slot = slot_at(target->position, view.block->slots);
+	if (view.block->flags & BLOCK_OPEN && is_open(&view, slot)) {
+		target->tag =
+			tag_of(hash_with(packet, &flow, node_seed), view.block);
+		return SELECT_OPEN;
+	}
+	target->member = owner_of_slot(&view, slot);
+	return target->member < view.block->members ? OXP_FORWARDED
+						    : OXP_DROP_NO_MEMBER;
 }
 
 static __always_inline int select_slot(struct xdp_md *ctx,
@@ -128,51 +129,51 @@ static __always_inline int select_slot(struct xdp_md *ctx,
 {
 	int outcome = find_slot(packet, target);
 
-	if (outcome != OXP_FORWARDED)
+	if (outcome != SELECT_OPEN)
 		return outcome;
-	if (target->member & SLOT_OPEN)
-		target->member = open_slot(ctx, packet, target->block,
-					   target->slot, target->tag);
-	return target->member < OXP_MEMBERS_MAX ? OXP_FORWARDED
-						: OXP_DROP_NO_MEMBER;
+	target->member = open_slot(ctx, packet, target->block, target->position,
+				   target->tag);
+	return target->member == SLOT_NOBODY ? OXP_DROP_NO_MEMBER
+					     : OXP_FORWARDED;
 }
 
 /* By QUIC connection ID: whether it is ours. */
 __noinline int select_quic(struct xdp_md *ctx, struct packet *packet,
 			   struct target *target)
 {
-	const struct service_block *block;
+	struct block_view view;
 	struct flow flow;
 	int member;
 
-	if (!packet || !target)
+	if (!packet || !target || !find_block(target->block, &view))
 		return false;
 	packet->opens_flow = quic_opens(ctx, packet);
-	member = quic_member(ctx, packet, target->block >> 1);
+	member = quic_member(ctx, packet, view.block->service);
 	if (member < 0)
 		return false;
-	block = find_block(target->block);
-	if (!block || !(flags_of(block, member) & MEMBER_KEEPS_FLOWS))
+	if (!(flags_of(&view, member) & MEMBER_KEEPS_FLOWS))
 		return false;
-	flow_of(packet, block, &flow);
+	flow_of(packet, view.block, &flow);
 	target->entropy = flow_entropy(hash_with(packet, &flow, FLOW_SEED));
 	target->member = member;
 	return true;
 }
 
 /* Whether the source may have service, and so much of it. */
-__noinline int admit(const struct packet *packet, __u32 number)
+__noinline int admit(const struct packet *packet, __u32 line)
 {
-	const struct service_block *block = find_block(number);
+	const struct service_block *block;
+	struct block_view view;
 
-	if (!packet || !block)
+	if (!packet || !find_block(line, &view))
 		return OXP_DROP_INTERNAL;
+	block = view.block;
 	if (block->flags & BLOCK_ALLOWED &&
 	    !is_allowed(packet, block->allowed_set))
 		return OXP_DROP_NOT_ALLOWED;
 	if (block->new_flow_rate && packet->kind != KIND_LATER &&
 	    (packet->opens_flow || packet->protocol == IPPROTO_UDP) &&
-	    !may_open(packet, block, number >> 1))
+	    !may_open(packet, block, block->service))
 		return OXP_DROP_RATE;
 	return OXP_FORWARDED;
 }
@@ -181,15 +182,16 @@ __noinline int admit(const struct packet *packet, __u32 number)
 static __always_inline int
 select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 {
-	const struct service_block *block = find_block(target->block);
+	struct block_view view;
 	int outcome;
 
-	if (!block)
+	if (!find_block(target->block, &view))
 		return OXP_DROP_INTERNAL;
 	outcome = admit(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;
-	if (block->flags & OXP_SERVICE_QUIC && select_quic(ctx, packet, target))
+	if (view.block->flags & OXP_SERVICE_QUIC &&
+	    select_quic(ctx, packet, target))
 		return OXP_FORWARDED;
 	return select_slot(ctx, packet, target);
 }

@@ -9,7 +9,7 @@
 /* Passed to functions of its own by reference, so without holes. */
 struct selected {
 	__u64 head;
-	__u32 block;  /* of the service: 2 * index + parity */
+	__u32 block;  /* its line */
 	__u32 member; /* index within the service */
 	__u32 entropy;
 	__u32 l3; /* offsets, as in struct packet */

@@ -4,6 +4,7 @@
 #ifndef OXP_SEND_H
 #define OXP_SEND_H
 
+#include "forward/block.h"
 #include "forward/count.h"
 #include "forward/dscp.h"
 #include "forward/mss.h"
@@ -43,13 +44,13 @@ encapsulate(struct xdp_md *ctx, const struct selected *selected,
 		return OXP_DROP_INTERNAL;
 	end = frame_end(ctx);
 	if (is_outer_v6(outer_type)) {
-		if (outer + 40 + 8 > end)
+		if (outer + 40 + SHIM_MAX > end)
 			return OXP_DROP_INTERNAL;
 		push_v6(outer, selected->head, outer_type, selected->entropy,
 			node, member->outer, selected->v6);
 		outer += 40;
 	} else {
-		if (outer + 20 + 8 > end)
+		if (outer + 20 + SHIM_MAX > end)
 			return OXP_DROP_INTERNAL;
 		push_v4(outer, selected->head, outer_type,
 			outer_source(node->source_v4, node->entropy_v4,
@@ -81,12 +82,12 @@ static __always_inline int replace_link(struct xdp_md *ctx,
 }
 
 static __always_inline void count_forwarded(const struct selected *selected,
+					    __u32 service,
 					    const struct block_member *member)
 {
 	__u32 bytes = head_length(selected->head);
 
-	count_in(&service_counters, selected->block >> 1, bytes,
-		 selected->opens_flow);
+	count_in(&service_counters, service, bytes, selected->opens_flow);
 	count_in(&member_counters, member->counter, bytes,
 		 selected->opens_flow);
 }
@@ -113,8 +114,9 @@ static __always_inline __u32 path_mtu(const struct block_member *member,
 /* By the uplink. The fast path has no part for DSCP. */
 static __always_inline int
 send_by(struct xdp_md *ctx, const struct selected *selected,
-	const struct node_config *node, const struct block_member *member,
-	const struct uplink *uplink, bool outer_v6, const bool fast_path)
+	const struct node_config *node, const struct block_view *view,
+	const struct block_member *member, const struct uplink *uplink,
+	bool outer_v6, const bool fast_path)
 {
 	__u32 outer_type = member->outer_type,
 	      header = outer_length(outer_type);
@@ -153,7 +155,7 @@ send_by(struct xdp_md *ctx, const struct selected *selected,
 	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
 		return drop(ctx, outcome);
-	count_forwarded(selected, member);
+	count_forwarded(selected, view->block->service, member);
 	return action;
 }
 
@@ -176,20 +178,18 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 {
 	const struct block_member *member;
-	const struct service_block *block;
 	const struct node_config *node;
+	struct block_view view;
 	const struct uplink *uplink;
 	struct uplink routed = {};
 	bool outer_v6;
 	int status;
 
-	if (!selected || selected->member >= OXP_MEMBERS_MAX)
-		return drop(ctx, OXP_DROP_INTERNAL);
-	block = find_block(selected->block);
 	node = find_config();
-	if (!block || !node)
+	if (!selected || !node || !find_block(selected->block, &view) ||
+	    selected->member >= view.block->members)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	member = member_of(block, selected->member);
+	member = member_of(&view, selected->member);
 	if (member->outer_type > OUTER_NONE)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	outer_v6 = is_outer_v6_of(selected, member->outer_type);
@@ -209,11 +209,13 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 		if (!uplink)
 			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	}
-	return send_by(ctx, selected, node, member, uplink, outer_v6, false);
+	return send_by(ctx, selected, node, &view, member, uplink, outer_v6,
+		       false);
 }
 
 static __always_inline int send(struct xdp_md *ctx,
 				const struct selected *selected,
+				const struct block_view *view,
 				const struct block_member *member)
 {
 	__u32 zero = 0, outer_type = member->outer_type;
@@ -235,7 +237,8 @@ static __always_inline int send(struct xdp_md *ctx,
 	uplink = choose_uplink(node, selected->entropy, outer_v6);
 	if (unlikely(!has_source(node, outer_v6) || !uplink))
 		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
-	return send_by(ctx, selected, node, member, uplink, outer_v6, true);
+	return send_by(ctx, selected, node, view, member, uplink, outer_v6,
+		       true);
 }
 
 #endif

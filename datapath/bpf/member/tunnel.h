@@ -15,7 +15,7 @@
 
 #include "member/transport.h"
 
-#define OUTER_MAX (sizeof(struct ipv6hdr) + sizeof(struct udphdr))
+#define OUTER_MAX (sizeof(struct ipv6hdr) + MEMBER_SHIM_MAX)
 /* What is read at most: link, outer and inner header. */
 #define HEADERS_MAX (LINK_MAX + OUTER_MAX + sizeof(struct ipv6hdr))
 
@@ -49,6 +49,8 @@ struct gre_header {
 	__be16 flags;
 	__be16 type;
 };
+_Static_assert(sizeof(struct gre_header) <= MEMBER_SHIM_MAX, "GRE");
+_Static_assert(sizeof(struct udphdr) <= MEMBER_SHIM_MAX, "GUE");
 
 /* Where the IP header begins; its Ethertype in `type`, 0 if there is none. */
 static __always_inline void *skip_link(void *data, void *end, __u32 *link,

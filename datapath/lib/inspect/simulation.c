@@ -26,6 +26,7 @@
 #include "state.h"
 #include "table/blocks.h"
 #include "table/counters.h"
+#include "table/slots.h"
 
 struct oxp_simulation {
 	struct oxp_node *node;
@@ -34,8 +35,9 @@ struct oxp_simulation {
 	size_t flows_size;
 };
 
-/* Maps that packets write. Of counters and ages the program reads nothing
- * that it decides by: one element is enough, it looks before it writes. */
+/* Maps that packets write. Of counters the program reads nothing that it
+ * decides by: one element is enough, it looks before it writes. Ages lie in the
+ * tables, it leaves them alone. */
 static bool is_private(enum map map)
 {
 	return map_formats[map] != 0;
@@ -60,12 +62,10 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 							     map_names[i]),
 				node->map[i]);
 	if (!status)
-		status = bpf_map__set_value_size(object->maps.ages,
-						 AGES_SIZE(config->slots_max));
-	if (!status)
 		status = bpf_map__set_max_entries(
 			object->maps.flows, config->flows_max / FLOW_SET_WAYS);
 	configure_program(object, config, config->flags);
+	object->rodata->writes_ages = false;
 	return load_skeleton(&load, object->skeleton, status, error,
 			     OXP_ERROR_LENGTH);
 }
@@ -246,10 +246,9 @@ static void recall(const struct oxp_simulation *simulation, uint64_t name,
 	}
 }
 
-static uint16_t member_number(uint16_t slot)
+static uint16_t member_number(uint16_t member)
 {
-	slot &= SLOT_MEMBER;
-	return slot < OXP_MEMBERS_MAX ? slot : OXP_NO_MEMBER;
+	return member == SLOT_NOBODY ? OXP_NO_MEMBER : member;
 }
 
 static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
@@ -260,7 +259,6 @@ static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
 	struct service_block *block = live_block(node, index);
 	struct selecting flow = selecting_of(block, packet);
 	uint64_t hash = selecting_hash(&flow, FLOW_SEED), name;
-	uint16_t slot;
 
 	*out = (struct oxp_selection){
 		.slots = block->slots,
@@ -269,12 +267,12 @@ static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
 		.remembered = OXP_NO_MEMBER,
 		.learning = !!(block->flags & BLOCK_LEARNING),
 	};
-	slot = block->slot[out->slot];
-	out->open = !!(slot & SLOT_OPEN);
-	out->now = member_number(slot);
-	out->before = out->open
-			      ? member_number(before_of(node, block)[out->slot])
-			      : out->now;
+	out->open = slot_is_open(block, out->slot);
+	out->now = member_number(owner_at(block, out->slot));
+	out->before = out->now;
+	if (out->open)
+		out->before = member_number(
+			before_at(block, flow_slot(hash, block->before_slots)));
 	name = flow_tag(selecting_hash(&flow, node->config->seed) ^
 			index * FLOW_SERVICE);
 	if (out->open && !packet->later)

@@ -19,6 +19,8 @@
 #include "table/networks.h"
 #include "table/quic_servers.h"
 #include "table/rebuild.h"
+#include "table/segments.h"
+#include "table/slots.h"
 #include "table/vips.h"
 
 static bool keeps_flows(const struct service_block *block, uint16_t member)
@@ -27,26 +29,36 @@ static bool keeps_flows(const struct service_block *block, uint16_t member)
 	       block->member[member].flags & MEMBER_KEEPS_FLOWS;
 }
 
-static const char *find_fault_in_slots(struct oxp_node *node,
-				       struct service_block *block,
+static bool leads_to_nobody(const struct service_block *block, uint32_t slot)
+{
+	uint16_t before = before_at(block, slot);
+
+	return is_damaged(block, before_of(block), slot) ||
+	       (before != SLOT_NOBODY && !keeps_flows(block, before));
+}
+
+static const char *find_fault_in_slots(struct service_block *block,
 				       uint16_t *owners)
 {
-	const uint16_t *before = before_of(node, block);
 	uint32_t open = 0;
 
 	if (compute_owners(block, owners))
 		return "there is no memory to compute its table";
 	for (uint32_t i = 0; i < block->slots; i++) {
-		uint16_t slot = block->slot[i];
-
-		if ((slot & SLOT_MEMBER) != owners[i])
+		if (owner_at(block, i) != owners[i])
 			return "its table is not the one of its members";
-		if (!(slot & SLOT_OPEN))
+		if (!slot_is_open(block, i))
 			continue;
 		open++;
-		if (before[i] != SLOT_NOBODY && !keeps_flows(block, before[i]))
+		if (block->before_slots == block->slots &&
+		    leads_to_nobody(block, i))
 			return "an open slot leads to nobody";
 	}
+	for (uint32_t i = 0; open && block->before_slots != block->slots &&
+			     i < block->before_slots;
+	     i++)
+		if (leads_to_nobody(block, i))
+			return "an open slot leads to nobody";
 	/* a tick that was cut off leaves a number that is too high */
 	if (open > block->open && block->open != 65535)
 		return "it has more open slots than it says";
@@ -58,6 +70,8 @@ struct check {
 	uint16_t *owners;   /* of the slots of the service at hand */
 	uint64_t *counters; /* members' counters that have an owner */
 	uint32_t quic;      /* servers */
+	uint64_t *lines;    /* of segments that have an owner */
+	uint64_t lines_count;
 };
 
 /* Packets go where `outer` and `way` say, not to the address that the tables
@@ -141,6 +155,53 @@ static const char *find_fault_in_networks(struct oxp_node *node,
 		       : "its allowed networks are not all there";
 }
 
+static bool are_taken(struct check *check, uint32_t first, uint32_t count)
+{
+	for (uint64_t i = first; i < (uint64_t)first + count; i++) {
+		uint64_t bit = 1ULL << i % 64;
+
+		if (i >= check->lines_count || check->lines[i / 64] & bit)
+			return true;
+		check->lines[i / 64] |= bit;
+	}
+	return false;
+}
+
+static bool find_fault_in_lines(const struct service_entry *entry,
+				uint32_t live, struct check *check)
+{
+	bool taken = !live;
+
+	for (int i = 0; i < 2; i++) {
+		if (entry->block[i])
+			taken |= are_taken(check, entry->block[i],
+					   entry->block_lines[i]);
+		if (entry->ages[i])
+			taken |= are_taken(check, entry->ages[i],
+					   entry->ages_lines[i]);
+	}
+	return taken;
+}
+
+/* What the block says it holds, into the lines that it has. */
+static bool fits(struct oxp_node *node, uint32_t index,
+		 const struct service_block *block)
+{
+	const struct service_entry *entry = entry_of(node, index);
+	int which = live_line(node, index) != entry->block[0];
+	uint32_t before = block->flags & BLOCK_OPEN ? block->before_slots : 0;
+
+	return block->service == index &&
+	       block->slot_line == LINES_BEFORE_SLOTS(block->members) &&
+	       block->slot_width == (block->members > NARROW_PLACES ? 2 : 1) &&
+	       before <= OXP_SLOTS_LIMIT &&
+	       lines_of_block(block->slots, block->members, before) <=
+		       entry->block_lines[which] &&
+	       (block->ages == entry->ages[0] ||
+		block->ages == entry->ages[1]) &&
+	       at_line(node, block->ages);
+}
+
 /* What is wrong with a service, or NULL. */
 static const char *find_fault(struct oxp_node *node, uint32_t index,
 			      struct check *check)
@@ -162,15 +223,18 @@ static const char *find_fault(struct oxp_node *node, uint32_t index,
 	    memcmp(node->vips[entry->vip_index].address, entry->vip,
 		   sizeof(entry->vip)))
 		return "its VIP is not known";
+	if (find_fault_in_lines(entry, live_line(node, index), check))
+		return "its tables' memory is another one's, too";
 	block = live_block(node, index);
-	if (block->slots > node->config->slots_max || !is_prime(block->slots))
+	if (block->slots > node->config->slots_max || !is_prime(block->slots) ||
+	    !fits(node, index, block))
 		return "its table has an impossible size";
 	fault = find_fault_in_members(block);
 	if (!fault)
 		fault = find_fault_in_ways(node, block, entry->vip,
 					   check->counters);
 	if (!fault)
-		fault = find_fault_in_slots(node, block, check->owners);
+		fault = find_fault_in_slots(block, check->owners);
 	if (!fault && !quic_servers_right(node, index, &check->quic))
 		fault = "its QUIC servers are not those of its members";
 	if (!fault)
@@ -305,11 +369,14 @@ int oxp_faults_list(struct oxp_node *node, struct oxp_fault *out,
 			calloc(node->config->slots_max, sizeof(*check.owners)),
 		.counters = calloc(node->config->members_max / 64 + 1,
 				   sizeof(*check.counters)),
+		.lines_count = (uint64_t)SEGMENTS_MAX * SEGMENT_LINES,
+		.lines = calloc((uint64_t)SEGMENTS_MAX * SEGMENT_LINES / 64,
+				sizeof(*check.lines)),
 	};
 	struct faults faults = {out, capacity, 0};
 	int status = -ENOMEM;
 
-	if (check.owners && check.counters)
+	if (check.owners && check.counters && check.lines)
 		status = lock_node(node, error);
 	else
 		failure(error, status, "cannot verify");
@@ -317,6 +384,7 @@ int oxp_faults_list(struct oxp_node *node, struct oxp_fault *out,
 		verify(node, &check, &faults);
 		unlock_node(node);
 	}
+	free(check.lines);
 	free(check.counters);
 	free(check.owners);
 	return status ? status : (int)faults.count;

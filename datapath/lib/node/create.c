@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Creating the state. What it takes, with L slots (slots_max, rounded up to
- * cache lines) and C CPUs; tests/test_scale.c has the same figures:
- *   service   2 * (16,448 + 4 L) + L + 96 + 8 + 32 C bytes, and its share of
- *             the lookup tables: 153 kB with L = 13,313 and two CPUs
+ * Creating the state. What it takes with C CPUs; tests/test_scale.c has the
+ * same figures:
+ *   service   96 + 8 + 32 C bytes, and its share of the lookup tables
+ *   its table from 8 MiB on, with what is in use: with M members and L slots
+ *             two times 64 + 64 M + 2 L + L / 8 bytes, and L. Elements have two
+ *             bytes beyond 255 members, then 4 L takes the place of 2 L. 10
+ *             members, 1,021 slots: 6.9 kB
  *   member    8 + 32 C bytes and 16 in the index of QUIC servers, of the next
  *             power of two; 8 more in each process that sets services
  *   flow      8 bytes
  *   lookup    192 bytes for each of the next power of two to 1.6 buckets a
  *             service: eight places for each key of a service or VIP
- * All of it is allocated when the state is created but for networks, QUIC
- * servers and devices. oxp_info_get() has the sum that the kernel knows.
+ * All but tables, networks, QUIC servers and devices is allocated when the
+ * state is created. oxp_info_get() has the sum that the kernel knows.
  */
 #include "node/create.h"
 
@@ -89,8 +92,7 @@ int size_state(const struct oxp_options *options, struct node_config *config,
 					       : SERVICES_DEFAULT;
 	__u64 members = options->members_max ? options->members_max
 					     : 16 * (__u64)services;
-	__u32 slots =
-		options->slots_max ? options->slots_max : OXP_SLOTS_DEFAULT;
+	__u32 slots = options->slots_max ? options->slots_max : OXP_SLOTS_LIMIT;
 	__u32 flows = options->flows_max ? options->flows_max : FLOWS_DEFAULT;
 
 	if (services > SERVICES_LIMIT || members > MEMBERS_LIMIT)
@@ -147,12 +149,6 @@ void size_maps(struct forward *object, const struct node_config *config)
 				 config->lookup_mask + 1);
 	bpf_map__set_max_entries(object->maps.vips, services);
 	bpf_map__set_max_entries(object->maps.services, services);
-	bpf_map__set_max_entries(object->maps.tables, 2 * services);
-	bpf_map__set_value_size(object->maps.tables,
-				BLOCK_SIZE(config->slots_max));
-	bpf_map__set_max_entries(object->maps.ages, services);
-	bpf_map__set_value_size(object->maps.ages,
-				AGES_SIZE(config->slots_max));
 	bpf_map__set_max_entries(object->maps.flows,
 				 config->flows_max / FLOW_SET_WAYS);
 	bpf_map__set_max_entries(object->maps.allowed_v4, NETWORKS_MAX);

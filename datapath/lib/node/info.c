@@ -45,6 +45,7 @@ int oxp_info_get(struct oxp_node *node, struct oxp_info *info, char *error)
 	};
 	for (int i = 0; i < MAPS; i++)
 		info->map_bytes += bytes_of_map(node->map[i]);
+	info->map_bytes += (uint64_t)config->segments * SEGMENT_SIZE;
 	for (uint32_t i = 0; i < config->services_max; i++) {
 		const struct service_block *block;
 

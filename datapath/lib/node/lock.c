@@ -9,6 +9,7 @@
 #include "node/repair.h"
 #include "state.h"
 #include "synchronize.h"
+#include "table/segments.h"
 
 int take_lock_file(struct oxp_node *node)
 {
@@ -33,7 +34,9 @@ int lock_node(struct oxp_node *node, char *error)
 				 "%s was destroyed or taken over by another "
 				 "version meanwhile, open it again",
 				 node->pin_directory);
-	else if (node->config->dirty)
+	else
+		status = map_segments(node, error);
+	if (!status && node->config->dirty)
 		status = repair(node, error);
 	if (status)
 		unlock_node(node);

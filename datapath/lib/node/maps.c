@@ -19,6 +19,7 @@
 #include "pins.h"
 #include "probe.h"
 #include "state.h"
+#include "table/segments.h"
 
 static int id_of_map(int map, uint32_t *id)
 {
@@ -146,8 +147,6 @@ static int map_all(struct oxp_node *node, char *error)
 		return status;
 	services = node->config->services_max;
 	buckets = (size_t)node->config->lookup_mask + 1;
-	node->block_size = BLOCK_SIZE(node->config->slots_max);
-	node->ages_size = AGES_SIZE(node->config->slots_max);
 	status = map_memory(node, MAP_UPLINKS, 2 * sizeof(*node->uplinks),
 			    &node->uplinks, error);
 	if (!status)
@@ -166,14 +165,7 @@ static int map_all(struct oxp_node *node, char *error)
 		status = map_memory(node, MAP_SERVICES,
 				    services * sizeof(*node->entries),
 				    &node->entries, error);
-	if (!status)
-		status = map_memory(node, MAP_TABLES,
-				    2 * services * node->block_size,
-				    &node->blocks, error);
-	if (!status)
-		status = map_memory(node, MAP_AGES, services * node->ages_size,
-				    &node->ages, error);
-	return status;
+	return status ? status : map_segments(node, error);
 }
 
 void unmap_all(struct oxp_node *node)
@@ -182,12 +174,15 @@ void unmap_all(struct oxp_node *node)
 		if (node->mapping[i].memory)
 			munmap(node->mapping[i].memory,
 			       node->mapping[i].length);
+	unmap_segments(node);
 }
 
 int open_pins(struct oxp_node *node, const char *folder, char *error)
 {
 	char *path = pin_path(node, folder, NULL);
 	int status = -ENOMEM;
+
+	node->folder = folder;
 
 	if (path)
 		status = access(path, F_OK) ? -errno : 0;

@@ -126,6 +126,7 @@ void oxp_close(struct oxp_node *node)
 	pthread_mutex_destroy(&node->mutex);
 	free(node->allowed);
 	free(node->counter_free_since);
+	free(node->line_used);
 	free(node->checks);
 	free(node->pin_directory);
 	free(node);

@@ -26,6 +26,11 @@
 #include "table/quic_servers.h"
 #include "table/vips.h"
 
+static bool is_block_of(const struct service_entry *entry, uint32_t line)
+{
+	return line && (line == entry->block[0] || line == entry->block[1]);
+}
+
 static bool is_service(struct oxp_node *node, uint32_t index)
 {
 	const struct service_entry *entry = entry_of(node, index);
@@ -33,7 +38,7 @@ static bool is_service(struct oxp_node *node, uint32_t index)
 
 	return entry->state == ENTRY_USED &&
 	       lookup_holds(node, &key, entry->place) &&
-	       *lookup_value(node, key.v6, entry->place) / 2 == index;
+	       is_block_of(entry, *lookup_value(node, key.v6, entry->place));
 }
 
 struct kept {
@@ -133,6 +138,7 @@ int repair(struct oxp_node *node, char *error)
 	remove_folder(node, "maps-new");
 	begin_change(node, true);
 	node->counters_changes = 0; /* the dead one's are unknown to us */
+	node->lines_changes = 0;
 	kept.keys[0] = calloc(words, sizeof(uint64_t));
 	kept.keys[1] = calloc(words, sizeof(uint64_t));
 	kept.gone =

@@ -12,7 +12,6 @@
 void configure_program(struct forward *object, const struct node_config *config,
 		       uint32_t flags)
 {
-	object->rodata->slots_max = config->slots_max;
 	object->rodata->lookup_mask = config->lookup_mask;
 	object->rodata->flow_sets_mask = config->flows_max / FLOW_SET_WAYS - 1;
 	object->rodata->node_seed = config->seed;

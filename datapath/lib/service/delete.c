@@ -67,7 +67,10 @@ static int forget(struct oxp_node *node, uint32_t index, char *error)
 	for (uint32_t i = 0; i < block->members; i++)
 		if (block->member[i].flags & MEMBER_PRESENT)
 			release_counter(node, block->member[i].counter, 0);
+	if (node->config->generation < block->generation)
+		node->config->generation = block->generation;
 	__atomic_store_n(&entry->state, ENTRY_FREE, __ATOMIC_RELEASE);
+	forget_blocks(node, index);
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "table/blocks.h"
 #include "table/members.h"
 #include "table/rebuild.h"
+#include "table/slot_transition.h"
 
 static int by_check(const void *left, const void *right)
 {
@@ -157,7 +158,8 @@ static int apply(struct batch *batch, const struct touch *touches,
 	struct oxp_node *node = batch->node;
 	uint32_t index = touches->service, enabled;
 	struct service_block *live = live_block(node, index), *next;
-	struct block_member members[OXP_MEMBERS_MAX];
+	union draft draft;
+	struct block_member *members = draft.block.member;
 	bool switches = false;
 	int status;
 
@@ -179,10 +181,14 @@ static int apply(struct batch *batch, const struct touch *touches,
 	status = free_scratch(node, index, error);
 	if (status)
 		return status;
-	next = scratch_block(node, index);
-	copy_description(next, live);
-	memcpy(next->member, members, live->members * sizeof(*members));
-	next->enabled = enabled;
+	draft.block = *live;
+	draft.block.enabled = enabled;
+	status = write_scratch(
+		node, index, &draft.block, live,
+		next_before_slots(node, index, &draft.block, live), &next,
+		error);
+	if (status)
+		return status;
 	batch->jobs[batch->count++] = (struct rebuild_job){
 		.index = index,
 		.next = next,

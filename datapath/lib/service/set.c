@@ -30,6 +30,7 @@
 #include "table/networks.h"
 #include "table/quic_servers.h"
 #include "table/rebuild.h"
+#include "table/slot_transition.h"
 #include "table/vips.h"
 
 struct batch {
@@ -57,17 +58,6 @@ static void refuse(struct batch *batch, struct oxp_wanted_service *wanted,
 				  htons(wanted->key.port),
 				  wanted->key.protocol),
 			 text);
-}
-
-static bool is_same(const struct service_block *draft,
-		    const struct service_block *old)
-{
-	const size_t skip = offsetof(struct service_block, slots);
-
-	return old && old->members == draft->members &&
-	       !memcmp((const char *)old + skip, (const char *)draft + skip,
-		       offsetof(struct service_block, member) - skip +
-			       old->members * sizeof(old->member[0]));
 }
 
 static int free_entry(struct oxp_node *node, char *error)
@@ -125,20 +115,12 @@ void make_entry(struct oxp_node *node, uint32_t index,
 	entry->protocol = key->protocol;
 	entry->place = UINT32_MAX;
 	entry->vip_index = UINT32_MAX;
+	memset(entry->block, 0, sizeof(entry->block));
+	memset(entry->block_lines, 0, sizeof(entry->block_lines));
+	memset(entry->ages, 0, sizeof(entry->ages));
+	memset(entry->ages_lines, 0, sizeof(entry->ages_lines));
 	memcpy(entry->vip, key->vip.bytes, sizeof(entry->vip));
 	__atomic_store_n(&entry->state, ENTRY_USED, __ATOMIC_RELEASE);
-}
-
-/* A new service takes the first of its blocks: no packet has either. */
-static struct service_block *first_block(struct oxp_node *node, uint32_t index)
-{
-	struct service_block *first = block_of(node, 2 * index);
-	const struct service_block *second = block_of(node, 2 * index + 1);
-
-	if (first->generation < second->generation)
-		first->generation = second->generation;
-	first->generation++;
-	return first;
 }
 
 /* What is written before the table can be computed. */
@@ -169,8 +151,15 @@ static int write_draft(struct batch *batch, struct oxp_wanted_service *wanted,
 		batch->broken = true;
 		return status;
 	}
-	next = old ? scratch_block(node, index) : first_block(node, index);
-	copy_description(next, draft);
+	status = write_scratch(node, index, draft, old,
+			       next_before_slots(node, index, draft, old),
+			       &next, error);
+	if (status) {
+		batch->broken = dirty;
+		return status;
+	}
+	if (!old)
+		next->generation = node->config->generation + 1;
 	batch->wanted[index] = wanted;
 	batch->jobs[batch->count++] = (struct rebuild_job){
 		.index = index,
@@ -191,7 +180,7 @@ static int prepare(struct batch *batch, struct oxp_wanted_service *wanted,
 	int index = find_service(node, &key), status = 0;
 	const struct service_block *old =
 		index < 0 ? NULL : live_block(node, index);
-	uint64_t new_places[4];
+	uint64_t new_places[PLACE_WORDS];
 	bool write_set;
 
 	place_members(draft, old, new_places);
@@ -203,12 +192,7 @@ static int prepare(struct batch *batch, struct oxp_wanted_service *wanted,
 			    error);
 	if (status)
 		return status;
-	if (old) {
-		draft->flags |= old->flags & BLOCK_LEARNING;
-		draft->learning = old->learning;
-		draft->open = old->open;
-	}
-	if (is_same(draft, old))
+	if (has_same_description(draft, old))
 		return 0;
 	derive_counters(node);
 	if (old)
@@ -235,7 +219,7 @@ int publish(struct oxp_node *node, uint32_t index, char *error)
 
 	if (status)
 		return status;
-	place = lookup_insert(node, &key, 2 * index);
+	place = lookup_insert(node, &key, entry->block[0]);
 	if (place < 0)
 		return failure(error, place,
 			       "the lookup table has no room near the service");
@@ -301,18 +285,18 @@ static int refuse_twins(struct batch *batch,
 static void set_one(struct batch *batch, struct oxp_wanted_service *wanted)
 {
 	struct oxp_network *networks = NULL;
-	struct service_block draft;
+	union draft draft;
 	char text[OXP_ERROR_LENGTH];
 	int status;
 
 	status = check_key(&wanted->key, text);
 	if (!status)
-		status = parse_wanted(batch->node, wanted, &draft, text);
+		status = parse_wanted(batch->node, wanted, &draft.block, text);
 	if (!status)
 		status = parse_allowed(wanted->settings, &networks,
-				       &draft.allowed_count, text);
+				       &draft.block.allowed_count, text);
 	if (!status)
-		status = prepare(batch, wanted, networks, &draft, text);
+		status = prepare(batch, wanted, networks, &draft.block, text);
 	if (status)
 		refuse(batch, wanted, status, text);
 	free(networks);

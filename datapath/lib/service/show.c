@@ -16,6 +16,7 @@
 #include "table/networks.h"
 #include "table/quic_servers.h"
 #include "table/slot_transition.h"
+#include "table/slots.h"
 
 static void describe(struct oxp_node *node, uint32_t index,
 		     struct oxp_service *out)
@@ -32,6 +33,7 @@ static void describe(struct oxp_node *node, uint32_t index,
 		.enabled = block->enabled,
 		.open_slots = block->open,
 		.generation = block->generation,
+		.members_state = hash_members(block),
 		.settings =
 			{
 				.slots = block->slots,
@@ -197,12 +199,12 @@ int oxp_networks_list(struct oxp_node *node, const struct oxp_key *key,
 
 int oxp_table_get(struct oxp_node *node, const struct oxp_key *key,
 		  uint16_t *out, uint16_t *before, uint32_t capacity,
-		  char *error)
+		  uint32_t *before_slots, char *error)
 {
 	int index = lock_service(node, key, error);
-	uint16_t sorted[OXP_MEMBERS_MAX], position[512];
-	struct service_block *block;
-	uint32_t slots, count;
+	uint16_t sorted[OXP_MEMBERS_MAX], position[STAYS];
+	const struct service_block *block;
+	uint32_t slots, old, count;
 
 	if (index < 0)
 		return index;
@@ -214,15 +216,15 @@ int oxp_table_get(struct oxp_node *node, const struct oxp_key *key,
 	slots = block->slots;
 	if (slots > node->config->slots_max)
 		slots = node->config->slots_max; /* damaged */
-	for (uint32_t i = 0; i < slots && i < capacity; i++) {
-		uint16_t slot = block->slot[i];
-		uint16_t old =
-			slot & SLOT_OPEN ? before_of(node, block)[i] : slot;
-
-		out[i] = position[SLOT_STAYS(slot)];
-		if (before)
-			before[i] = position[SLOT_STAYS(old)];
-	}
+	old = block->flags & BLOCK_OPEN ? block->before_slots : slots;
+	for (uint32_t i = 0; i < slots && i < capacity; i++)
+		out[i] = position[SLOT_STAYS(owner_at(block, i))];
+	for (uint32_t i = 0; before && i < old && i < capacity; i++)
+		before[i] = old != slots || slot_is_open(block, i)
+				    ? position[SLOT_STAYS(before_at(block, i))]
+				    : out[i];
+	if (before_slots)
+		*before_slots = old;
 	unlock_node(node);
 	return slots;
 }

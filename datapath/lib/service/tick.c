@@ -4,7 +4,8 @@
  * own sets the slot's age to 0; eight times in an idle timeout the age grows
  * by one. At AGE_CLOSED eight whole intervals have passed: no flow of another
  * member is left, and the slot closes. That is one store of one word of which
- * a packet reads either value, so it is done in the live block.
+ * a packet reads either value, so it is done in the live block. While the
+ * number of slots changes they close together, see struct service_block.
  *
  * When steps are due follows from the clock alone, so nothing is to be kept.
  * A late call makes one step, never several: slots stay open for longer.
@@ -15,6 +16,7 @@
 #include "node/lock.h"
 #include "state.h"
 #include "table/blocks.h"
+#include "table/slots.h"
 
 #define INTERVAL 1000 /* ms */
 #define STEPS 8
@@ -39,23 +41,33 @@ static bool grow_older(uint8_t *age)
 	return false;
 }
 
-static void age_slots(struct oxp_node *node, uint32_t index,
-		      struct service_block *block)
+static void clear_flag(struct service_block *block, uint32_t flag)
 {
-	uint8_t *ages = ages_of(node, index);
-	uint32_t open = 0;
+	__atomic_store_n(&block->flags, block->flags & ~flag, __ATOMIC_RELAXED);
+}
 
-	for (uint32_t i = 0; i < block->slots; i++) {
-		uint16_t slot = block->slot[i];
+static void age_slots(struct oxp_node *node, struct service_block *block)
+{
+	bool together = block->before_slots != block->slots;
+	uint8_t *ages = ages_of(node, block);
+	uint32_t open = 0, ready = 0;
 
-		if (!(slot & SLOT_OPEN))
+	for (uint32_t i = 0; ages && i < block->slots; i++) {
+		if (!slot_is_open(block, i))
 			continue;
-		if (grow_older(&ages[i]))
-			__atomic_store_n(&block->slot[i], slot & SLOT_MEMBER,
-					 __ATOMIC_RELAXED);
-		else
-			open++;
+		open++;
+		if (!grow_older(&ages[i]))
+			continue;
+		ready++;
+		if (!together)
+			mark_slot_closed(block, i);
 	}
+	if (!together)
+		open -= ready;
+	else if (open == ready)
+		open = 0;
+	if (!open)
+		clear_flag(block, BLOCK_OPEN);
 	/* last: whoever dies before leaves a number that is too high, and the
 	 * next step corrects it */
 	block->open = open < 65535 ? open : 65535;
@@ -73,8 +85,7 @@ static void learn_on(struct service_block *block, uint64_t before, uint64_t now)
 		block->learning -= passed;
 		return;
 	}
-	__atomic_store_n(&block->flags, block->flags & ~BLOCK_LEARNING,
-			 __ATOMIC_RELAXED);
+	clear_flag(block, BLOCK_LEARNING);
 	block->learning = 0;
 }
 
@@ -93,7 +104,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 			continue;
 		if (ages) {
 			if (block->open && is_due(block, before, now))
-				age_slots(node, i, block);
+				age_slots(node, block);
 			learn_on(block, before, now);
 		}
 		open += block->open;

@@ -13,11 +13,27 @@
 #include "table/maglev.h"
 #include "table/members.h"
 #include "table/quic_servers.h"
+#include "table/slot_count.h"
 
 #define IDLE_TIMEOUT_DEFAULT 350
 #define IDLE_TIMEOUT_MIN 10
 #define IDLE_TIMEOUT_MAX 16000    /* what the time of an entry can show */
 #define RATE_MAX ((1U << 22) - 1) /* 1024 times that fits into 32 bits */
+
+/* Outer header to members with IPv4 and with IPv6, of each encapsulation. */
+#define OUTER_OF_IPIP {OUTER_IPIP_V4, OUTER_IPIP_V6}
+#define OUTER_OF_GUE {OUTER_GUE_V4, OUTER_GUE_V6}
+#define OUTER_OF_GRE {OUTER_GRE_V4, OUTER_GRE_V6}
+#define OUTER_OF_DSCP {OUTER_NONE, OUTER_NONE}
+#define OUTER_OF_SRV6 {OUTER_NONE, OUTER_IPIP_V6} /* refused with IPv4 */
+
+static const uint8_t outer_types[][2] = {
+#define OXP_ENCAPSULATION(name, number, option, text)                          \
+	[number] = OUTER_OF_##name,
+#include "enumerations.h"
+};
+
+#define ENCAPSULATIONS (sizeof(outer_types) / sizeof(*outer_types))
 
 int check_key(const struct oxp_key *key, char *error)
 {
@@ -39,7 +55,7 @@ int check_key(const struct oxp_key *key, char *error)
 static int check_encapsulation(const struct oxp_service_settings *settings,
 			       char *error)
 {
-	if (settings->encapsulation > OXP_SRV6)
+	if (settings->encapsulation >= ENCAPSULATIONS)
 		return failure(error, -EINVAL, "encapsulation %u is unknown",
 			       settings->encapsulation);
 	if (settings->encapsulation == OXP_DSCP
@@ -100,11 +116,6 @@ static int parse_outer(const struct oxp_service_settings *settings,
 		       const struct oxp_key *key, struct block_member *member,
 		       char *error)
 {
-	static const uint8_t outer_types[2][OXP_SRV6 + 1] = {
-		{OUTER_IPIP_V4, OUTER_GUE_V4, OUTER_GRE_V4, OUTER_NONE, 0},
-		{OUTER_IPIP_V6, OUTER_GUE_V6, OUTER_GRE_V6, OUTER_NONE,
-		 OUTER_IPIP_V6},
-	};
 	bool v4 = is_v4(member->address);
 	uint8_t encapsulation = settings->encapsulation;
 
@@ -117,7 +128,7 @@ static int parse_outer(const struct oxp_service_settings *settings,
 			       "member %s: by DSCP members must be of the "
 			       "VIP's family",
 			       address_text(member->address));
-	member->outer_type = outer_types[!v4][encapsulation];
+	member->outer_type = outer_types[encapsulation][!v4];
 	memcpy(member->outer, member->address, sizeof(member->outer));
 	if (settings->sid_function) {
 		__be16 function = htons(settings->sid_function);
@@ -199,12 +210,12 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 	static const struct oxp_service_settings usual;
 	const struct oxp_service_settings *settings =
 		wanted->settings ? wanted->settings : &usual;
-	uint32_t slots = settings->slots ? settings->slots : OXP_SLOTS_DEFAULT;
+	uint32_t slots = settings->slots;
 	int status = check_settings(settings, &wanted->key, error);
 
 	if (status)
 		return status;
-	if (slots > node->config->slots_max || !is_prime(slots))
+	if (slots && (slots > node->config->slots_max || !is_prime(slots)))
 		return failure(
 			error, -EINVAL,
 			"a table of %u slots, wanted is a prime up to %u",
@@ -233,6 +244,9 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 	for (uint32_t i = 0; i < wanted->count && !status; i++)
 		status = parse_member(&wanted->members[i], settings,
 				      &wanted->key, &draft->member[i], error);
+	if (!status && !slots)
+		draft->slots = slot_count(draft->member, draft->members,
+					  node->config->slots_max);
 	if (!status)
 		status = check_unique(draft, error);
 	if (!status && draft->flags & OXP_SERVICE_QUIC)

@@ -12,6 +12,7 @@
 #include "epoch.h"
 #include "state.h"
 #include "table/lookup.h"
+#include "table/segments.h"
 
 struct service_entry *entry_of(struct oxp_node *node, uint32_t index)
 {
@@ -23,39 +24,54 @@ struct lookup_key entry_key(const struct service_entry *entry)
 	return lookup_key(entry->vip, entry->port, entry->protocol);
 }
 
+struct service_block *block_at(struct oxp_node *node, uint32_t line)
+{
+	struct service_block *block = at_line(node, line);
+
+	/* else the state is damaged: oxp_faults_list() says so, and does
+	 * not crash */
+	return block ? block : (struct service_block *)node->nothing;
+}
+
 int find_service(struct oxp_node *node, const struct lookup_key *key)
 {
 	int64_t place = lookup_find(node, key);
 
-	return place < 0 ? (int)place
-			 : (int)(*lookup_value(node, key->v6, place) / 2);
+	uint32_t index;
+
+	if (place < 0)
+		return place;
+	/* of damaged state the entry may be another one */
+	index = block_at(node, *lookup_value(node, key->v6, place))->service;
+	return index < node->config->services_max ? (int)index : -ENOENT;
 }
 
-struct service_block *block_of(struct oxp_node *node, uint32_t number)
-{
-	return (void *)(node->blocks + number * node->block_size);
-}
-
-uint32_t live_number(struct oxp_node *node, uint32_t index)
+uint32_t live_line(struct oxp_node *node, uint32_t index)
 {
 	const struct service_entry *entry = entry_of(node, index);
-	uint32_t number = UINT32_MAX;
+	uint32_t line = 0;
 
 	if (entry->place < lookup_places(node))
-		number = *lookup_value(node, !is_v4(entry->vip), entry->place);
-	/* else the state is damaged: oxp_faults_list() says so, and does
-	 * not crash */
-	return number / 2 == index ? number : 2 * index;
+		line = *lookup_value(node, !is_v4(entry->vip), entry->place);
+	return line && line == entry->block[1] ? line : entry->block[0];
+}
+
+/* Of entry->block[]. */
+static int scratch_of(struct oxp_node *node, uint32_t index)
+{
+	return live_line(node, index) == entry_of(node, index)->block[0];
 }
 
 struct service_block *live_block(struct oxp_node *node, uint32_t index)
 {
-	return block_of(node, live_number(node, index));
+	return block_at(node, live_line(node, index));
 }
 
 struct service_block *scratch_block(struct oxp_node *node, uint32_t index)
 {
-	return block_of(node, live_number(node, index) ^ 1);
+	const struct service_entry *entry = entry_of(node, index);
+
+	return block_at(node, entry->block[scratch_of(node, index)]);
 }
 
 uint32_t places_of(const struct service_block *block)
@@ -64,14 +80,124 @@ uint32_t places_of(const struct service_block *block)
 						: OXP_MEMBERS_MAX;
 }
 
-uint8_t *ages_of(struct oxp_node *node, uint32_t index)
+uint8_t *ages_of(struct oxp_node *node, const struct service_block *block)
 {
-	return node->ages + index * node->ages_size;
+	return at_line(node, block->ages);
 }
 
-uint16_t *before_of(const struct oxp_node *node, struct service_block *block)
+/* Packets read them no more, or not yet. */
+static int resize(struct oxp_node *node, __u32 *line, uint32_t *lines,
+		  uint32_t wanted, char *error)
 {
-	return block->slot + BEFORE_OFFSET(node->config->slots_max);
+	int64_t first;
+
+	if (*line && *lines >= wanted && *lines <= 2 * wanted + 8)
+		return 0;
+	begin_change(node, false);
+	free_lines(node, *line, *lines);
+	*line = 0;
+	first = allocate_lines(node, wanted, error);
+	if (first < 0)
+		return first;
+	*lines = wanted;
+	__atomic_store_n(line, first, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* Ages of another number of slots than the live block's are others, which it
+ * does not name. */
+static int resize_ages(struct oxp_node *node, uint32_t index,
+		       const struct service_block *old,
+		       struct service_block *next, char *error)
+{
+	struct service_entry *entry = entry_of(node, index);
+	uint32_t lines;
+	int which, status;
+
+	if (old && old->slots == next->slots) {
+		next->ages = old->ages;
+		return 0;
+	}
+	which = old && old->ages == entry->ages[0];
+	lines = entry->ages_lines[which];
+	status = resize(node, &entry->ages[which], &lines,
+			LINES_OF(next->slots), error);
+	if (status)
+		return status;
+	entry->ages_lines[which] = lines;
+	next->ages = entry->ages[which];
+	memset(ages_of(node, next), 0, next->slots);
+	return 0;
+}
+
+uint32_t lines_of_block(uint32_t slots, uint32_t places, uint32_t before_slots)
+{
+	uint32_t width = places > NARROW_PLACES ? 2 : 1;
+
+	return LINES_BEFORE_SLOTS(places) + LINES_OF(slots * width) +
+	       LINES_OF((slots + 7) / 8) + LINES_OF(before_slots * width);
+}
+
+int write_scratch(struct oxp_node *node, uint32_t index,
+		  const struct service_block *draft,
+		  const struct service_block *old, uint32_t before_slots,
+		  struct service_block **out, char *error)
+{
+	const size_t skip = offsetof(struct service_block, slots);
+	struct service_entry *entry = entry_of(node, index);
+	int which = old ? scratch_of(node, index) : 0, status;
+	struct service_block *next;
+
+	status = resize(
+		node, &entry->block[which], &entry->block_lines[which],
+		lines_of_block(draft->slots, draft->members, before_slots),
+		error);
+	if (status)
+		return status;
+	next = block_at(node, entry->block[which]);
+	memcpy((char *)next + skip, (const char *)draft + skip,
+	       sizeof(*draft) - skip +
+		       draft->members * sizeof(draft->member[0]));
+	next->service = index;
+	next->slot_width = draft->members > NARROW_PLACES ? 2 : 1;
+	next->slot_line = LINES_BEFORE_SLOTS(draft->members);
+	next->before_slots = before_slots;
+	*out = next;
+	return resize_ages(node, index, old, next, error);
+}
+
+bool has_same_description(const struct service_block *draft,
+			  const struct service_block *old)
+{
+	const size_t skip = offsetof(struct service_block, slots);
+	struct service_block same;
+
+	if (!old || old->members != draft->members)
+		return false;
+	/* what follows from the others, or is not the caller's */
+	same = *draft;
+	same.service = old->service;
+	same.slot_line = old->slot_line;
+	same.slot_width = old->slot_width;
+	same.before_slots = old->before_slots;
+	same.ages = old->ages;
+	same.open = old->open;
+	same.learning = old->learning;
+	same.flags |= old->flags & (BLOCK_LEARNING | BLOCK_OPEN);
+	return !memcmp((const char *)old + skip, (const char *)&same + skip,
+		       sizeof(same) - skip) &&
+	       !memcmp(old->member, draft->member,
+		       old->members * sizeof(old->member[0]));
+}
+
+void forget_blocks(struct oxp_node *node, uint32_t index)
+{
+	struct service_entry *entry = entry_of(node, index);
+
+	for (int i = 0; i < 2; i++) {
+		free_lines(node, entry->block[i], entry->block_lines[i]);
+		free_lines(node, entry->ages[i], entry->ages_lines[i]);
+	}
 }
 
 int free_scratch(struct oxp_node *node, uint32_t index, char *error)
@@ -87,25 +213,11 @@ void switch_tables(struct oxp_node *node, uint32_t index)
 {
 	struct service_entry *entry = entry_of(node, index);
 	uint32_t *value = lookup_value(node, !is_v4(entry->vip), entry->place);
-	struct service_block *next = block_of(node, *value ^ 1);
+	uint32_t next = entry->block[scratch_of(node, index)];
 
-	next->generation = block_of(node, *value)->generation + 1;
+	block_at(node, next)->generation =
+		live_block(node, index)->generation + 1;
 	/* first, so that whoever dies in between leaves a needless wait */
 	mark_switched(node, &entry->switched);
-	__atomic_store_n(value, *value ^ 1, __ATOMIC_RELEASE);
-}
-
-void copy_description(struct service_block *to,
-		      const struct service_block *from)
-{
-	const size_t skip = offsetof(struct service_block, slots);
-
-	/* Packets may still have the index of a member that is gone: nothing
-	 * must be left in its place. First, so that it holds after a death. */
-	if (to->members > from->members)
-		memset(&to->member[from->members], 0,
-		       (to->members - from->members) * sizeof(to->member[0]));
-	memcpy((char *)to + skip, (const char *)from + skip,
-	       offsetof(struct service_block, member) - skip +
-		       from->members * sizeof(from->member[0]));
+	__atomic_store_n(value, next, __ATOMIC_RELEASE);
 }

@@ -219,14 +219,15 @@ void release_counter(struct oxp_node *node, uint32_t index, uint64_t since)
 	node->counter_free_since[index] = since;
 }
 
-static bool is_new(const uint64_t new_places[4], uint32_t place)
+static bool is_new(const uint64_t new_places[PLACE_WORDS], uint32_t place)
 {
 	return new_places[place / 64] >> place % 64 & 1;
 }
 
 void release_new_counters(struct oxp_node *node,
 			  const struct service_block *draft,
-			  const uint64_t new_places[4], uint32_t places)
+			  const uint64_t new_places[PLACE_WORDS],
+			  uint32_t places)
 {
 	for (uint32_t i = 0; i < places; i++)
 		if (is_new(new_places, i))
@@ -234,7 +235,7 @@ void release_new_counters(struct oxp_node *node,
 }
 
 int allocate_new_counters(struct oxp_node *node, struct service_block *draft,
-			  const uint64_t new_places[4], char *error)
+			  const uint64_t new_places[PLACE_WORDS], char *error)
 {
 	for (uint32_t i = 0; i < draft->members; i++) {
 		int status;

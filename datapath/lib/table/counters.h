@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "state.h"
+#include "table/members.h"
 
 /* Finds out who owns which, unless that is known: from the blocks of all used
  * entries, so not while one is being made. */
@@ -16,11 +17,12 @@ void release_counter(struct oxp_node *node, uint32_t index, uint64_t since);
 
 /* Those of the draft's members with a bit in new_places[]; all or none. */
 int allocate_new_counters(struct oxp_node *node, struct service_block *draft,
-			  const uint64_t new_places[4], char *error);
+			  const uint64_t new_places[PLACE_WORDS], char *error);
 
 void release_new_counters(struct oxp_node *node,
 			  const struct service_block *draft,
-			  const uint64_t new_places[4], uint32_t places);
+			  const uint64_t new_places[PLACE_WORDS],
+			  uint32_t places);
 
 /* Those of members that are not in the next block, after the switch. */
 void release_old_counters(struct oxp_node *node,

@@ -121,7 +121,7 @@ static uint8_t carried_health(const struct block_member *old, uint64_t check)
 }
 
 void place_members(struct service_block *draft, const struct service_block *old,
-		   uint64_t new_places[4])
+		   uint64_t new_places[PLACE_WORDS])
 {
 	uint16_t wanted[OXP_MEMBERS_MAX], there[OXP_MEMBERS_MAX];
 	struct block_member from[OXP_MEMBERS_MAX];
@@ -134,7 +134,7 @@ void place_members(struct service_block *draft, const struct service_block *old,
 	       (old && old->members > draft->members ? old->members
 						     : draft->members) *
 		       sizeof(*from));
-	memset(new_places, 0, 4 * sizeof(*new_places));
+	memset(new_places, 0, PLACE_WORDS * sizeof(*new_places));
 	for (uint32_t i = 0; i < count; i++) {
 		struct block_member *member = &from[wanted[i]];
 		const struct block_member *before;
@@ -165,4 +165,31 @@ void place_members(struct service_block *draft, const struct service_block *old,
 	}
 	draft->members = places;
 	draft->enabled = compute_flags(draft->member, places);
+}
+
+static uint64_t mix(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0x100000001b3;
+	/* The product alone lets high bits change high bits only. */
+	return hash ^ hash >> 32;
+}
+
+uint64_t hash_members(const struct service_block *block)
+{
+	uint64_t hash = 0xcbf29ce484222325;
+	uint32_t places = places_of(block);
+
+	for (uint32_t i = 0; i < places; i++) {
+		const struct block_member *member = &block->member[i];
+
+		if (!(member->flags & MEMBER_PRESENT))
+			continue;
+		hash = mix(hash, ordered_half(member, 0));
+		hash = mix(hash, ordered_half(member, 1));
+		hash = mix(hash, member->check);
+		hash = mix(hash,
+			   (uint64_t)i << 40 | (uint64_t)member->weight << 24 |
+				   (uint64_t)member->mtu << 8 | member->flags);
+	}
+	return hash;
 }

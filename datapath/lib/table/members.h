@@ -7,8 +7,15 @@
 
 #include "state.h"
 
+/* Of bits, one for each place. */
+#define PLACE_WORDS (OXP_MEMBERS_MAX / 64)
+
 /* Sets the computed flags; returns how many take flows. */
 uint32_t compute_flags(struct block_member *members, uint32_t places);
+
+/* FNV-1a over places, addresses, checks, weights, MTUs and flags, by words of
+ * 64 bits. Who can choose them gains nothing by a collision. */
+uint64_t hash_members(const struct service_block *block);
 
 /* Indices of the present members in the order of their addresses. */
 uint32_t sorted_members(const struct service_block *block, uint16_t *out);
@@ -17,6 +24,6 @@ uint32_t sorted_members(const struct service_block *block, uint16_t *out);
  * `old` or free ones, and what stays of their state. new_places[]: bits of
  * those that were not there. */
 void place_members(struct service_block *draft, const struct service_block *old,
-		   uint64_t new_places[4]);
+		   uint64_t new_places[PLACE_WORDS]);
 
 #endif

@@ -178,12 +178,15 @@ int rebuild(struct oxp_node *node, struct rebuild_job *jobs, uint32_t count,
 		.node = node,
 		.jobs = jobs,
 		.first = first,
-		.table_length = BEFORE_OFFSET(node->config->slots_max),
 	};
 	uint32_t most = count < PORTION ? count : PORTION, groups, length;
 
 	if (!count)
 		return 0;
+	for (uint32_t i = 0; i < count; i++)
+		if (portion.table_length < jobs[i].next->slots)
+			portion.table_length = jobs[i].next->slots;
+	portion.table_length = (portion.table_length + 31) / 32 * 32;
 	portion.tables = aligned_alloc(64, most * portion.table_length *
 						   sizeof(*portion.tables));
 	if (!portion.tables)

@@ -33,6 +33,7 @@
 
 #include "state.h"
 #include "table/blocks.h"
+#include "table/slots.h"
 
 struct slot_state slot_transition(struct slot_state old, uint16_t owner,
 				  const bool *stays, bool unknown_at_before)
@@ -55,11 +56,11 @@ struct slot_state slot_transition(struct slot_state old, uint16_t owner,
 	return next;
 }
 
-/* Flows are in the same slots of both tables. */
+/* Flows have the same positions in both tables. */
 static bool is_comparable(const struct service_block *a,
 			  const struct service_block *b)
 {
-	if (a->slots != b->slots || (a->flags ^ b->flags) & OXP_SERVICE_SOURCE)
+	if ((a->flags ^ b->flags) & OXP_SERVICE_SOURCE)
 		return false;
 	return !(a->flags & OXP_SERVICE_SOURCE) ||
 	       (a->source_length_v4 == b->source_length_v4 &&
@@ -72,7 +73,7 @@ static bool who_stays(const struct service_block *old,
 {
 	bool anybody = false;
 
-	memset(stays, 0, 512 * sizeof(*stays));
+	memset(stays, 0, STAYS * sizeof(*stays));
 	for (uint32_t i = 0; i < old->members && i < next->members; i++) {
 		stays[i] = old->member[i].flags & MEMBER_KEEPS_FLOWS &&
 			   next->member[i].flags & MEMBER_KEEPS_FLOWS &&
@@ -86,11 +87,13 @@ static bool who_stays(const struct service_block *old,
 static void close_all(struct service_block *next, const uint16_t *table,
 		      const uint16_t *owner_of)
 {
+	char *slots = slots_of(next);
+
 	for (uint32_t i = 0; i < next->slots; i++)
-		next->slot[i] = owner_of[table[i]];
+		write_element(next, slots, i, owner_of[table[i]]);
 	next->open = 0;
 	next->learning = 0;
-	next->flags &= ~BLOCK_LEARNING;
+	next->flags &= ~(BLOCK_LEARNING | BLOCK_OPEN);
 }
 
 static void learn(struct oxp_node *node, uint32_t index,
@@ -114,48 +117,82 @@ static void learn(struct oxp_node *node, uint32_t index,
 
 #define CHUNK 512 /* slots */
 
-/* Writes the owners of up to CHUNK slots; which of them were not closed with
- * that owner before goes to changed[]. Where those are is chance, so there is
- * no branch. */
-static uint32_t write_owners(uint16_t *next, const uint16_t *old,
-			     const uint16_t *table, const uint16_t *owner_of,
-			     uint32_t count, uint16_t *changed)
-{
-	uint32_t found = 0;
-
-	for (uint32_t i = 0; i < count; i++) {
-		uint16_t owner = owner_of[table[i]];
-
-		next[i] = owner;
-		changed[found] = i;
-		found += old[i] != owner;
+/* Writes the owners of up to CHUNK slots; which of them were not that owner's
+ * before goes to changed[]. Where those are is chance, so there is no branch.
+ */
+#define WRITE_OWNERS(name, element)                                            \
+	static uint32_t name(element *next, const element *old,                \
+			     const uint16_t *table, const uint16_t *owner_of,  \
+			     uint32_t count, uint16_t *changed)                \
+	{                                                                      \
+		uint32_t found = 0;                                            \
+                                                                               \
+		for (uint32_t i = 0; i < count; i++) {                         \
+			element owner = owner_of[table[i]];                    \
+                                                                               \
+			next[i] = owner;                                       \
+			changed[found] = i;                                    \
+			found += old[i] != owner;                              \
+		}                                                              \
+		return found;                                                  \
 	}
-	return found;
-}
+WRITE_OWNERS(write_narrow, uint8_t)
+WRITE_OWNERS(write_wide, uint16_t)
 
 struct change {
 	const bool *stays;
-	const uint16_t *old_slot, *old_before;
-	uint16_t *slot, *before; /* slot[]: the owners */
+	struct service_block *next;
+	const struct service_block *old;
+	char *before;
 	uint8_t *ages;
 	bool at_before;
 	bool moved; /* flows that were not of interest may be now */
 	uint32_t open;
 };
 
+static uint32_t write_owners(struct change *change, uint32_t first,
+			     const uint16_t *table, const uint16_t *owner_of,
+			     uint32_t count, uint16_t *changed)
+{
+	char *next = slots_of(change->next), *old = slots_of(change->old);
+	uint32_t found = 0;
+
+	if (change->next->slot_width == 1)
+		found = write_narrow((uint8_t *)next + first,
+				     (uint8_t *)old + first, table + first,
+				     owner_of, count, changed);
+	else
+		found = write_wide((uint16_t *)next + first,
+				   (uint16_t *)old + first, table + first,
+				   owner_of, count, changed);
+	if (!(change->old->flags & BLOCK_OPEN))
+		return found;
+	/* those that were open, too */
+	found = 0;
+	for (uint32_t i = 0; i < count; i++) {
+		changed[found] = i;
+		found += slot_is_open(change->old, first + i) ||
+			 (owner_at(change->old, first + i) !=
+			  owner_at(change->next, first + i));
+	}
+	return found;
+}
+
 static void change_slot(struct change *change, uint32_t i)
 {
-	uint16_t owner = change->slot[i];
-	struct slot_state old = {change->old_slot[i], 0}, next;
+	uint16_t owner = owner_at(change->next, i);
+	struct slot_state old = {owner_at(change->old, i), 0}, next;
 
-	/* not of closed slots: memory that is far from the processor */
-	if (old.slot & SLOT_OPEN)
-		old.before = change->old_before[i];
+	if (slot_is_open(change->old, i)) {
+		old.slot |= SLOT_OPEN;
+		/* not of closed slots: memory that is far from the processor */
+		old.before = before_at(change->old, i);
+	}
 	next = slot_transition(old, owner, change->stays, change->at_before);
 	if (!(next.slot & SLOT_OPEN))
 		return;
-	change->slot[i] = next.slot;
-	change->before[i] = next.before;
+	mark_slot_open(change->next, i);
+	write_element(change->next, change->before, i, next.before);
 	change->open++;
 	if (next.slot == old.slot && next.before == old.before)
 		return;
@@ -163,38 +200,161 @@ static void change_slot(struct change *change, uint32_t i)
 	change->moved |= (old.slot & SLOT_MEMBER) != owner;
 }
 
+static void change_slots(struct change *change, const uint16_t *table,
+			 const uint16_t *owner_of)
+{
+	uint16_t changed[CHUNK];
+
+	for (uint32_t i = 0; i < change->next->slots; i += CHUNK) {
+		uint32_t count = change->next->slots - i, found;
+
+		if (count > CHUNK)
+			count = CHUNK;
+		found = write_owners(change, i, table, owner_of, count,
+				     changed);
+		for (uint32_t j = 0; j < found; j++)
+			change_slot(change, i + changed[j]);
+	}
+}
+
+/* Whether each slot of the next table is one of the old one, and of what that
+ * has as `before`. */
+static bool has_equal_slots(const struct service_block *old,
+			    const struct service_block *next)
+{
+	return old->slots == next->slots &&
+	       old->slot_width == next->slot_width &&
+	       (!(old->flags & BLOCK_OPEN) || old->before_slots == old->slots);
+}
+
+static bool unknown_at_before(struct oxp_node *node, uint32_t index,
+			      const struct service_block *old)
+{
+	return (entry_of(node, index)->protocol != IPPROTO_UDP &&
+		!(old->flags & OXP_SERVICE_SOURCE)) ||
+	       old->flags & BLOCK_LEARNING;
+}
+
+uint32_t next_before_slots(struct oxp_node *node, uint32_t index,
+			   const struct service_block *next,
+			   const struct service_block *old)
+{
+	if (!old || !is_comparable(old, next) || has_equal_slots(old, next))
+		return next->slots;
+	if (old->flags & BLOCK_OPEN && unknown_at_before(node, index, old))
+		return old->before_slots;
+	return old->slots;
+}
+
+/* The slot of a block in the middle of one of the next `before`. */
+static uint32_t slot_amid(const struct service_block *next, uint32_t before,
+			  uint32_t slots)
+{
+	uint64_t middle = (first_position(before, next->before_slots) +
+			   first_position(before + 1, next->before_slots)) /
+			  2;
+
+	return slot_at(middle, slots);
+}
+
+/* Who has what is not remembered at a slot of the next `before`. */
+static uint16_t unknown_at(const struct change *change, uint32_t slot)
+{
+	const struct service_block *old = change->old, *next = change->next;
+	uint32_t amid = slot_amid(next, slot, old->slots);
+	uint16_t now = owner_at(old, amid), unknown = now;
+
+	if (next->before_slots != old->slots)
+		unknown = before_at(old, slot);
+	else if (slot_is_open(old, amid) && change->at_before)
+		unknown = before_at(old, slot);
+	if (change->stays[SLOT_STAYS(unknown)])
+		return unknown;
+	if (slot_is_open(old, amid) && change->stays[SLOT_STAYS(now)])
+		return now;
+	return owner_at(next, slot_amid(next, slot, next->slots));
+}
+
+/* Whether a flow of the slot may be with another member than its owner. */
+static bool is_shared(const struct change *change, uint32_t slot,
+		      uint16_t owner)
+{
+	const struct service_block *old = change->old, *next = change->next;
+	uint32_t first = first_position(slot, next->slots);
+	uint32_t last = first_position(slot + 1, next->slots) - 1;
+	uint32_t end = slot_at(last, next->before_slots);
+
+	for (uint32_t i = slot_at(first, next->before_slots); i <= end; i++) {
+		uint16_t unknown = before_at(next, i);
+
+		if (unknown != SLOT_NOBODY && unknown != owner)
+			return true;
+	}
+	if (!(old->flags & BLOCK_OPEN))
+		return false;
+	end = slot_at(last, old->slots);
+	for (uint32_t i = slot_at(first, old->slots); i <= end; i++)
+		if (slot_is_open(old, i))
+			return true;
+	return false;
+}
+
+/*
+ * Where the number of slots changes, or has changed and slots are still open:
+ * `before` keeps its number of slots, or has the old table's. It is right for
+ * flows of closed slots, too, because slots close together then.
+ */
+static void change_size(struct change *change, const uint16_t *table,
+			const uint16_t *owner_of)
+{
+	struct service_block *next = change->next;
+	const struct service_block *old = change->old;
+	char *slots = slots_of(next);
+
+	for (uint32_t i = 0; i < next->slots; i++)
+		write_element(next, slots, i, owner_of[table[i]]);
+	for (uint32_t i = 0; i < next->before_slots; i++)
+		write_element(next, change->before, i, unknown_at(change, i));
+	for (uint32_t i = 0; i < next->slots; i++) {
+		uint16_t owner = owner_at(next, i);
+
+		if (!is_shared(change, i, owner))
+			continue;
+		mark_slot_open(next, i);
+		change->open++;
+		if (old->slots != next->slots || !slot_is_open(old, i) ||
+		    owner_at(old, i) != owner)
+			__atomic_store_n(&change->ages[i], 0, __ATOMIC_RELAXED);
+	}
+	change->moved = true;
+}
+
 void transition(struct oxp_node *node, uint32_t index,
 		struct service_block *next, const struct service_block *old,
 		const uint16_t *table, const uint16_t *owner_of)
 {
-	uint16_t changed[CHUNK];
-	bool stays[512];
+	bool stays[STAYS];
 	struct change change = {
 		.stays = stays,
-		.slot = next->slot,
-		.before = before_of(node, next),
-		.ages = ages_of(node, index),
+		.next = next,
+		.old = old,
+		.before = before_of(next),
+		.ages = ages_of(node, next),
 	};
 
 	if (!old || !is_comparable(old, next) || !who_stays(old, next, stays)) {
 		close_all(next, table, owner_of);
 		return;
 	}
-	change.old_slot = old->slot;
-	change.old_before = before_of(node, (struct service_block *)old);
-	change.at_before = (entry_of(node, index)->protocol != IPPROTO_UDP &&
-			    !(old->flags & OXP_SERVICE_SOURCE)) ||
-			   old->flags & BLOCK_LEARNING;
-	for (uint32_t i = 0; i < next->slots; i += CHUNK) {
-		uint32_t count = next->slots - i, found;
-
-		if (count > CHUNK)
-			count = CHUNK;
-		found = write_owners(next->slot + i, old->slot + i, table + i,
-				     owner_of, count, changed);
-		for (uint32_t j = 0; j < found; j++)
-			change_slot(&change, i + changed[j]);
-	}
+	change.at_before = unknown_at_before(node, index, old);
+	memset(bitmap_of(next), 0, (next->slots + 7) / 8);
+	if (has_equal_slots(old, next))
+		change_slots(&change, table, owner_of);
+	else
+		change_size(&change, table, owner_of);
 	next->open = change.open < 65535 ? change.open : 65535;
+	next->flags &= ~BLOCK_OPEN;
+	if (change.open)
+		next->flags |= BLOCK_OPEN;
 	learn(node, index, next, old, change.open, change.moved);
 }

@@ -8,18 +8,24 @@
 #include "state.h"
 
 struct slot_state {
-	uint16_t slot, before; /* as in struct service_block */
+	uint16_t slot, before; /* members; SLOT_OPEN in slot */
 };
 
-/* Stays[SLOT_STAYS(m)]: member m of the old block is in the new one and keeps
- * its flows; false for SLOT_NOBODY. */
-#define SLOT_STAYS(member) ((member) & 511)
+/* stays[SLOT_STAYS(m)], of STAYS elements: member m of the old block is in the
+ * new one and keeps its flows; false for SLOT_NOBODY. */
+#define STAYS (2 * OXP_MEMBERS_MAX)
+#define SLOT_STAYS(member) ((member) & (STAYS - 1))
 
 struct slot_state slot_transition(struct slot_state old, uint16_t owner,
 				  const bool *stays, bool unknown_at_before);
 
-/* Fills slots, `before`, open and learning of `next`. owner_of[] translates
- * from what `table` has to indices of members. */
+/* before_slots of the block that transition() will fill. */
+uint32_t next_before_slots(struct oxp_node *node, uint32_t index,
+			   const struct service_block *next,
+			   const struct service_block *old);
+
+/* Fills slots, bitmap, `before`, open and learning of `next`. owner_of[]
+ * translates from what `table` has to indices of members. */
 void transition(struct oxp_node *node, uint32_t index,
 		struct service_block *next, const struct service_block *old,
 		const uint16_t *table, const uint16_t *owner_of);

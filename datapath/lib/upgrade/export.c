@@ -15,9 +15,26 @@
 #include "table/blocks.h"
 #include "table/counters.h"
 #include "table/networks.h"
+#include "table/slots.h"
 #include "upgrade/export_packets.h"
 #include "upgrade/stream.h"
 #include "upgrade/writer.h"
+
+/* What all services had before layout 4. */
+#define SLOTS_USUAL 13313
+
+static uint32_t greatest_table(struct oxp_node *node)
+{
+	uint32_t most = node->config->slots_max;
+
+	if (most > SLOTS_USUAL)
+		most = SLOTS_USUAL;
+	for (uint32_t i = 0; i < node->config->services_max; i++)
+		if (entry_of(node, i)->state == ENTRY_USED &&
+		    live_block(node, i)->slots > most)
+			most = live_block(node, i)->slots;
+	return most;
+}
 
 static void write_sizes(struct writer *writer)
 {
@@ -25,7 +42,8 @@ static void write_sizes(struct writer *writer)
 	struct stream_sizes sizes = {
 		.services_max = config->services_max,
 		.members_max = config->members_max,
-		.slots_max = config->slots_max,
+		.slots_max = greatest_table(writer->node),
+		.slots_limit = config->slots_max,
 		.flows_max = config->flows_max,
 		.seed = config->seed,
 		.ticked = config->ticked,
@@ -233,37 +251,52 @@ static void write_networks(struct writer *writer,
 _Static_assert(SLOT_OPEN == STREAM_OPEN && SLOT_NOBODY == STREAM_NOBODY,
 	       "slots are written as they are");
 
-/* No early end: so the compiler takes many at once. */
-static bool is_any_open(const struct service_block *block)
-{
-	uint16_t any = 0;
-
-	for (uint32_t i = 0; i < block->slots; i++)
-		any |= block->slot[i];
-	return any & SLOT_OPEN;
-}
-
-static void write_ages(struct writer *writer, uint32_t index,
-		       const struct service_block *block)
+static void write_ages(struct writer *writer, const struct service_block *block)
 {
 	begin_record(writer, RECORD_AGES, 0, sizeof(uint8_t), block->slots);
-	put_elements(writer, ages_of(writer->node, index), block->slots);
+	put_elements(writer, ages_of(writer->node, block), block->slots);
+}
+
+static void put_number(struct writer *writer, uint16_t number)
+{
+	put_elements(writer, &number, sizeof(number));
+}
+
+/* By the middle of the slot, where its own number of slots is another. */
+static uint16_t before_of_slot(const struct service_block *block, uint32_t slot)
+{
+	uint64_t position = (first_position(slot, block->slots) +
+			     first_position(slot + 1, block->slots)) /
+			    2;
+
+	if (!slot_is_open(block, slot))
+		return owner_at(block, slot);
+	return before_at(block, slot_at(position, block->before_slots));
 }
 
 /* Ticks and packets keep to single words: what is written is what was at some
  * moment of each slot. */
-static void write_slots(struct writer *writer, struct service_block *block,
-			bool open)
+static void write_slots(struct writer *writer,
+			const struct service_block *block)
 {
 	begin_record(writer, RECORD_SLOTS, STREAM_MANDATORY, sizeof(uint16_t),
 		     block->slots);
-	put_elements(writer, block->slot, block->slots * sizeof(uint16_t));
-	if (!open)
+	for (uint32_t i = 0; i < block->slots; i++)
+		put_number(writer,
+			   owner_at(block, i) |
+				   (slot_is_open(block, i) ? STREAM_OPEN : 0));
+	if (!(block->flags & BLOCK_OPEN))
 		return;
 	begin_record(writer, RECORD_BEFORE, STREAM_MANDATORY, sizeof(uint16_t),
 		     block->slots);
-	put_elements(writer, before_of(writer->node, block),
-		     block->slots * sizeof(uint16_t));
+	for (uint32_t i = 0; i < block->slots; i++)
+		put_number(writer, before_of_slot(block, i));
+	if (block->before_slots == block->slots)
+		return;
+	begin_record(writer, RECORD_EARLIER, 0, sizeof(uint16_t),
+		     block->before_slots);
+	for (uint32_t i = 0; i < block->before_slots; i++)
+		put_number(writer, before_at(block, i));
 }
 
 /* Whole, or counters and ages alone. */
@@ -275,21 +308,19 @@ static void write_services(struct writer *writer, bool whole)
 	writer->status = read_counts(node, &counts);
 	for (uint32_t i = 0; i < node->config->services_max && !writer->status;
 	     i++) {
-		struct service_block *block;
-		bool open;
+		const struct service_block *block;
 
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
 		block = live_block(node, i);
-		open = is_any_open(block);
 		write_service(writer, i, block, &counts.service[i]);
 		write_members(writer, block, &counts);
 		if (whole) {
 			write_networks(writer, block);
-			write_slots(writer, block, open);
+			write_slots(writer, block);
 		}
-		if (open)
-			write_ages(writer, i, block);
+		if (block->flags & BLOCK_OPEN)
+			write_ages(writer, block);
 	}
 	free(counts.service);
 	free(counts.member);

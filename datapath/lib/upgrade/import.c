@@ -35,7 +35,8 @@ int imported_sizes(struct import *import, struct node_config *config,
 	element_of(node, 0, &settings, sizeof(settings));
 	options.services_max = there.services_max;
 	options.members_max = there.members_max;
-	options.slots_max = there.slots_max;
+	/* before layout 4 a table took as much as the greatest */
+	options.slots_max = there.slots_limit;
 	options.flows_max = there.flows_max;
 	status = size_state(&options, config, error);
 	if (status)
@@ -103,7 +104,7 @@ static int fill_uplinks(struct oxp_node *node, const struct import *import,
 }
 
 static int fill_services(struct oxp_node *node, const struct import *import,
-			 const int adopted[MAPS], char *error)
+			 char *error)
 {
 	uint64_t *taken =
 		calloc(node->config->members_max / 64 + 1, sizeof(*taken));
@@ -112,21 +113,18 @@ static int fill_services(struct oxp_node *node, const struct import *import,
 
 	for (uint32_t i = 0; i < import->count && !status; i++)
 		if (is_record(&import->records[i], RECORD_SERVICE))
-			status = fill_service(node, import, i,
-					      adopted[MAP_AGES] < 0, taken,
-					      error);
+			status = fill_service(node, import, i, taken, error);
 	free(taken);
 	return status;
 }
 
-int fill_node(struct oxp_node *node, const struct import *import,
-	      const int adopted[MAPS], char *error)
+int fill_node(struct oxp_node *node, const struct import *import, char *error)
 {
 	int status = fill_settings(node, import, error);
 
 	if (!status)
 		status = fill_uplinks(node, import, error);
 	if (!status)
-		status = fill_services(node, import, adopted, error);
+		status = fill_services(node, import, error);
 	return status;
 }

@@ -12,9 +12,8 @@ struct import;
 int imported_sizes(struct import *import, struct node_config *config,
 		   char *error);
 
-/* Fills an empty node with what packets do not write, and their ages of
- * slots. adopted: as in make_maps() */
-int fill_node(struct oxp_node *node, const struct import *import,
-	      const int adopted[MAPS], char *error);
+/* Fills an empty node with what packets do not write, and with ages of slots.
+ */
+int fill_node(struct oxp_node *node, const struct import *import, char *error);
 
 #endif

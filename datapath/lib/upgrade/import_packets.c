@@ -209,8 +209,7 @@ static int add_counters(struct oxp_node *node, const struct import *import,
 int fill_counters(struct oxp_node *node, const struct import *import,
 		  const int adopted[MAPS], char *error)
 {
-	if (adopted[MAP_AGES] < 0)
-		refresh_ages(node, import);
+	refresh_ages(node, import);
 	if (adopted[MAP_SERVICE_COUNTERS] >= 0 &&
 	    adopted[MAP_MEMBER_COUNTERS] >= 0 && adopted[MAP_OUTCOMES] >= 0)
 		return 0;

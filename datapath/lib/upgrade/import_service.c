@@ -16,12 +16,14 @@
 #include "table/members.h"
 #include "table/networks.h"
 #include "table/quic_servers.h"
+#include "table/slots.h"
 #include "upgrade/reader.h"
 #include "upgrade/stream.h"
 
 struct parts {
 	struct stream_service service;
-	const struct record *members, *networks, *slots, *before, *ages;
+	const struct record *members, *networks, *slots, *before, *earlier,
+		*ages;
 };
 
 static void find_parts(const struct import *import, uint32_t at,
@@ -41,6 +43,8 @@ static void find_parts(const struct import *import, uint32_t at,
 			parts->slots = record;
 		else if (is_record(record, RECORD_BEFORE))
 			parts->before = record;
+		else if (is_record(record, RECORD_EARLIER))
+			parts->earlier = record;
 		else if (is_record(record, RECORD_AGES))
 			parts->ages = record;
 		else
@@ -74,6 +78,11 @@ static int check_parts(struct oxp_node *node, const struct parts *parts,
 	if (parts->before && (parts->before->head.count != service->slots ||
 			      parts->before->head.element != sizeof(uint16_t)))
 		return refuse(parts, "slots without owners before", error);
+	if (parts->earlier &&
+	    (!parts->earlier->head.count ||
+	     parts->earlier->head.count > OXP_SLOTS_LIMIT ||
+	     parts->earlier->head.element != sizeof(uint16_t)))
+		return refuse(parts, "earlier slots without owners", error);
 	if (parts->ages && (parts->ages->head.count != service->slots ||
 			    parts->ages->head.element != sizeof(uint8_t)))
 		return refuse(parts, "slots without ages", error);
@@ -122,7 +131,7 @@ static int place(struct oxp_node *node, const struct parts *parts,
 	uint32_t count = parts->members->head.count;
 
 	memcpy(from, draft->member, count * sizeof(*from));
-	memset(draft->member, 0, sizeof(draft->member));
+	memset(draft->member, 0, sizeof(from));
 	draft->members = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		struct block_member *member;
@@ -156,28 +165,57 @@ static bool is_no_owner(uint16_t slot)
 	return (slot >= OXP_MEMBERS_MAX) & (slot != SLOT_NOBODY);
 }
 
-/* Without branches: the compiler takes many slots at once. */
-static int fill_slots(struct oxp_node *node, const struct parts *parts,
-		      struct service_block *block, char *error)
+static uint16_t element_at(const struct record *record, uint32_t index)
 {
-	const uint32_t slots = block->slots;
-	uint16_t *before = before_of(node, block);
-	uint32_t open = 0, bad = 0;
+	uint16_t element;
 
-	memcpy(block->slot, parts->slots->data, slots * sizeof(uint16_t));
-	for (uint32_t i = 0; i < slots; i++) {
-		open += !!(block->slot[i] & SLOT_OPEN);
-		bad |= is_no_owner(block->slot[i] & SLOT_MEMBER);
+	memcpy(&element, record->data + index * sizeof(element),
+	       sizeof(element));
+	return element;
+}
+
+/* Elements of no member of ours are none. */
+static bool fill_before(struct service_block *block,
+			const struct record *before)
+{
+	bool bad = false;
+
+	for (uint32_t i = 0; i < block->before_slots; i++) {
+		uint16_t member = element_at(before, i) & SLOT_MEMBER;
+
+		bad |= is_no_owner(member);
+		write_element(block, before_of(block), i, member);
+	}
+	return bad;
+}
+
+static int fill_slots(const struct parts *parts, struct service_block *block,
+		      char *error)
+{
+	uint32_t open = 0;
+	bool bad = false;
+
+	memset(bitmap_of(block), 0, (block->slots + 7) / 8);
+	for (uint32_t i = 0; i < block->slots; i++) {
+		uint16_t slot = element_at(parts->slots, i);
+
+		bad |= is_no_owner(slot & SLOT_MEMBER);
+		write_element(block, slots_of(block), i, slot & SLOT_MEMBER);
+		if (!(slot & SLOT_OPEN))
+			continue;
+		mark_slot_open(block, i);
+		open++;
 	}
 	if (open && !parts->before)
 		return refuse(parts, "open slots without owners before", error);
-	if (parts->before)
-		memcpy(before, parts->before->data, slots * sizeof(uint16_t));
-	for (uint32_t i = 0; open && i < slots; i++)
-		bad |= !!(block->slot[i] & SLOT_OPEN) & is_no_owner(before[i]);
+	if (open)
+		bad |= fill_before(block, parts->earlier ? parts->earlier
+							 : parts->before);
 	if (bad)
 		return refuse(parts, "a slot of no member", error);
 	block->open = open < 65535 ? open : 65535;
+	if (open)
+		block->flags |= BLOCK_OPEN;
 	return 0;
 }
 
@@ -195,29 +233,32 @@ static int fill_networks(struct oxp_node *node, struct service_block *block,
 
 static int fill_block(struct oxp_node *node, const struct parts *parts,
 		      const struct service_block *draft,
-		      const struct oxp_network *networks, bool write_ages,
-		      char *error)
+		      const struct oxp_network *networks, char *error)
 {
 	const struct stream_service *service = &parts->service;
-	struct service_block *block = block_of(node, 2 * service->index);
+	uint32_t before_slots =
+		parts->earlier ? parts->earlier->head.count : service->slots;
+	struct service_block *block;
 	int status;
 
-	copy_description(block, draft);
+	status = write_scratch(node, service->index, draft, NULL, before_slots,
+			       &block, error);
+	if (status)
+		return status;
 	block->generation = service->generation;
 	if (service->is_learning) {
 		block->flags |= BLOCK_LEARNING;
 		block->learning = service->learning;
 	}
-	status = fill_slots(node, parts, block, error);
+	status = fill_slots(parts, block, error);
 	if (!status)
 		status = fill_networks(node, block, networks, service->index,
 				       error);
 	if (!status)
 		status = write_quic_servers(node, service->index, NULL, block,
 					    error);
-	if (!status && write_ages && parts->ages)
-		memcpy(ages_of(node, service->index), parts->ages->data,
-		       service->slots);
+	if (!status && parts->ages)
+		memcpy(ages_of(node, block), parts->ages->data, service->slots);
 	return status;
 }
 
@@ -276,10 +317,10 @@ static int parse(struct oxp_node *node, const struct parts *parts,
 }
 
 int fill_service(struct oxp_node *node, const struct import *import,
-		 uint32_t at, bool write_ages, uint64_t *taken, char *error)
+		 uint32_t at, uint64_t *taken, char *error)
 {
 	struct oxp_network *networks = NULL;
-	struct service_block draft;
+	union draft draft;
 	struct oxp_key key = {};
 	struct parts parts;
 	int status;
@@ -287,20 +328,19 @@ int fill_service(struct oxp_node *node, const struct import *import,
 	find_parts(import, at, &parts);
 	status = check_parts(node, &parts, error);
 	if (!status)
-		status = parse(node, &parts, &draft, &networks, error);
+		status = parse(node, &parts, &draft.block, &networks, error);
 	if (!status)
-		status = place(node, &parts, &draft, taken, error);
-	if (!status)
-		status = fill_block(node, &parts, &draft, networks, write_ages,
-				    error);
+		status = place(node, &parts, &draft.block, taken, error);
+	if (!status) {
+		memcpy(key.vip.bytes, parts.service.vip, 16);
+		key.port = parts.service.port;
+		key.protocol = parts.service.protocol;
+		make_entry(node, parts.service.index, &key);
+		status =
+			fill_block(node, &parts, &draft.block, networks, error);
+	}
 	free(networks);
-	if (status)
-		return status;
-	memcpy(key.vip.bytes, parts.service.vip, 16);
-	key.port = parts.service.port;
-	key.protocol = parts.service.protocol;
-	make_entry(node, parts.service.index, &key);
-	return publish(node, parts.service.index, error);
+	return status ? status : publish(node, parts.service.index, error);
 }
 
 void refresh_ages(struct oxp_node *node, const struct import *import)
@@ -308,6 +348,7 @@ void refresh_ages(struct oxp_node *node, const struct import *import)
 	struct parts parts;
 
 	for (uint32_t i = 0; i < import->count; i++) {
+		const struct service_block *block;
 		uint8_t *ages;
 
 		if (!is_record(&import->records[i], RECORD_SERVICE))
@@ -316,11 +357,13 @@ void refresh_ages(struct oxp_node *node, const struct import *import)
 		if (!parts.ages ||
 		    parts.ages->head.count != parts.service.slots ||
 		    parts.ages->head.element != sizeof(uint8_t) ||
-		    parts.service.slots > node->config->slots_max ||
 		    parts.service.index >= node->config->services_max)
 			continue;
-		ages = ages_of(node, parts.service.index);
-		for (uint32_t j = 0; j < parts.service.slots; j++)
+		block = live_block(node, parts.service.index);
+		ages = ages_of(node, block);
+		if (block->slots != parts.service.slots || !ages)
+			continue;
+		for (uint32_t j = 0; j < block->slots; j++)
 			if (!parts.ages->data[j])
 				__atomic_store_n(&ages[j], 0, __ATOMIC_RELAXED);
 	}

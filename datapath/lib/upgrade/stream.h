@@ -41,6 +41,9 @@ struct stream_record {
 #define RECORD_SLOTS "slots"       /* mandatory; uint16_t */
 #define RECORD_BEFORE "before"     /* uint16_t; mandatory if it is there */
 #define RECORD_AGES "ages"         /* uint8_t */
+/* uint16_t: where the number of slots changes, "before" by the number that
+ * there was; for who does not know this, "before" has about the same. */
+#define RECORD_EARLIER "earlier slots"
 #define RECORD_FLOWS "flows"
 #define RECORD_END "end" /* mandatory */
 
@@ -52,7 +55,8 @@ struct stream_sizes {
 	uint64_t seed;   /* of names of flows */
 	uint64_t ticked; /* CLOCK_BOOTTIME, ms */
 	uint32_t idle_timeout_max;
-	uint32_t reserved;
+	uint32_t slots_limit; /* slots_max is for who has room for as many in
+			       * each service: the greatest in use */
 };
 
 struct stream_node {
@@ -147,7 +151,7 @@ struct stream_network {
 #define STREAM_NOBODY 0x7fff
 
 /* The name is flow_tag(), of which only some bits are kept: those above bit
- * 23 and the number of the flow's set. */
+ * 26 (before layout 4: 23) and the number of the flow's set. */
 struct stream_flow {
 	uint64_t name;
 	uint32_t age; /* units of 2^30 ns */

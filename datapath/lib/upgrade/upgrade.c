@@ -148,8 +148,7 @@ static int construct(struct successor *successor, struct source *source,
 	if (!status)
 		status = prepare_node(successor->node, error);
 	if (!status)
-		status = fill_node(successor->node, import, successor->adopted,
-				   error);
+		status = fill_node(successor->node, import, error);
 	free_import(import);
 	return status;
 }
@@ -177,10 +176,6 @@ static int copy_counters(struct successor *successor, struct source *source,
 	struct import *import = NULL;
 	int status;
 
-	if (adopted[MAP_AGES] >= 0 && adopted[MAP_OUTCOMES] >= 0 &&
-	    adopted[MAP_SERVICE_COUNTERS] >= 0 &&
-	    adopted[MAP_MEMBER_COUNTERS] >= 0)
-		return 0;
 	status = read_source(source, OXP_PART_COUNTERS, &import, error);
 	if (!status)
 		status = fill_counters(successor->node, import, adopted, error);
@@ -225,6 +220,7 @@ static int report(const struct successor *successor, struct oxp_upgrade *out,
 		out->maps_new++;
 		out->map_bytes += bytes_of_map(successor->node->map[i]);
 	}
+	out->map_bytes += (uint64_t)successor->node->segments * SEGMENT_SIZE;
 	return report_interfaces(successor->node, successor->object, out,
 				 error);
 }

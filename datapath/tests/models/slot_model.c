@@ -11,7 +11,7 @@ struct model {
 	bool shows_opening; /* packets show when a flow opens: TCP, SCTP */
 	bool learning;
 	struct slot_state slot;
-	bool keeps[512];
+	bool keeps[STAYS];
 	struct {
 		bool alive;
 		uint16_t member;
@@ -82,7 +82,7 @@ static void open_flow(struct model *model)
 static void change(struct model *model)
 {
 	uint16_t eligible[MEMBERS], count = 0, owner = NOBODY;
-	bool stays[512] = {};
+	bool stays[STAYS] = {};
 
 	for (int i = 0; i < MEMBERS; i++) {
 		bool kept = model->keeps[i];

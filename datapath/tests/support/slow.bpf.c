@@ -3,7 +3,7 @@
  * A packet that takes milliseconds between reading which block is live and
  * being done with it: XDP_PASS if the block stayed as it was.
  */
-#include "maps.h"
+#include "forward/block.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -22,7 +22,7 @@ SEC("xdp")
 int oxp_slow(struct xdp_md *ctx)
 {
 	__u32 at = bucket, slot = way, number;
-	struct service_block *block;
+	struct block_view view;
 	struct bucket_v4 *found;
 	__u64 generation;
 
@@ -31,12 +31,11 @@ int oxp_slow(struct xdp_md *ctx)
 	if (!found || slot >= BUCKET_WAYS)
 		return XDP_ABORTED;
 	number = *(volatile __u32 *)&found->value[slot];
-	block = bpf_map_lookup_elem(&tables, &number);
-	if (!block)
+	if (!find_block(number, &view))
 		return XDP_ABORTED;
-	generation = *(volatile __u64 *)&block->generation;
+	generation = READ_ONCE(view.block->generation);
 	bpf_loop(1 << 20, nothing, NULL, 0);
-	if (*(volatile __u64 *)&block->generation != generation)
+	if (READ_ONCE(view.block->generation) != generation)
 		return XDP_DROP;
 	return XDP_PASS;
 }

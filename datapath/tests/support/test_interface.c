@@ -134,8 +134,8 @@ int oxp_test_pick(struct oxp_node *node, const struct oxp_key *key,
 	if (index < 0)
 		return index;
 	block = live_block(node, index);
-	chosen = block->slot[slot_of_packet(block, &packet)] & SLOT_MEMBER;
-	if (chosen < OXP_MEMBERS_MAX)
+	chosen = owner_at(block, slot_of_packet(block, &packet));
+	if (chosen != SLOT_NOBODY)
 		memcpy(member->bytes, block->member[chosen].address,
 		       sizeof(member->bytes));
 	else

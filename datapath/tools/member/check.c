@@ -225,14 +225,15 @@ static void check_counters(const struct installed *installed)
 		{MEMBER_DROP_FAILED, "packets that the kernel could not "
 				     "change dropped; is memory short?"},
 	};
-	uint64_t values[MEMBER_COUNTERS], taken;
+	uint64_t values[MEMBER_COUNTERS], taken = 0;
 
 	if (read_counters(ingress_program(installed), values)) {
 		say(WRONG, "counters", "they can't be read: run setup again");
 		return;
 	}
-	taken = values[MEMBER_TAKEN_IPIP] + values[MEMBER_TAKEN_GUE] +
-		values[MEMBER_TAKEN_GRE] + values[MEMBER_TAKEN_DSCP];
+#define ADD(name, text, what) taken += values[MEMBER_##name];
+	MEMBER_TAKEN_LIST(ADD)
+#undef ADD
 	say(taken ? OK : NOTE, "counters", "%" PRIu64 " packets taken", taken);
 	for (size_t i = 0; i < sizeof(advice) / sizeof(*advice); i++)
 		if (values[advice[i].counter])

@@ -10,7 +10,6 @@
 #define IPV6_AND_TCP 60
 #define IPV4_OUTER 20
 #define IPV6_OUTER 40
-#define GUE_OUTER 8 /* the longest of what follows the outer IP header */
 #define MSS_LEAST 536
 
 #define DEFINE_ORDER(type)                                                     \
@@ -117,7 +116,7 @@ static int check_ports(const struct settings *settings)
 						other, one);
 			if (rule->local == before->local)
 				return complain("port %s and %s: answers from "
-						"one port can't tell their "
+						"one port do not show their "
 						"listener; let the server "
 						"listen on two",
 						other, one);
@@ -183,8 +182,8 @@ unsigned int largest_overhead(const struct settings *settings)
 {
 	for (__u32 i = 0; i < settings->owns; i++)
 		if (!is_v4(&settings->own[i]))
-			return IPV6_OUTER + GUE_OUTER;
-	return IPV4_OUTER + GUE_OUTER;
+			return IPV6_OUTER + MEMBER_SHIM_MAX;
+	return IPV4_OUTER + MEMBER_SHIM_MAX;
 }
 
 static int find_mss(struct arguments *arguments,

@@ -1,68 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-/* The member's programs where they change more than the tunnel: ports both
- * ways, ICMP errors that quote them, L3DSR. */
-#include <netinet/in.h>
+/* The member's programs where listeners and servers have different ports: both
+ * ways, and in ICMP errors. */
+#include "member_rewrite_fixture.h"
 
-#include "member_harness.h"
-
-#define LISTENER 80
-#define LOCAL 8080
-
-static struct bench bench;
 static const struct member_config ports = {.has_ports = 1};
-static const struct member_config all = {.has_ports = 1, .has_dscp = 1};
-static const struct outer usual = {.from = NODE, .to = OWN};
-
-static void begin(void **state, const struct member_config *config)
-{
-	set_up(&bench, *(enum program *)*state, config);
-	for (int i = 0; i < 2; i++) {
-		add_port(&bench, i ? VIP6 : VIP, IPPROTO_TCP, LISTENER, LOCAL);
-		add_port(&bench, i ? VIP6 : VIP, IPPROTO_UDP, LISTENER,
-			 LOCAL + 1);
-		/* one listener's port is another's server */
-		add_port(&bench, i ? VIP6 : VIP, IPPROTO_TCP, LOCAL, 9090);
-	}
-}
-
-static int end(void **state)
-{
-	(void)state;
-	tear_down(&bench);
-	return 0;
-}
-
-static struct packet request(bool v6, uint8_t protocol, uint16_t port)
-{
-	return (struct packet){
-		.from = v6 ? CLIENT6 : CLIENT,
-		.to = v6 ? VIP6 : VIP,
-		.protocol = protocol,
-		.from_port = 40000,
-		.to_port = port,
-		.length = 33,
-	};
-}
-
-static struct packet answer(bool v6, uint8_t protocol, uint16_t port)
-{
-	return (struct packet){
-		.from = v6 ? VIP6 : VIP,
-		.to = v6 ? CLIENT6 : CLIENT,
-		.protocol = protocol,
-		.from_port = port,
-		.to_port = 40000,
-		.length = 33,
-	};
-}
-
-static void check_in(const struct packet *sent, const struct packet *seen)
-{
-	struct outer outer = usual;
-
-	for (outer.kind = 0; outer.kind < KINDS; outer.kind++)
-		expect_decapsulated(&bench, sent, &outer, seen);
-}
 
 static void check_out(const struct packet *sent, const struct packet *seen)
 {
@@ -291,153 +232,6 @@ static void test_quotes_of_other_ports_are_left(void **state)
 	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 0);
 }
 
-static void check_dscp(const struct packet *seen, const char *own)
-{
-	struct packet sent = *seen;
-	struct frame in, expected;
-
-	sent.to = own;
-	for (unsigned int tags = 0; tags < 3; tags++) {
-		if (tags && bench.program != XDP)
-			continue;
-		make_plain(&in, &sent, tags);
-		make_plain(&expected, seen, tags);
-		expect_taken(&bench, &in, &expected);
-	}
-}
-
-static void test_dscp_brings_the_vip_back(void **state)
-{
-	static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP,
-					    IPPROTO_SCTP};
-	const struct member_config config = {.has_dscp = 1};
-	uint64_t taken = 0, each;
-	struct packet packet;
-
-	begin(state, &config);
-	each = bench.program == XDP ? 3 : 1;
-	add_dscp(&bench, 7, VIP);
-	add_dscp(&bench, 9, VIP6);
-	for (int v6 = 0; v6 < 2; v6++) {
-		for (int i = 0; i < 3; i++) {
-			packet = request(v6, protocols[i], LISTENER);
-			packet.tos = (v6 ? 9 : 7) << 2 | (i & 3);
-			check_dscp(&packet, v6 ? OWN6 : OWN);
-			packet.extensions = v6;
-			check_dscp(&packet, v6 ? OWN6 : OWN);
-			taken += 2 * each;
-		}
-		packet = request(v6, IPPROTO_UDP, LISTENER);
-		packet.tos = (v6 ? 9 : 7) << 2;
-		packet.no_checksum = true;
-		check_dscp(&packet, v6 ? OWN6 : OWN);
-		packet.no_checksum = false;
-		packet.length = 64;
-		packet.fragment = 9;
-		check_dscp(&packet, v6 ? OWN6 : OWN);
-		taken += 2 * each;
-	}
-	assert_int_equal(counter(&bench, MEMBER_TAKEN_DSCP), taken);
-	assert_int_equal(all_counters(&bench), taken);
-}
-
-static void test_dscp_takes_icmp_errors_and_no_pings(void **state)
-{
-	uint8_t payload[128], other[128];
-	struct packet error, seen, quoted;
-	struct frame in, expected;
-
-	begin(state, &all);
-	add_dscp(&bench, 7, VIP);
-	add_dscp(&bench, 7, VIP6);
-	for (int v6 = 0; v6 < 2; v6++) {
-		quoted = answer(v6, IPPROTO_TCP, LISTENER);
-		make_error(&error, payload, &quoted, v6 ? 48 : 28);
-		error.tos = 7 << 2;
-		error.to = v6 ? OWN6 : OWN;
-		quoted = answer(v6, IPPROTO_TCP, LOCAL);
-		make_error(&seen, other, &quoted, v6 ? 48 : 28);
-		seen.tos = 7 << 2;
-		make_plain(&in, &error, 0);
-		make_plain(&expected, &seen, 0);
-		expect_taken(&bench, &in, &expected);
-		/* pings are for the member itself */
-		error.type = v6 ? 128 : 8;
-		make_plain(&in, &error, 0);
-		expect_passed(&bench, &in);
-	}
-	assert_int_equal(counter(&bench, MEMBER_TAKEN_DSCP), 2);
-	assert_int_equal(counter(&bench, MEMBER_ERROR_IN), 2);
-}
-
-static void test_dscp_and_ports_are_rewritten_together(void **state)
-{
-	struct packet sent, seen;
-	struct frame in, expected;
-
-	begin(state, &all);
-	add_dscp(&bench, 7, VIP);
-	sent = request(false, IPPROTO_TCP, LISTENER);
-	sent.to = OWN;
-	sent.tos = 7 << 2;
-	seen = request(false, IPPROTO_TCP, LOCAL);
-	seen.tos = 7 << 2;
-	make_plain(&in, &sent, 0);
-	make_plain(&expected, &seen, 0);
-	expect_taken(&bench, &in, &expected);
-	/* and tunnels go on working */
-	sent = request(false, IPPROTO_TCP, LISTENER);
-	seen = request(false, IPPROTO_TCP, LOCAL);
-	check_in(&sent, &seen);
-}
-
-static void test_other_dscps_and_addresses_are_left(void **state)
-{
-	struct packet packet;
-	struct frame in;
-
-	begin(state, &all);
-	add_dscp(&bench, 7, VIP);
-	packet = request(false, IPPROTO_TCP, LISTENER);
-	packet.to = OWN;
-	for (unsigned int dscp = 0; dscp < 64; dscp++) {
-		if (dscp == 7)
-			continue;
-		packet.tos = dscp << 2;
-		make_plain(&in, &packet, 0);
-		expect_passed(&bench, &in);
-	}
-	packet.tos = 7 << 2;
-	packet.to = "10.1.0.2";
-	make_plain(&in, &packet, 0);
-	expect_passed(&bench, &in);
-	packet.to = VIP;
-	make_plain(&in, &packet, 0);
-	expect_passed(&bench, &in);
-	/* GRE with that DSCP, to the member */
-	packet.to = OWN;
-	make_plain(&in, &packet, 0);
-	in.data[14 + 9] = IPPROTO_GRE;
-	in.data[14 + 10] = in.data[14 + 11] = 0;
-	expect_passed(&bench, &in);
-	packet = request(true, IPPROTO_TCP, LISTENER);
-	packet.to = OWN6;
-	packet.tos = 7 << 2;
-	make_plain(&in, &packet, 0);
-	expect_passed(&bench, &in);
-	/* too short for its checksum */
-	packet = request(false, IPPROTO_TCP, LISTENER);
-	packet.to = OWN;
-	packet.tos = 7 << 2;
-	packet.length = 0;
-	make_plain(&in, &packet, 0);
-	in.length -= 4;
-	expect_passed(&bench, &in);
-	assert_int_equal(all_counters(&bench), 0);
-}
-
-#define TEST(name) TEST_XDP(name), TEST_TC(name)
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -448,10 +242,6 @@ int main(void)
 		TEST(test_first_fragments_alone_have_a_port),
 		TEST(test_ports_quoted_by_icmp_errors_are_rewritten),
 		TEST(test_quotes_of_other_ports_are_left),
-		TEST(test_dscp_brings_the_vip_back),
-		TEST(test_dscp_takes_icmp_errors_and_no_pings),
-		TEST(test_dscp_and_ports_are_rewritten_together),
-		TEST(test_other_dscps_and_addresses_are_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

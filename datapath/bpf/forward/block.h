@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A service's block, and what of it a packet reads. Blocks and ages lie
+ * anywhere in segments: places are offsets there, and are masked where they
+ * are used, because the verifier forgets bounds of values that it did not see
+ * in a register since.
+ */
+#ifndef OXP_BLOCK_H
+#define OXP_BLOCK_H
+
+#include "maps.h"
+
+#define SEGMENT_MASK (SEGMENT_SIZE - 1)
+
+struct block_view {
+	const struct service_block *block;
+	void *segment; /* where it lies */
+	__u32 offset;  /* there, bytes */
+};
+
+static __always_inline void *find_segment(__u32 line)
+{
+	__u32 number = line / SEGMENT_LINES, only = 0;
+	void *segment = bpf_map_lookup_elem(&tables, &number);
+
+	return segment ? bpf_map_lookup_elem(segment, &only) : NULL;
+}
+
+/* `size` bytes at an offset, a power of two that the offset is a multiple of;
+ * the masks are of 2^23, SEGMENT_SIZE. */
+static __always_inline void *in_segment(void *segment, __u64 offset,
+					const __u32 size)
+{
+	if (size == LINE_SIZE)
+		asm volatile("%0 &= 0x7fffc0" : "+r"(offset));
+	else if (size == 2)
+		asm volatile("%0 &= 0x7ffffe" : "+r"(offset));
+	else
+		asm volatile("%0 &= 0x7fffff" : "+r"(offset));
+	return segment + offset;
+}
+
+/* Returns false if there is none, which cannot be. */
+static __always_inline bool find_block(__u32 line, struct block_view *view)
+{
+	view->segment = find_segment(line);
+	if (!view->segment)
+		return false;
+	view->offset = line % SEGMENT_LINES * LINE_SIZE;
+	view->block = in_segment(view->segment, view->offset, LINE_SIZE);
+	return true;
+}
+
+static __always_inline const struct block_member *
+member_of(const struct block_view *view, __u32 index)
+{
+	return in_segment(view->segment,
+			  view->offset + sizeof(struct service_block) +
+				  index * sizeof(struct block_member),
+			  LINE_SIZE);
+}
+
+/* 0 of what is no member. Behind the members lie other things. */
+static __always_inline __u8 flags_of(const struct block_view *view, __u32 index)
+{
+	if (index >= view->block->members)
+		return 0;
+	return READ_ONCE(member_of(view, index)->flags);
+}
+
+/* Element `index` of those at `line` of the block: a member, or at least
+ * `members`. */
+static __always_inline __u32 element_of(const struct block_view *view,
+					__u32 line, __u32 index)
+{
+	__u32 offset = view->offset + line * LINE_SIZE;
+
+	if (likely(view->block->slot_width == 1))
+		return READ_ONCE(*(const __u8 *)in_segment(view->segment,
+							   offset + index, 1));
+	return READ_ONCE(*(const __u16 *)in_segment(view->segment,
+						    offset + 2 * index, 2));
+}
+
+static __always_inline __u32 owner_of_slot(const struct block_view *view,
+					   __u32 slot)
+{
+	return element_of(view, view->block->slot_line, slot);
+}
+
+static __always_inline __u32 before_of(const struct block_view *view,
+				       __u32 position)
+{
+	return element_of(view, before_line(view->block),
+			  slot_at(position, view->block->before_slots));
+}
+
+static __always_inline bool is_open(const struct block_view *view, __u32 slot)
+{
+	__u32 offset = view->offset + bitmap_line(view->block) * LINE_SIZE;
+	const __u8 *bits = in_segment(view->segment, offset + slot / 8, 1);
+
+	return READ_ONCE(*bits) >> slot % 8 & 1;
+}
+
+/* A packet goes to another member than the slot's own. */
+static __always_inline void renew_age(const struct service_block *block,
+				      __u32 slot)
+{
+	void *segment;
+	__u8 *age;
+
+	if (!writes_ages)
+		return;
+	segment = find_segment(block->ages);
+	if (!segment)
+		return;
+	age = in_segment(segment,
+			 block->ages % SEGMENT_LINES * LINE_SIZE + slot, 1);
+	if (READ_ONCE(*age))
+		WRITE_ONCE(*age, 0);
+}
+
+#endif

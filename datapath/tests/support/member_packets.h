@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Packets of a member, written from the RFCs and not from the programs. All
+ * checksums are computed from the whole packet, never corrected.
+ */
+#ifndef OXP_MEMBER_PACKETS_H
+#define OXP_MEMBER_PACKETS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "member.h"
+
+#define CLIENT "198.51.100.7"
+#define CLIENT6 "2001:db8:c::7"
+#define VIP "192.0.2.1"
+#define VIP6 "2001:db8:f::1"
+#define OWN "10.1.0.1"
+#define OWN6 "2001:db8:1::1"
+#define NODE "10.0.0.17" /* in 10.0.0.0/24 */
+#define NODE6 "2001:db8:0:17::1"
+#define FOREIGN "10.0.1.17"
+#define FOREIGN6 "2001:db8:1:17::1"
+
+#define FRAME_MAX 3000
+struct frame {
+	uint8_t data[FRAME_MAX];
+	size_t length;
+};
+
+/* An IP packet; its fields' zeroes are the usual packet. */
+struct packet {
+	const char *from, *to; /* of one family */
+	uint8_t protocol;
+	uint16_t from_port, to_port; /* TCP, UDP */
+	uint8_t type;                /* ICMP */
+	uint8_t tos;
+	uint8_t flags;     /* TCP; 0: ACK */
+	uint16_t fragment; /* flags and offset in 8-byte units */
+	bool no_checksum;  /* UDP */
+	bool extensions;   /* IPv6: hop-by-hop and destination options */
+	const uint8_t *options;
+	size_t options_length; /* TCP, a multiple of 4 */
+	const uint8_t *payload;
+	size_t length; /* of the payload; NULL: a pattern */
+};
+
+enum kind {
+	IPIP,
+	GUE,
+	GRE,
+	KINDS
+};
+
+struct outer {
+	const char *from, *to;
+	enum kind kind;
+	uint8_t tos;
+	unsigned int tags; /* VLAN */
+};
+
+bool is_ipv4(const char *address);
+/* IPv4 as ::ffff:a.b.c.d. */
+struct member_address mapped(const char *text);
+/* Appends the packet to the frame. */
+void put_packet(struct frame *frame, const struct packet *packet);
+void put_link(struct frame *frame, unsigned int tags, bool ipv4);
+/* From the link on. */
+void make_plain(struct frame *frame, const struct packet *packet,
+		unsigned int tags);
+void make_tunnel(struct frame *frame, const struct packet *packet,
+		 const struct outer *outer);
+/* Any bytes as the inner packet. */
+void wrap(struct frame *frame, const uint8_t *inner, size_t length,
+	  bool inner_ipv4, const struct outer *outer);
+/* An ICMP error whose quote is `quoted`, cut to `length` bytes. */
+void make_error(struct packet *error, uint8_t *payload,
+		const struct packet *quoted, size_t length);
+
+#endif

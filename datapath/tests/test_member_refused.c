@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+/* The member's programs: what they leave to the host, and what they drop. */
+#include "member_tunnel_fixture.h"
+
+/* However short it is: left, or dropped and counted, and never changed. */
+static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		size_t link, outer_header, whole, known;
+
+		if (!combine(n, &packet, &outer))
+			continue;
+		packet.length = 5;
+		make_tunnel(&in, &packet, &outer);
+		whole = in.length;
+		link = 14 + 4 * outer.tags;
+		outer_header = is_ipv4(outer.from) ? 20 : 40;
+		/* what it takes to know that it is a tunnel of ours */
+		known = link + outer_header;
+		if (outer.kind == GRE)
+			known += 4;
+		else if (outer.kind == GUE)
+			known += 9;
+		/* The kernel makes no skb with less than an IP header. */
+		in.length = bench.program == XDP ? 14 : link + outer_header;
+		for (; in.length < whole; in.length++) {
+			if (in.length < known)
+				expect_passed(&bench, &in);
+			else
+				expect_dropped(&bench, &in,
+					       MEMBER_DROP_MALFORMED);
+		}
+	}
+}
+
+static void test_wrong_lengths_and_checksums_are_malformed(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in, good;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		size_t ip, inner;
+
+		if (!combine(n, &packet, &outer))
+			continue;
+		packet.length = 20;
+		make_tunnel(&good, &packet, &outer);
+		ip = 14 + 4 * outer.tags;
+		inner = good.length -
+			(is_ipv4(packet.from) ? 60 : 80); /* TCP, 20 bytes */
+
+		in = good; /* inner length one less than the tunnel's */
+		in.data[inner + (is_ipv4(packet.from) ? 3 : 5)]--;
+		expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		in = good; /* and one more */
+		in.data[inner + (is_ipv4(packet.from) ? 3 : 5)]++;
+		expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		if (is_ipv4(packet.from)) {
+			in = good;
+			in.data[inner] = 0x44;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		}
+		if (is_ipv4(outer.from)) {
+			in = good; /* the outer header's checksum */
+			in.data[ip + 8]--;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		}
+		if (outer.kind == GUE) {
+			in = good; /* the UDP length */
+			in.data[inner - 3]++;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		} else {
+			in = good; /* another version than was announced */
+			in.data[inner] ^= 0x20;
+			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
+		}
+	}
+}
+
+static void test_what_is_no_tunnel_is_left(void **state)
+{
+	struct outer outer = usual;
+	struct frame in;
+
+	begin(state, NULL);
+	make_plain(&in, &web, 0);
+	expect_passed(&bench, &in);
+	make_plain(&in, &web6, 0);
+	expect_passed(&bench, &in);
+
+	make_tunnel(&in, &web, &usual); /* ARP, say */
+	in.data[12] = 8;
+	in.data[13] = 6;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &usual); /* options */
+	in.data[14] = 0x46;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &usual); /* EGP */
+	in.data[14 + 9] = 8;
+	expect_passed(&bench, &in);
+
+	outer.kind = GRE;
+	make_tunnel(&in, &web, &outer); /* a key is announced */
+	in.data[34] = 0x20;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &outer); /* Ethernet in GRE */
+	in.data[36] = 0x65;
+	in.data[37] = 0x58;
+	expect_passed(&bench, &in);
+
+	outer.kind = GUE;
+	make_tunnel(&in, &web, &outer); /* another port */
+	in.data[37]++;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &outer); /* a checksum */
+	in.data[40] = 1;
+	expect_passed(&bench, &in);
+	make_tunnel(&in, &web, &outer); /* GUE with a header of its own */
+	in.data[42] = 0x00;
+	expect_passed(&bench, &in);
+	assert_int_equal(all_counters(&bench), 0);
+}
+
+static void test_tunnels_to_others_or_to_no_vip_are_left(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+	uint64_t others = 0;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer))
+			continue;
+		/* on its way to another member, through this host */
+		outer.to = is_ipv4(outer.to) ? "10.1.0.2" : "2001:db8:1::2";
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		/* the VIP itself is no end of tunnels */
+		outer.to = is_ipv4(outer.to) ? VIP : VIP6;
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		assert_int_equal(all_counters(&bench), others);
+
+		combine(n, &packet, &outer);
+		packet.to = is_ipv4(packet.to) ? "192.0.2.2" : "2001:db8:f::2";
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		others++;
+		packet.to = is_ipv4(packet.to) ? OWN : OWN6;
+		make_tunnel(&in, &packet, &outer);
+		expect_passed(&bench, &in);
+		others++;
+		assert_int_equal(counter(&bench, MEMBER_PASSED_NOT_VIP),
+				 others);
+	}
+}
+
+static void test_outer_fragments_are_left_and_counted(void **state)
+{
+	struct outer outer = usual;
+	struct frame in;
+
+	begin(state, NULL);
+	for (int i = 0; i < 2; i++) {
+		outer.kind = i ? GRE : IPIP;
+		make_tunnel(&in, &web, &outer);
+		in.data[14 + 6] = 0x20;
+		expect_passed(&bench, &in);
+		in.data[14 + 6] = 0;
+		in.data[14 + 7] = 3;
+		expect_passed(&bench, &in);
+	}
+	assert_int_equal(counter(&bench, MEMBER_PASSED_FRAGMENT), 4);
+	outer.to = "10.1.0.2";
+	make_tunnel(&in, &web, &outer);
+	in.data[14 + 6] = 0x20;
+	expect_passed(&bench, &in);
+	assert_int_equal(all_counters(&bench), 4);
+}
+
+static void test_tunnels_from_outside_the_networks_are_dropped(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer))
+			continue;
+		outer.from = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
+		make_tunnel(&in, &packet, &outer);
+		expect_dropped(&bench, &in, MEMBER_DROP_SOURCE);
+		/* not ours beyond doubt */
+		in.length = 14 + 4 * outer.tags + 50;
+		if (is_ipv4(outer.from))
+			in.length -= 20;
+		expect_passed(&bench, &in);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_cut_tunnels_are_left_or_dropped_unchanged),
+		TEST(test_wrong_lengths_and_checksums_are_malformed),
+		TEST(test_what_is_no_tunnel_is_left),
+		TEST(test_tunnels_to_others_or_to_no_vip_are_left),
+		TEST(test_outer_fragments_are_left_and_counted),
+		TEST(test_tunnels_from_outside_the_networks_are_dropped),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
