@@ -2,115 +2,18 @@
 """One load balancer, step by step, against an Octavia in memory."""
 
 from unittest import mock
-import uuid
 
 from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import spec
-from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller.octavia import errors
-from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.tests.unit import base
-from octavia_xdp_provider.tests.unit.controller import base as store_base
-
-UP = {'lb': {'m1': 'up', 'm2': 'up'}}
-ALL = ('lb', 'listener', 'pool', 'm1', 'm2', 'hm')
+from octavia_xdp_provider.tests.unit.controller import advancing
 
 
-def created(**fields):
-    return {'object': 'loadbalancer', 'action': 'create', 'object_id': 'lb',
-            'load_balancer_id': 'lb', 'fields': base.tree(**fields)}
-
-
-def member(action, key='m3', **more):
-    return dict({'object': 'member', 'action': action, 'object_id': key,
-                 'pool_id': 'pool'}, **more)
-
-
-ADDED = member('create', fields=base.member('198.18.10.13'))
-DELETED = {'object': 'loadbalancer', 'action': 'delete', 'object_id': 'lb',
-           'load_balancer_id': 'lb'}
-PATH = {('loadbalancer', 'lb'), ('listener', 'listener'), ('pool', 'pool')}
-
-
-class AdvanceTestCase(store_base.StoreTestCase):
-    """Nodes a and b are live; ``work`` does what is due."""
-
-    def setUp(self):
-        super().setUp()
-        self.now = 1_000_000.0
-        patch = mock.patch('time.time', side_effect=lambda: self.now)
-        patch.start()
-        self.addCleanup(patch.stop)
-        self.octavia = store_base.FakeOctavia()
-        self.notified = set()
-        self.restart()
-        for host in ('a', 'b'):
-            self.seen(host, {})
-        self.set_conditions(a='live', b='live')
-
-    def restart(self):
-        """Another process: nothing is left but the database."""
-        self.advance = advance.Advance(
-            self.conf, self.store, self.octavia,
-            service.Scheduler(self.conf, self.store), self.notified.update)
-
-    def work(self, steps=20):
-        """Do what is due now. Returns the ids."""
-        done = []
-        for _ in range(steps):
-            items = self.store.claim('test', 1, 60)
-            if not items:
-                return done
-            again = self.advance.step(items[0], lambda: True)
-            self.store.finish(items[0], 'test', again)
-            done.append(items[0].load_balancer_id)
-        self.fail(f'it never ends: {done}')
-
-    def request(self, change, seconds=30):
-        request = str(uuid.uuid4())
-        self.store.request(change, request, self.store.now() + seconds)
-        return request
-
-    def commit(self, pending=None, deleted=()):
-        """Octavia ends the transaction in which it made the request."""
-        row = self.store.load_balancer('lb')
-        document = row.pending['expected'] or row.document
-        if deleted:
-            document = self.octavia.documents['lb']
-        self.octavia.commit(document, pending, deleted)
-
-    def report(self, *hosts, error=None, members=UP):
-        for host in hosts or ('a', 'b'):
-            self.seen(host, {})
-            answer = self.store.fetch(host, {})
-            self.store.report(host, answer['as_of'], {
-                key: {'generation': generation, 'error': error}
-                for key, generation in answer['generations'].items()},
-                members)
-
-    def do(self, change, pending=None, deleted=()):
-        """A change that Octavia commits and nodes make true."""
-        self.request(change)
-        self.commit(pending, deleted)
-        self.work()
-        self.report()
-        self.work()
-
-    def document(self):
-        row = self.store.load_balancer('lb')
-        return row and row.document
-
-    def members(self):
-        return set(self.document()['pools']['pool']['members'])
-
-    def provisioning(self, key='lb'):
-        return self.octavia.provisioning(key)
-
-
-class TestPromotion(AdvanceTestCase):
+class TestPromotion(advancing.AdvanceTestCase):
 
     def test_nodes_see_nothing_before_octavia_has_committed(self):
-        self.request(created())
+        self.request(advancing.created())
         self.work()
         self.assertEqual([], self.store.placements())
         self.assertEqual(set(), self.notified)
@@ -124,12 +27,12 @@ class TestPromotion(AdvanceTestCase):
         self.assertIsNone(self.provisioning())
         self.report()
         self.work()
-        for key in ALL:
+        for key in advancing.ALL:
             self.assertEqual('ACTIVE', self.provisioning(key))
             self.assertEqual('ONLINE', self.octavia.operating(key))
 
     def test_a_creation_that_was_rolled_back_leaves_nothing(self):
-        self.request(created())
+        self.request(advancing.created())
         self.now += 29 + self.conf.controller.confirm_timeout
         self.work()
         self.assertIsNotNone(self.store.load_balancer('lb'))
@@ -139,10 +42,10 @@ class TestPromotion(AdvanceTestCase):
         self.assertEqual({}, self.octavia.statuses)
 
     def test_an_update_that_was_rolled_back_has_no_effect(self):
-        self.do(created())
+        self.do(advancing.created())
         before = self.store.load_balancer('lb').generation
         sent = len(self.octavia.messages)
-        self.request(member('update', 'm1', fields={'weight': 9}))
+        self.request(advancing.member('update', 'm1', fields={'weight': 9}))
         for _ in range(30):
             self.work()
             self.now += 5
@@ -152,9 +55,9 @@ class TestPromotion(AdvanceTestCase):
 
     def test_a_removal_that_was_rolled_back_has_no_effect(self):
         """Its object is still in Octavia's tree, and not to be deleted."""
-        self.do(created())
+        self.do(advancing.created())
         sent = len(self.octavia.messages)
-        for change in (member('delete', 'm1'), DELETED, {
+        for change in (advancing.member('delete', 'm1'), advancing.DELETED, {
                 'object': 'member', 'action': 'replace', 'object_id': None,
                 'pool_id': 'pool', 'members': {
                     'm1': base.member('198.18.10.11')}}):
@@ -168,8 +71,8 @@ class TestPromotion(AdvanceTestCase):
         self.assertEqual(sent, len(self.octavia.messages))
 
     def test_a_request_that_was_taken_back_has_no_effect(self):
-        self.do(created())
-        request = self.request(DELETED)
+        self.do(advancing.created())
+        request = self.request(advancing.DELETED)
         self.store.cancel(request)
         # A later deletion is another request.
         self.octavia.trees['lb']['loadbalancer', 'lb'] = 'PENDING_DELETE'
@@ -177,15 +80,15 @@ class TestPromotion(AdvanceTestCase):
         self.assertFalse(self.store.load_balancer('lb').deleted)
 
     def test_a_new_change_takes_the_place_of_one_that_was_rolled_back(self):
-        self.do(created())
-        self.request(member('delete', 'm1'))
+        self.do(advancing.created())
+        self.request(advancing.member('delete', 'm1'))
         self.work()
-        self.do(ADDED, {*PATH, ('member', 'm3')})
+        self.do(advancing.ADDED, {*advancing.PATH, ('member', 'm3')})
         self.assertEqual({'m1', 'm2', 'm3'}, self.members())
         self.assertEqual('ACTIVE', self.provisioning('m3'))
 
     def test_a_batch_replaces_the_members(self):
-        self.do(created())
+        self.do(advancing.created())
         self.request({
             'object': 'member', 'action': 'replace', 'object_id': None,
             'pool_id': 'pool', 'members': {
@@ -196,7 +99,7 @@ class TestPromotion(AdvanceTestCase):
         theirs = self.octavia.documents['lb']
         theirs['pools']['pool']['members']['m4'] = spec.with_defaults(
             'member', base.member('198.18.10.14'))
-        self.octavia.commit(theirs, PATH, {('member', 'm1')})
+        self.octavia.commit(theirs, advancing.PATH, {('member', 'm1')})
         self.now += 5
         self.work()
         self.report()
@@ -206,7 +109,7 @@ class TestPromotion(AdvanceTestCase):
         self.assertEqual('ACTIVE', self.provisioning('m4'))
 
     def test_a_process_that_died_at_any_step_is_followed_by_another(self):
-        self.request(created())
+        self.request(advancing.created())
         self.commit()
         steps = ('provisioning_status', 'set_statuses')
         for name in steps:
@@ -225,7 +128,7 @@ class TestPromotion(AdvanceTestCase):
         self.assertEqual('ACTIVE', self.provisioning())
 
     def test_statuses_are_sent_when_octavia_is_back(self):
-        self.request(created())
+        self.request(advancing.created())
         self.commit()
         self.octavia.available = False
         self.assertRaises(errors.OctaviaUnavailable, self.work)
@@ -237,142 +140,14 @@ class TestPromotion(AdvanceTestCase):
         self.assertEqual('ACTIVE', self.provisioning())
 
 
-class TestStatuses(AdvanceTestCase):
+class TestDeletion(advancing.AdvanceTestCase):
 
     def setUp(self):
         super().setUp()
-        self.request(created())
-        self.commit()
-        self.work()
-
-    def test_active_when_all_live_nodes_have_confirmed(self):
-        self.report('a')
-        self.work()
-        self.assertIsNone(self.provisioning())
-        self.report('b')
-        self.work()
-        self.assertEqual('ACTIVE', self.provisioning())
-
-    def test_a_silent_node_is_not_waited_for(self):
-        self.report('a')
-        self.set_conditions(b='silent')
-        self.work()
-        self.assertEqual('ACTIVE', self.provisioning())
-
-    def test_a_node_that_lags_is_waited_for_only_so_long(self):
-        self.report('a')
-        self.work()
-        self.now += self.conf.controller.status_timeout + 1
-        self.work()
-        self.assertEqual('ACTIVE', self.provisioning())
-
-    def test_what_no_node_has_done_in_time_can_be_changed_again(self):
-        self.report(error='a map is full')
-        self.work()
-        self.assertIsNone(self.provisioning())
-        self.now += self.conf.controller.status_timeout + 1
-        self.work()
-        self.assertEqual(('ACTIVE', 'ERROR'), (
-            self.provisioning(), self.octavia.operating('lb')))
-        sent = len(self.octavia.messages)
-        self.report(error='a map is full')
-        self.store.mark(['lb'])
-        self.work()
-        self.assertEqual(sent, len(self.octavia.messages), 'sent again')
-        # The tenant mends it.
-        self.request(member('delete', 'm1'))
-        self.commit(PATH, {('member', 'm1')})
-        self.work()
-        self.report()
-        self.work()
-        self.assertEqual(('ACTIVE', 'ONLINE'), (
-            self.provisioning(), self.octavia.operating('lb')))
-        self.assertEqual('DELETED', self.provisioning('m1'))
-
-    def test_a_failing_node_degrades_the_load_balancer(self):
-        self.report('a')
-        self.report('b', error='map full')
-        self.work()
-        self.assertEqual(('ACTIVE', 'DEGRADED'), (
-            self.provisioning(), self.octavia.operating('lb')))
-
-    def test_only_what_the_change_made_pending_becomes_active(self):
-        self.report()
-        self.work()
-        sent = len(self.octavia.messages)
-        touched = {*PATH, ('member', 'm1')}
-        self.do(member('update', 'm1', fields={'weight': 2}), touched)
-        self.assertEqual(
-            {(kind, key): {'id': key, 'provisioning_status': 'ACTIVE'}
-             for kind, key in touched}, self.octavia.told(sent))
-
-    def test_nothing_is_told_while_nothing_changes(self):
-        self.report()
-        self.work()
-        sent = len(self.octavia.messages)
-        for _ in range(3):
-            self.restart()
-            self.report()
-            self.store.mark(['lb'])
-            self.now += 600
-            self.work()
-        self.assertEqual(sent, len(self.octavia.messages))
-
-    def test_a_change_of_health_is_told_once_and_alone(self):
-        self.report()
-        self.work()
-        sent = len(self.octavia.messages)
-        for _ in range(2):
-            self.report(members={'lb': {'m1': 'down', 'm2': 'up'}})
-            self.work()
-        self.assertEqual(sent + 1, len(self.octavia.messages))
-        self.assertEqual({'m1': 'ERROR', 'pool': 'DEGRADED',
-                          'listener': 'DEGRADED', 'lb': 'DEGRADED'},
-                         {key: record['operating_status'] for (_, key), record
-                          in self.octavia.told(sent).items()})
-
-    def test_a_removed_member_stays_until_nodes_have_removed_it(self):
-        self.report()
-        self.work()
-        self.request(member('delete', 'm1'))
-        self.commit(PATH, {('member', 'm1')})
-        self.work()
-        self.report('a')
-        self.now += self.conf.controller.status_timeout + 1
-        self.work()
-        self.assertEqual('ACTIVE', self.provisioning())
-        self.assertNotEqual('DELETED', self.provisioning('m1'))
-        self.report('b')
-        self.work()
-        self.assertEqual('DELETED', self.provisioning('m1'))
-        self.assertEqual((), self.store.load_balancer('lb').removed)
-
-    def test_an_item_that_was_taken_over_tells_nothing(self):
-        self.report()
-        item, = self.store.claim('test', 1, 60)
-        self.advance.step(item, lambda: False)
-        self.assertEqual({}, self.octavia.statuses)
-
-    def test_no_live_node_is_an_error_and_its_return_mends_it(self):
-        self.report()
-        self.work()
-        self.set_conditions(a='dead', b='dead')
-        self.now += self.conf.controller.status_timeout + 1
-        self.work()
-        self.assertEqual('ERROR', self.octavia.operating('lb'))
-        self.set_conditions(a='live', b='live')
-        self.work()
-        self.assertEqual('ONLINE', self.octavia.operating('lb'))
-
-
-class TestDeletion(AdvanceTestCase):
-
-    def setUp(self):
-        super().setUp()
-        self.do(created())
+        self.do(advancing.created())
 
     def delete(self):
-        self.request(DELETED)
+        self.request(advancing.DELETED)
         self.commit((), {('loadbalancer', 'lb')})
 
     def test_deleted_is_sent_when_no_live_node_holds_it(self):
@@ -383,7 +158,7 @@ class TestDeletion(AdvanceTestCase):
         self.assertEqual('ACTIVE', self.provisioning())
         self.report('b')
         self.work()
-        for key in ALL:
+        for key in advancing.ALL:
             self.assertEqual('DELETED', self.provisioning(key))
         self.assertEqual([], self.store.load_balancers())
 
@@ -415,8 +190,8 @@ class TestDeletion(AdvanceTestCase):
         self.assertEqual([], self.store.load_balancers())
 
     def test_a_removed_member_that_is_told_twice_does_not_block(self):
-        self.request(member('delete', 'm1'))
-        self.commit(PATH, {('member', 'm1')})
+        self.request(advancing.member('delete', 'm1'))
+        self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
         with mock.patch.object(self.store, 'note_told',
                                side_effect=SystemExit):
@@ -436,7 +211,8 @@ class TestDeletion(AdvanceTestCase):
         other = spec.document('other', base.tree())
         self.octavia.commit(other, (), {('loadbalancer', 'other')})
         self.store.request(
-            dict(DELETED, object_id='other', load_balancer_id='other'),
+            dict(advancing.DELETED, object_id='other',
+                 load_balancer_id='other'),
             'request', self.store.now() + 30)
         self.work()
         self.assertIsNone(self.octavia.tree('other'))
@@ -445,7 +221,8 @@ class TestDeletion(AdvanceTestCase):
     def test_one_of_what_is_not_held_that_was_rolled_back_has_no_effect(self):
         self.octavia.commit(spec.document('other', base.tree()))
         self.store.request(
-            dict(DELETED, object_id='other', load_balancer_id='other'),
+            dict(advancing.DELETED, object_id='other',
+                 load_balancer_id='other'),
             'request', self.store.now() + 30)
         for _ in range(30):
             self.work()
@@ -466,14 +243,14 @@ class TestDeletion(AdvanceTestCase):
         self.assertEqual('DELETED', self.provisioning())
 
 
-class TestFailover(AdvanceTestCase):
+class TestFailover(advancing.AdvanceTestCase):
 
     FAILOVER = {'object': 'loadbalancer', 'action': 'failover',
                 'object_id': 'lb', 'load_balancer_id': 'lb'}
 
     def setUp(self):
         super().setUp()
-        self.do(created())
+        self.do(advancing.created())
         self.seen('c', {})
         self.seen('d', {})
 

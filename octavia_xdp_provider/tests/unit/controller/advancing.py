@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load balancer that is taken on step by step, for the tests of this."""
+
+from unittest import mock
+import uuid
+
+from octavia_xdp_provider.controller import advance
+from octavia_xdp_provider.controller.scheduler import service
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+UP = {'lb': {'m1': 'up', 'm2': 'up'}}
+ALL = ('lb', 'listener', 'pool', 'm1', 'm2', 'hm')
+
+
+def created(**fields):
+    return {'object': 'loadbalancer', 'action': 'create', 'object_id': 'lb',
+            'load_balancer_id': 'lb', 'fields': base.tree(**fields)}
+
+
+def member(action, key='m3', **more):
+    return dict({'object': 'member', 'action': action, 'object_id': key,
+                 'pool_id': 'pool'}, **more)
+
+
+ADDED = member('create', fields=base.member('198.18.10.13'))
+DELETED = {'object': 'loadbalancer', 'action': 'delete', 'object_id': 'lb',
+           'load_balancer_id': 'lb'}
+PATH = {('loadbalancer', 'lb'), ('listener', 'listener'), ('pool', 'pool')}
+
+
+class AdvanceTestCase(store_base.StoreTestCase):
+    """Nodes a and b are live; ``work`` does what is due."""
+
+    def setUp(self):
+        super().setUp()
+        self.now = 1_000_000.0
+        patch = mock.patch('time.time', side_effect=lambda: self.now)
+        patch.start()
+        self.addCleanup(patch.stop)
+        self.octavia = store_base.FakeOctavia()
+        self.notified = set()
+        self.restart()
+        for host in ('a', 'b'):
+            self.seen(host, {})
+        self.set_conditions(a='live', b='live')
+
+    def restart(self):
+        """Another process: nothing is left but the database."""
+        self.advance = advance.Advance(
+            self.conf, self.store, self.octavia,
+            service.Scheduler(self.conf, self.store), self.notified.update)
+
+    def work(self, steps=20):
+        """Do what is due now. Returns the ids."""
+        done = []
+        for _ in range(steps):
+            items = self.store.claim('test', 1, 60)
+            if not items:
+                return done
+            again = self.advance.step(items[0], lambda: True)
+            self.store.finish(items[0], 'test', again)
+            done.append(items[0].load_balancer_id)
+        self.fail(f'it never ends: {done}')
+
+    def request(self, change, seconds=30):
+        request = str(uuid.uuid4())
+        self.store.request(change, request, self.store.now() + seconds)
+        return request
+
+    def commit(self, pending=None, deleted=()):
+        """Octavia ends the transaction in which it made the request."""
+        row = self.store.load_balancer('lb')
+        document = row.pending['expected'] or row.document
+        if deleted:
+            document = self.octavia.documents['lb']
+        self.octavia.commit(document, pending, deleted)
+
+    def report(self, *hosts, error=None, members=UP):
+        for host in hosts or ('a', 'b'):
+            self.seen(host, {})
+            answer = self.store.fetch(host, {})
+            self.store.report(host, answer['as_of'], {
+                key: {'generation': generation, 'error': error}
+                for key, generation in answer['generations'].items()},
+                members)
+
+    def do(self, change, pending=None, deleted=()):
+        """A change that Octavia commits and nodes make true."""
+        self.request(change)
+        self.commit(pending, deleted)
+        self.work()
+        self.report()
+        self.work()
+
+    def document(self):
+        row = self.store.load_balancer('lb')
+        return row and row.document
+
+    def members(self):
+        return set(self.document()['pools']['pool']['members'])
+
+    def provisioning(self, key='lb'):
+        return self.octavia.provisioning(key)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which statuses Octavia is told while one load balancer is taken on."""
+
+
+from octavia_xdp_provider.tests.unit.controller import advancing
+
+
+class TestStatuses(advancing.AdvanceTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.request(advancing.created())
+        self.commit()
+        self.work()
+
+    def test_active_when_all_live_nodes_have_confirmed(self):
+        self.report('a')
+        self.work()
+        self.assertIsNone(self.provisioning())
+        self.report('b')
+        self.work()
+        self.assertEqual('ACTIVE', self.provisioning())
+
+    def test_a_silent_node_is_not_waited_for(self):
+        self.report('a')
+        self.set_conditions(b='silent')
+        self.work()
+        self.assertEqual('ACTIVE', self.provisioning())
+
+    def test_a_node_that_lags_is_waited_for_only_so_long(self):
+        self.report('a')
+        self.work()
+        self.now += self.conf.controller.status_timeout + 1
+        self.work()
+        self.assertEqual('ACTIVE', self.provisioning())
+
+    def test_what_no_node_has_done_in_time_can_be_changed_again(self):
+        self.report(error='a map is full')
+        self.work()
+        self.assertIsNone(self.provisioning())
+        self.now += self.conf.controller.status_timeout + 1
+        self.work()
+        self.assertEqual(('ACTIVE', 'ERROR'), (
+            self.provisioning(), self.octavia.operating('lb')))
+        sent = len(self.octavia.messages)
+        self.report(error='a map is full')
+        self.store.mark(['lb'])
+        self.work()
+        self.assertEqual(sent, len(self.octavia.messages), 'sent again')
+        # The tenant mends it.
+        self.request(advancing.member('delete', 'm1'))
+        self.commit(advancing.PATH, {('member', 'm1')})
+        self.work()
+        self.report()
+        self.work()
+        self.assertEqual(('ACTIVE', 'ONLINE'), (
+            self.provisioning(), self.octavia.operating('lb')))
+        self.assertEqual('DELETED', self.provisioning('m1'))
+
+    def test_a_failing_node_degrades_the_load_balancer(self):
+        self.report('a')
+        self.report('b', error='map full')
+        self.work()
+        self.assertEqual(('ACTIVE', 'DEGRADED'), (
+            self.provisioning(), self.octavia.operating('lb')))
+
+    def test_only_what_the_change_made_pending_becomes_active(self):
+        self.report()
+        self.work()
+        sent = len(self.octavia.messages)
+        touched = {*advancing.PATH, ('member', 'm1')}
+        self.do(advancing.member('update', 'm1', fields={'weight': 2}),
+                touched)
+        self.assertEqual(
+            {(kind, key): {'id': key, 'provisioning_status': 'ACTIVE'}
+             for kind, key in touched}, self.octavia.told(sent))
+
+    def test_nothing_is_told_while_nothing_changes(self):
+        self.report()
+        self.work()
+        sent = len(self.octavia.messages)
+        for _ in range(3):
+            self.restart()
+            self.report()
+            self.store.mark(['lb'])
+            self.now += 600
+            self.work()
+        self.assertEqual(sent, len(self.octavia.messages))
+
+    def test_a_change_of_health_is_told_once_and_alone(self):
+        self.report()
+        self.work()
+        sent = len(self.octavia.messages)
+        for _ in range(2):
+            self.report(members={'lb': {'m1': 'down', 'm2': 'up'}})
+            self.work()
+        self.assertEqual(sent + 1, len(self.octavia.messages))
+        self.assertEqual({'m1': 'ERROR', 'pool': 'DEGRADED',
+                          'listener': 'DEGRADED', 'lb': 'DEGRADED'},
+                         {key: record['operating_status'] for (_, key), record
+                          in self.octavia.told(sent).items()})
+
+    def test_a_removed_member_stays_until_nodes_have_removed_it(self):
+        self.report()
+        self.work()
+        self.request(advancing.member('delete', 'm1'))
+        self.commit(advancing.PATH, {('member', 'm1')})
+        self.work()
+        self.report('a')
+        self.now += self.conf.controller.status_timeout + 1
+        self.work()
+        self.assertEqual('ACTIVE', self.provisioning())
+        self.assertNotEqual('DELETED', self.provisioning('m1'))
+        self.report('b')
+        self.work()
+        self.assertEqual('DELETED', self.provisioning('m1'))
+        self.assertEqual((), self.store.load_balancer('lb').removed)
+
+    def test_an_item_that_was_taken_over_tells_nothing(self):
+        self.report()
+        item, = self.store.claim('test', 1, 60)
+        self.advance.step(item, lambda: False)
+        self.assertEqual({}, self.octavia.statuses)
+
+    def test_no_live_node_is_an_error_and_its_return_mends_it(self):
+        self.report()
+        self.work()
+        self.set_conditions(a='dead', b='dead')
+        self.now += self.conf.controller.status_timeout + 1
+        self.work()
+        self.assertEqual('ERROR', self.octavia.operating('lb'))
+        self.set_conditions(a='live', b='live')
+        self.work()
+        self.assertEqual('ONLINE', self.octavia.operating('lb'))
