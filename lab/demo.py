@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demonstration: a tenant's load balancer, from CLI to packets.
 
-    python -m lab.demo [--keep]
+    python -m lab.demo [--keep | --keep-lab]
 
 Every step prints what it does and what it saw, and goes into
 build/demo.json. The exit status is 0 only if every step held.
@@ -275,8 +275,11 @@ def main():
     parser = argparse.ArgumentParser(prog='python -m lab.demo',
                                      description=__doc__)
     parser.add_argument('--name', default='demo', help='the lab (demo)')
-    parser.add_argument('--keep', action='store_true',
-                        help='leave everything up afterwards')
+    left_up = parser.add_mutually_exclusive_group()
+    left_up.add_argument('--keep', action='store_true',
+                         help='leave everything up afterwards')
+    left_up.add_argument('--keep-lab', action='store_true',
+                         help='leave the lab up, without the load balancer')
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _terminated)
     lab = paths.Lab(arguments.name)
@@ -291,7 +294,7 @@ def main():
         print('\nInterrupted.', file=sys.stderr)
     except paths.LabError as error:
         print(f'\nFAILED: {error}', file=sys.stderr)
-    if arguments.keep and status == 0:
+    if (arguments.keep or arguments.keep_lab) and status == 0:
         print(f'\nThe lab is up. For the CLI:  . {cloud.activate_file(lab)}\n'
               'To end it:  make demo-down')
         return status

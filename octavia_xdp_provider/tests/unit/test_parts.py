@@ -11,7 +11,9 @@ import fixtures
 
 from octavia_xdp_provider.tests.unit import base
 
-FILE = pathlib.Path(__file__).parents[3] / 'tools' / 'parts.py'
+ROOT = pathlib.Path(__file__).parents[3]
+FILE = ROOT / 'tools' / 'parts.py'
+TESTS = ROOT / 'octavia_xdp_provider' / 'tests'
 
 
 def load():
@@ -114,3 +116,15 @@ class TestSchedule(base.TestCase):
             KeyboardInterrupt, self.run_parts, {'one': script},
             parts.Part('one', 'kind', 'lane'))
         self.assertTrue((self.directory / 'cleaned').exists())
+
+
+class TestFolders(base.TestCase):
+
+    def test_each_folder_with_tests_is_run_by_a_part(self):
+        script = (ROOT / 'tools' / 'test-part').read_text()
+        found = {module.parent for kind in ('functional', 'e2e')
+                 for module in (TESTS / kind).glob('**/test_*.py')}
+        self.assertIn(TESTS / 'functional' / 'node', found)
+        for folder in found:
+            self.assertIn(f'python_tests {folder.relative_to(TESTS)} ',
+                          script)

@@ -11,7 +11,7 @@ import sys
 
 from octavia_xdp_provider.tests.functional.support import private_node
 
-UNITS = pathlib.Path(__file__).parents[3] / 'deploy/systemd'
+UNITS = pathlib.Path(__file__).parents[4] / 'deploy/systemd'
 OPEN = '''
 import sys
 from octavia_xdp_provider.node import datapath
