@@ -22,14 +22,13 @@ class Announcing:
     :param announce: bgp.announcements.Announcements.
     :param errors: files.FileErrors.
     :param next_hop_v6: of IPv6 VIPs, or None.
-    :param grace: seconds between a withdrawal and the end of services.
+    :param conf: its groups ``agent`` and ``bgp``.
     """
 
-    def __init__(self, announce, errors, next_hop_v6, grace):
+    def __init__(self, announce, errors, conf):
         self._announce = announce
         self._errors = errors
-        self._next_hop_v6 = next_hop_v6
-        self._grace = grace
+        self._conf = conf
         self._last = None  # what the file was made from, and its signature
 
     def withdraw(self, vips):
@@ -57,10 +56,10 @@ class Announcing:
             LOG.warning('ExaBGP has not confirmed the withdrawal of %s '
                         'within %s s.', ', '.join(map(str, gone)),
                         WITHDRAW_TIMEOUT)
-        time.sleep(self._grace)
+        time.sleep(self._conf.agent.withdraw_grace)
         return set()
 
-    def announce(self, able, ready):
+    def announce(self, able, ready, draining=frozenset()):
         """Announce these VIPs, and no other.
 
         :param able: VIP → sets of families, one for each of its services
@@ -68,9 +67,11 @@ class Announcing:
         :param ready: families (4, 6) of outer packets that can be sent on.
             What needs another one, or everything while it is not known what
             is wanted and the set is empty, may only become less.
+        :param draining: VIPs that routers shall use as a last resort.
         """
         able = {vip: frozenset(needed) for vip, needed in able.items()}
-        now = (able, ready, self._announce.signature())
+        wanted = (able, ready, draining, *self._attributes())
+        now = (wanted, self._announce.signature())
         if now == self._last and 'announcements' not in self._errors:
             return
         held = set(map(str, self._announce.wanted()))
@@ -85,15 +86,33 @@ class Announcing:
             except announcements.AnnouncementError as error:
                 LOG.error('Not announced: %s', error)
             else:
-                routes.append(Route.parse(prefix, self._next_hop(prefix)))
+                routes.append(Route.parse(
+                    prefix, self._next_hop(prefix),
+                    **self._attributes()[vip in draining]))
         if self._errors.write('announcements',
                               lambda: self._announce.set(routes)):
             LOG.info('Announcing %s.', ', '.join(
                 str(route.prefix) for route in routes) or 'nothing')
-        self._last = (able, ready, self._announce.signature())
+        self._last = (wanted, self._announce.signature())
+
+    def _attributes(self):
+        """Attributes of usual routes, and of those as a last resort."""
+        conf = self._conf.bgp
+        usual = {'communities': tuple(conf.communities),
+                 'large_communities': tuple(conf.large_communities),
+                 'med': conf.med,
+                 'local_preference': conf.local_preference}
+        drained = {name: value for name, value in (
+            ('med', conf.drain_med),
+            ('local_preference', conf.drain_local_preference))
+            if value is not None}
+        return usual, {
+            **usual, **drained,
+            'communities': (*conf.communities, *conf.drain_communities),
+            'as_path_prepend': conf.drain_as_path_prepend}
 
     def _next_hop(self, prefix):
-        return self._next_hop_v6 if ':' in prefix else None
+        return self._conf.agent.next_hop_v6 if ':' in prefix else None
 
 
 def _prefix(address):

@@ -51,22 +51,24 @@ class Fetcher:
         """
         since = self.wanted.as_of if self.wanted else 0
         held = dict(self.wanted.load_balancers) if self.wanted else {}
+        draining = set(self.wanted.draining) if self.wanted else set()
         as_of, mentioned, compare = since, [], False
         for number, page in enumerate(self._pages(since)):
             if not number:
                 as_of = page['as_of']
             compare |= page['compare']
             for entry in page['changed']:
-                held[entry['id']] = entry['generation'], entry['document']
+                _take(entry, held, draining)
                 mentioned.append(entry['id'])
             for key in page['removed']:
                 held.pop(key, None)
         now = self._clock()
         if (compare or self._compared is None
                 or now - self._compared > COMPARE_S):
-            as_of = self._compare(held, max(as_of, since), mentioned)
+            as_of = self._compare(held, draining, max(as_of, since),
+                                  mentioned)
             self._compared = now
-        self._keep(max(as_of, since), held)
+        self._keep(max(as_of, since), held, draining)
         return mentioned
 
     def _pages(self, since: int) -> Iterator[messages.FetchAnswer]:
@@ -79,8 +81,9 @@ class Fetcher:
             if after is None:
                 return
 
-    def _compare(self, held: dict[str, wanted_state.Entry], as_of: int,
-                 mentioned: list[str]) -> int:
+    def _compare(self, held: dict[str, wanted_state.Entry],
+                 draining: set[str], as_of: int, mentioned: list[str]
+                 ) -> int:
         """Compare everything. Returns what it is as of."""
         after, listed, first = None, {}, None
         while True:
@@ -94,7 +97,7 @@ class Fetcher:
         missing = sorted(key for key, generation in listed.items()
                          if held.get(key, (None,))[0] != generation)
         for entry in self._documents(missing):
-            held[entry['id']] = entry['generation'], entry['document']
+            _take(entry, held, draining)
             mentioned.append(entry['id'])
         if first < as_of:
             # An empty or older database: it may add and change, but what
@@ -119,13 +122,14 @@ class Fetcher:
             got = {entry['id'] for entry in page}
             ids = [key for key in ids if key not in got]
 
-    def _keep(self, as_of: int,
-              held: dict[str, wanted_state.Entry]) -> None:
+    def _keep(self, as_of: int, held: dict[str, wanted_state.Entry],
+              draining: set[str]) -> None:
         before = self.wanted.load_balancers if self.wanted else {}
         changed = {key for key in held.keys() | before.keys()
                    if not _same(held.get(key), before.get(key))}
         if changed or self.wanted is None:
-            self.wanted = wanted_state.Wanted(as_of, held)
+            self.wanted = wanted_state.Wanted(
+                as_of, held, frozenset(draining & held.keys()))
         else:
             # The same dictionary shows that nothing is to be done.
             self.wanted = self.wanted._replace(as_of=as_of)
@@ -140,6 +144,13 @@ class Fetcher:
                 'the directory "wanted" in its run directory and start it.',
                 theirs, ours)
         self._complained = True
+
+
+def _take(entry: messages.Entry, held: dict[str, wanted_state.Entry],
+          draining: set[str]) -> None:
+    held[entry['id']] = entry['generation'], entry['document']
+    (draining.add if entry.get('draining') else draining.discard)(
+        entry['id'])
 
 
 def _same(one: wanted_state.Entry | None,

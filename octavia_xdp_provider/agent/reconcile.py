@@ -94,8 +94,8 @@ class Reconciler:
         self._checks = checks_writer.ChecksWriter(
             files, self._plans, probes, self.file_errors)
         self._announcing = announcing.Announcing(
-            announce, self.file_errors, conf.agent.next_hop_v6,
-            conf.agent.withdraw_grace)
+            announce, self.file_errors, conf)
+        self._draining = frozenset()  # VIPs
         self._without_vip = set()  # ids whose documents name no address
         self._owners = {}    # key of a planned service → load balancer id
         self._families = {}  # key → families of its members, if it is known
@@ -119,6 +119,9 @@ class Reconciler:
         :raises DatapathError: the datapath cannot be reached at all.
         """
         self._plan(wanted.load_balancers)
+        self._draining = frozenset().union(*(
+            _vips(wanted.load_balancers[key][1]) or ()
+            for key in wanted.draining))
         self._look()
         failed = dict(self._plans.failed)
         vips = {key.address for key in self._owners}
@@ -276,7 +279,7 @@ class Reconciler:
                     self._families.get(key, _FAMILIES))
         if self._recheck:
             self._recheck.end()
-        self._announcing.announce(able, ready)
+        self._announcing.announce(able, ready, self._draining)
 
     def _rechecked(self, key, held):
         """Whether nothing is against it after a time without uplinks."""

@@ -35,11 +35,14 @@ class Wanted(NamedTuple):
     """What the controller wants of this node.
 
     ``load_balancers``: id → (generation, document); is never changed, there
-    is another dictionary instead.
+    is another dictionary instead. ``draining``: ids of those that are to be
+    announced as a last resort. Whoever begins or ends that has another
+    generation.
     """
 
     as_of: int
     load_balancers: Mapping[str, Entry]
+    draining: frozenset[str] = frozenset()
 
 
 class Cache:
@@ -62,13 +65,16 @@ class Cache:
         try:
             if not path.exists():
                 return self._load_before()
-            found = {}
+            found, draining = {}, set()
             for path in sorted(self._directory.glob(f'[!.]*{_SUFFIX}')):
-                found[path.name.removesuffix(_SUFFIX)] = _entry(
-                    json.loads(path.read_bytes()))
+                cached = json.loads(path.read_bytes())
+                key = path.name.removesuffix(_SUFFIX)
+                found[key] = _entry(cached)
+                if cached.get('draining'):
+                    draining.add(key)
             path = self._directory / _AS_OF
             self._saved_as_of = int(path.read_bytes())
-            return Wanted(self._saved_as_of, found)
+            return Wanted(self._saved_as_of, found, frozenset(draining))
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -121,9 +127,11 @@ class Cache:
             if entry is None:
                 path.unlink(missing_ok=True)
             else:
-                atomic_file.replace(path, json.dumps(
-                    {'generation': entry[0], 'document': entry[1]}).encode(),
-                    _MODE, clean=False)
+                cached = {'generation': entry[0], 'document': entry[1]}
+                if key in wanted.draining:
+                    cached['draining'] = True
+                atomic_file.replace(path, json.dumps(cached).encode(), _MODE,
+                                    clean=False)
             self._unsaved.discard(key)
         # Last: what is newer than this is told again.
         atomic_file.replace(self._directory / _AS_OF,

@@ -154,6 +154,14 @@ placement_opts = [
                help='Load balancers that are moved at a time only to even '
                     'out the number of VIPs on LB nodes, for example to a '
                     'node that is new or back. 0: none.'),
+    cfg.FloatOpt('drain_time',
+                 default=5.0, min=0.0, max=86400.0, mutable=True,
+                 help='Seconds for which a VIP that leaves an LB node by '
+                      'plan (a drain, a move, a failover, for the balance) '
+                      'is still announced there, as a last resort (RFC 8326; '
+                      '[bgp] drain_communities of the node), before it is '
+                      'withdrawn: routers move flows meanwhile. 0: it is '
+                      'withdrawn at once.'),
     cfg.IntOpt('removal_budget_percent',
                default=20, min=0, max=100,
                help='Share of all placements that may leave dead or failing '

@@ -6,6 +6,7 @@ from typing import Any
 from typing import Literal
 
 import pydantic
+from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.common import shape
@@ -36,11 +37,15 @@ MemberState = Literal['up', 'down', 'unknown']
 
 @shape.strict
 class Entry(TypedDict):
-    """A load balancer that a node should have, in this generation."""
+    """A load balancer that a node should have, in this generation.
+
+    ``draining``: the node shall announce it as a last resort (RFC 8326).
+    """
 
     id: Id
     generation: Integer
     document: dict[str, Any]
+    draining: NotRequired[bool]
 
 
 @shape.strict

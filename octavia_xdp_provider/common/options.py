@@ -16,6 +16,7 @@ from oslo_db import options as db_options
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import bgp_options
 from octavia_xdp_provider.common import control_options
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import node_options
@@ -45,6 +46,7 @@ GROUPS = {
     'placement': control_options.placement_opts,
     'controller': control_options.controller_opts,
     'agent': node_options.agent_opts,
+    'bgp': bgp_options.bgp_opts,
     'datapath': node_options.datapath_opts,
     'upgrade_levels': node_options.upgrade_opts,
 }
@@ -139,6 +141,7 @@ def check(conf):
     api_policy(conf)
     option_values.listening_address(conf, 'agent', 'result_handler_metrics')
     node_options.check(conf)
+    bgp_options.check(conf)
 
 
 def load(argv=(), config_files=None, prog='octavia-xdp'):

@@ -18,6 +18,7 @@ from octavia_xdp_provider.controller import committed
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
 from octavia_xdp_provider.controller import telling
+from octavia_xdp_provider.controller.scheduler import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Advance:
         again = self._tell(row, is_claimed)
         if placed.again:
             return 0.0
+        again = _earlier(again, placed.again_in_s)
         return _earlier(again, _BUDGET_S if placed.left_out else None)
 
     # Pending changes
@@ -118,9 +120,14 @@ class Advance:
         return None
 
     def _notify_nodes(self, key):
-        live = self._store.conditions()
+        heard = self._heard()
         self._notify(row.host for row in self._store.placements([key])
-                     if live.get(row.host) == 'live')
+                     if row.host in heard)
+
+    def _heard(self):
+        """Hosts that do what they shall, also out of service."""
+        return {host for host, condition in clusters.conditions(
+            self._store.conditions()).items() if condition in clusters.HEARD}
 
     # Statuses
 
@@ -145,11 +152,9 @@ class Advance:
         return None
 
     def _progress(self, row):
-        live = {host for host, condition in self._store.conditions().items()
-                if condition == 'live'}
         placements = self._store.placements([row.id])
         return progresses.Progress(
-            row.generation, placements, live,
+            row.generation, placements, self._heard(),
             self._store.states({one.host for one in placements}))
 
     # Deletion

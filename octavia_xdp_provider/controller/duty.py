@@ -109,7 +109,7 @@ class Duty:
     def step(self):
         self._leadership.renew()
         now, nodes = self._store.heard()
-        self._liveness.observe(now, [last_seen for last_seen, _, _
+        self._liveness.observe(now, [last_seen for last_seen, *_
                                      in nodes.values()])
         token = self._leadership.token()
         if token is None:
@@ -131,12 +131,14 @@ class Duty:
         """Store conditions that have changed."""
         dead_s = max(self._conf.node_timeout, self._conf.replace_after)
         changed = {}
-        for host, (last_seen, in_service, before) in nodes.items():
+        for host, (last_seen, in_service, draining,
+                   before) in nodes.items():
             # One that has never been heard has no outage to wait for.
             silence_s = (self._liveness.silence_s(now, last_seen)
                          if last_seen else now)
             condition = clusters.condition(
-                silence_s, in_service, self._conf.node_timeout, dead_s).value
+                silence_s, in_service, self._conf.node_timeout, dead_s,
+                draining).value
             if condition != before:
                 changed[host] = condition
                 LOG.info('Node %s is %s, was %s.', host, condition,

@@ -36,7 +36,9 @@ class Progress:
         self.failing = [row.host for row in mine if row.error]
         done = {row.host for row in mine if not row.error
                 and row.synced_generation >= generation}
-        self.replacing = any(row.replace for row in wanted)
+        # What a node announces as a last resort has been replaced already.
+        self.replacing = any(row.replace and row.draining_since is None
+                             for row in wanted)
         self.any_done = bool(done)
         self.all_done = (bool(done) and not self.replacing and
                          set(self.hosts) == done | set(self.failing))

@@ -9,23 +9,31 @@ import pbr.version
 
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.manage import database
+from octavia_xdp_provider.manage import drain
+from octavia_xdp_provider.manage import load_balancers
 from octavia_xdp_provider.manage import node_registration
 from octavia_xdp_provider.manage import nodes
 from octavia_xdp_provider.manage import placements
+from octavia_xdp_provider.manage import rebalance
 from octavia_xdp_provider.manage import sync
 
 PROGRAM = 'octavia-xdp-manage'
 COMMANDS = {
     'broker setup': node_registration.Control,
     'database upgrade': database.Upgrade,
+    'lb list': load_balancers.List,
+    'lb move': load_balancers.Move,
+    'lb show': load_balancers.Show,
     'node list': nodes.List,
     'node show': nodes.Show,
     'node create': node_registration.Create,
     'node delete': node_registration.Delete,
     'node disable': nodes.Disable,
+    'node drain': drain.Drain,
     'node enable': nodes.Enable,
     'placement list': placements.List,
     'placement allow-removals': placements.AllowRemovals,
+    'rebalance': rebalance.Rebalance,
     'sync': sync.Sync,
 }
 

@@ -6,23 +6,28 @@ from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import node_state
 
 
-def _add_host(parser):
+def add_host(parser):
     parser.add_argument('host', help='[DEFAULT] host of the node')
 
 
-def _unknown(host):
+def unknown(host):
     return command.NotDone(
         f'node {host} is unknown; "octavia-xdp-manage node list" shows those '
         'that are there')
 
 
-def _row(node, conf, now):
-    """:param now: of the database, whose clock ``last_seen`` is of."""
+def _row(node, conf, now, load):
+    """:param now: of the database, whose clock ``last_seen`` is of.
+
+    :param load: host → load balancers on it that are not leaving.
+    """
     state = node.state or {}
     return {
         'host': node.host,
         'alive': node_api.alive(node, conf.placement.node_timeout, now),
         'in_service': node.in_service,
+        'condition': node.condition or 'unknown',
+        'load_balancers': load.get(node.host, 0),
         'uplinks': node_state.uplinks(state),
         'last_report': (f'{now - node.last_seen:.1f} s ago'
                         if node.last_seen else 'never'),
@@ -35,8 +40,10 @@ class List(command.List):
     def take_action(self, arguments):
         store = self.store()
         now = store.now()
-        rows = [_row(node, self.conf, now) for node in store.nodes()]
-        columns = ('host', 'alive', 'in_service', 'uplinks', 'last_report',
+        load = store.load()
+        rows = [_row(node, self.conf, now, load) for node in store.nodes()]
+        columns = ('host', 'alive', 'in_service', 'condition',
+                   'load_balancers', 'uplinks', 'last_report',
                    'health_checker')
         return columns, [[row[name] for name in columns] for row in
                          sorted(rows, key=lambda row: row['host'])]
@@ -47,17 +54,17 @@ class Show(command.Show):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        _add_host(parser)
+        add_host(parser)
         return parser
 
     def take_action(self, arguments):
         store = self.store()
         for node in store.nodes():
             if node.host == arguments.host:
-                row = {**_row(node, self.conf, store.now()),
+                row = {**_row(node, self.conf, store.now(), store.load()),
                        'state': node.state or {}}
                 return list(row), list(row.values())
-        raise _unknown(arguments.host)
+        raise unknown(arguments.host)
 
 
 class _SetInService(command.Command):
@@ -65,16 +72,16 @@ class _SetInService(command.Command):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        _add_host(parser)
+        add_host(parser)
         return parser
 
     def take_action(self, arguments):
         if not self.store().set_in_service(arguments.host, self.in_service):
-            raise _unknown(arguments.host)
+            raise unknown(arguments.host)
 
 
 class Enable(_SetInService):
-    """Put an LB node back into service."""
+    """Put an LB node back into service; also one that is drained."""
 
 
 class Disable(_SetInService):

@@ -2,16 +2,25 @@
 """Commands about which load balancer is on which LB node."""
 
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import placement_state
 
 
 class List(command.List):
     """List which load balancer is on which node, and how far it is."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--node', metavar='HOST',
+                            help='on this node only')
+        return parser
 
     def take_action(self, arguments):
         store = self.store()
         balancers = {row.id: row for row in store.load_balancers()}
         rows = []
         for row in store.placements():
+            if arguments.node not in (None, row.host):
+                continue
             balancer = balancers.get(row.load_balancer_id)
             rows.append((
                 row.load_balancer_id,
@@ -19,8 +28,7 @@ class List(command.List):
                 row.host,
                 balancer.generation if balancer else None,
                 row.synced_generation,
-                'leaving' if row.removed_generation is not None
-                else 'failing' if row.error else 'ok',
+                placement_state.word(row, balancer),
                 row.error))
         return ('load_balancer', 'vip', 'host', 'wanted_generation',
                 'synced_generation', 'state', 'error'), rows

@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command that compares what is held with what Octavia has."""
 
+from oslo_utils import uuidutils
+
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.octavia import errors as octavia_errors
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import names
+from octavia_xdp_provider.manage import waiting
 
 # Exit status where something differs, and was not mended.
 DRIFT = 2
@@ -32,8 +36,15 @@ class Sync(command.List):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        parser.add_argument('--load-balancer', action='append', metavar='ID',
-                            help='look at this one only; may be repeated')
+        parser.add_argument('--load-balancer', action='append',
+                            metavar='LOAD_BALANCER',
+                            help='look at this one only, by id or by the name '
+                                 'that is held; may be repeated')
+        parser.add_argument('--node', metavar='HOST',
+                            help='look at load balancers on this node only')
+        parser.add_argument('--project', metavar='ID',
+                            help='look at load balancers of this project '
+                                 'only, of those that are held')
         parser.add_argument('--deep', action='store_true',
                             help='compare the documents of all, not only of '
                                  'those that changed lately')
@@ -71,7 +82,7 @@ class Sync(command.List):
     def _found(self, arguments):
         """Id → (kind of drift, detail)."""
         drift = self._resync.look()
-        only = set(arguments.load_balancer or ())
+        only = self._only(arguments)
         found = {}
         for kind, keys in ((UNKNOWN, drift.unknown),
                            (DELETING, drift.deleting),
@@ -83,15 +94,35 @@ class Sync(command.List):
             compared = {row.id for row in self._store.load_balancers()
                         if not row.deleted and row.pending is None
                         } - found.keys()
-        if only:
+        if only is not None:
             found = {key: one for key, one in found.items() if key in only}
             compared &= only
-        for number, key in enumerate(sorted(compared), 1):
-            self._show_progress(number, len(compared))
-            differences = self._differences(key)
-            if differences:
-                found[key] = DIFFERENT, '; '.join(differences)
+        with waiting.bar(self.app, len(compared), 'compared') as shown:
+            for key in sorted(compared):
+                differences = self._differences(key)
+                if differences:
+                    found[key] = DIFFERENT, '; '.join(differences)
+                shown.update()
         return found
+
+    def _only(self, arguments):
+        """Ids of load balancers to look at, or None: all."""
+        filters = []
+        if arguments.load_balancer:
+            filters.append(set(map(self._id, arguments.load_balancer)))
+        if arguments.node:
+            filters.append(set(self._store.remaining(arguments.node)))
+        if arguments.project:
+            filters.append({
+                row.id for row in self._store.load_balancers()
+                if row.document.get('project_id') == arguments.project})
+        return set.intersection(*filters) if filters else None
+
+    def _id(self, word):
+        """Also of what is not held here: Octavia may have it."""
+        if uuidutils.is_uuid_like(word):
+            return word
+        return names.load_balancer(self._store, word).id
 
     def _differences(self, key):
         row = self._store.load_balancer(key)
@@ -105,12 +136,6 @@ class Sync(command.List):
             return []  # deleted since the list
         return spec.differences(row.document,
                                 spec.as_committed(row.document, theirs))
-
-    def _show_progress(self, number, total):
-        if self.app.stderr.isatty():
-            end = '\n' if number == total else ''
-            self.app.stderr.write(f'\rcompared {number} of {total}{end}')
-            self.app.stderr.flush()
 
     def _apply(self, found):
         """Leave it to the controllers' workers, as they do it."""

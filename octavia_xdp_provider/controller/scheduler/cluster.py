@@ -11,6 +11,7 @@ class Condition(enum.Enum):
     SILENT = 'silent'      # keeps what it has: it may be back in a moment
     DEAD = 'dead'          # is replaced
     DISABLED = 'disabled'  # taken out of service by the operator
+    DRAINING = 'draining'  # the same, and its routes are a last resort
 
 
 class Host:
@@ -56,18 +57,23 @@ class Cluster:
             # Its table entries are free only once the node reports so.
 
 
-def condition(silence_s, in_service, live_s, dead_s):
+# Those that are heard, and do what they shall with what they still have.
+HEARD = frozenset((Condition.LIVE, Condition.DISABLED, Condition.DRAINING))
+
+
+def condition(silence_s, in_service, live_s, dead_s, draining=False):
     """The Condition of a node.
 
     :param silence_s: see Liveness.silence_s.
     :param in_service: the operator's word.
     :param live_s: up to so many seconds of silence a node is LIVE.
     :param dead_s: from so many on it is DEAD.
+    :param draining: the operator's word for one that is not in service.
     """
     if silence_s > dead_s:
         return Condition.DEAD
     if not in_service:
-        return Condition.DISABLED
+        return Condition.DRAINING if draining else Condition.DISABLED
     return Condition.LIVE if silence_s <= live_s else Condition.SILENT
 
 

@@ -3,7 +3,9 @@
 
 Additions come first. A node loses a VIP only when enough others have made
 the VIP's newest generation true, so that a VIP never has fewer nodes for
-having been moved.
+having been moved. Where the node could go on, the others must announce the
+VIP as well if it does, and it first announces the VIP for a while as a last
+resort (RFC 8326), so that routers have moved the flows when it withdraws.
 """
 
 import dataclasses
@@ -20,6 +22,7 @@ class Why(enum.Enum):
     DEAD = 'the node is dead'
     FAILING = 'the node cannot do it'
     DISABLED = 'the node was taken out of service'
+    DRAINED = 'the node is drained'
     REPLACED = 'a failover was asked for'
     SURPLUS = 'enough other nodes have it'
 
@@ -34,19 +37,36 @@ class Move:
     """Nodes that one load balancer is put on and taken from.
 
     ``decided_on``: the hosts that it was on when this was decided.
-    ``remove``: host → Why.
+    ``remove``: host → Why. ``drain``: nodes that shall announce it as a last
+    resort; ``restore``: nodes that shall not any more. ``again_in_s``: when
+    more is to be decided, though nothing else happens; or None.
     """
 
     load_balancer_id: str
     decided_on: frozenset
     add: tuple = ()
     remove: dict = dataclasses.field(default_factory=dict)
+    drain: tuple = ()
+    restore: tuple = ()
+    again_in_s: float | None = None
+
+    @property
+    def changes_something(self):
+        return bool(self.add or self.remove or self.drain or self.restore)
 
 
 class Decider:
-    """Filters, weighers and the cluster that they are asked about."""
+    """Filters, weighers and the cluster that they are asked about.
 
-    def __init__(self, cluster, filters, weighers, default_replicas):
+    :param drain_s: seconds for which a VIP that leaves a node is announced
+        there as a last resort.
+    :param now: seconds since the epoch, by the database's clock.
+    """
+
+    def __init__(self, cluster, filters, weighers, default_replicas,
+                 drain_s=0, now=0.0):
+        self._drain_s = drain_s
+        self._now = now
         self.cluster = cluster
         self._filters = filters
         self._weighers = weighers
@@ -72,20 +92,66 @@ class Decider:
         synced = {row.host for row in working
                   if self._is_live(row.host)
                   and row.synced_generation >= balancer.generation}
-        remove = {}
+        leaving = {}
         if len(synced) >= wanted:
-            remove = {row.host: self._why(row) for row in placements
-                      if self._why(row) is not None}
+            leaving = {row.host: self._why(row) for row in placements
+                       if self._why(row) is not None}
             for host in self._surplus(balancer, working, wanted):
-                remove[host] = Why.SURPLUS
-        if not add and not remove:
+                leaving[host] = Why.SURPLUS
+        leaving = self._replaced(leaving, rows)
+        remove = {host: why for host, why in leaving.items()
+                  if why.is_failure or self._has_drained(rows[host])}
+        move = Move(balancer.id, frozenset(rows), add, remove,
+                    *self._drains({host: row for host, row in rows.items()
+                                   if host not in remove},
+                                  leaving.keys() - remove.keys()))
+        if not move.changes_something and move.again_in_s is None:
             return None
         needed = filters.services(balancer.document)
         for host in add:
             self.cluster.add(host, needed)
         for host in remove:
             self.cluster.remove(host)
-        return Move(balancer.id, frozenset(rows), add, remove)
+        return move
+
+    @staticmethod
+    def _replaced(leaving, rows):
+        """Of what could leave, without what others do not announce yet."""
+        others = all(row.announced is not False for host, row in rows.items()
+                     if host not in leaving)
+        return {host: why for host, why in leaving.items()
+                if why.is_failure or others or not rows[host].announced}
+
+    def _has_drained(self, row):
+        """Whether routers have had the time to prefer others."""
+        if not self._drain_s or not row.announced:
+            return True
+        return (self._drain_left_s(row) <= 0
+                and row.synced_generation >= row.drain_generation)
+
+    def _drain_left_s(self, row):
+        if row.draining_since is None:
+            return self._drain_s
+        return row.draining_since + self._drain_s - self._now
+
+    def _drains(self, rows, waiting):
+        """Who begins to drain, who ends, and when to look again.
+
+        :param rows: by host, of those that are not removed.
+        :param waiting: hosts that only wait for that to leave.
+        """
+        draining = {host for host in rows if host in waiting
+                    or self.cluster.condition(host)
+                    is clusters.Condition.DRAINING}
+        left = [self._drain_left_s(rows[host]) for host in waiting]
+        return (
+            tuple(sorted(host for host in draining
+                         if rows[host].draining_since is None)),
+            tuple(sorted(host for host, row in rows.items()
+                         if row.draining_since is not None
+                         and host not in draining)),
+            # What a node has not confirmed it reports by itself.
+            max(0.1, min(left)) if any(one > 0 for one in left) else None)
 
     def candidates(self, balancer, without):
         """Hosts that may take a load balancer, the best first."""
@@ -121,6 +187,8 @@ class Decider:
             return Why.DEAD
         if condition is clusters.Condition.DISABLED:
             return Why.DISABLED
+        if condition is clusters.Condition.DRAINING:
+            return Why.DRAINED
         if row.error:
             return Why.FAILING
         return Why.REPLACED if row.replace else None

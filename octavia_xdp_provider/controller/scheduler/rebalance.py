@@ -6,13 +6,20 @@ wanted until that node has it, and then decision.py takes it from the node
 with the most load. So what is under way is seen in the placements.
 """
 
+import dataclasses
+
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
+from octavia_xdp_provider.controller.scheduler import filters
+from octavia_xdp_provider.controller.store import rows
 
 # A difference of one cannot be made smaller; less than a tenth is not worth
 # moving anybody's flows.
 DIFFERENCE_MIN = 2
 DIFFERENCE_SHARE = 0.1
+
+# Load balancers that are looked at for one that may be moved.
+MOVABLE_MAX = 20
 
 
 def ends(cluster):
@@ -43,3 +50,64 @@ def move(decider, movable, target):
             return decision.Move(balancer.id, frozenset(hosts),
                                  (target.name,))
     return None
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+    """A move of a plan; ``sources``: the nodes that it leaves."""
+
+    load_balancer_id: str
+    sources: tuple
+    target: str
+
+
+def plan(decider, balancers, placements):
+    """All moves until the load is even, one after the other.
+
+    They follow from the nodes and placements as they are, if nothing else
+    changes meanwhile. Nothing is stored; the decider's cluster is changed.
+
+    :param decider: one that lets nodes drain for no time.
+    :param balancers: rows.LoadBalancer by id.
+    :param placements: id → rows.Placement of those that are not leaving.
+    """
+    placements = {key: list(some) for key, some in placements.items()}
+    # Each makes a difference smaller; but filters and weighers are plugins.
+    for _ in range(len(balancers)):
+        found = ends(decider.cluster)
+        if found is None:
+            return
+        fullest, emptiest = found
+        candidates = _movable(decider, balancers, placements, fullest.name,
+                              emptiest.name)
+        moved = move(decider, candidates, emptiest)
+        if moved is None:
+            return
+        balancer = balancers[moved.load_balancer_id]
+        mine = placements[balancer.id]
+        mine.append(rows.Placement(
+            balancer.id, emptiest.name, balancer.generation, None, None,
+            announced=all(row.announced is not False for row in mine)))
+        decider.cluster.add(emptiest.name,
+                            filters.services(balancer.document))
+        decided = decider.decide(balancer, mine)
+        left = tuple(decided.remove) if decided else ()
+        placements[balancer.id] = [row for row in mine
+                                   if row.host not in left]
+        yield Step(balancer.id, left, emptiest.name)
+
+
+def _movable(decider, balancers, placements, source, target):
+    """The same as Balance.movable, of a plan."""
+    found = []
+    for key in sorted(balancers):
+        mine, balancer = placements.get(key, ()), balancers[key]
+        hosts = [row.host for row in mine]
+        if (source in hosts and target not in hosts
+                and len(hosts) == decider.wanted(balancer)
+                and all(not row.error and row.synced_generation
+                        >= balancer.generation for row in mine)):
+            found.append((balancer, hosts))
+            if len(found) == MOVABLE_MAX:
+                break
+    return found

@@ -34,6 +34,7 @@ def cut(moves, remaining):
                     continue
                 remaining -= 1
             remove[host] = why
-        if move.add or remove:
-            kept.append(dataclasses.replace(move, remove=remove))
+        move = dataclasses.replace(move, remove=remove)
+        if move.changes_something or move.again_in_s is not None:
+            kept.append(move)
     return kept, left_out

@@ -23,11 +23,12 @@ LOG = logging.getLogger(__name__)
 FILTERS = 'octavia_xdp.scheduler.filters'
 WEIGHERS = 'octavia_xdp.scheduler.weighers'
 
-# Load balancers that are looked at for one that may be moved.
-_MOVABLE_MAX = 20
-
 # Conditions of nodes that keep what they have.
 _KEEPS = (clusters.Condition.LIVE, clusters.Condition.SILENT)
+
+
+class MoveRefused(Exception):
+    """A move that was asked for cannot be made; the text says why."""
 
 
 class PluginError(Exception):
@@ -50,14 +51,16 @@ def _plugins(namespace, option, names):
 class Placed:
     """What became of a load balancer's placement.
 
-    ``notify``: live hosts whose placements changed. ``again``: somebody
-    else placed it meanwhile. ``left_out``: removals that the budget does
-    not allow now.
+    ``notify``: hosts that are heard and whose placements changed. ``again``:
+    somebody else placed it meanwhile. ``left_out``: removals that the budget
+    does not allow now. ``again_in_s``: when a node will have drained, or
+    None.
     """
 
     notify: frozenset = frozenset()
     again: bool = False
     left_out: int = 0
+    again_in_s: float | None = None
 
 
 class Scheduler:
@@ -86,9 +89,14 @@ class Scheduler:
         with self._lock:
             load = self._store.load()
             decider = self._decider(load, conditions)
-            move = decider.decide(balancer, self._placements(balancer.id))
+            placements = self._placements(balancer.id)
+            move = decider.decide(balancer, placements)
             if move is None:
-                return Placed()
+                # Where an operator has put it, say.
+                return Placed(frozenset(
+                    row.host for row in placements
+                    if not row.synced_generation
+                    and conditions.get(row.host) in clusters.HEARD))
             budget = removal_budget.allowance(
                 sum(load.values()), self._conf.removal_budget_percent,
                 self._conf.removal_budget_least)
@@ -107,21 +115,24 @@ class Scheduler:
         wanted = balancer.document['flavor'].get('replicas',
                                                  self._conf.replicas)
         fine = all(conditions.get(row.host) in _KEEPS and not row.error
-                   and not row.replace for row in placements)
+                   and not row.replace and row.draining_since is None
+                   for row in placements)
         others = any(condition is clusters.Condition.LIVE
                      and host not in hosts
                      for host, condition in conditions.items())
         return fine and (len(hosts) == wanted
                          or (len(hosts) < wanted and not others))
 
-    def _decider(self, load, conditions):
+    def _decider(self, load, conditions, drain_s=None):
         nodes = self._store.nodes()
         return decision.Decider(
             clusters.Cluster(nodes, load, {
                 node.host: conditions.get(node.host,
                                           clusters.Condition.SILENT)
                 for node in nodes}),
-            self._filters, self._weighers, self._conf.replicas)
+            self._filters, self._weighers, self._conf.replicas,
+            self._conf.drain_time if drain_s is None else drain_s,
+            self._store.now())
 
     def _within_budget(self, move, budget):
         """:returns: the move or None, how many removals were left out."""
@@ -141,40 +152,46 @@ class Scheduler:
         return (moves[0] if moves else None), left_out
 
     def _apply(self, move, budget, conditions, left_out):
+        if not move.changes_something:
+            return Placed(left_out=left_out, again_in_s=move.again_in_s)
         failed = sum(why.is_failure for why in move.remove.values())
         if not self._store.place(
                 move.load_balancer_id, move.add, tuple(move.remove),
+                drain=move.drain, restore=move.restore,
                 decided_on=move.decided_on, failed=failed,
                 budget=(budget, self._conf.removal_budget_span)):
             LOG.info('Load balancer %s was placed by somebody else '
                      'meanwhile.', move.load_balancer_id)
             return Placed(again=True)
-        LOG.info('Load balancer %s: added to nodes %s, leaves %s.',
-                 move.load_balancer_id, list(move.add),
-                 {host: why.value for host, why in move.remove.items()})
+        LOG.info('Load balancer %s: %s.', move.load_balancer_id,
+                 _words(move))
         return Placed(frozenset(
-            host for host in (*move.add, *move.remove)
-            if conditions.get(host) is clusters.Condition.LIVE),
-            left_out=left_out)
+            host for host in (*move.add, *move.remove, *move.drain,
+                              *move.restore)
+            if conditions.get(host) in clusters.HEARD),
+            left_out=left_out, again_in_s=move.again_in_s)
 
-    def rebalance(self):
+    def rebalance(self, moves_max=None):
         """Begin at most one move that evens out the load.
 
+        :param moves_max: none is begun while so many are under way. Default:
+            ``[placement] rebalance_moves_max``.
         :returns: id of the load balancer and host, or None.
         """
         replicas = self._conf.replicas
-        if not self._conf.rebalance_moves_max:
+        if moves_max is None:
+            moves_max = self._conf.rebalance_moves_max
+        if not moves_max:
             return None
         conditions = clusters.conditions(self._store.conditions())
         with self._lock:
             decider = self._decider(self._store.load(), conditions)
             found = rebalance.ends(decider.cluster)
-            if found is None or self._store.under_way(
-                    replicas) >= self._conf.rebalance_moves_max:
+            if found is None or self._store.under_way(replicas) >= moves_max:
                 return None
             fullest, emptiest = found
             movable = self._store.movable(fullest.name, emptiest.name,
-                                          replicas, _MOVABLE_MAX)
+                                          replicas, rebalance.MOVABLE_MAX)
             move = rebalance.move(
                 decider, ((row, [one.host for one
                                  in self._placements(row.id)])
@@ -187,6 +204,62 @@ class Scheduler:
                  'the load.', move.load_balancer_id, fullest.name,
                  emptiest.name)
         return move.load_balancer_id, emptiest.name
+
+    def plan(self):
+        """The moves that would even out the load, see rebalance.plan."""
+        decider = self._decider(
+            self._store.load(),
+            clusters.conditions(self._store.conditions()), drain_s=0)
+        placements = {}
+        for row in self._store.placements():
+            if row.removed_generation is None:
+                placements.setdefault(row.load_balancer_id, []).append(row)
+        return list(rebalance.plan(
+            decider, {row.id: row for row in self._store.load_balancers()
+                      if row.generation and not row.deleted}, placements))
+
+    def move(self, balancer, source, target):
+        """Begin a move that a person asks for.
+
+        It is added to the target, and leaves the source once the target has
+        it and announces it. The source drains then.
+
+        :raises MoveRefused: it cannot be made.
+        """
+        with self._lock:
+            decider = self._decider(
+                self._store.load(),
+                clusters.conditions(self._store.conditions()))
+            hosts = {row.host for row in self._placements(balancer.id)}
+            wanted = decider.cluster.hosts.get(target)
+            problem = None
+            if source not in hosts:
+                problem = f'it is not on {source}'
+            elif target in hosts:
+                problem = f'it is on {target} already'
+            elif wanted is None:
+                problem = f'node {target} is unknown'
+            else:
+                problem = decider.refusal(wanted, balancer.document)
+                problem = problem and f'{target} cannot have it: {problem}'
+            if problem:
+                raise MoveRefused(problem)
+            if not self._store.place(
+                    balancer.id, (target,), replace=(source,),
+                    decided_on=frozenset(hosts)):
+                raise MoveRefused('it was placed by somebody else meanwhile; '
+                                  'try again')
+        self._store.mark([balancer.id])
+
+
+def _words(move):
+    """What a move does, for the log."""
+    words = [f'{text} {", ".join(hosts)}' for text, hosts in (
+        ('added to', move.add), ('begins to drain on', move.drain),
+        ('is announced as ever on', move.restore)) if hosts]
+    words += [f'leaves {host} ({why.value})'
+              for host, why in move.remove.items()]
+    return '; '.join(words)
 
 
 class _Exhausted:

@@ -29,9 +29,9 @@ class Conditions(leases.Leases):
                         models.Node.host, models.Node.state).where(
                             models.Node.host.in_(list(hosts))))}
 
-    def heard(self) -> tuple[float, dict[str, tuple[float, bool,
+    def heard(self) -> tuple[float, dict[str, tuple[float, bool, bool,
                                                     str | None]]]:
-        """Now, and host → (last seen, in service, condition).
+        """Now, and host → (last seen, in service, draining, condition).
 
         Both in the database's time.
         """
@@ -39,7 +39,7 @@ class Conditions(leases.Leases):
             return self._now(session), {
                 host: tuple(values) for host, *values in session.execute(
                     sa.select(models.Node.host, models.Node.last_seen,
-                              models.Node.in_service,
+                              models.Node.in_service, models.Node.draining,
                               models.Node.condition))}
 
     @base.retried
@@ -84,7 +84,7 @@ def _short(replicas: int, live: int) -> Any:
                 placement.removed_generation.is_(None),
                 placement.error.is_(None),
                 sa.func.coalesce(node.condition, '').not_in(
-                    ('dead', 'disabled'))).group_by(
+                    ('dead', 'disabled', 'draining'))).group_by(
                         placement.load_balancer_id).subquery()
     number = sa.func.coalesce(working.c.number, 0)
     return sa.select(balancer.id).outerjoin(

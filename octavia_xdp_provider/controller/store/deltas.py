@@ -46,7 +46,8 @@ class Deltas(base.Base):
                 answer['compare'] |= removed != answer['removed']
             query = _held(session, models.LoadBalancer, host, after).filter(
                 (models.LoadBalancer.generation > since)
-                | (models.Placement.placed_generation > since))
+                | (models.Placement.placed_generation > since)
+                | (models.Placement.drain_generation > since))
             answer['changed'], answer['more'] = _page(query, limit)
         return answer
 
@@ -55,9 +56,11 @@ class Deltas(base.Base):
                     ) -> messages.CompareAnswer:
         """All that a node should have, without the documents."""
         with self._read() as session:
-            found = dict(_held(session, models.LoadBalancer.id, host, after)
-                         .add_columns(models.LoadBalancer.generation)
-                         .limit(limit).all())
+            found = {key: max(generation, drained) for key, generation, drained
+                     in _held(session, models.LoadBalancer.id, host, after)
+                     .add_columns(models.LoadBalancer.generation,
+                                  models.Placement.drain_generation)
+                     .limit(limit)}
             return {'as_of': _as_of(session), 'generations': found,
                     'more': max(found) if len(found) == limit else None}
 
@@ -109,13 +112,18 @@ def _page(query: Any, limit: int
     """As many documents as a message may have, and where the next begins."""
     found: list[messages.Entry] = []
     size = 0
-    for row in query.limit(limit + 1):
+    query = query.add_columns(models.Placement.draining_since,
+                              models.Placement.drain_generation)
+    for row, draining_since, drain_generation in query.limit(limit + 1):
         size += len(row.document)
         if len(found) == limit or (
                 found and size > messages.DOCUMENTS_PAGE_BYTES):
             return found, found[-1]['id']
         # Completed, if an older version of the controller wrote it, and in
         # the oldest version that nodes can do it by.
-        found.append({'id': row.id, 'generation': row.generation,
+        found.append({'id': row.id,
+                      'generation': max(row.generation, drain_generation),
                       'document': dict(spec.for_node(rows.document(row)))})
+        if draining_since is not None:
+            found[-1]['draining'] = True
     return found, None

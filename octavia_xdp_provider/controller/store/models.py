@@ -90,7 +90,8 @@ class Node(Base):
     scheduler/cluster.py's Condition, or null if it has not looked yet.
     ``report_epoch``, ``report_seq``: of the last report that was taken; 0 for
     a node that speaks version 1 of the protocol. ``complete``: whether that
-    epoch has told all that the node has.
+    epoch has told all that the node has. ``draining``: the operator's word,
+    too: it is out of service, and routers shall prefer others at once.
     """
 
     __tablename__ = 'nodes'
@@ -102,6 +103,7 @@ class Node(Base):
     report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
     report_seq = sa.Column(sa.BigInteger, nullable=False, default=0)
     complete = sa.Column(sa.Boolean, nullable=False, default=False)
+    draining = sa.Column(sa.Boolean, nullable=False, default=False)
 
 
 class Placement(Base):
@@ -118,6 +120,9 @@ class Placement(Base):
     ``members``: states of monitored members by id, JSON; null: not reported.
     ``announced``: whether the node announces the VIPs; null: not reported.
     ``report_epoch``: of the report that said so.
+    ``draining_since``: since when the node shall announce the VIPs as a last
+    resort, seconds since the epoch by the database's clock; null: it shall
+    not. ``drain_generation``: of the last change of that, or 0.
     """
 
     __tablename__ = 'placements'
@@ -131,6 +136,8 @@ class Placement(Base):
     members = sa.Column(Document, nullable=True)
     announced = sa.Column(sa.Boolean, nullable=True)
     report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
+    draining_since = sa.Column(sa.Double(), nullable=True)
+    drain_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
 
 
 class Removal(Base):

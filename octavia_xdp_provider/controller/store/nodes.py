@@ -16,13 +16,19 @@ class Nodes(base.Base):
             return [rows.node(row) for row in session.query(models.Node)]
 
     @base.retried
-    def set_in_service(self, host: str, in_service: bool) -> bool:
-        """The operator's word for a node. False where it is unknown."""
+    def set_in_service(self, host: str, in_service: bool,
+                       draining: bool = False) -> bool:
+        """The operator's word for a node. False where it is unknown.
+
+        :param draining: of one out of service: routers shall prefer others
+            at once, and not only when a VIP leaves.
+        """
         with self._write() as session:
             row = session.get(models.Node, host)
             if row is None:
                 return False
             row.in_service = in_service
+            row.draining = draining
             return True
 
     @base.retried

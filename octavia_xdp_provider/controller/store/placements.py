@@ -24,6 +24,13 @@ class Placements(base.Base):
                     models.Placement.load_balancer_id.in_(list(ids)))
             return [rows.placement(row) for row in query]
 
+    def remaining(self, host: str) -> list[str]:
+        """Ids of load balancers that a node has, or has not yet given up."""
+        with self._read() as session:
+            return [key for key, in session.query(
+                models.Placement.load_balancer_id).filter_by(
+                    host=host).order_by(models.Placement.load_balancer_id)]
+
     def load(self) -> dict[str, int]:
         """Host → load balancers that are on it and not leaving."""
         with self._read() as session:
@@ -35,11 +42,16 @@ class Placements(base.Base):
     @base.retried
     def place(self, load_balancer_id: str, add: Iterable[str] = (),
               remove: Iterable[str] = (), *,
+              drain: Iterable[str] = (), restore: Iterable[str] = (),
+              replace: Iterable[str] = (),
               decided_on: frozenset[str] | None = None,
               failed: int = 0, budget: tuple[int, float] | None = None
               ) -> bool:
         """Put a load balancer on nodes and take it from others.
 
+        :param drain: hosts that shall announce it as a last resort.
+        :param restore: hosts that shall not any more.
+        :param replace: hosts that it leaves once another one has it.
         :param decided_on: the hosts that it was on when this was decided.
             Nothing is done and False returned if it is on others now, or
             deleted. None: whatever it is on.
@@ -66,16 +78,26 @@ class Placements(base.Base):
                     load_balancer_id=load_balancer_id, host=host,
                     synced_generation=0, error=None, replace=None,
                     removed_generation=None, members=None, announced=None,
-                    placed_generation=generation))
+                    placed_generation=generation, draining_since=None,
+                    drain_generation=0))
             if add:
                 # Nodes have time to do it.
                 session.query(models.LoadBalancer).filter_by(
                     id=load_balancer_id).update(
                         {'changed_at': self._now(session)})
-            for host in remove:
-                row = session.get(models.Placement, (load_balancer_id, host))
-                if row is not None:
-                    row.removed_generation = generation
+            for hosts, values in (
+                    (remove, {'removed_generation': generation}),
+                    (drain, {'draining_since': self._now(session),
+                             'drain_generation': generation}),
+                    (restore, {'draining_since': None,
+                               'drain_generation': generation}),
+                    (replace, {'replace': True})):
+                if hosts:
+                    session.query(models.Placement).filter(
+                        models.Placement.load_balancer_id
+                        == load_balancer_id,
+                        models.Placement.host.in_(sorted(hosts))).update(
+                            values)
             return True
 
     @staticmethod
@@ -89,11 +111,14 @@ class Placements(base.Base):
 
     @base.retried
     def keep_placements(self, load_balancer_id: str) -> None:
-        """A failover ends: nodes that were to be replaced keep the rest."""
+        """A failover ends: nodes that were to be replaced keep the rest.
+
+        Those that it is leaving already do not.
+        """
         with self._write() as session:
             session.query(models.Placement).filter_by(
-                load_balancer_id=load_balancer_id, replace=True).update(
-                    {'replace': None})
+                load_balancer_id=load_balancer_id, replace=True,
+                draining_since=None).update({'replace': None})
             self._mark_work(session, [load_balancer_id])
 
     def removals_since(self, span_s: float) -> int:

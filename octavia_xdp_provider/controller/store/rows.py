@@ -34,13 +34,15 @@ class LoadBalancer:
 
 @dataclasses.dataclass(frozen=True)
 class Node:
-    """An LB node. ``last_seen``: seconds since the epoch."""
+    """An LB node. ``last_seen``: seconds since the epoch. ``draining``: out
+    of service, and left by its routes."""
 
     host: str
     last_seen: float
     in_service: bool
     state: dict[str, Any]
     condition: str | None = None
+    draining: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +60,8 @@ class Placement:
     members: dict[str, str] | None = None
     announced: bool | None = None
     replace: bool = False
+    draining_since: float | None = None
+    drain_generation: int = 0
 
 
 def document(row: Any) -> spec.Document:
@@ -84,11 +88,12 @@ def _objects(text: str) -> tuple[tuple[str, str, int], ...]:
 
 def node(row: Any) -> Node:
     return Node(row.host, row.last_seen, row.in_service,
-                json.loads(row.state), row.condition)
+                json.loads(row.state), row.condition, row.draining)
 
 
 def placement(row: Any) -> Placement:
     return Placement(row.load_balancer_id, row.host, row.synced_generation,
                      row.error, row.removed_generation,
                      None if row.members is None else json.loads(row.members),
-                     row.announced, bool(row.replace))
+                     row.announced, bool(row.replace), row.draining_since,
+                     row.drain_generation)

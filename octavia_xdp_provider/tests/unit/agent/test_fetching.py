@@ -96,6 +96,18 @@ class TestFetching(FetchingTestCase):
                           mock.call('host', 0, 'a')],
                          self.controller.fetch.call_args_list)
 
+    def test_what_is_draining_is_known_also_after_a_restart(self):
+        self.answer(5, entry('a', 3), dict(entry('b', 5), draining=True))
+        self.assertEqual({'b'}, self.fetcher.wanted.draining)
+        self.answer(6, entry('a', 6))
+        self.restart()
+        self.assertEqual({'b'}, self.fetcher.wanted.draining)
+        self.answer(7, entry('b', 7))
+        self.assertEqual(frozenset(), self.fetcher.wanted.draining)
+        self.answer(9, dict(entry('b', 9), draining=True))
+        self.answer(10, removed=['b'])
+        self.assertEqual(frozenset(), self.fetcher.wanted.draining)
+
     def test_everything_is_compared_after_a_start_and_now_and_then(self):
         self.answer(5, entry('a', 3))
         self.answer(6)

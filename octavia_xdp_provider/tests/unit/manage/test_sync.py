@@ -8,6 +8,8 @@ from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.manage import base
 
+OTHER = '4a1c2f5e-0d1b-4a63-9d5e-3f1a2b4c5d6e'
+
 
 class TestSync(base.ManageTestCase):
 
@@ -93,8 +95,18 @@ class TestSync(base.ManageTestCase):
     def test_others_than_those_named_are_left_alone(self):
         self.octavia.lose('lb')
         self.assertEqual((0, []),
-                         self.sync('--remove', '--load-balancer', 'other'))
+                         self.sync('--remove', '--load-balancer', OTHER))
+        self.assertEqual((0, []), self.sync('--remove', '--node', 'lb9'))
+        self.assertEqual((0, []), self.sync('--remove', '--project', 'x'))
         self.assertFalse(self.store.load_balancer('lb').deleted)
+
+    def test_one_is_named_by_its_name_as_well(self):
+        self.octavia.lose('lb')
+        for options in (('--load-balancer', 'web'), ('--project', 'p')):
+            self.assertEqual((2, ['lb not in Octavia']),
+                             self.sync(*options))
+        self.assertIn('no load balancer',
+                      self.refused('sync', '--load-balancer', 'wbe'))
 
     def test_without_octavia_nothing_is_said_to_agree(self):
         self.octavia.available = False

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about load balancers, as the provider has them."""
+
+from cliff import columns
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.scheduler import service
+from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import names
+from octavia_xdp_provider.manage import placement_state
+from octavia_xdp_provider.manage import waiting
+
+
+class Lines(columns.FormattableColumn):
+    """A list: a line for each in a table, itself in JSON."""
+
+    def human_readable(self):
+        return '\n'.join(
+            one if isinstance(one, str) else ', '.join(
+                f'{name} {value}' for name, value in one.items()
+                if value not in (None, False))
+            for one in self._value) or '-'
+
+
+def _state(balancer, mine):
+    """In a word, what is to be known of a load balancer."""
+    if balancer.deleted:
+        return 'deleting'
+    if balancer.pending is not None:
+        return 'pending'
+    if not mine:
+        return 'without a node'
+    states = {placement_state.word(row, balancer) for row in mine}
+    for word in ('failing', 'loading', 'leaving', 'draining'):
+        if word in states:
+            return word
+    return 'ok'
+
+
+def _told(balancer):
+    """The operating status that Octavia has been told."""
+    return balancer.told.get(('loadbalancer', balancer.id), '')
+
+
+class List(command.List):
+    """List load balancers, with the nodes that they are on.
+
+    "state" is ok, pending (a change waits for Octavia's commit), loading,
+    failing, draining or leaving (on some node), deleting, or "without a
+    node".
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        parser.add_argument('--node', metavar='HOST',
+                            help='on this node only')
+        parser.add_argument('--project', metavar='ID',
+                            help='of this project only')
+        parser.add_argument('--problems', action='store_true',
+                            help='only those whose state is not ok')
+        return parser
+
+    def take_action(self, arguments):
+        store = self.store()
+        placements = placement_state.by_load_balancer(store.placements())
+        found = []
+        for balancer in store.load_balancers():
+            mine = placements.get(balancer.id, ())
+            state = _state(balancer, mine)
+            document = balancer.document
+            if ((arguments.node and arguments.node not in {
+                    row.host for row in mine})
+                    or (arguments.project and arguments.project
+                    != document.get('project_id'))
+                    or (arguments.problems and state == 'ok')):
+                continue
+            found.append((
+                balancer.id, document.get('name'), Lines(spec.vips(document)),
+                Lines([row.host for row in mine]), _told(balancer), state))
+        return ('id', 'name', 'vips', 'nodes', 'operating_status',
+                'state'), sorted(found, key=lambda row: row[0])
+
+
+class Show(command.Show):
+    """Show a load balancer: what is wanted, and how far each node is."""
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        names.add_load_balancer(parser)
+        return parser
+
+    def take_action(self, arguments):
+        store = self.store()
+        balancer = names.load_balancer(store, arguments.load_balancer)
+        document = balancer.document
+        mine = store.placements([balancer.id])
+        pending = (balancer.pending or {}).get('change') or {}
+        row = {
+            'id': balancer.id, 'name': document.get('name'),
+            'project_id': document.get('project_id'),
+            'admin_state_up': document['admin_state_up'],
+            'state': _state(balancer, mine),
+            'operating_status': _told(balancer),
+            'generation': balancer.generation,
+            'vips': Lines(spec.vips(document)),
+            'flavor': Lines([document['flavor']] if document['flavor']
+                            else []),
+            'pending_change': ' '.join(
+                str(pending[name]) for name in (
+                    'action', 'object', 'object_id') if name in pending)
+            or ('delete' if balancer.pending else ''),
+            'waits_for_active': len(balancer.unconfirmed),
+            'waits_for_deleted': len(balancer.removed),
+            'is_in_work_queue': bool(store.marked([balancer.id])),
+            'nodes': Lines([{
+                'host': one.host,
+                'state': placement_state.word(one, balancer),
+                'generation': one.synced_generation,
+                'announced': one.announced, 'error': one.error,
+                'members_up': sum(state == 'up' for state
+                                  in (one.members or {}).values()),
+                'members_down': sum(state == 'down' for state
+                                    in (one.members or {}).values()),
+            } for one in mine]),
+            'listeners': Lines([{
+                'id': key, 'name': one.get('name'),
+                'protocol': one['protocol'], 'port': one['protocol_port'],
+                'pool': one['default_pool_id']}
+                for key, one in document['listeners'].items()]),
+            'pools': Lines([{
+                'id': key, 'name': one.get('name'),
+                'protocol': one['protocol'], 'members': len(one['members']),
+                'health_monitor': (one['healthmonitor'] or {}).get('type')}
+                for key, one in document['pools'].items()])}
+        return list(row), list(row.values())
+
+
+class Move(command.Command):
+    """Move a load balancer from one node to another.
+
+    The new node loads and announces it first; then the old one drains it for
+    [placement] drain_time and gives it up. If the new node cannot do it
+    within [controller] status_timeout, it stays where it is. Where the nodes
+    are balanced automatically, the load may be evened out again later.
+    """
+
+    def get_parser(self, prog_name):
+        parser = super().get_parser(prog_name)
+        names.add_load_balancer(parser)
+        parser.add_argument('--from', dest='source', required=True,
+                            metavar='HOST', help='node that it leaves')
+        parser.add_argument('--to', dest='target', required=True,
+                            metavar='HOST', help='node that takes it over')
+        waiting.add_arguments(parser)
+        return parser
+
+    def take_action(self, arguments):
+        store = self.store()
+        balancer = names.load_balancer(store, arguments.load_balancer)
+        source, target = arguments.source, arguments.target
+        try:
+            service.Scheduler(self.conf, store).move(balancer, source, target)
+        except service.MoveRefused as error:
+            raise command.NotDone(
+                f'load balancer {balancer.id} is not moved: {error}'
+            ) from error
+        if not arguments.wait:
+            return
+
+        def left():
+            return [row for row in store.placements([balancer.id])
+                    if row.host == source]
+        waiting.until_none(
+            self.app, f'leaving {source}', left, arguments.timeout,
+            lambda rows: (
+                f'load balancer {balancer.id} is still on {source}; see '
+                f'"octavia-xdp-manage lb show {balancer.id}"'))
+        if target not in {row.host for row
+                          in store.placements([balancer.id])}:
+            raise command.NotDone(
+                f'load balancer {balancer.id} has left {source}, but is not '
+                f'on {target}: it was placed anew meanwhile')

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draining nodes, moving load balancers, evening out the load."""
+
+import json
+import threading
+from unittest import mock
+
+from octavia_xdp_provider.controller import duty
+from octavia_xdp_provider.controller.scheduler import service
+from octavia_xdp_provider.manage import waiting
+from octavia_xdp_provider.tests.unit import base as unit
+from octavia_xdp_provider.tests.unit.manage import base
+
+
+class OperatorTestCase(base.ManageTestCase):
+    """Nodes that do as they shall, and a controller without Octavia."""
+
+    def setUp(self):
+        super().setUp()
+        with open(self.conf.default_config_files[0], 'a') as file:
+            file.write('[placement]\ndrain_time = 0.01\nreplicas = 1\n'
+                       'rebalance_moves_max = 0\n')
+        self.conf.reload_config_files()
+        self.enterContext(mock.patch.object(waiting, 'POLL_S', 0.01))
+        self.scheduler = service.Scheduler(self.conf, self.store)
+        self.duty = duty.Duty(
+            self.conf, self.store, duty.Leadership(self.store, 'test', 60),
+            self.scheduler, lambda hosts: None, lambda: None)
+        self.epoch = 0
+        self.announcing = True
+
+    def create(self, key, *hosts, name='web', number=10):
+        self.store.create(dict(
+            unit.document(), id=key, name=name,
+            vip_address=f'203.0.113.{number}', pools={}, listeners={}))
+        self.store.place(key, hosts)
+
+    def report(self, *hosts):
+        """These nodes have done all, and announce it."""
+        self.epoch += 1
+        for host in hosts:
+            self.store.register_node(host)
+            answer = self.store.changes(host, 0)
+            taken = self.store.take(host, self.epoch, 1, {
+                'as_of': answer['as_of'], 'complete': True, 'gone': [],
+                'counters': {}, 'state': {}, 'held': {
+                    entry['id']: {
+                        'generation': entry['generation'], 'error': None,
+                        'members': {}, 'announced': self.announcing}
+                    for entry in answer['changed']}})
+            self.assertTrue(taken.answer['taken'])
+
+    def run_controller(self, *hosts):
+        self.report(*hosts)
+        self.duty.step()
+        for item in self.store.claim('worker', 50, 60):
+            row = self.store.load_balancer(item.load_balancer_id)
+            placed = self.scheduler.place(row)
+            self.store.finish(item, 'worker', placed.again_in_s)
+
+    def while_nodes_work(self, hosts, function):
+        """A command's outcome while controller and nodes go on."""
+        found = []
+        thread = threading.Thread(
+            target=lambda: found.append(function()))
+        thread.start()
+        while thread.is_alive():
+            self.run_controller(*hosts)
+        thread.join()
+        return found[0]
+
+    def hosts(self, key):
+        return sorted(row.host for row in self.store.placements([key]))
+
+    def draining(self, key):
+        return [row.host for row in self.store.placements([key])
+                if row.draining_since is not None]
+
+
+class TestDrain(OperatorTestCase):
+
+    def test_a_drained_node_is_empty_when_others_have_taken_over(self):
+        self.report('lb1')
+        self.create('a', 'lb1')
+        self.run_controller('lb1', 'lb2')
+        status, _, err = self.while_nodes_work(
+            ('lb1', 'lb2'),
+            lambda: self.run_command('node', 'drain', 'lb1', '--wait'))
+        self.assertEqual(0, status, err)
+        self.assertEqual(['lb2'], self.hosts('a'))
+        node = self.listed('node', 'show', 'lb1')
+        self.assertEqual(('draining', False, 0), (
+            node['condition'], node['in_service'], node['load_balancers']))
+
+    def test_what_no_other_can_take_stays_as_a_last_resort(self):
+        self.report('lb1')
+        self.create('a', 'lb1')
+        self.run_controller('lb1')
+        self.done('node', 'drain', 'lb1')
+        self.run_controller('lb1')
+        self.run_controller('lb1')
+        self.assertEqual((['lb1'], ['lb1']),
+                         (self.hosts('a'), self.draining('a')))
+        entry, = self.store.changes('lb1', 0)['changed']
+        self.assertIs(True, entry['draining'])
+        error = self.refused('node', 'drain', 'lb1', '--wait',
+                             '--timeout', '0')
+        self.assertIn('1 load balancers are still on lb1', error)
+
+    def test_enable_undoes_it(self):
+        self.report('lb1')
+        self.create('a', 'lb1')
+        self.run_controller('lb1')
+        self.done('node', 'drain', 'lb1')
+        self.run_controller('lb1')
+        self.assertEqual(['lb1'], self.draining('a'))
+        before = self.store.changes('lb1', 0)['changed'][0]['generation']
+        self.done('node', 'enable', 'lb1')
+        self.run_controller('lb1')
+        self.assertEqual([], self.draining('a'))
+        entry, = self.store.changes('lb1', 0)['changed']
+        self.assertNotIn('draining', entry)
+        self.assertGreater(entry['generation'], before)
+
+    def test_an_unknown_node_is_refused(self):
+        self.assertIn('lb9 is unknown', self.refused('node', 'drain', 'lb9'))
+
+
+class TestMove(OperatorTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.report('lb1', 'lb2', 'lb3')
+        self.create('a', 'lb1', name='web')
+        self.run_controller('lb1', 'lb2', 'lb3')
+
+    def move(self, *options, name='web', target='lb3'):
+        return ('lb', 'move', name, '--from', 'lb1', '--to', target,
+                *options)
+
+    def test_it_is_announced_at_the_new_node_before_it_leaves_the_old(self):
+        self.done(*self.move())
+        self.assertEqual(['lb1', 'lb3'], self.hosts('a'))
+        self.announcing = False
+        self.run_controller('lb3')
+        self.announcing = True
+        for _ in range(3):
+            self.run_controller('lb1')
+        self.assertEqual((['lb1', 'lb3'], []),
+                         (self.hosts('a'), self.draining('a')))
+        self.run_controller('lb1', 'lb3')
+        self.assertEqual(['lb1'], self.draining('a'))
+
+    def test_move_ends_at_the_new_node_alone(self):
+        status, _, err = self.while_nodes_work(
+            ('lb1', 'lb2', 'lb3'),
+            lambda: self.run_command(*self.move('--wait', name='a')))
+        self.assertEqual(0, status, err)
+        self.assertEqual(['lb3'], self.hosts('a'))
+
+    def test_what_cannot_be_is_refused_and_changes_nothing(self):
+        self.create('b', 'lb1', name='web', number=11)
+        self.run_controller('lb1', 'lb2', 'lb3')
+        self.store.set_in_service('lb2', False)
+        self.run_controller('lb1', 'lb2', 'lb3')
+        for arguments, text in (
+                (self.move(name='nobody'), 'no load balancer'),
+                (self.move(), '2 load balancers have the name'),
+                (self.move(name='a', target='lb1'), 'is on lb1 already'),
+                (self.move(name='a', target='lb9'), 'lb9 is unknown'),
+                (self.move(name='a', target='lb2'), 'the node is disabled'),
+                (('lb', 'move', 'a', '--from', 'lb2', '--to', 'lb3'),
+                 'it is not on lb2')):
+            self.assertIn(text, self.refused(*arguments))
+        self.assertEqual(['lb1'], self.hosts('a'))
+
+
+class TestLoadBalancers(OperatorTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.report('lb1', 'lb2')
+        self.create('a', 'lb1', name='web')
+        self.create('b', 'lb2', name='mail', number=11)
+        self.run_controller('lb1', 'lb2')
+        self.run_controller('lb1', 'lb2')
+
+    def test_list_shows_nodes_and_state_and_can_be_filtered(self):
+        a, b = self.listed('lb', 'list')
+        self.assertEqual(('a', 'web', ['203.0.113.10'], ['lb1'], 'ok'),
+                         (a['id'], a['name'], a['vips'], a['nodes'],
+                          a['state']))
+        self.assertEqual([b], self.listed('lb', 'list', '--node', 'lb2'))
+        self.assertEqual([], self.listed('lb', 'list', '--problems'))
+        self.assertEqual([], self.listed('lb', 'list', '--project', 'x'))
+        self.assertIn('203.0.113.10', self.done('lb', 'list'))
+
+    def test_a_failing_node_is_a_problem_with_its_reason(self):
+        answer = self.store.changes('lb1', 0)
+        self.store.take('lb1', 99, 1, {
+            'as_of': answer['as_of'], 'complete': True, 'gone': [],
+            'counters': {}, 'state': {}, 'held': {'a': {
+                'generation': answer['changed'][0]['generation'],
+                'error': 'full', 'members': {}, 'announced': False}}})
+        row, = self.listed('lb', 'list', '--problems')
+        self.assertEqual(('a', 'failing'), (row['id'], row['state']))
+        node, = self.listed('lb', 'show', 'web')['nodes']
+        self.assertEqual(('lb1', 'failing', 'full'),
+                         (node['host'], node['state'], node['error']))
+        self.assertIn('full', self.done('lb', 'show', 'a'))
+
+
+class TestRebalance(OperatorTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.report('lb1')
+        for number in range(6):
+            self.create(f'{number}', 'lb1', number=number)
+        self.run_controller('lb1', 'lb2')
+        self.run_controller('lb1', 'lb2')
+
+    def test_dry_run_shows_the_moves_and_makes_none(self):
+        steps = self.listed('rebalance', '--dry-run')
+        self.assertEqual(
+            [(1, '0', 'lb1', 'lb2'), (2, '1', 'lb1', 'lb2'),
+             (3, '2', 'lb1', 'lb2')],
+            [(step['step'], step['load_balancer'], step['from'], step['to'])
+             for step in steps])
+        self.assertEqual({'lb1': 6}, self.store.load())
+
+    def test_it_does_what_the_dry_run_has_shown(self):
+        planned = [step['load_balancer'] for step
+                   in self.listed('rebalance', '--dry-run')]
+        status, out, err = self.while_nodes_work(
+            ('lb1', 'lb2'),
+            lambda: self.run_command('rebalance', '-f', 'json'))
+        self.assertEqual(0, status, err)
+        self.assertEqual(planned, [step['load_balancer'] for step
+                                   in json.loads(out)])
+        self.assertEqual({'lb1': 3, 'lb2': 3}, self.store.load())
+        self.assertEqual([], self.listed('rebalance', '--dry-run'))
