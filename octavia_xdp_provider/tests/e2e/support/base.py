@@ -16,6 +16,8 @@ import unittest
 import uuid
 import warnings
 
+from openstack import exceptions
+
 from lab import cloud
 from lab import namespaces
 from lab import paths
@@ -67,6 +69,21 @@ class LabTestCase(unittest.TestCase):
 
     def wait(self, what, condition, timeout=BOUND, interval=0.1):
         return processes.wait_for(what, condition, timeout, interval)
+
+    def when_answered(self, change):
+        """What a call returns as soon as the driver takes it.
+
+        For some seconds after the broker or the controller has come back the
+        driver refuses what it is asked for, without a change.
+        """
+        def taken():
+            try:
+                return change(),
+            except exceptions.HttpException as error:
+                if 'did not answer' not in str(error.details):
+                    raise
+            return None
+        return self.wait('an answer of the controller', taken)[0]
 
     def wait_settled(self, balancer, timeout=BOUND):
         """Wait until nothing of a load balancer is PENDING.
@@ -171,7 +188,8 @@ class LabTestCase(unittest.TestCase):
         if self.sdk.find_load_balancer(balancer.id) is None:
             return
         self.wait_settled(balancer)
-        self.sdk.delete_load_balancer(balancer.id, cascade=cascade)
+        self.when_answered(lambda: self.sdk.delete_load_balancer(
+            balancer.id, cascade=cascade))
         self.wait_gone(balancer)
 
     def wait_gone(self, balancer, timeout=BOUND):
