@@ -44,7 +44,13 @@ class Telling:
         changed = status_message.difference(operating, row.told)
         if not (changed or active or deleted):
             return
-        self._send(row.id, changed, active, removed if deleted else set())
+        try:
+            self._send(row.id, changed, active, removed if deleted else set())
+        except errors.OctaviaUnavailable:
+            if changed:
+                # It may have been done, and be as before when we come again.
+                self._store.doubt_told(row.id)
+            raise
         self._store.note_told(
             row.id, row.generation, told=operating, active=True,
             deleted=deleted or not removed, failed=failed)

@@ -132,6 +132,15 @@ class Base:
         return int(session.execute(sa.select(models.Sequence.value).where(
             models.Sequence.id == 1)).scalar_one())
 
+    @staticmethod
+    def _doubt_told(session: Any, load_balancer_id: str) -> None:
+        """What Octavia was told last is not known: all is told once more.
+
+        Whoever told it died before he could note it, or got no answer.
+        """
+        session.execute(sa.update(models.LoadBalancer).where(
+            models.LoadBalancer.id == load_balancer_id).values(told=None))
+
     @classmethod
     def _mark_work(cls, session: Any, load_balancer_ids: Iterable[str],
                    delay_s: float = 0.0) -> None:

@@ -61,6 +61,12 @@ class Told(base.Base):
                 row.sent_generation = max(row.sent_generation, generation)
 
     @base.retried
+    def doubt_told(self, load_balancer_id: str) -> None:
+        """Octavia was told something and did not answer."""
+        with self._write() as session:
+            self._doubt_told(session, load_balancer_id)
+
+    @base.retried
     def note_compared(self, load_balancer_id: str, generation: int,
                       listed_at: str | None,
                       pending: Iterable[spec.Object] = (),

@@ -68,7 +68,7 @@ class WorkQueue(base.Base):
     def _due(session: Any, now: float, limit: int) -> list[Any]:
         return list(session.execute(
             sa.select(models.Work.load_balancer_id, models.Work.version,
-                      models.Work.failures).where(
+                      models.Work.failures, models.Work.claimed_by).where(
                           models.Work.due_at <= now, _unclaimed(now))
             .order_by(models.Work.due_at).limit(limit)))
 
@@ -77,13 +77,16 @@ class WorkQueue(base.Base):
         claimed = []
         with self._write() as session:
             now = self._now(session)
-            for key, version, failures in self._due(session, now, limit):
+            for key, version, failures, before in self._due(session, now,
+                                                            limit):
                 found = session.execute(sa.update(models.Work).where(
                     models.Work.load_balancer_id == key,
                     models.Work.version == version, _unclaimed(now)).values(
                         claimed_by=owner, claimed_until=now + lease_s))
                 if found.rowcount:
                     claimed.append(Item(key, version, failures))
+                    if before is not None:
+                        self._doubt_told(session, key)
         return claimed
 
     @base.retried

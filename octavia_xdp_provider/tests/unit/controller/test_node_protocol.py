@@ -12,52 +12,11 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
+from octavia_xdp_provider.tests.unit.controller import network as networks
 
 HOST = 'node'
 STATES = ('up', 'down', 'unknown')
 RUNS, STEPS = 6, 60
-
-
-class Lost(Exception):
-    """No answer came."""
-
-
-class Network:
-    """Hands calls to one of the endpoints, mostly."""
-
-    def __init__(self, source, endpoints):
-        self._random = source
-        self._endpoints = endpoints
-        self._late = []
-        self.faults = True
-
-    def __getattr__(self, name):
-        def call(*arguments):
-            if not self.faults:
-                return self._deliver(name, arguments)
-            event = self._random.random()
-            if event < 0.15:
-                raise Lost
-            if event < 0.3:
-                self._late.append((name, arguments))
-                raise Lost
-            answer = self._deliver(name, arguments)
-            if event < 0.45:
-                raise Lost
-            if event < 0.55:
-                self._deliver(name, arguments)
-            self.deliver_late()
-            return answer
-        return call
-
-    def deliver_late(self):
-        self._random.shuffle(self._late)
-        while self._late and self._random.random() < 0.4:
-            self._deliver(*self._late.pop())
-
-    def _deliver(self, name, arguments):
-        endpoint = self._random.choice(self._endpoints)
-        return getattr(endpoint, name)({}, *arguments)
 
 
 class Node:
@@ -152,7 +111,7 @@ class TestProtocol(store_base.StoreTestCase):
         for seed in range(RUNS):
             source = random.Random(seed)
             self.renew()
-            network = Network(source, self.endpoints)
+            network = networks.Network(source, lambda: self.endpoints)
             node = Node(source, network, f'{self.directory()}/wanted',
                         iter(range(source.choice((1, 10 ** 6)), 10 ** 9)))
             for _ in range(STEPS):
@@ -168,7 +127,7 @@ class TestProtocol(store_base.StoreTestCase):
                         node.probe()
                     else:
                         node.start()
-                except Lost:
+                except networks.Lost:
                     pass
             network.faults = False
             network.deliver_late()

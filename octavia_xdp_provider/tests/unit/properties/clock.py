@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time that passes by hand, for all that asks for it."""
+
+import time
+import types
+from unittest import mock
+
+from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.controller import duty
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.driver import bounded_calls
+from octavia_xdp_provider.driver import controller_client
+from octavia_xdp_provider.driver import database_clock
+
+
+class Asleep(BaseException):
+    """A thread sleeps, and is to be run again later."""
+
+
+class Clock:
+    """Seconds.
+
+    :ivar now: of the monotonic clocks.
+    :ivar database: what the database's clock is ahead of them.
+    """
+
+    def __init__(self):
+        self.now = 1_000_000.0
+        self.database = 500_000.0
+
+    def database_time(self):
+        return self.now + self.database
+
+    def monotonic(self):
+        return self.now
+
+    def monotonic_ns(self):
+        return int(self.now * 1e9)
+
+    @staticmethod
+    def _sleep(seconds):
+        raise Asleep
+
+    def patches(self):
+        """Patches of the modules that ask for the time or wait."""
+        module = types.SimpleNamespace(
+            time=self.database_time, monotonic=self.monotonic,
+            monotonic_ns=self.monotonic_ns, sleep=self._sleep)
+        for target in (link, duty, base, bounded_calls, controller_client):
+            assert target.time is time
+            yield mock.patch.object(target, 'time', module)
+        yield mock.patch.object(database_clock, '_elapsed', self.monotonic)

@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A deployment in one thread: the real driver, controllers on a real
+database, the nodes' own code, and an Octavia in memory between them."""
+
+import contextlib
+import random
+import sqlite3
+import threading
+import types
+from unittest import mock
+
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.driver import bounded_calls
+from octavia_xdp_provider.driver import controller_client
+from octavia_xdp_provider.driver import provider
+from octavia_xdp_provider.tests.unit.controller import network
+from octavia_xdp_provider.tests.unit.properties import clock
+from octavia_xdp_provider.tests.unit.properties import node
+from octavia_xdp_provider.tests.unit.properties import octavia
+from octavia_xdp_provider.tests.unit.properties import process
+from octavia_xdp_provider.tests.unit.properties import tenant
+
+NODES = ('n1', 'n2', 'n3')
+CONTROLLERS = 2
+# Between two signs of life, in seconds.
+STEP_S = 5
+CONFIGURATION = """
+[DEFAULT]
+transport_url = fake://
+[database]
+connection = sqlite:///{path}
+[vip]
+allowed_networks = 203.0.113.0/24
+[members]
+allowed_networks = 198.18.0.0/15
+[agent]
+withdraw_grace = 0
+[controller]
+missing_span = 60
+missing_removals_max = 100
+[placement]
+removal_budget_least = 1000
+"""
+
+
+class _Threads:
+    """In place of ``threading``: what was started waits to be run."""
+
+    Lock = threading.Lock
+
+    def __init__(self):
+        self.started = []
+
+    def Thread(self, target, **_named):  # noqa: N802
+        def start():
+            self.started.append(target)
+        return types.SimpleNamespace(start=start)
+
+    def run(self):
+        """Each thread until it sleeps or ends."""
+        targets, self.started = self.started, []
+        for target in targets:
+            try:
+                target()
+            except clock.Asleep:
+                self.started.append(target)
+
+
+class _DriverClient:
+    """In place of rpc.DriverClient."""
+
+    def __init__(self, calls):
+        self._calls = calls
+
+    def change(self, change, request, deadline, timeout_s):
+        return self._calls.change(change, request, deadline)
+
+    def cancel(self, request, timeout_s):
+        self._calls.cancel(request)
+
+    def ping(self, timeout_s):
+        return self._calls.ping()['now']
+
+
+class World:
+    """Everything.
+
+    :param load: makes a configuration of a text.
+    :param manager: makes a database's context manager of a configuration.
+    """
+
+    def __init__(self, directory, load, manager):
+        self._stack = contextlib.ExitStack()
+        self.clock = clock.Clock()
+        self._threads = _Threads()
+        self._path = f'{directory}/db.sqlite'
+        self.conf = load(CONFIGURATION.format(path=self._path))
+        for patch in (
+                *self.clock.patches(),
+                mock.patch.object(bounded_calls, 'threading', self._threads),
+                mock.patch.object(bounded_calls, 'within',
+                                  lambda limit_s, function: function()),
+                mock.patch.object(controller_client.options, 'load',
+                                  lambda: self.conf),
+                mock.patch.object(rpc, 'DriverClient', self._client)):
+            self._stack.enter_context(patch)
+        self.store = queries.Store(manager(self.conf, self._path))
+        self.octavia = octavia.Octavia(self.clock)
+        self.dead_members = set()
+        self.source = random.Random(0)
+        self._networks = []
+        self._runs = 0
+        self.controllers = [self._controller() for _ in range(CONTROLLERS)]
+        self._to_driver = self._network(lambda one: one.driver)
+        self.nodes = {host: node.Node(
+            self.conf, self.clock, host, f'{directory}/{host}',
+            self._network(lambda one: one.nodes),
+            self._network(lambda one: one.heartbeats)) for host in NODES}
+        for host in NODES:
+            self.store.register_node(host)
+        controller_client.ControllerClient.forget()
+        self.tenant = tenant.Tenant(self.octavia,
+                                    provider.XdpProviderDriver())
+
+    def close(self):
+        controller_client.ControllerClient.forget()
+        self._stack.close()
+
+    def _client(self, transport):
+        return _DriverClient(self._to_driver)
+
+    def _network(self, endpoint):
+        made = network.Network(self.source, lambda: [
+            endpoint(one) for one in self.controllers if one.alive])
+        made.faults = False
+        self._networks.append(made)
+        return made
+
+    def _controller(self):
+        self._runs += 1
+        return process.Process(self.conf, self.store, self.octavia,
+                               f'controller {self._runs}', self._notified)
+
+    def _notified(self, hosts):
+        """Notifications are lost: nodes ask by themselves."""
+
+    def seed(self, number):
+        """Everything that is left to chance depends on this."""
+        self.source = random.Random(number)
+        for one in self._networks:
+            one.source = self.source
+
+    def set_faults(self, on):
+        """Whether messages of driver and nodes are lost, come twice, late."""
+        for one in self._networks:
+            one.faults = on
+
+    def deliver_late(self):
+        for one in self._networks:
+            one.deliver_late(1.0)
+
+    # What happens by itself
+
+    def act(self, function, *arguments):
+        """A controller does something, and may die of it."""
+        with contextlib.suppress(process.Killed):
+            return function(*arguments)
+        return None
+
+    def background(self):
+        """Threads of octavia-api."""
+        self._threads.run()
+
+    def pass_time(self, seconds):
+        """Nodes that live are heard, and the leader judges them."""
+        while seconds > 0:
+            self.clock.now += min(seconds, STEP_S)
+            seconds -= STEP_S
+            for one in self.nodes.values():
+                one.heartbeat()
+            for one in self.controllers:
+                self.act(one.lead)
+
+    def start_controllers(self):
+        self.controllers = [one if one.alive else self._controller()
+                            for one in self.controllers]
+
+    # Backups of the controllers' database
+
+    def backup(self):
+        copy = sqlite3.connect(':memory:', check_same_thread=False)
+        with contextlib.closing(sqlite3.connect(self._path)) as source:
+            source.backup(copy)
+        return copy
+
+    def restore(self, copy):
+        """Controllers are stopped for it, as one does."""
+        for one in self.controllers:
+            one.kill()
+        with contextlib.closing(sqlite3.connect(self._path)) as target:
+            copy.backup(target)
+        self.start_controllers()
+
+    # Quiet
+
+    def settle(self, rounds=60):
+        """Nothing fails any more, and everybody does what he does.
+
+        :returns: how many rounds it took until there was nothing to do, or
+            None.
+        """
+        self.set_faults(False)
+        self.octavia.available = self.octavia.answers = True
+        for one in self.controllers:
+            one.fuse = None
+        self.start_controllers()
+        for one in self.nodes.values():
+            one.connected = one.session = True
+            if not one.running:
+                one.start()
+        for key in self.octavia.transactions:
+            self.octavia.end(key, True)
+        quiet = 0
+        for number in range(rounds):
+            if self.round(number % 3 == 0) or not self._is_quiet():
+                quiet = 0
+            else:
+                quiet += 1
+            # Two lists of Octavia, and more than the leader's intervals.
+            if quiet > 6:
+                return number
+        return None
+
+    def round(self, resync=False):
+        """Everybody who can does what there is to do.
+
+        :returns: whether there was anything.
+        """
+        self.background()
+        self.deliver_late()
+        self.pass_time(10)
+        for one in self.nodes.values():
+            one.probe(self.dead_members)
+            one.turn()
+        if resync:
+            for one in self.controllers:
+                self.act(one.resync)
+        done = sum(self.act(one.work) or 0 for one in self.controllers)
+        for one in self.nodes.values():
+            one.turn()
+        return done
+
+    def _is_quiet(self):
+        return not any(
+            status != 'ACTIVE' for tree in self.octavia.trees.values()
+            for status in tree.values())
