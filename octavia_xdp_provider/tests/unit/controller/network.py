@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A network that loses, repeats and delays messages."""
 
+import contextlib
 import json
 
 import oslo_messaging
@@ -48,10 +49,8 @@ class Network:
         """Deliver messages of which nobody waits for an answer."""
         self.source.shuffle(self._late)
         while self._late and self.source.random() < share:
-            try:
+            with contextlib.suppress(Lost):
                 self._deliver(*self._late.pop())
-            except Lost:
-                pass
 
     def _deliver(self, name, text):
         endpoints = self._endpoints()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An LB node: the agent's own code over a datapath that forwards nothing."""
 
+import contextlib
 import ipaddress
 import json
 import pathlib
@@ -151,19 +152,15 @@ class Node:
 
     def heartbeat(self):
         if self.running and self.connected:
-            try:
+            with contextlib.suppress(network.Lost):
                 self._heartbeats.heartbeat(self.host)
-            except network.Lost:
-                pass
 
     def turn(self):
         """Ask, make true, report: as often as the link does by itself."""
         if not (self.running and self.connected):
             return
-        try:
+        with contextlib.suppress(network.Lost):
             self._link._turn()
-        except network.Lost:
-            pass
 
     def probe(self, dead):
         self.tables.probe(dead)

@@ -9,7 +9,6 @@ its row.
 
 import copy
 
-from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import exceptions
 
 from octavia_xdp_provider.common import spec
@@ -145,10 +144,3 @@ class Octavia(base.FakeOctavia):
         dying = {one for one, status in self.trees[key].items()
                  if status == 'PENDING_DELETE'}
         return base.comparison.without(self.documents[key], dying)
-
-
-def models(kind):
-    return {'member': data_models.Member, 'pool': data_models.Pool,
-            'listener': data_models.Listener,
-            'healthmonitor': data_models.HealthMonitor,
-            'loadbalancer': data_models.LoadBalancer}[kind]

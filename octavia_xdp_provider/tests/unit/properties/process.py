@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A controller process, which may be killed at each step that it makes."""
 
+import contextlib
 import functools
 
 from octavia_xdp_provider.controller import advance
@@ -81,18 +82,14 @@ class Process:
 
     def lead(self):
         """The duties of the leader, if it is this one."""
-        try:
+        with contextlib.suppress(leases.LeaseLost):
             self._duty.step()
-        except leases.LeaseLost:
-            pass
 
     def resync(self):
         """Compare with Octavia's list, if this process leads."""
         if self.leadership.token() is not None:
-            try:
+            with contextlib.suppress(errors.OctaviaUnavailable):
                 self._resync.run(self.leadership.token)
-            except errors.OctaviaUnavailable:
-                pass
 
 
 def _nothing(*_arguments):

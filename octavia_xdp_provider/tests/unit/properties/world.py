@@ -52,7 +52,7 @@ class _Threads:
     def __init__(self):
         self.started = []
 
-    def Thread(self, target, **_named):  # noqa: N802
+    def Thread(self, target, **_named):
         def start():
             self.started.append(target)
         return types.SimpleNamespace(start=start)

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statuses that Octavia may have, though nobody noted that it was told."""
+
+from unittest import mock
+
+from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.unit.controller import advancing
+
+DOWN = {'lb': {'m1': 'down', 'm2': 'up'}}
+
+
+class TestToldInDoubt(advancing.AdvanceTestCase):
+    """A member goes down and comes up again before the next attempt."""
+
+    def setUp(self):
+        super().setUp()
+        self.do(advancing.created())
+        self.assertEqual('ONLINE', self.octavia.operating('m1'))
+
+    def fails_after(self, method, error):
+        """The call does what it shall, and the caller never knows."""
+        done = getattr(self.octavia, method)
+
+        def call(message):
+            done(message)
+            raise error
+        return mock.patch.object(self.octavia, method, call)
+
+    def comes_back(self):
+        self.report()
+        self.now += 61
+        self.restart()
+        self.work()
+        self.assertEqual(
+            {'ONLINE'}, {self.octavia.operating(key)
+                         for key in ('lb', 'listener', 'pool', 'm1')})
+
+    def test_a_status_without_an_answer_is_told_again(self):
+        self.report(members=DOWN)
+        with self.fails_after('set_statuses', errors.OctaviaUnavailable(
+                'no answer in time', maybe_done=True)):
+            self.assertRaises(errors.OctaviaUnavailable, self.work)
+        self.assertEqual('ERROR', self.octavia.operating('m1'))
+        self.comes_back()
+
+    def test_a_status_of_a_controller_that_died_is_told_again(self):
+        self.report(members=DOWN)
+        with self.fails_after('set_statuses', SystemExit()):
+            self.assertRaises(SystemExit, self.work)
+        self.assertEqual('ERROR', self.octavia.operating('m1'))
+        self.comes_back()
