@@ -92,10 +92,12 @@ class Controller:
         self.serving.set()
         LOG.info('Controller %s serves.', self._conf.host)
         self._stop.wait()
-        self._server.stop()
-        self._server.wait()
+        # All at once: each listener takes seconds to notice. What is still
+        # stored meanwhile is another controller's work, or the next start's.
         for part in parts:
             part.stop()
+        self._server.stop()
+        self._server.wait()
         for thread in threads:
             thread.join()
         LOG.info('Controller %s has stopped.', self._conf.host)
