@@ -46,7 +46,7 @@ static double cpu(void)
 
 static void say(const char *key, const double *samples, int count)
 {
-	fprintf(json, "\"%s\": [", key);
+	fprintf(json, ", \"%s\": [", key);
 	for (int i = 0; i < count; i++)
 		fprintf(json, "%s%.6f", i ? ", " : "", samples[i]);
 	fprintf(json, "]");
@@ -156,13 +156,10 @@ static void measure_health(uint32_t vips)
 		verify();
 		delete_all(wanted, services);
 	}
-	fprintf(json, "{\"members\": %u, ", services * MEMBERS);
+	fprintf(json, "{\"members\": %u", services * MEMBERS);
 	say("up", up, rounds);
-	fprintf(json, ", ");
 	say("down", down, rounds);
-	fprintf(json, ", ");
 	say("up_cpu", up_cpu, rounds);
-	fprintf(json, ", ");
 	say("down_cpu", down_cpu, rounds);
 }
 
@@ -210,7 +207,6 @@ static void measure_baseline(uint32_t vips)
 		up[round] = now() - start;
 	}
 	close(map);
-	fprintf(json, ", ");
 	say("baseline_up", up, rounds);
 	fprintf(json, "}");
 }
@@ -244,12 +240,10 @@ static void measure_resync(void)
 		delete_all(wanted, VIPS);
 	}
 	make_all_members();
-	fprintf(json, ",\n\"resync\": {\"services\": %d, \"members\": %d, ",
-		VIPS, 2 * MEMBERS);
+	fprintf(json, ",\n\"resync\": {\"services\": %d, \"members\": %d", VIPS,
+		2 * MEMBERS);
 	say("empty", empty, rounds);
-	fprintf(json, ", ");
 	say("unchanged", again, rounds);
-	fprintf(json, ", ");
 	say("one_less", less, rounds);
 	fprintf(json, "}");
 }
@@ -275,7 +269,7 @@ static void measure_table(uint32_t slots, uint32_t count, bool weighted)
 		oxp_test_maglev(addresses, weights, count, slots, table);
 		took[i] = now() - start;
 	}
-	fprintf(json, "{\"slots\": %u, \"members\": %u, \"weighted\": %s, ",
+	fprintf(json, "{\"slots\": %u, \"members\": %u, \"weighted\": %s",
 		slots, count, weighted ? "true" : "false");
 	say("build", took, 10 * rounds);
 	fprintf(json, "}");

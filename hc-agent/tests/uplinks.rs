@@ -116,13 +116,7 @@ fn time_outs_without_an_uplink_are_discarded_and_count_once_one_works() {
 fn a_killed_agent_leaves_the_checker_as_it_is_without_one() {
     let mut node = Node::new();
     let agent = Agent::start(&node, None);
-    let server = Server::start(FINE);
-    let target = server.address;
-    node.write(&[http(A, target, 2)]);
-    node.start();
-    node.wait_state(A, State::Up);
-    drop(server);
-    let _server = Server::at(target, SILENT);
+    let _server = up(&mut node);
     agent.kill();
     node.wait_state(A, State::Down);
 }

@@ -7,13 +7,14 @@ that is left out has the default that ``value`` gives.
 
 from collections.abc import Callable
 from collections.abc import Mapping
-import dataclasses
 import json
 from typing import Any
 
 from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import profile
 
+Key = profile.Key
 ENCAPSULATIONS = enumerations.ENCAPSULATIONS
 MEMBER_PORTS = ('same', 'rewrite')
 
@@ -34,21 +35,6 @@ IDLE_TIMEOUT_MAX = 16000
 
 # More than one source can open, and less than the library's limit.
 RATE_MAX = 1_000_000
-
-
-@dataclasses.dataclass(frozen=True)
-class Key:
-    """A key: what it means, which values it takes, and the default.
-
-    ``values`` describes in words what ``accepts`` lets by; ``absent`` what
-    happens without the key where no value says it.
-    """
-
-    meaning: str
-    values: str
-    accepts: Callable[[Any], bool]
-    default: Any = None
-    absent: str | None = None
 
 
 def _integer(lowest: int, highest: int | None = None
@@ -131,14 +117,8 @@ def problem(metadata: Any) -> errors.Problem | None:
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
-    if not isinstance(metadata, dict):
-        return f'{metadata!r} has no keys', 'use a JSON object'
-    for key, given in metadata.items():
-        if key not in KEYS:
-            return f'key {key!r} is unknown', f'use {", ".join(sorted(KEYS))}'
-        if not KEYS[key].accepts(given):
-            return (f'key {key!r} has the value {given!r}',
-                    f'use {KEYS[key].values}')
+    if found := profile.problem(metadata, KEYS):
+        return found
     encapsulation = value(metadata, 'encapsulation')
     if encapsulation == 'dscp' and 'dscp' not in metadata:
         return ('key \'dscp\' is missing, by which members know the VIP with '

@@ -5,24 +5,15 @@ Octavia hands the profile's metadata over when a load balancer is created; it
 stays with the load balancer.
 """
 
-from collections.abc import Callable
-import dataclasses
 from typing import Any
 
 from oslo_utils import uuidutils
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import profile
 
+Key = profile.Key
 NAME_MAX = 255
-
-
-@dataclasses.dataclass(frozen=True)
-class Key:
-    """A key: what it means, which values it takes, and what does so."""
-
-    meaning: str
-    values: str
-    accepts: Callable[[Any], bool]
 
 
 def _is_name(value: Any) -> bool:
@@ -52,15 +43,7 @@ def problem(metadata: Any) -> errors.Problem | None:
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
-    if not isinstance(metadata, dict):
-        return f'{metadata!r} has no keys', 'use a JSON object'
-    for key, given in metadata.items():
-        if key not in KEYS:
-            return f'key {key!r} is unknown', f'use {", ".join(sorted(KEYS))}'
-        if not KEYS[key].accepts(given):
-            return (f'key {key!r} has the value {given!r}',
-                    f'use {KEYS[key].values}')
-    return None
+    return profile.problem(metadata, KEYS)
 
 
 def description(key: str) -> str:

@@ -16,10 +16,12 @@ from collections.abc import Iterable
 from typing import Any
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import capacity
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import rows
 
 
 class Addresses(capacity.Capacity):
@@ -119,3 +121,17 @@ class Addresses(capacity.Capacity):
                     models.MemberAddress.load_balancer_id
                     != document['id']).distinct())
         return found
+
+    def _validate_together(self, session: Any, document: spec.Document
+                           ) -> None:
+        """Hold a document against those of others with its members.
+
+        :raises Refused: it cannot be done beside another one.
+        """
+        if not rules.concerns_others(document):
+            return
+        for some in base.chunks(self._sharing_members(session, document)):
+            for row in session.query(models.LoadBalancer).filter(
+                    models.LoadBalancer.id.in_(some),
+                    models.LoadBalancer.deleted.is_(False)):
+                rules.validate_together(document, rows.document(row))

@@ -11,7 +11,6 @@ import json
 from typing import Any
 
 from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.store import addresses
@@ -131,16 +130,6 @@ class Documents(addresses.Addresses):
     def _lock_row(session: Any, load_balancer_id: str) -> Any:
         return session.get(models.LoadBalancer, load_balancer_id,
                            with_for_update=True)
-
-    def _validate_together(self, session: Any, document: spec.Document
-                           ) -> None:
-        if not rules.concerns_others(document):
-            return
-        for some in base.chunks(self._sharing_members(session, document)):
-            for row in session.query(models.LoadBalancer).filter(
-                    models.LoadBalancer.id.in_(some),
-                    models.LoadBalancer.deleted.is_(False)):
-                rules.validate_together(document, rows.document(row))
 
     def _set_changed(self, session: Any, row: Any,
                      before: spec.Document | None, after: spec.Document,

@@ -152,13 +152,7 @@ class Requests(addresses.Addresses):
         if problem and not (before and rules.subnet_problem(before)):
             raise errors.Refused('subnet_id', *problem)
         self._check_nodes(session, before, document)
-        if not rules.concerns_others(document):
-            return
-        for some in base.chunks(self._sharing_members(session, document)):
-            for row in session.query(models.LoadBalancer).filter(
-                    models.LoadBalancer.id.in_(some),
-                    models.LoadBalancer.deleted.is_(False)):
-                rules.validate_together(document, rows.document(row))
+        self._validate_together(session, document)
 
     @base.retried
     def cancel(self, request: str) -> str | None:

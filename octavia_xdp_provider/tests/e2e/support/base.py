@@ -8,7 +8,6 @@ of its own, puts right what it broke, and deletes what it made.
 
 import contextlib
 import json
-import os
 import pathlib
 import sqlite3
 import time
@@ -30,6 +29,7 @@ from lab.fabric import topology
 from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import inspection
+from octavia_xdp_provider.tests.support import labs
 
 # The SDK announces its next major version with every call.
 warnings.filterwarnings('ignore', module='openstack')
@@ -51,15 +51,7 @@ class LabTestCase(unittest.TestCase):
 
     def setUp(self):
         super().setUp()
-        name = os.environ.get(VARIABLE)
-        if not name:
-            self.skipTest(f'{VARIABLE} does not name a running lab; '
-                          'tools/test e2e brings one up')
-        self.lab = paths.Lab(name)
-        inside = contextlib.ExitStack()
-        # Sockets of this thread are the control host's: the SDK works.
-        inside.enter_context(namespaces.inside(self.lab, paths.CONTROL))
-        self.addCleanup(inside.close)
+        self.lab = labs.enter(self, VARIABLE, 'e2e')
         self.sdk = cloud.connect(self.lab).load_balancer
 
     # The tenant

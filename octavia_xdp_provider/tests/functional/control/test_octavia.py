@@ -6,8 +6,6 @@ stays PENDING until this test sets its statuses: OCTAVIA_XDP_TEST_OCTAVIA
 names it.
 """
 
-import contextlib
-import os
 import threading
 from unittest import mock
 import uuid
@@ -15,8 +13,6 @@ import uuid
 from octavia_lib.common import constants as lib
 
 from lab import cloud
-from lab import namespaces
-from lab import paths
 from lab.control import octavia as lab_octavia
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import spec
@@ -25,6 +21,7 @@ from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.octavia import api
 from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.support import labs
 from octavia_xdp_provider.tests.unit import base
 
 LAB = 'OCTAVIA_XDP_TEST_OCTAVIA'
@@ -34,14 +31,7 @@ class OctaviaTestCase(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        name = os.environ.get(LAB)
-        if not name:
-            self.skipTest(f'{LAB} is not set; tools/test functional runs '
-                          'these tests')
-        self.lab = paths.Lab(name)
-        inside = contextlib.ExitStack()
-        inside.enter_context(namespaces.inside(self.lab, paths.CONTROL))
-        self.addCleanup(inside.close)
+        self.lab = labs.enter(self, LAB, 'functional')
         patch = mock.patch.object(api, 'PROVIDER', 'noop_driver')
         patch.start()
         self.addCleanup(patch.stop)

@@ -25,6 +25,7 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import run_directory
+from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import handoff
 from octavia_xdp_provider.tests.functional.support import private_node
 
@@ -37,7 +38,7 @@ HTTP_PORT, UDP_PORT = 80, 5353
 MONITOR = {'id': 'hm', 'type': 'HTTP', 'delay': 1, 'timeout': 1,
            'max_retries': 1, 'max_retries_down': 2}
 KINDS = [
-    *itertools.product(('ipip', 'gue', 'gre'), (4, 6), (4, 6)),
+    *itertools.product(fabric.ENCAPSULATIONS, (4, 6), (4, 6)),
     ('dscp', 4, 4), ('dscp', 6, 6), ('srv6', 4, 6), ('srv6', 6, 6)]
 SO_MARK = 36
 

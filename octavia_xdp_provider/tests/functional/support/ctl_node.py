@@ -2,7 +2,6 @@
 """A node in a network namespace for the tests of octavia-xdp-ctl."""
 
 import ctypes
-import dataclasses
 import json
 import mmap
 import os
@@ -11,25 +10,15 @@ import struct
 import subprocess
 import sys
 
-from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests import instrumented
 from octavia_xdp_provider.tests.functional.support import private_node as base
+from octavia_xdp_provider.tests.support.clients import DNS
+from octavia_xdp_provider.tests.support.clients import HTTP
+from octavia_xdp_provider.tests.support.clients import HTTP_V6
 
-VIP, VIP_V6 = '192.0.2.1', '2001:db8::1'
-CLIENT, CLIENT_V6 = '198.51.100.7', '2001:db8:7::7'
-HTTP = datapath.Key(VIP, 'TCP', 80)
-DNS = datapath.Key(VIP, 'UDP', 53)
-HTTP_V6 = datapath.Key(VIP_V6, 'TCP', 80)
-TCP = packet.Wanted('tcp', CLIENT, VIP, 40000, 80)
-UDP = packet.Wanted('udp', CLIENT, VIP, 40000, 53)
-TCP_V6 = packet.Wanted('tcp', CLIENT_V6, VIP_V6, 40000, 80)
 # Far above what it takes.
 SOON = 60
-
-
-def with_(wanted, **more):
-    return packet.frame(dataclasses.replace(wanted, **more))
 
 
 class Node(base.TwoNamespaces):

@@ -26,6 +26,8 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from octavia_xdp_provider.common import enumerations
+
 DATAPATH = pathlib.Path(__file__).parents[4] / 'datapath'
 TOOL = DATAPATH / 'build/octavia-xdp-member'
 
@@ -42,7 +44,9 @@ VIP_MAC = '02:00:00:00:00:04'
 SID4, SID6 = '2001:db8:1::4000', '2001:db8:1::6000'
 DSCP = 7
 MTU = 1500
-ENCAPSULATIONS = ('ipip', 'gue', 'gre')
+# Those with an outer header to the member's own address.
+ENCAPSULATIONS = tuple(name for name in enumerations.ENCAPSULATIONS
+                       if name not in ('dscp', 'srv6'))
 
 
 def command(*words, **options):

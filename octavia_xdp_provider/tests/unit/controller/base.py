@@ -6,6 +6,7 @@ import functools
 import pathlib
 import tempfile
 import threading
+from unittest import mock
 
 import fixtures
 from oslo_db.sqlalchemy import enginefacade
@@ -16,6 +17,7 @@ from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import status_message
 from octavia_xdp_provider.controller.octavia import api
 from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.controller.store import base as store_base
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.tests.unit import base
@@ -55,6 +57,14 @@ class StoreTestCase(base.TestCase):
         else:
             schema.upgrade(manager)
         self.store = queries.Store(manager)
+
+    def hold_time(self):
+        """The database's time becomes self.now, which only tests move."""
+        self.now = 1_000_000.0
+        patch = mock.patch.object(store_base.Base, '_now', staticmethod(
+            lambda session: self.now))
+        patch.start()
+        self.addCleanup(patch.stop)
 
     def set_conditions(self, **conditions):
         """As the leader judges nodes: host → condition."""

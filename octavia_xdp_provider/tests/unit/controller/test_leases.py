@@ -4,7 +4,6 @@
 import itertools
 from unittest import mock
 
-from octavia_xdp_provider.controller.store import base as store
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.tests.unit.controller import base
 
@@ -13,11 +12,7 @@ class TestLeases(base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        self.now = 1_000_000.0
-        patch = mock.patch.object(store.Base, '_now', staticmethod(
-            lambda session: self.now))
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.hold_time()
         self.store.register_node('a')
 
     def acquire(self, owner):

@@ -9,7 +9,6 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller.octavia import errors
-from octavia_xdp_provider.controller.store import base as store
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 
@@ -26,11 +25,7 @@ class ResyncTestCase(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
-        self.now = 1_000_000.0
-        patch = mock.patch.object(store.Base, '_now', staticmethod(
-            lambda session: self.now))
-        patch.start()
-        self.addCleanup(patch.stop)
+        self.hold_time()
         self.options = self.conf.controller
         self.octavia = store_base.FakeOctavia()
         self.keys = [f'lb{number}' for number in range(1, self.NUMBER + 1)]

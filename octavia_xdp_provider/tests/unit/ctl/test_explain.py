@@ -14,23 +14,21 @@ from octavia_xdp_provider.ctl import packet
 from octavia_xdp_provider.node import types
 from octavia_xdp_provider.packet_model import quic
 from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.support.clients import CLIENT
+from octavia_xdp_provider.tests.support.clients import DNS
+from octavia_xdp_provider.tests.support.clients import HTTP
+from octavia_xdp_provider.tests.support.clients import HTTP_V6
+from octavia_xdp_provider.tests.support.clients import TCP
+from octavia_xdp_provider.tests.support.clients import TCP_V6
+from octavia_xdp_provider.tests.support.clients import UDP
+from octavia_xdp_provider.tests.support.clients import VIP
+from octavia_xdp_provider.tests.support.clients import VIP_V6
+from octavia_xdp_provider.tests.support.clients import with_
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.ctl import recorded_node
 
-VIP, VIP_V6 = '192.0.2.1', '2001:db8::1'
-CLIENT, CLIENT_V6 = '198.51.100.7', '2001:db8:7::7'
-HTTP = types.Key(VIP, 'TCP', 80)
-DNS = types.Key(VIP, 'UDP', 53)
-HTTP_V6 = types.Key(VIP_V6, 'TCP', 80)
-TCP = packet.Wanted('tcp', CLIENT, VIP, 40000, 80)
-UDP = packet.Wanted('udp', CLIENT, VIP, 40000, 53)
-TCP_V6 = packet.Wanted('tcp', CLIENT_V6, VIP_V6, 40000, 80)
 ECHO = packet.Wanted('icmp', CLIENT, VIP)
 Outcome = state.Outcome
-
-
-def with_(wanted, **more):
-    return packet.frame(dataclasses.replace(wanted, **more))
 
 
 class ExplainCase(base.TestCase):

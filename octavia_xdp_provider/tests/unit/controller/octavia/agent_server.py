@@ -4,9 +4,10 @@
 import json
 import os
 import socketserver
-import threading
 
 import fixtures
+
+from octavia_xdp_provider.tests.unit.controller.octavia import serving
 
 
 def answer(sock, data):
@@ -63,15 +64,5 @@ class DriverAgent(fixtures.Fixture):
                 if found is not None:
                     answer(self.request, found)
 
-        class Server(socketserver.ThreadingMixIn,
-                     socketserver.UnixStreamServer):
-            daemon_threads = True
-            block_on_close = False
-
-        server = Server(path, Handler)
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,),
-                                  daemon=True)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
+        serving.start(self, socketserver.ThreadingUnixStreamServer(
+            path, Handler))

@@ -3,10 +3,11 @@
 
 import http.server
 import json
-import threading
 import urllib.parse
 
 import fixtures
+
+from octavia_xdp_provider.tests.unit.controller.octavia import serving
 
 
 class ApiServer(fixtures.Fixture):
@@ -39,15 +40,8 @@ class ApiServer(fixtures.Fixture):
             api = outer
 
         server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-        server.daemon_threads = True
-        server.block_on_close = False
         self.url = 'http://127.0.0.1:{}'.format(server.server_address[1])
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,),
-                                  daemon=True)
-        thread.start()
-        self.addCleanup(thread.join)
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
+        serving.start(self, server)
 
     def configuration(self, **more):
         options = dict({

@@ -81,6 +81,15 @@ class TestSender(base.TestCase):
                         for item in list(tested._waiting))):
                 time.sleep(0.001)
 
+    def send_while_one_is_held(self):
+        """b, c and d, from a thread each, while the server holds a."""
+        tested = self.sender()
+        self.send(tested, active('a'))
+        self.arrived.acquire()
+        self.send(tested, active('b'), active('c'), active('d'))
+        self.go_on.release()
+        self.wait()
+
     def wait(self):
         for thread in self.threads:
             thread.join(60)
@@ -97,12 +106,7 @@ class TestSender(base.TestCase):
 
     def test_callers_at_the_same_time_share_a_message(self):
         self.held = {'a'}
-        tested = self.sender()
-        self.send(tested, active('a'))
-        self.arrived.acquire()
-        self.send(tested, active('b'), active('c'), active('d'))
-        self.go_on.release()
-        self.wait()
+        self.send_while_one_is_held()
         self.assertEqual([['a'], ['b', 'c', 'd']], self.keys())
         message = self.server.of('status')[1]
         self.assertEqual(3, len(message['listeners']))
@@ -111,12 +115,7 @@ class TestSender(base.TestCase):
 
     def test_a_bad_record_fails_for_its_caller_only(self):
         self.held, self.bad = {'a'}, {'c'}
-        tested = self.sender()
-        self.send(tested, active('a'))
-        self.arrived.acquire()
-        self.send(tested, active('b'), active('c'), active('d'))
-        self.go_on.release()
-        self.wait()
+        self.send_while_one_is_held()
         self.assertEqual([['a'], ['b', 'c', 'd']], self.keys()[:2])
         self.assertEqual([['b'], ['c'], ['d']], sorted(self.keys()[2:]))
         self.assertIsNone(self.results['b'])
