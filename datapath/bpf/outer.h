@@ -86,32 +86,33 @@ static __always_inline __be32 outer_source(__be32 word, __be32 mask,
 	return (word & ~mask) | (bpf_htonl(entropy) & mask);
 }
 
-/*
- * Bytes between the outer IP header and the packet: four bits a kind, in one
- * word. The index of an array would have to be checked for the verifier.
- */
-#define SHIM_LENGTH_SHIFT(outer_type) (4 * OUTER_KIND(outer_type))
-#define SHIM_LENGTHS                                                           \
-	(0 << SHIM_LENGTH_SHIFT(OUTER_IPIP_V4) |                               \
-	 8 << SHIM_LENGTH_SHIFT(OUTER_GUE_V4) |                                \
-	 4 << SHIM_LENGTH_SHIFT(OUTER_GRE_V4))
-
+/* Bytes between the outer IP header and the packet, of each kind. */
+#define SHIMS(SHIM)                                                            \
+	SHIM(OUTER_IPIP_V4, 0) SHIM(OUTER_GUE_V4, 8) SHIM(OUTER_GRE_V4, 4)
 /* Of the longest: what bounds and buffers have to have room for. */
 #define SHIM_MAX 8
-#define ASSERT_SHIM(type)                                                      \
-	_Static_assert((SHIM_LENGTHS >> SHIM_LENGTH_SHIFT(type) & 15) <=       \
-			       SHIM_MAX,                                       \
-		       #type)
-ASSERT_SHIM(OUTER_IPIP_V4);
-ASSERT_SHIM(OUTER_GUE_V4);
-ASSERT_SHIM(OUTER_GRE_V4);
-_Static_assert(OUTER_NONE == OUTER_GRE_V6 + 1, "a kind has no length above");
-#undef ASSERT_SHIM
+
+/*
+ * The same, four bits a kind, in one word. The index of an array would have to
+ * be checked for the verifier.
+ */
+#define SHIM_LENGTH_SHIFT(outer_type) (4 * OUTER_KIND(outer_type))
+#define SHIFTED(type, length) (length##U << SHIM_LENGTH_SHIFT(type)) |
+#define SHIM_LENGTHS (SHIMS(SHIFTED) 0U)
 
 static __always_inline __u32 shim_length(__u32 outer_type)
 {
 	return SHIM_LENGTHS >> SHIM_LENGTH_SHIFT(outer_type) & 15;
 }
+
+#define ASSERT_SHIM(type, length)                                              \
+	_Static_assert((length) <= SHIM_MAX && (length) <= 15, #type);
+#define ONE_KIND(type, length) +1
+SHIMS(ASSERT_SHIM)
+_Static_assert(OUTER_NONE == 2 * (SHIMS(ONE_KIND)),
+	       "a kind has no length above");
+#undef ASSERT_SHIM
+#undef ONE_KIND
 
 static __always_inline __u32 outer_length(__u32 outer_type)
 {

@@ -84,7 +84,10 @@ defaults_opts = [
     cfg.IntOpt('replicas', min=1,
                help='Default of flavors. Unless set: [placement] replicas of '
                     'the controller.'),
-    cfg.StrOpt('encapsulation', choices=['ipip', 'gue', 'gre'],
+    # Those that carry any family and need no other key.
+    cfg.StrOpt('encapsulation',
+               choices=[name for name in flavor.ENCAPSULATIONS
+                        if name not in ('dscp', 'srv6')],
                help='Default of flavors. Unless set: ipip.'),
     cfg.StrOpt('member_port', choices=list(flavor.MEMBER_PORTS),
                help='Default of flavors: rewrite lets members listen on other '

@@ -277,8 +277,7 @@ SUPPORT: dict[str, dict[str, Rule]] = {
     'healthmonitor': {
         'healthmonitor_id': Done(), 'pool_id': Done(), 'project_id': Done(),
         'name': Done(), 'admin_state_up': Done(),
-        'type': Done(one_of('HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP',
-                            'TLS-HELLO', 'UDP-CONNECT')),
+        'type': Done(one_of(*typing.get_args(fields.MonitorType))),
         'delay': Done(seconds),
         'timeout': Done(seconds), 'max_retries': Done(),
         'max_retries_down': Done(), 'http_method': Done(http_method),

@@ -267,7 +267,19 @@ fn print(check: &Check, outcome: &ProbeOutcome, steps: &[Step]) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
+    use clap::Subcommand;
+
     use super::*;
+
+    #[test]
+    fn each_type_of_the_checks_file_can_be_probed() {
+        let command = Probe::augment_subcommands(clap::Command::new("probe"));
+        let names: Vec<_> = command
+            .get_subcommands()
+            .map(|one| one.get_name())
+            .collect();
+        assert_eq!(names, ProbeSpec::NAMES);
+    }
 
     #[test]
     fn marks_are_decimal_or_hexadecimal_and_not_zero() {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Checks files: what is probed, and how.
 //!
-//! A file is taken whole or refused whole, and does not stop others in its directory. `checks.schema.json` describes it and
-//! `checks-vectors.json` holds examples that both languages test.
+//! A file is taken whole or refused whole, and does not stop others in its directory.
+//! `checks.schema.json` describes it and `checks-vectors.json` holds examples that both
+//! languages test.
 
 mod check_list;
 mod directory;

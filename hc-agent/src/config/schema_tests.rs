@@ -12,7 +12,7 @@ use super::document::{
     CheckDocument, CheckType, ConditionDocument, GroupDocument, HttpDocument, TlsDocument,
 };
 use super::load::Document;
-use super::{Method, Version};
+use super::{Method, ProbeSpec, Version};
 
 const SCHEMA: &str =
     include_str!("../../../octavia_xdp_provider/common/contracts/checks.schema.json");
@@ -108,7 +108,9 @@ fn fields_are_those_of_the_schema() {
 #[test]
 fn words_are_those_of_the_schema() {
     let schema: Value = serde_json::from_str(SCHEMA).unwrap();
-    assert_eq!(names::<CheckType>(), words(&schema, "check", "type"));
+    let types = words(&schema, "check", "type");
+    assert_eq!(names::<CheckType>(), types);
+    assert_eq!(BTreeSet::from(ProbeSpec::NAMES), types);
     assert_eq!(names::<Method>(), words(&schema, "http", "method"));
     assert_eq!(names::<Version>(), words(&schema, "http", "version"));
 }

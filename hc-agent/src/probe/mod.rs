@@ -84,8 +84,10 @@ async fn attempt(
             Box::pin(https::talk(stream, target, https, progress)).await
         }
         ProbeSpec::TlsHello(hello) => tls_hello::talk(stream, hello, progress).await,
-        // A connection that stands is all.
-        _ => Ok(()),
+        // A connection that stands is all; the others do not get here.
+        ProbeSpec::Tcp | ProbeSpec::Ping | ProbeSpec::Sctp | ProbeSpec::UdpConnect => {
+            Ok(())
+        }
     }
 }
 

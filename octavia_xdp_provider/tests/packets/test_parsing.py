@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whose a packet is, and whether it is what it says."""
 
+import itertools
+
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
@@ -286,6 +288,22 @@ class TestTunnels(Parsing):
                            make() / cases.udp(dport=6080) / inner,
                            make() / cases.udp(dport=6080) / inner6):
                 self.dropped(cases.link() / packet, Outcome.DROP_TUNNEL)
+
+    def test_what_nodes_send_to_members_is_dropped_at_a_vip(self):
+        """In whichever outer header: nodes would send it round and round."""
+        encapsulations = set(cases.Encapsulation) - {cases.Encapsulation.DSCP}
+        for encapsulation, vip in itertools.product(
+                encapsulations, (cases.VIP4, cases.VIP6)):
+            if (encapsulation, vip) == (cases.Encapsulation.SRV6, cases.VIP4):
+                continue
+            self.use(cases.plain_node())
+            self.service(vip)
+            self.service(cases.OTHER4, members=[vip],
+                         encapsulation=encapsulation)
+            sent = self.forwarded(
+                cases.link() / cases.ip4(dst=cases.OTHER4) / cases.tcp())
+            with self.subTest(encapsulation.name, vip=vip):
+                self.dropped(sent.frame, Outcome.DROP_TUNNEL)
 
     def test_service_at_the_gue_port_gets_its_packets(self):
         self.service(cases.VIP4, state.UDP, port=6080)

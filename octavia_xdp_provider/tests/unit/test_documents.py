@@ -1,14 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the documents name is in the tree."""
 
+import argparse
 import fnmatch
 import functools
 import os
 import pathlib
 import re
+import typing
 
 import octavia_xdp_provider
+from octavia_xdp_provider.cmd import ctl
+from octavia_xdp_provider.common import checks
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.unit import base
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
@@ -148,3 +154,39 @@ class TestTables(base.TestCase):
         for page in ('user/flavors.rst', 'admin/installation.rst'):
             self.assertEqual(set(), set(flavor.ENCAPSULATIONS) -
                              self.literals(page), page)
+
+    def test_bytes_of_encapsulations_are_described(self):
+        for page in ('admin/members.rst', 'contributor/forwarding.rst'):
+            text = (ROOT / 'doc' / 'source' / page).read_text()
+            self.assertEqual([], [
+                name for name in flavor.ENCAPSULATIONS if not re.search(
+                    rf'\b{name}\b', text, re.IGNORECASE)], page)
+
+    def test_tables_of_probes_name_each_type(self):
+        types = set(typing.get_args(fields.MonitorType))
+        self.assertEqual(set(), types -
+                         self.literals('user/health-checks.rst'))
+        self.assertEqual({name.lower() for name in types}, set(
+            checks.SCHEMA['$defs']['check']['properties']['type']['enum']))
+        self.assertEqual(set(), {name.lower() for name in types} -
+                         self.literals('contributor/checks-file.rst'))
+
+
+class TestCommands(base.TestCase):
+    """Each command is in the synopsis of its page."""
+
+    def assert_named(self, page, program, commands):
+        text = (ROOT / 'doc' / 'source' / page).read_text()
+        self.assertEqual([], [name for name in commands if not re.search(
+            rf'^   {program} {name}\b', text, re.MULTILINE)])
+
+    def test_commands_of_an_lb_node(self):
+        [commands] = [action.choices for action in ctl.parser()._actions
+                      if isinstance(action, argparse._SubParsersAction)]
+        self.assertIn('verify', commands)
+        self.assert_named('admin/octavia-xdp-ctl.rst', 'octavia-xdp-ctl',
+                          commands)
+
+    def test_commands_of_the_control_host(self):
+        self.assert_named('admin/operations.rst', 'octavia-xdp-manage',
+                          app.COMMANDS)

@@ -5,6 +5,7 @@ import pathlib
 import re
 
 import octavia_xdp_provider
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.packet_model import encap
 from octavia_xdp_provider.tests.unit import base
 
@@ -13,24 +14,40 @@ ROOT = PACKAGE.parent
 
 
 def defined(path, name):
-    """What a C file defines as a decimal number."""
-    text = path.read_text()
-    [number] = re.findall(rf'^#define {name} ([0-9]+)\b', text, re.MULTILINE)
-    return int(number)
+    """What a C file defines as decimal numbers; one, if all is well."""
+    return [int(number) for number in re.findall(
+        rf'^#define {name} ([0-9]+)\b', path.read_text(), re.MULTILINE)]
 
 
 class TestNumbers(base.TestCase):
 
-    def test_nodes_members_and_tools_agree_on_the_port_of_gue(self):
-        datapath = ROOT / 'datapath'
-        for path, name in (
-                (datapath / 'include/octavia_xdp.h', 'OXP_GUE_PORT'),
-                (datapath / 'include/member.h', 'MEMBER_GUE_PORT'),
-                (PACKAGE / 'drops/drops.bpf.c', 'GUE_PORT')):
-            self.assertEqual(encap.GUE_PORT, defined(path, name), path)
+    def test_nodes_members_and_tools_agree_on_ports_of_encapsulations(self):
+        ports = {name: number for name, number in vars(encap).items()
+                 if name.endswith('_PORT')}
+        self.assertIn('GUE_PORT', ports)
+        for path, prefix in (
+                (ROOT / 'datapath/include/octavia_xdp.h', 'OXP_'),
+                (ROOT / 'datapath/include/member.h', 'MEMBER_'),
+                (PACKAGE / 'drops/drops.bpf.c', '')):
+            for name, number in ports.items():
+                self.assertEqual([number], defined(path, prefix + name), path)
+
+    def test_members_take_off_each_outer_header(self):
+        text = (ROOT / 'datapath/include/member.h').read_text()
+        self.assertEqual([], [
+            name for name in enumerations.ENCAPSULATIONS
+            # SRv6 is IPIP to a SID
+            if name != 'srv6' and f'"taken_{name}"' not in text])
+
+    def test_each_encapsulation_is_measured(self):
+        cases = (ROOT / 'datapath/bench/packets.c').read_text()
+        self.assertEqual([], [
+            one.name for one in enumerations.Encapsulation
+            # the one of services that name none
+            if one and not re.search(rf'\bOXP_{one.name}\b', cases)])
 
     def test_nodes_and_members_agree_on_the_longest_outer_header(self):
         for path, name in (('bpf/outer.h', 'SHIM_MAX'),
                            ('include/member.h', 'MEMBER_SHIM_MAX')):
-            self.assertEqual(max(encap.SHIM.values()),
+            self.assertEqual([max(encap.SHIM.values())],
                              defined(ROOT / 'datapath' / path, name), path)

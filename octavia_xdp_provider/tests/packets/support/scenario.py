@@ -62,8 +62,8 @@ class Scenario:
     def settings(self, service: state.Service):
         rng = self.rng
         family = 4 if len(service.vip) == 4 else 6
-        service.encapsulation = state.Encapsulation(
-            rng.choice((0, 0, 0, 1, 2, 3, 4)))
+        service.encapsulation = rng.choice(
+            (state.Encapsulation.IPIP,) * 2 + tuple(state.Encapsulation))
         service.dscp = service.sid_function = 0
         if service.encapsulation == state.Encapsulation.DSCP:
             service.dscp = rng.randrange(1, 64)

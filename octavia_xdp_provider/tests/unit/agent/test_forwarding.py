@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 
 import dataclasses
+import typing
 from unittest import mock
 
 from octavia_xdp_provider.agent import forwarding
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
@@ -66,8 +68,7 @@ class TestPlan(planning.PlanTestCase):
                          found)
 
     def test_every_type_makes_a_check_that_the_checker_takes(self):
-        for kind in ('HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP', 'TLS-HELLO',
-                     'UDP-CONNECT'):
+        for kind in typing.get_args(fields.MonitorType):
             self.pool['healthmonitor'].update(type=kind,
                                               domain_name='www.example.org',
                                               http_version=1.1)

@@ -220,14 +220,20 @@ class TestDocument(base.BaseTestCase):
         document = checks_file.build_document([TCP], keys=one)
         self.assertEqual(one.of(TCP), document['checks'][0]['key'])
 
-    def test_a_bad_check_is_refused(self):
-        error = self.assertRaises(
-            checks_file.ChecksFileError,
-            checks_file.build_document,
-            [dataclasses.replace(TCP, delay=0)],
-        )
-
-        self.assertIn('checks[0].delay', str(error))
+    def test_a_wrong_value_of_any_field_is_refused_by_name(self):
+        wrong = {
+            'type': 'gopher', 'address': '198.18.0.1%eth0', 'port': 0,
+            'delay': 0, 'timeout': 0, 'rise': 11, 'fall': 0,
+            'http': checks_file.HttpOptions(method='get'),
+            'tls': checks_file.TlsOptions('-'), 'mark': 0}
+        self.assertEqual(
+            {field.name for field in dataclasses.fields(checks_file.Check)},
+            wrong.keys())
+        for name, value in wrong.items():
+            bad = dataclasses.replace(HTTPS, **{name: value})
+            error = self.assertRaises(
+                ValueError, checks_file.build_document, [bad])
+            self.assertIn(name, str(error))
 
 
 class TestTogether(base.BaseTestCase):

@@ -61,6 +61,10 @@ class TestOutages(base.TestCase):
         for index in indices:
             self.neighbour(index, mac=MAC, confirmed=True, failed=False)
 
+    def test_silence_of_next_hops_is_known_before_the_checker_gives_up(self):
+        self.assertLess(outages.ANSWER_S * 1000,
+                        uplinks_file.CONTRACT['answer_max_ms'])
+
     def test_an_uplink_works_since_the_first_look_that_found_it(self):
         self.assertEqual(Family(SECOND, SECOND), self.look())
         self.assertEqual(SECOND, self.look().since_ns)

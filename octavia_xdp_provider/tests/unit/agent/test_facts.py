@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent says of itself, in the form that controllers take."""
+
+import types
+from unittest import mock
+
+from octavia_xdp_provider.agent import facts
+from octavia_xdp_provider.agent import reports
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import planning
+
+REPORT = shape.Shape(messages.Report)
+
+
+class TestFacts(planning.PlanTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.tables = mock.Mock(services={
+            planning.KEY: mock.Mock(bytes=100, flows=3)})
+        # of any member
+        self.tables.members.return_value.get.return_value = mock.Mock(
+            known=True, healthy=False)
+        self.facts = facts.Facts(
+            types.SimpleNamespace(plans={'lb': self.plan()}), self.tables)
+        self.entries = {'lb': (5, self.document)}
+        self.update()
+
+    def update(self, ids=(), errors=None, announced=()):
+        self.facts.update(self.entries, ids, errors or {},
+                          frozenset(announced))
+        return self.facts.held.get('lb')
+
+    def test_controllers_take_what_is_reported(self):
+        self.update(errors={'lb': 'x' * 2 * messages.TEXT_MAX},
+                    announced=[base.VIP])
+        _epoch, _number, report = reports.Reporter().next(reports.Facts(
+            5, self.facts.held, self.facts.counters()))
+        REPORT.check(report)
+        self.assertEqual({'m1': 'down', 'm2': 'down'},
+                         report['held']['lb']['members'])
+        self.assertEqual({'lb': {'listener': {'bytes': 100, 'flows': 3}}},
+                         report['counters'])
+
+    def test_what_is_the_same_stays_the_same_object(self):
+        before = self.facts.held['lb']
+        self.assertIs(before, self.update(['lb']))
+        self.assertIsNot(before, self.update(announced=[base.VIP]))
+
+    def test_a_load_balancer_is_announced_with_all_its_vips(self):
+        self.document['additional_vips'] = [{'ip_address': '2001:db8:113::1'}]
+        self.facts = facts.Facts(
+            types.SimpleNamespace(plans={'lb': self.plan()}), self.tables)
+        self.assertFalse(self.update(announced=[base.VIP])['announced'])
+        self.assertTrue(self.update(
+            announced=[base.VIP, '2001:db8:113::1'])['announced'])
+
+    def test_what_is_gone_is_not_told(self):
+        self.entries = {}
+        self.update()
+        self.assertEqual({}, self.facts.held)
+
+    def test_an_error_that_ends_is_not_told_any_more(self):
+        self.assertEqual('full', self.update(errors={'lb': 'full'})['error'])
+        self.assertIsNone(self.update()['error'])
