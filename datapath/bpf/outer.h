@@ -67,6 +67,15 @@ static __always_inline bool is_outer_v6(__u32 outer_type)
 	return outer_type & 1;
 }
 
+_Static_assert(OUTER_PORT > OUTER_NONE && !(OUTER_PORT & OUTER_NONE),
+	       "a bit of its own");
+
+/* Without OUTER_PORT. */
+static __always_inline __u32 without_port(__u32 outer_type)
+{
+	return outer_type & ~OUTER_PORT;
+}
+
 /* IPIP, GUE or GRE, over IPv4 and IPv6 alike. */
 #define OUTER_KIND(outer_type) ((outer_type) >> 1)
 

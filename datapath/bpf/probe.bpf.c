@@ -48,6 +48,8 @@ struct {
 struct probe {
 	__u64 head; /* see outer.h */
 	__u32 entropy;
+	__u32 l4; /* offset of the transport's header */
+	__u8 protocol;
 	bool v6;
 };
 
@@ -91,10 +93,11 @@ static __always_inline bool parse_v4(struct __sk_buff *skb,
 	    target->vip[1] || target->vip[3] != ip.daddr)
 		return false;
 	probe->head = head_of_v4(&ip);
-	probe->entropy = flow_entropy(
-		flow_hash_v4(ip.saddr, ip.daddr,
-			     ports_of(skb, ETH_HLEN + 4 * ip.ihl, ip.protocol),
-			     ip.protocol));
+	probe->l4 = ETH_HLEN + 4 * ip.ihl;
+	probe->protocol = ip.protocol;
+	probe->entropy = flow_entropy(flow_hash_v4(
+		ip.saddr, ip.daddr, ports_of(skb, probe->l4, ip.protocol),
+		ip.protocol));
 	return true;
 }
 
@@ -110,9 +113,11 @@ static __always_inline bool parse_v6(struct __sk_buff *skb,
 		if (target->vip[i] != ip.daddr.in6_u.u6_addr32[i])
 			return false;
 	probe->head = head_of_v6(&ip);
-	probe->entropy = flow_entropy(flow_hash_v6(
-		ip.saddr.in6_u.u6_addr32, ip.daddr.in6_u.u6_addr32,
-		ports_of(skb, ETH_HLEN + sizeof(ip), ip.nexthdr), ip.nexthdr));
+	probe->l4 = ETH_HLEN + sizeof(ip);
+	probe->protocol = ip.nexthdr;
+	probe->entropy = flow_entropy(
+		flow_hash_v6(ip.saddr.in6_u.u6_addr32, ip.daddr.in6_u.u6_addr32,
+			     ports_of(skb, probe->l4, ip.nexthdr), ip.nexthdr));
 	return true;
 }
 
@@ -147,7 +152,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 				       const struct probe *probe)
 {
 	const struct node_config *node;
-	__u32 zero = 0, outer_type = target->outer_type;
+	__u32 zero = 0, outer_type = without_port(target->outer_type);
 	__u32 length = outer_length(outer_type), ip_length;
 	bool outer_v6 = is_outer_v6(outer_type);
 	__u32 outer[(40 + SHIM_MAX) / 4] = {};
@@ -189,6 +194,25 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 	if (outer_v6 != probe->v6)
 		return by_route(skb);
 	return finish(OXP_PROBE_SENT, TC_ACT_OK);
+}
+
+/* The packet's port becomes the member's; what has no ports stays. */
+static __always_inline int rewrite_port(struct __sk_buff *skb,
+					const struct probe *probe, __be16 port)
+{
+	__u64 flags = sizeof(port);
+	__u32 check;
+	__be16 was;
+
+	if (probe->protocol != IPPROTO_TCP && probe->protocol != IPPROTO_UDP)
+		return 0;
+	check = checksum_offset(probe->protocol, true);
+	if (probe->protocol == IPPROTO_UDP)
+		flags |= BPF_F_MARK_MANGLED_0;
+	if (bpf_skb_load_bytes(skb, probe->l4 + 2, &was, sizeof(was)) ||
+	    bpf_l4_csum_replace(skb, probe->l4 + check, was, port, flags))
+		return -1;
+	return bpf_skb_store_bytes(skb, probe->l4 + 2, &port, sizeof(port), 0);
 }
 
 static __always_inline int correct_l4(struct __sk_buff *skb, __u32 l4,
@@ -284,9 +308,11 @@ int oxp_probe(struct __sk_buff *skb)
 		       parse_v4(skb, target, &probe);
 	if (!ours)
 		return drop(OXP_PROBE_DROP_DESTINATION);
-	if (target->outer_type == OUTER_NONE)
-		return rewrite(skb, target, probe.v6);
-	if (target->outer_type > OUTER_NONE)
+	if (without_port(target->outer_type) > OUTER_NONE ||
+	    (target->outer_type & OUTER_PORT &&
+	     rewrite_port(skb, &probe, target->port)))
 		return drop(OXP_PROBE_DROP_INTERNAL);
+	if (without_port(target->outer_type) == OUTER_NONE)
+		return rewrite(skb, target, probe.v6);
 	return encapsulate(skb, target, &probe);
 }

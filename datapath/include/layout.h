@@ -258,6 +258,10 @@ enum outer_type {
 	OUTER_GRE_V4,
 	OUTER_GRE_V6,
 	OUTER_NONE, /* DSCP: the packet's own header is rewritten */
+	/* With any of them: the packet's port is rewritten as well. Not below
+	 * OUTER_NONE, so that such packets leave the fast path with no look at
+	 * anything else. */
+	OUTER_PORT = 8,
 };
 
 enum member_flag {
@@ -273,17 +277,21 @@ enum member_flag {
 	MEMBER_TAKES_FLOWS = 64,
 };
 
-/* One cache line; a packet reads outer, counter, mtu, outer_type and flags. */
+/* One cache line; a packet reads outer, counter, mtu, outer_type and flags, and
+ * the port where outer_type says so. A member is named by address and port. */
 struct block_member {
 	__be32 outer[4]; /* destination of the outer header, or rewritten */
 	__u32 counter;   /* index into member_counters, kept while it stays */
 	__u16 mtu;       /* of the outer packet; 0: the uplink's */
-	__u8 outer_type; /* enum outer_type */
+	__u8 outer_type; /* enum outer_type, with OUTER_PORT where there is one
+			  */
 	__u8 flags;      /* enum member_flag */
 	__be32 address[4];
-	__u64 check; /* id of the health check, 0: none */
+	__be16 port; /* takes the place of the service's; 0: that stays */
 	__u16 weight;
-	__u16 reserved[7];
+	__u32 reserved0;
+	__u64 check; /* id of the health check, 0: none */
+	__u64 reserved;
 };
 
 /* Flags of a block beyond those of enum oxp_service_flag. */

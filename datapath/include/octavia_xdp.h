@@ -206,13 +206,16 @@ struct oxp_service_settings {
 };
 
 struct oxp_member {
-	struct oxp_address address; /* unique within a service */
+	struct oxp_address address; /* with the port unique within a service */
 	uint64_t
 		check; /* id of the health check; 0: not monitored, always up */
 	uint16_t weight; /* 0 to OXP_WEIGHT_MAX; 0: no new flows, others stay */
 	uint16_t mtu;    /* of the path, outer packet; 0: the uplink's */
 	uint8_t admin_up;
 	uint8_t backup; /* takes flows while no other member can */
+	uint16_t port;  /* takes the place of the service's in packets, TCP and
+			 * UDP only; 0: that stays. What the member answers
+			 * does not pass the node. */
 };
 
 /* Makes the service exist with exactly these settings and members: packets
@@ -276,7 +279,9 @@ struct oxp_service {
 
 /* The server ID of a member that QUIC servers put into their connection IDs
  * (draft-ietf-quic-load-balancers, plaintext, 4 bytes, config rotation
- * OXP_QUIC_CONFIG): the CRC-32C of the 16 bytes of its address, big endian. */
+ * OXP_QUIC_CONFIG): the CRC-32C of the 16 bytes of its address, big endian; of
+ * an address with several ports that of all but the lowest one is over the two
+ * bytes of the port as well. */
 #define OXP_QUIC_CONFIG 0
 #define OXP_QUIC_SERVER_ID_LENGTH 4
 
@@ -294,6 +299,8 @@ struct oxp_member_state {
 	uint16_t index;          /* within the service while it stays */
 	uint32_t quic_server_id; /* see OXP_QUIC_CONFIG */
 	struct oxp_counters counters;
+	uint16_t port; /* 0: packets keep the service's */
+	uint16_t reserved[3];
 };
 
 /* All services, in the order of their keys. Returns how many there are. */
@@ -302,7 +309,8 @@ int oxp_services_list(struct oxp_node *node, struct oxp_service *out,
 /* One service. -ENOENT if it does not exist. */
 int oxp_service_get(struct oxp_node *node, const struct oxp_key *key,
 		    struct oxp_service *out, char *error);
-/* Members in the order of their addresses. Returns how many there are. */
+/* Members in the order of their addresses, then ports. Returns how many there
+ * are. */
 int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
 		     struct oxp_member_state *out, uint32_t capacity,
 		     char *error);
@@ -380,6 +388,8 @@ struct oxp_probe {
 	uint8_t encapsulation; /* these as in struct oxp_service_settings */
 	uint8_t dscp;
 	uint16_t sid_function;
+	uint16_t port; /* of the member, as in struct oxp_member */
+	uint16_t reserved;
 };
 
 /* Makes these the targets of marks, and no others; those that stay as they are

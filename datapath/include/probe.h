@@ -24,12 +24,12 @@ struct probe_target {
 	__be32 vip[4];      /* no other destination is sent */
 	__be32 outer[4];    /* destination of the outer header, or rewritten */
 	__be32 member[4];   /* as given to the library */
-	__u8 outer_type;    /* enum outer_type of layout.h */
+	__u8 outer_type;    /* enum outer_type of layout.h, with OUTER_PORT */
 	__u8 dscp;          /* of OUTER_NONE */
 	__u8 encapsulation; /* enum oxp_encapsulation */
 	__u8 reserved;
 	__u16 sid_function;
-	__u16 reserved2;
+	__be16 port; /* of the member; 0: the probe's stays */
 };
 
 #endif

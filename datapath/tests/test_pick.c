@@ -157,6 +157,7 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 	 * it anywhere leaves the remainder as it was. */
 	uint64_t generator = 1 | 0x82f63b78ULL << 1;
 	struct oxp_key key = udp_key(VIP, 443);
+	uint8_t named[18] = {[16] = 8080 >> 8, [17] = 8080 & 255};
 	struct oxp_member colliding[2] = {members[0], members[0]};
 	struct oxp_service service;
 
@@ -164,13 +165,16 @@ static void test_quic_server_ids_are_crc32c_without_collisions(void **state)
 	/* the check value of the CRC catalogue */
 	assert_int_equal(crc32c((const uint8_t *)"123456789", 9), 0xe3069283);
 	for (int i = 0; i < MEMBERS; i++)
-		assert_int_equal(quic_server_id(&members[i].address),
+		assert_int_equal(quic_server_id(&members[i].address, 0),
 				 crc32c(members[i].address.bytes, 16));
+	memcpy(named, members[0].address.bytes, 16);
+	assert_int_equal(quic_server_id(&members[0].address, 8080),
+			 crc32c(named, sizeof(named)));
 	colliding[0].address = colliding[1].address = address("2001:db8::1");
 	for (int i = 0; i < 5; i++)
 		colliding[1].address.bytes[8 + i] ^= generator >> 8 * i;
-	assert_int_equal(quic_server_id(&colliding[0].address),
-			 quic_server_id(&colliding[1].address));
+	assert_int_equal(quic_server_id(&colliding[0].address, 0),
+			 quic_server_id(&colliding[1].address, 0));
 	assert_int_equal(oxp_service_set(node, &key, &settings, colliding, 2,
 					 NULL, error),
 			 -EEXIST);

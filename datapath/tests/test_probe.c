@@ -106,7 +106,7 @@ static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
 
 /* Every encapsulation in both families, against the forwarding program. */
 static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
-			      uint8_t protocol)
+			      uint8_t protocol, uint16_t port)
 {
 	const char *vip = v6 ? VIP_V6 : VIP;
 	const char *to = outer_v6 ? MEMBER_V6 : MEMBER;
@@ -117,10 +117,13 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 		.dscp = wanted.dscp,
 		.sid_function = wanted.sid_function,
 	};
-	struct oxp_member member = {
-		.address = wanted.member, .weight = 1, .admin_up = 1};
+	struct oxp_member member = {.address = wanted.member,
+				    .weight = 1,
+				    .admin_up = 1,
+				    .port = port};
 	struct oxp_key key = tcp_key(vip, 80);
 
+	wanted.port = port;
 	key.protocol = protocol;
 	set_service_as(node, &key, &settings, &member, 1);
 	set_probes(&wanted, 1);
@@ -165,7 +168,7 @@ static void test_probes_are_encapsulated_as_clients_packets(void **state)
 				continue;
 			for (int i = 0; i < 3; i++, runs++)
 				same_as_forwarded(kind, v6, outer_v6,
-						  protocols[i]);
+						  protocols[i], 0);
 		}
 	assert_int_equal(runs, 3 * (3 * 4 + 2 + 2));
 	assert_int_equal(outcome(OXP_PROBE_SENT), 9 * runs);
@@ -185,7 +188,20 @@ static void test_probes_have_the_entropy_of_clients_packets(void **state)
 	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (int families = 0; families < 4; families++)
 		same_as_forwarded(OXP_IPIP, families & 1, families & 2,
-				  IPPROTO_TCP);
+				  IPPROTO_TCP, 0);
+}
+
+/* The port is the member's, where the forwarding program writes it. */
+static void test_probes_have_the_port_of_clients_packets(void **state)
+{
+	static const uint8_t kinds[] = {OXP_IPIP, OXP_GUE, OXP_GRE, OXP_DSCP};
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(kinds); n++)
+		for (int v6 = 0; v6 < 2; v6++)
+			for (int i = 0; i < 2; i++) /* TCP, UDP */
+				same_as_forwarded(kinds[n], v6, v6,
+						  protocols[i], 8080);
 }
 
 /* What the forwarding program answers itself. */
@@ -278,6 +294,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_probes_are_encapsulated_as_clients_packets),
 		TEST(test_probes_have_the_entropy_of_clients_packets),
+		TEST(test_probes_have_the_port_of_clients_packets),
 		TEST(test_echo_requests_of_checks_reach_the_member),
 		TEST(test_probes_that_fit_no_target_are_dropped),
 		TEST(test_packets_with_other_marks_are_untouched),

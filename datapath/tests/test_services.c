@@ -58,6 +58,80 @@ static void test_setting_an_equal_service_changes_nothing(void **state)
 	assert_int_equal(show().generation, 2);
 }
 
+static void test_ports_of_one_address_are_members_of_their_own(void **state)
+{
+	struct oxp_member members[4];
+	struct oxp_member_state states[4];
+	uint16_t ports[] = {8081, 80, 8080, 0};
+	uint16_t before[TEST_SLOTS], after[TEST_SLOTS];
+
+	(void)state;
+	make_members(members, 4, 0, 7);
+	for (int i = 0; i < 4; i++) {
+		members[i].address = members[0].address;
+		members[i].port = ports[i];
+	}
+	set_service(node, &http, members, 4);
+	for (int i = 0; i < 4; i++)
+		apply(7 + i, 1);
+	assert_int_equal(oxp_members_list(node, &http, states, 4, error), 4);
+	for (int i = 1; i < 4; i++)
+		assert_true(states[i - 1].port < states[i].port);
+	oxp_table_get(node, &http, before, NULL, TEST_SLOTS, NULL, error);
+	/* one that is down leaves the others' slots, and counters, alone */
+	assert_int_equal(apply(7, 0), 1); /* port 8081 */
+	expect_health(2, 1, 1);
+	expect_health(3, 0, 1);
+	oxp_table_get(node, &http, after, NULL, TEST_SLOTS, NULL, error);
+	for (int i = 0; i < TEST_SLOTS; i++)
+		assert_true(after[i] < 3);
+	/* another port is another member, also at the same place */
+	members[0].port = 8082;
+	set_service(node, &http, members, 4);
+	expect_health(3, 0, 0);
+	assert_int_equal(one(3).port, 8082);
+	members[1].port = 8082;
+	assert_int_equal(
+		oxp_service_set(node, &http, &small, members, 4, NULL, error),
+		-EINVAL);
+	assert_non_null(strstr(error, "port 8082"));
+}
+
+/* As nodes had it before they wrote ports. */
+static void test_a_member_that_gets_a_port_stays_what_it_is(void **state)
+{
+	struct oxp_member members[3];
+	uint16_t before[TEST_SLOTS], after[TEST_SLOTS], old[TEST_SLOTS];
+	uint32_t open; /* since members came up one after the other */
+
+	(void)state;
+	make_members(members, 3, 0, 7);
+	set_service(node, &http, members, 3);
+	for (int i = 0; i < 3; i++)
+		apply(7 + i, 1);
+	oxp_table_get(node, &http, before, NULL, TEST_SLOTS, NULL, error);
+	open = show().open_slots;
+	for (int step = 0; step < 2; step++) {
+		for (int i = 0; i < 3; i++)
+			members[i].port = step ? 0 : 8080 + i;
+		set_service(node, &http, members, 3);
+		for (int i = 0; i < 3; i++)
+			expect_health(i, 1, 1);
+		assert_int_equal(one(1).port, members[1].port);
+		oxp_table_get(node, &http, after, old, TEST_SLOTS, NULL, error);
+		assert_memory_equal(after, before, sizeof(before));
+		assert_int_equal(show().open_slots, open);
+	}
+	/* the lower one has been there; a third one is new */
+	members[0].port = 9001;
+	members[2] = members[0];
+	members[2].port = 9000;
+	set_service(node, &http, members, 3);
+	expect_health(0, 1, 1);
+	expect_health(1, 0, 0);
+	assert_int_equal(one(0).port, 9000);
+}
+
 static void test_new_members_with_a_check_are_down(void **state)
 {
 	struct oxp_member members[2];
@@ -243,6 +317,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_setting_an_equal_service_changes_nothing),
+		TEST(test_ports_of_one_address_are_members_of_their_own),
+		TEST(test_a_member_that_gets_a_port_stays_what_it_is),
 		TEST(test_new_members_with_a_check_are_down),
 		TEST(test_health_is_carried_over_with_the_check),
 		TEST(test_results_of_a_call_switch_a_service_once),

@@ -100,6 +100,41 @@ static void test_unknown_records_are_skipped_unless_mandatory(void **state)
 	oxp_close(node);
 }
 
+/* Of an address with one port the member's program may do it alone. */
+static void test_ports_are_mandatory_where_an_address_has_several(void **state)
+{
+	struct oxp_node *node = some_state();
+	struct oxp_key http = tcp_key(VIP, 80);
+	const uint16_t ports[] = {0, 8080};
+	struct stream_record record;
+	struct oxp_member members[2];
+	uint32_t flags[] = {0, STREAM_MANDATORY};
+	size_t length;
+	char *stream = stream_of(node, &length), *found;
+
+	(void)state;
+	assert_null(memmem(stream, length, RECORD_PORTS, sizeof(RECORD_PORTS)));
+	free(stream);
+	make_members(members, 2, 0, 1);
+	members[1].port = 8080;
+	for (int i = 0; i < 2; i++) {
+		set_service(node, &http, members, 2);
+		stream = stream_of(node, &length);
+		found = memmem(stream, length, RECORD_PORTS,
+			       sizeof(RECORD_PORTS));
+		assert_non_null(found);
+		memcpy(&record, found, sizeof(record));
+		assert_int_equal(record.flags, flags[i]);
+		assert_int_equal(record.element, sizeof(*ports));
+		assert_int_equal(record.count, 2);
+		assert_memory_equal(found + sizeof(record), ports,
+				    sizeof(ports));
+		free(stream);
+		members[1].address = members[0].address;
+	}
+	oxp_close(node);
+}
+
 static void test_streams_cut_short_are_refused(void **state)
 {
 	struct oxp_node *node = some_state();
@@ -349,6 +384,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(
 			test_unknown_records_are_skipped_unless_mandatory),
+		cmocka_unit_test(
+			test_ports_are_mandatory_where_an_address_has_several),
 		cmocka_unit_test(test_streams_cut_short_are_refused),
 		cmocka_unit_test(
 			test_elements_of_other_lengths_are_cut_or_padded),

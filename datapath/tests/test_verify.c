@@ -104,6 +104,10 @@ static void test_damaged_blocks_are_found(void **state)
 	       "its packets do not go to its members");
 	DAMAGE(block->member[1].outer_type, OUTER_GRE_V4,
 	       "its packets do not go to its members");
+	DAMAGE(block->member[1].outer_type, OUTER_IPIP_V4 | OUTER_PORT,
+	       "its packets do not go to its members");
+	DAMAGE(block->member[1].port, htons(80),
+	       "its packets do not go to its members");
 	DAMAGE(block->encapsulation, OXP_GUE,
 	       "its packets do not go to its members");
 	DAMAGE(block->member[1].counter, block->member[0].counter,
@@ -173,7 +177,7 @@ static void test_damaged_keys_are_found(void **state)
 static void test_missing_and_stray_quic_servers_are_found(void **state)
 {
 	struct oxp_address member = address("10.1.0.2");
-	struct quic_key key = {.server_id = htonl(quic_server_id(&member))};
+	struct quic_key key = {.server_id = htonl(quic_server_id(&member, 0))};
 	struct quic_key stray = {.service = 9};
 	int map = node->map[MAP_QUIC_SERVERS];
 	__u32 value, wrong = 2;

@@ -55,8 +55,8 @@ class Facts:
         return {
             'generation': generation, 'error': error,
             'members': {} if plan is None else {
-                member_id: _state(self._tables.members(name).get(address))
-                for member_id, (name, address) in plan.monitored.items()},
+                member_id: _state(self._tables.members(name).get(member))
+                for member_id, (name, member) in plan.monitored.items()},
             'announced': bool(vips) and self._announced.issuperset(vips)}
 
     def counters(self):

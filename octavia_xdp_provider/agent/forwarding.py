@@ -47,8 +47,8 @@ class Plan:
     ``conditions``: list of checks_file.Condition, of members that several
     checks decide.
     ``pools``: pool id → keys of the checks or conditions of its members.
-    ``monitored``: member id → (datapath.Key, address), of the members whose
-    health is checked.
+    ``monitored``: member id → (datapath.Key, datapath.MemberName), of the
+    members whose health is checked.
     """
 
     vips: tuple
@@ -70,10 +70,16 @@ class Plan:
 class _Use(typing.NamedTuple):
     """A pool and the service that it is used for."""
 
+    document: dict
     key: datapath.Key
     pool_id: str
     pool: dict
     settings: datapath.Settings
+
+    def name_of(self, member):
+        return datapath.MemberName(
+            _spelled(member['address']),
+            rules.port_on_node(self.document, self.key.protocol, member))
 
 
 class Through(typing.NamedTuple):
@@ -167,8 +173,9 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
         an address, or 0 where the uplink alone says it.
     :param scope: which monitors decide the state of a member: that of its
         POOL, or those of its LOAD_BALANCER whose pools hold its address.
-    :param mark: gives, from VIP, member and datapath.Settings, the mark of
-        probes inside the member's encapsulation, or None for no such probes.
+    :param mark: gives, from VIP, datapath.MemberName and datapath.Settings,
+        the mark of probes inside the member's encapsulation, or None for no
+        such probes.
     :param keys: checks_file.Keys of this node.
     :raises Refused: the node must not do it, or does not know how.
     """
@@ -181,7 +188,7 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
             vip, rules.transport(listener['protocol']),
             listener['protocol_port']) for vip in vips)
         result.listeners[listener_id] = services
-        uses += [_Use(key, listener['default_pool_id'], pool,
+        uses += [_Use(document, key, listener['default_pool_id'], pool,
                       service_settings.of(document, listener, pool,
                                           key.address)) for key in services]
     asked = _asked(uses, mark or (lambda *_target: None))
@@ -203,7 +210,7 @@ def _asked(uses, mark):
         for member_id, member in use.pool['members'].items():
             if not member['admin_state_up']:
                 continue
-            number = mark(use.key.address, _spelled(member['address']),
+            number = mark(use.key.address, use.name_of(member),
                           use.settings)
             through = number and Through(number, use.key)
             found[use.key, use.pool_id, member_id] = checks(
@@ -212,14 +219,14 @@ def _asked(uses, mark):
 
 
 def _joined(uses, asked):
-    """The same, each with the checks of all members of its address."""
-    addresses = {(use.key, use.pool_id, member_id): member['address']
-                 for use in uses
-                 for member_id, member in use.pool['members'].items()}
-    by_address = {}
-    for name, wanted in asked.items():
-        by_address.setdefault(addresses[name], []).extend(wanted)
-    return {name: by_address[addresses[name]] for name in asked}
+    """The same, each with the checks of all members of its name."""
+    names = {(use.key, use.pool_id, member_id): use.name_of(member)
+             for use in uses
+             for member_id, member in use.pool['members'].items()}
+    by_name = {}
+    for member, wanted in asked.items():
+        by_name.setdefault(names[member], []).extend(wanted)
+    return {member: by_name[names[member]] for member in asked}
 
 
 def _plan_service(result, use, asked, path_mtu, check_keys):
@@ -227,19 +234,20 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
     keys = set()
     members = []
     for member_id, member in use.pool['members'].items():
-        address = _spelled(member['address'])
+        named = use.name_of(member)
         check_id = 0
         wanted = asked.get((use.key, use.pool_id, member_id))
         if wanted:
             name = _watch(result, wanted, check_keys)
             keys.add(name)
             # Of several services the first one says it: all have it alike.
-            result.monitored.setdefault(member_id, (use.key, address))
+            result.monitored.setdefault(member_id, (use.key, named))
             check_id = int(name, 16)
         members.append(datapath.Member(
-            address, member['weight'], check_id, member['admin_state_up'],
-            member['backup'],
-            path_mtu(service_settings.outer_address(use.settings, address))))
+            named.address, member['weight'], check_id,
+            member['admin_state_up'], member['backup'],
+            path_mtu(service_settings.outer_address(
+                use.settings, named.address)), named.port))
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
     if keys:
         result.pools.setdefault(use.pool_id, set()).update(keys)

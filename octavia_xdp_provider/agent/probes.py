@@ -51,8 +51,11 @@ class Marks:
 
 def home(target):
     """A number by which the mark of a target is chosen, if nobody has it."""
-    text = ' '.join([target.vip, target.member, *(
-        str(int(field)) for field in target[2:])])
+    numbers = [target.encapsulation, target.dscp, target.sid_function]
+    if target.port:  # others have the home that they had before there were any
+        numbers.append(target.port)
+    text = ' '.join([target.vip, target.member,
+                     *(str(int(number)) for number in numbers)])
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8], 'big')
 
@@ -124,15 +127,17 @@ class Probes:
         self._attached = found
 
     def mark(self, vip, member, settings):
-        """The mark of probes to a VIP that are to reach a member.
+        """The mark of probes to a VIP that are to reach a
+        datapath.MemberName.
 
         None where there is none: the option is off, or such a probe would
         not pass the program.
         """
         if self._marks is None:
             return None
-        target = datapath.ProbeTarget(vip, member, settings.encapsulation,
-                                      settings.dscp, settings.sid_function)
+        target = datapath.ProbeTarget(
+            vip, member.address, settings.encapsulation, settings.dscp,
+            settings.sid_function, member.port)
         if not _is_possible(target) or not self._leaves(vip):
             return None
         return self._marks.of(target)

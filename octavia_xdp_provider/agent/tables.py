@@ -19,7 +19,7 @@ class Tables:
 
     def __init__(self, dataplane):
         self._datapath = dataplane
-        self._members = {}  # key → address → MemberState
+        self._members = {}  # key → MemberName → MemberState
         self.services = {}  # key → datapath.Summary
 
     def look(self):
@@ -38,11 +38,12 @@ class Tables:
         return Look(changed, gone)
 
     def members(self, key):
-        """Address → datapath.MemberState; empty if there is no service."""
+        """datapath.MemberName → datapath.MemberState; empty if there is no
+        service."""
         found = self._members.get(key)
         if found is None:
             try:
-                found = {member.address: member
+                found = {member.name: member
                          for member in self._datapath.members(key)}
             except (datapath.DatapathError, KeyError):
                 return {}

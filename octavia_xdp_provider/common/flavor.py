@@ -16,7 +16,7 @@ from octavia_xdp_provider.common import profile
 
 Key = profile.Key
 ENCAPSULATIONS = enumerations.ENCAPSULATIONS
-MEMBER_PORTS = ('same', 'rewrite')
+MEMBER_PORTS = ('same', 'rewrite', 'rewrite_on_member')
 
 # Algorithms of pools that nodes do: a consistent hash of a flow's addresses
 # and ports, or of its source address.
@@ -24,8 +24,7 @@ ALGORITHMS = ('SOURCE_IP_PORT', 'SOURCE_IP')
 # Those that an operator may have served by the first of them.
 ALGORITHMS_BY_HASH = ('LEAST_CONNECTIONS', 'ROUND_ROBIN')
 
-# Keys that nodes of documents' version 1 do not know (common/spec.py).
-NEW_IN_2 = frozenset({'algorithms_served_by_hash'})
+_NEW_IN_2 = frozenset({'algorithms_served_by_hash'})
 
 # Seconds without a packet after which a flow may move to another member. The
 # datapath library (datapath/lib/service/validate.c) refuses what is beyond:
@@ -101,8 +100,12 @@ KEYS = {
             one in ALGORITHMS_BY_HASH for one in value)), (),
         absent='none'),
     'member_port': Key(
-        'Whether members may listen on another port than the listener\'s: '
-        'rewrite needs the project\'s program on every member.',
+        'Whether members may listen on other ports than the listener\'s; '
+        'unless it is same, every member needs the project\'s program. With '
+        'rewrite LB nodes write the member\'s port, and the program puts '
+        'the listener\'s back into answers: a pool may have one address '
+        'with several ports. With rewrite_on_member the program does both, '
+        'which costs LB nodes nothing: a pool has each address once.',
         *_one_of(MEMBER_PORTS), 'same'),
 }
 
@@ -110,6 +113,13 @@ KEYS = {
 def value(metadata: Mapping[str, Any], key: str) -> Any:
     """The value of a key, or its default."""
     return metadata.get(key, KEYS[key].default)
+
+
+def needs_2(metadata: Mapping[str, Any]) -> bool:
+    """Whether nodes of documents' version 1 (common/spec.py) do not know
+    what it says."""
+    return bool(_NEW_IN_2 & metadata.keys()
+                or metadata.get('member_port') == 'rewrite_on_member')
 
 
 def problem(metadata: Any) -> errors.Problem | None:

@@ -74,7 +74,8 @@ agent_opts = [
                     'as in Octavia'),
                    ('load_balancer', 'a monitored member is up if the '
                     'monitors of all pools that its load balancer uses and '
-                    'that hold its address find it up')],
+                    'that hold its address find it up (its address and '
+                    'port, where the flavor has nodes write ports)')],
                help='Which health monitors decide whether a member takes '
                     'traffic.'),
     cfg.IntOpt('health_panic_percent',

@@ -37,7 +37,7 @@ def check(doc: spec.Document) -> None:
             _addresses(doc, pool)
             if flavor.value(doc['flavor'], 'member_port') == 'same':
                 _same_ports(listener, pool)
-    if flavor.value(doc['flavor'], 'member_port') == 'rewrite':
+    if flavor.value(doc['flavor'], 'member_port') != 'same':
         _answers_name_their_listener(doc)
 
 
@@ -201,18 +201,41 @@ def _allowed_cidrs(vips: list[address_policy.Address],
                 f'use {_versions(vips)} networks')
 
 
+def port_on_node(doc: spec.Document, protocol: str,
+                 member: spec.Member) -> int:
+    """The port that nodes write into a member's packets, or 0.
+
+    A part of the member's name: where it is not 0, an address may be in a
+    pool with several ports.
+
+    :param protocol: of the listener or pool.
+    """
+    if (flavor.value(doc['flavor'], 'member_port') != 'rewrite'
+            or transport(protocol) == 'SCTP'):
+        return 0
+    return member['protocol_port']
+
+
 def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
     """Within a service, members are distinguished by where packets go."""
     function = flavor.value(doc['flavor'], 'srv6_function')
-    seen: dict[tuple[int, int], address_policy.Address] = {}
+    seen: dict[tuple[int, int, int], address_policy.Address] = {}
     for member in pool['members'].values():
         address = ipaddress.ip_address(member['address'])
         target = int(address) >> (_FUNCTION_BITS if function else 0)
-        key = (address.version, target)
+        port = port_on_node(doc, pool['protocol'], member)
+        key = (address.version, target, port)
         if seen.get(key) == address:
+            if port:
+                raise errors.Refused(
+                    'protocol_port', f'two members of a pool have {address} '
+                    f'and port {port}', 'add each once and use weight for a '
+                    'larger share')
             raise errors.Refused(
                 'address', f'two members of a pool have {address}',
-                'add each address once and use weight for a larger share')
+                'add each address once and use weight for a larger share; '
+                'servers on several ports of an address need a flavor with '
+                'member_port rewrite')
         if key in seen:
             raise errors.Refused(
                 'address', f'{address} and {seen[key]} differ only in the '

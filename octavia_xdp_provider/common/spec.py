@@ -42,7 +42,8 @@ version  what it has beyond the one before
 =======  ==================================================================
 2        ``additional_vips``, ``availability_zone`` (which nodes are not
          sent), ``timeout_client_data`` and ``timeout_member_data``;
-         protocol HTTPS; algorithms served by the hash
+         protocol HTTPS; algorithms served by the hash; an address with
+         several ports in a pool, and ports that members alone rewrite
 =======  ==================================================================
 """
 
@@ -245,13 +246,16 @@ def complete(doc: Fields) -> Document:
 def _needs_2(doc: Document) -> bool:
     """Whether version 1 cannot say what the document says."""
     return bool(
-        doc['additional_vips'] or flavor.NEW_IN_2 & doc['flavor'].keys()
+        doc['additional_vips'] or flavor.needs_2(doc['flavor'])
         or any(listener['protocol'] == 'HTTPS'
                or idle_time(doc, listener) != _flavor_idle_time(doc)
                for listener in doc['listeners'].values())
         or any(pool['protocol'] == 'HTTPS'
                or pool['lb_algorithm'] in flavor.ALGORITHMS_BY_HASH
-               for pool in doc['pools'].values()))
+               for pool in doc['pools'].values())
+        or (flavor.value(doc['flavor'], 'member_port') == 'rewrite' and any(
+            len({member['address'] for member in pool['members'].values()})
+            < len(pool['members']) for pool in doc['pools'].values())))
 
 
 def for_node(doc: Document) -> Document:

@@ -17,6 +17,7 @@ from octavia_xdp_provider.ctl import simulated
 from octavia_xdp_provider.ctl import tables
 from octavia_xdp_provider.ctl import wording
 from octavia_xdp_provider.node.datapath import DatapathError
+from octavia_xdp_provider.node.types import MemberName
 from octavia_xdp_provider.packet_model import forward
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import rate
@@ -49,12 +50,13 @@ class Explanation:
 
     @property
     def member(self):
-        """The address of who the packet is for, if it is forwarded."""
+        """Who the packet is for, if it is forwarded: the address, with the
+        port if packets to it get one."""
         if self.result.service is None or (
                 self.outcome != compare.Outcome.FORWARDED):
             return None
-        return describe.address(
-            self.result.service.members[self.result.member].address)
+        found = self.result.service.members[self.result.member]
+        return str(MemberName(describe.address(found.address), found.port))
 
     def value(self):
         """For JSON."""

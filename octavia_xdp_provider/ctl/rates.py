@@ -104,12 +104,12 @@ class Meter:
         now, members = self._clock(), self._node.members(key)
         before, time_ = self._members.get(key, ({}, now))
         seconds = max(now - time_, 1e-9)
-        self._members = {key: ({one.address: one.counters
+        self._members = {key: ({one.name: one.counters
                                 for one in members}, now)}
         rows = []
         for one in members:
-            old = before.get(one.address, one.counters)
-            rows.append(Row(one.address, *(
+            old = before.get(one.name, one.counters)
+            rows.append(Row(str(one.name), *(
                 change / seconds for change in _since(one.counters, old)),
                 one))
         return rows

@@ -58,14 +58,15 @@ def members(node, arguments):
     for service, found in _each(node, arguments, node.members):
         for one in found:
             value.append(output.key(service.key) | {
-                'address': one.address, 'state': output.member_state(one),
+                'address': one.address, 'member_port': one.port or None,
+                'state': output.member_state(one),
                 'weight': one.weight, 'backup': one.backup,
                 'admin_up': one.admin_up, 'healthy': one.healthy,
                 'known': one.known, 'takes_flows': one.takes_flows,
                 'check': f'{one.check:016x}' if one.check else None,
                 'mtu': one.mtu or None, 'index': one.index}
                 | one.counters._asdict())
-            rows.append((*service.key, one.address, output.member_state(one),
+            rows.append((*service.key, str(one.name), output.member_state(one),
                          one.weight, one.backup, one.mtu or None,
                          *one.counters))
     return value, output.table(
@@ -80,8 +81,8 @@ def shares(members_of, now, before):
     held = collections.Counter(now)
     old = collections.Counter(before)
     weight = sum(one.weight for one in members_of if one.takes_flows)
-    return [(one, held[one.address], old[one.address],
-             100 * held[one.address] / slots,
+    return [(one, held[str(one.name)], old[str(one.name)],
+             100 * held[str(one.name)] / slots,
              100 * one.weight / weight if weight and one.takes_flows else 0.0)
             for one in members_of]
 
@@ -99,11 +100,12 @@ def tables(node, arguments):
             'generation': service.generation,
             'without_member': now.count(None),
             'members': [{
-                'address': one.address, 'slots': held, 'slots_before': old,
+                'address': one.address, 'member_port': one.port or None,
+                'slots': held, 'slots_before': old,
                 'share_percent': share, 'weight': one.weight,
                 'weight_percent': weight}
                 for one, held, old, share, weight in found]})
-        rows.extend((*service.key, one.address, held, share, weight, old)
+        rows.extend((*service.key, str(one.name), held, share, weight, old)
                     for one, held, old, share, weight in found)
         if None in now:
             rows.append((*service.key, '(nobody)', now.count(None),
@@ -242,16 +244,17 @@ def counters(node, arguments):
                 for one, counted in node.outcomes().items() if one > 1}
     value = {'outcomes': outcomes, 'services': [
         output.key(one.key) | one.counters._asdict() | {'members': [
-            {'address': member.address} | member.counters._asdict()
-            for member in found]}
+            {'address': member.address, 'member_port': member.port or None}
+            | member.counters._asdict() for member in found]}
         for one, found in _each(node, arguments, node.members)]}
     rows = []
     for one in value['services']:
         key = one['vip'], one['protocol'], one['port']
         rows.append((*key, '(all)', one['packets'], one['bytes'],
                      one['flows']))
-        rows.extend((*key, member['address'], member['packets'],
-                     member['bytes'], member['flows'])
+        rows.extend((*key, str(types.MemberName(
+            member['address'], member['member_port'] or 0)),
+            member['packets'], member['bytes'], member['flows'])
                     for member in one['members'])
     return value, (
         output.table(('OUTCOME', 'PACKETS', 'BYTES'),

@@ -92,7 +92,7 @@ class Tables:
                      for one in allowed] or None,
             members={index: state.Member(
                 _packed(one.address), one.weight, one.mtu, one.admin_up,
-                one.healthy, one.backup, one.takes_flows)
+                one.healthy, one.backup, one.takes_flows, one.port)
                 for index, one in states.items()})
         self._states[service] = key, states
         return service

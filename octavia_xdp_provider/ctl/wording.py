@@ -23,7 +23,7 @@ class Steps(observer.Observer):
 
     def _member(self, service, index):
         found = self._tables.member_state(service, index)
-        return 'nobody' if found is None else found.address
+        return 'nobody' if found is None else str(found.name)
 
     # What it is
 
@@ -122,8 +122,12 @@ class Steps(observer.Observer):
     def member(self, service, member):
         found = self._tables.member_state(service, member)
         self._step('member', 'nobody takes it' if found is None else
-                   f'{found.address}: {output.member_state(found)}, weight '
+                   f'{found.name}: {output.member_state(found)}, weight '
                    f'{found.weight}')
+
+    def port(self, service, member):
+        self._step('port', f'{member.port}, the member\'s, takes the place '
+                   f'of {service.port}')
 
     # Fragments
 

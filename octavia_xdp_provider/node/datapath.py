@@ -16,6 +16,7 @@ from octavia_xdp_provider.node.types import Fault
 from octavia_xdp_provider.node.types import Info
 from octavia_xdp_provider.node.types import Key
 from octavia_xdp_provider.node.types import Member
+from octavia_xdp_provider.node.types import MemberName
 from octavia_xdp_provider.node.types import MemberState
 from octavia_xdp_provider.node.types import NodeFlag
 from octavia_xdp_provider.node.types import NodeSettings
@@ -32,7 +33,7 @@ from octavia_xdp_provider.node.types import Uplink
 # What users of the datapath need comes from here.
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Fault', 'Info', 'Key', 'Library', 'Member',
-           'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
+           'MemberName', 'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
            'ProbeOutcome', 'ProbeTarget', 'Service', 'ServiceFlag', 'Settings',
            'Summary', 'Uplink', 'is_foreign', 'is_stale']
 
@@ -304,7 +305,8 @@ class Datapath:
         return out.generation
 
     def table(self, key: Key) -> list[str | None]:
-        """The member's address of each slot."""
+        """The member of each slot, as a text: its address, with its port if
+        packets to it get one."""
         return self.tables(key)[0]
 
     def tables(self, key: Key) -> tuple[list[str | None], list[str | None]]:
@@ -315,7 +317,8 @@ class Datapath:
         generation = None
         # Until members and slots are those of one table.
         while generation != (generation := self._generation(key)):
-            names = dict(enumerate(one.address for one in self.members(key)))
+            names = dict(enumerate(str(one.name)
+                                   for one in self.members(key)))
             earlier = self._ffi.new('uint32_t *')
             capacity, count = 0, _SLOTS_FIRST
             while max(count, earlier[0]) > capacity:

@@ -140,6 +140,7 @@ class Library:
             entry.encapsulation = target.encapsulation
             entry.dscp = target.dscp
             entry.sid_function = target.sid_function
+            entry.port = target.port
         return out
 
     def members(self, wanted: typing.Sequence[types.Member]):
@@ -151,6 +152,7 @@ class Library:
             entry.mtu = member.mtu
             entry.admin_up = member.admin_up
             entry.backup = member.backup
+            entry.port = member.port
         return out
 
 
@@ -202,14 +204,14 @@ def member_of(one) -> types.MemberState:
         text_of(one.address), one.weight, one.check, bool(one.admin_up),
         bool(one.healthy), bool(one.known), counters_of(one.counters),
         bool(one.backup), one.mtu, bool(one.takes_flows), one.index,
-        one.quic_server_id)
+        one.quic_server_id, one.port)
 
 
 def probe_target_of(probe) -> types.ProbeTarget:
     return types.ProbeTarget(
         text_of(probe.vip), text_of(probe.member),
         types.Encapsulation(probe.encapsulation), probe.dscp,
-        probe.sid_function)
+        probe.sid_function, probe.port)
 
 
 def network_of(network) -> str:

@@ -63,8 +63,28 @@ class Settings(typing.NamedTuple):
     allowed: tuple | None = None
 
 
+class MemberName(typing.NamedTuple):
+    """What distinguishes the members of a service.
+
+    ``port``: takes the place of the service's in packets, or 0: that stays.
+    """
+
+    address: str
+    port: int = 0
+
+    def __str__(self):
+        if not self.port:
+            return self.address
+        if ':' in self.address:
+            return f'[{self.address}]:{self.port}'
+        return f'{self.address}:{self.port}'
+
+
 class Member(typing.NamedTuple):
-    """A wanted member; check 0: not monitored, mtu 0: the uplink's."""
+    """A wanted member; check 0: not monitored, mtu 0: the uplink's.
+
+    ``port``: as in MemberName.
+    """
 
     address: str
     weight: int = 1
@@ -72,6 +92,7 @@ class Member(typing.NamedTuple):
     admin_up: bool = True
     backup: bool = False
     mtu: int = 0
+    port: int = 0
 
 
 class Counters(typing.NamedTuple):
@@ -102,6 +123,11 @@ class MemberState(typing.NamedTuple):
     takes_flows: bool = False
     index: int = 0
     quic_server_id: int = 0
+    port: int = 0
+
+    @property
+    def name(self) -> MemberName:
+        return MemberName(self.address, self.port)
 
 
 class Fault(typing.NamedTuple):
@@ -160,6 +186,7 @@ class ProbeTarget(typing.NamedTuple):
     encapsulation: Encapsulation = Encapsulation.IPIP
     dscp: int = 0
     sid_function: int = 0
+    port: int = 0
 
 
 class Uplink(typing.NamedTuple):

@@ -11,6 +11,7 @@ from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import mss
 from octavia_xdp_provider.packet_model import observer
 from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.packet_model import ports
 from octavia_xdp_provider.packet_model import quic
 from octavia_xdp_provider.packet_model import rate
 from octavia_xdp_provider.packet_model import select
@@ -337,6 +338,9 @@ class Forwarder:
             action = (Action.TX if uplink.ifindex == one.ingress else
                       Action.REDIRECT)
             link = uplink.link(family)
+        if member.port:
+            ports.rewrite(packet, member.port, one.error)
+            self.watch.port(service, member)
         frame = encap.encapsulate(node, service, member, packet, entropy,
                                   link)
         for counter in (service, member):

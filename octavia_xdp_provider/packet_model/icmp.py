@@ -42,13 +42,14 @@ def reply(packet: parse.Packet) -> bytes:
 
 class Quoted(typing.NamedTuple):
     """The flow that an error is about; `ports` as in the client's packets,
-    `port` is the VIP's."""
+    `port` is the VIP's, and lies `at` in the frame."""
 
     client: bytes
     vip: bytes
     ports: bytes
     protocol: int
     port: int
+    at: int
 
 
 def quoted(packet: parse.Packet) -> Quoted | None:
@@ -79,4 +80,4 @@ def quoted(packet: parse.Packet) -> Quoted | None:
     if quote.protocol not in parse.HEADER:
         return None
     return Quoted(client, source, ports[2:] + ports[:2], quote.protocol,
-                  ports[0] << 8 | ports[1])
+                  ports[0] << 8 | ports[1], quote.transport)

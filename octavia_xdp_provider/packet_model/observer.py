@@ -86,6 +86,9 @@ class Observer:
     def member(self, service: state.Service, member: int):
         """The member that takes the packet; NOBODY: none does."""
 
+    def port(self, service: state.Service, member: state.Member):
+        """The member's port takes the place of the service's."""
+
     def no_source(self, family: int):
         """The node has no outer source of this family."""
 

@@ -18,10 +18,15 @@ def _table():
 _CRC = _table()
 
 
-def server_id(address: bytes) -> bytes:
-    """CRC-32C of the address in 16 bytes, big endian."""
+def server_id(address: bytes, port: int = 0) -> bytes:
+    """CRC-32C of the address in 16 bytes and of a port in 2, big endian.
+
+    :param port: of a member whose address has a lower one, or 0.
+    """
     if len(address) == 4:
         address = bytes(10) + b'\xff\xff' + address
+    if port:
+        address += port.to_bytes(2, 'big')
     value = 0xffffffff
     for byte in address:
         value = value >> 8 ^ _CRC[(value ^ byte) & 0xff]

@@ -6,6 +6,7 @@ Addresses are packed bytes of 4 or 16; `family` is 4 or 6.
 
 import dataclasses
 import enum
+import typing
 
 from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.packet_model import allow
@@ -89,14 +90,29 @@ class Member:
     backup: bool = False
     # as the node's table has it
     takes_flows: bool = False
+    port: int = 0  # takes the place of the service's; 0: that stays
     outer: bytes = b''  # computed from the address by Service.place()
     packets: int = 0
     bytes: int = 0
     flows: int = 0
 
     @property
+    def name(self) -> tuple[bytes, int]:
+        """What distinguishes the members of a service."""
+        return self.address, self.port
+
+    @property
     def keeps_flows(self) -> bool:
         return self.admin_up and self.healthy
+
+
+def label(member: Member, members: typing.Iterable[Member]
+          ) -> tuple[bytes, int]:
+    """What a member is in tables and server IDs: its address, with its port
+    if the address has a lower one."""
+    lowest = min(one.port for one in members
+                 if one.address == member.address)
+    return member.address, member.port if member.port > lowest else 0
 
 
 @dataclasses.dataclass(eq=False)
@@ -137,7 +153,8 @@ class Service:
             if self.encapsulation == Encapsulation.SRV6 and self.sid_function:
                 member.outer = (member.address[:14] +
                                 self.sid_function.to_bytes(2, 'big'))
-            self.servers[quic.server_id(member.address)] = index
+            self.servers[quic.server_id(*label(
+                member, self.members.values()))] = index
         length = self.source_length[self.family]
         size = len(self.vip)
         self.source_mask = (((1 << length) - 1) << (8 * size - length)

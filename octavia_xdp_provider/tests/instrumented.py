@@ -37,23 +37,29 @@ class Library(libraries.Library):
 
     def maglev(self, members: typing.Mapping[str, int],
                slots: int) -> list[str | None]:
-        """The member's address of each slot, from {address: weight}."""
+        """The member of each slot, from {member: weight}.
+
+        :param members: ADDRESS, or [ADDRESS]:PORT.
+        """
         count = len(members)
         addresses = self.ffi.new('struct oxp_address[]', count)
+        ports = self.ffi.new('uint16_t[]', count)
         names = list(members)
         for index, name in enumerate(names):
-            addresses[index] = self.address(name)[0]
+            address, _, port = name.lstrip('[').partition(']:')
+            addresses[index] = self.address(address)[0]
+            ports[index] = int(port or 0)
         weights = self.ffi.new('uint16_t[]', list(members.values()))
         out = self.ffi.new('uint16_t[]', slots)
-        status = self.api.oxp_test_maglev(
-            addresses, weights, count, slots, out)
+        status = self.api.oxp_test_maglev_ports(
+            addresses, ports, weights, count, slots, out)
         if status < 0:
             raise DatapathError(-status, '')
         return [None if index == self.api.OXP_NO_MEMBER else names[index]
                 for index in self.ffi.unpack(out, slots)]
 
-    def quic_server_id(self, address: str) -> int:
-        return self.api.oxp_test_quic_server_id(self.address(address))
+    def quic_server_id(self, address: str, port: int = 0) -> int:
+        return self.api.oxp_test_quic_server_id(self.address(address), port)
 
 
 class _TestDatapath(inspection.Inspection):

@@ -11,6 +11,7 @@
 #include "forward/budget.h"
 #include "forward/fragments.h"
 #include "forward/martian.h"
+#include "forward/quote.h"
 #include "forward/select.h"
 #include "forward/send.h"
 
@@ -119,54 +120,13 @@ __noinline int answer_echo(struct xdp_md *ctx, const struct packet *packet)
 	return XDP_TX;
 }
 
-/* The addresses of the quoted header at quote->l3, and where its payload
- * is. Only what is quoted can be checked: its length is not. */
-static __always_inline int parse_quote_v4(struct xdp_md *ctx,
-					  struct packet *quote)
-{
-	const struct iphdr *ip = in_packet(ctx, quote, quote->l3, sizeof(*ip));
-	__u32 header;
-
-	if (!ip || ip->version != 4)
-		return -1;
-	header = (*(const __u8 *)ip & 15) * 4;
-	if (header < sizeof(*ip) ||
-	    ip->frag_off & bpf_htons(IP_FRAGMENT_OFFSET))
-		return -1;
-	from_v4(quote->source, ip->saddr);
-	from_v4(quote->destination, ip->daddr);
-	quote->protocol = ip->protocol;
-	quote->l4 = quote->l3 + header;
-	return 0;
-}
-
-static __always_inline int parse_quote_v6(struct xdp_md *ctx,
-					  struct packet *quote)
-{
-	const struct ipv6hdr *ip =
-		in_packet(ctx, quote, quote->l3, sizeof(*ip));
-
-	if (!ip || ip->version != 6)
-		return -1;
-	__builtin_memcpy(quote->source, &ip->saddr, 16);
-	__builtin_memcpy(quote->destination, &ip->daddr, 16);
-	quote->protocol = ip->nexthdr;
-	quote->l4 = quote->l3 + sizeof(*ip);
-	if (walk_extensions(ctx, quote) || quote->kind == KIND_LATER)
-		return -1;
-	return 0;
-}
-
 /* Turns the quoted packet, which a member sent, into one of its client's. */
 static __always_inline int flow_of_quote(struct xdp_md *ctx,
 					 struct packet *quote)
 {
 	const __be16 *ports;
 
-	if (quote->v6 ? parse_quote_v6(ctx, quote) : parse_quote_v4(ctx, quote))
-		return -1;
-	if (quote->protocol != IPPROTO_TCP && quote->protocol != IPPROTO_UDP &&
-	    quote->protocol != IPPROTO_SCTP)
+	if (parse_quote(ctx, quote))
 		return -1;
 	ports = in_packet(ctx, quote, quote->l4, 4);
 	if (!ports)

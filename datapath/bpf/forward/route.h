@@ -106,6 +106,7 @@ __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 	const struct node_config *node;
 	struct bpf_fib_lookup fib = {};
 	struct block_view view;
+	__u32 outer_type;
 	bool v6;
 	int status;
 
@@ -115,21 +116,25 @@ __noinline int find_route(struct xdp_md *ctx, const struct selected *selected,
 	    selected->member >= view.block->members)
 		return -1;
 	member = member_of(&view, selected->member);
-	v6 = is_outer_v6_of(selected, member->outer_type);
+	outer_type = without_port(member->outer_type);
+	v6 = is_outer_v6_of(selected, outer_type);
 	fib.family = v6 ? AF_INET6 : AF_INET;
 	if (v6)
 		__builtin_memcpy(fib.ipv6_dst, member->outer, 16);
 	else
 		fib.ipv4_dst = member->outer[3];
-	if (member->outer_type == OUTER_NONE) {
+	if (outer_type == OUTER_NONE) {
 		if (!from_client(&fib, ctx, selected, view.block->dscp))
 			return -1;
+		/* as it will leave */
+		if (member->outer_type & OUTER_PORT && fib.dport)
+			fib.dport = member->port;
 	} else {
 		if (v6)
 			from_outer_v6(&fib, selected, node);
 		else
 			from_outer_v4(&fib, selected, node);
-		from_shim(&fib, selected, member->outer_type);
+		from_shim(&fib, selected, outer_type);
 	}
 	fib.ifindex = ctx->ingress_ifindex;
 	fib.tot_len = length;

@@ -8,6 +8,7 @@
 #include "forward/count.h"
 #include "forward/dscp.h"
 #include "forward/mss.h"
+#include "forward/ports.h"
 #include "forward/route.h"
 #include "forward/selected.h"
 #include "forward/too_big.h"
@@ -111,15 +112,16 @@ static __always_inline __u32 path_mtu(const struct block_member *member,
 							: uplink->mtu;
 }
 
-/* By the uplink. The fast path has no part for DSCP. */
+/* By the uplink. The fast path has no part for DSCP and for ports. */
 static __always_inline int
 send_by(struct xdp_md *ctx, const struct selected *selected,
 	const struct node_config *node, const struct block_view *view,
 	const struct block_member *member, const struct uplink *uplink,
 	bool outer_v6, const bool fast_path)
 {
-	__u32 outer_type = member->outer_type,
-	      header = outer_length(outer_type);
+	__u32 outer_type = fast_path ? member->outer_type
+				     : without_port(member->outer_type);
+	__u32 header = outer_length(outer_type);
 	__u32 mtu = path_mtu(member, uplink);
 	__u32 link_length = uplink->link_length;
 	const __u8 *link = uplink->link[outer_v6];
@@ -143,6 +145,9 @@ send_by(struct xdp_md *ctx, const struct selected *selected,
 		if (action != XDP_REDIRECT)
 			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	}
+	if (!fast_path && member->outer_type & OUTER_PORT &&
+	    rewrite_port(ctx, selected))
+		return drop(ctx, OXP_DROP_INTERNAL);
 	if (!fast_path && outer_type == OUTER_NONE) {
 		if (rewrite(ctx, selected))
 			return drop(ctx, OXP_DROP_INTERNAL);
@@ -174,7 +179,7 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 	return &set->uplink[choice];
 }
 
-/* Out of line, for the slow path, DSCP and OXP_NODE_FIB. */
+/* Out of line, for the slow path, DSCP, ports and OXP_NODE_FIB. */
 __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 {
 	const struct block_member *member;
@@ -182,6 +187,7 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 	struct block_view view;
 	const struct uplink *uplink;
 	struct uplink routed = {};
+	__u32 outer_type;
 	bool outer_v6;
 	int status;
 
@@ -190,15 +196,16 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 	    selected->member >= view.block->members)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	member = member_of(&view, selected->member);
-	if (member->outer_type > OUTER_NONE)
+	outer_type = without_port(member->outer_type);
+	if (outer_type > OUTER_NONE)
 		return drop(ctx, OXP_DROP_INTERNAL);
-	outer_v6 = is_outer_v6_of(selected, member->outer_type);
-	if (member->outer_type != OUTER_NONE && !has_source(node, outer_v6))
+	outer_v6 = is_outer_v6_of(selected, outer_type);
+	if (outer_type != OUTER_NONE && !has_source(node, outer_v6))
 		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
 	if (feature_fib && node->flags & OXP_NODE_FIB) {
 		status = find_route(ctx, selected, &routed,
 				    frame_length(ctx) - selected->l3 +
-					    outer_length(member->outer_type));
+					    outer_length(outer_type));
 		/* with the MTU alone, send_by() finds that it is too big */
 		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
 		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)

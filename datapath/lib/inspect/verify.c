@@ -90,7 +90,8 @@ static bool outer_is_right(const struct service_block *block,
 
 	memcpy(to.bytes, vip, sizeof(to.bytes));
 	memcpy(address.bytes, member->address, sizeof(address.bytes));
-	return !parse_target(&settings, &to, &address, &again, NULL) &&
+	return !parse_target(&settings, &to, &address, ntohs(member->port),
+			     &again, NULL) &&
 	       again.outer_type == member->outer_type &&
 	       !memcmp(again.outer, member->outer, sizeof(again.outer));
 }

@@ -106,8 +106,8 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 			       "mark 0x%x is not from 0x%x to 0x%x",
 			       wanted->mark, OXP_PROBE_MARK,
 			       OXP_PROBE_MARK | ~OXP_PROBE_MARK_MASK);
-	status = parse_target(&settings, &wanted->vip, &wanted->member, &member,
-			      error);
+	status = parse_target(&settings, &wanted->vip, &wanted->member,
+			      wanted->port, &member, error);
 	if (status)
 		return status;
 	*out = (struct entry){
@@ -118,6 +118,7 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 				.dscp = wanted->dscp,
 				.encapsulation = wanted->encapsulation,
 				.sid_function = wanted->sid_function,
+				.port = member.port,
 			},
 	};
 	memcpy(out->target.vip, wanted->vip.bytes, sizeof(out->target.vip));
@@ -267,6 +268,7 @@ static void describe(const struct entry *entry, struct oxp_probe *out)
 		.encapsulation = entry->target.encapsulation,
 		.dscp = entry->target.dscp,
 		.sid_function = entry->target.sid_function,
+		.port = ntohs(entry->target.port),
 	};
 	memcpy(out->vip.bytes, entry->target.vip, sizeof(out->vip.bytes));
 	memcpy(out->member.bytes, entry->target.member,

@@ -148,9 +148,9 @@ static void describe_member(const struct block_member *member, uint16_t index,
 		.known = !!(member->flags & MEMBER_KNOWN),
 		.takes_flows = !!(member->flags & MEMBER_TAKES_FLOWS),
 		.index = index,
+		.port = ntohs(member->port),
 	};
 	memcpy(&out->address, member->address, sizeof(out->address));
-	out->quic_server_id = quic_server_id(&out->address);
 }
 
 int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
@@ -170,6 +170,8 @@ int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
 		const struct block_member *member = &block->member[sorted[i]];
 
 		describe_member(member, sorted[i], &out[i]);
+		out[i].quic_server_id = quic_server_id(
+			&out[i].address, name_port(block, sorted, i));
 		status = read_member_counters(node, member->counter,
 					      &out[i].counters);
 	}

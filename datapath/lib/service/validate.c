@@ -129,6 +129,8 @@ static int parse_outer(const struct oxp_service_settings *settings,
 			       "VIP's family",
 			       address_text(member->address));
 	member->outer_type = outer_types[encapsulation][!v4];
+	if (member->port)
+		member->outer_type |= OUTER_PORT;
 	memcpy(member->outer, member->address, sizeof(member->outer));
 	if (settings->sid_function) {
 		__be16 function = htons(settings->sid_function);
@@ -157,10 +159,17 @@ static int parse_member(const struct oxp_member *wanted,
 	if (wanted->mtu && wanted->mtu < (v4 ? 68 : 1280))
 		return failure(error, -EINVAL, "member %s: an MTU of %u",
 			       address_text(address), wanted->mtu);
+	if (wanted->port && key->protocol == IPPROTO_SCTP)
+		return failure(
+			error, -EPROTONOSUPPORT,
+			"member %s: a port of its own, and the protocol "
+			"is SCTP, whose checksum covers the whole packet",
+			address_text(address));
 	*out = (struct block_member){
 		.mtu = wanted->mtu,
 		.check = wanted->check,
 		.weight = wanted->weight,
+		.port = htons(wanted->port),
 		.flags = MEMBER_PRESENT,
 	};
 	if (wanted->admin_up)
@@ -173,12 +182,12 @@ static int parse_member(const struct oxp_member *wanted,
 
 int parse_target(const struct oxp_service_settings *settings,
 		 const struct oxp_address *vip,
-		 const struct oxp_address *address, struct block_member *out,
-		 char *error)
+		 const struct oxp_address *address, uint16_t port,
+		 struct block_member *out, char *error)
 {
 	const struct oxp_key key = {
 		.vip = *vip, .port = 1, .protocol = IPPROTO_TCP};
-	const struct oxp_member member = {.address = *address};
+	const struct oxp_member member = {.address = *address, .port = port};
 	int status = check_key(&key, error);
 
 	if (!status)
@@ -194,12 +203,17 @@ static int check_unique(const struct service_block *draft, char *error)
 	uint32_t count = sorted_members(draft, sorted);
 
 	for (uint32_t i = 1; i < count; i++) {
-		const void *one = draft->member[sorted[i - 1]].address;
+		const struct block_member *one = &draft->member[sorted[i - 1]];
 
-		if (!memcmp(one, draft->member[sorted[i]].address, 16))
+		if (!is_same_member(one, &draft->member[sorted[i]]))
+			continue;
+		if (!one->port)
 			return failure(error, -EINVAL,
 				       "two members with the address %s",
-				       address_text(one));
+				       address_text(one->address));
+		return failure(error, -EINVAL,
+			       "two members with the address %s and port %u",
+			       address_text(one->address), ntohs(one->port));
 	}
 	return 0;
 }

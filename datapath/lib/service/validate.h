@@ -17,7 +17,7 @@ int check_key(const struct oxp_key *key, char *error);
 /* How packets to a VIP get to a member, by the settings' encapsulation. */
 int parse_target(const struct oxp_service_settings *settings,
 		 const struct oxp_address *vip,
-		 const struct oxp_address *address, struct block_member *out,
-		 char *error);
+		 const struct oxp_address *address, uint16_t port,
+		 struct block_member *out, char *error);
 
 #endif

@@ -3,10 +3,11 @@
  * Maglev hashing: Eisenbud et al., "Maglev: A Fast and Reliable Software
  * Network Load Balancer", NSDI 2016, section 3.4.
  *
- * A member's name is its address (16 bytes), so a table depends on the set of
- * members alone. The paper's two hash functions are 64-bit FNV-1a over the
- * name, started from two seeds and finished by MurmurHash3's fmix64. The
- * permutation is computed as it is walked, never stored.
+ * A member's name is its address (16 bytes), and if that has several members,
+ * but for the lowest port, the port (2 bytes, big endian), so a table depends
+ * on the set of members alone. The paper's two hash functions are 64-bit FNV-1a
+ * over the name, started from two seeds and finished by MurmurHash3's fmix64.
+ * The permutation is computed as it is walked, never stored.
  *
  * With f of M slots free, a member looks at M / f slots until it finds one,
  * and where it has to stop is chance: a branch that the processor cannot
@@ -32,12 +33,16 @@
 #define OFFSET_SEED 0x6f66667365740001ULL /* "offset" */
 #define SKIP_SEED 0x736b697000000002ULL   /* "skip" */
 
-static uint64_t name_hash(const uint8_t *name, uint64_t seed)
+static uint64_t name_hash(const uint8_t *name, uint16_t port, uint64_t seed)
 {
 	uint64_t hash = FNV_OFFSET ^ seed;
 
 	for (int i = 0; i < 16; i++)
 		hash = (hash ^ name[i]) * FNV_PRIME;
+	if (port) {
+		hash = (hash ^ port >> 8) * FNV_PRIME;
+		hash = (hash ^ (port & 255)) * FNV_PRIME;
+	}
 	hash ^= hash >> 33;
 	hash *= 0xff51afd7ed558ccdULL;
 	hash ^= hash >> 33;
@@ -46,11 +51,11 @@ static uint64_t name_hash(const uint8_t *name, uint64_t seed)
 	return hash;
 }
 
-void maglev_hashes(const uint8_t *name, uint32_t slots, uint32_t *offset,
-		   uint32_t *skip)
+void maglev_hashes(const uint8_t *name, uint16_t port, uint32_t slots,
+		   uint32_t *offset, uint32_t *skip)
 {
-	*offset = name_hash(name, OFFSET_SEED) % slots;
-	*skip = name_hash(name, SKIP_SEED) % (slots - 1) + 1;
+	*offset = name_hash(name, port, OFFSET_SEED) % slots;
+	*skip = name_hash(name, port, SKIP_SEED) % (slots - 1) + 1;
 }
 
 #define LANES 8 /* steps that are computed side by side */
@@ -163,8 +168,8 @@ static int prepare(struct filling *filling,
 			.value = eligible[i].value,
 			.candidate = &filling->slots, /* none */
 		};
-		maglev_hashes(eligible[i].name, filling->slots, &walk->next,
-			      &walk->skip);
+		maglev_hashes(eligible[i].name, eligible[i].port,
+			      filling->slots, &walk->next, &walk->skip);
 		filling->whose[i] = i;
 		if (walk->weight > filling->greatest)
 			filling->greatest = walk->weight;

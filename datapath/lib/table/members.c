@@ -2,6 +2,7 @@
 /* Members of a block: who keeps flows, who takes them, and their places. */
 #include "table/members.h"
 
+#include <arpa/inet.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,13 +50,56 @@ static uint64_t ordered_half(const struct block_member *member, int half)
 	return __builtin_bswap64(word);
 }
 
-static bool is_less(const struct block_member *a, const struct block_member *b)
+/* By the address alone. */
+static bool is_before_host(const struct block_member *a,
+			   const struct block_member *b)
 {
 	uint64_t left = ordered_half(a, 0), right = ordered_half(b, 0);
 
 	if (left != right)
 		return left < right;
 	return ordered_half(a, 1) < ordered_half(b, 1);
+}
+
+static bool is_less(const struct block_member *a, const struct block_member *b)
+{
+	uint64_t left = ordered_half(a, 0), right = ordered_half(b, 0);
+
+	if (left != right)
+		return left < right;
+	left = ordered_half(a, 1);
+	right = ordered_half(b, 1);
+	if (left != right)
+		return left < right;
+	return ntohs(a->port) < ntohs(b->port);
+}
+
+static bool has_same_address(const struct block_member *a,
+			     const struct block_member *b)
+{
+	return !memcmp(a->address, b->address, sizeof(a->address));
+}
+
+bool is_same_member(const struct block_member *a, const struct block_member *b)
+{
+	return a->port == b->port && has_same_address(a, b);
+}
+
+bool takes_over(const struct block_member *a, const struct block_member *b)
+{
+	return (a->port == b->port || !a->port || !b->port) &&
+	       has_same_address(a, b);
+}
+
+uint16_t name_port(const struct service_block *block, const uint16_t *sorted,
+		   uint32_t position)
+{
+	const struct block_member *member = &block->member[sorted[position]];
+
+	if (!position ||
+	    !has_same_address(&block->member[sorted[position - 1]], member))
+		return 0;
+	return ntohs(member->port);
 }
 
 static void sift(const struct block_member *member, uint16_t *out,
@@ -120,6 +164,47 @@ static uint8_t carried_health(const struct block_member *old, uint64_t check)
 	return old->flags & MEMBER_HEALTHY;
 }
 
+/* A member that stays, or takes over. */
+static void put_in_place(struct service_block *draft,
+			 const struct service_block *old, uint32_t place,
+			 const struct block_member *member)
+{
+	const struct block_member *before = &old->member[place];
+	struct block_member *out = &draft->member[place];
+
+	*out = *member;
+	out->counter = before->counter;
+	out->flags |= carried_health(before, member->check);
+}
+
+/* Of the pending members, in order, those that take over a place that nobody
+ * stays at. Returns how many are left. */
+static uint32_t take_over_places(struct service_block *draft,
+				 const struct service_block *old,
+				 const struct block_member *from,
+				 uint16_t *pending, uint32_t count,
+				 const uint16_t *there, uint32_t old_count)
+{
+	uint32_t left = 0, j = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		const struct block_member *member = &from[pending[i]];
+		const struct block_member *before = NULL;
+
+		for (; j < old_count; j++) {
+			before = &old->member[there[j]];
+			if (!(draft->member[there[j]].flags & MEMBER_PRESENT) &&
+			    !is_before_host(before, member))
+				break;
+		}
+		if (j < old_count && takes_over(before, member))
+			put_in_place(draft, old, there[j++], member);
+		else
+			pending[left++] = pending[i];
+	}
+	return left;
+}
+
 void place_members(struct service_block *draft, const struct service_block *old,
 		   uint64_t new_places[PLACE_WORDS])
 {
@@ -136,22 +221,20 @@ void place_members(struct service_block *draft, const struct service_block *old,
 		       sizeof(*from));
 	memset(new_places, 0, PLACE_WORDS * sizeof(*new_places));
 	for (uint32_t i = 0; i < count; i++) {
-		struct block_member *member = &from[wanted[i]];
-		const struct block_member *before;
+		const struct block_member *member = &from[wanted[i]];
 
 		while (j < old_count && is_less(&old->member[there[j]], member))
 			j++;
-		if (j == old_count || is_less(member, &old->member[there[j]])) {
+		if (j == old_count || is_less(member, &old->member[there[j]]))
 			wanted[pending++] = wanted[i];
-			continue;
-		}
-		before = &old->member[there[j]];
-		member->counter = before->counter;
-		member->flags |= carried_health(before, member->check);
-		draft->member[there[j]] = *member;
-		if (there[j] >= places)
-			places = there[j] + 1;
+		else
+			put_in_place(draft, old, there[j], member);
 	}
+	pending = take_over_places(draft, old, from, wanted, pending, there,
+				   old_count);
+	for (uint32_t i = 0; old && i < old->members; i++)
+		if (draft->member[i].flags & MEMBER_PRESENT)
+			places = i + 1;
 	for (uint32_t i = 0; i < pending; i++, hole++) {
 		struct block_member *member = &from[wanted[i]];
 
@@ -185,7 +268,7 @@ uint64_t hash_members(const struct service_block *block)
 		if (!(member->flags & MEMBER_PRESENT))
 			continue;
 		hash = mix(hash, ordered_half(member, 0));
-		hash = mix(hash, ordered_half(member, 1));
+		hash = mix(hash, ordered_half(member, 1) ^ member->port);
 		hash = mix(hash, member->check);
 		hash = mix(hash,
 			   (uint64_t)i << 40 | (uint64_t)member->weight << 24 |

@@ -13,11 +13,25 @@
 /* Sets the computed flags; returns how many take flows. */
 uint32_t compute_flags(struct block_member *members, uint32_t places);
 
-/* FNV-1a over places, addresses, checks, weights, MTUs and flags, by words of
- * 64 bits. Who can choose them gains nothing by a collision. */
+/* Whether both have one address and one port. */
+bool is_same_member(const struct block_member *a, const struct block_member *b);
+
+/* Whether one that is in the other's place goes on with its flows: the same
+ * member, or the same host where one of them has no port, as before there were
+ * any. */
+bool takes_over(const struct block_member *a, const struct block_member *b);
+
+/* What of the port of the member sorted[position] is a part of its name: 0 of
+ * an address's lowest one, so that names of addresses that are there once are
+ * what they are without ports. */
+uint16_t name_port(const struct service_block *block, const uint16_t *sorted,
+		   uint32_t position);
+
+/* FNV-1a over places, addresses, ports, checks, weights, MTUs and flags, by
+ * words of 64 bits. Who can choose them gains nothing by a collision. */
 uint64_t hash_members(const struct service_block *block);
 
-/* Indices of the present members in the order of their addresses. */
+/* Indices of the present members in the order of addresses, then of ports. */
 uint32_t sorted_members(const struct service_block *block, uint16_t *out);
 
 /* Gives the members of `draft`, places 0 on, the places that they have in

@@ -18,25 +18,33 @@
 #include "error.h"
 #include "state.h"
 #include "table/blocks.h"
+#include "table/members.h"
 
-uint32_t quic_server_id(const struct oxp_address *member)
+static uint32_t crc_with(uint32_t crc, uint8_t byte)
+{
+	crc ^= byte;
+	for (int bit = 0; bit < 8; bit++)
+		crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
+	return crc;
+}
+
+uint32_t quic_server_id(const struct oxp_address *member, uint16_t port)
 {
 	uint32_t crc = UINT32_MAX;
 
-	for (int i = 0; i < 16; i++) {
-		crc ^= member->bytes[i];
-		for (int bit = 0; bit < 8; bit++)
-			crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78 : 0);
-	}
+	for (int i = 0; i < 16; i++)
+		crc = crc_with(crc, member->bytes[i]);
+	if (port)
+		crc = crc_with(crc_with(crc, port >> 8), port);
 	return ~crc;
 }
 
-static uint32_t id_of(const struct block_member *member)
+static uint32_t id_of(const struct block_member *member, uint16_t port)
 {
 	struct oxp_address address;
 
 	memcpy(address.bytes, member->address, sizeof(address.bytes));
-	return quic_server_id(&address);
+	return quic_server_id(&address, port);
 }
 
 struct server {
@@ -55,14 +63,16 @@ static int by_id(const void *left, const void *right)
 static uint32_t servers_of(const struct service_block *block,
 			   struct server *out)
 {
-	uint32_t count = 0;
+	uint16_t sorted[OXP_MEMBERS_MAX];
+	uint32_t count;
 
 	if (!block || !(block->flags & OXP_SERVICE_QUIC))
 		return 0;
-	for (uint32_t i = 0; i < block->members; i++)
-		if (block->member[i].flags & MEMBER_PRESENT)
-			out[count++] =
-				(struct server){id_of(&block->member[i]), i};
+	count = sorted_members(block, sorted);
+	for (uint32_t i = 0; i < count; i++)
+		out[i] = (struct server){id_of(&block->member[sorted[i]],
+					       name_port(block, sorted, i)),
+					 sorted[i]};
 	qsort(out, count, sizeof(*out), by_id);
 	return count;
 }

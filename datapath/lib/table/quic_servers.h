@@ -11,7 +11,8 @@ int write_quic_servers(struct oxp_node *node, uint32_t index,
 		       const struct service_block *old,
 		       const struct service_block *next, char *error);
 
-uint32_t quic_server_id(const struct oxp_address *member);
+/* See OXP_QUIC_CONFIG; `port` as of name_port(). */
+uint32_t quic_server_id(const struct oxp_address *member, uint16_t port);
 
 bool quic_servers_differ(const struct service_block *old,
 			 const struct service_block *next);

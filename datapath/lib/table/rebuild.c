@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * Tables of many services at once. Services with equal eligible members
- * (addresses and weights) and slots share one computation, which numbers them
- * in the order of their addresses; each service then translates these numbers
- * into its own members' places.
+ * (names, weights) and slots share one computation, which numbers
+ * them in the order of their addresses; each service then translates these
+ * numbers into its own members' places.
  */
 #include "table/rebuild.h"
 
@@ -37,6 +37,7 @@ static void collect(const struct service_block *block, struct eligible *out)
 		out->owner_of[out->count] = sorted[i];
 		out->member[out->count] = (struct eligible_member){
 			.name = (const uint8_t *)member->address,
+			.port = name_port(block, sorted, i),
 			.weight = member->weight,
 			.value = out->count,
 		};
@@ -100,6 +101,7 @@ static bool is_equal(const struct service_block *a,
 	collect(b, &right);
 	for (uint32_t i = 0; i < left.count; i++)
 		if (left.member[i].weight != right.member[i].weight ||
+		    left.member[i].port != right.member[i].port ||
 		    memcmp(left.member[i].name, right.member[i].name, 16))
 			return false;
 	return true;

@@ -33,6 +33,7 @@
 
 #include "state.h"
 #include "table/blocks.h"
+#include "table/members.h"
 #include "table/slots.h"
 
 struct slot_state slot_transition(struct slot_state old, uint16_t owner,
@@ -77,8 +78,7 @@ static bool who_stays(const struct service_block *old,
 	for (uint32_t i = 0; i < old->members && i < next->members; i++) {
 		stays[i] = old->member[i].flags & MEMBER_KEEPS_FLOWS &&
 			   next->member[i].flags & MEMBER_KEEPS_FLOWS &&
-			   !memcmp(old->member[i].address,
-				   next->member[i].address, 16);
+			   takes_over(&old->member[i], &next->member[i]);
 		anybody |= stays[i];
 	}
 	return anybody;

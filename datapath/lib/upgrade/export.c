@@ -14,9 +14,10 @@
 #include "state.h"
 #include "table/blocks.h"
 #include "table/counters.h"
+#include "table/members.h"
 #include "table/networks.h"
-#include "table/slots.h"
 #include "upgrade/export_packets.h"
+#include "upgrade/export_slots.h"
 #include "upgrade/stream.h"
 #include "upgrade/writer.h"
 
@@ -222,6 +223,25 @@ static void write_members(struct writer *writer,
 			write_member(writer, i, &block->member[i], counts);
 }
 
+static void write_ports(struct writer *writer,
+			const struct service_block *block)
+{
+	uint16_t sorted[OXP_MEMBERS_MAX];
+	uint32_t count = sorted_members(block, sorted), ports = 0, flags = 0;
+
+	for (uint32_t i = 0; i < count; i++) {
+		ports += !!block->member[sorted[i]].port;
+		if (name_port(block, sorted, i))
+			flags = STREAM_MANDATORY;
+	}
+	if (!ports)
+		return;
+	begin_record(writer, RECORD_PORTS, flags, sizeof(uint16_t), count);
+	for (uint32_t i = 0; i < block->members; i++)
+		if (block->member[i].flags & MEMBER_PRESENT)
+			put_number(writer, ntohs(block->member[i].port));
+}
+
 static void write_networks(struct writer *writer,
 			   const struct service_block *block)
 {
@@ -248,57 +268,6 @@ static void write_networks(struct writer *writer,
 	}
 }
 
-_Static_assert(SLOT_OPEN == STREAM_OPEN && SLOT_NOBODY == STREAM_NOBODY,
-	       "slots are written as they are");
-
-static void write_ages(struct writer *writer, const struct service_block *block)
-{
-	begin_record(writer, RECORD_AGES, 0, sizeof(uint8_t), block->slots);
-	put_elements(writer, ages_of(writer->node, block), block->slots);
-}
-
-static void put_number(struct writer *writer, uint16_t number)
-{
-	put_elements(writer, &number, sizeof(number));
-}
-
-/* By the middle of the slot, where its own number of slots is another. */
-static uint16_t before_of_slot(const struct service_block *block, uint32_t slot)
-{
-	uint64_t position = (first_position(slot, block->slots) +
-			     first_position(slot + 1, block->slots)) /
-			    2;
-
-	if (!slot_is_open(block, slot))
-		return owner_at(block, slot);
-	return before_at(block, slot_at(position, block->before_slots));
-}
-
-/* Ticks and packets keep to single words: what is written is what was at some
- * moment of each slot. */
-static void write_slots(struct writer *writer,
-			const struct service_block *block)
-{
-	begin_record(writer, RECORD_SLOTS, STREAM_MANDATORY, sizeof(uint16_t),
-		     block->slots);
-	for (uint32_t i = 0; i < block->slots; i++)
-		put_number(writer,
-			   owner_at(block, i) |
-				   (slot_is_open(block, i) ? STREAM_OPEN : 0));
-	if (!(block->flags & BLOCK_OPEN))
-		return;
-	begin_record(writer, RECORD_BEFORE, STREAM_MANDATORY, sizeof(uint16_t),
-		     block->slots);
-	for (uint32_t i = 0; i < block->slots; i++)
-		put_number(writer, before_of_slot(block, i));
-	if (block->before_slots == block->slots)
-		return;
-	begin_record(writer, RECORD_EARLIER, 0, sizeof(uint16_t),
-		     block->before_slots);
-	for (uint32_t i = 0; i < block->before_slots; i++)
-		put_number(writer, before_at(block, i));
-}
-
 /* Whole, or counters and ages alone. */
 static void write_services(struct writer *writer, bool whole)
 {
@@ -316,6 +285,7 @@ static void write_services(struct writer *writer, bool whole)
 		write_service(writer, i, block, &counts.service[i]);
 		write_members(writer, block, &counts);
 		if (whole) {
+			write_ports(writer, block);
 			write_networks(writer, block);
 			write_slots(writer, block);
 		}

@@ -22,8 +22,8 @@
 
 struct parts {
 	struct stream_service service;
-	const struct record *members, *networks, *slots, *before, *earlier,
-		*ages;
+	const struct record *members, *ports, *networks, *slots, *before,
+		*earlier, *ages;
 };
 
 static void find_parts(const struct import *import, uint32_t at,
@@ -37,6 +37,8 @@ static void find_parts(const struct import *import, uint32_t at,
 
 		if (is_record(record, RECORD_MEMBERS))
 			parts->members = record;
+		else if (is_record(record, RECORD_PORTS))
+			parts->ports = record;
 		else if (is_record(record, RECORD_NETWORKS))
 			parts->networks = record;
 		else if (is_record(record, RECORD_SLOTS))
@@ -72,6 +74,10 @@ static int check_parts(struct oxp_node *node, const struct parts *parts,
 		return refuse(parts, "its index is not free", error);
 	if (!parts->members || parts->members->head.count > OXP_MEMBERS_MAX)
 		return refuse(parts, "no members, or too many", error);
+	if (parts->ports &&
+	    (parts->ports->head.count != parts->members->head.count ||
+	     parts->ports->head.element != sizeof(uint16_t)))
+		return refuse(parts, "members without ports", error);
 	if (!parts->slots || parts->slots->head.count != service->slots ||
 	    parts->slots->head.element != sizeof(uint16_t))
 		return refuse(parts, "no slots", error);
@@ -106,6 +112,15 @@ static void to_settings(const struct stream_service *service,
 	};
 }
 
+static uint16_t element_at(const struct record *record, uint32_t index)
+{
+	uint16_t element;
+
+	memcpy(&element, record->data + index * sizeof(element),
+	       sizeof(element));
+	return element;
+}
+
 static void to_members(const struct parts *parts, struct oxp_member *out)
 {
 	for (uint32_t i = 0; i < parts->members->head.count; i++) {
@@ -120,6 +135,8 @@ static void to_members(const struct parts *parts, struct oxp_member *out)
 			.backup = one.backup,
 		};
 		memcpy(out[i].address.bytes, one.address, 16);
+		if (parts->ports)
+			out[i].port = element_at(parts->ports, i);
 	}
 }
 
@@ -163,15 +180,6 @@ static int place(struct oxp_node *node, const struct parts *parts,
 static bool is_no_owner(uint16_t slot)
 {
 	return (slot >= OXP_MEMBERS_MAX) & (slot != SLOT_NOBODY);
-}
-
-static uint16_t element_at(const struct record *record, uint32_t index)
-{
-	uint16_t element;
-
-	memcpy(&element, record->data + index * sizeof(element),
-	       sizeof(element));
-	return element;
 }
 
 /* Elements of no member of ours are none. */

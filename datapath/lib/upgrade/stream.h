@@ -35,8 +35,12 @@ struct stream_record {
 #define RECORD_CHOICES "choices" /* which uplink takes what */
 #define RECORD_FORMATS "formats" /* of maps that can be handed over */
 #define RECORD_OUTCOMES "outcomes"
-#define RECORD_SERVICE "service"   /* mandatory */
-#define RECORD_MEMBERS "members"   /* mandatory */
+#define RECORD_SERVICE "service" /* mandatory */
+#define RECORD_MEMBERS "members" /* mandatory */
+/* uint16_t, one for each of "members" and 0 of those without. Mandatory if an
+ * address is there with several: who does not rewrite ports leaves it to
+ * members otherwise. */
+#define RECORD_PORTS "members' ports"
 #define RECORD_NETWORKS "networks" /* mandatory if it is there */
 #define RECORD_SLOTS "slots"       /* mandatory; uint16_t */
 #define RECORD_BEFORE "before"     /* uint16_t; mandatory if it is there */

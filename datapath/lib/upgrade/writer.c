@@ -24,3 +24,8 @@ void put_elements(struct writer *writer, const void *data, size_t length)
 {
 	fwrite(data, 1, length, writer->file);
 }
+
+void put_number(struct writer *writer, uint16_t number)
+{
+	put_elements(writer, &number, sizeof(number));
+}

@@ -20,4 +20,6 @@ void begin_record(struct writer *writer, const char *name, uint32_t flags,
 
 void put_elements(struct writer *writer, const void *data, size_t length);
 
+void put_number(struct writer *writer, uint16_t number);
+
 #endif

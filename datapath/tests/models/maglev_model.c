@@ -16,7 +16,7 @@ void build_by_the_book(const struct oxp_address *addresses,
 	for (uint32_t i = 0; i < count; i++) {
 		uint32_t offset, skip;
 
-		maglev_hashes(addresses[i].bytes, slots, &offset, &skip);
+		maglev_hashes(addresses[i].bytes, 0, slots, &offset, &skip);
 		order[i] = calloc(slots, sizeof(uint32_t));
 		for (uint32_t j = 0; j < slots; j++)
 			order[i][j] = (offset + (uint64_t)j * skip) % slots;

@@ -166,12 +166,22 @@ static int by_name(const void *left, const void *right)
 {
 	const struct eligible_member *a = left, *b = right;
 
-	return memcmp(a->name, b->name, 16);
+	int order = memcmp(a->name, b->name, 16);
+
+	return order ? order : a->port - b->port;
 }
 
 int oxp_test_maglev(const struct oxp_address *addresses,
 		    const uint16_t *weights, uint32_t count, uint32_t slots,
 		    uint16_t *out)
+{
+	return oxp_test_maglev_ports(addresses, NULL, weights, count, slots,
+				     out);
+}
+
+int oxp_test_maglev_ports(const struct oxp_address *addresses,
+			  const uint16_t *ports, const uint16_t *weights,
+			  uint32_t count, uint32_t slots, uint16_t *out)
 {
 	struct eligible_member *eligible;
 	uint32_t used = 0;
@@ -187,6 +197,7 @@ int oxp_test_maglev(const struct oxp_address *addresses,
 		if (weights[i])
 			eligible[used++] = (struct eligible_member){
 				.name = addresses[i].bytes,
+				.port = ports ? ports[i] : 0,
 				.weight = weights[i],
 				.value = i,
 			};
@@ -196,7 +207,8 @@ int oxp_test_maglev(const struct oxp_address *addresses,
 	return status;
 }
 
-uint32_t oxp_test_quic_server_id(const struct oxp_address *member)
+uint32_t oxp_test_quic_server_id(const struct oxp_address *member,
+				 uint16_t port)
 {
-	return quic_server_id(member);
+	return quic_server_id(member, port);
 }

@@ -32,14 +32,19 @@ int oxp_test_pick(struct oxp_node *node, const struct oxp_key *key,
 /* oxp_faults_list(): returns how many there are, and `error` is the first. */
 int oxp_test_verify(struct oxp_node *node, char *error);
 
-/* A Maglev table as a pure function of the set of (address, weight): out[i]
- * is an index into `addresses`, or OXP_NO_MEMBER in every slot if nobody has
- * a weight. Needs neither node nor privileges. */
+/* A Maglev table as a pure function of the set of (address, port, weight):
+ * out[i] is an index into `addresses`, or OXP_NO_MEMBER in every slot if nobody
+ * has a weight. Needs neither node nor privileges. */
+int oxp_test_maglev_ports(const struct oxp_address *addresses,
+			  const uint16_t *ports, const uint16_t *weights,
+			  uint32_t count, uint32_t slots, uint16_t *out);
+/* The same of members without ports. */
 int oxp_test_maglev(const struct oxp_address *addresses,
 		    const uint16_t *weights, uint32_t count, uint32_t slots,
 		    uint16_t *out);
 
 /* See OXP_QUIC_CONFIG. */
-uint32_t oxp_test_quic_server_id(const struct oxp_address *member);
+uint32_t oxp_test_quic_server_id(const struct oxp_address *member,
+				 uint16_t port);
 
 #endif

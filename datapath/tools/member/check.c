@@ -286,8 +286,7 @@ static void check_all(struct arguments *arguments,
 		    installed->foreign ? installed->foreign : "");
 		return;
 	}
-	if (!installed->have_record ||
-	    installed->record.version != RECORD_VERSION) {
+	if (!installed->have_record || !is_known(&installed->record)) {
 		say(WRONG, "programs",
 		    "set up by another version of this tool: run setup again");
 		return;

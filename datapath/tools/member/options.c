@@ -23,6 +23,7 @@ enum key {
 	NODE,
 	NO_ADDRESS_KEY,
 	PORT,
+	ANSWER_PORT,
 	SYSCTL,
 	TC,
 	VIP,
@@ -30,6 +31,7 @@ enum key {
 
 static const struct option keys[] = {
 	{"address", required_argument, NULL, ADDRESS},
+	{"answer-port", required_argument, NULL, ANSWER_PORT},
 	{"any-source", no_argument, NULL, ANY_SOURCE_KEY},
 	{"config", required_argument, NULL, CONFIG},
 	{"dscp", required_argument, NULL, DSCP},
@@ -86,13 +88,20 @@ static int add_rule(struct arguments *arguments, enum key key,
 		    const char *value)
 {
 	struct settings *settings = &arguments->settings;
+	const char *name = key == PORT          ? "port"
+			   : key == ANSWER_PORT ? "answer-port"
+						: "dscp";
 	const char *wrong;
 
-	if (key == PORT) {
+	if (key == PORT || key == ANSWER_PORT) {
+		struct port_rule *rule;
+
 		if (settings->ports == MEMBER_PORTS_MAX)
-			return full("port", MEMBER_PORTS_MAX);
-		wrong = parse_port_rule(value,
-					&settings->port[settings->ports++]);
+			return full("port and answer-port", MEMBER_PORTS_MAX);
+		rule = &settings->port[settings->ports];
+		wrong = parse_port_rule(value, rule);
+		rule->answers_only = key == ANSWER_PORT;
+		settings->ports++;
 	} else {
 		if (settings->dscps == 2 * MEMBER_DSCPS)
 			return full("dscp", 2 * MEMBER_DSCPS);
@@ -100,8 +109,7 @@ static int add_rule(struct arguments *arguments, enum key key,
 					&settings->dscp[settings->dscps++]);
 	}
 	if (wrong)
-		return complain("%s %s: %s", key == PORT ? "port" : "dscp",
-				value, wrong);
+		return complain("%s %s: %s", name, value, wrong);
 	return 0;
 }
 
@@ -153,6 +161,7 @@ static int set_key(struct arguments *arguments, enum key key, const char *value)
 	case MSS:
 		return set_mss(arguments, value);
 	case PORT:
+	case ANSWER_PORT:
 	case DSCP:
 		return add_rule(arguments, key, value);
 	case ADDRESS:

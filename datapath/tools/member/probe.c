@@ -192,6 +192,7 @@ static unsigned int local_port(const struct settings *settings,
 	for (__u32 i = 0; i < settings->ports; i++)
 		if (!memcmp(&settings->port[i].key.vip, vip, sizeof(*vip)) &&
 		    settings->port[i].key.protocol == protocol &&
+		    !settings->port[i].answers_only &&
 		    ntohs(settings->port[i].key.port) == port)
 			return ntohs(settings->port[i].local);
 	return port;
@@ -210,9 +211,10 @@ static int probe_own(struct attempt *attempt, const struct member_address *own)
 			return -1;
 	for (__u32 i = 0; node && i < settings->ports; i++) {
 		const struct port_rule *rule = &settings->port[i];
+		__be16 port = rule->answers_only ? rule->local : rule->key.port;
 
 		if (probe_tunnel(attempt, node, own, &rule->key.vip,
-				 rule->key.protocol, ntohs(rule->key.port),
+				 rule->key.protocol, ntohs(port),
 				 ntohs(rule->local)))
 			return -1;
 	}

@@ -80,7 +80,9 @@ static int fill(struct member *object, const struct settings *settings)
 		struct member_port_key local = rule->key;
 
 		local.port = rule->local;
-		status |= put(object->maps.ports_in, &rule->key, &rule->local);
+		if (!rule->answers_only)
+			status |= put(object->maps.ports_in, &rule->key,
+				      &rule->local);
 		status |= put(object->maps.ports_out, &local, &rule->key.port);
 	}
 	for (__u32 i = 0; i < settings->dscps; i++) {
@@ -162,7 +164,7 @@ static const struct load load = {.what = "the member's programs"};
 struct member *load_programs(const struct settings *settings,
 			     const struct undo *undo, int old)
 {
-	struct record record = {.version = RECORD_VERSION,
+	struct record record = {.version = record_version(settings),
 				.undo = *undo,
 				.settings = *settings};
 	struct member *object = member__open();

@@ -11,8 +11,11 @@
 
 #include "member.h"
 
-/* Grows with any change of struct settings; struct undo never changes. */
-#define RECORD_VERSION 1
+/* Grows with any change of struct settings; struct undo never changes. What
+ * needs nothing newer is written as of an older version, see
+ * record_version(). */
+#define RECORD_VERSION 2
+#define RECORD_VERSION_MIN 1
 #define RECORD_MAP "record"
 
 enum mode {
@@ -32,7 +35,8 @@ enum settings_flag {
 struct port_rule {
 	struct member_port_key key;
 	__be16 local;
-	__u16 reserved;
+	__u8 answers_only; /* packets come with `local`; since version 2 */
+	__u8 reserved;
 };
 
 struct dscp_rule {

@@ -110,9 +110,19 @@ static int check_ports(const struct settings *settings)
 			    rule->key.protocol != before->key.protocol)
 				continue;
 			port_text(before, other);
-			if (rule->key.port == before->key.port)
+			if (rule->answers_only != before->answers_only)
+				return complain("port %s and %s: one as --port "
+						"and one as --answer-port, but "
+						"a VIP's ports are all "
+						"rewritten here or all by LB "
+						"nodes",
+						other, one);
+			if (rule->key.port == before->key.port &&
+			    !rule->answers_only)
 				return complain("port %s and %s: one listener, "
-						"two ports",
+						"two ports; where LB nodes "
+						"rewrite ports, use "
+						"--answer-port",
 						other, one);
 			if (rule->local == before->local)
 				return complain("port %s and %s: answers from "

@@ -110,9 +110,9 @@ static bool converged(const struct installed *installed,
 	int attached = ingress_program(installed);
 
 	return installed->have_record && !installed->mixed &&
-	       record->version == RECORD_VERSION && installed->out >= 0 &&
-	       attached >= 0 && (installed->xdp < 0) == tc &&
-	       (installed->in >= 0) == tc &&
+	       record->version == record_version(settings) &&
+	       installed->out >= 0 && attached >= 0 &&
+	       (installed->xdp < 0) == tc && (installed->in >= 0) == tc &&
 	       (tc || installed->xdp_mode == settings->mode) &&
 	       !memcmp(&record->settings, settings, sizeof(*settings)) &&
 	       same_code(attached, bpf_program__fd(in)) &&
@@ -123,7 +123,7 @@ static bool converged(const struct installed *installed,
 static int apply(const struct interface *interface, struct installed *installed,
 		 struct settings *settings)
 {
-	struct record record = {.version = RECORD_VERSION,
+	struct record record = {.version = record_version(settings),
 				.undo = installed->record.undo,
 				.settings = *settings};
 	struct member *object;

@@ -42,6 +42,18 @@ static void flag(const char *name, bool set)
 		printf("%s = %s\n", name, set ? "yes" : "no");
 }
 
+static void show_ports(const struct settings *settings, const char *name,
+		       bool answers_only)
+{
+	char text[RULE_TEXT];
+
+	list(name);
+	for (__u32 i = 0; i < settings->ports; i++)
+		if (settings->port[i].answers_only == answers_only)
+			item(name, port_text(&settings->port[i], text));
+	end_list();
+}
+
 static void show_lists(const struct settings *settings)
 {
 	char text[RULE_TEXT];
@@ -58,10 +70,8 @@ static void show_lists(const struct settings *settings)
 	for (__u32 i = 0; i < settings->nodes; i++)
 		item("node", network_text(&settings->node[i], text));
 	end_list();
-	list("port");
-	for (__u32 i = 0; i < settings->ports; i++)
-		item("port", port_text(&settings->port[i], text));
-	end_list();
+	show_ports(settings, "port", false);
+	show_ports(settings, "answer-port", true);
 	list("dscp");
 	for (__u32 i = 0; i < settings->dscps; i++)
 		item("dscp", dscp_text(&settings->dscp[i], text));
@@ -118,8 +128,7 @@ int show(struct arguments *arguments)
 	as_json = arguments->json;
 	if (ingress_program(&installed) < 0)
 		complain("nothing is set up on %s", interface.name);
-	else if (!installed.have_record ||
-		 installed.record.version != RECORD_VERSION)
+	else if (!installed.have_record || !is_known(&installed.record))
 		complain("%s was set up by another version: run setup again",
 			 interface.name);
 	else if (read_counters(ingress_program(&installed), values))

@@ -142,6 +142,20 @@ const char *parse_dscp_rule(const char *text, struct dscp_rule *out)
 	return NULL;
 }
 
+uint32_t record_version(const struct settings *settings)
+{
+	for (__u32 i = 0; i < settings->ports; i++)
+		if (settings->port[i].answers_only)
+			return 2;
+	return RECORD_VERSION_MIN;
+}
+
+bool is_known(const struct record *record)
+{
+	return record->version >= RECORD_VERSION_MIN &&
+	       record->version <= RECORD_VERSION;
+}
+
 const char *address_text(const struct member_address *address, char *out)
 {
 	if (is_v4(address))

@@ -14,12 +14,18 @@ def crc32c(data):
     return crc ^ 0xffffffff
 
 
-def server_id(member_address):
-    """Four bytes that lead packets to a member."""
+def server_id(member_address, port=None):
+    """Four bytes that lead packets to a member.
+
+    port: only if the address has a lower one in the pool
+    """
     address = ipaddress.ip_address(member_address)
     if address.version == 4:
         address = ipaddress.ip_address(f'::ffff:{address}')
-    return crc32c(address.packed).to_bytes(4, 'big')
+    name = address.packed
+    if port:
+        name += port.to_bytes(2, 'big')
+    return crc32c(name).to_bytes(4, 'big')
 
 
 def connection_id(member_address, length=12):

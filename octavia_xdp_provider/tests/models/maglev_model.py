@@ -23,11 +23,16 @@ def fnv1a_fmix64(name: bytes, seed: int) -> int:
     return value ^ value >> 33
 
 
-def name_of(address: str) -> bytes:
-    parsed = ipaddress.ip_address(address)
+def name_of(member: str) -> bytes:
+    """The name of ADDRESS, ADDRESS:PORT or [ADDRESS]:PORT."""
+    address, port = member, b''
+    if member.startswith('[') or member.count(':') == 1:
+        address, _, number = member.rpartition(':')
+        port = int(number).to_bytes(2, 'big')
+    parsed = ipaddress.ip_address(address.strip('[]'))
     if parsed.version == 4:
-        return bytes(10) + b'\xff\xff' + parsed.packed
-    return parsed.packed
+        return bytes(10) + b'\xff\xff' + parsed.packed + port
+    return parsed.packed + port
 
 
 def takes_turn(turn: int, weight: int, greatest: int) -> bool:
@@ -45,7 +50,7 @@ def slot_count(weights: dict[str, int]) -> int:
 
 
 def populate(weights: dict[str, int], size: int) -> list[str | None]:
-    """The address of each slot, from {address: weight}."""
+    """The member of each slot, from {member: weight}; see name_of()."""
     members = sorted((address for address in weights if weights[address]),
                      key=name_of)
     entry: list[str | None] = [None] * size

@@ -57,6 +57,22 @@ class TestMaglev(unittest.TestCase):
                 source, source.randint(0, 40), greatest)
             self.assert_equal_tables(members, slots)
 
+    def test_tables_of_members_with_ports_equal_the_model(self):
+        source = random.Random(8080)
+        for _ in range(100):
+            members = random_members(source, source.randint(1, 10), 3)
+            members.update({
+                f'[{address}]:{source.randint(1, 65535)}':
+                    source.randint(0, 10)
+                for address in list(members) for _ in range(3)})
+            self.assert_equal_tables(members, source.choice(PRIMES[:9]))
+
+    def test_ports_of_one_address_share_slots_evenly(self):
+        members = {f'[10.0.0.1]:{port}': 1 for port in range(8000, 8010)}
+        shares = collections.Counter(self.library.maglev(members, 13313))
+        self.assertEqual(10, len(shares))
+        self.assertLess(max(shares.values()) - min(shares.values()), 3)
+
     def test_sizes_in_use(self):
         source = random.Random(13313)
         for count in (1, 2, 10, 256):

@@ -9,6 +9,7 @@ import runpy
 import google_crc32c
 
 import octavia_xdp_provider
+from octavia_xdp_provider.packet_model import quic as packet_model
 from octavia_xdp_provider.tests.unit import base
 
 USER = (pathlib.Path(octavia_xdp_provider.__file__).parents[1]
@@ -29,6 +30,12 @@ class TestQuicDocument(base.TestCase):
                     '2001:db8::11').packed)):
             self.assertEqual(google_crc32c.value(packed).to_bytes(4, 'big'),
                              self.example['server_id'](text))
+
+    def test_a_port_follows_the_address(self):
+        self.assertEqual(
+            packet_model.server_id(
+                ipaddress.ip_address('198.18.10.11').packed, 8081),
+            self.example['server_id']('198.18.10.11', 8081))
 
     def test_the_table_s_values(self):
         rows = re.findall(r'^(\S+) +``([0-9a-f]{8})``$',

@@ -278,4 +278,8 @@ class Fabric(unittest.TestCase):
             if frame[:6] != bytes.fromhex(VIP_MAC.replace(':', '')):
                 continue
             self.last = frame[14:]
-            self.send(tunnel(frame[14:], self.encapsulation, self.outer))
+            self.send(self.through_node(frame))
+
+    def through_node(self, frame):
+        """What an LB node makes of a client's frame."""
+        return tunnel(frame[14:], self.encapsulation, self.outer)

@@ -32,8 +32,9 @@ def packed(text: str) -> bytes:
     return ipaddress.ip_address(text).packed
 
 
-def text(address: bytes) -> str:
-    return str(ipaddress.ip_address(address))
+def text(address: bytes, port: int = 0) -> str:
+    parsed = str(ipaddress.ip_address(address))
+    return f'[{parsed}]:{port}' if port else parsed
 
 
 def wait_for_next_unit():
@@ -58,11 +59,12 @@ def takers(members: list[state.Member]) -> list[state.Member]:
 
 
 def wanted_table(members: list[state.Member],
-                 slots: int) -> list[bytes | None]:
+                 slots: int) -> list[tuple[bytes, int] | None]:
     """The member of each slot: by Maglev, from what was configured alone."""
-    named = {text(one.address): one for one in takers(members)}
+    named = {text(*state.label(one, members)): one
+             for one in takers(members)}
     weights = {name: one.weight for name, one in named.items()}
-    return [None if name is None else named[name].address
+    return [None if name is None else named[name].name
             for name in maglev_model.populate(weights, slots)]
 
 
@@ -139,10 +141,10 @@ class Compared:
         if service not in self.services:
             service.index = self.datapath.service(service).index
             self.services.append(service)
-        old = {one.address: one for one in self.members.get(id(service), ())}
+        old = {one.name: one for one in self.members.get(id(service), ())}
         for one in members:
-            if one.address in old:  # it stays, with its counters
-                was = old[one.address]
+            if one.name in old:  # it stays, with its counters
+                was = old[one.name]
                 one.packets, one.bytes, one.flows = (
                     was.packets, was.bytes, was.flows)
         self.members[id(service)] = members
@@ -152,7 +154,7 @@ class Compared:
     def set_health(self, members: list[state.Member]):
         """Set the members' `healthy` on the node."""
         self.datapath.apply_health(
-            {one.address: one.healthy for one in members})
+            {one.name: one.healthy for one in members})
         self.refresh()
 
     def delete_service(self, service: state.Service):
@@ -208,14 +210,14 @@ class Compared:
                         bits >> one & 1}
         service.before = owners(before_slots) if service.open else []
         service.learning = bool(flags & BLOCK_LEARNING)
-        wanted = {one.address: one for one in self.members[id(service)]}
+        wanted = {one.name: one for one in self.members[id(service)]}
         service.members = {
-            one.index: wanted[library.packed(one.address)]
+            one.index: wanted[library.packed(one.address), one.port]
             for one in self.datapath.members(service)}
         if len(service.members) != len(wanted):
             raise Difference('members are missing')
         table = wanted_table(self.members[id(service)], slots)
-        mine = [None if one == state.NOBODY else service.members[one].address
+        mine = [None if one == state.NOBODY else service.members[one].name
                 for one in service.now]
         if table != mine:
             raise Difference(f'{service.port}: not the table of the members')

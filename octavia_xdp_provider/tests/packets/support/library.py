@@ -151,7 +151,8 @@ class Datapath:
         out = self.ffi.new('struct oxp_member[]', len(members))
         for one, entry in zip(members, out, strict=True):
             entry.address = self.library.address(one.address)
-            entry.check = check_of(one.address)
+            entry.check = check_of(*one.name)
+            entry.port = one.port
             entry.weight, entry.mtu = one.weight, one.mtu
             entry.admin_up, entry.backup = one.admin_up, one.backup
         changed = self.ffi.new('uint8_t *')
@@ -162,10 +163,10 @@ class Datapath:
     def delete_service(self, service: state.Service) -> int:
         return self.call('oxp_services_delete', self.library.key(service), 1)
 
-    def apply_health(self, results: dict[bytes, bool]) -> int:
-        """By the members' addresses."""
+    def apply_health(self, results: dict[tuple[bytes, int], bool]) -> int:
+        """By the members' names."""
         out = self.ffi.new('struct oxp_health_result[]', [
-            (check_of(address), up) for address, up in results.items()])
+            (check_of(*name), up) for name, up in results.items()])
         return self.call('oxp_health_apply', out, len(results))
 
     def tick(self) -> int:
@@ -225,9 +226,9 @@ class Datapath:
                 for index in range(len(frames))]
 
 
-def check_of(address: bytes) -> int:
+def check_of(address: bytes, port: int) -> int:
     """The id of a member's health check: any number that is its own."""
-    return int.from_bytes(address[-4:], 'big') or 1
+    return port << 32 | int.from_bytes(address[-4:], 'big') or 1
 
 
 class Map:

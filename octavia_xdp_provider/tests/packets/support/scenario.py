@@ -16,6 +16,7 @@ VIPS = tuple(compared.packed(one) for one in (
 POOL = {4: [compared.packed(f'10.1.0.{one}') for one in range(1, 13)],
         6: [compared.packed(f'fd00:1::{one}') for one in range(101, 113)]}
 PORTS = (53, 80, 443, 6080)
+MEMBER_PORTS = (80, 8080, 8081)  # written by the node, in some services
 BATCH = 128
 BATCHES = 8  # between changes
 
@@ -27,7 +28,8 @@ class Scenario:
         self.rng = random.Random(seed)
         self.compared = one
         self.batch = batch
-        self.down: set[bytes] = set()
+        self.down: set[tuple[bytes, int]] = set()
+        self.with_ports: set[int] = set()  # ids of services
         one.reset(self.node())
         for _ in range(8):
             self.new_service()
@@ -96,16 +98,20 @@ class Scenario:
             pool = POOL[4 if len(service.vip) == 4 else 6]
         if service.encapsulation == state.Encapsulation.SRV6:
             pool = POOL[6]
-        return [self.fresh(address) for address in
-                rng.sample(pool, rng.choice((0, 1, 2, 3, 4, 6, 8)))]
+        names = [(address, 0) for address in pool]
+        if id(service) in self.with_ports:
+            names = [(address, port) for address in pool[:4] + pool[-4:]
+                     for port in MEMBER_PORTS]
+        return [self.fresh(*name) for name in
+                rng.sample(names, rng.choice((0, 1, 2, 3, 4, 6, 8)))]
 
-    def fresh(self, address: bytes) -> state.Member:
+    def fresh(self, address: bytes, port: int) -> state.Member:
         rng = self.rng
         return state.Member(
             address, rng.choice((0, 1, 1, 1, 2, 256)),
             rng.choice((0, 0, 0, 1280, 1400, 1450, 9000)),
-            rng.random() > 0.1, address not in self.down,
-            rng.random() < 0.15)
+            rng.random() > 0.1, (address, port) not in self.down,
+            rng.random() < 0.15, port=port)
 
     def new_service(self):
         rng = self.rng
@@ -117,6 +123,9 @@ class Scenario:
             if key not in taken:
                 break
         service = state.Service(*key)
+        self.with_ports.discard(id(service))
+        if service.protocol != state.SCTP and rng.random() < 0.3:
+            self.with_ports.add(id(service))
         self.settings(service)
         self.apply(service, self.some_members(service))
 
@@ -130,18 +139,17 @@ class Scenario:
         everybody = [member for members in self.compared.members.values()
                      for member in members]
         for member in everybody:
-            member.healthy = member.address not in self.down
+            member.healthy = member.name not in self.down
         self.compared.set_health(everybody)
 
     # Changes ---------------------------------------------------------------
 
     def health(self):
         everybody = sorted({
-            member.address for members in self.compared.members.values()
+            member.name for members in self.compared.members.values()
             for member in members})
-        for address in self.rng.sample(everybody,
-                                       min(len(everybody), 3)):
-            self.down ^= {address}
+        for name in self.rng.sample(everybody, min(len(everybody), 3)):
+            self.down ^= {name}
         self.tell_health()
 
     def weights(self):
@@ -160,9 +168,9 @@ class Scenario:
         service = self.rng.choice(self.compared.services)
         members = [one for one in self.compared.members[id(service)]
                    if self.rng.random() > 0.2]
-        have = {one.address for one in members}
+        have = {one.name for one in members}
         members += [one for one in self.some_members(service)
-                    if one.address not in have]
+                    if one.name not in have]
         self.apply(service, members)
 
     def other_settings(self):

@@ -118,8 +118,9 @@ class Traffic:
         if rng.random() < 0.7 and self.services:
             one = rng.choice(self.services)
             members = list(one.members.values())
-            server = (quic.server_id(rng.choice(members).address) if members
-                      else rng.randbytes(4))
+            server = (quic.server_id(*state.label(
+                rng.choice(members), members)) if members
+                else rng.randbytes(4))
         else:
             server = rng.randbytes(4)
         connection = bytes((rng.choice((0, 7, 0x1f, 0x20, 0xff)),)) + server

@@ -32,8 +32,9 @@ class TestPlan(planning.PlanTestCase):
         self.assertEqual((5, 3, 2, 3), (
             checks['198.18.10.11'].delay, checks['198.18.10.11'].timeout,
             checks['198.18.10.11'].rise, checks['198.18.10.11'].fall))
-        self.assertEqual({'m1': (KEY, '198.18.10.11'),
-                          'm2': (KEY, '198.18.10.12')}, plan.monitored)
+        self.assertEqual({'m1': (KEY, datapath.MemberName('198.18.10.11')),
+                          'm2': (KEY, datapath.MemberName('198.18.10.12'))},
+                         plan.monitored)
 
     def test_without_monitor_members_are_not_checked(self):
         self.pool['healthmonitor']['admin_state_up'] = False
@@ -172,7 +173,8 @@ class TestPlan(planning.PlanTestCase):
         self.assertEqual({('http', base.VIP, 80, 1)},
                          self.through(type='HTTP'))
         self.assertEqual({('http', '198.18.10.11', 8080, None),
-                          ('sctp', base.VIP, 80, 1)}, self.through('SCTP'))
+                          ('udp-connect', base.VIP, 80, 1),
+                          ('ping', base.VIP, 80, 1)}, self.through('UDP'))
 
     def test_silent_udp_check_is_joined_by_a_ping_through_the_tunnel(self):
         self.assertEqual({('udp-connect', base.VIP, 80, 1),
@@ -193,7 +195,7 @@ class TestPlan(planning.PlanTestCase):
         self.assertEqual(
             {(base.VIP, '198.18.10.11', datapath.Encapsulation.GUE),
              (base.VIP, '198.18.10.12', datapath.Encapsulation.GUE)},
-            {(vip, member, settings.encapsulation)
+            {(vip, str(member), settings.encapsulation)
              for vip, member, settings in marks})
 
     def test_without_a_mark_the_own_address_is_probed(self):
@@ -312,7 +314,7 @@ class TestPlan(planning.PlanTestCase):
         self.assertEqual(('2001:db8:113::a',), plan.vips)
         service = plan.services[KEY._replace(address='2001:db8:113::a')]
         self.assertEqual({4, 6}, service.families)
-        self.assertEqual('2001:db8:10::1', plan.monitored['m1'][1])
+        self.assertEqual('2001:db8:10::1', str(plan.monitored['m1'][1]))
 
 
 class TestDualStack(planning.PlanTestCase):

@@ -35,7 +35,8 @@ class TestMarks(base.TestCase):
                                 dscp=2),
                 target(1)._replace(encapsulation=datapath.Encapsulation.SRV6),
                 target(1)._replace(encapsulation=datapath.Encapsulation.SRV6,
-                                sid_function=1)}
+                                sid_function=1),
+                target(1)._replace(port=80), target(1)._replace(port=443)}
         self.assertEqual(len(found), len(set(map(home, found))))
 
     def test_the_home_does_not_move(self):
@@ -136,8 +137,9 @@ class TestProbes(base.TestCase):
         :param kept: marks that the checks file holds besides.
         """
         self.probes.begin()
-        found = [self.probes.mark(base.VIP, f'198.18.10.{number}', SETTINGS)
-                 for number in numbers]
+        found = [self.probes.mark(
+            base.VIP, datapath.MemberName(f'198.18.10.{number}'), SETTINGS)
+            for number in numbers]
         self.probes.set()
         self.during = self.targets()
         self.probes.written(set(found) - {None} | kept)
@@ -215,8 +217,9 @@ class TestProbes(base.TestCase):
                 ('224.0.0.5', kinds.IPIP, False),
                 ('255.255.255.255', kinds.IPIP, False),
                 ('ff02::5', kinds.IPIP, False), ('::', kinds.IPIP, False)):
-            mark = self.probes.mark(base.VIP, member, datapath.Settings(
-                encapsulation=kind))
+            mark = self.probes.mark(
+                base.VIP, datapath.MemberName(member),
+                datapath.Settings(encapsulation=kind))
             self.assertEqual(possible, mark is not None, (member, kind))
 
     def test_a_table_that_cannot_be_made_disturbs_nothing_else(self):

@@ -70,12 +70,23 @@ class TestRules(RulesTestCase):
     def test_an_address_is_in_a_pool_once(self):
         self.members(base.member('198.18.10.13'),
                      base.member('198.18.10.13', protocol_port=81))
-        self.refused('address', '198.18.10.13')
-        self.tree['flavor'] = {'member_port': 'rewrite'}
-        self.refused('address', '198.18.10.13')
+        self.refused('address', '198.18.10.13', 'member_port rewrite')
+        self.tree['flavor'] = {'member_port': 'rewrite_on_member'}
+        self.refused('address', '198.18.10.13', 'member_port rewrite')
+        self.tree['flavor'] = {'member_port': 'same'}
         self.members(base.member('2001:db8::1'),
                      base.member('2001:DB8:0::1'))
         self.refused('address', 'two members')
+
+    def test_an_address_has_several_ports_where_nodes_write_them(self):
+        self.tree['flavor'] = {'member_port': 'rewrite'}
+        self.members(base.member('2001:db8::1'),
+                     base.member('2001:DB8:0::1', protocol_port=8081),
+                     base.member('2001:db8::1', protocol_port=8080))
+        self.accepted()
+        self.members(base.member('2001:db8::1', protocol_port=8080),
+                     base.member('2001:DB8:0::1', protocol_port=8080))
+        self.refused('protocol_port', 'port 8080')
 
     def test_a_member_is_not_the_vip(self):
         self.members(base.member(base.VIP))

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Slots of a service in the stream: who has them, who had them, their ages. */
+#include "upgrade/export_slots.h"
+
+#include "table/blocks.h"
+#include "table/slots.h"
+#include "upgrade/stream.h"
+#include "upgrade/writer.h"
+
+_Static_assert(SLOT_OPEN == STREAM_OPEN && SLOT_NOBODY == STREAM_NOBODY,
+	       "slots are written as they are");
+
+void write_ages(struct writer *writer, const struct service_block *block)
+{
+	begin_record(writer, RECORD_AGES, 0, sizeof(uint8_t), block->slots);
+	put_elements(writer, ages_of(writer->node, block), block->slots);
+}
+
+/* By the middle of the slot, where its own number of slots is another. */
+static uint16_t before_of_slot(const struct service_block *block, uint32_t slot)
+{
+	uint64_t position = (first_position(slot, block->slots) +
+			     first_position(slot + 1, block->slots)) /
+			    2;
+
+	if (!slot_is_open(block, slot))
+		return owner_at(block, slot);
+	return before_at(block, slot_at(position, block->before_slots));
+}
+
+/* Ticks and packets keep to single words: what is written is what was at some
+ * moment of each slot. */
+void write_slots(struct writer *writer, const struct service_block *block)
+{
+	begin_record(writer, RECORD_SLOTS, STREAM_MANDATORY, sizeof(uint16_t),
+		     block->slots);
+	for (uint32_t i = 0; i < block->slots; i++)
+		put_number(writer,
+			   owner_at(block, i) |
+				   (slot_is_open(block, i) ? STREAM_OPEN : 0));
+	if (!(block->flags & BLOCK_OPEN))
+		return;
+	begin_record(writer, RECORD_BEFORE, STREAM_MANDATORY, sizeof(uint16_t),
+		     block->slots);
+	for (uint32_t i = 0; i < block->slots; i++)
+		put_number(writer, before_of_slot(block, i));
+	if (block->before_slots == block->slots)
+		return;
+	begin_record(writer, RECORD_EARLIER, 0, sizeof(uint16_t),
+		     block->before_slots);
+	for (uint32_t i = 0; i < block->before_slots; i++)
+		put_number(writer, before_at(block, i));
+}

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A member's port in the place of the service's."""
+
+from octavia_xdp_provider.packet_model import checksum
+from octavia_xdp_provider.packet_model import encap
+from octavia_xdp_provider.packet_model import icmp
+from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.packet_model import state
+
+DESTINATION = 2  # where it lies in the transport's header
+
+
+def rewrite(packet: parse.Packet, port: int, is_error: bool):
+    """Replaces packet.frame by one with the port.
+
+    :param is_error: the packet is an ICMP error; the port is the source of
+        what it quotes.
+    """
+    if packet.later:
+        return
+    if is_error:
+        quoted = icmp.quoted(packet)
+        assert quoted is not None  # or it had been dropped
+        _store(packet, quoted.at, port, icmp.CHECKSUM)
+        return
+    at = encap.TRANSPORT_CHECKSUM[packet.protocol]
+    field = packet.transport + at
+    without = (packet.protocol == state.UDP and
+               packet.frame[field:field + 2] == b'\0\0')
+    _store(packet, packet.transport + DESTINATION, port,
+           None if without else at)
+
+
+def _store(packet: parse.Packet, where: int, port: int,
+           at: int | None):
+    """:param at: of the checksum in the header at packet.transport; None:
+        there is none.
+    """
+    frame, start = packet.frame, packet.transport
+    new = frame[:where] + port.to_bytes(2, 'big') + frame[where + 2:]
+    if at is not None:
+        pseudo = checksum.pseudo_header(
+            packet.source, packet.destination, packet.end - start,
+            packet.protocol) if packet.protocol != state.ICMP else b''
+        field = checksum.refreshed(
+            pseudo + frame[start:packet.end], pseudo + new[start:packet.end],
+            len(pseudo) + at)
+        if packet.protocol == state.UDP and field == b'\0\0':
+            field = b'\xff\xff'  # 0 says that there is none
+        new = new[:start + at] + field + new[start + at + 2:]
+    packet.frame = new
