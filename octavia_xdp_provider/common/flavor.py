@@ -5,7 +5,6 @@ Flavor metadata travels in the wanted state as the operator wrote it; a key
 that is left out has the default that ``value`` gives.
 """
 
-from collections.abc import Callable
 from collections.abc import Mapping
 import json
 from typing import Any
@@ -36,19 +35,14 @@ IDLE_TIMEOUT_MAX = 16000
 RATE_MAX = 1_000_000
 
 
-def _integer(lowest: int, highest: int | None = None
-             ) -> Callable[[Any], bool]:
-    def accepts(value: Any) -> bool:
-        return (isinstance(value, int) and not isinstance(value, bool)
-                and value >= lowest
-                and (highest is None or value <= highest))
-    return accepts
+def _integer(lowest: int, highest: int | None = None) -> profile.Schema:
+    found = {'type': 'integer', 'minimum': lowest}
+    return found if highest is None else {**found, 'maximum': highest}
 
 
-def _one_of(values: tuple[str, ...]) -> tuple[str, Callable[[Any], bool]]:
-    # A list or a dictionary could not be looked up.
-    return ' or '.join(f'"{value}"' for value in values), (
-        lambda value: isinstance(value, str) and value in values)
+def _one_of(values: tuple[str, ...]) -> tuple[str, profile.Schema]:
+    return ' or '.join(f'"{value}"' for value in values), {
+        'enum': list(values)}
 
 
 KEYS = {
@@ -73,7 +67,7 @@ KEYS = {
     'quic': Key(
         'UDP listeners send QUIC packets by the server ID in their '
         'connection IDs, so that a client may change its address.',
-        'true or false', lambda value: isinstance(value, bool), False),
+        'true or false', {'type': 'boolean'}, False),
     'new_flow_rate': Key(
         'New flows (UDP: packets) per second that one source address, or '
         'IPv6 /64, may send to a listener on each LB node; what is beyond '
@@ -96,8 +90,7 @@ KEYS = {
         'SOURCE_IP_PORT.',
         'a list of ' + ' and '.join(f'"{name}"'
                                     for name in ALGORITHMS_BY_HASH),
-        lambda value: (isinstance(value, list) and all(
-            one in ALGORITHMS_BY_HASH for one in value)), (),
+        {'type': 'array', 'items': {'enum': list(ALGORITHMS_BY_HASH)}}, (),
         absent='none'),
     'member_port': Key(
         'Whether members may listen on other ports than the listener\'s; '
@@ -108,6 +101,22 @@ KEYS = {
         'which costs LB nodes nothing: a pool has each address once.',
         *_one_of(MEMBER_PORTS), 'same'),
 }
+
+
+def _only_with(key: str, encapsulation: str) -> profile.Schema:
+    return {'if': {'required': [key]},
+            'then': {'required': ['encapsulation'], 'properties': {
+                'encapsulation': {'const': encapsulation}}}}
+
+
+PROFILE = profile.Profile('Flavor', KEYS, {'allOf': [
+    _only_with('dscp', 'dscp'), _only_with('srv6_function', 'srv6'),
+    {'if': {'required': ['encapsulation'],
+            'properties': {'encapsulation': {'const': 'dscp'}}},
+     'then': {'required': ['dscp']}},
+    {'if': {'required': ['new_flow_burst']},
+     'then': {'required': ['new_flow_rate'],
+              'properties': {'new_flow_rate': {'minimum': 1}}}}]})
 
 
 def value(metadata: Mapping[str, Any], key: str) -> Any:
@@ -127,7 +136,7 @@ def problem(metadata: Any) -> errors.Problem | None:
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
-    if found := profile.problem(metadata, KEYS):
+    if found := PROFILE.problem(metadata):
         return found
     encapsulation = value(metadata, 'encapsulation')
     if encapsulation == 'dscp' and 'dscp' not in metadata:

@@ -7,35 +7,29 @@ stays with the load balancer.
 
 from typing import Any
 
-from oslo_utils import uuidutils
-
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import profile
 
 Key = profile.Key
 NAME_MAX = 255
-
-
-def _is_name(value: Any) -> bool:
-    return isinstance(value, str) and 0 < len(value) <= NAME_MAX
-
-
-def _are_uuids(value: Any) -> bool:
-    return (isinstance(value, list) and bool(value)
-            and all(isinstance(one, str) and uuidutils.is_uuid_like(one)
-                    for one in value))
+_UUID = '^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$'
 
 
 KEYS = {
     'zone': Key(
         'The VIP is placed on LB nodes of this zone only, as [agent] zone of '
         'the nodes names it.',
-        f'a text of 1 to {NAME_MAX} characters', _is_name),
+        f'a text of 1 to {NAME_MAX} characters',
+        {'type': 'string', 'minLength': 1, 'maxLength': NAME_MAX}),
     'valid_vip_networks': Key(
         'Neutron networks that VIPs may be on, which octavia-api checks; '
         'those of the provider\'s own [vip] options hold as well.',
-        'a list of UUIDs', _are_uuids),
+        'a list of UUIDs',
+        {'type': 'array', 'minItems': 1,
+         'items': {'type': 'string', 'pattern': _UUID}}),
 }
+
+PROFILE = profile.Profile('Availability zone', KEYS)
 
 
 def problem(metadata: Any) -> errors.Problem | None:
@@ -43,7 +37,7 @@ def problem(metadata: Any) -> errors.Problem | None:
 
     :returns: None or a tuple (why, instead), see errors.Refused.
     """
-    return profile.problem(metadata, KEYS)
+    return PROFILE.problem(metadata)
 
 
 def description(key: str) -> str:

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 
+import jsonschema
+
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.tests.unit import base
 
 
@@ -25,6 +28,7 @@ class TestFlavor(base.TestCase):
                  'new_flow_rate': 5, 'idle_timeout': 60,
                  'member_port': 'rewrite'}):
             self.assertIsNone(flavor.problem(metadata), metadata)
+            self.assertTrue(flavor.PROFILE.accepts(metadata), metadata)
 
     def test_what_is_refused_by_the_key_s_name(self):
         dscp = {'encapsulation': 'dscp', 'dscp': 1}
@@ -64,6 +68,14 @@ class TestFlavor(base.TestCase):
             self.assertIsNotNone(problem, metadata)
             self.assertIn(f'key {key!r}', problem[0])
             self.assertTrue(problem[1])
+            self.assertFalse(flavor.PROFILE.accepts(metadata), metadata)
+
+    def test_the_schema_is_one_and_describes_each_key(self):
+        for found in (flavor.PROFILE, zone.PROFILE):
+            jsonschema.Draft202012Validator.check_schema(found.schema)
+            self.assertIs(False, found.schema['additionalProperties'])
+            for key, entry in found.schema['properties'].items():
+                self.assertTrue(entry['description'], key)
 
     def test_what_is_no_object(self):
         for metadata in ([], ['quic'], 'quic', 5, None):
@@ -78,7 +90,8 @@ class TestFlavor(base.TestCase):
             {key: flavor.value({}, key) for key in flavor.KEYS})
         for key, spec in flavor.KEYS.items():
             if spec.default not in (None, ()):
-                self.assertTrue(spec.accepts(spec.default), key)
+                self.assertIsNone(
+                    flavor.PROFILE.problem({key: spec.default}), key)
 
     def test_given_values_go_before_defaults(self):
         self.assertEqual('gre', flavor.value({'encapsulation': 'gre'},

@@ -12,6 +12,7 @@ class TestZone(base.TestCase):
         for metadata in ({}, {'zone': 'east'}, {
                 'zone': 'east', 'valid_vip_networks': [str(uuid.uuid4())]}):
             self.assertIsNone(zone.problem(metadata), metadata)
+            self.assertTrue(zone.PROFILE.accepts(metadata), metadata)
 
     def test_anything_else_is_named(self):
         for word, metadata in (
@@ -25,3 +26,4 @@ class TestZone(base.TestCase):
             problem = zone.problem(metadata)
             self.assertIsNotNone(problem, metadata)
             self.assertIn(word, ' '.join(problem))
+            self.assertFalse(zone.PROFILE.accepts(metadata), metadata)
