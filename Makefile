@@ -7,6 +7,7 @@
 #   make bench-hc      the health checker against C and Go
 #   make bench-datapath  nanoseconds per packet, by case (as root)
 #   make bench-tables  from a health result to the switched table (as root)
+#   make bench-control  the control plane, with a whole Octavia (as root)
 #   make lint | unit | functional | kernels | e2e     one part of it
 
 PYTHON := build/venv/bin/python

@@ -7,7 +7,7 @@ BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
-.PHONY: bench-hc lint-bench-hc bench-datapath bench-tables
+.PHONY: bench-hc lint-bench-hc bench-datapath bench-tables bench-control
 
 # make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
 bench-hc: setup $(BENCH_HC_PROGRAMS)
@@ -40,3 +40,7 @@ bench-datapath:
 bench-tables: setup
 	@$(MAKE) -s -C datapath bench-tables
 	@exec $(PYTHON) -m bench.tables $(ARGUMENTS)
+
+# Needs root. make bench-control ARGUMENTS="--only fleet"
+bench-control: setup
+	@exec $(PYTHON) -m bench.control $(ARGUMENTS)

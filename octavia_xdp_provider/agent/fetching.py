@@ -40,11 +40,12 @@ class Fetcher:
         self._cache = cache
         self._clock = clock
         self._compared: float | None = None
+        self._unsaved: set[str] = set()
         self._complained = False
         self.wanted = cache.load()
 
     def fetch(self) -> list[str]:
-        """Ask once.
+        """Ask once. What came is to be saved, see ``save``.
 
         :returns: ids that the controller has mentioned.
         :raises Refused: an answer is malformed; nothing has changed.
@@ -133,7 +134,13 @@ class Fetcher:
         else:
             # The same dictionary shows that nothing is to be done.
             self.wanted = self.wanted._replace(as_of=as_of)
-        self._cache.save(self.wanted, changed)
+        self._unsaved |= changed
+
+    def save(self) -> None:
+        """Keep what was fetched over a restart of the agent."""
+        if self.wanted is not None:
+            self._cache.save(self.wanted, self._unsaved)
+            self._unsaved = set()
 
     def _complain_of_older_database(self, theirs: int, ours: int) -> None:
         if not self._complained:

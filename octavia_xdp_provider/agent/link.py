@@ -83,7 +83,11 @@ class Link:
         if (before is None
                 or wanted.load_balancers is not before.load_balancers):
             self._worker.want(wanted)
+            # While the worker is at it.
+            self._fetcher.save()
             self._worker.wait_for(wanted, WORKER_TIMEOUT_S)
+        else:
+            self._fetcher.save()
         self.report()
 
     def _try(self, function):

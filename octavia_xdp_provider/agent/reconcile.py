@@ -52,11 +52,15 @@ COMPARE_PASSES = 30
 
 
 class PassResult(typing.NamedTuple):
-    """What a pass has made true. ``failed``: id → why it is not as wanted.
+    """What a pass has made true.
+
+    ``failed``: id → why it is not as wanted. ``changed``: how many load
+    balancers had other plans than in the pass before.
     """
 
     wanted: Wanted
     failed: dict
+    changed: int = 0
 
     @property
     def synced(self):
@@ -135,7 +139,7 @@ class Reconciler:
         if stale:
             self._datapath.delete_services(stale)
             self._look()
-        self._changed = set()
+        changed, self._changed = self._changed, set()
         self._announce_tables(ready)
         for error in self.file_errors.values():
             for key in wanted.load_balancers:
@@ -143,7 +147,7 @@ class Reconciler:
         self._failed = failed
         self._update_facts()
         self._passes += 1
-        return PassResult(wanted, failed)
+        return PassResult(wanted, failed, len(changed))
 
     def announce(self, ready):
         """Announce every VIP with a member that takes traffic, no other.

@@ -12,6 +12,7 @@ class FetcherV1:
         self._controller = controller
         self._host = host
         self._cache = cache
+        self._unsaved = set()
         self.wanted = cache.load()
 
     def fetch(self):
@@ -30,8 +31,13 @@ class FetcherV1:
                    if held.get(key) is not known.get(key)}
         self.wanted = wanted_state.Wanted(
             as_of, held if changed or self.wanted is None else known)
-        self._cache.save(self.wanted, changed)
+        self._unsaved |= changed
         return []
+
+    def save(self):
+        if self.wanted is not None:
+            self._cache.save(self.wanted, self._unsaved)
+            self._unsaved = set()
 
 
 class ReporterV1:

@@ -4,8 +4,9 @@
 ========== ============ =================================================
 interface  server       methods
 ========== ============ =================================================
-driver     controller   ``change(change, request, deadline)`` →
-                        messages.ChangeAnswer; ``cancel(request)``;
+driver     controller   ``change(change, request, deadline, tells_end)`` →
+                        messages.ChangeAnswer; ``ended(request,
+                        committed)``, a cast; ``cancel(request)``;
                         ``ping()`` → the database's time
 nodes 2.0  controller   ``fetch(host, since, after)`` → a page of what is
                         different since a generation;
@@ -30,8 +31,8 @@ already is not: each change has a deadline, in the database's time, after
 which no controller stores it.
 
 Version 1.0 of the driver's interface had neither request nor deadline, nor
-``cancel`` and ``ping``. Controllers take it, so that they are upgraded before
-the drivers.
+``cancel`` and ``ping``; 1.1 did not tell how Octavia's transaction ended.
+Controllers take both, so that they are upgraded before the drivers.
 """
 
 import importlib
@@ -56,7 +57,7 @@ NODES_NAMESPACE = 'nodes'
 WAKEUP_NAMESPACE = 'wakeup'
 HEARTBEAT_NAMESPACE = 'heartbeat'
 VERSION = '1.0'
-DRIVER_VERSION = '1.1'
+DRIVER_VERSION = '1.2'
 NODES_VERSION = '2.0'
 NODES_VERSIONS = (VERSION, NODES_VERSION)
 
@@ -142,15 +143,23 @@ class DriverClient:
             {}, method, **arguments)
 
     def change(self, change: changes.Change, request: str, deadline: float,
-               timeout_s: float) -> messages.ChangeAnswer:
+               timeout_s: float, tells_end: bool = False
+               ) -> messages.ChangeAnswer:
         """:param request: a UUID, the same if this is sent once more.
 
         :param deadline: in the database's time, seconds since the epoch;
             nothing is done after it.
+        :param tells_end: whether ``ended`` follows, unless this process
+            dies.
         """
         return cast(messages.ChangeAnswer, self._call(
             timeout_s, 'change', change=change, request=request,
-            deadline=deadline))
+            deadline=deadline, tells_end=tells_end))
+
+    def ended(self, request: str, committed: bool) -> None:
+        """Octavia's transaction around a change has ended. A lost message
+        does no harm: the controller also asks Octavia."""
+        self._client.cast({}, 'ended', request=request, committed=committed)
 
     def cancel(self, request: str, timeout_s: float) -> None:
         """Take a change back that Octavia has not committed, or refuse it

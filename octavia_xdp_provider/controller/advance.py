@@ -19,11 +19,12 @@ from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
 from octavia_xdp_provider.controller import telling
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.store import requests
 
 LOG = logging.getLogger(__name__)
 
 # Seconds until a pending change is looked at again: the first time, at most.
-_COMMIT_FIRST_S = 0.2
+_COMMIT_FIRST_S = 0.03
 _COMMIT_MAX_S = 5.0
 # Seconds until removals beyond the budget are tried again.
 _BUDGET_S = 30.0
@@ -52,26 +53,30 @@ class Advance:
         :raises OctaviaUnavailable: Octavia does not answer.
         """
         key = item.load_balancer_id
-        row = self._store.load_balancer(key)
-        if row is None:
+        now = self._store.situation(key)
+        if now is None:
             return self._finish_absent(key, item)
-        if row.pending is not None:
-            again = self._settle(row, item)
+        if now.balancer.pending is not None:
+            again = self._settle(now, item)
             if again is not None:
                 return again
-            row = self._store.load_balancer(key)
-        if row is None or not row.generation or row.pending is not None:
+            now = self._store.situation(key)
+        if _is_changing(now):
             return None  # Whatever came since has marked it.
-        if row.deleted:
-            return self._finish_deletion(row, is_claimed)
-        if row.listed_at != row.compared_at:
-            self._comparison.compare(row)
-            row = self._store.load_balancer(key)
-            if row is None or row.deleted or row.pending is not None:
+        if now.balancer.deleted:
+            return self._finish_deletion(now, is_claimed)
+        if now.balancer.to_be_compared:
+            self._comparison.compare(now.balancer)
+            now = self._store.situation(key)
+            if _is_changing(now) or now.balancer.deleted:
                 return None
-        placed = self._scheduler.place(row)
+        placed = self._scheduler.place(now)
         self._notify(placed.notify)
-        again = self._tell(row, is_claimed)
+        if placed.moved:
+            now = self._store.situation(key)
+            if _is_changing(now) or now.balancer.deleted:
+                return None
+        again = self._tell(now, is_claimed)
         if placed.again:
             return 0.0
         again = _earlier(again, placed.again_in_s)
@@ -79,8 +84,9 @@ class Advance:
 
     # Pending changes
 
-    def _settle(self, row, item):
+    def _settle(self, now, item):
         """Promote or drop what is pending. None: that is done."""
+        row = now.balancer
         pending = row.pending
         if committed.holds(pending,
                            self._octavia.provisioning_status(row.id)):
@@ -89,7 +95,7 @@ class Advance:
                 LOG.info('Load balancer %s: Octavia has committed %s, '
                          'generation %s.', row.id, _words(pending),
                          generation)
-                self._notify_nodes(row.id)
+                self._notify_nodes(now)
             return None
         return self._wait_or_drop(row.id, pending, item)
 
@@ -97,7 +103,9 @@ class Advance:
         left_s = (pending['deadline'] + self._conf.confirm_timeout
                   - self._store.now())
         if left_s > 0:
-            return min(_COMMIT_FIRST_S * 2 ** item.failures, _COMMIT_MAX_S,
+            first_s = (requests.UNTOLD_S if pending.get('tells_end')
+                       else _COMMIT_FIRST_S)
+            return min(first_s * 2 ** item.failures, _COMMIT_MAX_S,
                        left_s + 0.1)
         if self._store.drop(key, pending['request']):
             LOG.warning('Load balancer %s: Octavia has not committed %s, '
@@ -119,20 +127,13 @@ class Advance:
         self._store.drop(key, pending['request'])
         return None
 
-    def _notify_nodes(self, key):
-        heard = self._heard()
-        self._notify(row.host for row in self._store.placements([key])
-                     if row.host in heard)
-
-    def _heard(self):
-        """Hosts that do what they shall, also out of service."""
-        return {host for host, condition in clusters.conditions(
-            self._store.conditions()).items() if condition in clusters.HEARD}
+    def _notify_nodes(self, now):
+        self._notify({row.host for row in now.placements} & _heard(now))
 
     # Statuses
 
-    def _tell(self, row, is_claimed):
-        progress = self._progress(row)
+    def _tell(self, now, is_claimed):
+        row, progress = now.balancer, _progress(now)
         left_s = (row.changed_at + self._conf.status_timeout
                   - self._store.now())
         late = left_s <= 0
@@ -151,16 +152,10 @@ class Advance:
             self._store.keep_placements(row.id)
         return None
 
-    def _progress(self, row):
-        placements = self._store.placements([row.id])
-        return progresses.Progress(
-            row.generation, placements, self._heard(),
-            self._store.states({one.host for one in placements}))
-
     # Deletion
 
-    def _finish_deletion(self, row, is_claimed):
-        leaving = self._progress(row).leaving
+    def _finish_deletion(self, now, is_claimed):
+        row, leaving = now.balancer, _progress(now).leaving
         if not leaving:
             if not is_claimed():
                 return None
@@ -180,8 +175,25 @@ class Advance:
                       'dead.', row.id, ', '.join(leaving),
                       self._conf.status_timeout)
             self._store.note_told(row.id, row.generation, failed=True)
-        self._notify_nodes(row.id)
+        self._notify_nodes(now)
         return None
+
+
+def _is_changing(now):
+    """Whether there is nothing to be done with it as it is."""
+    return (now is None or not now.balancer.generation
+            or now.balancer.pending is not None)
+
+
+def _heard(now):
+    """Hosts that do what they shall, also out of service."""
+    return {host for host, condition in clusters.conditions(
+        now.conditions).items() if condition in clusters.HEARD}
+
+
+def _progress(now):
+    return progresses.Progress(now.balancer.generation, now.placements,
+                               _heard(now), now.states)
 
 
 def _earlier(one, other):

@@ -6,20 +6,32 @@ differs is left to the workers: a row that has changed since it was compared
 (``updated_at``), or that Octavia has pending although nothing is under way
 here, is marked and compared (comparison.py).
 
+Each status that Octavia is told moves ``updated_at``, and a comparison costs
+more than all else about a change. So a row of which something was told since
+the last list, and which is not older than it was, is taken as it is but for a
+few in each round.
+
 A load balancer that Octavia does not list is removed only after several lists
 over some time have lacked it, and only so many at once: an answer may be
 wrong, and a database that was restored from a backup lacks what is in use.
 """
 
 import dataclasses
+import random
+import time
 
 from octavia_lib.common import constants as lib
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.controller.store import told
 
 LOG = logging.getLogger(__name__)
+
+
+# Of what Octavia was told of: so many are compared in each round.
+AUDITED = 2
 
 
 @dataclasses.dataclass
@@ -27,13 +39,15 @@ class Drift:
     """What a list and the store disagree on.
 
     ``changed``: id → ``updated_at`` of what has changed since it was
-    compared. ``pending``: ids of those that Octavia has pending, or in
+    compared. ``explained``: the same of what has changed by what Octavia was
+    told. ``pending``: ids of those that Octavia has pending, or in
     ERROR, though nothing is under way here. ``unknown``, ``deleting``: ids
     of those that are not held here, and of those of them that Octavia
     deletes. ``missing``: ids of those that Octavia does not list.
     """
 
     changed: dict[str, str] = dataclasses.field(default_factory=dict)
+    explained: dict[str, str] = dataclasses.field(default_factory=dict)
     pending: dict[str, str] = dataclasses.field(default_factory=dict)
     unknown: list[str] = dataclasses.field(default_factory=list)
     deleting: list[str] = dataclasses.field(default_factory=list)
@@ -64,6 +78,9 @@ def drift(listed, known, working, now, settled_s):
             if row.id not in working and row.provisioning_status != (
                     lib.ACTIVE):
                 found.pending[row.id] = updated_at
+            elif mine.compared_at == told.TOLD and (
+                    updated_at >= (mine.listed_at or '')):
+                found.explained[row.id] = updated_at
             elif updated_at != mine.compared_at:
                 found.changed[row.id] = updated_at
     found.missing = sorted(
@@ -82,6 +99,7 @@ class Resync:
         self._store = store
         self._octavia = octavia
         self._changed = changed
+        self._listed = 0          # how many the last list had
         self._unknown = set()     # ids that the last list had, too
         self._complained = set()  # ids of missing ones that the log has
 
@@ -92,9 +110,15 @@ class Resync:
         """
         known = self._store.known()
         listed = list(self._octavia.listed())
-        return drift(listed, known,
-                     self._store.marked(row.id for row in listed),
-                     self._store.now(), self._conf.confirm_timeout)
+        self._listed = len(listed)
+        found = drift(listed, known,
+                      self._store.marked(row.id for row in listed),
+                      self._store.now(), self._conf.confirm_timeout)
+        # Told while it was listed: the next list shows what came of it.
+        for key in self._store.told_since(found.changed):
+            if known[key].compared_at != told.TOLD:
+                del found.changed[key]
+        return found
 
     def run(self, token):
         """Compare once.
@@ -103,11 +127,16 @@ class Resync:
             nothing is done.
         :raises OctaviaUnavailable: the list is not whole.
         """
+        began = time.monotonic()
         found = self.look()
         if token() is None:
             return
-        self._store.note_listed({**found.changed, **found.pending},
-                                found.pending)
+        audited = random.sample(sorted(found.explained),
+                                min(AUDITED, len(found.explained)))
+        found.changed.update((key, found.explained.pop(key))
+                             for key in audited)
+        self._store.note_explained(found.explained)
+        self._store.note_listed({**found.changed, **found.pending})
         if found.deleting:
             self._store.bury(found.deleting, self._conf.confirm_timeout)
         # A load balancer that is being created is unknown for a moment.
@@ -117,6 +146,11 @@ class Resync:
         self._unknown = set(found.unknown)
         self._remove_missing(found.missing)
         self._changed()
+        LOG.debug('Compared with Octavia\'s list of %s load balancers in '
+                  '%.2f s: %s have changed, %s more by what it was told.',
+                  self._listed, time.monotonic() - began,
+                  len(found.changed) + len(found.pending),
+                  len(found.explained))
 
     def adopt(self, key):
         """Take over a load balancer that is not held here."""
@@ -130,7 +164,7 @@ class Resync:
             LOG.error('Octavia has load balancer %s, which is not held here '
                       'and cannot be done: %s', key, error)
             return
-        self._store.note_listed({key: ''}, [key])
+        self._store.note_listed({key: ''})
         LOG.warning('Octavia has load balancer %s, which was not held here: '
                     'taken over as generation %s.', key, generation)
 

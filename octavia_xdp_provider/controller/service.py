@@ -28,6 +28,12 @@ from octavia_xdp_provider.controller.store import schema
 
 LOG = logging.getLogger(__name__)
 
+# Seconds after a change was stored in which Octavia usually commits it.
+COMMIT_S = 0.02
+# Seconds after a report in which the other nodes of a load balancer report
+# the same: one look is enough for all.
+REPORTS_S = 0.01
+
 
 class Controller:
     """Wires the parts together; ``run`` until ``stop`` is called."""
@@ -58,11 +64,12 @@ class Controller:
         self.serving = threading.Event()
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
-            [driver_api.DriverEndpoint(self._store, self._changed)])
+            [driver_api.DriverEndpoint(self._store, self._stored,
+                                       self._changed, self._notify)])
         self._nodes = node_servers.NodeServers(
             conf, self._store.registered_hosts, {
                 rpc.CONTROLLER_TOPIC: [
-                    endpoint(self._store, self._changed, self._duty.wake)
+                    endpoint(self._store, self._reported, self._duty.wake)
                     for endpoint in (node_api.NodesEndpoint,
                                      node_api.NodesEndpointV1)],
                 rpc.HEARTBEAT_TOPIC: [
@@ -128,3 +135,12 @@ class Controller:
     def _changed(self, load_balancer_ids):
         """Load balancers were marked."""
         self._workers.wake()
+
+    def _reported(self, load_balancer_ids):
+        """The same, as nodes have reported something of them."""
+        self._workers.wake(REPORTS_S)
+
+    def _stored(self, tells_end):
+        """A change is pending, which Octavia has not committed yet."""
+        if not tells_end:
+            self._workers.wake(COMMIT_S)

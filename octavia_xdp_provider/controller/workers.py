@@ -48,8 +48,15 @@ class Workers:
         self._due = []     # heap of times at which own items are due again
         self._complained = {}  # load balancer id → last error logged
 
-    def wake(self):
-        """Something was marked by this process."""
+    def wake(self, in_s=0.0):
+        """Something was marked by this process.
+
+        :param in_s: it is best looked at in so many seconds.
+        """
+        if in_s:
+            with self._lock:
+                heapq.heappush(self._due, time.monotonic() + in_s)
+        # Also then: the thread has to find out for how long to wait.
         self._woken.set()
 
     def stop(self):

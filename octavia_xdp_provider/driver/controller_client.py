@@ -7,6 +7,7 @@ therefore live here, made at first use and again in a forked child.
 """
 
 import os
+import queue
 import threading
 import time
 import uuid
@@ -19,11 +20,15 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import database_clock
+from octavia_xdp_provider.driver import transactions
 
 LOG = logging.getLogger(__name__)
 
 # Seconds that the background waits for one answer.
 _BACKGROUND_S = 3
+# Ends of transactions that wait to be told. A controller asks Octavia where
+# it is not told.
+_ENDS_MAX = 1000
 
 
 class _Failed(Exception):
@@ -59,6 +64,11 @@ class ControllerClient:
         self._clock = database_clock.DatabaseClock()
         self._calls = bounded_calls.BoundedCalls(
             _Controller(self._client, self._clock), (_Failed,))
+        transactions.watch()
+        self._ends = queue.Queue(_ENDS_MAX)
+        # A daemon: a broker that is away holds it up and nobody else.
+        threading.Thread(target=self._tell_ends, name='octavia-xdp ends',
+                         daemon=True).start()
 
     @classmethod
     def get(cls):
@@ -105,11 +115,13 @@ class ControllerClient:
             done.
         """
         request = str(uuid.uuid4())
+        transaction = transactions.current()
         limit_s = self.conf.driver.request_timeout
         end = time.monotonic() + limit_s
         try:
             answer = self._calls.call(
-                lambda: self._request(change, request, end), limit_s,
+                lambda: self._request(change, request, end,
+                                      transaction is not None), limit_s,
                 request)
         except bounded_calls.Unanswered as error:
             raise self._unanswered(error) from error
@@ -120,17 +132,36 @@ class ControllerClient:
                 operator_fault_string='octavia-xdp-controller: '
                 f'{error}') from error
         self._judge(answer)
+        if transaction is not None:
+            transaction.then(
+                lambda committed: self._ended(request, committed))
         LOG.debug('Controller stored %s of %s as request %s.',
                   change['action'], change['object'], request)
 
-    def _request(self, change, request, end):
+    def _ended(self, request, committed):
+        """Octavia's transaction has ended; in its thread."""
+        try:
+            self._ends.put_nowait((request, committed))
+        except queue.Full:
+            LOG.debug('The end of request %s is not told.', request)
+
+    def _tell_ends(self):
+        while True:
+            request, committed = self._ends.get()
+            try:
+                self._client.ended(request, committed)
+            except Exception as error:
+                LOG.debug('The end of request %s was not told: %s', request,
+                          error)
+
+    def _request(self, change, request, end, tells_end):
         """Ask, in a thread that nobody may be waiting for any more."""
         try:
-            return self._ask(change, request, end)
+            return self._ask(change, request, end, tells_end)
         except oslo_messaging.RemoteError as error:
             raise _Failed(f'{error.exc_type}: {error.value}') from error
 
-    def _ask(self, change, request, end):
+    def _ask(self, change, request, end, tells_end):
         now = self._clock.now()
         if now is None:
             self._clock.set(self._client.ping(end - time.monotonic()))
@@ -138,7 +169,8 @@ class ControllerClient:
         left_s = end - time.monotonic()
         if left_s <= 0:
             raise bounded_calls.Unanswered('the time is over')
-        answer = self._client.change(change, request, now + left_s, left_s)
+        answer = self._client.change(change, request, now + left_s, left_s,
+                                     tells_end)
         self._clock.set(answer['now'])
         return answer
 

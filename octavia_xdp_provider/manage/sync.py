@@ -141,7 +141,7 @@ class Sync(command.List):
         """Leave it to the controllers' workers, as they do it."""
         again = [key for key, (kind, _) in found.items()
                  if kind in (PENDING, DIFFERENT)]
-        self._store.note_listed(dict.fromkeys(again, ''), again)
+        self._store.note_listed(dict.fromkeys(again, ''))
         deleting = [key for key, (kind, _) in found.items()
                     if kind == DELETING]
         if deleting:

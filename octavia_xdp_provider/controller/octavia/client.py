@@ -12,7 +12,6 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 from typing import Any
 
-from octavia_lib.common import constants as lib
 from oslo_config import cfg
 
 from octavia_xdp_provider.common import spec
@@ -83,18 +82,6 @@ class Octavia:
         back is never seen.
         """
         return self._api.provisioning_status(load_balancer_id)
-
-    def wait_for_transaction(self, load_balancer_id: str,
-                             operating_status: str) -> None:
-        """Wait until Octavia has no open transaction on a load balancer.
-
-        :param operating_status: that it has already. Setting it waits for
-            the lock on its row, and costs a call of octavia-driver-agent of
-            its own; provisioning_status() that is PENDING_* says the same.
-        """
-        self._sender.send({lib.LOADBALANCERS: [
-            {lib.ID: load_balancer_id,
-             lib.OPERATING_STATUS: operating_status}]}, alone=True)
 
     def set_statuses(self, message: sender.Message) -> None:
         """Set statuses; returns when all of them are set.

@@ -84,15 +84,13 @@ class Sender:
         self._calls: dict[threading.Thread, tuple[Lane, float]] = {}
         self._objects: set[tuple[str, str]] = set()  # of these calls
 
-    def send(self, message: Message, alone: bool = False) -> None:
+    def send(self, message: Message) -> None:
         """Send a message and wait for the answer.
 
-        :param alone: it is made to wait for a row; no other shares its call.
         :raises Rejected: Octavia could not set one of its records.
         :raises OctaviaUnavailable: there is no answer in time.
         """
-        item = _Item(message, Lane.ALONE if alone else lane(message),
-                     objects(message))
+        item = _Item(message, lane(message), objects(message))
         deadline = time.monotonic() + self._timeout_s
         with self._lock:
             self._waiting.append(item)

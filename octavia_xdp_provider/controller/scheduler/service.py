@@ -51,16 +51,17 @@ def _plugins(namespace, option, names):
 class Placed:
     """What became of a load balancer's placement.
 
-    ``notify``: hosts that are heard and whose placements changed. ``again``:
-    somebody else placed it meanwhile. ``left_out``: removals that the budget
-    does not allow now. ``again_in_s``: when a node will have drained, or
-    None.
+    ``moved``: whether its placements changed. ``notify``: hosts that are
+    heard and whose placements changed. ``again``: somebody else placed it
+    meanwhile. ``left_out``: removals that the budget does not allow now.
+    ``again_in_s``: when a node will have drained, or None.
     """
 
     notify: frozenset = frozenset()
     again: bool = False
     left_out: int = 0
     again_in_s: float | None = None
+    moved: bool = False
 
 
 class Scheduler:
@@ -80,10 +81,15 @@ class Scheduler:
         self._lock = threading.Lock()
         self._exhausted = _Exhausted(self._conf.removal_budget_span)
 
-    def place(self, balancer):
-        """Store the move that a load balancer needs. Returns Placed."""
-        conditions = clusters.conditions(self._store.conditions())
-        if self._is_settled(balancer, self._placements(balancer.id),
+    def place(self, situation):
+        """Store the move that a load balancer needs. Returns Placed.
+
+        :param situation: store/situations.py; if there is something to
+            decide it is read again.
+        """
+        balancer = situation.balancer
+        conditions = clusters.conditions(situation.conditions)
+        if self._is_settled(balancer, _staying(situation.placements),
                             conditions):
             return Placed()
         with self._lock:
@@ -106,8 +112,7 @@ class Scheduler:
             return self._apply(move, budget, conditions, left_out)
 
     def _placements(self, load_balancer_id):
-        return [row for row in self._store.placements([load_balancer_id])
-                if row.removed_generation is None]
+        return _staying(self._store.placements([load_balancer_id]))
 
     def _is_settled(self, balancer, placements, conditions):
         """Whether there is nothing to decide, which is the usual case."""
@@ -169,7 +174,8 @@ class Scheduler:
             host for host in (*move.add, *move.remove, *move.drain,
                               *move.restore)
             if conditions.get(host) in clusters.HEARD),
-            left_out=left_out, again_in_s=move.again_in_s)
+            left_out=left_out, again_in_s=move.again_in_s,
+            moved=True)
 
     def rebalance(self, moves_max=None):
         """Begin at most one move that evens out the load.
@@ -260,6 +266,10 @@ def _words(move):
     words += [f'leaves {host} ({why.value})'
               for host, why in move.remove.items()]
     return '; '.join(words)
+
+
+def _staying(placements):
+    return [row for row in placements if row.removed_generation is None]
 
 
 class _Exhausted:

@@ -51,6 +51,17 @@ class Addresses(capacity.Capacity):
         cls._replace(session, models.MemberAddress, load_balancer_id, members)
 
     @staticmethod
+    def _holds_the_same(one: spec.Document | None,
+                        other: spec.Document | None) -> bool:
+        """Whether two documents hold and need the same, as most changes
+        leave it."""
+        return bool(one and other
+                    and spec.vips(one) == spec.vips(other)
+                    and spec.member_addresses(one)
+                    == spec.member_addresses(other)
+                    and capacity.need(one) == capacity.need(other))
+
+    @staticmethod
     def _held(session: Any, table: Any, load_balancer_id: str) -> set[str]:
         return {address for address, in session.query(table.address).filter(
             table.load_balancer_id == load_balancer_id)}

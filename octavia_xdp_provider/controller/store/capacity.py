@@ -84,17 +84,19 @@ class Capacity(base.Base):
                      after: spec.Document) -> None:
         """:raises Refused: a node has no room for what is new, or is a
         member itself."""
+        new = spec.member_addresses(after) - (
+            spec.member_addresses(before) if before else set())
+        more = need(after).beyond(need(before))
+        if not (new or more.services or more.members):
+            return
         states = {host: _reported(text) for host, in_service, text in
                   session.query(models.Node.host, models.Node.in_service,
                                 models.Node.state) if in_service}
-        new = spec.member_addresses(after) - (
-            spec.member_addresses(before) if before else set())
         for host, (_, addresses) in states.items():
             for address in sorted(new & addresses):
                 raise errors.Refused(
                     'address', f'{address} is an address of the LB node '
                     f'{host}', 'use the address of a server')
-        more = need(after).beyond(need(before))
         if not (more.services or more.members) or not states:
             return
         placed = [host for host, in session.query(

@@ -99,9 +99,13 @@ class Documents(addresses.Addresses):
             return generation
 
     @base.retried
-    def promote(self, load_balancer_id: str, request: str) -> int | None:
+    def promote(self, load_balancer_id: str, request: str,
+                nodes_delay_s: float = 0.0) -> int | None:
         """Make a pending change the wanted state: Octavia has committed it.
 
+        :param nodes_delay_s: seconds in which its nodes, which the caller
+            notifies, are left to it: nobody else has to look at it before
+            they report.
         :returns: the new generation; None if another change is pending, or
             none any more.
         """
@@ -113,17 +117,19 @@ class Documents(addresses.Addresses):
                 return None
             row.pending = None
             if pending['expected'] is None:
-                self._delete(session, row, generation)
+                self._delete(session, row, generation, nodes_delay_s)
                 return generation
             after = spec.complete(pending['expected'])
             before = rows.document(row) if row.generation else None
             self._set_changed(session, row, before, after, generation,
                               status_message.made_pending(
-                                  before, after, pending['change']))
+                                  before, after, pending['change']),
+                              0.0 if before is None else nodes_delay_s)
             if pending['change']['action'] == 'failover':
                 session.query(models.Placement).filter_by(
                     load_balancer_id=load_balancer_id,
                     removed_generation=None).update({'replace': True})
+                self._mark_work(session, [row.id])
             return generation
 
     @staticmethod
@@ -133,34 +139,38 @@ class Documents(addresses.Addresses):
 
     def _set_changed(self, session: Any, row: Any,
                      before: spec.Document | None, after: spec.Document,
-                     generation: int, pending: Iterable[spec.Object]
-                     ) -> None:
+                     generation: int, pending: Iterable[spec.Object],
+                     delay_s: float = 0.0) -> None:
         gone = (spec.objects(before) if before else set()) - spec.objects(
             after)
-        session.query(models.ListenerCounter).filter(
-            models.ListenerCounter.listener_id.in_(
-                [key for kind, key in gone if kind == 'listener'])).delete()
+        listeners = [key for kind, key in gone if kind == 'listener']
+        if listeners:
+            session.query(models.ListenerCounter).filter(
+                models.ListenerCounter.listener_id.in_(listeners)).delete()
         row.removed = _with(row.removed, gone, generation)
         row.unconfirmed = _without(row.unconfirmed or '[]', gone)
-        self._set_document(session, row, after, generation, pending)
+        self._set_document(session, row, after, generation, pending,
+                           before, delay_s)
 
     def _set_document(self, session: Any, row: Any, document: spec.Document,
-                      generation: int, pending: Iterable[spec.Object] = ()
-                      ) -> None:
+                      generation: int, pending: Iterable[spec.Object] = (),
+                      before: spec.Document | None = None,
+                      delay_s: float = 0.0) -> None:
         row.document = json.dumps(document, sort_keys=True)
         row.generation = generation
         row.changed_at = self._now(session)
         row.replicas = document['flavor'].get('replicas')
         row.unconfirmed = _with(row.unconfirmed or '[]', pending, generation)
         session.flush()
-        self._reserve(session, row.id, [document])
+        if not self._holds_the_same(before, document):
+            self._reserve(session, row.id, [document])
         known = {pool.id: pool for pool in session.query(
             models.Pool).filter_by(load_balancer_id=row.id)}
         for pool_id in document['pools'].keys() - known.keys():
             session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
         for pool_id in known.keys() - document['pools'].keys():
             session.delete(known[pool_id])
-        self._mark_work(session, [row.id])
+        self._mark_work(session, [row.id], delay_s)
 
     @base.retried
     def delete(self, load_balancer_id: str,
@@ -180,14 +190,15 @@ class Documents(addresses.Addresses):
                 self._delete(session, row, generation)
             return int(row.generation)
 
-    def _delete(self, session: Any, row: Any, generation: int) -> None:
+    def _delete(self, session: Any, row: Any, generation: int,
+                delay_s: float = 0.0) -> None:
         row.deleted = True
         row.generation = generation
         row.changed_at = self._now(session)
         session.query(models.Placement).filter_by(
             load_balancer_id=row.id, removed_generation=None).update(
                 {'removed_generation': generation})
-        self._mark_work(session, [row.id])
+        self._mark_work(session, [row.id], delay_s)
 
     @base.retried
     def forget(self, load_balancer_id: str) -> None:

@@ -49,7 +49,8 @@ class LoadBalancer(Base):
     stands for an empty one. ``replicas``: nodes that the flavor wants; null
     for ``[placement] replicas``. ``listed_at``: ``updated_at`` in Octavia's
     last list; ``compared_at``: as of which value the document was compared
-    with Octavia's, null if it was not, or shall be again.
+    with Octavia's, "told" if nothing has moved it since but what Octavia was
+    told, null if it shall be compared.
     """
 
     __tablename__ = 'load_balancers'

@@ -10,6 +10,7 @@ from octavia_xdp_provider.controller.store import placements
 from octavia_xdp_provider.controller.store import registration
 from octavia_xdp_provider.controller.store import reports
 from octavia_xdp_provider.controller.store import requests
+from octavia_xdp_provider.controller.store import situations
 from octavia_xdp_provider.controller.store import told
 from octavia_xdp_provider.controller.store import work
 
@@ -17,5 +18,5 @@ from octavia_xdp_provider.controller.store import work
 class Store(balance.Balance, conditions.Conditions, deltas.Deltas,
             documents.Documents, nodes.Nodes, placements.Placements,
             registration.Registration, reports.Reports, requests.Requests,
-            told.Told, work.WorkQueue):
+            situations.Situations, told.Told, work.WorkQueue):
     """The wanted state, kept."""

@@ -11,6 +11,7 @@ answered: a newer pending change replaces an older one, which was rolled back.
 """
 
 import json
+import random
 from typing import Any
 
 from octavia_xdp_provider.common import changes
@@ -26,9 +27,15 @@ from octavia_xdp_provider.controller.store import rows
 # Seconds for which requests are remembered, so that a message which comes
 # twice has one effect. No message lives for so long.
 REMEMBER_S = 3600
+# Share of the requests that look for those that are to be forgotten.
+_FORGET_SHARE = 0.01
 
 # Seconds until the deadline of a driver that names none.
 DEADLINE_S = 30
+
+# Seconds until Octavia is asked for the commit of a change although the driver
+# is to tell it.
+UNTOLD_S = 1.0
 
 
 class Requests(addresses.Addresses):
@@ -41,13 +48,16 @@ class Requests(addresses.Addresses):
 
     @base.retried
     def request(self, change: changes.Change, request: str,
-                deadline: float | None = None) -> str:
+                deadline: float | None = None, tells_end: bool = False
+                ) -> str:
         """Store a pending change. Returns the id of its load balancer.
 
         The same request once more changes nothing and has the same answer.
 
         :param request: a UUID.
         :param deadline: in the database's time. None: in a while.
+        :param tells_end: whether the driver tells how Octavia's transaction
+            ends.
         :raises TooLate: it is past its deadline, or was canceled.
         :raises UnknownObject: it names what is not there.
         :raises Conflict: another load balancer has the VIP.
@@ -70,12 +80,19 @@ class Requests(addresses.Addresses):
             key = self._owner(session, change)
             self._store(session, key, change,
                         {'request': request, 'deadline': deadline,
-                         'change': change})
+                         'change': change, 'tells_end': tells_end})
             session.add(models.AnsweredRequest(
                 request_id=request, load_balancer_id=key, at=now))
-            self._forget_requests(session, now)
-            self._mark_work(session, [key])
+            if random.random() < _FORGET_SHARE:
+                self._forget_requests(session, now)
+            self._mark_work(session, [key], UNTOLD_S if tells_end else 0.0)
             return key
+
+    def owner_of(self, request: str) -> str | None:
+        """Id of the load balancer that an accepted request is about."""
+        with self._read() as session:
+            row = session.get(models.AnsweredRequest, request)
+            return str(row.load_balancer_id) if row else None
 
     @staticmethod
     def _owner(session: Any, change: changes.Change) -> str:
@@ -104,8 +121,11 @@ class Requests(addresses.Addresses):
         if row.generation == 0:
             row.document = json.dumps(after, sort_keys=True)
             before = after
+        # What an earlier pending change held is held until now.
+        is_held = row.pending is None and self._holds_the_same(before, after)
         self._set_pending(session, row, pending, after)
-        self._reserve(session, key, [before, after])
+        if not is_held:
+            self._reserve(session, key, [before, after])
 
     def _store_creation(self, session: Any, row: Any, key: str,
                         change: changes.Change, pending: dict[str, Any]

@@ -31,6 +31,11 @@ class LoadBalancer:
     listed_at: str | None = None
     compared_at: str | None = None
 
+    @property
+    def to_be_compared(self) -> bool:
+        """Whether Octavia may hold something else."""
+        return self.listed_at is not None and self.compared_at is None
+
 
 @dataclasses.dataclass(frozen=True)
 class Node:

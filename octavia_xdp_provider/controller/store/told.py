@@ -13,6 +13,11 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 
 
+# In place of the time of a comparison: what moved ``updated_at`` since is
+# what Octavia was told.
+TOLD = 'told'
+
+
 @dataclasses.dataclass(frozen=True)
 class Known:
     """What a list of Octavia's load balancers is compared with."""
@@ -59,6 +64,8 @@ class Told(base.Base):
                 row.failed_generation = max(row.failed_generation, generation)
             elif active and deleted:
                 row.sent_generation = max(row.sent_generation, generation)
+            if row.compared_at is not None or row.listed_at is None:
+                row.compared_at = TOLD
 
     @base.retried
     def doubt_told(self, load_balancer_id: str) -> None:
@@ -104,22 +111,43 @@ class Told(base.Base):
                     columns.compared_at))}
 
     @base.retried
-    def note_listed(self, rows: dict[str, str], again: Iterable[str] = ()
-                    ) -> None:
+    def note_listed(self, rows: dict[str, str]) -> None:
         """Octavia's list has these load balancers; they shall be compared.
 
         :param rows: id → ``updated_at``.
-        :param again: ids of those that are compared whatever was seen.
         """
         with self._write() as session:
-            forced = set(again)
             for key, updated_at in sorted(rows.items()):
-                values: dict[str, Any] = {'listed_at': updated_at}
-                if key in forced:
-                    values['compared_at'] = None
                 session.execute(sa.update(models.LoadBalancer).where(
-                    models.LoadBalancer.id == key).values(values))
+                    models.LoadBalancer.id == key).values(
+                        listed_at=updated_at, compared_at=None))
             self._mark_work(session, rows)
+
+    @base.retried
+    def note_explained(self, rows: dict[str, str]) -> None:
+        """Octavia's list shows of these what it was told, and no more.
+
+        :param rows: id → ``updated_at``.
+        """
+        if not rows:
+            return
+        with self._write() as session:
+            for key, updated_at in sorted(rows.items()):
+                session.execute(sa.update(models.LoadBalancer).where(
+                    models.LoadBalancer.id == key,
+                    models.LoadBalancer.compared_at == TOLD).values(
+                        listed_at=updated_at, compared_at=updated_at))
+
+    def told_since(self, load_balancer_ids: Iterable[str]) -> set[str]:
+        """Those of which Octavia was told something since it was listed."""
+        found: set[str] = set()
+        with self._read() as session:
+            for ids in base.chunks(load_balancer_ids):
+                found.update(session.scalars(sa.select(
+                    models.LoadBalancer.id).where(
+                        models.LoadBalancer.id.in_(ids),
+                        models.LoadBalancer.compared_at == TOLD)))
+        return found
 
     @base.retried
     def bury(self, load_balancer_ids: Iterable[str], deadline_s: float

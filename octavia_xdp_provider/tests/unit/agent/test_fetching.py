@@ -52,6 +52,7 @@ class FetchingTestCase(base.TestCase):
         self.controller.documents.side_effect = lambda host, ids: [
             entry(key, generations[key], 'asked for') for key in ids]
         self.fetcher.fetch()
+        self.fetcher.save()
         return self.held()
 
     def held(self):
@@ -240,6 +241,7 @@ class TestVersion1(FetchingTestCase):
             'documents': ({key: {'id': key} for key in generations}
                           if documents is None else documents)}
         self.fetcher.fetch()
+        self.fetcher.save()
         return self.held()
 
     def test_only_what_differs_is_sent(self):

@@ -183,9 +183,6 @@ class FakeOctavia:
             self._touch(owner)
         self.statuses.setdefault(key, {}).update(entry)
 
-    def wait_for_transaction(self, load_balancer_id, operating_status):
-        self._check()
-
     def set_statistics(self, listeners):
         self._check()
         self.statistics.update(

@@ -52,7 +52,7 @@ class ResyncTestCase(store_base.StoreTestCase):
         items = self.store.claim('test', 100, 60)
         for item in items:
             row = self.store.load_balancer(item.load_balancer_id)
-            if row is not None and row.listed_at != row.compared_at:
+            if row is not None and row.to_be_compared:
                 comparison.Comparison(self.store, self.octavia).compare(row)
             self.store.finish(item, 'test')
         return {item.load_balancer_id for item in items}

@@ -2,12 +2,15 @@
 """What the driver's process says to the controller, and how it forks."""
 
 import os
+import queue
 import threading
 from unittest import mock
 
 import fixtures
 from octavia_lib.api.drivers import exceptions
 import oslo_messaging
+import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
@@ -25,19 +28,25 @@ class Controller:
     def __init__(self):
         self.now = 1000.0
         self.changes = []
+        self.tells_end = None
+        self.ends = queue.Queue()
         self.answer = {'accepted': 'x'}
 
     def ping(self, timeout_s):
         return self.now
 
-    def change(self, change, request, deadline, timeout_s):
+    def change(self, change, request, deadline, timeout_s, tells_end=False):
         self.changes.append((change, request, deadline))
+        self.tells_end = tells_end
         if isinstance(self.answer, Exception):
             raise self.answer
         return dict(self.answer, now=self.now)
 
     def cancel(self, request, timeout_s):
         pass
+
+    def ended(self, request, committed):
+        self.ends.put((request, committed))
 
 
 class TestControllerClient(base.TestCase):
@@ -70,6 +79,38 @@ class TestControllerClient(base.TestCase):
         self.assertTrue(1000 < deadlines[0] < 1021, deadlines)
         self.assertTrue(1000 < deadlines[1] < 1041, deadlines)
         self.assertTrue(5000 < deadlines[2] < 5040, deadlines)
+
+    def test_the_end_of_the_callers_transaction_is_told(self):
+        engine = sa.create_engine('sqlite://')
+        self.addCleanup(engine.dispose)
+        for committed in (True, False):
+            with orm.Session(engine) as session:
+                session.execute(sa.text('SELECT 1'))
+                self.client.change(CHANGE)
+                self.assertTrue(self.controller.tells_end)
+                self.assertTrue(self.controller.ends.empty())
+                session.commit() if committed else session.rollback()
+            self.assertEqual((self.controller.changes[-1][1], committed),
+                             self.controller.ends.get(timeout=60))
+
+    def test_nothing_is_promised_where_no_transaction_is_known(self):
+        self.client.change(CHANGE)
+        self.assertFalse(self.controller.tells_end)
+
+    def test_a_change_that_was_refused_has_no_end(self):
+        engine = sa.create_engine('sqlite://')
+        self.addCleanup(engine.dispose)
+        with orm.Session(engine) as session:
+            session.execute(sa.text('SELECT 1'))
+            self.controller.answer = {'refused': 'x'}
+            self.assertRaises(exceptions.UnsupportedOptionError,
+                              self.client.change, CHANGE)
+            self.controller.answer = {'accepted': 'x'}
+            self.client.change(CHANGE)
+            session.commit()
+        # The ends come in order: there is none of the first one.
+        self.assertEqual(self.controller.changes[-1][1],
+                         self.controller.ends.get(timeout=60)[0])
 
     def test_answers_become_octavias_exceptions(self):
         for answer, expected in (

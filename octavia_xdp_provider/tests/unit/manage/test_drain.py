@@ -55,7 +55,8 @@ class OperatorTestCase(base.ManageTestCase):
         self.duty.step()
         for item in self.store.claim('worker', 50, 60):
             row = self.store.load_balancer(item.load_balancer_id)
-            placed = self.scheduler.place(row)
+            placed = self.scheduler.place(
+                self.store.situation(row.id))
             self.store.finish(item, 'worker', placed.again_in_s)
 
     def while_nodes_work(self, hosts, function):

@@ -158,14 +158,6 @@ class TestSender(base.TestCase):
         self.wait()
         self.assertEqual([['a'], ['b'], ['c'], ['d']], self.keys())
 
-    def test_a_message_that_is_made_to_wait_goes_alone(self):
-        self.held = {'a'}
-        tested = self.sender()
-        self.send(tested, online('a'))
-        self.arrived.acquire()
-        tested.send(online('b'), alone=True)
-        self.assertEqual([['a'], ['b']], self.keys())
-
     def test_what_is_slow_holds_up_no_other(self):
         """A locked row in Octavia's database is no matter of others."""
         self.held = {'slow'}

@@ -64,7 +64,8 @@ class SchedulerTestCase(base.StoreTestCase):
             for item in items:
                 row = self.store.load_balancer(item.load_balancer_id)
                 self.placed.append(row.id)
-                placed = self.scheduler.place(row)
+                placed = self.scheduler.place(
+                    self.store.situation(row.id))
                 self.notified |= placed.notify
                 self.store.finish(item, 'worker', 30 if placed.left_out
                                   else None)
@@ -271,7 +272,7 @@ class TestRaces(SchedulerTestCase):
             return real(*arguments, **options)
 
         with mock.patch.object(self.store, 'place', place):
-            placed = self.scheduler.place(self.store.load_balancer('lb0'))
+            placed = self.scheduler.place(self.store.situation('lb0'))
         self.assertEqual((True, frozenset()), (placed.again, placed.notify))
         self.assertEqual({'a'}, set(self.on()))
 

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A lab of its own: the whole of Octavia, and two LB nodes with real maps.
+
+The controller's tables are in MariaDB. All load balancers are made through
+Octavia's API.
+"""
+
+import contextlib
+import ipaddress
+import itertools
+import threading
+
+from bench.control import octavia as api
+from lab import deployment
+from lab import paths
+from lab import processes
+from lab import progress
+from lab.control import mariadb
+from lab.control import octavia
+from lab.fabric import nodes
+from lab.fabric import topology
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import run_directory
+
+DATABASE = 'octavia_xdp'
+# Nobody has these addresses: the benchmark sends no packets to members.
+MEMBERS = ipaddress.ip_network('198.19.0.0/16')
+CLIENTS = 10
+
+
+class Cluster:
+    """Octavia and two nodes with load balancers on them.
+
+    :ivar ids: load balancers that stay for as long as the lab does.
+    """
+
+    def __init__(self, name, size, members):
+        self.lab = paths.Lab(name)
+        self.size = size
+        self._members = members
+        self._numbers = itertools.count()
+        self.ids = []
+        self.api = None
+
+    @contextlib.contextmanager
+    def running(self, keep=False):
+        """Start it, filled; in the end nothing is left but its logs."""
+        try:
+            self._start()
+            self._fill()
+            yield self
+        finally:
+            if not keep:
+                deployment.down(self.lab)
+
+    def _start(self):
+        deployment.up(self.lab, control_only=True)
+        with progress.step('the controller\'s tables in MariaDB'):
+            self._use_mariadb()
+        services = max(1024, 2 * self.size)
+        topology.up(self.lab, {'datapath': {
+            'services_max': services,
+            'members_max': services * max(16, self._members)}})
+        self.api = api.Api(self.lab)
+
+    def _use_mariadb(self):
+        processes.run(self.lab, paths.CONTROL, [
+            'mariadb', '--no-defaults',
+            f'--socket={self.lab.run_directory}/mariadb.sock'],
+            input=f'CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4;'
+                  f"GRANT ALL ON {DATABASE}.* TO 'lab'@'127.0.0.1';")
+        processes.stop(self.lab, octavia.DRIVER_AGENT)
+        # As it is installed; what is measured is in the log's INFO lines.
+        octavia.configure_provider(self.lab, {
+            'DEFAULT': {'debug': False},
+            'database': {'connection': mariadb.url(self.lab, DATABASE)}})
+        octavia.start_driver_agent(self.lab)
+
+    def _fill(self):
+        with progress.step(f'{self.size} load balancers with '
+                           f'{self._members} members each'):
+            self.ids = self.create(self.size)
+
+    def create(self, number):
+        """Create load balancers from several clients and wait for them."""
+        ids = together(range(number), lambda _: self.create_one())
+        with contextlib.closing(api.Statuses(self.lab)) as statuses:
+            statuses.wait(ids, 'ACTIVE', 600 + number, 0.1)
+        return ids
+
+    def create_one(self):
+        """Create a load balancer, and wait for the API alone."""
+        number = next(self._numbers)
+        first = int(MEMBERS[256]) + number * self._members
+        return self.api.create(f'bench-{number}', [
+            str(ipaddress.ip_address(first + index))
+            for index in range(self._members)])
+
+    def tables(self, node):
+        """The maps of a node, to be looked at."""
+        conf = options.load(
+            config_files=[str(nodes.configuration(self.lab, node))])
+        return run_directory.RunDirectory(conf).open_datapath()
+
+    def controller_log(self):
+        """The log that the controller writes to."""
+        return self.lab.logs / f'{octavia.DRIVER_AGENT}.log'
+
+
+def together(items, function, clients=CLIENTS):
+    """``function`` of each item, in as many threads; what it returned.
+
+    :raises Failed: what one of them raised.
+    """
+    waiting = iter(list(items))
+    lock = threading.Lock()
+    results, failures = [], []
+
+    def work():
+        while not failures:
+            with lock:
+                item = next(waiting, None)
+            if item is None:
+                return
+            try:
+                results.append(function(item))
+            except Exception as error:
+                failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(clients)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failures:
+        raise api.Failed(str(failures[0])) from failures[0]
+    return results

@@ -1,0 +1,390 @@
+# SPDX-License-Identifier: Apache-2.0
+"""5,000 load balancers on 50 nodes, 20 changes a second.
+
+Real: the controller as a process of its own, with MariaDB, and RabbitMQ with
+a virtual host for each node, all by TLS; the driver's calls; the nodes' side
+of the protocol (simulated.py). Stand-ins: Octavia (stand_in.py), whose API
+would take hours for so many and all of the machine, and the nodes' tables.
+"""
+
+import contextlib
+import datetime
+import ipaddress
+import itertools
+import random
+import re
+import shutil
+import sys
+import threading
+import time
+import uuid
+
+from octavia_lib.api.drivers import data_models
+
+from bench.control import cluster as clusters
+from bench.control import figures
+from bench.control import octavia
+from bench.control import stand_in
+from lab import deployment
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab import progress
+from lab.control import ini
+from lab.control import mariadb
+from lab.control import rabbitmq
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
+
+CONTROLLER = 'controller'
+DATABASE = 'xdp_test_fleet'
+NODES_MAX = 200
+# Processes of simulated nodes: each has an interpreter's lock of its own.
+PROCESSES = 2
+# Creations under way at once.
+CLIENTS = 32
+TIMEOUT_S = 30.0
+VIPS = ipaddress.ip_network('198.18.0.0/16')
+SOCKETS = ('status', 'stats', 'get')
+_COMPARED = re.compile(
+    r"Compared with Octavia's list of (\d+) load balancers in ([\d.]+) s")
+_HOLDING = re.compile(r'holding (\d+)')
+
+
+def run(arguments):
+    """All of it. Returns (figures, further ones)."""
+    fleet = Fleet(arguments)
+    with fleet.running():
+        fleet.fill()
+        quiet = fleet.measure(30, None)
+        busy = fleet.measure(arguments.fleet_seconds, arguments.fleet_rate)
+        resync_s = fleet.resync()
+        refetch_s = fleet.refetch()
+        rss = figures.rss_mb(fleet.pid)
+    found = {'cores': busy['cores'], 'rss_mb': round(rss),
+             'resync_s': resync_s, 'changes_per_s': busy['changes_per_s']}
+    print('fleet', found, flush=True)
+    return found, {
+        'load_balancers': arguments.fleet_load_balancers,
+        'nodes': arguments.fleet_nodes, 'fill_s': fleet.fill_s,
+        'idle_cores': quiet['cores'], 'told_p50_s': busy['p50_s'],
+        'told_p99_s': busy['p99_s'], 'calls_of_driver_agent_per_s':
+            busy['messages_per_s'],
+        'simulated_nodes_cores': busy['nodes_cores'],
+        'mariadb_cores': busy['mariadb_cores'],
+        'rabbitmq_cores': busy['rabbitmq_cores'],
+        'all_nodes_from_nothing_s': refetch_s}
+
+
+class Fleet:
+    """Controller, servers and simulated nodes."""
+
+    def __init__(self, arguments):
+        self.lab = paths.Lab(f'{arguments.lab}-fleet')
+        self._hosts = [f'lb{number + 1}'
+                       for number in range(arguments.fleet_nodes)]
+        self._size = arguments.fleet_load_balancers
+        self._members = arguments.members
+        self._octavia = stand_in.Octavia()
+        self._driver = None
+        self._balancers = []  # (id, pool id, member id)
+        self.fill_s = None
+
+    @property
+    def pid(self):
+        return processes.find(self.lab, CONTROLLER).pid
+
+    @contextlib.contextmanager
+    def running(self):
+        known = rabbitmq.NODES
+        rabbitmq.NODES = tuple(self._hosts)
+        try:
+            deployment.up_services(self.lab)
+            with contextlib.ExitStack() as stack:
+                with namespaces.inside(self.lab, paths.CONTROL):
+                    stack.enter_context(stand_in.serving(
+                        self._octavia, {kind: self._socket(kind)
+                                        for kind in SOCKETS}))
+                with progress.step('starting controller and nodes'):
+                    self._start()
+                yield
+        finally:
+            rabbitmq.NODES = known
+            deployment.down(self.lab)
+
+    def _socket(self, kind):
+        return self.lab.run_directory / f'{kind}.sock'
+
+    def _start(self):
+        self._create_database()
+        self._configure()
+        path = self._path('controller')
+        environment = {options.CONFIG_ENVIRONMENT_VARIABLE: path}
+        processes.run(self.lab, paths.CONTROL, [
+            'octavia-xdp-manage', 'database', 'upgrade'], env={
+                **environment})
+        conf = options.load(config_files=[str(path)])
+        with namespaces.inside(self.lab, paths.CONTROL):
+            store = queries.Store(schema.context_manager(conf))
+            for host in self._hosts:
+                store.register_node(host)
+        processes.start(self.lab, paths.CONTROL, CONTROLLER,
+                        ['octavia-xdp-controller', '--config-file', path])
+        self._start_nodes()
+
+        def all_live():
+            with namespaces.inside(self.lab, paths.CONTROL):
+                return all(condition == 'live' for condition
+                           in store.conditions().values())
+        processes.wait_for('all nodes', all_live, 120, 0.5)
+        self._driver = _Driver(self.lab, self._path('driver'))
+
+    def _create_database(self):
+        processes.run(self.lab, paths.CONTROL, [
+            'mariadb', '--no-defaults',
+            f'--socket={self.lab.run_directory}/mariadb.sock'],
+            input=f'CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4;')
+
+    def _path(self, name):
+        return self.lab.host_directory(paths.CONTROL) / f'{name}.conf'
+
+    def _configure(self):
+        both = {
+            'DEFAULT': {'host': paths.CONTROL, 'use_stderr': True},
+            'oslo_messaging_rabbit': rabbitmq.tls_options(self.lab),
+            'vip': {'allowed_networks': VIPS},
+            'members': {'allowed_networks': clusters.MEMBERS}}
+        ini.write(self._path('driver'), both, {'DEFAULT': {
+            'transport_url': rabbitmq.driver_url(self.lab)}})
+        ini.write(self._path('controller'), both, {
+            'DEFAULT': {
+                'transport_url': rabbitmq.controller_url(self.lab),
+                'default_log_levels':
+                    'octavia_xdp_provider.controller.resync=DEBUG'},
+            'nodes': {'transport_url': rabbitmq.nodes_url(self.lab)},
+            'database': {'connection': mariadb.url(self.lab, DATABASE)},
+            'controller': {f'{kind}_socket': self._socket(kind)
+                           for kind in SOCKETS},
+            'octavia': {
+                'auth_type': 'none',
+                'endpoint_override': f'http://127.0.0.1:{stand_in.PORT}'}})
+        for host in self._hosts:
+            ini.write(self._path(host), both, {
+                'DEFAULT': {
+                    'host': host,
+                    'transport_url': rabbitmq.node_url(self.lab, host)},
+                'agent': {'run_directory':
+                          self.lab.run_directory / host}})
+
+    def _start_nodes(self):
+        for number in range(PROCESSES):
+            processes.start(
+                self.lab, paths.CONTROL, f'nodes-{number}',
+                [sys.executable, '-m', 'bench.control.simulated',
+                 *(self._path(host)
+                   for host in self._hosts[number::PROCESSES])],
+                cwd=paths.CHECKOUT)
+
+    def fill(self):
+        """Create all load balancers by calls of the driver."""
+        began = time.monotonic()
+        with progress.step(f'{self._size} load balancers on '
+                           f'{len(self._hosts)} nodes'):
+            clusters.together(range(self._size), self._create, CLIENTS)
+        self.fill_s = round(time.monotonic() - began)
+
+    def _create(self, number):
+        tree = _tree(number, self._members)
+        fields = translate.load_balancer_tree(tree)
+        fields['flavor'] = {}
+        key = tree.loadbalancer_id
+        pool = tree.listeners[0].default_pool
+        self._driver.change({
+            'object': 'loadbalancer', 'action': 'create', 'object_id': key,
+            'load_balancer_id': key, 'fields': fields})
+        found = self._octavia.begin(key, 'PENDING_CREATE', [
+            ('listeners', tree.listeners[0].listener_id),
+            ('pools', pool.pool_id),
+            *(('members', member.member_id) for member in pool.members)])
+        if not found.active.wait(octavia.PATIENCE_S):
+            raise octavia.Failed(f'{key} does not become ACTIVE')
+        self._balancers.append((key, pool.pool_id,
+                                pool.members[0].member_id))
+
+    def _change(self, balancer, weight):
+        """Change a member's weight; whether that could be asked for now."""
+        key, pool_id, member_id = balancer
+        row = self._octavia.row(key)
+        if row['provisioning_status'] != stand_in.ACTIVE:
+            return False
+        self._driver.change({
+            'object': 'member', 'action': 'update', 'object_id': member_id,
+            'pool_id': pool_id, 'fields': {'weight': weight}})
+        self._octavia.begin(key, 'PENDING_UPDATE')
+        return True
+
+    def measure(self, seconds, rate):
+        """Make so many changes a second for a while; what all have used."""
+        self._octavia.spans.clear()
+        pids = self._pids()
+        used = {name: _cpu(some) for name, some in pids.items()}
+        messages, began = self._octavia.messages, time.monotonic()
+        title = f'{rate:g} changes a second' if rate else 'no change'
+        with progress.step(f'{title}, for {seconds} s'):
+            if rate:
+                self._make_changes(seconds, rate)
+            else:
+                time.sleep(seconds)
+        took = time.monotonic() - began
+        spans = list(self._octavia.spans)
+        cores = {name: round((_cpu(some) - used[name]) / took, 2)
+                 for name, some in pids.items()}
+        return {
+            'cores': cores[CONTROLLER],
+            'changes_per_s': round(len(spans) / took, 1),
+            'p50_s': spans and round(figures.percentile(spans, 50), 2),
+            'p99_s': spans and round(figures.percentile(spans, 99), 2),
+            'messages_per_s': round(
+                (self._octavia.messages - messages) / took, 1),
+            'nodes_cores': cores['nodes'],
+            'mariadb_cores': cores[mariadb.NAME],
+            'rabbitmq_cores': cores[rabbitmq.NAME]}
+
+    def _pids(self):
+        groups = {CONTROLLER: [CONTROLLER], mariadb.NAME: [mariadb.NAME],
+                  rabbitmq.NAME: [rabbitmq.NAME],
+                  'nodes': [f'nodes-{number}' for number
+                            in range(PROCESSES)]}
+        return {name: [pid for one in some for pid in figures.children(
+            processes.find(self.lab, one).pid)]
+            for name, some in groups.items()}
+
+    def _make_changes(self, seconds, rate):
+        """At a steady pace: a slow call holds up none of the others."""
+        chosen, weights = random.Random(2), itertools.count(1)
+        ends = time.monotonic() + seconds
+        due = time.monotonic()
+        lock, failures = threading.Lock(), []
+
+        def work():
+            nonlocal due
+            while not failures:
+                with lock:
+                    mine, due = due, due + 1 / rate
+                    balancer = chosen.choice(self._balancers)
+                    weight = next(weights) % 200 + 1
+                if mine > ends:
+                    return
+                time.sleep(max(0.0, mine - time.monotonic()))
+                try:
+                    self._change(balancer, weight)
+                except Exception as error:
+                    failures.append(error)
+
+        threads = [threading.Thread(target=work) for _ in range(16)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        if failures:
+            raise octavia.Failed(str(failures[0])) from failures[0]
+
+    def resync(self):
+        """Seconds of the next whole comparison with Octavia's list."""
+        process = processes.find(self.lab, CONTROLLER)
+        with open(process.log, errors='replace') as log:
+            log.seek(0, 2)
+
+            def compared():
+                return next(filter(None, map(_COMPARED.search, log)), None)
+            with progress.step('waiting for a comparison'):
+                match = processes.wait_for('comparison', compared, 150, 0.5)
+        if int(match[1]) != self._size:
+            raise octavia.Failed(f'{match[1]} of {self._size} are listed')
+        return float(match[2])
+
+    def refetch(self):
+        """Seconds for all nodes to have everything that hold nothing."""
+        names = [f'nodes-{number}' for number in range(PROCESSES)]
+        logs = [processes.find(self.lab, name).log for name in names]
+        wanted = sum(_holding(log) for log in logs)
+        for name in names:
+            processes.kill(self.lab, name)
+        for host in self._hosts:
+            shutil.rmtree(self.lab.run_directory / host)
+        for log in logs:
+            open(log, 'w').close()
+        began = time.monotonic()
+        with progress.step('all nodes begin with nothing'):
+            self._start_nodes()
+            processes.wait_for('all load balancers', lambda: sum(
+                map(_holding, logs)) >= wanted, 300, 0.25)
+        return round(time.monotonic() - began, 1)
+
+
+class _Driver:
+    """The driver's side of its calls."""
+
+    def __init__(self, lab, path):
+        conf = options.load(config_files=[str(path)])
+        self._lab = lab
+        with namespaces.inside(lab, paths.CONTROL):
+            self._client = rpc.DriverClient(rpc.transport(conf))
+            self._ahead_s = self._client.ping(TIMEOUT_S) - time.time()
+
+    def change(self, change):
+        # Connections are made when they are needed.
+        with namespaces.inside(self._lab, paths.CONTROL):
+            answer = self._client.change(
+                change, str(uuid.uuid4()),
+                time.time() + self._ahead_s + TIMEOUT_S, TIMEOUT_S)
+        if 'accepted' not in answer:
+            raise octavia.Failed(f'{datetime.datetime.now()}: {answer}')
+
+
+def _tree(number, members):
+    """A load balancer as octavia-api hands it to the driver."""
+    def name():
+        return str(uuid.uuid4())
+
+    first = int(clusters.MEMBERS[256]) + number * 4 % 2 ** 15
+    pool = data_models.Pool(
+        pool_id=name(), name='', protocol='TCP', admin_state_up=True,
+        lb_algorithm='SOURCE_IP_PORT', members=[
+            data_models.Member(
+                member_id=name(), name='', protocol_port=80, weight=1,
+                admin_state_up=True, backup=False,
+                address=str(ipaddress.ip_address(first + index)))
+            for index in range(members)],
+        healthmonitor=data_models.HealthMonitor(
+            healthmonitor_id=name(), name='', type='TCP', delay=60,
+            timeout=5, max_retries=2, max_retries_down=2,
+            admin_state_up=True))
+    listener = data_models.Listener(
+        listener_id=name(), name='', protocol='TCP', protocol_port=80,
+        admin_state_up=True, default_pool_id=pool.pool_id,
+        default_pool=pool)
+    return data_models.LoadBalancer(
+        loadbalancer_id=name(), name=f'fleet-{number}',
+        project_id=32 * '0', admin_state_up=True,
+        vip_address=str(VIPS[256 + number]), vip_port_id=name(),
+        vip_subnet_id=name(), vip_network_id=name(),
+        listeners=[listener], pools=[pool])
+
+
+def _holding(log):
+    """Load balancers that the nodes of a process say they hold."""
+    with open(log, errors='replace') as file:
+        found = _HOLDING.findall(file.read())
+    return int(found[-1]) if found else 0
+
+
+def _cpu(pids):
+    total = 0.0
+    for pid in pids:
+        with contextlib.suppress(FileNotFoundError):
+            total += figures.cpu_s(pid)
+    return total

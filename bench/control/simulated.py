@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LB nodes without a datapath: python -m bench.control.simulated FILE…
+
+Each file is the configuration of a node. What speaks to the controller is
+the agent's own code: link, worker, fetching with its cache, reports and
+heartbeat, each with a connection to the node's virtual host. What it stands
+on does nothing and says that all went well: tables, checks, announcements.
+"""
+
+import signal
+import sys
+import threading
+
+from octavia_xdp_provider.agent import fetching
+from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import reconcile
+from octavia_xdp_provider.agent import reports
+from octavia_xdp_provider.agent import service
+from octavia_xdp_provider.agent import wanted
+from octavia_xdp_provider.agent import worker
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.node import run_directory
+
+# Between two lines that say what all nodes hold.
+TELL_S = 0.25
+
+
+class NullReconciler:
+    """Makes everything true by saying so."""
+
+    def __init__(self):
+        self.file_errors = {}
+        self.held = {}
+
+    def reconcile(self, wanted_state, ready):
+        held = {}
+        for key, (generation, document) in (
+                wanted_state.load_balancers.items()):
+            one = self.held.get(key)
+            if one is None or one['generation'] != generation:
+                one = {'generation': generation, 'error': None,
+                       'members': _monitored(document), 'announced': True}
+            held[key] = one
+        if held != self.held:
+            self.held = held
+        return reconcile.PassResult(wanted_state, {})
+
+    def announce(self, ready):
+        """Nothing is announced."""
+
+    def counters(self):
+        return {}
+
+
+def _monitored(document):
+    return {member: 'up' for pool in document['pools'].values()
+            if pool['healthmonitor'] for member in pool['members']}
+
+
+class Null:
+    """Datapath, uplinks and probes."""
+
+    ready = frozenset((4, 6))
+
+    def info(self):
+        """There is a datapath."""
+
+    def attach(self):
+        """There are no probes."""
+
+
+class NullState:
+    """What a node says of itself."""
+
+    def read(self, problems):
+        return {'version': '0', 'problems': list(problems),
+                'uplinks_ready': [4, 6], 'health_checker': {},
+                'services': 0, 'services_max': 65536,
+                'members': 0, 'members_max': 2 ** 20,
+                'bgp_established': [1, 1], 'addresses': [], 'zone': None}
+
+
+class Node:
+    """One simulated node, with its threads."""
+
+    def __init__(self, configuration):
+        conf = options.load(config_files=[configuration])
+        files = run_directory.RunDirectory(conf)
+        files.make()
+        transport = rpc.transport(conf)
+        controller = rpc.NodesClient(transport, timeout=60)
+        self.reconciler = NullReconciler()
+        self._worker = worker.Worker(
+            self.reconciler, Null(), Null(), Null(),
+            lambda: self._link.wake(), self.stop)
+        self._link = link.Link(
+            conf.host, controller,
+            fetching.Fetcher(controller, conf.host, wanted.Cache(
+                files.wanted)),
+            reports.Reporter(), self._worker, NullState(), files,
+            conf.agent.report_interval)
+        self._heartbeat = link.Heartbeat(
+            conf.host, rpc.HeartbeatClient(transport))
+        self._server = rpc.server(
+            transport, rpc.NODE_TOPIC, conf.host,
+            [service.WakeupEndpoint(self._link.wake)])
+
+    def start(self):
+        threading.Thread(target=self._worker.run, daemon=True).start()
+        self._server.start()
+        self._heartbeat.start()
+        threading.Thread(target=self._link.run, daemon=True).start()
+
+    def stop(self):
+        self._worker.stop()
+        self._link.stop()
+        self._heartbeat.stop()
+
+
+def main():
+    nodes = [Node(path) for path in sys.argv[1:]]
+    for node in nodes:
+        node.start()
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    before = None
+    while not ending.wait(TELL_S):
+        held = sum(len(node.reconciler.held) for node in nodes)
+        if held != before:
+            print(f'holding {held}', flush=True)
+            before = held
+    for node in nodes:
+        node.stop()
+
+
+if __name__ == '__main__':
+    main()

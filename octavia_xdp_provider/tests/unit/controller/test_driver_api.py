@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a change ends, as the driver tells it."""
+
+from unittest import mock
+import uuid
+
+from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.tests.unit.controller import advancing
+
+
+class TestEnded(advancing.AdvanceTestCase):
+    """Octavia shows nothing of all this: nobody asks it."""
+
+    def setUp(self):
+        super().setUp()
+        self.changed = mock.Mock()
+        self.api = driver_api.DriverEndpoint(
+            self.store, mock.Mock(), self.changed, self.notified.update)
+
+    def change(self, change, tells_end=True):
+        request = str(uuid.uuid4())
+        answer = self.api.change(None, change, request,
+                                 self.store.now() + 30, tells_end)
+        self.assertEqual(request, answer['accepted'])
+        return request
+
+    def test_what_was_committed_is_wanted_at_once(self):
+        request = self.change(advancing.created())
+        self.api.ended(None, request, True)
+        self.work()
+        self.assertEqual({'a', 'b'}, self.notified)
+        self.assertEqual({'lb'}, set(
+            self.store.fetch('a', {})['generations']))
+
+    def test_its_nodes_are_notified_without_a_worker(self):
+        self.do(advancing.created())
+        self.notified.clear()
+        self.api.ended(None, self.change(advancing.ADDED), True)
+        self.assertEqual({'a', 'b'}, self.notified)
+        self.assertIn('m3', self.members())
+        self.changed.assert_called_with(['lb'])
+
+    def test_what_was_rolled_back_has_no_effect(self):
+        self.do(advancing.created())
+        before = self.store.load_balancer('lb')
+        self.api.ended(None, self.change(advancing.DELETED), False)
+        self.assertEqual(before, self.store.load_balancer('lb'))
+
+    def test_an_end_that_comes_twice_or_late_changes_nothing(self):
+        self.do(advancing.created())
+        request = self.change(advancing.ADDED)
+        for _ in range(2):
+            self.api.ended(None, request, True)
+        before = self.store.load_balancer('lb')
+        self.api.ended(None, request, False)
+        self.api.ended(None, str(uuid.uuid4()), True)
+        self.assertEqual(before, self.store.load_balancer('lb'))
+
+    def test_octavia_is_asked_if_the_end_is_lost(self):
+        self.change(advancing.created())
+        self.commit()
+        self.assertEqual([], self.work())
+        self.now += 2
+        self.work()
+        self.assertEqual({'a', 'b'}, self.notified)
