@@ -10,6 +10,7 @@ one key all the same, the load balancer that brought the second one is
 refused, and all others go on.
 """
 
+import types
 import typing
 
 from octavia_xdp_provider.agent import forwarding
@@ -21,7 +22,8 @@ class Made(typing.NamedTuple):
     """A plan, or why there is none, and what it was made from.
 
     ``entry``: (generation, document). ``marks``: (arguments, mark) of each
-    question for the mark of a probe. ``file``: the checks file.
+    question for the mark of a probe; ``targets``, ``vips``: what they stand
+    for, and whose they are. ``file``: the checks file.
     """
 
     entry: tuple
@@ -29,6 +31,8 @@ class Made(typing.NamedTuple):
     error: str | None
     marks: tuple = ()
     file: dict | None = None
+    targets: typing.Mapping = types.MappingProxyType({})
+    vips: frozenset = frozenset()
 
 
 class Changes(typing.NamedTuple):
@@ -60,6 +64,7 @@ class Plans:
         self._probes = probes
         self._keys = keys
         self._context = None
+        self._probes_version = None
         self._made = {}  # id → Made
         self._owners = _KeyOwners(keys)
         self.plans = {}   # id → Plan
@@ -70,8 +75,11 @@ class Plans:
         policy = self._policy()
         if self._path_mtu:
             self._path_mtu.refresh()
+        ask = False
         if self._probes:
             self._probes.begin()
+            ask = self._probes.version != self._probes_version
+            self._probes_version = self._probes.version
         context = (policy, self._path_mtu and self._path_mtu.version)
         anew = context != self._context
         self._context = context
@@ -84,7 +92,7 @@ class Plans:
         for key, entry in load_balancers.items():
             made = self._made.get(key)
             if (anew or made is None or made.entry is not entry
-                    or not self._marks_hold(made)):
+                    or not self._marks_hold(made, ask)):
                 looked.add(key)
                 if self._take(key, self._make(key, entry, policy)):
                     planned.add(key)
@@ -94,9 +102,17 @@ class Plans:
         """The checks file of a load balancer that is planned."""
         return self._made[key].file
 
-    def _marks_hold(self, made):
-        """Whether probes have the marks that they had; keeps them so."""
-        # Each is asked for, or it would be taken out of the table.
+    def _marks_hold(self, made, ask):
+        """Whether probes have the marks that they had; keeps them so.
+
+        :param ask: they may have others.
+        """
+        # All are wanted anew, or they would be taken out of the table.
+        if not made.marks:
+            return True
+        if not ask:
+            self._probes.keep(made.targets, made.vips)
+            return True
         now = [(arguments, self._probes.mark(*arguments))
                for arguments, _ in made.marks]
         return tuple(now) == made.marks
@@ -107,6 +123,12 @@ class Plans:
         def mark(*arguments):
             marks.append((arguments, self._probes.mark(*arguments)))
             return marks[-1][1]
+
+        def result(plan, error=None, file=None):
+            given = [one for _, one in marks if one is not None]
+            return Made(entry, plan, error, tuple(marks), file,
+                        self._probes.targets(given) if given else {},
+                        frozenset(arguments[0] for arguments, _ in marks))
         try:
             plan = forwarding.plan(
                 entry[1], policy, self._path_mtu and self._path_mtu.of,
@@ -116,11 +138,10 @@ class Plans:
                 keys=self._keys)
             self._owners.set(key, plan)
         except errors.Refused as error:
-            return Made(entry, None, str(error), tuple(marks))
+            return result(None, str(error))
         except checks_file.ChecksFileError as error:
-            return Made(entry, None, f'health monitor: {error}',
-                        tuple(marks))
-        return Made(entry, plan, None, tuple(marks), file)
+            return result(None, f'health monitor: {error}')
+        return result(plan, file=file)
 
     def _groups(self, plan):
         if not self._panic_percent:

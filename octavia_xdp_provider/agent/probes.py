@@ -30,10 +30,19 @@ class Marks:
     """
 
     def __init__(self, held, numbers):
-        self.held = held
         self._numbers = numbers
         self.wanted = {}  # mark → target
-        self._marks = {target: mark for mark, target in held.items()}
+        self.set(held)
+
+    def again(self):
+        """Another pass begins, and the table is as it was."""
+        self.wanted = {}
+
+    def set(self, table):
+        """This is the table now."""
+        self.held = table
+        # Those that are in it no more are forgotten.
+        self._marks = {target: mark for mark, target in table.items()}
 
     def of(self, target):
         """The mark of a target, which is wanted from now on."""
@@ -67,6 +76,7 @@ class Probes:
     :param uplinks: names of the interfaces that probes may leave by.
     :param enabled: [agent] probe_through_datapath. If not, what was there
         before is removed.
+    :ivar version: another one whenever answers of ``mark`` may be others.
     """
 
     def __init__(self, dataplane, kernel, uplinks, enabled):
@@ -83,12 +93,14 @@ class Probes:
         self._problems = {}  # what → why
         self._vips = set()   # that a pass has asked for
         self._left = not enabled  # what is there is to be removed
+        self._table = None   # that the last pass has left
+        self.version = 0
 
     def begin(self):
         """Look at what is there; begins a pass."""
         if not self._enabled:
             return
-        self._marks = None
+        marks, self._marks = self._marks, None
         self._vips = set()
         try:
             held = self._datapath.probes()
@@ -98,18 +110,33 @@ class Probes:
             # All else can be made true without.
             self._note('table', 'Members are probed at their own addresses '
                        f'only: {error.text}')
+            self.version += 1
             return
         self._note('table', None)
-        self._marks = Marks(held, self._datapath.probe_marks)
-        self._attached = {}
-        self.attach()
+        if marks is not None and held == self._table:
+            marks.again()
+        else:
+            marks = Marks(held, self._datapath.probe_marks)
+            self.version += 1
+        self._marks = marks
+        attached, self._attached = self._attached, {}
+        self._attach()
         routes = self._kernel.routes()
         if routes != self._routes:
             self._routes = routes
             self._devices = {}
+            self.version += 1
+        elif attached != self._attached:
+            self.version += 1
 
     def attach(self):
         """Put the program where it is not known to be."""
+        attached = self._attached
+        self._attach()
+        if attached != self._attached:
+            self.version += 1
+
+    def _attach(self):
         if self._marks is None:
             return
         found = {}
@@ -142,6 +169,20 @@ class Probes:
             return None
         return self._marks.of(target)
 
+    def targets(self, marks):
+        """Mark → target, of marks that this pass has given."""
+        return {mark: self._marks.wanted[mark] for mark in marks}
+
+    def keep(self, targets, vips):
+        """Ask for marks of an earlier pass once more, of the same version.
+
+        :param targets: as ``targets`` has told.
+        :param vips: that ``mark`` was asked about.
+        """
+        self._vips |= vips
+        if self._marks is not None:
+            self._marks.wanted.update(targets)
+
     def set(self):
         """Let the table have all that the coming checks file names."""
         marks = self._marks
@@ -153,6 +194,8 @@ class Probes:
             **marks.wanted}
         if table != marks.held:
             self._datapath.set_probes(table)
+            marks.set(table)
+        self._table = table
 
     def written(self, marks):
         """The checks file has been written, with these; ends a pass."""

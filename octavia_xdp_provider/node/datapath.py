@@ -75,6 +75,7 @@ class Datapath:
         self._api = library.api
         self._local = threading.local()
         self._keys: dict[tuple[bytes, int, int], Key] = {}  # by their bytes
+        self._probes: tuple[bytes, dict[int, ProbeTarget]] = b'', {}
         directory = self._ffi.new('char[]', os.fsencode(pin_directory))
         lock = self._ffi.new('char[]', os.fsencode(lock_file))
         options = self._ffi.new('struct oxp_options *', {
@@ -368,9 +369,18 @@ class Datapath:
                    len(wanted))
 
     def probes(self) -> dict[int, ProbeTarget]:
-        """Targets of marked probes, by their marks."""
-        out, count = self._array('oxp_probes_list', 'struct oxp_probe')
-        return {one.mark: oxp.probe_target_of(one) for one in out[0:count]}
+        """Targets of marked probes, by their marks.
+
+        The same dictionary as before while the table is as it was.
+        """
+        out, count = self._array('oxp_probes_list', 'struct oxp_probe',
+                                 guess=64 + len(self._probes[1]))
+        raw = bytes(self._ffi.buffer(
+            out, count * self._ffi.sizeof('struct oxp_probe')))
+        if raw != self._probes[0]:
+            self._probes = raw, {one.mark: oxp.probe_target_of(one)
+                                 for one in out[0:count]}
+        return self._probes[1]
 
     def attach_probe(self, ifindex: int):
         """Send marked probes that leave by an interface to their targets.

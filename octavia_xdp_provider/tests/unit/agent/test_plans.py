@@ -92,15 +92,22 @@ class TestPlans(PlansTestCase):
         marks = {'203.0.113.10': 7, '203.0.113.11': 8}
         probes = mock.Mock()
         probes.mark.side_effect = lambda vip, *_: marks[vip]
+        probes.targets.side_effect = dict.fromkeys
+        probes.version = 1
         self.plans = self.make(probes=probes)
         self.planned()
         self.assertEqual([], self.planned())
         marks['203.0.113.11'] = None
+        probes.version = 2
         self.assertEqual(['b'], self.planned())
         # Those that are not planned again keep theirs, too.
         probes.mark.reset_mock()
+        probes.keep.reset_mock()
         self.assertEqual([], self.planned())
-        self.assertEqual(2, probes.mark.call_count)
+        probes.mark.assert_not_called()
+        self.assertEqual([
+            mock.call({7: None}, {'203.0.113.10'}),
+            mock.call({}, {'203.0.113.11'})], probes.keep.mock_calls)
 
 
 class TestCollisions(PlansTestCase):

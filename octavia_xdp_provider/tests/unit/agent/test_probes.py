@@ -157,6 +157,38 @@ class TestProbes(base.TestCase):
         self.run_pass(2)
         self.assertEqual({target(2)}, self.during)
 
+    def test_marks_are_kept_without_asking_while_nothing_has_changed(self):
+        marks = self.run_pass(1, 2)
+        self.probes.begin()
+        version = self.probes.version
+        kept = self.probes.targets([
+            self.probes.mark(base.VIP, f'198.18.10.{number}', SETTINGS)
+            for number in (1, 2)])
+        self.probes.set()
+        self.probes.written(set(marks))
+        for _ in range(2):
+            self.probes.begin()
+            self.assertEqual(version, self.probes.version)
+            self.probes.keep(kept, {base.VIP})
+            self.probes.set()
+            self.probes.written(set(marks))
+            self.assertEqual({target(1), target(2)}, self.targets())
+
+    def test_what_may_change_a_mark_is_another_version(self):
+        def version():
+            self.run_pass(1)
+            return self.probes.version
+        self.run_pass(1)
+        before = version()
+        self.assertEqual(before, version())
+        self.kernel.table = frozenset({2})
+        self.assertNotEqual(before, before := version())
+        self.datapath.table = {NUMBERS[5]: target(9)}
+        self.assertNotEqual(before, before := version())
+        self.index = self.kernel.device = 2
+        self.assertNotEqual(before, before := version())
+        self.assertEqual(before, version())
+
     def test_marks_stay_as_long_as_the_file_names_them(self):
         kept = {self.run_pass(1, 2)[0]}
         for _ in range(3):
