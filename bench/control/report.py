@@ -48,7 +48,7 @@ def markdown(results):
 
 def _aim(name, unit, aim):
     if aim is None:
-        return '–'
+        return 'none'
     return f'{"≥" if name in AT_LEAST else "≤"} {aim} {unit}'.rstrip()
 
 

@@ -28,7 +28,7 @@ from octavia_xdp_provider.controller.store import rows
 # twice has one effect. No message lives for so long.
 REMEMBER_S = 3600
 # Share of the requests that look for those that are to be forgotten.
-_FORGET_SHARE = 0.01
+FORGET_SHARE = 0.01
 
 # Seconds until the deadline of a driver that names none.
 DEADLINE_S = 30
@@ -83,7 +83,7 @@ class Requests(addresses.Addresses):
                          'change': change, 'tells_end': tells_end})
             session.add(models.AnsweredRequest(
                 request_id=request, load_balancer_id=key, at=now))
-            if random.random() < _FORGET_SHARE:
+            if random.random() < FORGET_SHARE:
                 self._forget_requests(session, now)
             self._mark_work(session, [key], UNTOLD_S if tells_end else 0.0)
             return key

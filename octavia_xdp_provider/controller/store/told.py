@@ -4,7 +4,6 @@
 from collections.abc import Iterable
 import dataclasses
 import json
-from typing import Any
 
 import sqlalchemy as sa
 

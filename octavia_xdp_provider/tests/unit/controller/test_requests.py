@@ -5,6 +5,7 @@ import json
 import uuid
 
 from alembic import command
+import fixtures
 import sqlalchemy as sa
 
 from octavia_xdp_provider.common import errors
@@ -152,6 +153,9 @@ class TestRequests(RequestsTestCase):
         self.assertIsNone(self.pending())
 
     def test_old_requests_are_forgotten(self):
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_xdp_provider.controller.store.requests.FORGET_SHARE',
+            1.0))
         self.request(created(), 'r')
         with self.store._write() as session:
             session.get(models.AnsweredRequest, 'r').at = 0
