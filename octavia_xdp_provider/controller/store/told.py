@@ -11,7 +11,6 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 
-
 # In place of the time of a comparison: what moved ``updated_at`` since is
 # what Octavia was told.
 TOLD = 'told'
