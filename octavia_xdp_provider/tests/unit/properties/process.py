@@ -43,7 +43,7 @@ class Process:
                                _nothing)
         self._resync = resync.Resync(conf, store, octavia, _nothing)
         self.driver = _Endpoint(self, driver_api.DriverEndpoint(
-            store, _nothing))
+            store, _nothing, _nothing, notify))
         self.nodes = _Endpoint(self, node_api.NodesEndpoint(
             store, _nothing, _nothing))
         self.heartbeats = _Endpoint(self, node_api.HeartbeatEndpoint(store))

@@ -73,8 +73,8 @@ class _DriverClient:
     def __init__(self, calls):
         self._calls = calls
 
-    def change(self, change, request, deadline, timeout_s):
-        return self._calls.change(change, request, deadline)
+    def change(self, change, request, deadline, timeout_s, tells_end):
+        return self._calls.change(change, request, deadline, tells_end)
 
     def cancel(self, request, timeout_s):
         self._calls.cancel(request)
