@@ -130,6 +130,12 @@ static __always_inline __u32 outer_length(__u32 outer_type)
 	return (is_outer_v6(outer_type) ? 40 : 20) + shim_length(outer_type);
 }
 
+/* Whether UDP to this port carries packets. */
+static __always_inline bool is_outer_port(__be16 port)
+{
+	return port == bpf_htons(OXP_GUE_PORT);
+}
+
 static __always_inline __u16 gue_source_port(__u32 entropy)
 {
 	return 0xc000 | (entropy & 0x3fff);

@@ -139,10 +139,11 @@ static __always_inline __u64 room_flags(__u32 outer_type)
 {
 	__u64 flags = is_outer_v6(outer_type) ? BPF_F_ADJ_ROOM_ENCAP_L3_IPV6
 					      : BPF_F_ADJ_ROOM_ENCAP_L3_IPV4;
+	__u8 protocol = outer_protocol(outer_type, false);
 
-	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GUE_V4))
+	if (protocol == IPPROTO_UDP)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L4_UDP;
-	else if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GRE_V4))
+	else if (protocol == IPPROTO_GRE)
 		flags |= BPF_F_ADJ_ROOM_ENCAP_L4_GRE;
 	return flags;
 }

@@ -179,8 +179,7 @@ static __always_inline int take_slow_path(struct xdp_md *ctx, __u32 l3, bool v6)
 /* What no service has is not ours, but for what looks like a tunnel. */
 static __always_inline bool is_tunnel(__u8 protocol, const struct ports *ports)
 {
-	return protocol == IPPROTO_UDP &&
-	       ports->destination == bpf_htons(OXP_GUE_PORT);
+	return protocol == IPPROTO_UDP && is_outer_port(ports->destination);
 }
 
 static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)

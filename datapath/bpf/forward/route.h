@@ -40,11 +40,15 @@ static __always_inline void from_shim(struct bpf_fib_lookup *fib,
 				      const struct selected *selected,
 				      __u32 outer_type)
 {
+	__be16 shim[SHIM_MAX / 2] = {};
+
 	fib->l4_protocol = outer_protocol(outer_type, selected->v6);
 	if (fib->l4_protocol != IPPROTO_UDP)
 		return;
-	fib->sport = bpf_htons(gue_source_port(selected->entropy));
-	fib->dport = bpf_htons(OXP_GUE_PORT);
+	push_shim(shim, outer_type, head_length(selected->head),
+		  selected->entropy, selected->v6);
+	fib->sport = shim[0];
+	fib->dport = shim[1];
 }
 
 /* Without an outer header it leaves as the client's. */

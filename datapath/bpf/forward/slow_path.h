@@ -99,7 +99,7 @@ static __always_inline int forward_ports(struct xdp_md *ctx,
 			      packet->protocol);
 	if (number == NOT_FOUND) {
 		if (packet->protocol == IPPROTO_UDP &&
-		    packet->destination_port == bpf_htons(OXP_GUE_PORT))
+		    is_outer_port(packet->destination_port))
 			return drop(ctx, OXP_DROP_TUNNEL);
 		return XDP_PASS;
 	}
