@@ -58,6 +58,16 @@ member_opts = [
                 help='Networks (CIDR) inside those of allowed_networks in '
                      'which no member and no monitor address may lie: the '
                      'operator\'s own.'),
+    cfg.BoolOpt('check_subnets',
+                default=False,
+                help='Refuse a new member that names a subnet_id which '
+                     'Neutron does not have, or whose address is not in it. '
+                     'octavia-api asks Neutron for it, as it is configured. '
+                     'Off, a member may be anywhere behind its subnet, as '
+                     'members are reached by routing: Octavia looks whether '
+                     'the subnet exists and its user sees it, but for members '
+                     'that come with a pool or load balancer; and all members '
+                     'that name one subnet have addresses of one family.'),
     cfg.ListOpt('monitor_http_methods',
                 item_type=cfg.types.String(choices=list(HTTP_METHODS)),
                 default=['GET', 'HEAD', 'OPTIONS'],

@@ -93,7 +93,7 @@ def api_policy(conf):
             f'[defaults] {problem[0]}: {problem[1]}')
     return policy.ApiPolicy(allowed_addresses(conf),
                             tuple(conf.members.monitor_http_methods),
-                            defaults)
+                            defaults, conf.members.check_subnets)
 
 
 def default_config_files():

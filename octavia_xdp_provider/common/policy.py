@@ -15,8 +15,10 @@ class ApiPolicy:
     :param http_methods: ``[members] monitor_http_methods``.
     :param defaults: flavor metadata for what flavors leave open:
         ``[defaults]``, and ``[api] algorithms_served_by_hash``.
+    :param check_subnets: ``[members] check_subnets``.
     """
 
     addresses: address_policy.AddressPolicy
     http_methods: tuple[str, ...] = ('GET', 'HEAD', 'OPTIONS')
     defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
+    check_subnets: bool = False

@@ -16,6 +16,7 @@ from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.driver import controller_client
+from octavia_xdp_provider.driver import subnets
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.driver import vip_port
 
@@ -52,6 +53,9 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         try:
             for provider_object in provider_objects:
                 support.check(kind, provider_object, policy)
+                if policy.check_subnets:
+                    subnets.ALL.check(
+                        support.members_of(kind, provider_object))
         except errors.Refused as refused:
             _unsupported(refused)
 

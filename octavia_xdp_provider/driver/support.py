@@ -133,7 +133,13 @@ def additional_vips(value: typing.Any, policy: _Policy) -> _Found:
 
 
 def subnet(value: typing.Any, policy: _Policy) -> _Found:
-    """Members are reached by routing, whatever subnet they name."""
+    """Members are reached by routing, whatever subnet they name.
+
+    That it exists, and that the user sees it, Octavia checks for a member
+    that is created by itself or in a batch; that it exists, and has the
+    address, is asked by ``driver/subnets.py`` where the operator wants it;
+    that it has one family follows from ``rules.subnet_problem``.
+    """
     if value is None or uuidutils.is_uuid_like(value):
         return None
     return f'the value {value!r} is no UUID', 'use the id of a Neutron subnet'
@@ -316,6 +322,15 @@ def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
                 raise errors.Refused(name, *problem)
     for child_kind, child in _children(kind, provider_object):
         check(child_kind, child, policy)
+
+
+def members_of(kind: str, provider_object: typing.Any
+               ) -> Iterator[typing.Any]:
+    """The members among an object and all below it."""
+    if kind == 'member':
+        yield provider_object
+    for child_kind, child in _children(kind, provider_object):
+        yield from members_of(child_kind, child)
 
 
 def _children(kind: str, provider_object: typing.Any
