@@ -39,10 +39,14 @@ class Link:
     :param state: node_state.NodeState.
     :param files: run_directory.RunDirectory.
     :param interval: seconds between two questions without a notification.
+    :param failed: called with "link" when the controller was not reached.
+    :ivar answered_at: when the controller answered last, time.monotonic().
     """
 
     def __init__(self, host, controller, fetcher, reporter, worker, state,
-                 files, interval):
+                 files, interval, failed=lambda kind: None):
+        self._failed = failed
+        self.answered_at = time.monotonic()
         self._host = host
         self._controller = controller
         self._fetcher = fetcher
@@ -66,6 +70,11 @@ class Link:
     def stop(self):
         self._stop.set()
         self._talk.set()
+
+    @property
+    def wanted(self):
+        """wanted.Wanted, or None while it is not known."""
+        return self._fetcher.wanted
 
     def run(self):
         if self._fetcher.wanted is not None:
@@ -113,6 +122,10 @@ class Link:
         elif complaint is None and self._complaint:
             LOG.info('The controller answers again.')
         self._complaint = complaint
+        if complaint is None:
+            self.answered_at = time.monotonic()
+        else:
+            self._failed('link')
         return complaint is None
 
     @staticmethod
@@ -190,9 +203,11 @@ class Heartbeat:
     nobody else.
 
     :param client: rpc.HeartbeatClient.
+    :param failed: called with "heartbeat" when it could not be sent.
     """
 
-    def __init__(self, host, client):
+    def __init__(self, host, client, failed=lambda kind: None):
+        self._failed = failed
         self._host = host
         self._client = client
         self._stop = threading.Event()
@@ -210,6 +225,7 @@ class Heartbeat:
             try:
                 self._client.heartbeat(self._host)
             except rpc.TRANSPORT_ERRORS as error:
+                self._failed('heartbeat')
                 LOG.debug('No heartbeat: %s', error)
             except Exception:
                 LOG.exception('The heartbeat failed and goes on.')

@@ -9,15 +9,21 @@ A node whose run directory cannot be written cannot withdraw a VIP, and its
 health checker cannot pass on results. It says so with every load balancer,
 and reports no member as up or down, so that nobody waits for it or believes
 it.
+
+All that waits for the broker has threads that nobody waits for: a node does
+what it did, and can be stopped and started, while the broker is away for
+however long.
 """
 
 import threading
+import time
 
 from oslo_log import log as logging
 import oslo_messaging
 
 from octavia_xdp_provider.agent import fetching
 from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import node_state
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import recheck
@@ -30,6 +36,7 @@ from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.agent.uplinks import path_mtu
 from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
@@ -39,6 +46,11 @@ from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
+
+# Seconds without an answer of a controller that GET /healthcheck allows.
+CONTROLLER_SILENCE_S = 60.0
+# Seconds that the end waits for a talk with the controller.
+TALK_ENDS_S = 5.0
 
 
 class WakeupEndpoint:
@@ -70,8 +82,11 @@ class Agent:
         through = probes.Probes(
             self._datapath, self._kernel, conf.agent.uplinks,
             conf.agent.probe_through_datapath)
+        self._monitoring = monitoring.Monitoring(conf, 'agent')
+        self.metrics = metrics.Metrics(self._monitoring.registry)
+        watch = self._monitoring.loops.watch
         self._uplinks = monitor.UplinkMonitor(
-            conf, self._datapath, self._wake_worker)
+            conf, self._datapath, self._wake_worker, watch('uplinks'))
         self._worker = worker.Worker(
             reconcile.Reconciler(
                 conf, self._files, self._datapath, announce,
@@ -83,13 +98,20 @@ class Agent:
                 checks_file.Keys(
                     secret_file.load(self._files.checks_secret))),
             self._datapath, self._uplinks, through, self._wake_link,
-            self.stop)
+            self.stop, self.metrics, watch('worker'))
         transport = rpc.transport(conf)
         self._link = self._make_link(transport, node_state.NodeState(
             conf, self._files, self._datapath, announce, self._uplinks,
             through, lambda: self._own_addresses))
         self._heartbeat = link.Heartbeat(
-            conf.host, rpc.HeartbeatClient(transport))
+            conf.host, rpc.HeartbeatClient(transport), self.metrics.failed)
+        self._monitoring.registry.register(metrics.Collector(
+            self._datapath, self._link, self._worker, self._uplinks,
+            announce))
+        for name, check in (('controller', self._check_controller),
+                            ('node', self._check_node)):
+            self._monitoring.health.add(name, check)
+        self._stopped = threading.Event()
         self._server = rpc.server(transport, rpc.NODE_TOPIC, conf.host,
                                   [WakeupEndpoint(self._wake_link)])
 
@@ -105,7 +127,18 @@ class Agent:
             fetcher = fetching.Fetcher(controller, host, cache)
             reporter = reports.Reporter()
         return link.Link(host, controller, fetcher, reporter, self._worker,
-                         state, self._files, self._conf.agent.report_interval)
+                         state, self._files, self._conf.agent.report_interval,
+                         self.metrics.failed)
+
+    def _check_controller(self):
+        silent_s = time.monotonic() - self._link.answered_at
+        if silent_s <= CONTROLLER_SILENCE_S:
+            return None
+        return (f'no controller has answered for {silent_s:.0f} s; the node '
+                'goes on with what it has')
+
+    def _check_node(self):
+        return '; '.join(self._worker.problems) or None
 
     def _wake_worker(self):
         self._worker.wake()
@@ -123,27 +156,54 @@ class Agent:
 
     def stop(self):
         """Ask ``run`` to return. Forwarding goes on without us."""
+        self._stopped.set()
         self._worker.stop()
         self._link.stop()
         self._heartbeat.stop()
+
+    def reload(self):
+        """Options have changed: announcements may be others."""
+        self._worker.wake()
 
     def run(self):
         """Serve until ``stop`` is called, or another library took over.
 
         :returns: exit status: not 0 in the second case.
+        :raises ConfigurationError: it cannot listen where it shall.
         """
+        self._monitoring.start()
         self._uplinks.start()
         wakeup.listen(self._files.agent_wakeup, self._wake_worker)
         thread = threading.Thread(target=self._worker.run, name='worker')
         thread.start()
-        self._server.start()
+        talk = threading.Thread(target=self._link.run, name='link',
+                                daemon=True)
+        talk.start()
+        listening = threading.Event()
+        threading.Thread(target=self._listen, args=(listening,),
+                         name='listen', daemon=True).start()
         self._heartbeat.start()
+        self._monitoring.ready()
         LOG.info('Agent %s serves.', self._conf.host)
-        self._link.run()
-        self._server.stop()
-        self._server.wait()
+        self._stopped.wait()
+        self._monitoring.stop()
+        if listening.is_set():
+            self._server.stop()
+            self._server.wait()
         thread.join()
+        talk.join(TALK_ENDS_S)
         self._uplinks.stop()
         LOG.info('Agent %s has stopped; the kernel goes on forwarding.',
                  self._conf.host)
         return int(self._worker.is_stale)
+
+    def _listen(self, listening):
+        """Let the controller wake this node up, once the broker is there."""
+        try:
+            self._server.start()
+        except Exception:
+            LOG.exception('The controller cannot wake this node up: changes '
+                          'are fetched every %s s.',
+                          self._conf.agent.report_interval)
+        else:
+            listening.set()

@@ -27,9 +27,14 @@ class Worker:
     :param uplinks: uplinks.monitor.UplinkMonitor.
     :param told: called when there is something to report.
     :param ended: called when another library took over.
+    :param metrics: metrics.Metrics.
+    :param come_round: see Loops.watch.
     """
 
-    def __init__(self, reconciler, dataplane, uplinks, probes, told, ended):
+    def __init__(self, reconciler, dataplane, uplinks, probes, told, ended,
+                 metrics, come_round=lambda: None):
+        self._metrics = metrics
+        self._come_round = come_round
         self._reconciler = reconciler
         self._datapath = dataplane
         self._uplinks = uplinks
@@ -88,6 +93,7 @@ class Worker:
         ticks = 0
         while not self._stop.is_set():
             self._work.clear()
+            self._come_round()
             ticks += 1
             try:
                 self._datapath.info()
@@ -97,7 +103,9 @@ class Worker:
                     self._reconciler.announce(frozenset())
                 elif (wanted.load_balancers is not done
                       or ticks >= FULL_PASS_S / TICK_S):
+                    begun = time.monotonic()
                     result = self._reconcile(wanted, ready)
+                    self._metrics.passed(time.monotonic() - begun)
                     done, ticks = wanted.load_balancers, 0
                     with self._done:
                         self.result = result
@@ -112,6 +120,7 @@ class Worker:
                     self.is_stale = True
                     self._ended()
                     return
+                self._metrics.pass_failed()
                 LOG.exception('A pass failed and is tried again.')
             self._work.wait(TICK_S)
 
@@ -127,6 +136,8 @@ class Worker:
         """Let the link report at once what has changed."""
         held = self._reconciler.held
         problems = sorted(self._reconciler.file_errors.values())
+        if held is not self._held:
+            self._metrics.held(self._held, held)
         if held is not self._held or problems != self.problems:
             self._held, self.problems = held, problems
             self._told()

@@ -1,8 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the long-running processes have in common: start, signals, end."""
+"""What the long-running processes have in common: start, signals, end.
 
+SIGTERM and SIGINT end a process, SIGHUP has it read its configuration again,
+SIGUSR2 has it write a Guru Meditation Report.
+"""
+
+import contextlib
+import faulthandler
+import os
 import signal
 import sys
+import threading
 
 from oslo_log import log as logging
 from oslo_reports import guru_meditation_report
@@ -50,10 +58,14 @@ def run(program, make_service):
     """Run a service with ``run()`` and ``stop()`` until SIGTERM or SIGINT.
 
     :param make_service: called with the configuration. Its ``run()`` may
-        return an exit status.
+        return an exit status. If it has ``reload()``, that is called when
+        options have changed.
     :returns: exit status.
     """
     conf = load(program)
+    # What the watchdog's SIGABRT leaves behind.
+    with contextlib.suppress(AttributeError, OSError, ValueError):
+        faulthandler.enable(sys.__stderr__)
     report_opts.set_defaults(conf)
     guru_meditation_report.TextGuruMeditation.setup_autorun(
         _Version(program), conf=conf)
@@ -67,6 +79,60 @@ def run(program, make_service):
         LOG.exception('%s cannot start.', program)
         print(f'{program}: {error}', file=sys.stderr)
         return 1
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: service.stop())
-    return service.run() or 0
+    handle({signal.SIGTERM: service.stop, signal.SIGINT: service.stop,
+            signal.SIGHUP: lambda: reload(
+                program, conf, getattr(service, 'reload', lambda: None))})
+    try:
+        return service.run() or 0
+    except option_values.ConfigurationError as error:
+        LOG.error('%s cannot start: %s', program, error)
+        print(f'{program}: {error}', file=sys.stderr)
+        sys.stderr.flush()
+        # Threads may have begun that nobody stops.
+        os._exit(1)
+
+
+def handle(handlers):
+    """Call functions at signals, in a thread: what they lock, the main
+    thread may have locked when a signal interrupts it.
+
+    :param handlers: number → function.
+    """
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    for number in handlers:
+        signal.signal(number, lambda *_: None)
+
+    def serve():
+        while numbers := os.read(reader, 64):
+            for number in numbers:
+                try:
+                    handlers.get(number, lambda: None)()
+                except Exception:
+                    LOG.exception('Signal %s could not be obeyed.', number)
+    threading.Thread(target=serve, name='signals', daemon=True).start()
+
+
+def reload(program, conf, changed):
+    """Take the mutable options of the configuration files anew.
+
+    All stays as it is if a value cannot be used. Options that need a restart
+    are named in the log.
+
+    :param changed: called if an option has.
+    """
+    try:
+        fresh = options.load(sys.argv[1:], prog=program)
+    except (option_values.ConfigurationError, SystemExit) as error:
+        LOG.error('SIGHUP: the configuration is not taken, all stays as it '
+                  'is: %s', error)
+        return
+    taken = conf.mutate_config_files()
+    stale = sorted(f'[{group}] {name}' for group, name
+                   in options.differences(conf, fresh))
+    LOG.info('SIGHUP: %s options have changed.', len(taken))
+    if stale:
+        LOG.warning('SIGHUP: a restart is needed for: %s.', ', '.join(stale))
+    if taken:
+        changed()

@@ -135,7 +135,7 @@ node_server_opts = [
 
 placement_opts = [
     cfg.IntOpt('replicas',
-               default=2, min=1,
+               default=2, min=1, mutable=True,
                help='Number of LB nodes that a VIP is placed on, unless the '
                     'flavor says otherwise. With fewer nodes in service it '
                     'is placed on those and spread further when more '
@@ -145,7 +145,7 @@ placement_opts = [
                help='Seconds without a report after which no status waits '
                     'for an LB node, and it is given nothing more.'),
     cfg.IntOpt('replace_after',
-               default=30, min=2,
+               default=30, min=2, mutable=True,
                help='Seconds of silence after which an LB node is taken for '
                     'dead and its VIPs are placed on other nodes where there '
                     'are any. Only time counts in which the leading '
@@ -163,7 +163,7 @@ placement_opts = [
                      'most important first: plugins of the namespace '
                      'octavia_xdp.scheduler.weighers.'),
     cfg.IntOpt('rebalance_moves_max',
-               default=1, min=0,
+               default=1, min=0, mutable=True,
                help='Load balancers that are moved at a time only to even '
                     'out the number of VIPs on LB nodes, for example to a '
                     'node that is new or back. 0: none.'),
@@ -176,7 +176,7 @@ placement_opts = [
                       'withdrawn: routers move flows meanwhile. 0: it is '
                       'withdrawn at once.'),
     cfg.IntOpt('removal_budget_percent',
-               default=20, min=0, max=100,
+               default=20, min=0, max=100, mutable=True,
                help='Share of all placements that may leave dead or failing '
                     'LB nodes within removal_budget_span without a person\'s '
                     'word (octavia-xdp-manage placement allow-removals). '
@@ -184,7 +184,7 @@ placement_opts = [
                     'budget only keeps its place on the failed node as '
                     'well.'),
     cfg.IntOpt('removal_budget_least',
-               default=10, min=0,
+               default=10, min=0, mutable=True,
                help='Removals that are free in any case, however few '
                     'placements there are.'),
     cfg.IntOpt('removal_budget_span',
@@ -193,15 +193,20 @@ placement_opts = [
 ]
 
 controller_opts = [
+    cfg.StrOpt('listen',
+               help='Address and port, as 127.0.0.1:9104, where the '
+                    'controller answers GET /metrics for Prometheus and GET '
+                    '/healthcheck. Everybody who can reach it may read them. '
+                    'Default: nothing listens.'),
     cfg.IntOpt('status_timeout',
-               default=60, min=5,
+               default=60, min=5, mutable=True,
                help='Seconds after which no node is waited for: a change '
                     'that some have not confirmed becomes ACTIVE, and if no '
                     'live node has, with the operating status ERROR until '
                     'one does. What is deleted stays PENDING_DELETE until '
                     'it is.'),
     cfg.IntOpt('confirm_timeout',
-               default=30, min=5,
+               default=30, min=5, mutable=True,
                help='Seconds after the deadline of a change for which the '
                     'controller waits for Octavia to commit it. Until it has '
                     'the change has no effect, and then it is dropped.'),
@@ -219,15 +224,15 @@ controller_opts = [
                     'load balancers. Those that have changed, or that wait '
                     'for a status, are then compared whole.'),
     cfg.IntOpt('missing_lists',
-               default=3, min=1,
+               default=3, min=1, mutable=True,
                help='A load balancer is removed that so many lists of '
                     'Octavia in a row have lacked, over missing_span seconds '
                     'at least, though nobody has deleted it.'),
     cfg.IntOpt('missing_span',
-               default=600, min=0,
+               default=600, min=0, mutable=True,
                help='Seconds between the first and the last of these lists.'),
     cfg.IntOpt('missing_removals_max',
-               default=1, min=0,
+               default=1, min=0, mutable=True,
                help='If more load balancers are missing at once none of them '
                     'is removed: Octavia\'s database may have been restored '
                     'from a backup, and they may be in use. 0: none ever '

@@ -63,10 +63,15 @@ agent_opts = [
                help='Seconds between two full comparisons with the '
                     'controller. A change is fetched at once; this heals '
                     'what was lost.'),
+    cfg.StrOpt('listen',
+               help='Address and port, as 127.0.0.1:9105, where the agent '
+                    'answers GET /metrics for Prometheus and GET '
+                    '/healthcheck. Everybody who can reach it may read them. '
+                    'Default: nothing listens.'),
     cfg.StrOpt('result_handler_metrics',
                help='Address and port, as 127.0.0.1:9106, where the result '
-                    'handler answers GET /metrics for Prometheus. Default: '
-                    'nothing listens.'),
+                    'handler answers GET /metrics for Prometheus and GET '
+                    '/healthcheck. Default: nothing listens.'),
     cfg.StrOpt('health_scope',
                default='pool',
                choices=[
@@ -103,7 +108,7 @@ agent_opts = [
                       'flows to other members than the other nodes do. 0: '
                       'it announces as soon as an uplink works.'),
     cfg.FloatOpt('withdraw_grace',
-                 default=0.5, min=0.0, max=60.0,
+                 default=0.5, min=0.0, max=60.0, mutable=True,
                  help='Seconds between the withdrawal of a VIP and the '
                       'removal of its services, in which the fabric stops '
                       'sending packets.'),

@@ -33,6 +33,14 @@ default_opts = [
                sample_default='<hostname>',
                help='Name of this machine: the name under which an LB node '
                     'is known to the controller, and must be unique.'),
+    cfg.FloatOpt('hang_timeout',
+                 default=120.0, min=1.0,
+                 help='Seconds after which a loop of controller, agent or '
+                      'result handler that does not come round counts as '
+                      'hanging: GET /healthcheck says so, and systemd, which '
+                      'is told no more that the process is alive, ends it '
+                      'after the WatchdogSec of its unit and starts it '
+                      'again.'),
 ]
 
 GROUPS = {
@@ -139,9 +147,18 @@ def check(conf):
     for name in ('subnet_ids', 'network_ids'):
         option_values.uuids(conf, 'vip', name)
     api_policy(conf)
-    option_values.listening_address(conf, 'agent', 'result_handler_metrics')
+    for group, name in (('agent', 'result_handler_metrics'),
+                        ('agent', 'listen'), ('controller', 'listen')):
+        option_values.listening_address(conf, group, name)
     node_options.check(conf)
     bgp_options.check(conf)
+
+
+def differences(conf, other):
+    """(group, name) of our options whose values differ."""
+    return {(group, opt.name) for group, opts in GROUPS.items()
+            for opt in opts
+            if _read(conf, group, opt.dest) != _read(other, group, opt.dest)}
 
 
 def load(argv=(), config_files=None, prog='octavia-xdp'):

@@ -33,8 +33,14 @@ _BUDGET_S = 30.0
 class Advance:
     """Any thread may use it; one at a time for each load balancer."""
 
-    def __init__(self, conf, store, octavia, scheduler, notify):
-        """:param notify: called with hosts that shall fetch."""
+    def __init__(self, conf, store, octavia, scheduler, notify,
+                 done=lambda key, news: None):
+        """:param notify: called with hosts that shall fetch.
+
+        :param done: called with a load balancer that all its nodes have, and
+            whether Octavia is still to be told.
+        """
+        self._done = done
         self._conf = conf.controller
         self._store = store
         self._octavia = octavia
@@ -138,6 +144,8 @@ class Advance:
                   - self._store.now())
         late = left_s <= 0
         waiting = row.unconfirmed or row.removed
+        if progress.all_done:
+            self._done(row.id, bool(waiting))
         if waiting and not (late or progress.all_done):
             return left_s + 0.1
         if not is_claimed():

@@ -5,10 +5,12 @@ import uuid
 
 from oslo_log import log as logging
 import oslo_messaging
+import prometheus_client
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 
 LOG = logging.getLogger(__name__)
@@ -23,17 +25,20 @@ class DriverEndpoint:
     target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
                                    version=rpc.DRIVER_VERSION)
 
-    def __init__(self, store, stored, changed, notify):
+    def __init__(self, store, stored, changed, notify, counted=None):
         """:param stored: called with whether its end is told, after each
             change that is pending now.
 
         :param changed: called with ids of load balancers that were marked.
         :param notify: called with hosts that shall fetch.
+        :param counted: metrics.Metrics.
         """
         self._store = store
         self._stored = stored
         self._changed = changed
         self._notify = notify
+        self._metrics = counted or metrics.Metrics(
+            prometheus_client.CollectorRegistry())
 
     def ping(self, context):
         """Whether the controller could do something, and what time it is."""
@@ -80,8 +85,9 @@ class DriverEndpoint:
             accepted.
         """
         request = request or str(uuid.uuid4())
-        return dict(self._answer(change, request, deadline, tells_end),
-                    now=self._store.now())
+        answer = self._answer(change, request, deadline, tells_end)
+        self._metrics.answered(next(iter(answer)))
+        return dict(answer, now=self._store.now())
 
     def _answer(self, change, request, deadline, tells_end):
         try:
@@ -110,5 +116,6 @@ class DriverEndpoint:
         LOG.info('Stored %s of %s %s: pending at load balancer %s.',
                  change['action'], change['object'], change['object_id'],
                  load_balancer_id)
+        self._metrics.accepted(load_balancer_id)
         self._stored(tells_end)
         return {'accepted': request}

@@ -62,11 +62,14 @@ class Leadership:
 class Duty:
     """Runs until ``stop`` is called."""
 
-    def __init__(self, conf, store, leadership, scheduler, notify, changed):
+    def __init__(self, conf, store, leadership, scheduler, notify, changed,
+                 come_round=lambda: None):
         """:param notify: called with hosts that shall fetch.
 
         :param changed: called when load balancers were marked.
+        :param come_round: see Loops.watch.
         """
+        self._come_round = come_round
         self._conf = conf.placement
         self._store = store
         self._leadership = leadership
@@ -90,6 +93,7 @@ class Duty:
         failing = False
         while not self._stopping:
             self._woken.clear()
+            self._come_round()
             try:
                 self.step()
                 failing = False

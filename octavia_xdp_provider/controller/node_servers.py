@@ -21,11 +21,14 @@ import urllib.parse
 
 from oslo_config import cfg
 from oslo_log import log as logging
+import oslo_messaging
+import prometheus_client
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.controller import metrics
 
 LOG = logging.getLogger(__name__)
 
@@ -34,6 +37,8 @@ LOOK_S = 1.0
 # Seconds of calls that a node may make at once before its rate counts: one
 # that has just started asks for much.
 BURST_S = 2.0
+# Seconds between two lines of the log about what a node is refused.
+COMPLAINT_S = 10.0
 
 
 class NodeServers:
@@ -47,7 +52,9 @@ class NodeServers:
 
     def __init__(self, conf: cfg.ConfigOpts,
                  registered: Callable[[], Iterable[str]],
-                 topics: dict[str, list[Any]]) -> None:
+                 topics: dict[str, list[Any]],
+                 counted: metrics.Metrics | None = None,
+                 come_round: Callable[[], None] = lambda: None) -> None:
         if '{vhost}' not in (conf.nodes.transport_url or ''):
             raise option_values.ConfigurationError(
                 '[nodes] transport_url: name the broker as "octavia-xdp-'
@@ -56,6 +63,9 @@ class NodeServers:
         self._conf = conf
         self._registered = registered
         self._topics = topics
+        self._metrics = counted or metrics.Metrics(
+            prometheus_client.CollectorRegistry())
+        self._come_round = come_round
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._stopping = threading.Event()
@@ -63,6 +73,7 @@ class NodeServers:
     def run(self) -> None:
         """Follow what is registered until ``stop`` is called."""
         while not self._stopping.is_set():
+            self._come_round()
             try:
                 self.ensure(self._registered())
             except Exception:
@@ -82,7 +93,8 @@ class NodeServers:
             gone = [self._nodes.pop(host)
                     for host in self._nodes.keys() - wanted]
             for host in wanted - self._nodes.keys():
-                self._nodes[host] = _Node(self._conf, host, self._topics)
+                self._nodes[host] = _Node(self._conf, host, self._topics,
+                                          self._metrics)
         for node in gone:
             node.stop()
         for node in gone:
@@ -106,7 +118,9 @@ class _Node:
     """The threads of one node."""
 
     def __init__(self, conf: cfg.ConfigOpts, host: str,
-                 topics: dict[str, list[Any]]) -> None:
+                 topics: dict[str, list[Any]],
+                 counted: metrics.Metrics) -> None:
+        self._metrics = counted
         self._conf = conf
         self._host = host
         self._topics = topics
@@ -138,7 +152,7 @@ class _Node:
             for topic, endpoints in self._topics.items():
                 servers.append(rpc.server(
                     transport, topic, self._conf.host,
-                    [BoundEndpoint(self._host, endpoint, rate)
+                    [BoundEndpoint(self._host, endpoint, rate, self._metrics)
                      for endpoint in endpoints]))
                 servers[-1].start()
             LOG.info('Serving node %s.', self._host)
@@ -161,15 +175,26 @@ class _Node:
             try:
                 client.notify(self._host)
             except rpc.TRANSPORT_ERRORS as error:
+                self._metrics.failed('wakeup')
                 LOG.warning('Could not notify node %s: %s', self._host,
                             error)
 
 
 class BoundEndpoint:
-    """An endpoint as one node may use it: for itself, and not too often."""
+    """An endpoint as one node may use it: for itself, and not too often.
 
-    def __init__(self, host: str, endpoint: Any, rate: 'Rate') -> None:
+    What it refuses is the node's fault, and logged in one line, not more
+    often than every COMPLAINT_S seconds.
+    """
+
+    def __init__(self, host: str, endpoint: Any, rate: 'Rate',
+                 counted: metrics.Metrics,
+                 clock: Callable[[], float] = time.monotonic) -> None:
         self.target = endpoint.target
+        self._metrics = counted
+        self._clock = clock
+        self._silent_until = 0.0
+        self._refused = 0
         self._host = host
         self._rate = rate
         for name, method in inspect.getmembers(endpoint, inspect.ismethod):
@@ -179,15 +204,33 @@ class BoundEndpoint:
 
     def _call(self, name: str, method: Callable[..., Any], context: Any,
               host: Any = None, **arguments: Any) -> Any:
+        self._metrics.called(name)
+        try:
+            if host != self._host:
+                raise errors.Refused(
+                    'host', f'these are the credentials of {self._host}',
+                    'set [DEFAULT] host to the name that they were made for')
+            self._rate.wait()
+            return method(context, host=host, **arguments)
+        except errors.Refused as error:
+            self._metrics.failed('refused')
+            self._complain(name, host, error)
+            # To oslo.messaging any other would be a fault of this process,
+            # of which it logs where it was raised.
+            raise oslo_messaging.ExpectedException() from error
+
+    def _complain(self, name: str, host: Any, error: errors.Refused) -> None:
+        self._refused += 1
+        if self._clock() < self._silent_until:
+            return
+        self._silent_until = self._clock() + COMPLAINT_S
         if host != self._host:
             LOG.error('Node %s calls %s in the name of %.100r; refused. Its '
                       'credentials may be in wrong hands.', self._host, name,
                       host)
-            raise errors.Refused(
-                'host', f'these are the credentials of {self._host}',
-                'set [DEFAULT] host to the name that they were made for')
-        self._rate.wait()
-        return method(context, host=host, **arguments)
+        else:
+            LOG.error('Node %s: its %s is refused (%s in all): %.300s',
+                      self._host, name, self._refused, error)
 
 
 class Rate:

@@ -11,10 +11,13 @@ import uuid
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import health
+from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import duty
+from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.controller import resync
@@ -33,6 +36,11 @@ COMMIT_S = 0.02
 # Seconds after a report in which the other nodes of a load balancer report
 # the same: one look is enough for all.
 REPORTS_S = 0.01
+# Seconds between two checks of database and broker; for how long they may
+# fail; and that an answer over the broker may take.
+CHECK_INTERVAL_S = 5.0
+CHECK_LIMIT_S = 20.0
+PING_S = 5.0
 
 
 class Controller:
@@ -46,17 +54,22 @@ class Controller:
         # Unique to this run: a restarted controller is another one.
         owner = f'{conf.host}:{os.getpid()}:{uuid.uuid4().hex[:8]}'
         transport = rpc.transport(conf)
+        self._monitoring = monitoring.Monitoring(conf, 'controller')
+        watch = self._monitoring.loops.watch
+        self.metrics = metrics.Metrics(self._monitoring.registry)
         octavia = client.Octavia(conf)
         lease_s = conf.controller.lease_duration
         placing = scheduler.Scheduler(conf, self._store)
         self._workers = workers.Workers(
             self._store, advance.Advance(
-                conf, self._store, octavia, placing, self._notify).step,
-            owner, conf.controller.workers, lease_s)
+                conf, self._store, octavia, placing, self._notify,
+                self.metrics.done).step,
+            owner, conf.controller.workers, lease_s, watch('workers'))
+        self._monitoring.loops.watch_age('worker', self._workers.busy_s)
         self._leadership = duty.Leadership(self._store, owner, lease_s)
         self._duty = duty.Duty(
             conf, self._store, self._leadership, placing,
-            self._notify, self._workers.wake)
+            self._notify, self._workers.wake, watch('leader'))
         self._statistics = statistics.Statistics(self._store, octavia)
         self._resync = resync.Resync(conf, self._store, octavia,
                                      self._workers.wake)
@@ -65,7 +78,8 @@ class Controller:
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
             [driver_api.DriverEndpoint(self._store, self._stored,
-                                       self._changed, self._notify)])
+                                       self._changed, self._notify,
+                                       self.metrics)])
         self._nodes = node_servers.NodeServers(
             conf, self._store.registered_hosts, {
                 rpc.CONTROLLER_TOPIC: [
@@ -73,14 +87,32 @@ class Controller:
                     for endpoint in (node_api.NodesEndpoint,
                                      node_api.NodesEndpointV1)],
                 rpc.HEARTBEAT_TOPIC: [
-                    node_api.HeartbeatEndpoint(self._store)]})
+                    node_api.HeartbeatEndpoint(self._store)]},
+            self.metrics, watch('nodes'))
+        self._monitoring.registry.register(metrics.Collector(
+            self._store, lambda: self._leadership.token() is not None))
+        for name, attempt in (
+                ('database', self._store.now),
+                ('broker', lambda: rpc.DriverClient(transport).ping(
+                    PING_S))):
+            self._monitoring.repeat(name, health.Repeated(
+                name, attempt, CHECK_INTERVAL_S, CHECK_LIMIT_S))
 
     def stop(self):
         """Ask ``run`` to return. Safe in a signal handler."""
         self._stop.set()
 
+    def reload(self):
+        """Options have changed: all that follows from them is due."""
+        self._store.mark_all()
+        self._workers.wake()
+
     def run(self):
-        """Serve until ``stop`` is called."""
+        """Serve until ``stop`` is called.
+
+        :raises ConfigurationError: it cannot listen where it shall.
+        """
+        self._monitoring.start()
         section = self._conf.controller
         parts = (self._workers, self._duty, self._nodes)
         threads = [threading.Thread(target=part.run, name=type(part).__name__)
@@ -95,19 +127,33 @@ class Controller:
                  'The comparison with Octavia is made later'))]
         for thread in threads:
             thread.start()
-        self._server.start()
-        self.serving.set()
-        LOG.info('Controller %s serves.', self._conf.host)
+        # Without a broker the rest goes on.
+        threading.Thread(target=self._serve, name='driver',
+                         daemon=True).start()
+        self._monitoring.ready()
         self._stop.wait()
+        self._monitoring.stop()
         # All at once: each listener takes seconds to notice. What is still
         # stored meanwhile is another controller's work, or the next start's.
         for part in parts:
             part.stop()
-        self._server.stop()
-        self._server.wait()
+        if self.serving.is_set():
+            self._server.stop()
+            self._server.wait()
         for thread in threads:
             thread.join()
         LOG.info('Controller %s has stopped.', self._conf.host)
+
+    def _serve(self):
+        """Answer drivers, once the broker is there."""
+        try:
+            self._server.start()
+        except Exception:
+            LOG.exception('Calls of drivers cannot be answered.')
+            self._stop.set()
+            return
+        self.serving.set()
+        LOG.info('Controller %s serves.', self._conf.host)
 
     def _run_resync(self):
         self._resync.run(self._leadership.token)

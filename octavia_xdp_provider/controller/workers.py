@@ -29,13 +29,16 @@ _BACKOFF_MAX_S = 60.0
 class Workers:
     """Works until ``stop`` is called. ``wake`` is safe in any thread."""
 
-    def __init__(self, store, step, owner, threads, lease_s):
+    def __init__(self, store, step, owner, threads, lease_s,
+                 come_round=lambda: None):
         """:param step: see Advance.step.
 
         :param owner: unique to this run of this process.
         :param lease_s: seconds after which others take the items over that
             this process has claimed, if it dies.
+        :param come_round: see Loops.watch.
         """
+        self._come_round = come_round
         self._store = store
         self._step = step
         self._owner = owner
@@ -45,6 +48,7 @@ class Workers:
         self._stopping = threading.Event()
         self._lock = threading.Lock()
         self._busy = {}    # load balancer id → item that a thread is at
+        self._begun = {}   # load balancer id → since when
         self._due = []     # heap of times at which own items are due again
         self._complained = {}  # load balancer id → last error logged
 
@@ -64,6 +68,12 @@ class Workers:
         self._stopping.set()
         self._woken.set()
 
+    def busy_s(self):
+        """Seconds that a thread has been at one item at most; 0: none is."""
+        with self._lock:
+            return time.monotonic() - min(
+                self._begun.values(), default=time.monotonic())
+
     def run(self):
         pool = futures.ThreadPoolExecutor(self._threads,
                                           thread_name_prefix='worker')
@@ -72,6 +82,7 @@ class Workers:
         failing = False
         while not self._stopping.is_set():
             self._woken.clear()
+            self._come_round()
             try:
                 self._claim(pool)
                 failing = False
@@ -107,6 +118,8 @@ class Workers:
 
     def _work(self, item):
         key = item.load_balancer_id
+        with self._lock:
+            self._begun[key] = time.monotonic()
         try:
             again_in_s = self._advance(item)
             self._store.finish(item, self._owner, again_in_s)
@@ -121,6 +134,7 @@ class Workers:
         finally:
             with self._lock:
                 self._busy.pop(key, None)
+                self._begun.pop(key, None)
             self._woken.set()
 
     def _advance(self, item):

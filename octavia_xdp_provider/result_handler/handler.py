@@ -25,7 +25,7 @@ from inotify_simple import flags
 from inotify_simple import INotify
 from oslo_log import log as logging
 
-from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
@@ -182,8 +182,9 @@ class ResultHandler:
         self._files.make()
         self._queue = queue_directory.QueueDirectory(self._files.queue)
         self.metrics = metrics.Metrics()
-        self._address = option_values.listening_address(
-            conf, 'agent', 'result_handler_metrics')
+        self._monitoring = monitoring.Monitoring(
+            conf, 'agent', 'result_handler_metrics', self.metrics.registry)
+        self._come_round = self._monitoring.loops.watch('results')
         self._results = Results(self._queue, self.metrics)
         self._stop = threading.Event()
         self._datapath = None
@@ -199,9 +200,15 @@ class ResultHandler:
         """Serve until ``stop`` is called, or another library took over.
 
         :returns: exit status: not 0 in the second case.
+        :raises ConfigurationError: it cannot listen where it shall.
         """
-        if self._address:
-            metrics.serve(self.metrics, self._address)
+        self._monitoring.start()
+        try:
+            return self._serve()
+        finally:
+            self._monitoring.stop()
+
+    def _serve(self):
         # What was imported stays; no collection need look at it again.
         gc.freeze()
         with INotify() as inotify, wakeup.bind(
@@ -211,7 +218,9 @@ class ResultHandler:
             awake.register(notifications, select.POLLIN)
             rescan = True
             due = 0.0
+            self._monitoring.ready()
             while not self._stop.is_set():
+                self._come_round()
                 try:
                     if rescan:
                         due = time.monotonic() + RESCAN_S

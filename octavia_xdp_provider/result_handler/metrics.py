@@ -150,10 +150,3 @@ class Metrics:
     def value(self, name, **labels):
         """The value of a sample, 0 if there is none; for tests."""
         return self.registry.get_sample_value(_PREFIX + name, labels) or 0
-
-
-def serve(metrics, address):
-    """Answer GET /metrics in a thread at (address, port)."""
-    host, port = address
-    return prometheus_client.start_http_server(
-        port, host, registry=metrics.registry)

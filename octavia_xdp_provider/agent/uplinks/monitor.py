@@ -38,9 +38,11 @@ class UplinkMonitor:
 
     :param changed: called, from the monitor's thread, when what ``ready``
         says has changed.
+    :param come_round: see Loops.watch.
     """
 
-    def __init__(self, conf, dataplane, changed):
+    def __init__(self, conf, dataplane, changed, come_round=lambda: None):
+        self._come_round = come_round
         self._conf = conf
         self._datapath = dataplane
         self._changed = changed
@@ -123,6 +125,7 @@ class UplinkMonitor:
             except Exception:
                 LOG.exception('An event could not be read.')
                 self._stop.wait(RETRY_S)
+            self._come_round()
             if not self._stop.is_set():
                 delay = self._look()
 

@@ -5,6 +5,7 @@ from octavia_xdp_provider.controller.store import balance
 from octavia_xdp_provider.controller.store import conditions
 from octavia_xdp_provider.controller.store import deltas
 from octavia_xdp_provider.controller.store import documents
+from octavia_xdp_provider.controller.store import figures
 from octavia_xdp_provider.controller.store import nodes
 from octavia_xdp_provider.controller.store import placements
 from octavia_xdp_provider.controller.store import registration
@@ -16,7 +17,8 @@ from octavia_xdp_provider.controller.store import work
 
 
 class Store(balance.Balance, conditions.Conditions, deltas.Deltas,
-            documents.Documents, nodes.Nodes, placements.Placements,
-            registration.Registration, reports.Reports, requests.Requests,
-            situations.Situations, told.Told, work.WorkQueue):
+            documents.Documents, figures.FiguresQueries, nodes.Nodes,
+            placements.Placements, registration.Registration,
+            reports.Reports, requests.Requests, situations.Situations,
+            told.Told, work.WorkQueue):
     """The wanted state, kept."""

@@ -14,6 +14,7 @@ from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.common import checks
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import options
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.unit import base
 
@@ -122,6 +123,26 @@ class TestTables(base.TestCase):
         text = (ROOT / 'doc/source/admin/operations.rst').read_text()
         self.assertIn('\n.. xdp-outcomes::\n', text)
         self.assertIn('\n.. xdp-probe-outcomes::\n', text)
+
+    def test_page_of_metrics_names_each(self):
+        text = (ROOT / 'doc/source/admin/watching.rst').read_text()
+        for path in ('agent/metrics.py', 'controller/metrics.py'):
+            names = re.findall(
+                r"(?:PREFIX \+ |_gauge\(|_family\(|: \(|^ *\(|\n *\()'"
+                r"([a-z_]+)', '", (PACKAGE / path).read_text())
+            self.assertLess(10, len(names), path)
+            self.assertEqual([], [
+                name for name in names if not re.search(
+                    rf'``{name.removesuffix("_max")}(_total)?``', text)])
+
+    def test_mutable_options_are_named(self):
+        text = (ROOT / 'doc/source/admin/watching.rst').read_text()
+        mutable = {(group, opt.name) for group, opts in options.GROUPS.items()
+                   for opt in opts if opt.mutable}
+        self.assertIn(('placement', 'drain_time'), mutable)
+        self.assertEqual([], [
+            (group, name) for group, name in sorted(mutable)
+            if group != 'bgp' and f'``{name}``' not in text])
 
     def test_table_of_a_members_counters_names_each(self):
         counters = re.findall(

@@ -16,7 +16,7 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.tests.functional.support import bgp
 
 VIPS = ('203.0.113.10', '203.0.113.11')
-ABLE = {vip: [{4}] for vip in VIPS}
+ABLE = {vip: [frozenset({4})] for vip in VIPS}
 READY = frozenset((4,))
 OBEYS = bgp.BIRD.replace('import all;', '''import filter {
         if (65535, 0) ~ bgp_community then bgp_local_pref = 0;

@@ -17,7 +17,8 @@ class Node:
     """Speaks protocol 2.0 in its own virtual host.
 
     Each report begins an epoch and tells all. ``documents``: by id, what the
-    last fetch said that the node should have.
+    last fetch said that the node should have; ``draining``: ids of those that
+    it shall announce as a last resort.
     """
 
     def __init__(self, test, conf, host):
@@ -26,6 +27,7 @@ class Node:
         self._stopping = threading.Event()
         self.notified = threading.Event()
         self.documents = {}
+        self.draining = set()
         transport = rpc.transport(conf)
         test.addCleanup(transport.cleanup)
         self._client = rpc.NodesClient(transport, timeout=2)
@@ -80,6 +82,8 @@ class Node:
             self._epochs = itertools.count(answer['epoch'] + 1)
         self.documents = {entry['id']: entry['document']
                           for entry in entries}
+        self.draining = {entry['id'] for entry in entries
+                         if entry.get('draining')}
         return self.documents
 
     def start(self):

@@ -8,8 +8,10 @@ from unittest import mock
 
 import fixtures
 import oslo_messaging
+import prometheus_client
 
 from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import reports
 from octavia_xdp_provider.agent import version1
@@ -186,9 +188,13 @@ class TestWorker(base.TestCase):
         self.datapath = mock.Mock()
         self.ended = mock.Mock()
         self.told = mock.Mock()
+        self.registry = prometheus_client.CollectorRegistry()
+        self.metrics = metrics.Metrics(self.registry)
+        self.come_round = mock.Mock()
         self.worker = worker.Worker(
             self.reconciler, self.datapath, mock.Mock(ready=frozenset({4})),
-            mock.Mock(), self.told, self.ended)
+            mock.Mock(), self.told, self.ended, self.metrics,
+            self.come_round)
 
     def test_ends_when_another_library_took_over(self):
         self.datapath.info.side_effect = datapath.DatapathError(
@@ -210,6 +216,18 @@ class TestWorker(base.TestCase):
         self.assertIs(result, self.worker.result)
         self.told.assert_called_with()
 
+    def test_each_member_whose_health_changes_is_counted(self):
+        def held(**members):
+            return {'a': {'generation': 3, 'error': None, 'announced': True,
+                          'members': members}}
+        for some in (None, held(m='unknown'), held(m='up', n='up'),
+                     held(m='down', n='up'), held(m='down')):
+            self.metrics.held(self.worker._held, some or {})
+            self.worker._held = some
+        self.assertEqual((1, 1, 0), tuple(self.registry.get_sample_value(
+            'octavia_xdp_agent_health_transitions_total', {'to': state})
+            for state in ('up', 'down', 'unknown')))
+
     def test_a_pass_that_fails_is_tried_again(self):
         one = wanted.Wanted(5, {'a': (3, {})})
         self.reconciler.reconcile.side_effect = [
@@ -221,6 +239,10 @@ class TestWorker(base.TestCase):
             self.assertTrue(self.worker.wait_for(one, 30))
             self.worker.stop()
             thread.join()
+        self.assertEqual((1, 1), tuple(self.registry.get_sample_value(
+            f'octavia_xdp_agent_{name}') for name in (
+                'failed_passes_total', 'pass_seconds_count')))
+        self.assertLessEqual(2, self.come_round.call_count)
 
     def test_nothing_is_removed_while_it_is_not_known_what_is_wanted(self):
         self.reconciler.announce.side_effect = (

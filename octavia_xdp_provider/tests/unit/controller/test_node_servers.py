@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node's server lets by; the broker's part is a functional test."""
 
+import fixtures
 import oslo_messaging
+import prometheus_client
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.tests.unit import base
 
@@ -13,6 +16,9 @@ class Endpoint:
 
     def __init__(self):
         self.calls = []
+
+    def report(self, context, host):
+        raise errors.Refused('report.held', 'is no object', 'send one')
 
     def fetch(self, context, host, since):
         self.calls.append((host, since))
@@ -40,8 +46,19 @@ class TestBoundEndpoint(base.TestCase):
     def setUp(self):
         super().setUp()
         self.endpoint = Endpoint()
+        self.registry = prometheus_client.CollectorRegistry()
+        self.clock = Clock()
         self.bound = node_servers.BoundEndpoint(
-            'lb1', self.endpoint, node_servers.Rate(1000))
+            'lb1', self.endpoint, node_servers.Rate(1000),
+            metrics.Metrics(self.registry), self.clock)
+
+    def refusal(self, method, **arguments):
+        """What the caller is told; that the server expects it."""
+        expected = self.assertRaises(oslo_messaging.ExpectedException,
+                                     method, {}, **arguments)
+        kind, error, _ = expected.exc_info
+        self.assertIs(errors.Refused, kind)
+        return str(error)
 
     def test_a_node_calls_for_itself(self):
         self.assertEqual(7, self.bound.fetch({}, host='lb1', since=7))
@@ -50,11 +67,24 @@ class TestBoundEndpoint(base.TestCase):
 
     def test_a_call_in_another_nodes_name_has_no_effect(self):
         for host in ('lb2', 'LB1', '', None, ['lb1'], {'lb1': 1}):
-            refused = self.assertRaises(
-                errors.Refused, self.bound.fetch, {}, host=host, since=7)
-            self.assertIn('lb1', str(refused))
-        self.assertRaises(errors.Refused, self.bound.fetch, {}, since=7)
+            self.assertIn('lb1', self.refusal(self.bound.fetch, host=host,
+                                              since=7))
+        self.refusal(self.bound.fetch, since=7)
         self.assertEqual([], self.endpoint.calls)
+
+    def test_what_is_malformed_is_one_line_now_and_then(self):
+        log = self.useFixture(fixtures.FakeLogger())
+        for _ in range(5):
+            self.assertIn('report.held',
+                          self.refusal(self.bound.report, host='lb1'))
+        self.assertEqual(1, len(log.output.splitlines()), log.output)
+        self.assertIn('lb1: its report is refused', log.output)
+        self.clock.now += node_servers.COMPLAINT_S
+        self.refusal(self.bound.report, host='lb1')
+        self.assertEqual(2, len(log.output.splitlines()), log.output)
+        self.assertEqual(6, self.registry.get_sample_value(
+            'octavia_xdp_controller_rpc_failures_total',
+            {'kind': 'refused'}))
 
     def test_what_is_not_public_cannot_be_called(self):
         self.assertFalse(hasattr(self.bound, '_secret'))

@@ -3,6 +3,7 @@
 
 import urllib.request
 
+from octavia_xdp_provider.common import http_listener
 from octavia_xdp_provider.result_handler import metrics
 from octavia_xdp_provider.tests.unit import base
 
@@ -13,11 +14,11 @@ class TestMetrics(base.TestCase):
         figures = metrics.Metrics()
         figures.applied(3, 1, True)
         figures.took([0], 30_000_000)
-        server, thread = metrics.serve(figures, ('127.0.0.1', 0))
-        self.addCleanup(thread.join)
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
-        url = f'http://127.0.0.1:{server.server_port}/metrics'
+        listener = http_listener.Listener(
+            ('127.0.0.1', 0), http_listener.application(figures.registry))
+        listener.start()
+        self.addCleanup(listener.stop)
+        url = f'http://127.0.0.1:{listener.port}/metrics'
         with urllib.request.urlopen(url) as answer:
             text = answer.read().decode()
         prefix = 'octavia_xdp_result_handler_'

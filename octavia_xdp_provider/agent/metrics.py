@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the agent has done, and how its node is, for Prometheus."""
+
+import time
+
+from oslo_log import log as logging
+import prometheus_client
+from prometheus_client import core
+
+from octavia_xdp_provider.node import datapath
+
+LOG = logging.getLogger(__name__)
+
+PREFIX = 'octavia_xdp_agent_'
+# Seconds of a pass.
+BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Counters. Any thread may use it."""
+
+    def __init__(self, registry):
+        self._passes = prometheus_client.Histogram(
+            PREFIX + 'pass_seconds', 'Passes that make true what is wanted',
+            buckets=BUCKETS, registry=registry)
+        self._failed_passes = prometheus_client.Counter(
+            PREFIX + 'failed_passes', 'Passes that were given up',
+            registry=registry)
+        self._failures = prometheus_client.Counter(
+            PREFIX + 'rpc_failures', 'Talks with the controller, and '
+            'heartbeats, that failed', ['kind'], registry=registry)
+        self._transitions = prometheus_client.Counter(
+            PREFIX + 'health_transitions', 'Members whose health has changed '
+            'in the tables', ['to'], registry=registry)
+        for kind in ('link', 'heartbeat'):
+            self._failures.labels(kind)
+        for state in ('up', 'down', 'unknown'):
+            self._transitions.labels(state)
+
+    def passed(self, seconds):
+        """A pass has ended."""
+        self._passes.observe(seconds)
+
+    def pass_failed(self):
+        self._failed_passes.inc()
+
+    def failed(self, kind):
+        """The controller was not reached."""
+        self._failures.labels(kind).inc()
+
+    def held(self, before, now):
+        """What there is to be reported is another: id → messages.Held."""
+        if before is None:
+            return
+        for key, one in now.items():
+            old = before.get(key)
+            if old is one or old is None:
+                continue
+            for member, state in one['members'].items():
+                if old['members'].get(member, state) != state:
+                    self._transitions.labels(state).inc()
+
+
+class Collector:
+    """Looks when Prometheus asks.
+
+    :param link: link.Link.
+    :param worker: worker.Worker.
+    :param uplinks: uplinks.monitor.UplinkMonitor.
+    :param announce: bgp.announcements.Announcements.
+    """
+
+    def __init__(self, dataplane, link, worker, uplinks, announce):
+        self._datapath = dataplane
+        self._link = link
+        self._worker = worker
+        self._uplinks = uplinks
+        self._announce = announce
+
+    def describe(self):
+        """Nothing is looked at before somebody wants to know."""
+        return []
+
+    def collect(self):
+        """Called by Prometheus' registry."""
+        yield _gauge('controller_silence_seconds', 'Since a controller has '
+                     'answered', time.monotonic() - self._link.answered_at)
+        yield from self._of_load_balancers()
+        yield from self._of_maps()
+        yield from self._of_announcements()
+        ready = _family('uplinks_ready', 'Whether packets of an IP version '
+                        'leave by some uplink', 'version')
+        for version in (4, 6):
+            ready.add_metric([str(version)],
+                             float(version in self._uplinks.ready))
+        yield ready
+
+    def _of_load_balancers(self):
+        wanted, result = self._link.wanted, self._worker.result
+        yield _gauge('load_balancers', 'Load balancers that this node shall '
+                     'have', len(wanted.load_balancers) if wanted else 0)
+        yield _gauge('draining', 'Those that it announces as a last resort',
+                     len(wanted.draining) if wanted else 0)
+        yield _gauge('failed_load_balancers', 'Those that it cannot make true',
+                     len(result.failed) if result else 0)
+        fetched = wanted.as_of if wanted else 0
+        done = result.wanted.as_of if result else 0
+        if self._worker.has_made_true(wanted):
+            done = fetched
+        yield _gauge('fetched_generation', 'As of which generation this node '
+                     'has fetched', fetched)
+        yield _gauge('done_generation', 'As of which generation it has made '
+                     'true what it fetched', done)
+
+    def _of_maps(self):
+        try:
+            info = self._datapath.info()
+        except datapath.DatapathError as error:
+            LOG.warning('No figures of the tables for metrics: %s',
+                        error.text)
+            return
+        for name, text, value in (
+                ('services', 'Services in the tables', info.services),
+                ('services_max', 'Services that there is room for',
+                 info.services_max),
+                ('members', 'Members in the tables', info.members),
+                ('members_max', 'Members that there is room for',
+                 info.members_max),
+                ('map_bytes', 'Memory of the tables', info.map_bytes)):
+            yield _gauge(name, text, value)
+
+    def _of_announcements(self):
+        status = self._announce.status()
+        yield _gauge('announcer_up', 'Whether the announcer below ExaBGP '
+                     'runs', float(status is not None))
+        announced = _family('announcements', 'Prefixes by what became of '
+                            'them', 'state')
+        wanted = self._announce.wanted()
+        taken = status.announced if status else frozenset()
+        failed = status.failed.keys() if status else set()
+        announced.add_metric(['announced'], len(taken))
+        announced.add_metric(['failed'], len(failed & wanted.keys()))
+        announced.add_metric(['waiting'], len(
+            wanted.keys() - taken - failed))
+        yield announced
+        sessions = _family('bgp_session_up', 'Whether a BGP session is '
+                           'established', 'neighbour')
+        for neighbour, state in sorted(
+                (status.neighbours if status else {}).items()):
+            sessions.add_metric([neighbour], float(state == 'up'))
+        yield sessions
+
+
+def _gauge(name, text, value):
+    return core.GaugeMetricFamily(PREFIX + name, text, value=value)
+
+
+def _family(name, text, *labels):
+    return core.GaugeMetricFamily(PREFIX + name, text, labels=labels)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller has done, and how all is that it looks after, for
+Prometheus.
+
+Counters and the histogram are of this process. What stands in the database
+is read when it is asked for; every controller says the same of it.
+"""
+
+import threading
+import time
+
+from oslo_log import log as logging
+import prometheus_client
+from prometheus_client import core
+
+LOG = logging.getLogger(__name__)
+
+PREFIX = 'octavia_xdp_controller_'
+# Seconds from the change that the API's driver asked for to the tables of all
+# its nodes.
+BUCKETS = (0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+# Seconds that a question waits for the one before: the database may be away.
+_WAIT_S = 5
+# Changes that are timed; more than are ever under way.
+_TIMED_MAX = 10_000
+# Of what nodes report: key of messages.NodeState → name and what it is.
+_NODE_GAUGES = {
+    'services': ('node_services', 'Services in the tables of an LB node'),
+    'services_max': ('node_services_max', 'Services that an LB node has '
+                                          'room for'),
+    'members': ('node_members', 'Members in the tables of an LB node'),
+    'members_max': ('node_members_max', 'Members that an LB node has room '
+                                        'for'),
+}
+
+
+class Metrics:
+    """Counters of one controller. Any thread may use it."""
+
+    def __init__(self, registry: prometheus_client.CollectorRegistry
+                 ) -> None:
+        self._lock = threading.Lock()
+        self._since: dict[str, float] = {}  # load balancer id → accepted
+        self._changes = prometheus_client.Counter(
+            PREFIX + 'changes', 'Changes that a driver asked for, by what '
+            'became of them', ['outcome'], registry=registry)
+        self._calls = prometheus_client.Counter(
+            PREFIX + 'node_calls', 'Calls of LB nodes', ['method'],
+            registry=registry)
+        self._failures = prometheus_client.Counter(
+            PREFIX + 'rpc_failures', 'Messages that could not be sent, or '
+            'were refused because of what they say', ['kind'],
+            registry=registry)
+        for kind in ('wakeup', 'refused'):
+            self._failures.labels(kind)
+        self._seconds = prometheus_client.Histogram(
+            PREFIX + 'change_seconds', 'From a change that the API asked for '
+            'until all its LB nodes have reported it in their tables',
+            buckets=BUCKETS, registry=registry)
+
+    def answered(self, outcome: str) -> None:
+        """A change was accepted or refused, say."""
+        self._changes.labels(outcome).inc()
+
+    def called(self, method: str) -> None:
+        """A node has called this."""
+        self._calls.labels(method).inc()
+
+    def failed(self, kind: str) -> None:
+        """A message could not be sent, or was refused."""
+        self._failures.labels(kind).inc()
+
+    def accepted(self, load_balancer_id: str) -> None:
+        """A change of it was."""
+        with self._lock:
+            if len(self._since) >= _TIMED_MAX:
+                self._since.clear()
+            self._since[load_balancer_id] = time.monotonic()
+
+    def done(self, load_balancer_id: str, is_news: bool) -> None:
+        """All its nodes have what is wanted.
+
+        :param is_news: whether nobody has told so yet. If another controller
+            has, its change is not timed.
+        """
+        with self._lock:
+            since = self._since.pop(load_balancer_id, None)
+        if since is not None and is_news:
+            self._seconds.observe(time.monotonic() - since)
+
+
+class Collector:
+    """Asks the database when Prometheus asks.
+
+    :param store: queries.Store.
+    :param leads: whether this controller leads.
+    """
+
+    def __init__(self, store, leads):
+        self._store = store
+        self._leads = leads
+        self._turn = threading.Lock()
+
+    def describe(self):
+        """Nothing is asked for before somebody wants to know."""
+        return []
+
+    def collect(self):
+        """Called by Prometheus' registry."""
+        yield _gauge('leader', 'Whether this controller leads',
+                     float(self._leads()))
+        if not self._turn.acquire(timeout=_WAIT_S):
+            yield _gauge('database_up', 'Whether the database answered', 0)
+            return
+        try:
+            found = self._store.figures()
+        except Exception as error:
+            LOG.warning('No figures for metrics: %s', error)
+            yield _gauge('database_up', 'Whether the database answered', 0)
+            return
+        finally:
+            self._turn.release()
+        yield _gauge('database_up', 'Whether the database answered', 1)
+        yield from _all(found)
+
+
+def _all(found):
+    yield _gauge('generation', 'The newest generation', found.generation)
+    yield _gauge('work_items', 'Load balancers that somebody has to look at, '
+                 'now or later', found.marked)
+    yield _gauge('work_due', 'Load balancers that somebody has to look at '
+                 'now: the depth of the queue', found.due)
+    yield _gauge('work_due_seconds', 'For how long the first of them could '
+                 'have been looked at', found.due_s)
+    balancers = _family('load_balancers', 'Load balancers', 'state')
+    for state, number in found.load_balancers.items():
+        balancers.add_metric([state], number)
+    yield balancers
+    yield from _of_nodes(found.nodes)
+
+
+def _of_nodes(nodes):
+    conditions = _family('node_condition', 'How the leader judges an LB '
+                         'node: 1 for the condition that it is in',
+                         'host', 'condition')
+    silence = _family('node_silence_seconds', 'Since an LB node was heard',
+                      'host')
+    lag = _family('node_lag_generations', 'Generations drawn since the '
+                  'oldest one that an LB node has not made true', 'host')
+    placements = _family('placements', 'Load balancers on an LB node', 'host',
+                         'state')
+    sessions = _family('node_bgp_sessions', 'BGP sessions of an LB node',
+                       'host', 'state')
+    gauges = {key: _family(name, text, 'host')
+              for key, (name, text) in _NODE_GAUGES.items()}
+    for node in nodes:
+        conditions.add_metric([node.host, node.condition], 1)
+        if node.silence_s is not None:
+            silence.add_metric([node.host], node.silence_s)
+        lag.add_metric([node.host], node.lag)
+        for state in ('ok', 'behind', 'failing', 'draining', 'leaving'):
+            placements.add_metric([node.host, state],
+                                  node.placements.get(state, 0))
+        for key, family in gauges.items():
+            if isinstance(node.state.get(key), int):
+                family.add_metric([node.host], node.state[key])
+        established = node.state.get('bgp_established')
+        if established:
+            up, all_there_are = established
+            sessions.add_metric([node.host, 'up'], up)
+            sessions.add_metric([node.host, 'down'], all_there_are - up)
+    yield from (conditions, silence, lag, placements, sessions,
+                *gauges.values())
+
+
+def _gauge(name, text, value):
+    return core.GaugeMetricFamily(PREFIX + name, text, value=value)
+
+
+def _family(name, text, *labels):
+    return core.GaugeMetricFamily(PREFIX + name, text, labels=labels)

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures for whoever watches the controllers, in a few queries.
+
+They cost what is counted by the database, and not a document is read.
+"""
+
+import dataclasses
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import models
+
+
+@dataclasses.dataclass(frozen=True)
+class NodeFigures:
+    """Of an LB node.
+
+    ``silence_s``: seconds since it was heard; None: never. ``placements``: by
+    state, a load balancer in the first that holds: leaving, failing,
+    behind, draining, ok. ``lag``: generations that were drawn since the
+    oldest one that it has not made true, it included; 0 if there is none.
+    ``state``: what it last reported of itself.
+    """
+
+    host: str
+    condition: str
+    silence_s: float | None
+    placements: dict[str, int]
+    lag: int
+    state: dict[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Figures:
+    """``load_balancers``: by state, active, pending or deleting. ``marked``:
+    items of the work queue; ``due``: those that could be worked on, and for
+    how many seconds the oldest of them could: ``due_s``."""
+
+    load_balancers: dict[str, int]
+    marked: int
+    due: int
+    due_s: float
+    generation: int
+    nodes: list[NodeFigures]
+
+
+class FiguresQueries(base.Base):
+    """Queries for figures."""
+
+    def figures(self) -> Figures:
+        with self._read() as session:
+            now = self._now(session)
+            generation = int(session.get(models.Sequence, 1).value)
+            placements, oldest = _placements(session)
+            work = models.Work
+            marked = int(session.scalar(sa.select(sa.func.count()).select_from(
+                work)))
+            due, first = session.execute(sa.select(
+                sa.func.count(), sa.func.min(work.due_at)).where(
+                    work.due_at <= now)).one()
+            nodes = [NodeFigures(
+                host, condition or 'unknown',
+                now - last_seen if last_seen else None,
+                placements.get(host, {}),
+                generation - oldest[host] + 1 if host in oldest else 0,
+                json.loads(state))
+                for host, condition, last_seen, state in session.execute(
+                    sa.select(models.Node.host, models.Node.condition,
+                              models.Node.last_seen, models.Node.state))]
+            return Figures(_load_balancers(session), marked, int(due),
+                           now - first if due else 0.0, generation, nodes)
+
+
+def _load_balancers(session: Any) -> dict[str, int]:
+    balancer = models.LoadBalancer
+    state = sa.case((balancer.deleted.is_(True), 'deleting'),
+                    (balancer.pending.is_not(None), 'pending'),
+                    else_='active')
+    found = dict.fromkeys(('active', 'pending', 'deleting'), 0)
+    found.update((name, int(number)) for name, number in session.execute(
+        sa.select(state, sa.func.count()).group_by(state)))
+    return found
+
+
+def _placements(session: Any
+                ) -> tuple[dict[str, dict[str, int]], dict[str, int]]:
+    """Host → placements by state, and → the oldest generation that it has
+    not made true."""
+    balancer, placement = models.LoadBalancer, models.Placement
+    # Of a load balancer that it has got lately it is only since then behind.
+    wanted = sa.case(
+        (placement.placed_generation > balancer.generation,
+         placement.placed_generation), else_=balancer.generation)
+    state = sa.case(
+        (placement.removed_generation.is_not(None), 'leaving'),
+        (placement.error.is_not(None), 'failing'),
+        (placement.synced_generation < balancer.generation, 'behind'),
+        (placement.draining_since.is_not(None), 'draining'), else_='ok')
+    counts: dict[str, dict[str, int]] = {}
+    oldest: dict[str, int] = {}
+    for host, name, number, first in session.execute(sa.select(
+            placement.host, state, sa.func.count(), sa.func.min(wanted)).join(
+                balancer, balancer.id == placement.load_balancer_id).where(
+                    balancer.generation > 0).group_by(
+                        placement.host, state)):
+        counts.setdefault(host, {})[name] = int(number)
+        if name == 'behind':
+            oldest[host] = int(first)
+    return counts, oldest

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shipped units under a real systemd: rights, watchdog, stop, reload.
+
+There is no broker: the agent works from its cache.
+"""
+
+import json
+import pathlib
+import time
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.tests.functional.support import private_systemd
+from octavia_xdp_provider.tests.unit import base
+
+HERE = private_systemd.HERE
+HEALTH_CHECKER = pathlib.Path(__file__).parents[4] / 'build/bin/octavia-xdp-hc'
+USER = private_systemd.unprivileged_user()
+AGENT_PORT, HANDLER_PORT, CONTROLLER_PORT = 9105, 9106, 9104
+RUN = '/run/octavia-xdp'
+CONFIGURATION = f'''[DEFAULT]
+host = lb1
+transport_url = rabbit://nobody:nothing@127.0.0.1:1/none
+hang_timeout = 3
+[vip]
+allowed_networks = 203.0.113.0/24
+[members]
+allowed_networks = 198.18.0.0/15
+[agent]
+uplinks = {private_systemd.UPLINK}
+listen = 127.0.0.1:{AGENT_PORT}
+result_handler_metrics = 127.0.0.1:{HANDLER_PORT}
+[datapath]
+library = {private_systemd.library()}
+services_max = 16
+'''
+CONTROLLER = f'''[DEFAULT]
+transport_url = fake://
+[database]
+connection = sqlite:////var/lib/octavia-xdp/octavia-xdp.sqlite
+[nodes]
+transport_url = rabbit://nobody:nothing@127.0.0.1:1/{{vhost}}
+[octavia]
+auth_type = none
+endpoint = http://127.0.0.1:1
+[controller]
+listen = 127.0.0.1:{CONTROLLER_PORT}
+'''
+EXABGP = f'''process octavia-xdp {{
+    run {private_systemd.program('octavia-xdp-announcer')} \
+--file {RUN}/announcements.json --network 203.0.113.0/24;
+    encoder json;
+    respawn true;
+}}
+neighbor {private_systemd.GATEWAY} {{
+    router-id {private_systemd.ADDRESS};
+    local-address {private_systemd.ADDRESS};
+    local-as 65010;
+    peer-as 65000;
+    adj-rib-out true;
+    family {{ ipv4 unicast; }}
+    api {{ processes [ octavia-xdp ]; neighbor-changes; }}
+}}
+'''
+
+
+def commands():
+    """Unit → its command here and what else is different."""
+    def python(name, configuration):
+        return (f'{private_systemd.program(name)} --config-file '
+                f'{HERE}/{configuration}')
+    return {
+        'agent': (python('octavia-xdp-agent', 'node.conf'),
+                  'WatchdogSec=3\nRestartSec=0.1'),
+        'result-handler': (python('octavia-xdp-result-handler', 'node.conf'),
+                           'WatchdogSec=3\nRestartSec=0.1'),
+        'hc': (f'{HEALTH_CHECKER} run --checks {RUN}/checks --queue '
+               f'{RUN}/queue --socket {RUN}/hc.sock', ''),
+        # The tests' Python may lie below /root.
+        'exabgp': (f'{private_systemd.program("exabgp")} {HERE}/exabgp.conf',
+                   'InaccessiblePaths='),
+        'controller': (
+            python('octavia-xdp-controller', 'controller.conf'),
+            f'User={USER}\nGroup=nogroup\nExecStartPre='
+            f'{python("octavia-xdp-manage", "controller.conf")} '
+            'database upgrade')}
+
+
+class UnitsTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        if not HEALTH_CHECKER.exists():
+            self.skipTest('the health checker is not built (tools/setup)')
+        self.systemd = private_systemd.PrivateSystemd(self, commands())
+        for name, text in (('node.conf', CONFIGURATION),
+                           ('controller.conf', CONTROLLER),
+                           ('exabgp.conf', EXABGP)):
+            path = self.systemd.directory / name
+            path.write_text(text)
+        # Somebody else than root reads it.
+        self.systemd.directory.chmod(0o755)
+        self.addOnException(self._show_logs)
+
+    def _show_logs(self, _exc_info):
+        for path in sorted(self.systemd.directory.glob('*.log')):
+            print(f'--- {path.name}\n{path.read_text()[-6000:]}')
+
+    def wait(self, what, condition, timeout=private_systemd.SOON_S):
+        deadline = time.monotonic() + timeout
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, f'no {what}')
+            time.sleep(0.1)
+
+    def cache(self):
+        """A load balancer that the controller sent before the broker went.
+        """
+        document = base.document()
+        document['pools']['pool']['healthmonitor'] = None
+        directory = self.systemd.directory / 'cached'
+        directory.mkdir()
+        (directory / 'lb.json').write_text(json.dumps({
+            'generation': 5,
+            'document': spec.for_node(spec.complete(document))}))
+        (directory / 'as_of').write_text('5')
+        self.systemd.run('mkdir', '-p', RUN)
+        self.systemd.run('cp', '-r', f'{HERE}/cached', f'{RUN}/wanted')
+
+    def metrics(self, port=AGENT_PORT):
+        return self.systemd.get(f'http://127.0.0.1:{port}/metrics')[1]
+
+    def health(self, port=AGENT_PORT):
+        return self.systemd.get(f'http://127.0.0.1:{port}/healthcheck')
+
+    def has_service(self):
+        return 'octavia_xdp_agent_services 1.0\n' in self.metrics()
+
+    def restarts(self, unit):
+        return int(self.systemd.shown(unit, 'NRestarts'))
+
+    def kernel_has_program(self):
+        return 'prog/xdp' in self.systemd.run(
+            'ip', '-d', 'link', 'show', private_systemd.UPLINK).stdout
+
+
+class TestNodeUnits(UnitsTestCase):
+
+    def test_the_rights_of_the_units_are_enough_also_without_a_broker(self):
+        self.cache()
+        for unit in ('agent', 'result-handler', 'hc', 'exabgp'):
+            self.systemd.systemctl('start', unit)
+        self.wait('service', self.has_service)
+        self.assertTrue(self.kernel_has_program())
+        self.wait('announcer', lambda: (
+            'octavia_xdp_agent_announcer_up 1.0\n' in self.metrics()))
+        # The handler answers under its unit, and has opened the tables.
+        self.wait('tick', lambda: 'octavia_xdp_open_slots 0.0\n'
+                  in self.metrics(HANDLER_PORT))
+        status, text = self.health(HANDLER_PORT)
+        self.assertEqual((200, 'OK'),
+                         (status, json.loads(text)['checks']['threads']))
+        for unit in ('agent', 'result-handler', 'hc', 'exabgp'):
+            self.assertEqual(('active', 0), (
+                self.systemd.shown(unit, 'ActiveState'),
+                self.restarts(unit)), unit)
+            self.assertNotIn('Operation not permitted',
+                             self.systemd.log(unit))
+        # It ends at once, and the kernel goes on.
+        self.systemd.systemctl('stop', 'agent')
+        self.assertEqual('success', self.systemd.shown('agent', 'Result'))
+        self.assertTrue(self.kernel_has_program())
+
+    def test_a_worker_that_hangs_is_killed_and_started_again(self):
+        self.cache()
+        self.systemd.systemctl('start', 'agent')
+        self.wait('service', self.has_service)
+        holder = self.systemd.popen('flock', f'{RUN}/datapath.lock', 'bash',
+                                    '-c', 'echo held; sleep 600')
+        self.assertEqual('held\n', holder.stdout.readline())
+        self.wait('failed health check', lambda: self.health()[0] == 503)
+        self.assertIn('hanging', self.health()[1])
+        self.wait('restart', lambda: self.restarts('agent') > 0)
+        self.assertIn('Hanging: ', self.systemd.log('agent'))
+        # What faulthandler writes when systemd ends it.
+        self.assertIn('Fatal Python error: Aborted',
+                      self.systemd.log('agent'))
+        self.systemd.run('fuser', '--kill', f'{RUN}/datapath.lock',
+                         check=False)
+
+    def test_reload_takes_mutable_options_and_names_the_others(self):
+        self.systemd.systemctl('start', 'agent')
+        path = self.systemd.directory / 'node.conf'
+        path.write_text(CONFIGURATION.replace('hang_timeout = 3', '').replace(
+            'services_max = 16', 'services_max = 32') +
+            '[bgp]\ndrain_med = 7\n')
+        self.systemd.systemctl('reload', 'agent')
+        self.wait('line', lambda: 'SIGHUP: 1 options have changed'
+                  in self.systemd.log('agent'))
+        self.wait('names', lambda: (
+            'a restart is needed for: [DEFAULT] hang_timeout, [datapath] '
+            'services_max' in self.systemd.log('agent')))
+        path.write_text(CONFIGURATION + '[bgp]\ndrain_communities = x\n')
+        self.systemd.systemctl('reload', 'agent')
+        self.wait('refusal', lambda: (
+            'SIGHUP: the configuration is not taken'
+            in self.systemd.log('agent')))
+        self.assertEqual(0, self.restarts('agent'))
+
+
+class TestControllerUnit(UnitsTestCase):
+
+    def test_its_rights_are_enough(self):
+        self.systemd.systemctl('start', 'controller')
+        self.wait('health', lambda: self.health(CONTROLLER_PORT)[0] == 200)
+        checks = json.loads(self.health(CONTROLLER_PORT)[1])['checks']
+        self.assertEqual({'threads', 'database', 'broker'}, checks.keys())
+        self.wait('leader', lambda: (
+            'octavia_xdp_controller_leader 1.0\n'
+            in self.metrics(CONTROLLER_PORT)))
+        self.assertIn('octavia_xdp_controller_database_up 1.0\n',
+                      self.metrics(CONTROLLER_PORT))
+        self.assertEqual(USER, self.systemd.shown('controller', 'User'))
+        self.systemd.run('kill', '-USR2', self.systemd.shown(
+            'controller', 'MainPID'))
+        self.wait('report', lambda: 'Guru Meditation'
+                  in self.systemd.log('controller'))
+        self.systemd.systemctl('stop', 'controller')
+        self.assertEqual('success', self.systemd.shown('controller',
+                                                       'Result'))

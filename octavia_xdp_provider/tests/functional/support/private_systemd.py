@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A systemd of the test's own, with the units as they are shipped.
+
+It is process 1 of a PID namespace with file systems, cgroups and a network of
+its own, and everything in there ends with it. Needs root.
+"""
+
+import contextlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import uuid
+
+from octavia_xdp_provider.tests.functional.support import private_node
+
+UNITS = pathlib.Path(__file__).parents[4] / 'deploy/systemd'
+SYSTEMD = '/lib/systemd/systemd'
+# Inside: where the test's files are, and where logs go.
+HERE = '/run/test'
+UPLINK, NEXT_HOP = 'eth0', 'gw0'
+ADDRESS, GATEWAY = '198.51.100.2', '198.51.100.1'
+SOON_S = 60
+
+_INSIDE = r'''
+set -e
+mount --make-rprivate /
+mount -t proc proc /proc
+mount --bind "$1" /mnt
+mount -t tmpfs tmpfs /run
+mkdir -p /run/lock /run/systemd/system /run/test
+mount --move /mnt /run/test
+mount -t tmpfs tmpfs /var/lib
+mount -t tmpfs tmpfs /sys/fs/cgroup
+mkdir /sys/fs/cgroup/systemd /sys/fs/cgroup/unified
+mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
+mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd
+mount -t bpf -o mode=0700 bpf /sys/fs/bpf
+cp -r /run/test/units/. /run/systemd/system
+ip link set lo up
+ip link add eth0 type veth peer name gw0
+ip link set eth0 up
+ip link set gw0 up
+ip address add 198.51.100.2/30 dev eth0
+ip route add default via 198.51.100.1 dev eth0
+exec env -i container=other PATH="$PATH" SYSTEMD_LOG_TARGET=console \
+    /lib/systemd/systemd --system --unit=test.target --log-level=info \
+    --show-status=no
+'''
+_TARGET = '[Unit]\nDefaultDependencies=no\n'
+# What has to be otherwise here: programs, their Python, their log, and nothing
+# of a machine that boots.
+_DROP_IN = '''[Unit]
+DefaultDependencies=no
+After=
+Wants=
+[Service]
+ExecStart=
+ExecStart={command}
+StandardOutput=append:{log}
+StandardError=append:{log}
+ProtectHome=no
+{more}
+'''
+
+
+def hierarchies():
+    """Where the cgroups are that a systemd needs."""
+    root = pathlib.Path('/sys/fs/cgroup')
+    return [path for path in (root / 'systemd', root / 'unified')
+            if (path / 'cgroup.procs').exists()]
+
+
+class PrivateSystemd:
+    """Runs from the constructor until the test ends.
+
+    :param commands: unit without "octavia-xdp-" and ".service" → command and
+        further lines of its section [Service].
+    """
+
+    def __init__(self, test, commands):
+        if os.geteuid() != 0:
+            test.skipTest('needs root')
+        if not os.path.exists(SYSTEMD) or len(hierarchies()) != 2:
+            test.skipTest('no systemd, or cgroups that it cannot be given')
+        self._test = test
+        self.directory = pathlib.Path(tempfile.mkdtemp(
+            prefix='octavia-xdp-units-'))
+        test.addCleanup(shutil.rmtree, self.directory, ignore_errors=True)
+        for unit, (command, more) in commands.items():
+            self._write_unit(unit, command, more)
+        (self.directory / 'units/test.target').write_text(_TARGET)
+        self._start()
+
+    def _write_unit(self, unit, command, more):
+        name = f'octavia-xdp-{unit}.service'
+        drop_ins = self.directory / 'units' / f'{name}.d'
+        drop_ins.mkdir(parents=True)
+        shutil.copy(UNITS / name, self.directory / 'units')
+        (drop_ins / 'test.conf').write_text(_DROP_IN.format(
+            command=command, log=f'{HERE}/{unit}.log', more=more))
+
+    def _start(self):
+        group = f'octavia-xdp-{uuid.uuid4().hex[:8]}'
+        groups = [path / group for path in hierarchies()]
+        for path in groups:
+            path.mkdir()
+            self._test.addCleanup(self._remove, path)
+        enter = ''.join(f'echo $$ > {path}/cgroup.procs\n' for path in groups)
+        script = self.directory / 'inside'
+        script.write_text(_INSIDE)
+        with open(self.directory / 'systemd.log', 'wb') as log:
+            self._process = subprocess.Popen(
+                ['bash', '-c', f'{enter}exec unshare --fork --pid --mount '
+                 '--uts --ipc --net --cgroup --kill-child '
+                 f'bash {script} {self.directory}'],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        self._test.addCleanup(self._end)
+        self._test.wait('systemd', self._is_up)
+
+    def _end(self):
+        # With its process 1 all of a PID namespace ends.
+        self._process.send_signal(signal.SIGKILL)
+        self._process.wait()
+
+    @staticmethod
+    def _remove(path):
+        for directory, _, _ in os.walk(path, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(directory)
+
+    def _is_up(self):
+        if self._process.poll() is not None:
+            self._test.fail(self.log('systemd'))
+        children = pathlib.Path(
+            f'/proc/{self._process.pid}/task/{self._process.pid}/children'
+            ).read_text().split()
+        self._init = children[0] if children else None
+        return self._init and self.run(
+            'systemctl', 'is-system-running', check=False).stdout.strip() in (
+                'running', 'degraded')
+
+    def run(self, *words, check=True, **options):
+        """Run a command inside. Returns subprocess.CompletedProcess."""
+        return subprocess.run(
+            ['nsenter', '--target', self._init, '--mount', '--pid', '--net',
+             '--ipc', '--uts', '--cgroup', '--', *words], text=True,
+            capture_output=True, check=check, timeout=120, **options)
+
+    def popen(self, *words):
+        """Start a command inside; it ends with the test."""
+        process = subprocess.Popen(
+            ['nsenter', '--target', self._init, '--mount', '--pid', '--net',
+             '--', *words], stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, text=True)
+
+        def end():
+            process.kill()
+            process.communicate()
+        self._test.addCleanup(end)
+        return process
+
+    def systemctl(self, verb, unit, check=True):
+        done = self.run('systemctl', verb, f'octavia-xdp-{unit}.service',
+                        check=False)
+        if check and done.returncode:
+            status = self.run('systemctl', '--no-pager', 'status',
+                              f'octavia-xdp-{unit}.service', check=False)
+            self._test.fail(f'{verb} {unit}: {done.stderr}\n{status.stdout}'
+                            f'\n{self.log(unit)}\n{self.log("systemd")}')
+        return done
+
+    def shown(self, unit, name):
+        """A property of a unit."""
+        return self.run('systemctl', 'show', '--value', '--property', name,
+                        f'octavia-xdp-{unit}.service').stdout.strip()
+
+    def log(self, unit):
+        path = self.directory / f'{unit}.log'
+        return path.read_text() if path.exists() else ''
+
+    def get(self, url):
+        """Status and text of an answer inside."""
+        script = ('import json, sys, urllib.error, urllib.request\n'
+                  'try:\n'
+                  '    answer = urllib.request.urlopen(sys.argv[1])\n'
+                  'except urllib.error.HTTPError as error:\n'
+                  '    answer = error\n'
+                  'except OSError:\n'
+                  '    sys.exit(7)\n'
+                  'print(json.dumps([answer.status, '
+                  'answer.read().decode()]))\n')
+        done = self.run(sys.executable, '-c', script, url, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else (0, '')
+
+
+def program(name):
+    """A program of this project as it is installed beside Python."""
+    return pathlib.Path(sys.executable).with_name(name)
+
+
+def unprivileged_user():
+    """A user who can run this Python: "nobody", unless it lies below a
+    directory that is root's alone; with no capability, root will do then."""
+    # The shell has lost what setpriv may still do.
+    done = subprocess.run(
+        ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', '--',
+         'sh', '-c', f'{sys.executable} -c ""'], stderr=subprocess.DEVNULL)
+    return 'root' if done.returncode else 'nobody'
+
+
+def library():
+    return private_node.library_path()

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller shows to Prometheus, on a real database."""
+
+import prometheus_client
+
+from octavia_xdp_provider.controller import metrics
+from octavia_xdp_provider.tests.unit import base as unit
+from octavia_xdp_provider.tests.unit.controller import base
+
+
+class TestCollector(base.StoreTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.registry = prometheus_client.CollectorRegistry()
+        self.registry.register(metrics.Collector(self.store, lambda: True))
+
+    def value(self, name, **labels):
+        return self.registry.get_sample_value(f'octavia_xdp_controller_{name}',
+                                              labels)
+
+    def create(self, key, number, *hosts):
+        self.store.create(dict(unit.document(), id=key, pools={},
+                               listeners={},
+                               vip_address=f'203.0.113.{number}'))
+        self.store.place(key, hosts)
+
+    def report(self, host, error=None):
+        answer = self.store.fetch(host, {})
+        self.store.report(host, answer['as_of'], {
+            key: {'generation': generation, 'error': error}
+            for key, generation in answer['generations'].items()})
+
+    def test_placements_by_state_and_lag_of_each_node(self):
+        for host in ('lb1', 'lb2'):
+            self.seen(host, {'services': 3, 'services_max': 16,
+                             'bgp_established': [1, 2]})
+        self.create('a', 1, 'lb1', 'lb2')
+        self.create('b', 2, 'lb1')
+        self.report('lb1')
+        self.assertEqual((2, 0, 0, 1), (
+            self.value('placements', host='lb1', state='ok'),
+            self.value('placements', host='lb1', state='behind'),
+            self.value('node_lag_generations', host='lb1'),
+            self.value('placements', host='lb2', state='behind')))
+        lag = self.value('node_lag_generations', host='lb2')
+        self.assertGreater(lag, 0)
+        self.create('c', 3)
+        self.assertGreater(self.value('node_lag_generations', host='lb2'),
+                           lag)
+        self.report('lb2', error='full')
+        self.store.place('b', remove=['lb1'])
+        self.store.place('a', drain=['lb1'])
+        self.assertEqual((1, 1, 1), (
+            self.value('placements', host='lb2', state='failing'),
+            self.value('placements', host='lb1', state='leaving'),
+            self.value('placements', host='lb1', state='draining')))
+        self.assertEqual((3, 16, 1, 1), (
+            self.value('node_services', host='lb1'),
+            self.value('node_services_max', host='lb1'),
+            self.value('node_bgp_sessions', host='lb1', state='up'),
+            self.value('node_bgp_sessions', host='lb1', state='down')))
+
+    def test_a_node_is_not_behind_with_what_it_has_just_got(self):
+        self.seen('lb1', {})
+        self.create('a', 1)
+        for number in range(5):
+            self.create(f'b{number}', 10 + number)
+        self.store.place('a', ['lb1'])
+        self.assertEqual(1, self.value('node_lag_generations', host='lb1'))
+
+    def test_depth_of_the_queue_and_load_balancers_by_state(self):
+        self.create('a', 1)
+        self.create('b', 2)
+        self.store.delete('b')
+        self.store.mark(['a'])
+        self.store.mark(['later'], delay_s=60)
+        self.assertEqual((3, 2), (self.value('work_items'),
+                                  self.value('work_due')))
+        self.assertEqual((1, 1, 0), tuple(
+            self.value('load_balancers', state=state)
+            for state in ('active', 'deleting', 'pending')))
+
+    def test_without_a_database_that_is_what_is_shown(self):
+        def broken():
+            raise OSError('gone')
+        self.store.figures = broken
+        self.assertEqual((0, 1), (self.value('database_up'),
+                                  self.value('leader')))
+        self.assertIsNone(self.value('work_due'))
+
+
+class TestMetrics(unit.TestCase):
+
+    def test_changes_and_failures_are_counted(self):
+        registry = prometheus_client.CollectorRegistry()
+        counted = metrics.Metrics(registry)
+        counted.answered('accepted')
+        counted.answered('refused')
+        counted.accepted('a')
+        counted.done('a', True)
+        counted.done('a', True)
+        # Another controller has told it.
+        counted.accepted('b')
+        counted.done('b', False)
+        counted.done('b', True)
+        for name, labels, expected in (
+                ('changes_total', {'outcome': 'accepted'}, 1),
+                ('rpc_failures_total', {'kind': 'wakeup'}, 0),
+                ('change_seconds_count', {}, 1)):
+            self.assertEqual(expected, registry.get_sample_value(
+                f'octavia_xdp_controller_{name}', labels))
