@@ -9,6 +9,7 @@ import pathlib
 import re
 import typing
 
+from lab.fabric import nodes
 import octavia_xdp_provider
 from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.common import checks
@@ -211,3 +212,14 @@ class TestCommands(base.TestCase):
     def test_commands_of_the_control_host(self):
         self.assert_named('admin/operations.rst', 'octavia-xdp-manage',
                           app.COMMANDS)
+
+
+class TestServices(base.TestCase):
+
+    def test_each_process_of_the_labs_nodes_has_a_service_and_a_row(self):
+        page = (ROOT / 'doc/source/contributor/architecture.rst').read_text()
+        processes = page[page.index('\nProcesses\n='):]
+        for name in nodes.PROCESSES:
+            self.assertTrue((ROOT / 'deploy/systemd'
+                             / f'octavia-xdp-{name}.service').exists(), name)
+            self.assertRegex(processes, rf'\* - (octavia-xdp-)?{name}\n')

@@ -155,6 +155,12 @@ class TestPlan(planning.PlanTestCase):
         self.assertEqual(own, dataclasses.replace(
             check, address=own.address, mark=None))
 
+    def test_beside_each_type_elsewhere_the_service_has_a_good_check(self):
+        self.members['m1']['monitor_port'] = 8080
+        for kind in typing.get_args(fields.MonitorType):
+            # through() has the schema look at them.
+            self.assertIn(1, {mark for *_, mark in self.through(type=kind)})
+
     def test_what_is_checked_elsewhere_is_checked_in_addition(self):
         member = self.members['m1']
         member['monitor_port'] = 8080

@@ -2,6 +2,7 @@
 
 import jsonschema
 
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.tests.unit import base
@@ -76,6 +77,10 @@ class TestFlavor(base.TestCase):
             self.assertIs(False, found.schema['additionalProperties'])
             for key, entry in found.schema['properties'].items():
                 self.assertTrue(entry['description'], key)
+
+    def test_each_key_has_a_type(self):
+        self.assertEqual(flavor.KEYS.keys(),
+                         fields.Flavor.__annotations__.keys())
 
     def test_what_is_no_object(self):
         for metadata in ([], ['quic'], 'quic', 5, None):

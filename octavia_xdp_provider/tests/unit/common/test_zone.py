@@ -2,6 +2,7 @@
 
 import uuid
 
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.tests.unit import base
 
@@ -13,6 +14,9 @@ class TestZone(base.TestCase):
                 'zone': 'east', 'valid_vip_networks': [str(uuid.uuid4())]}):
             self.assertIsNone(zone.problem(metadata), metadata)
             self.assertTrue(zone.PROFILE.accepts(metadata), metadata)
+
+    def test_each_key_has_a_type(self):
+        self.assertEqual(zone.KEYS.keys(), fields.Zone.__annotations__.keys())
 
     def test_anything_else_is_named(self):
         for word, metadata in (
