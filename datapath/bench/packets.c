@@ -194,6 +194,8 @@ static void measure_features(void)
 {
 	struct oxp_service_settings settings = {.flags = OXP_SERVICE_SOURCE};
 	struct oxp_network networks[16];
+	struct oxp_member members[MEMBERS];
+	struct oxp_key key;
 	struct traffic traffic = {VIP, IPPROTO_TCP, 0x10, .port = 8101,
 				  .flows = 1 << 10};
 
@@ -209,6 +211,14 @@ static void measure_features(void)
 	traffic.port = 8102;
 	set(tcp_key(VIP, 8102), &settings, "10.2.0.1", MEMBERS);
 	run_case("allowed_cidrs, 16 networks", traffic);
+	members_like(members, "10.2.0.1");
+	for (int i = 0; i < MEMBERS; i++)
+		members[i].port = 8080;
+	traffic.port = 8103;
+	key = tcp_key(VIP, 8103);
+	if (oxp_service_set(node, &key, NULL, members, MEMBERS, NULL, error))
+		fail_msg("set: %s", error);
+	run_case("ports of members are written", traffic);
 }
 
 static void measure_changing(void)

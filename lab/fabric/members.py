@@ -84,6 +84,18 @@ def remove_vip(lab, vip, members):
     _change(lab, members, change)
 
 
+def set_answer_ports(lab, vip, ports, members):
+    """Put the listener's port into answers of a VIP's servers.
+
+    :param ports: port of a server → port of its listener, of TCP.
+    """
+    def change(options):
+        options.setdefault('answer_ports', {})[str(vip)] = sorted(
+            f'{vip}:{listener}/tcp={local}'
+            for local, listener in ports.items())
+    _change(lab, members, change)
+
+
 def set_mss(lab, mss, members):
     """What members offer to clients: 'auto', 'off' or a number."""
     _change(lab, members, lambda options: options.update(mss=mss))
@@ -121,6 +133,9 @@ def _set_up(lab, member):
         words += ['--vip', vip]
     for dscp, vip in options['dscp'].items():
         words += ['--dscp', f'{dscp}={vip}']
+    for rules in options.get('answer_ports', {}).values():
+        for rule in rules:
+            words += ['--answer-port', rule]
     processes.run(lab, member, [*words, links.UPLINK])
 
 

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where load balancers and their VIPs may be, and how they move."""
+
+import json
+import threading
+
+from keystoneauth1 import exceptions as ksa_exceptions
+from openstack import exceptions
+
+from lab import cloud
+from lab import paths
+from lab import processes
+from lab.control import octavia as lab_octavia
+from lab.fabric import client
+from lab.fabric import members
+from lab.fabric import nodes
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
+
+ONE, OTHER = topology.NODES
+
+
+class PlacementCase(base.LabTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.admin = cloud.connect(self.lab, cloud.ADMIN)
+
+    def create(self, port=80, hosts=topology.MEMBERS, ports=(80,), **more):
+        """A load balancer with a listener; members answer on `ports`."""
+        balancer = self.create_balancer(listeners=[{
+            'name': 'web', 'protocol': 'TCP', 'protocol_port': port,
+            'default_pool': {
+                'name': 'pool', 'protocol': 'TCP',
+                'lb_algorithm': 'SOURCE_IP_PORT',
+                'members': [
+                    {'name': f'{host}-{local}', 'protocol_port': local,
+                     'address': members.address(host)}
+                    for host in hosts for local in ports]}}], **more)
+        members.add_vip(self.lab, balancer.vip_address, topology.MEMBERS)
+        self.addCleanup(members.remove_vip, self.lab, balancer.vip_address,
+                        topology.MEMBERS)
+        return balancer
+
+    def holders(self, balancer, port=80):
+        """Nodes that have the service."""
+        found = set()
+        for node in topology.NODES:
+            with self.datapath(node) as opened:
+                if opened.service(self.key(balancer, port=port)):
+                    found.add(node)
+        return found
+
+    def check(self, balancer, port=80, number=50):
+        answers = client.requests(self.lab, self.url(balancer, port), number)
+        self.assertEqual([], answers.failures)
+        self.assertEqual(set(topology.MEMBERS), set(answers.count))
+
+
+class TestFailover(PlacementCase):
+
+    def test_failover_announces_the_new_node_before_the_old_one_leaves(self):
+        balancer = self.create(flavor_id=self.create_flavor(replicas=1))
+        self.wait('one route', lambda: len(self.next_hops(balancer)) == 1)
+        before, = self.holders(balancer)
+        after, = set(topology.NODES) - {before}
+        self.check(balancer)
+        stop, seen = threading.Event(), []
+
+        def watch():
+            while not stop.is_set():
+                seen.append(len(self.next_hops(balancer)))
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            self.admin.load_balancer.failover_load_balancer(balancer.id)
+            self.wait_active(balancer)
+            self.wait_routes(balancer, hosts=[after])
+        finally:
+            stop.set()
+            watcher.join()
+        # There always was a way.
+        self.assertNotIn(0, seen)
+        self.wait('end of the old service',
+                  lambda: self.holders(balancer) == {after})
+        self.check(balancer)
+
+
+class TestZones(PlacementCase):
+
+    def create_zone(self, **data):
+        admin = self.admin.load_balancer
+        profile = admin.create_availability_zone_profile(
+            name=self.unique('profile'), provider_name='xdp',
+            availability_zone_data=json.dumps(data))
+        self.addCleanup(admin.delete_availability_zone_profile, profile)
+        zone = admin.create_availability_zone(
+            name=self.unique('zone'), is_enabled=True,
+            availability_zone_profile_id=profile.id)
+        self.addCleanup(admin.delete_availability_zone, zone.name)
+        return zone.name
+
+    def switch(self, node, options):
+        nodes.configure(self.lab, node, options)
+        nodes.restart(self.lab, node, nodes.AGENT)
+
+    def test_a_load_balancer_is_on_nodes_of_its_zone_only(self):
+        self.addCleanup(self.switch, OTHER, None)
+        self.switch(OTHER, {'agent': {'zone': 'east'}})
+        balancer = self.create(
+            availability_zone=self.create_zone(zone='east'))
+        self.wait_routes(balancer, hosts=[OTHER])
+        self.assertEqual({OTHER}, self.holders(balancer))
+        self.check(balancer)
+
+
+class TestVipSubnets(PlacementCase):
+
+    def configure(self, options):
+        """The driver's options, in an octavia-api that is started again."""
+        lab_octavia.configure_provider(self.lab, options)
+        processes.restart(self.lab, lab_octavia.API,
+                          ready=self.answers_requests)
+
+    def answers_requests(self):
+        try:
+            return list(self.sdk.providers())
+        except (exceptions.SDKException, ksa_exceptions.ClientException):
+            return False
+
+    def test_a_tenants_own_subnet_with_the_operators_addresses(self):
+        """Only VIPs of the named subnets are taken; no port is left."""
+        tenant = cloud.connect(self.lab)
+        network = tenant.network.create_network(name=self.unique('own'))
+        self.addCleanup(tenant.network.delete_network, network)
+        subnet = tenant.network.create_subnet(
+            network_id=network.id, ip_version=4, is_dhcp_enabled=False,
+            cidr=str(paths.VIP_NETWORK))
+        self.addCleanup(self.configure, None)
+        self.configure({'vip': {'subnet_ids': self.subnet('vips-v4')}})
+        with self.assertRaises(exceptions.HttpException) as refused:
+            self.sdk.create_load_balancer(
+                name=self.unique('lb'), provider='xdp',
+                vip_subnet_id=subnet.id)
+        self.assertIn('set apart for VIPs', str(refused.exception.details))
+        self.assertEqual([], list(tenant.network.ports(
+            network_id=network.id)))
+        self.create_balancer()
+
+
+class TestPorts(PlacementCase):
+
+    def test_each_port_of_an_address_is_served(self):
+        flavor = self.create_flavor(replicas=2, member_port='rewrite')
+        balancer = self.create(port=8000, ports=members.HTTP_PORTS,
+                               flavor_id=flavor)
+        members.set_answer_ports(
+            self.lab, balancer.vip_address,
+            dict.fromkeys(members.HTTP_PORTS, 8000), topology.MEMBERS)
+        self.addCleanup(members.set_answer_ports, self.lab,
+                        balancer.vip_address, {}, topology.MEMBERS)
+        self.wait_routes(balancer)
+        self.check(balancer, 8000, 200)
+        packets = {}
+        for node in topology.NODES:
+            with self.datapath(node) as opened:
+                for one in opened.members(self.key(balancer, port=8000)):
+                    packets[one.name] = (packets.get(one.name, 0)
+                                         + one.counters.packets)
+        self.assertEqual(
+            {(members.address(host), local) for host in topology.MEMBERS
+             for local in members.HTTP_PORTS}, set(packets))
+        self.assertNotIn(0, packets.values())
