@@ -17,10 +17,12 @@ HEALTH_CHECKER = pathlib.Path(__file__).parents[4] / 'build/bin/octavia-xdp-hc'
 USER = private_systemd.unprivileged_user()
 AGENT_PORT, HANDLER_PORT, CONTROLLER_PORT = 9105, 9106, 9104
 RUN = '/run/octavia-xdp'
+# Longer than a busy machine holds a loop up.
+HANG_S = 15
 CONFIGURATION = f'''[DEFAULT]
 host = lb1
 transport_url = rabbit://nobody:nothing@127.0.0.1:1/none
-hang_timeout = 3
+hang_timeout = {HANG_S}
 [vip]
 allowed_networks = 203.0.113.0/24
 [members]
@@ -70,9 +72,9 @@ def commands():
                 f'{HERE}/{configuration}')
     return {
         'agent': (python('octavia-xdp-agent', 'node.conf'),
-                  'WatchdogSec=3\nRestartSec=0.1'),
+                  f'WatchdogSec={HANG_S}'),
         'result-handler': (python('octavia-xdp-result-handler', 'node.conf'),
-                           'WatchdogSec=3\nRestartSec=0.1'),
+                           f'WatchdogSec={HANG_S}'),
         'hc': (f'{HEALTH_CHECKER} run --checks {RUN}/checks --queue '
                f'{RUN}/queue --socket {RUN}/hc.sock', ''),
         # The tests' Python may lie below /root.
@@ -189,7 +191,8 @@ class TestNodeUnits(UnitsTestCase):
     def test_reload_takes_mutable_options_and_names_the_others(self):
         self.systemd.systemctl('start', 'agent')
         path = self.systemd.directory / 'node.conf'
-        path.write_text(CONFIGURATION.replace('hang_timeout = 3', '').replace(
+        path.write_text(CONFIGURATION.replace(
+            f'hang_timeout = {HANG_S}', '').replace(
             'services_max = 16', 'services_max = 32') +
             '[bgp]\ndrain_med = 7\n')
         self.systemd.systemctl('reload', 'agent')

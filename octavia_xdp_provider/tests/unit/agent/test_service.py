@@ -8,6 +8,7 @@ from unittest import mock
 import fixtures
 
 from octavia_xdp_provider.agent import service
+from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.node import datapath
@@ -73,6 +74,7 @@ class TestAgent(store_base.StoreTestCase):
         thread.start()
         self.addCleanup(thread.join)
         self.addCleanup(agent.stop)
+        self.agents = [(agent, thread)]
 
     def wait_until_reported(self):
         end = time.monotonic() + 60
@@ -110,3 +112,29 @@ class TestAgent(store_base.StoreTestCase):
         while '[upgrade_levels] nodes = 1.0' not in log.output:
             self.assertLess(time.monotonic(), end, log.output)
             time.sleep(0.05)
+
+    def test_without_a_broker_it_does_what_it_had_and_can_be_stopped(self):
+        """Whatever waits for the broker waits for ever."""
+        end = threading.Event()
+        hangs = mock.Mock(side_effect=lambda *args, **kwargs: end.wait())
+        document = base.document()
+        document['pools']['pool']['healthmonitor'] = None
+        cache = wanted.Cache(f'{self.directory}/wanted')
+        cache.save(wanted.Wanted(5, {'lb': (3, document)}), {'lb'})
+        with mock.patch.object(rpc, 'server') as server, \
+                mock.patch.object(rpc.NodesClient, 'fetch', hangs), \
+                mock.patch.object(rpc.HeartbeatClient, 'heartbeat', hangs), \
+                mock.patch.object(service, 'TALK_ENDS_S', 0.1):
+            server.return_value.start = hangs
+            self.start('2.0')
+            # Before the thread is waited for.
+            self.addCleanup(end.set)
+            limit = time.monotonic() + 60
+            while list(self.node.held) != [reconciling.KEY]:
+                self.assertLess(time.monotonic(), limit)
+                time.sleep(0.05)
+            agent, thread = self.agents[-1]
+            agent.stop()
+            thread.join(60)
+            self.assertFalse(thread.is_alive())
+            server.return_value.stop.assert_not_called()
