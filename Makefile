@@ -8,11 +8,12 @@
 #   make bench-datapath  nanoseconds per packet, by case (as root)
 #   make bench-tables  from a health result to the switched table (as root)
 #   make bench-control  the control plane, with a whole Octavia (as root)
+#   make tempest      Octavia's own tests of its API, most of an hour
 #   make lint | unit | functional | kernels | e2e     one part of it
 
 PYTHON := build/venv/bin/python
 
-.PHONY: demo demo-down test test-all setup lint unit functional kernels e2e docs clean
+.PHONY: demo demo-down test test-all tempest setup lint unit functional kernels e2e docs clean
 
 demo: setup
 	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep)
@@ -28,6 +29,9 @@ test-all:
 
 lint unit functional kernels e2e:
 	@exec tools/test $@
+
+tempest:
+	@exec tools/test-octavia-api
 
 setup:
 	@tools/setup

@@ -33,7 +33,8 @@ def _up(lab, arguments):
     if arguments.services_only:
         deployment.up_services(lab)
         return
-    deployment.up(lab, arguments.control_only, arguments.provider)
+    deployment.up(lab, arguments.control_only, arguments.provider,
+                  others=arguments.also)
     print(f'\nLab {lab.name} is up. A command on the control host, as '
           f'tenant {cloud.TENANT}:\n'
           f'  {sys.executable} -m lab exec --name {lab.name} '
@@ -92,9 +93,12 @@ def _parser():
     one.add_argument('--control-only', action='store_true',
                      help='no routers, LB nodes, members and client')
     one.add_argument('--services-only', action='store_true',
-                     help='RabbitMQ and MariaDB only')
+                     help='RabbitMQ, MariaDB and PostgreSQL only')
     one.add_argument('--provider', default=octavia.XDP,
                      choices=sorted(octavia.DESCRIPTIONS))
+    one.add_argument('--also', action='append', default=[],
+                     choices=sorted(octavia.DESCRIPTIONS),
+                     help='a provider beside the default one')
     add('down', _down, 'stop a lab and leave nothing but its logs')
     add('status', _status, 'list hosts and processes')
     one = add('exec', _exec, 'run a command on a host')

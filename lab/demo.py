@@ -21,6 +21,7 @@ from lab import namespaces
 from lab import paths
 from lab import processes
 from lab import progress
+from lab.control import octavia
 from lab.fabric import capture
 from lab.fabric import client
 from lab.fabric import members
@@ -43,9 +44,10 @@ class StepFailed(Exception):
 class Demo:
     """The steps, in order; each returns a line of detail."""
 
-    def __init__(self, lab, keep):
+    def __init__(self, lab, keep, others=()):
         self.lab = lab
         self.keep = keep
+        self.others = others
         self.steps = []
         self.vip = None
 
@@ -84,7 +86,7 @@ class Demo:
         :raises StepFailed: one did not hold.
         """
         self.step('bring up control host, fabric and LB nodes',
-                  lambda: deployment.up(self.lab))
+                  lambda: deployment.up(self.lab, others=self.others))
         self.step('the provider is there', self.provider)
         self.step('create a load balancer', self.create)
         self.step('members take the VIP on their loopback', self.add_vip)
@@ -283,7 +285,9 @@ def main():
     arguments = parser.parse_args()
     signal.signal(signal.SIGTERM, _terminated)
     lab = paths.Lab(arguments.name)
-    demo = Demo(lab, arguments.keep)
+    # The tests that get the lab have load balancers of this provider, too.
+    others = (octavia.NOOP,) if arguments.keep_lab else ()
+    demo = Demo(lab, arguments.keep, others)
     status = 1
     try:
         demo.run()

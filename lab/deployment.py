@@ -19,11 +19,11 @@ MNT_DETACH = 2
 
 
 def up(lab, control_only=False, provider=octavia.XDP,
-       provider_options=None):
+       provider_options=None, others=()):
     """Start a lab; what an earlier run of it left is removed first."""
 
     def start():
-        control.up(lab, provider, provider_options)
+        control.up(lab, provider, provider_options, others)
         if not control_only:
             topology.up(lab)
     _afresh(lab, start)

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The control host as a whole."""
 
+from concurrent import futures
+
 from lab import cloud
 from lab import namespaces
 from lab import parallel
@@ -16,21 +18,40 @@ from lab.control import secret
 from lab.control import template
 
 
-def up(lab, provider=octavia.XDP, provider_options=None):
+def up(lab, provider=octavia.XDP, provider_options=None, others=()):
     """Start the control host; its network comes with it.
 
-    `provider_options` go into the provider's configuration file.
+    `provider_options` go into the provider's configuration file; `others`
+    are providers beside the one that is the default.
     """
     with progress.step('making the control host and its network'):
         make_network(lab)
         secret.generate(lab)
         certificates.make(lab)
         restored = template.restore(lab)
-        _configure(lab, provider, provider_options)
-    parallel.together(lambda: _start_controller(lab),
-                      lambda: _start_apis(lab, restored))
-    if not restored:
-        _fill(lab)
+        keystone.configure(lab)
+        neutron.configure(lab)
+        octavia.configure(lab, provider, others)
+        octavia.configure_provider(lab, provider_options)
+    with futures.ThreadPoolExecutor() as pool:
+        databases = pool.submit(_start_databases, lab, restored)
+        broker = pool.submit(step, 'RabbitMQ', rabbitmq.start, lab)
+
+        def start_controllers():
+            databases.result()
+            broker.result()
+            _start_controllers(lab, provider)
+
+        def start_apis():
+            databases.result()
+            _start_apis(lab)
+        if restored:
+            parallel.together(start_controllers, start_apis)
+        else:
+            start_apis()
+            # Before the controllers, which would be in the template.
+            _fill(lab)
+            start_controllers()
     octavia.start_housekeeping(lab)
     cloud.write_openrc(lab)
 
@@ -46,20 +67,13 @@ def make_network(lab):
                   {'management': paths.CONTROL_ADDRESS})
 
 
-def _configure(lab, provider, provider_options):
-    keystone.configure(lab)
-    neutron.configure(lab)
-    octavia.configure(lab, provider)
-    octavia.configure_provider(lab, provider_options)
-
-
-def _start_controller(lab):
-    step('RabbitMQ', rabbitmq.start, lab)
+def _start_controllers(lab, provider):
+    if provider == octavia.XDP:
+        octavia.start_second_controller(lab)
     step('Octavia driver-agent', octavia.start_driver_agent, lab)
 
 
-def _start_apis(lab, restored):
-    _start_databases(lab, restored)
+def _start_apis(lab):
     parallel.together(
         lambda: step('Keystone', keystone.start, lab),
         lambda: step('Neutron', neutron.start, lab),

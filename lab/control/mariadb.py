@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MariaDB: the databases of Keystone, Neutron and Octavia."""
+"""MariaDB: databases of Keystone, Neutron, Octavia and the controllers."""
 
 import socket
 
@@ -12,7 +12,8 @@ from lab.control import secret
 NAME = 'mariadb'
 ADDRESS = '127.0.0.1'
 PORT = 3306
-DATABASES = ('keystone', 'neutron', 'octavia')
+CONTROLLERS = 'octavia_xdp'
+DATABASES = ('keystone', 'neutron', 'octavia', CONTROLLERS)
 
 
 def data_directory(lab):

@@ -22,7 +22,7 @@ def configure(lab):
         'DEFAULT': {
             'use_stderr': True,
             'core_plugin': 'ml2',
-            'service_plugins': 'router',
+            'service_plugins': 'router,qos',
             'auth_strategy': 'keystone',
             'transport_url': 'fake://',
             'state_path': directory,
@@ -37,7 +37,7 @@ def configure(lab):
             'type_drivers': 'local,flat',
             'tenant_network_types': 'local',
             'mechanism_drivers': '',
-            'extension_drivers': 'port_security',
+            'extension_drivers': 'port_security,qos',
         },
     })
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Octavia: API, driver-agent and housekeeping, but no amphora worker."""
+"""Octavia: API, driver-agent and housekeeping, but no amphora worker.
+
+The provider has two controllers on one database, each run in one of the two
+ways that it is installed: the first by octavia-driver-agent, as its provider
+agent, the second as its own systemd unit does.
+"""
 
 import json
 
@@ -18,19 +23,21 @@ from octavia_xdp_provider.controller.store import schema
 API = 'octavia-api'
 DRIVER_AGENT = 'octavia-driver-agent'
 HOUSEKEEPING = 'octavia-housekeeping'
+SECOND_CONTROLLER = 'octavia-xdp-controller'
 PORT = 9876
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
 XDP = 'xdp'
 # What providers and octavia-driver-agent talk through.
 SOCKETS = ('status', 'stats', 'get')
+NOOP = 'noop_driver'
 DESCRIPTIONS = {
     XDP: 'Layer-4 load balancing in XDP',
-    'noop_driver': 'Does nothing',
+    NOOP: 'Does nothing',
 }
 
 
-def configure(lab, provider=XDP):
-    """Write octavia.conf with one provider enabled."""
+def configure(lab, provider=XDP, others=()):
+    """Write octavia.conf with a default provider, and others beside it."""
     directory = lab.host_directory(paths.CONTROL) / 'octavia'
     directory.mkdir(exist_ok=True)
     user = keystone.user_options(lab, 'octavia')
@@ -44,8 +51,9 @@ def configure(lab, provider=XDP):
         'oslo_policy': {'policy_file': _policy(lab)},
         'api_settings': {
             'auth_strategy': 'keystone',
-            'enabled_provider_drivers':
-                f'{provider}:{DESCRIPTIONS[provider]}',
+            'enabled_provider_drivers': ','.join(
+                f'{name}:{DESCRIPTIONS[name]}'
+                for name in (provider, *others)),
             'default_provider_driver': provider,
         },
         'driver_agent': {
@@ -80,6 +88,10 @@ def driver_configuration(lab):
     return lab.host_directory(paths.CONTROL) / 'octavia-xdp-driver.conf'
 
 
+def _second_configuration(lab):
+    return lab.host_directory(paths.CONTROL) / 'octavia-xdp-second.conf'
+
+
 def configure_provider(lab, options=None):
     """Write the configuration files of driver and controllers.
 
@@ -96,11 +108,13 @@ def configure_provider(lab, options=None):
     ini.write(driver_configuration(lab), both, {
         'DEFAULT': {'transport_url': rabbitmq.driver_url(lab)},
     }, options or {})
-    database = lab.host_directory(paths.CONTROL) / 'octavia-xdp.sqlite'
+    # Of one host, which has two names here.
+    ini.write(_second_configuration(lab), {
+        'DEFAULT': {'host': f'{paths.CONTROL}-2'}})
     ini.write(provider_configuration(lab), both, {
         'DEFAULT': {'transport_url': rabbitmq.controller_url(lab)},
         'nodes': {'transport_url': rabbitmq.nodes_url(lab)},
-        'database': {'connection': f'sqlite:///{database}'},
+        'database': {'connection': mariadb.url(lab, mariadb.CONTROLLERS)},
         'controller': {f'{kind}_socket': _socket(lab, kind)
                        for kind in SOCKETS},
         'octavia': {
@@ -119,10 +133,13 @@ def register_node(lab, node):
 
 
 def migrate(lab):
-    """Make the tables."""
+    """Make the tables, and those of the controllers."""
     processes.run(lab, paths.CONTROL, [
         _program('octavia-db-manage'), '--config-file', _configuration(lab),
         'upgrade', 'head'])
+    processes.run(lab, paths.CONTROL, [
+        _program('octavia-xdp-manage'), 'database', 'upgrade'],
+        env=_environment(lab))
 
 
 def start_api(lab):
@@ -132,13 +149,19 @@ def start_api(lab):
 
 
 def start_driver_agent(lab):
-    """Start the driver-agent, which runs the provider's controller."""
-    processes.run(lab, paths.CONTROL, [
-        _program('octavia-xdp-manage'), 'database', 'upgrade'],
-        env=_environment(lab))
+    """Start the driver-agent, which runs a controller of the provider."""
     sockets = [_socket(lab, kind) for kind in SOCKETS]
     _start(lab, DRIVER_AGENT,
            ready=lambda: all(path.exists() for path in sockets))
+
+
+def start_second_controller(lab):
+    """Start the controller that runs by itself; nobody waits for it."""
+    processes.start(
+        lab, paths.CONTROL, SECOND_CONTROLLER,
+        [_program(SECOND_CONTROLLER),
+         '--config-file', provider_configuration(lab),
+         '--config-file', _second_configuration(lab)])
 
 
 def start_housekeeping(lab):

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control host with RabbitMQ and MariaDB only, for functional tests."""
+"""A control host with broker and database servers, for functional tests."""
 
 from lab import parallel
 from lab.control import certificates
 from lab.control import host
 from lab.control import mariadb
+from lab.control import postgresql
 from lab.control import rabbitmq
 from lab.control import secret
 
@@ -13,12 +14,13 @@ TEST_DATABASES = r'xdp\_test\_%'
 
 
 def up(lab):
-    """Start both servers; the network comes with them."""
+    """Start the servers; the network comes with them."""
     host.make_network(lab)
     secret.generate(lab)
     certificates.make(lab)
     parallel.together(lambda: host.step('RabbitMQ', rabbitmq.start, lab),
-                      lambda: host.step('MariaDB', _start_database, lab))
+                      lambda: host.step('MariaDB', _start_database, lab),
+                      lambda: host.step('PostgreSQL', postgresql.start, lab))
 
 
 def environment(lab):
@@ -30,7 +32,9 @@ def environment(lab):
             'OCTAVIA_XDP_TEST_NODE_URLS': ' '.join(
                 rabbitmq.node_url(lab, node) for node in rabbitmq.NODES),
             'OCTAVIA_XDP_TEST_CA_FILE': str(certificates.authority(lab)),
-            'OCTAVIA_XDP_TEST_DATABASE_URL': mariadb.url(lab, '')}
+            'OCTAVIA_XDP_TEST_DATABASE_URL': mariadb.url(lab, ''),
+            'OCTAVIA_XDP_TEST_POSTGRESQL_URL': postgresql.url(
+                lab, 'postgres')}
 
 
 def _start_database(lab):

@@ -2,7 +2,8 @@
 """A copy of finished databases, so that only a first start makes them.
 
 The template is named after a hash of what the databases' content depends
-on: the locked versions, the script that fills them, the service URLs.
+on: the locked versions, the script that fills them, the service URLs, the
+migrations of the controllers' database.
 """
 
 import fcntl
@@ -17,6 +18,7 @@ from lab.control import secret
 
 DIRECTORY = paths.BUILD / 'lab-template'
 MAKERS = ('constraints.txt', 'lab/cloud.py', 'lab/control/mariadb.py')
+MIGRATIONS = 'octavia_xdp_provider/controller/store/migrations/versions/*.py'
 KEYS = ('fernet-keys', 'credential-keys')
 
 
@@ -53,8 +55,9 @@ def save(lab):
 
 def _path():
     content = hashlib.sha256()
-    for name in MAKERS:
-        content.update((paths.CHECKOUT / name).read_bytes())
+    for path in [*(paths.CHECKOUT / name for name in MAKERS),
+                 *sorted(paths.CHECKOUT.glob(MIGRATIONS))]:
+        content.update(path.read_bytes())
     content.update(repr(cloud.content()).encode())
     return DIRECTORY / content.hexdigest()[:16]
 

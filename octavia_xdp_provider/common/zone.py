@@ -17,8 +17,7 @@ _UUID = '^[0-9a-fA-F]{8}(-?[0-9a-fA-F]{4}){3}-?[0-9a-fA-F]{12}$'
 
 KEYS = {
     'zone': Key(
-        'The VIP is placed on LB nodes of this zone only, as [agent] zone of '
-        'the nodes names it.',
+        'The VIP is placed only on LB nodes whose [agent] zone is this one.',
         f'a text of 1 to {NAME_MAX} characters',
         {'type': 'string', 'minLength': 1, 'maxLength': NAME_MAX}),
     'valid_vip_networks': Key(

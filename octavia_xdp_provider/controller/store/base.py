@@ -89,8 +89,13 @@ class Base:
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
-        self._is_sqlite = (
-            manager.writer.get_engine().dialect.name == 'sqlite')
+        dialect = manager.writer.get_engine().dialect.name
+        self._is_sqlite = dialect == 'sqlite'
+        # Others show a transaction that reads one state by themselves.
+        # PostgreSQL's writers do without: they would be turned away where
+        # they can wait.
+        self._reading = ({'isolation_level': 'REPEATABLE READ'}
+                         if dialect == 'postgresql' else None)
         # Threads of one process take turns more fairly than SQLite lets
         # them, which has each writer try again after a while.
         self._lock: Any = (threading.Lock() if self._is_sqlite
@@ -104,8 +109,13 @@ class Base:
                 session.connection(execution_options={sqlite.WRITES: True})
             yield session
 
-    def _read(self) -> Any:
-        return self._manager.reader.using(_Context())
+    @contextlib.contextmanager
+    def _read(self) -> Iterator[Any]:
+        """A transaction that sees one state, whoever writes meanwhile."""
+        with self._manager.reader.using(_Context()) as session:
+            if self._reading:
+                session.connection(execution_options=self._reading)
+            yield session
 
     @staticmethod
     def _now(session: Any) -> float:

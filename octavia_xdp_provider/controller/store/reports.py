@@ -156,13 +156,24 @@ class Reports(base.Base):
             if _set(row, _NOTHING):
                 touched.add(row.load_balancer_id)
         session.flush()
-        for row in session.query(models.Placement).filter(
+        gone = {key for key, in session.query(
+            models.Placement.load_balancer_id).filter(
                 models.Placement.host == host,
                 models.Placement.removed_generation <= as_of,
-                models.Placement.synced_generation == 0):
-            touched.add(row.load_balancer_id)
-            session.delete(row)
-        return touched
+                models.Placement.synced_generation == 0)}
+        Reports._confirm_removed(session, host, gone, as_of)
+        return touched | gone
+
+    @staticmethod
+    def _confirm_removed(session: Any, host: str, ids: set[str], as_of: int
+                         ) -> None:
+        """Forget placements, unless another controller has just put one of
+        them back: it is not leaving any more."""
+        for some in base.chunks(ids):
+            session.execute(sa.delete(models.Placement).where(
+                models.Placement.host == host,
+                models.Placement.load_balancer_id.in_(some),
+                models.Placement.removed_generation <= as_of))
 
     @base.retried
     def report(self, host: str, as_of: int,
@@ -179,19 +190,21 @@ class Reports(base.Base):
             # It may have spoken a newer version before.
             session.query(models.Node).filter_by(host=host).update(
                 {'report_epoch': 0, 'report_seq': 0})
+            gone = set()
             for row in session.query(models.Placement).filter_by(host=host):
                 key = row.load_balancer_id
                 mine = synced.get(key)
                 if row.removed_generation is not None:
                     if mine is None and as_of >= row.removed_generation:
-                        session.delete(row)
-                        touched.add(key)
+                        gone.add(key)
                 elif mine is not None and _set(row, {
                         'synced_generation': mine['generation'],
                         'error': mine['error'], 'announced': None,
                         'members': json.dumps(members[key], sort_keys=True)
                         if key in members else None}):
                     touched.add(key)
+            self._confirm_removed(session, host, gone, as_of)
+            touched |= gone
             self._mark_work(session, touched)
         return touched
 

@@ -8,6 +8,7 @@ import threading
 from openstack import exceptions
 
 from lab import processes
+from lab.control import octavia as lab_octavia
 from lab.control import rabbitmq
 from lab.fabric import client
 from lab.fabric import nodes
@@ -81,6 +82,8 @@ class TestStatuses(base.LabTestCase):
         """A refusal in bounded time, and nothing changed; then it works."""
         balancer, _, pool, made = self.create_web(hosts=['member1'])
         supervisor, controller = self.controller_processes()
+        processes.kill(self.lab, lab_octavia.SECOND_CONTROLLER)
+        self.addCleanup(lab_octavia.start_second_controller, self.lab)
         os.kill(supervisor, signal.SIGSTOP)
         self.addCleanup(os.kill, supervisor, signal.SIGCONT)
         os.kill(controller, signal.SIGKILL)

@@ -9,7 +9,6 @@ of its own, puts right what it broke, and deletes what it made.
 import contextlib
 import json
 import pathlib
-import sqlite3
 import time
 import unittest
 import uuid
@@ -26,7 +25,10 @@ from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
+from octavia_xdp_provider.common import options as product_options
 from octavia_xdp_provider.common import rules
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import inspection
 from octavia_xdp_provider.tests.support import labs
@@ -236,17 +238,18 @@ class LabTestCase(unittest.TestCase):
                 timeout)
 
     def stored(self):
-        """Every document and generation in the controller's database.
+        """Every document and generation in the controllers' database.
 
         What is deleted goes when the nodes are done with it.
         """
-        path = lab_octavia.provider_configuration(
-            self.lab).parent / 'octavia-xdp.sqlite'
-        with contextlib.closing(sqlite3.connect(
-                f'file:{path}?mode=ro', uri=True)) as connection:
-            return connection.execute(
-                'SELECT id, generation, document, deleted FROM '
-                'load_balancers WHERE NOT deleted ORDER BY id').fetchall()
+        manager = schema.context_manager(product_options.load(config_files=[
+            str(lab_octavia.provider_configuration(self.lab))]))
+        try:
+            return sorted(
+                (row.id, row.generation, row.document) for row
+                in queries.Store(manager).load_balancers() if not row.deleted)
+        finally:
+            manager.writer.get_engine().dispose()
 
     def controller_pid(self):
         """Process id of the controller below octavia-driver-agent."""

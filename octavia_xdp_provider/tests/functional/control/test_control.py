@@ -11,20 +11,6 @@ from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.tests.functional.support import control
-from octavia_xdp_provider.tests.unit.controller import test_store
-
-
-class TestStoreOnMariaDB(test_store.TestStore):
-    """The store's own tests once more, on a server."""
-
-    def database(self):
-        return control.new_database(self)
-
-
-class TestSchemaOnMariaDB(test_store.TestSchema):
-
-    def database(self):
-        return control.new_database(self)
 
 
 class TestControl(control.ControlTestCase):

@@ -32,6 +32,7 @@ from octavia_xdp_provider.tests.unit.controller import base as store_base
 
 BROKER = 'OCTAVIA_XDP_TEST_TRANSPORT_URL'
 DATABASE = 'OCTAVIA_XDP_TEST_DATABASE_URL'
+POSTGRESQL = 'OCTAVIA_XDP_TEST_POSTGRESQL_URL'
 # Of rpc; a test has its own.
 NAMES = ('EXCHANGE', 'CONTROLLER_TOPIC', 'HEARTBEAT_TOPIC', 'NODE_TOPIC')
 # The tests' user may enter the virtual host of this node.
@@ -47,18 +48,25 @@ def needed(test, variable):
     return value
 
 
-def new_database(test):
-    """URL of an empty database of the test's own on the server."""
-    server = needed(test, DATABASE)
+def new_database(test, variable=DATABASE, add_cleanup=None):
+    """URL of an empty database of the test's own on a server.
+
+    :param add_cleanup: of the test's class, if the class shall have it.
+    """
+    add_cleanup = add_cleanup or test.addCleanup
+    server = needed(test, variable)
     name = f'xdp_test_{uuid.uuid4().hex[:12]}'
-    engine = sa.create_engine(server)
+    # PostgreSQL makes databases outside of transactions only.
+    engine = sa.create_engine(server, isolation_level='AUTOCOMMIT')
 
     def execute(statement):
-        with engine.begin() as connection:
+        with engine.connect() as connection:
             connection.execute(sa.text(statement))
     execute(f'CREATE DATABASE {name}')
-    test.addCleanup(engine.dispose)
-    test.addCleanup(execute, f'DROP DATABASE {name}')
+    add_cleanup(engine.dispose)
+    # The test's own connections are still there.
+    force = ' WITH (FORCE)' if variable == POSTGRESQL else ''
+    add_cleanup(execute, f'DROP DATABASE {name}{force}')
     return sa.make_url(server).set(database=name).render_as_string(
         hide_password=False)
 
@@ -75,9 +83,11 @@ def is_back():
 class ControlTestCase(base.TestCase):
     """A driver, an Octavia in memory, and whatever a test starts."""
 
+    SERVER = DATABASE
+
     def setUp(self):
         super().setUp()
-        url = new_database(self)
+        url = new_database(self, self.SERVER)
         self._broker = needed(self, BROKER).rstrip('/')
         # Topics of this test alone: another run may use the same broker,
         # where an exchange also is either for long or not.

@@ -51,6 +51,7 @@ class StoreTestCase(base.TestCase):
         """An empty store."""
         self.conf = self.load(f'[database]\nconnection = {self.database()}\n')
         manager = schema.context_manager(self.conf)
+        self.addCleanup(manager.writer.get_engine().dispose)
         path = sa.make_url(self.conf.database.connection).database
         if self.conf.database.connection.startswith('sqlite:'):
             _make_tables(path)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""tempest.conf for a lab, and what the provider is told for these tests."""
+
+import logging
+
+from lab import cloud
+from lab import paths
+from lab.control import ini
+from lab.control import keystone
+from lab.control import octavia
+from lab.control import secret
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import zone
+
+# The tests choose members' addresses themselves. On the LB nodes' management
+# network these are addresses that no LB node has.
+MEMBER_NETWORKS = f'{paths.MEMBER_NETWORKS},192.0.2.0/29'
+
+# What an operator sets whose users' clients choose as these tests do.
+PROVIDER_OPTIONS = {
+    'members': {'allowed_networks': MEMBER_NETWORKS},
+    'api': {'algorithms_served_by_hash': ','.join(flavor.ALGORITHMS_BY_HASH)},
+    'defaults': {'member_port': 'rewrite'},
+}
+NODE_OPTIONS = {'members': {'allowed_networks': MEMBER_NETWORKS}}
+
+# Seconds between two looks at a status.
+INTERVAL_S = 0.3
+
+
+def write(lab, directory):
+    """Write tempest.conf; returns its path."""
+    path = directory / 'tempest.conf'
+    ini.write(path, {
+        'DEFAULT': {'log_dir': directory, 'log_file': 'tempest.log',
+                    'default_log_levels': ','.join(
+                        f'{name}={logging.getLevelName(logging.WARNING)}'
+                        for name in ('tempest.lib.common.rest_client',
+                                     'octavia_tempest_plugin'))},
+        'oslo_concurrency': {'lock_path': directory},
+        'auth': {
+            'use_dynamic_credentials': True,
+            'create_isolated_networks': False,
+            'admin_username': cloud.ADMIN,
+            'admin_password': secret.password(lab, cloud.ADMIN),
+            'admin_project_name': cloud.ADMIN,
+            'admin_domain_name': 'Default',
+        },
+        'identity': {'auth_version': 'v3', 'uri_v3': keystone.URL,
+                     'region': keystone.REGION},
+        'network': {'project_networks_reachable': True},
+        # The tests of the API start no servers, but ask whether they could.
+        'service_available': {'neutron': True, 'nova': True, 'glance': True,
+                              'cinder': False, 'swift': False,
+                              'horizon': False},
+        'validation': {'run_validation': False},
+        'load_balancer': {
+            'provider': octavia.XDP,
+            'enabled_provider_drivers':
+                f'{octavia.XDP}:{octavia.DESCRIPTIONS[octavia.XDP]}',
+            'RBAC_test_type': 'keystone_default_roles',
+            **_capabilities(),
+            'availability_zone': 'zone1',
+            'availability_zone2': 'zone2',
+            'availability_zone3': 'zone3',
+            **_networks(),
+            **dict.fromkeys(('build_interval', 'check_interval',
+                             'lb_build_interval'), INTERVAL_S),
+            **dict.fromkeys(('build_timeout', 'check_timeout',
+                             'lb_build_timeout'), 90),
+        },
+        # Not implemented (HTTP 501) is what this provider says of layer 7;
+        # the reasons are looked at one by one (skips.py).
+        'loadbalancer-feature-enabled': {
+            'not_implemented_is_error': False,
+            'l7_protocol_enabled': False,
+            'terminated_tls_enabled': False,
+            'prometheus_listener_enabled': False,
+        },
+    })
+    return path
+
+
+def _capabilities():
+    """A key of each kind whose description has no comma, which separates."""
+    defaults = {'member_port': 'rewrite'}
+    described = {
+        'expected_flavor_capability': {
+            key: flavor.description(key, defaults) for key in flavor.KEYS},
+        'expected_availability_zone_capability': {
+            key: zone.description(key) for key in zone.KEYS},
+    }
+    return {name: next(f'{key}:{text}' for key, text in texts.items()
+                       if ',' not in text)
+            for name, texts in described.items()}
+
+
+def _networks():
+    """VIPs are on networks that each class of tests makes for itself, with
+    addresses that the lab's nodes announce."""
+    return {
+        'vip_subnet_cidr': paths.VIP_NETWORK,
+        'vip_ipv6_subnet_cidr': paths.VIP_NETWORK_V6,
+    }

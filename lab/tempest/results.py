@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of a run, from its subunit stream."""
+
+import collections
+import dataclasses
+import io
+
+import subunit
+import testtools
+
+from lab.tempest import skips
+
+
+@dataclasses.dataclass
+class Results:
+    """Ids of tests: passed; failed → text; skipped → reason."""
+
+    passed: list = dataclasses.field(default_factory=list)
+    failed: dict = dataclasses.field(default_factory=dict)
+    skipped: dict = dataclasses.field(default_factory=dict)
+
+    @property
+    def unexpected(self):
+        """Tests that were skipped for a reason that is not listed."""
+        return {test: reason for test, reason in self.skipped.items()
+                if skips.meaning(reason) is None}
+
+    @property
+    def ok(self):
+        return bool(self.passed) and not self.failed and not self.unexpected
+
+
+def read(stream):
+    """The results in a subunit stream (bytes)."""
+    results = Results()
+
+    def note(test):
+        name = test['id']
+        if test['status'] == 'success':
+            results.passed.append(name)
+        elif test['status'] == 'skip':
+            results.skipped[name] = _text(test, 'reason')
+        elif test['status'] != 'exists':
+            results.failed[name] = _text(test, 'traceback') or test['status']
+    found = testtools.StreamToDict(note)
+    found.startTestRun()
+    subunit.ByteStreamToStreamResult(io.BytesIO(stream)).run(found)
+    found.stopTestRun()
+    return results
+
+
+def _text(test, name):
+    return '\n'.join(content.as_text() for key, content
+                     in test['details'].items() if key.startswith(name))
+
+
+def show(results):
+    """Print what failed, and why how many were skipped."""
+    for test, text in sorted(results.failed.items()):
+        print(f'--- {test}\n{text}')
+    counts = collections.Counter(
+        skips.meaning(reason) or f'NOT EXPECTED: {reason}'
+        for reason in results.skipped.values())
+    for text, number in sorted(counts.items()):
+        print(f'{number:4} skipped: {text}')
+    print(f'{len(results.passed)} passed, '
+          f'{len(results.failed) + len(results.unexpected)} failed, '
+          f'{len(results.skipped) - len(results.unexpected)} skipped',
+          flush=True)

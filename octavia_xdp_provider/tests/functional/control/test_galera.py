@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two controllers' stores on two servers of a Galera cluster.
+
+Neither sees the locks of the other: of two transactions that meet, the second
+fails when it commits.
+"""
+
+import collections
+import itertools
+import tempfile
+import threading
+import uuid
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.tests.functional.support import galera
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import test_requests
+
+ROUNDS = 10
+
+
+def document(key, address):
+    return spec.document(key, base.tree(
+        name='', vip_address=address, listeners={}, pools={}))
+
+
+class TestGalera(base.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        directory = tempfile.TemporaryDirectory(prefix='oxp-galera-')
+        cls.addClassCleanup(directory.cleanup)
+        cls.cluster = galera.Cluster(directory.name)
+        cls.addClassCleanup(cls.cluster.stop)
+        cls.cluster.start()
+
+    def setUp(self):
+        super().setUp()
+        managers = [schema.context_manager(self.load(
+            # What one server has committed, the other one shows.
+            f'[database]\nconnection = {url}\nmysql_wsrep_sync_wait = 1\n'))
+            for url in self.cluster.urls]
+        for manager in managers:
+            self.addCleanup(manager.writer.get_engine().dispose)
+        schema.upgrade(managers[0])
+        self.stores = [queries.Store(manager) for manager in managers]
+
+    def at_once(self, function, *arguments):
+        """Call a function with each store and its argument; the results."""
+        results = {}
+        barrier = threading.Barrier(len(self.stores))
+
+        def call(number, store):
+            barrier.wait()
+            try:
+                results[number] = function(store, *(
+                    values[number] for values in arguments))
+            except Exception as error:
+                results[number] = error
+        threads = [threading.Thread(target=call, args=pair)
+                   for pair in enumerate(self.stores)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return [results[number] for number in sorted(results)]
+
+    def test_no_change_of_a_document_is_lost(self):
+        self.stores[0].create(document('changes', '203.0.113.20'))
+
+        def write(store, letter):
+            return [store.change('changes', lambda document: dict(
+                document, name=document['name'] + letter))
+                for _ in range(ROUNDS)]
+        generations = self.at_once(write, 'ab')
+        for found in generations:
+            self.assertIsInstance(found, list, found)
+        self.assertEqual(2 * ROUNDS, len(set(itertools.chain(
+            *generations))))
+        for store in self.stores:
+            self.assertEqual('a' * ROUNDS + 'b' * ROUNDS, ''.join(sorted(
+                store.load_balancer('changes').document['name'])))
+
+    def test_one_of_two_gets_a_vip(self):
+        def ask(store, key, address):
+            return store.request(test_requests.created(
+                key, vip_address=address, pools={}, listeners={}),
+                str(uuid.uuid4()))
+        for number in range(ROUNDS):
+            address = f'203.0.113.{100 + number}'
+            answers = self.at_once(
+                ask, [f'one-{number}', f'two-{number}'], [address] * 2)
+            self.assertEqual({str, errors.Conflict}, set(map(type, answers)),
+                             answers)
+
+    def test_one_of_two_gets_each_item_of_work(self):
+        ids = {f'work-{number}' for number in range(ROUNDS)}
+        self.stores[0].mark(ids)
+        claimed = collections.Counter()
+        for _ in range(4 * ROUNDS):
+            answers = self.at_once(
+                lambda store, owner: store.claim(owner, 2, 600),
+                ['one', 'two'])
+            claimed.update(item.load_balancer_id
+                           for items in answers for item in items)
+        self.assertEqual(dict.fromkeys(ids, 1), {
+            key: number for key, number in claimed.items() if key in ids})
+
+    def test_one_of_two_leads(self):
+        for number in range(ROUNDS):
+            answers = self.at_once(
+                lambda store, lease, owner: store.acquire(lease, owner, 600),
+                [f'lease-{number}'] * 2, ['one', 'two'])
+            self.assertEqual([1], [token for token in answers if token],
+                             answers)
+
+    def test_one_of_two_plans_of_a_placement_is_made(self):
+        self.stores[0].create(document('placed', '203.0.113.21'))
+        on = frozenset()
+        for number in range(ROUNDS):
+            hosts = [f'one-{number}', f'two-{number}']
+            answers = self.at_once(
+                lambda store, host, decided_on: store.place(
+                    'placed', add=[host], decided_on=decided_on),
+                hosts, [on] * 2)
+            self.assertEqual([False, True], sorted(answers))
+            on |= {hosts[answers.index(True)]}
+        self.assertEqual(on, {placement.host for placement
+                              in self.stores[1].placements(['placed'])})
