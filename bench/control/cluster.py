@@ -15,14 +15,12 @@ from lab import deployment
 from lab import paths
 from lab import processes
 from lab import progress
-from lab.control import mariadb
 from lab.control import octavia
 from lab.fabric import nodes
 from lab.fabric import topology
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.node import run_directory
 
-DATABASE = 'octavia_xdp'
 # Nobody has these addresses: the benchmark sends no packets to members.
 MEMBERS = ipaddress.ip_network('198.19.0.0/16')
 CLIENTS = 10
@@ -54,27 +52,16 @@ class Cluster:
                 deployment.down(self.lab)
 
     def _start(self):
-        deployment.up(self.lab, control_only=True)
-        with progress.step('the controller\'s tables in MariaDB'):
-            self._use_mariadb()
+        # As it is installed; what is measured is in the log's INFO lines.
+        deployment.up(self.lab, control_only=True,
+                      provider_options={'DEFAULT': {'debug': False}})
+        # Of one controller, whose log tells all.
+        processes.stop(self.lab, octavia.SECOND_CONTROLLER)
         services = max(1024, 2 * self.size)
         topology.up(self.lab, {'datapath': {
             'services_max': services,
             'members_max': services * max(16, self._members)}})
         self.api = api.Api(self.lab)
-
-    def _use_mariadb(self):
-        processes.run(self.lab, paths.CONTROL, [
-            'mariadb', '--no-defaults',
-            f'--socket={self.lab.run_directory}/mariadb.sock'],
-            input=f'CREATE DATABASE {DATABASE} CHARACTER SET utf8mb4;'
-                  f"GRANT ALL ON {DATABASE}.* TO 'lab'@'127.0.0.1';")
-        processes.stop(self.lab, octavia.DRIVER_AGENT)
-        # As it is installed; what is measured is in the log's INFO lines.
-        octavia.configure_provider(self.lab, {
-            'DEFAULT': {'debug': False},
-            'database': {'connection': mariadb.url(self.lab, DATABASE)}})
-        octavia.start_driver_agent(self.lab)
 
     def _fill(self):
         with progress.step(f'{self.size} load balancers with '
