@@ -202,29 +202,29 @@ class Fleet:
         fields['flavor'] = {}
         key = tree.loadbalancer_id
         pool = tree.listeners[0].default_pool
-        self._driver.change({
+        request = self._driver.change({
             'object': 'loadbalancer', 'action': 'create', 'object_id': key,
             'load_balancer_id': key, 'fields': fields})
         found = self._octavia.begin(key, 'PENDING_CREATE', [
             ('listeners', tree.listeners[0].listener_id),
             ('pools', pool.pool_id),
             *(('members', member.member_id) for member in pool.members)])
+        self._driver.committed(request)
         if not found.active.wait(octavia.PATIENCE_S):
             raise octavia.Failed(f'{key} does not become ACTIVE')
         self._balancers.append((key, pool.pool_id,
                                 pool.members[0].member_id))
 
     def _change(self, balancer, weight):
-        """Change a member's weight; whether that could be asked for now."""
+        """Change a member's weight, unless another change is under way."""
         key, pool_id, member_id = balancer
-        row = self._octavia.row(key)
-        if row['provisioning_status'] != stand_in.ACTIVE:
-            return False
-        self._driver.change({
+        if not self._octavia.lock(key):
+            return
+        request = self._driver.change({
             'object': 'member', 'action': 'update', 'object_id': member_id,
             'pool_id': pool_id, 'fields': {'weight': weight}})
         self._octavia.begin(key, 'PENDING_UPDATE')
-        return True
+        self._driver.committed(request)
 
     def measure(self, seconds, rate):
         """Make so many changes a second for a while; what all have used."""
@@ -336,13 +336,20 @@ class _Driver:
             self._ahead_s = self._client.ping(TIMEOUT_S) - time.time()
 
     def change(self, change):
+        """Ask for a change. Returns the request's id."""
+        request = str(uuid.uuid4())
         # Connections are made when they are needed.
         with namespaces.inside(self._lab, paths.CONTROL):
             answer = self._client.change(
-                change, str(uuid.uuid4()),
-                time.time() + self._ahead_s + TIMEOUT_S, TIMEOUT_S)
+                change, request, time.time() + self._ahead_s + TIMEOUT_S,
+                TIMEOUT_S, True)
         if 'accepted' not in answer:
             raise octavia.Failed(f'{datetime.datetime.now()}: {answer}')
+        return request
+
+    def committed(self, request):
+        with namespaces.inside(self._lab, paths.CONTROL):
+            self._client.ended(request, True)
 
 
 def _tree(number, members):

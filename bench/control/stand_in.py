@@ -57,6 +57,16 @@ class Octavia:
             found.active.clear()
             return found
 
+    def lock(self, key):
+        """A transaction begins, if nothing is under way; as Octavia's, it
+        keeps others from changing the load balancer."""
+        with self._lock:
+            found = self._balancers[key]
+            if not found.active.is_set():
+                return False
+            found.active.clear()
+            return True
+
     def take(self, message):
         """A message of statuses."""
         with self._lock:

@@ -122,20 +122,22 @@ class Workers:
             self._begun[key] = time.monotonic()
         try:
             again_in_s = self._advance(item)
-            self._store.finish(item, self._owner, again_in_s)
-            if again_in_s is not None and again_in_s < POLL_S:
-                with self._lock:
-                    heapq.heappush(self._due, time.monotonic() + again_in_s
-                                   + _SOON_S)
+            if not self._store.finish(item, self._owner, again_in_s):
+                self.wake()  # It was marked meanwhile.
+            elif again_in_s is not None and again_in_s < POLL_S:
+                self.wake(again_in_s + _SOON_S)
         except Exception:
             # Its claim expires.
             LOG.exception('Work on load balancer %s could not be finished.',
                           key)
         finally:
             with self._lock:
+                were_idle = len(self._busy) < self._threads
                 self._busy.pop(key, None)
                 self._begun.pop(key, None)
-            self._woken.set()
+            if not were_idle:
+                # More may be due than there were threads for.
+                self._woken.set()
 
     def _advance(self, item):
         key = item.load_balancer_id

@@ -129,6 +129,14 @@ class Base:
             return time.time()
         return float(session.execute(sa.text(statement)).scalar())
 
+    @classmethod
+    def _clock(cls, session: Any) -> Any:
+        """The same for use within a statement, which asks nobody before."""
+        statement = _NOW.get(session.get_bind().dialect.name)
+        if statement is None:
+            return cls._now(session)
+        return sa.literal_column(f'({statement})', sa.Double())
+
     @staticmethod
     def _next_generation(session: Any) -> int:
         """Draw a generation. To be called before anything else is read.
@@ -136,11 +144,11 @@ class Base:
         The update makes others wait, or fail when they commit: a reader
         that sees this generation has seen all that came before it.
         """
-        session.execute(sa.update(models.Sequence).where(
-            models.Sequence.id == 1).values(
-                value=models.Sequence.value + 1))
-        return int(session.execute(sa.select(models.Sequence.value).where(
-            models.Sequence.id == 1)).scalar_one())
+        table = models.Sequence.__table__
+        session.execute(sa.update(table).where(table.c.id == 1).values(
+            value=table.c.value + 1))
+        return int(session.execute(sa.select(table.c.value).where(
+            table.c.id == 1)).scalar_one())
 
     @staticmethod
     def _doubt_told(session: Any, load_balancer_id: str) -> None:
@@ -159,7 +167,7 @@ class Base:
         :param delay_s: not before so many seconds; an item that is due
             earlier stays so.
         """
-        due_at = cls._now(session) + delay_s
+        due_at = cls._clock(session) + delay_s
         for ids in chunks(load_balancer_ids):
             items = [{'load_balancer_id': key, 'version': 1,
                       'due_at': due_at, 'failures': 0} for key in ids]

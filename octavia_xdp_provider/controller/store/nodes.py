@@ -35,10 +35,11 @@ class Nodes(base.Base):
     def heartbeat(self, host: str) -> bool:
         """A node is alive. False where it has not reported yet: what it can
         take is not known before."""
+        table = models.Node.__table__
         with self._write() as session:
-            return bool(session.query(models.Node).filter(
-                models.Node.host == host, models.Node.last_seen > 0).update(
-                    {'last_seen': self._now(session)}))
+            return bool(session.execute(sa.update(table).where(
+                table.c.host == host, table.c.last_seen > 0).values(
+                    last_seen=self._clock(session))).rowcount)
 
     def statistics(self) -> dict[str, tuple[int, int]]:
         """Listener id → (bytes, flows), summed over all nodes."""

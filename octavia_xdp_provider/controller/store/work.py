@@ -20,6 +20,9 @@ import sqlalchemy as sa
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 
+# Statements about a table cost less than those about a class.
+_WORK = models.Work.__table__
+
 
 @dataclasses.dataclass(frozen=True)
 class Item:
@@ -62,10 +65,10 @@ class WorkQueue(base.Base):
     def _any_due(self) -> bool:
         # By far the most frequent answer is no, and needs no writer.
         with self._read() as session:
-            return bool(self._due(session, self._now(session), 1))
+            return bool(self._due(session, self._clock(session), 1))
 
     @staticmethod
-    def _due(session: Any, now: float, limit: int) -> list[Any]:
+    def _due(session: Any, now: Any, limit: int) -> list[Any]:
         return list(session.execute(
             sa.select(models.Work.load_balancer_id, models.Work.version,
                       models.Work.failures, models.Work.claimed_by).where(
@@ -76,12 +79,12 @@ class WorkQueue(base.Base):
     def _claim(self, owner: str, limit: int, lease_s: float) -> list[Item]:
         claimed = []
         with self._write() as session:
-            now = self._now(session)
+            now = self._clock(session)
             for key, version, failures, before in self._due(session, now,
                                                             limit):
-                found = session.execute(sa.update(models.Work).where(
-                    models.Work.load_balancer_id == key,
-                    models.Work.version == version, _unclaimed(now)).values(
+                found = session.execute(sa.update(_WORK).where(
+                    _WORK.c.load_balancer_id == key,
+                    _WORK.c.version == version, _unclaimed(now)).values(
                         claimed_by=owner, claimed_until=now + lease_s))
                 if found.rowcount:
                     claimed.append(Item(key, version, failures))
@@ -104,35 +107,37 @@ class WorkQueue(base.Base):
     def is_claimed_by(self, owner: str, load_balancer_id: str) -> bool:
         """Whether the claim has not expired, nor has anybody taken it."""
         with self._read() as session:
-            row = session.execute(sa.select(
-                models.Work.claimed_by, models.Work.claimed_until).where(
-                    models.Work.load_balancer_id == load_balancer_id)).first()
-            return bool(row and row[0] == owner
-                        and row[1] > self._now(session))
+            return session.execute(sa.select(_WORK.c.version).where(
+                _WORK.c.load_balancer_id == load_balancer_id,
+                _WORK.c.claimed_by == owner,
+                _WORK.c.claimed_until > self._clock(session))
+            ).first() is not None
 
     @base.retried
     def finish(self, item: Item, owner: str, again_in_s: float | None = None
-               ) -> None:
+               ) -> bool:
         """Release a claimed item. It goes, unless it was marked meanwhile.
 
         :param again_in_s: it is due again after so many seconds.
+        :returns: False if it was marked meanwhile.
         """
+        mine = (_WORK.c.load_balancer_id == item.load_balancer_id,
+                _WORK.c.claimed_by == owner)
+        unmarked = _WORK.c.version == item.version
+        released = {
+            'claimed_by': None, 'claimed_until': None,
+            'failures': 0 if again_in_s is None else item.failures + 1}
         with self._write() as session:
-            mine = (models.Work.load_balancer_id == item.load_balancer_id,
-                    models.Work.claimed_by == owner)
-            unmarked = models.Work.version == item.version
+            done: Any
             if again_in_s is None:
-                if session.execute(sa.delete(models.Work).where(
-                        *mine, unmarked)).rowcount:
-                    return
-                due_at: Any = models.Work.due_at
+                done = sa.delete(_WORK).where(*mine, unmarked)
             else:
-                due_at = sa.case(
-                    (unmarked, self._now(session) + again_in_s),
-                    else_=models.Work.due_at)
-            session.execute(sa.update(models.Work).where(*mine).values(
-                due_at=due_at, claimed_by=None, claimed_until=None,
-                failures=0 if again_in_s is None else item.failures + 1))
+                done = sa.update(_WORK).where(*mine, unmarked).values(
+                    due_at=self._clock(session) + again_in_s, **released)
+            if session.execute(done).rowcount:
+                return True
+            session.execute(sa.update(_WORK).where(*mine).values(released))
+            return False
 
     @base.retried
     def release(self, owner: str) -> None:
@@ -162,6 +167,6 @@ class WorkQueue(base.Base):
         return found
 
 
-def _unclaimed(now: float) -> Any:
+def _unclaimed(now: Any) -> Any:
     return (models.Work.claimed_until.is_(None)
             | (models.Work.claimed_until < now))
