@@ -47,6 +47,8 @@ PROCESSES = 2
 # Creations under way at once.
 CLIENTS = 32
 TIMEOUT_S = 30.0
+# For controller and nodes to start.
+START_S = 300
 VIPS = ipaddress.ip_network('198.18.0.0/16')
 SOCKETS = ('status', 'stats', 'get')
 _COMPARED = re.compile(
@@ -136,10 +138,14 @@ class Fleet:
         self._start_nodes()
 
         def all_live():
+            for number in range(PROCESSES):
+                if not processes.alive(self.lab, f'nodes-{number}'):
+                    raise octavia.Failed('simulated nodes have ended, see '
+                                         f'{self.lab.logs}')
             with namespaces.inside(self.lab, paths.CONTROL):
                 return all(condition == 'live' for condition
                            in store.conditions().values())
-        processes.wait_for('all nodes', all_live, 120, 0.5)
+        processes.wait_for('all nodes', all_live, START_S, 0.5)
         self._driver = _Driver(self.lab, self._path('driver'))
 
     def _create_database(self):

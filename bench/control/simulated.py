@@ -11,8 +11,11 @@ import signal
 import sys
 import threading
 
+import prometheus_client
+
 from octavia_xdp_provider.agent import fetching
 from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import reports
 from octavia_xdp_provider.agent import service
@@ -93,7 +96,8 @@ class Node:
         self.reconciler = NullReconciler()
         self._worker = worker.Worker(
             self.reconciler, Null(), Null(), Null(),
-            lambda: self._link.wake(), self.stop)
+            lambda: self._link.wake(), self.stop,
+            metrics.Metrics(prometheus_client.CollectorRegistry()))
         self._link = link.Link(
             conf.host, controller,
             fetching.Fetcher(controller, conf.host, wanted.Cache(
