@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The top-of-rack router: BIRD, and the kernel's equal-cost multipath."""
 
+import ipaddress
 import json
+import re
 
 from lab import namespaces
 from lab import paths
@@ -27,10 +29,13 @@ protocol kernel {{
     ipv6 {{ import none; export where source = RTS_BGP; }};
 }}
 filter vips {{
+    # RFC 8326: what is drained is a last resort.
+    if (65535, 0) ~ bgp_community then bgp_local_pref = 0;
     if net ~ [ {vips}{{32,32}} ] then accept;
     reject;
 }}
 filter vips_v6 {{
+    if (65535, 0) ~ bgp_community then bgp_local_pref = 0;
     if net ~ [ {vips_v6}{{128,128}} ] then accept;
     reject;
 }}
@@ -107,6 +112,13 @@ def sessions(lab):
     return sorted(line.split()[0]
                   for line in birdc(lab, 'show', 'protocols').splitlines()
                   if ' BGP ' in line and 'Established' in line)
+
+
+def announced_by(lab, vip):
+    """The LB nodes that announce a VIP, also those as a last resort."""
+    network = ipaddress.ip_network(str(vip))
+    shown = birdc(lab, 'show', 'route', str(network), check=False)
+    return sorted(set(re.findall(r'\[([a-z0-9]+)[ \]]', shown)))
 
 
 def next_hops(lab, vip):
