@@ -128,11 +128,16 @@ class PrivateSystemd:
         self._process.send_signal(signal.SIGKILL)
         self._process.wait()
 
+    def _remove(self, path):
+        # The processes end a moment after their process 1.
+        self._test.wait(f'end of {path}', lambda: self._removed(path))
+
     @staticmethod
-    def _remove(path):
+    def _removed(path):
         for directory, _, _ in os.walk(path, topdown=False):
             with contextlib.suppress(OSError):
                 os.rmdir(directory)
+        return not path.exists()
 
     def _is_up(self):
         if self._process.poll() is not None:
