@@ -9,11 +9,12 @@
 #   make bench-tables  from a health result to the switched table (as root)
 #   make bench-control  the control plane, with a whole Octavia (as root)
 #   make tempest      Octavia's own tests of its API, most of an hour
+#   make fault-matrix  processes of a lab killed, paused, cut off: a table
 #   make lint | unit | functional | kernels | e2e     one part of it
 
 PYTHON := build/venv/bin/python
 
-.PHONY: demo demo-down test test-all tempest setup lint unit functional kernels e2e docs clean
+.PHONY: demo demo-down test test-all tempest fault-matrix setup lint unit functional kernels e2e docs clean
 
 demo: setup
 	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep)
@@ -32,6 +33,10 @@ lint unit functional kernels e2e:
 
 tempest:
 	@exec tools/test-octavia-api
+
+# ARGUMENTS='--process agent --fault kill' selects cases.
+fault-matrix: setup
+	@exec $(PYTHON) -m octavia_xdp_provider.tests.faults $(ARGUMENTS)
 
 setup:
 	@tools/setup

@@ -70,7 +70,7 @@ class Advance:
         if _is_changing(now):
             return None  # Whatever came since has marked it.
         if now.balancer.deleted:
-            return self._finish_deletion(now, is_claimed)
+            return self._finish_deletion(now, item, is_claimed)
         if now.balancer.to_be_compared:
             self._comparison.compare(now.balancer)
             now = self._store.situation(key)
@@ -162,14 +162,18 @@ class Advance:
 
     # Deletion
 
-    def _finish_deletion(self, now, is_claimed):
+    def _finish_deletion(self, now, item, is_claimed):
         row, leaving = now.balancer, _progress(now).leaving
         if not leaving:
             if not is_claimed():
                 return None
-            self._telling.deleted(
-                row.id, {item[:2] for item in row.removed}
-                | telling.objects(row))
+            # It may have been told before, by a message whose answer came too
+            # late or never: what is gone already is not told again.
+            if not item.failures or self._octavia.provisioning_status(
+                    row.id) is not None:
+                self._telling.deleted(
+                    row.id, {one[:2] for one in row.removed}
+                    | telling.objects(row))
             self._store.forget(row.id)
             LOG.info('Load balancer %s is deleted.', row.id)
             return None

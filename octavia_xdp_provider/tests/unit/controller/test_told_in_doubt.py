@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Statuses that Octavia may have, though nobody noted that it was told."""
 
+import contextlib
 from unittest import mock
 
 from octavia_xdp_provider.controller.octavia import errors
@@ -22,7 +23,10 @@ class TestToldInDoubt(advancing.AdvanceTestCase):
         done = getattr(self.octavia, method)
 
         def call(message):
-            done(message)
+            # Octavia keeps rows of what is deleted for a while, and takes
+            # the same once more.
+            with contextlib.suppress(errors.Rejected):
+                done(message)
             raise error
         return mock.patch.object(self.octavia, method, call)
 
@@ -42,6 +46,23 @@ class TestToldInDoubt(advancing.AdvanceTestCase):
             self.assertRaises(errors.OctaviaUnavailable, self.work)
         self.assertEqual('ERROR', self.octavia.operating('m1'))
         self.comes_back()
+
+    def test_a_deletion_whose_answers_are_all_late_ends(self):
+        self.request(advancing.DELETED)
+        self.commit(deleted={('loadbalancer', 'lb')})
+        self.work()
+        self.report()
+        late = self.fails_after('set_statuses', errors.OctaviaUnavailable(
+            'no answer in time', maybe_done=True))
+        with late:
+            self.assertRaises(errors.OctaviaUnavailable, self.work)
+            self.assertIsNone(self.octavia.tree('lb'))
+            self.now += 61
+            # As a worker does after a failure.
+            item, = self.store.claim('another', 1, 60)
+            self.store.finish(item, 'another', 0)
+            self.work()
+        self.assertIsNone(self.store.load_balancer('lb'))
 
     def test_a_status_of_a_controller_that_died_is_told_again(self):
         self.report(members=DOWN)

@@ -111,6 +111,7 @@ class World:
         self.source = random.Random(0)
         self._networks = []
         self._runs = 0
+        self._is_restored = False
         self.controllers = [self._controller() for _ in range(CONTROLLERS)]
         self._to_driver = self._network(lambda one: one.driver)
         self.nodes = {host: node.Node(
@@ -201,6 +202,7 @@ class World:
         with contextlib.closing(sqlite3.connect(self._path)) as target:
             copy.backup(target)
         self.start_controllers()
+        self._is_restored = True
 
     # Quiet
 
@@ -217,7 +219,9 @@ class World:
         self.start_controllers()
         for one in self.nodes.values():
             one.connected = one.session = True
-            if not one.running:
+            if self._is_restored:
+                one.accept_database()
+            elif not one.running:
                 one.start()
         for key in self.octavia.transactions:
             self.octavia.end(key, True)
@@ -252,6 +256,6 @@ class World:
         return done
 
     def _is_quiet(self):
-        return not any(
-            status != 'ACTIVE' for tree in self.octavia.trees.values()
+        return self.store.known().keys() == self.octavia.trees.keys() and all(
+            status == 'ACTIVE' for tree in self.octavia.trees.values()
             for status in tree.values())

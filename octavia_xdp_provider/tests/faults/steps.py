@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What tenants do while something fails, and whether it came about."""
+
+import json
+import time
+import uuid
+
+from keystoneauth1 import exceptions as transport_errors
+from openstack import exceptions
+
+from lab import cloud
+from lab import namespaces
+from lab import paths
+from lab.fabric import client
+from lab.fabric import members
+from lab.fabric import nodes
+from lab.fabric import topology
+from octavia_xdp_provider.node import inspection
+
+# Seconds within which a call is accepted, and what it asks for is done, once
+# nothing fails any more: [controller] status_timeout twice, and some.
+LIMIT_S = 200
+_ERRORS = (exceptions.SDKException, transport_errors.ClientException,
+           OSError)
+_REQUESTS = 8
+
+
+class Wrong(Exception):
+    """Something is not as it should be."""
+
+
+class Web:
+    """A load balancer of a tenant, with members that are probed."""
+
+    def __init__(self, name, hosts, flavor=None):
+        self.name = f'{name}-{uuid.uuid4().hex[:8]}'
+        self.hosts = list(hosts)
+        self.flavor = flavor
+        self.vip = None
+
+
+class Tenant:
+    """Calls the API until it takes what is asked for. One thread each."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        with namespaces.inside(lab, paths.CONTROL):
+            connection = cloud.connect(lab)
+            self.sdk = connection.load_balancer
+            self.subnet = connection.network.find_subnet('vips-v4').id
+            self.admin = cloud.connect(lab, cloud.ADMIN).load_balancer
+
+    def _until(self, what, function, limit_s=LIMIT_S):
+        """Call until it returns something true, whatever fails before."""
+        deadline, last = time.monotonic() + limit_s, 'no answer'
+        while time.monotonic() < deadline:
+            try:
+                with namespaces.inside(self.lab, paths.CONTROL):
+                    found = function()
+                if found:
+                    return found
+            except exceptions.ConflictException:
+                last = 'it is PENDING'
+            except _ERRORS as error:
+                last = str(error)
+            time.sleep(0.3)
+        raise Wrong(f'{what}: not within {limit_s} s ({last[:200]})')
+
+    def find(self, web):
+        """The load balancer as Octavia shows it, or None."""
+        return next(iter(self.sdk.load_balancers(name=web.name)), None)
+
+    def create(self, web):
+        def call():
+            found = self.find(web)
+            return found or self.sdk.create_load_balancer(
+                name=web.name, provider='xdp', vip_subnet_id=self.subnet,
+                **({'flavor_id': web.flavor} if web.flavor else {}),
+                listeners=[{
+                    'name': web.name, 'protocol': 'TCP', 'protocol_port': 80,
+                    'default_pool': {
+                        'name': web.name, 'protocol': 'TCP',
+                        'lb_algorithm': 'SOURCE_IP_PORT',
+                        'healthmonitor': {
+                            'name': web.name, 'type': 'HTTP', 'delay': 2,
+                            'timeout': 1, 'max_retries': 2,
+                            'max_retries_down': 2},
+                        'members': [{
+                            'name': host, 'protocol_port': 80,
+                            'address': members.address(host)}
+                            for host in web.hosts]}}])
+        web.vip = self._until(f'creation of {web.name}', call).vip_address
+
+    def delete(self, web):
+        def call():
+            found = self.find(web)
+            if found is None:
+                return True
+            self.sdk.delete_load_balancer(found.id, cascade=True)
+            return False
+        self._until(f'deletion of {web.name}', call)
+
+    def toggle_member(self, web, host):
+        """A member comes, or goes if it is there."""
+        added = host not in web.hosts
+
+        def call():
+            pool = next(iter(self.sdk.pools(name=web.name)))
+            found = next((one for one in self.sdk.members(pool)
+                          if one.name == host), None)
+            if added and found is None:
+                self.sdk.create_member(
+                    pool, name=host, address=members.address(host),
+                    protocol_port=80)
+            elif not added and found is not None:
+                if found.provisioning_status == 'ACTIVE':
+                    self.sdk.delete_member(found, pool)
+                return False
+            return True
+        self._until(f'change of {web.name}', call)
+        web.hosts = ([*web.hosts, host] if added else
+                     [one for one in web.hosts if one != host])
+
+    def fail_over(self, web):
+        def call():
+            self.admin.failover_load_balancer(self.find(web).id)
+            return True
+        self._until(f'failover of {web.name}', call)
+
+    # Afterwards
+
+    def check(self, web, hosts=topology.NODES):
+        """Whether all of a load balancer is as it should be.
+
+        :param hosts: the nodes that carry it; None: one of them.
+        :raises Wrong: it is not, after a while.
+        """
+        self._until(f'{web.name}: ACTIVE and ONLINE', lambda: (
+            self._statuses(web) == {'ACTIVE', 'ONLINE'}))
+        on = self._until(f'{web.name}: {len(web.hosts)} members on the nodes',
+                         lambda: self._carried(web, hosts))
+        answers = client.requests(self.lab, f'http://{web.vip}/',
+                                  number=_REQUESTS)
+        if answers.failures:
+            raise Wrong(f'{web.name} on {on}: {answers.failures[0]}')
+        strangers = answers.count.keys() - set(web.hosts)
+        if strangers:
+            raise Wrong(f'{web.name}: {strangers} answered')
+
+    def _statuses(self, web):
+        """All statuses of a load balancer and what is below it."""
+        found = self.find(web)
+        tree = self.sdk.get(
+            f'/lbaas/loadbalancers/{found.id}/status').json()
+        statuses = set()
+
+        def walk(value):
+            if isinstance(value, dict):
+                statuses.update(
+                    value[name] for name in (
+                        'provisioning_status', 'operating_status')
+                    if value.get(name))
+                value = list(value.values())
+            if isinstance(value, list):
+                for one in value:
+                    walk(one)
+        walk(json.loads(json.dumps(tree)))
+        return statuses
+
+    def _carried(self, web, hosts):
+        """The nodes on which just its members take traffic, if these are
+        those that should."""
+        on = {host: enabled for host in topology.NODES
+              if (enabled := services(self.lab, host).get(web.vip))
+              is not None}
+        right = len(on) == 1 if hosts is None else set(on) == set(hosts)
+        return sorted(on) if right and set(on.values()) == {
+            len(web.hosts)} else None
+
+    def check_gone(self, web):
+        """:raises Wrong: a deleted load balancer is still somewhere."""
+        self._until(f'{web.name}: DELETED', lambda: self.find(web) is None)
+        self._until(f'{web.name}: gone from the nodes', lambda: not any(
+            web.vip in services(self.lab, host) for host in topology.NODES))
+
+
+def services(lab, host):
+    """VIP → members that take traffic, of all services of a node."""
+    with inspection.Inspection(
+            str(nodes.pin_directory(lab, host)),
+            str(nodes.run_directory(lab, host) / 'datapath.lock'),
+            library=str(paths.LIBRARY)) as opened:
+        return {one.key.address: one.enabled for one in opened.services()}

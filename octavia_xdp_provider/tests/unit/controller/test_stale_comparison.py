@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A comparison with Octavia ends after a change has come: it says nothing.
+
+What Octavia showed as PENDING then may be the change that came since, which
+no node has done.
+"""
+
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+PENDING = {('loadbalancer', 'lb'), ('pool', 'pool')}
+DYING = {('member', 'm9')}
+
+
+class TestStaleComparison(store_base.StoreTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.generation = self.store.create(base.document())
+        self.store.note_told('lb', self.generation, told={}, active=True,
+                             deleted=True)
+
+    def compared(self):
+        """What is to be told after a comparison that began before."""
+        self.store.note_compared('lb', self.generation, 'then', PENDING,
+                                 DYING)
+        row = self.store.load_balancer('lb')
+        return {item[:2] for item in row.unconfirmed}, {
+            item[:2] for item in row.removed}
+
+    def test_what_octavia_waits_for_is_told(self):
+        self.assertEqual((PENDING, DYING), self.compared())
+
+    def test_a_change_that_is_pending_is_not_told_active(self):
+        self.store.request(
+            {'object': 'member', 'action': 'update', 'object_id': 'm1',
+             'pool_id': 'pool', 'fields': {'weight': 2}}, 'request')
+        self.assertEqual((set(), set()), self.compared())
+
+    def test_a_change_that_was_made_since_is_not_told_active(self):
+        self.store.change('lb', lambda document: document)
+        self.assertEqual((set(), set()), self.compared())
