@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Octavia's API by its own words, through the SDK's session."""
+
+import json
+import re
+
+from lab import cloud
+from lab.fabric import nodes
+from lab.fabric import topology
+from octavia_xdp_provider.tests.e2e.support import base
+
+PATHS = {'loadbalancer': 'loadbalancers', 'listener': 'listeners',
+         'pool': 'pools', 'healthmonitor': 'healthmonitors'}
+
+
+class ApiTestCase(base.LabTestCase):
+    """Requests as dictionaries of Octavia's own names."""
+
+    def request(self, method, path, kind=None, **fields):
+        """What the API answers: a status code and a dictionary."""
+        body = {'json': {kind: fields}} if kind else {}
+        answer = getattr(self.sdk, method)(f'/lbaas/{path}', **body)
+        found = answer.json() if answer.content else {}
+        return answer.status_code, found.get(kind, found)
+
+    def path(self, kind, parent=None, key=None):
+        """Where objects of a kind are; members are below their pool."""
+        path = f'pools/{parent}/members' if kind == 'member' else PATHS[kind]
+        return f'{path}/{key}' if key else path
+
+    def create(self, balancer_id, kind, parent=None, **fields):
+        """An object, when its load balancer is ACTIVE; as the API has it."""
+        status, found = self.request(
+            'post', self.path(kind, parent), kind, **fields)
+        self.assertEqual(201, status, found)
+        if balancer_id is None:
+            balancer_id = found['id']
+            self.addCleanup(self.remove, balancer_id)
+        self.settle(balancer_id)
+        return self.show(kind, found['id'], parent)
+
+    def update(self, balancer_id, kind, key, parent=None, **fields):
+        """The object when its load balancer is ACTIVE again."""
+        status, found = self.request(
+            'put', self.path(kind, parent, key), kind, **fields)
+        self.assertEqual(200, status, found)
+        self.settle(balancer_id)
+        return self.show(kind, key, parent)
+
+    def show(self, kind, key, parent=None):
+        status, found = self.request('get', self.path(kind, parent, key))
+        self.assertEqual(200, status, found)
+        return found[kind]
+
+    def settle(self, balancer_id):
+        self.wait_active(self.sdk.get_load_balancer(balancer_id))
+
+    def remove(self, balancer_id):
+        balancer = self.sdk.find_load_balancer(balancer_id)
+        if balancer is not None:
+            self.delete_balancer(balancer)
+
+    def assert_shown(self, wanted, shown):
+        self.assertEqual(wanted, {name: _sorted(shown[name])
+                                  for name in wanted})
+
+    def tree(self, balancer_id):
+        """What Octavia and the controllers have of a load balancer, without
+        operating statuses."""
+        status, found = self.request(
+            'get', f'loadbalancers/{balancer_id}/status')
+        self.assertEqual(200, status, found)
+        text = re.sub(r'"operating_status": "[A-Z_]+"', '',
+                      json.dumps(found, sort_keys=True))
+        return text, [row for row in self.stored() if row[0] == balancer_id]
+
+    def ports(self):
+        """Ids of the ports of all VIPs."""
+        network = cloud.connect(self.lab, cloud.ADMIN).network
+        return sorted(port.id for port in network.ports()
+                      if port.name.startswith('octavia-lb-'))
+
+    def services(self, address):
+        """Node → its services of a VIP."""
+        found = {}
+        for node in topology.NODES:
+            with self.datapath(node) as opened:
+                found[node] = {service.key: service
+                               for service in opened.services()
+                               if service.key.address == address}
+        return found
+
+    def checks(self, address):
+        """Node → its checks of an address, as files have them."""
+        return {node: [
+            check for path in (nodes.run_directory(self.lab, node)
+                               / 'checks').iterdir()
+            for check in json.loads(path.read_text())['checks']
+            if check['address'] == address] for node in topology.NODES}
+
+
+def _sorted(value):
+    """Octavia has networks in no order."""
+    return sorted(value) if isinstance(value, list) and all(
+        isinstance(one, str) for one in value) else value
