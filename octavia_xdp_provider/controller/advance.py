@@ -20,12 +20,16 @@ from octavia_xdp_provider.controller import progress as progresses
 from octavia_xdp_provider.controller import telling
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import requests
+from octavia_xdp_provider.controller.store import work
 
 LOG = logging.getLogger(__name__)
 
 # Seconds until a pending change is looked at again: the first time, at most.
 _COMMIT_FIRST_S = 0.03
 _COMMIT_MAX_S = 5.0
+# How often one is looked at whose deadline is further away than any can be:
+# most of a minute.
+_COMMIT_LOOKS_MAX = 12
 # Seconds until removals beyond the budget are tried again.
 _BUDGET_S = 30.0
 
@@ -108,6 +112,8 @@ class Advance:
     def _wait_or_drop(self, key, pending, item):
         left_s = (pending['deadline'] + self._conf.confirm_timeout
                   - self._store.now())
+        if left_s > work.LATER_MAX_S and item.failures > _COMMIT_LOOKS_MAX:
+            left_s = 0  # The clock was set back.
         if left_s > 0:
             first_s = (requests.UNTOLD_S if pending.get('tells_end')
                        else _COMMIT_FIRST_S)
@@ -142,7 +148,8 @@ class Advance:
         row, progress = now.balancer, _progress(now)
         left_s = (row.changed_at + self._conf.status_timeout
                   - self._store.now())
-        late = left_s <= 0
+        # More is left where the clock was set back: nobody knows since when.
+        late = not 0 < left_s <= self._conf.status_timeout + 1
         waiting = row.unconfirmed or row.removed
         if progress.all_done:
             self._done(row.id, bool(waiting))

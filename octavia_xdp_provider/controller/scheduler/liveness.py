@@ -35,11 +35,16 @@ class Liveness:
         newest = max(last_seen, default=0.0)
         # A process that has just started, or that was stopped, does not know
         # since when others have been hearing nodes.
-        blind = self._looked is None or now - self._looked > self._gap
+        # Nor is it known where the database's clock was set back.
+        blind = self._looked is None or not (
+            0 <= now - self._looked <= self._gap)
         if blind or newest - self._newest > self._gap:
             self._since = now
         self._looked, self._newest = now, newest
 
     def silence_s(self, now, last_seen):
         """Seconds for which a node could have been heard and was not."""
+        if last_seen > now:
+            # As the clock was before it was set back.
+            last_seen = self._since
         return now - max(last_seen, self._since)

@@ -18,7 +18,12 @@ from typing import Any
 import sqlalchemy as sa
 
 from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.store import models
+
+# Seconds after which an item is looked at again at the latest. One that is
+# due much later was marked before the database's clock was set back.
+LATER_MAX_S = 600.0
 
 # Statements about a table cost less than those about a class.
 _WORK = models.Work.__table__
@@ -58,33 +63,37 @@ class WorkQueue(base.Base):
 
         :param lease_s: seconds after which others may claim them.
         """
-        if limit <= 0 or not self._any_due():
+        if limit <= 0 or not self._any_due(lease_s):
             return []
         return self._claim(owner, limit, lease_s)
 
-    def _any_due(self) -> bool:
+    def _any_due(self, lease_s: float) -> bool:
         # By far the most frequent answer is no, and needs no writer.
         with self._read() as session:
-            return bool(self._due(session, self._clock(session), 1))
+            return bool(self._due(session, self._clock(session), lease_s, 1))
 
     @staticmethod
-    def _due(session: Any, now: Any, limit: int) -> list[Any]:
+    def _due(session: Any, now: Any, lease_s: float, limit: int
+             ) -> list[Any]:
+        due_at = models.Work.due_at
         return list(session.execute(
             sa.select(models.Work.load_balancer_id, models.Work.version,
                       models.Work.failures, models.Work.claimed_by).where(
-                          models.Work.due_at <= now, _unclaimed(now))
-            .order_by(models.Work.due_at).limit(limit)))
+                          (due_at <= now) | (due_at > now + 2 * LATER_MAX_S),
+                          _unclaimed(now, lease_s))
+            .order_by(due_at).limit(limit)))
 
     @base.retried
     def _claim(self, owner: str, limit: int, lease_s: float) -> list[Item]:
         claimed = []
         with self._write() as session:
             now = self._clock(session)
-            for key, version, failures, before in self._due(session, now,
-                                                            limit):
+            for key, version, failures, before in self._due(
+                    session, now, lease_s, limit):
                 found = session.execute(sa.update(_WORK).where(
                     _WORK.c.load_balancer_id == key,
-                    _WORK.c.version == version, _unclaimed(now)).values(
+                    _WORK.c.version == version,
+                    _unclaimed(now, lease_s)).values(
                         claimed_by=owner, claimed_until=now + lease_s))
                 if found.rowcount:
                     claimed.append(Item(key, version, failures))
@@ -133,7 +142,8 @@ class WorkQueue(base.Base):
                 done = sa.delete(_WORK).where(*mine, unmarked)
             else:
                 done = sa.update(_WORK).where(*mine, unmarked).values(
-                    due_at=self._clock(session) + again_in_s, **released)
+                    due_at=self._clock(session) + min(
+                        again_in_s, LATER_MAX_S), **released)
             if session.execute(done).rowcount:
                 return True
             session.execute(sa.update(_WORK).where(*mine).values(released))
@@ -167,6 +177,8 @@ class WorkQueue(base.Base):
         return found
 
 
-def _unclaimed(now: Any) -> Any:
-    return (models.Work.claimed_until.is_(None)
-            | (models.Work.claimed_until < now))
+def _unclaimed(now: Any, lease_s: float) -> Any:
+    """Also a claim that ends later than any can: the clock was set back."""
+    until = models.Work.claimed_until
+    return (until.is_(None) | (until < now)
+            | (until > leases.latest_end(now, lease_s)))

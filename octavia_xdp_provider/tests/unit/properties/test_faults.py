@@ -297,6 +297,10 @@ class Machine(stateful.RuleBasedStateMachine):
 class LongMachine(Machine):
     """What lasts long until it is quiet, too."""
 
+    @stateful.rule(seconds=strategies.sampled_from((-7200, -3, 3, 7200)))
+    def clock_of_the_database_jumps(self, seconds):
+        self.world.clock.database += seconds
+
     @stateful.rule()
     def back_up_database(self):
         self.backup = self.world.backup()
