@@ -162,7 +162,9 @@ class TestProbes(base.TestCase):
         self.probes.begin()
         version = self.probes.version
         kept = self.probes.targets([
-            self.probes.mark(base.VIP, f'198.18.10.{number}', SETTINGS)
+            self.probes.mark(
+                base.VIP, datapath.MemberName(f'198.18.10.{number}'),
+                SETTINGS)
             for number in (1, 2)])
         self.probes.set()
         self.probes.written(set(marks))
