@@ -17,7 +17,7 @@ from oslo_log import log as logging
 from octavia_xdp_provider.controller import committed
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
-from octavia_xdp_provider.controller import telling
+from octavia_xdp_provider.controller import status_updates
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.controller.store import work
@@ -51,7 +51,7 @@ class Advance:
         self._scheduler = scheduler
         self._notify = notify
         self._comparison = comparison.Comparison(store, octavia)
-        self._telling = telling.Telling(store, octavia)
+        self._updates = status_updates.StatusUpdates(store, octavia)
 
     def step(self, item, is_claimed):
         """Look at a load balancer.
@@ -133,7 +133,7 @@ class Advance:
         if tree is not None:
             if not committed.is_deleted(tree.get(('loadbalancer', key))):
                 return self._wait_or_drop(key, pending, item)
-            self._telling.deleted(key, tree)
+            self._updates.deleted(key, tree)
             LOG.info('Load balancer %s, which is not held here, is deleted.',
                      key)
         self._store.drop(key, pending['request'])
@@ -157,7 +157,7 @@ class Advance:
             return left_s + 0.1
         if not is_claimed():
             return None
-        self._telling.tell(row, progress, late)
+        self._updates.send(row, progress, late)
         if not (late or progress.all_done):
             return left_s + 0.1
         if progress.replacing and late:
@@ -178,9 +178,9 @@ class Advance:
             # late or never: what is gone already is not told again.
             if not item.failures or self._octavia.provisioning_status(
                     row.id) is not None:
-                self._telling.deleted(
+                self._updates.deleted(
                     row.id, {one[:2] for one in row.removed}
-                    | telling.objects(row))
+                    | status_updates.objects(row))
             self._store.forget(row.id)
             LOG.info('Load balancer %s is deleted.', row.id)
             return None

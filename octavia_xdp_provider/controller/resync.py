@@ -25,7 +25,7 @@ from oslo_log import log as logging
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import validation
-from octavia_xdp_provider.controller.store import told
+from octavia_xdp_provider.controller.store import sent_statuses
 
 LOG = logging.getLogger(__name__)
 
@@ -78,7 +78,7 @@ def drift(listed, known, working, now, settled_s):
             if row.id not in working and row.provisioning_status != (
                     lib.ACTIVE):
                 found.pending[row.id] = updated_at
-            elif mine.compared_at == told.TOLD and (
+            elif mine.compared_at == sent_statuses.TOLD and (
                     updated_at >= (mine.listed_at or '')):
                 found.explained[row.id] = updated_at
             elif updated_at != mine.compared_at:
@@ -116,7 +116,7 @@ class Resync:
                       self._store.now(), self._conf.confirm_timeout)
         # Told while it was listed: the next list shows what came of it.
         for key in self._store.told_since(found.changed):
-            if known[key].compared_at != told.TOLD:
+            if known[key].compared_at != sent_statuses.TOLD:
                 del found.changed[key]
         return found
 

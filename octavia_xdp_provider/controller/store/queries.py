@@ -11,14 +11,14 @@ from octavia_xdp_provider.controller.store import placements
 from octavia_xdp_provider.controller.store import registration
 from octavia_xdp_provider.controller.store import reports
 from octavia_xdp_provider.controller.store import requests
+from octavia_xdp_provider.controller.store import sent_statuses
 from octavia_xdp_provider.controller.store import situations
-from octavia_xdp_provider.controller.store import told
 from octavia_xdp_provider.controller.store import work
 
 
 class Store(balance.Balance, conditions.Conditions, deltas.Deltas,
             documents.Documents, figures.FiguresQueries, nodes.Nodes,
             placements.Placements, registration.Registration,
-            reports.Reports, requests.Requests, situations.Situations,
-            told.Told, work.WorkQueue):
+            reports.Reports, requests.Requests, sent_statuses.SentStatuses,
+            situations.Situations, work.WorkQueue):
     """The wanted state, kept."""

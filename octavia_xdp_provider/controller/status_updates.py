@@ -17,14 +17,14 @@ from octavia_xdp_provider.controller.octavia import errors
 LOG = logging.getLogger(__name__)
 
 
-class Telling:
+class StatusUpdates:
     """Sends statuses, and notes what was told."""
 
     def __init__(self, store, octavia):
         self._store = store
         self._octavia = octavia
 
-    def tell(self, row, progress, late):
+    def send(self, row, progress, late):
         """Tell Octavia what is due.
 
         :param row: rows.LoadBalancer.

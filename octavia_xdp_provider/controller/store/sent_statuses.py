@@ -29,7 +29,7 @@ class Known:
     compared_at: str | None
 
 
-class Told(base.Base):
+class SentStatuses(base.Base):
     """Queries about what Octavia was told."""
 
     @base.retried
