@@ -57,8 +57,13 @@ fn reloads_under_load_change_nothing_that_stays() {
         records
             .iter()
             .filter(move |r| r.key.to_string() == key(number))
+            .count()
     };
-    assert!((1..=300).all(|number| reports(number).count() == 1));
+    let wrong: Vec<_> = (1..=300)
+        .map(|number| (number, reports(number)))
+        .filter(|(_, count)| *count != 1)
+        .collect();
+    assert!(wrong.is_empty(), "{wrong:?}\n{}", node.log());
 }
 
 #[test]

@@ -14,14 +14,14 @@ from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import ctl_node
 from octavia_xdp_provider.tests.functional.support import private_node as base
-from octavia_xdp_provider.tests.functional.support.ctl_node import CLIENT
 from octavia_xdp_provider.tests.functional.support.ctl_node import SOON
-from octavia_xdp_provider.tests.functional.support.ctl_node import TCP
-from octavia_xdp_provider.tests.functional.support.ctl_node import TCP_V6
-from octavia_xdp_provider.tests.functional.support.ctl_node import UDP
-from octavia_xdp_provider.tests.functional.support.ctl_node import VIP
-from octavia_xdp_provider.tests.functional.support.ctl_node import VIP_V6
-from octavia_xdp_provider.tests.functional.support.ctl_node import with_
+from octavia_xdp_provider.tests.support.clients import CLIENT
+from octavia_xdp_provider.tests.support.clients import TCP
+from octavia_xdp_provider.tests.support.clients import TCP_V6
+from octavia_xdp_provider.tests.support.clients import UDP
+from octavia_xdp_provider.tests.support.clients import VIP
+from octavia_xdp_provider.tests.support.clients import VIP_V6
+from octavia_xdp_provider.tests.support.clients import with_
 
 
 class TestTrace(ctl_node.Node):
