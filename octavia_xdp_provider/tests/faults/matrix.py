@@ -117,6 +117,8 @@ class Matrix:
         result = Result(victim.name, strike, self._random.uniform(
             0, _FIRST_S), dict.fromkeys(STEPS, '—'))
         new = steps.Web('create', topology.MEMBERS[2:])
+        for tenant in self._tenants.values():
+            tenant.fault_s = strikes.STRIKES[strike]
         begin = time.monotonic()
         steady = self._webs['steady']
         with client.Load(self._lab, f'http://{steady.vip}/',
