@@ -276,7 +276,7 @@ mod tests {
         let command = Probe::augment_subcommands(clap::Command::new("probe"));
         let names: Vec<_> = command
             .get_subcommands()
-            .map(|one| one.get_name())
+            .map(clap::Command::get_name)
             .collect();
         assert_eq!(names, ProbeSpec::NAMES);
     }

@@ -18,7 +18,8 @@ import uuid
 
 from octavia_xdp_provider.tests.functional.support import private_node
 
-UNITS = pathlib.Path(__file__).parents[4] / 'deploy/systemd'
+CHECKOUT = pathlib.Path(__file__).parents[4]
+UNITS = CHECKOUT / 'deploy/systemd'
 SYSTEMD = '/lib/systemd/systemd'
 # Inside: where the test's files are, and where logs go.
 HERE = '/run/test'
@@ -53,8 +54,8 @@ exec env -i container=other PATH="$PATH" SYSTEMD_LOG_TARGET=console \
     --show-status=no
 '''
 _TARGET = '[Unit]\nDefaultDependencies=no\n'
-# What has to be otherwise here: programs, their Python, their log, and nothing
-# of a machine that boots.
+# What has to be otherwise here: programs, which may lie below the /tmp that
+# units do not see, their Python, their log, and nothing of a machine that boots.
 _DROP_IN = '''[Unit]
 DefaultDependencies=no
 After=
@@ -65,6 +66,7 @@ ExecStart={command}
 StandardOutput=append:{log}
 StandardError=append:{log}
 ProtectHome=no
+BindReadOnlyPaths={checkout}
 {more}
 '''
 
@@ -103,7 +105,8 @@ class PrivateSystemd:
         drop_ins.mkdir(parents=True)
         shutil.copy(UNITS / name, self.directory / 'units')
         (drop_ins / 'test.conf').write_text(_DROP_IN.format(
-            command=command, log=f'{HERE}/{unit}.log', more=more))
+            command=command, log=f'{HERE}/{unit}.log', checkout=CHECKOUT,
+            more=more))
 
     def _start(self):
         group = f'octavia-xdp-{uuid.uuid4().hex[:8]}'
