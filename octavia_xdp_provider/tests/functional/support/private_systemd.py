@@ -55,7 +55,8 @@ exec env -i container=other PATH="$PATH" SYSTEMD_LOG_TARGET=console \
 '''
 _TARGET = '[Unit]\nDefaultDependencies=no\n'
 # What has to be otherwise here: programs, which may lie below the /tmp that
-# units do not see, their Python, their log, and nothing of a machine that boots.
+# units do not see, their Python, their log, and nothing of a machine that
+# boots.
 _DROP_IN = '''[Unit]
 DefaultDependencies=no
 After=
