@@ -40,7 +40,7 @@ class Controller:
     def ping(self, context):
         return {'now': time.time()}
 
-    def change(self, context, change, request, deadline):
+    def change(self, context, change, request, deadline, tells_end):
         self.requests[request] = (change, deadline, time.time())
         if self.dead.is_set():
             time.sleep(LIMIT_S + 1)
