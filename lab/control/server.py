@@ -9,6 +9,9 @@ from lab import paths
 from lab import processes
 
 WORKER_FAILED = '[ERROR] Worker (pid'
+# Longer than any client waits between two requests: one that uses a connection
+# at the moment at which it is closed gets an error.
+KEEP_ALIVE_S = 600
 
 
 def start(lab, name, maker, port, env):
@@ -19,7 +22,8 @@ def start(lab, name, maker, port, env):
     processes.start(
         lab, paths.CONTROL, name,
         [paths.VENV / 'bin' / 'gunicorn', '--name', name, '--workers', 1,
-         '--threads', 8, '--timeout', 120, '--bind', address,
+         '--threads', 8, '--timeout', 120, '--keep-alive', KEEP_ALIVE_S,
+         '--bind', address,
          '--no-control-socket', '--worker-tmp-dir', lab.run_directory,
          f'lab.control.wsgi:{maker}()'],
         env=env, cwd=paths.CHECKOUT, timeout=120,
