@@ -99,7 +99,7 @@ def together(items, function, clients=CLIENTS):
 
     :raises Failed: what one of them raised.
     """
-    waiting = iter(list(items))
+    waiting = iter(items)
     lock = threading.Lock()
     results, failures = [], []
 

@@ -10,12 +10,10 @@ would take hours for so many and all of the machine, and the nodes' tables.
 import contextlib
 import datetime
 import ipaddress
-import itertools
 import random
 import re
 import shutil
 import sys
-import threading
 import time
 import uuid
 
@@ -270,33 +268,19 @@ class Fleet:
 
     def _make_changes(self, seconds, rate):
         """At a steady pace: a slow call holds up none of the others."""
-        chosen, weights = random.Random(2), itertools.count(1)
-        ends = time.monotonic() + seconds
-        due = time.monotonic()
-        lock, failures = threading.Lock(), []
+        chosen, begin = random.Random(2), time.monotonic()
+        number_of_changes = int(seconds * rate) + 1
 
-        def work():
-            nonlocal due
-            while not failures:
-                with lock:
-                    mine, due = due, due + 1 / rate
-                    balancer = chosen.choice(self._balancers)
-                    weight = next(weights) % 200 + 1
-                if mine > ends:
-                    return
-                time.sleep(max(0.0, mine - time.monotonic()))
-                try:
-                    self._change(balancer, weight)
-                except Exception as error:
-                    failures.append(error)
+        def work(change):
+            due, balancer, weight = change
+            time.sleep(max(0.0, due - time.monotonic()))
+            self._change(balancer, weight)
 
-        threads = [threading.Thread(target=work) for _ in range(16)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        if failures:
-            raise octavia.Failed(str(failures[0])) from failures[0]
+        clusters.together(
+            ((begin + number / rate, chosen.choice(self._balancers),
+              (number + 1) % 200 + 1)
+             for number in range(number_of_changes)),
+            work, clients=16)
 
     def resync(self):
         """Seconds of the next whole comparison with Octavia's list."""

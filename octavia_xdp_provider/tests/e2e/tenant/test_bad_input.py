@@ -259,20 +259,12 @@ class TestBadInput(base.LabTestCase):
                              flavor_data=json.dumps(data))
 
     def test_members_that_the_flavor_cannot_reach(self):
-        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
         for data, address in (
                 ({'encapsulation': 'dscp', 'dscp': 5}, '2001:db8::1'),
                 ({'encapsulation': 'srv6'}, '198.18.10.99')):
             with self.subTest(**data):
-                profile = admin.create_flavor_profile(
-                    name=self.unique('profile'), provider_name='xdp',
-                    flavor_data=json.dumps(data))
-                self.addCleanup(admin.delete_flavor_profile, profile)
-                flavor = admin.create_flavor(
-                    name=self.unique('flavor'), is_enabled=True,
-                    flavor_profile_id=profile.id)
-                self.addCleanup(admin.delete_flavor, flavor)
-                balancer = self.create_balancer(flavor_id=flavor.id)
+                balancer = self.create_balancer(
+                    flavor_id=self.create_flavor(**data))
                 pool = self.sdk.create_pool(
                     loadbalancer_id=balancer.id, protocol='TCP', name='p',
                     lb_algorithm='SOURCE_IP_PORT')
