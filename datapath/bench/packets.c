@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "measure.h"
+#include "node/uplinks.h"
 
 #define SERVICES 10000
 #define MEMBERS 10
@@ -73,6 +74,8 @@ static const struct {
 	{"GRE over IPv6", "fd00:1::1", OXP_GRE},
 	{"DSCP", "10.2.0.1", OXP_DSCP},
 	{"SRv6", "fd00:1::1", OXP_SRV6},
+	{"Geneve over IPv4", "10.2.0.1", OXP_GENEVE},
+	{"Geneve over IPv6", "fd00:1::1", OXP_GENEVE},
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
@@ -290,6 +293,20 @@ static void measure_vips(void)
 	run_case("8192 VIPs at random, 10 members each, beside one line", all);
 }
 
+/* What an established flow costs whose packets are looked at to count it. */
+static void measure_watched(void)
+{
+	const struct traffic one = {VIP, IPPROTO_TCP, 0x10, .flows = 1};
+	const struct traffic many = {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 17};
+
+	node->config->watched = UINT64_MAX;
+	assert_int_equal(watch_uplinks(node, error), 0);
+	run_case("IPv4 TCP, watched, 1 flow", one);
+	run_case("IPv4 TCP, watched, 128 Ki flows", many);
+	node->config->watched = 0;
+	assert_int_equal(watch_uplinks(node, error), 0);
+}
+
 static void bench(void **state)
 {
 	(void)state;
@@ -302,6 +319,7 @@ static void bench(void **state)
 	set(tcp_key(VIP_V6, 80), NULL, "fd00:1::1", MEMBERS);
 	for (size_t i = 0; i < LENGTH(usual); i++)
 		run_case(usual[i].name, usual[i].traffic);
+	measure_watched();
 	measure_outer_headers();
 	measure_features();
 	measure_changing();

@@ -18,6 +18,7 @@ static __always_inline void add(void *map, const struct addition *one)
 	counters->packets += one->packets;
 	counters->bytes += one->bytes;
 	counters->flows += one->flows;
+	counters->drops += one->drops;
 }
 
 static __always_inline void add_outcome(const struct addition *one)

@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "layout.h"
+#include "map_types.h"
 
 /*
  * Set by the library before it loads the program. The verifier takes them for
@@ -31,24 +32,9 @@ const volatile bool writes_ages = true;
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
 
-/* Words that the library or another CPU writes meanwhile are read and written
- * exactly once. */
-#define READ_ONCE(word) (*(const volatile __typeof__(word) *)&(word))
-#define WRITE_ONCE(word, value)                                                \
-	(*(volatile __typeof__(word) *)&(word) = (value))
-
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "headers are read and built as little-endian words"
 #endif
-
-#define MMAPPED_ARRAY(name, entries, element)                                  \
-	struct {                                                               \
-		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
-		__uint(map_flags, BPF_F_MMAPABLE);                             \
-		__uint(max_entries, entries);                                  \
-		__type(key, __u32);                                            \
-		__type(value, element);                                        \
-	} name SEC(".maps")
 
 /* Memory that is mapped piece by piece. */
 struct segment_map {
@@ -67,23 +53,6 @@ struct segment_map {
 		__array(values, struct segment_map);                           \
 	} name SEC(".maps")
 
-#define PER_CPU_ARRAY(name, entries, element)                                  \
-	struct {                                                               \
-		__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);                       \
-		__uint(max_entries, entries);                                  \
-		__type(key, __u32);                                            \
-		__type(value, element);                                        \
-	} name SEC(".maps")
-
-#define HASH_TABLE(name, kind, flags_of_map, entries, key_of, element)         \
-	struct {                                                               \
-		__uint(type, kind);                                            \
-		__uint(map_flags, flags_of_map);                               \
-		__uint(max_entries, entries);                                  \
-		__type(key, key_of);                                           \
-		__type(value, element);                                        \
-	} name SEC(".maps")
-
 MMAPPED_ARRAY(config, 1, struct node_config);
 MMAPPED_ARRAY(uplinks, 2, struct uplink_set);
 MMAPPED_ARRAY(lookup_v4, 1, struct bucket_v4);
@@ -92,6 +61,7 @@ MMAPPED_ARRAY(vips, 1, struct vip_entry);
 MMAPPED_ARRAY(services, 1, struct service_entry);
 SEGMENTS(tables, SEGMENTS_MAX);
 MMAPPED_ARRAY(flows, 1, struct flow_set);
+MMAPPED_ARRAY(watched, WATCH_LINES, struct watched_set);
 
 PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
 PER_CPU_ARRAY(service_counters, 1, struct counters);

@@ -3,10 +3,11 @@
  * Outer headers:
  *
  *   before   | link | client -> VIP ...
- *   IPIP     | link | node -> member |                client -> VIP ...
- *   SRv6     | link | node -> SID    |                client -> VIP ...
- *   GUE      | link | node -> member | UDP, 8 bytes | client -> VIP ...
- *   GRE      | link | node -> member | GRE, 4 bytes | client -> VIP ...
+ *   IPIP     | link | node -> member |                 client -> VIP ...
+ *   SRv6     | link | node -> SID    |                 client -> VIP ...
+ *   GUE      | link | node -> member | UDP, 8 bytes  | client -> VIP ...
+ *   GRE      | link | node -> member | GRE, 4 bytes  | client -> VIP ...
+ *   Geneve   | link | node -> member | UDP, 16 bytes | client -> VIP ...
  *
  * The client's packet is carried as it came, also its TTL: for the client the
  * node is a part of the destination, not a router.
@@ -60,6 +61,7 @@ static __always_inline __u8 head_tos(__u64 head)
 ASSERT_KIND(OUTER_IPIP);
 ASSERT_KIND(OUTER_GUE);
 ASSERT_KIND(OUTER_GRE);
+ASSERT_KIND(OUTER_GENEVE);
 #undef ASSERT_KIND
 
 static __always_inline bool is_outer_v6(__u32 outer_type)
@@ -76,8 +78,19 @@ static __always_inline __u32 without_port(__u32 outer_type)
 	return outer_type & ~OUTER_PORT;
 }
 
-/* IPIP, GUE or GRE, over IPv4 and IPv6 alike. */
+/* IPIP, GUE, GRE or Geneve, over IPv4 and IPv6 alike. */
 #define OUTER_KIND(outer_type) ((outer_type) >> 1)
+
+static __always_inline bool is_kind(__u32 outer_type, const __u32 type)
+{
+	return OUTER_KIND(outer_type) == OUTER_KIND(type);
+}
+
+/* The types that there are, but OUTER_NONE. */
+static __always_inline bool has_outer_header(__u32 outer_type)
+{
+	return outer_type < OUTER_NONE || is_kind(outer_type, OUTER_GENEVE_V4);
+}
 
 /* Whether the node may send outer headers of the family. */
 static __always_inline bool has_source(const struct node_config *node, bool v6)
@@ -97,29 +110,34 @@ static __always_inline __be32 outer_source(__be32 word, __be32 mask,
 
 /* Bytes between the outer IP header and the packet, of each kind. */
 #define SHIMS(SHIM)                                                            \
-	SHIM(OUTER_IPIP_V4, 0) SHIM(OUTER_GUE_V4, 8) SHIM(OUTER_GRE_V4, 4)
+	SHIM(OUTER_IPIP_V4, 0)                                                 \
+	SHIM(OUTER_GUE_V4, 8) SHIM(OUTER_GRE_V4, 4) SHIM(OUTER_GENEVE_V4, 16)
 /* Of the longest: what bounds and buffers have to have room for. */
-#define SHIM_MAX 8
+#define SHIM_MAX 16
 
 /*
- * The same, four bits a kind, in one word. The index of an array would have to
- * be checked for the verifier.
+ * The same, in one word, five bits a kind, of which the uppermost is the
+ * lowest of the next one, whose length is even. The index of an array would
+ * have to be checked for the verifier.
  */
 #define SHIM_LENGTH_SHIFT(outer_type) (4 * OUTER_KIND(outer_type))
-#define SHIFTED(type, length) (length##U << SHIM_LENGTH_SHIFT(type)) |
-#define SHIM_LENGTHS (SHIMS(SHIFTED) 0U)
+#define SHIFTED(type, length) (length##ULL << SHIM_LENGTH_SHIFT(type)) |
+#define SHIM_LENGTHS (SHIMS(SHIFTED) 0ULL)
 
 static __always_inline __u32 shim_length(__u32 outer_type)
 {
-	return SHIM_LENGTHS >> SHIM_LENGTH_SHIFT(outer_type) & 15;
+	return SHIM_LENGTHS >> SHIM_LENGTH_SHIFT(outer_type) & 31;
 }
 
 #define ASSERT_SHIM(type, length)                                              \
-	_Static_assert((length) <= SHIM_MAX && (length) <= 15, #type);
+	_Static_assert((length) <= SHIM_MAX && (length) <= 31 &&               \
+			       !((length) & 1),                                \
+		       #type);
 #define ONE_KIND(type, length) +1
 SHIMS(ASSERT_SHIM)
-_Static_assert(OUTER_NONE == 2 * (SHIMS(ONE_KIND)),
-	       "a kind has no length above");
+_Static_assert(OUTER_NONE + 2 == 2 * (SHIMS(ONE_KIND)),
+	       "a kind, of those below OUTER_NONE and Geneve, has no length "
+	       "above");
 #undef ASSERT_SHIM
 #undef ONE_KIND
 
@@ -133,38 +151,56 @@ static __always_inline __u32 outer_length(__u32 outer_type)
 /* Whether UDP to this port carries packets. */
 static __always_inline bool is_outer_port(__be16 port)
 {
-	return port == bpf_htons(OXP_GUE_PORT);
+	return port == bpf_htons(OXP_GUE_PORT) ||
+	       port == bpf_htons(OXP_GENEVE_PORT);
 }
 
-static __always_inline __u16 gue_source_port(__u32 entropy)
+/* From the dynamic range, so that routers and receivers spread flows. */
+static __always_inline __u16 outer_source_port(__u32 entropy)
 {
 	return 0xc000 | (entropy & 0x3fff);
 }
 
-/* GUE's UDP header or GRE's; IPIP has neither. */
-static __always_inline void push_shim(void *shim, __u32 outer_type,
-				      __u32 length, __u32 entropy, bool v6)
+static __always_inline void push_udp(__be16 *word, __u16 port, __u32 length,
+				     __u32 entropy)
 {
+	word[0] = bpf_htons(outer_source_port(entropy));
+	word[1] = bpf_htons(port);
+	word[2] = bpf_htons(length);
+	word[3] = 0; /* RFC 6935 */
+}
+
+/* UDP header of GUE, GRE header, both headers of Geneve; IPIP has none. The
+ * packet has `length` bytes. */
+static __always_inline void push_shim(void *shim, __u32 outer_type,
+				      __u32 length, __u32 entropy, __u32 key,
+				      bool v6)
+{
+	__be16 type = v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
 	__be16 *word = shim;
 
-	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GUE_V4)) {
-		word[0] = bpf_htons(gue_source_port(entropy));
-		word[1] = bpf_htons(OXP_GUE_PORT);
-		word[2] = bpf_htons(length + 8);
-		word[3] = 0; /* RFC 6935 */
-	} else if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GRE_V4)) {
+	if (is_kind(outer_type, OUTER_IPIP_V4))
+		return;
+	if (is_kind(outer_type, OUTER_GUE_V4)) {
+		push_udp(word, OXP_GUE_PORT, length + 8, entropy);
+	} else if (is_kind(outer_type, OUTER_GRE_V4)) {
 		word[0] = 0;
-		word[1] = v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
+		word[1] = type;
+	} else if (is_kind(outer_type, OUTER_GENEVE_V4)) {
+		push_udp(word, OXP_GENEVE_PORT, length + 16, entropy);
+		word[4] = 0; /* version 0, no options */
+		word[5] = type;
+		*(__be32 *)(word + 6) = bpf_htonl(key << 8);
 	}
 }
 
 static __always_inline __u8 outer_protocol(__u32 outer_type, bool v6)
 {
-	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GUE_V4))
-		return IPPROTO_UDP;
-	if (OUTER_KIND(outer_type) == OUTER_KIND(OUTER_GRE_V4))
+	if (is_kind(outer_type, OUTER_IPIP_V4))
+		return v6 ? IPPROTO_IPV6 : IPPROTO_IPIP;
+	if (is_kind(outer_type, OUTER_GRE_V4))
 		return IPPROTO_GRE;
-	return v6 ? IPPROTO_IPV6 : IPPROTO_IPIP;
+	return IPPROTO_UDP;
 }
 
 /* `outer` has 20 bytes. */

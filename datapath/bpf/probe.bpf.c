@@ -173,24 +173,29 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 			target->outer[3], probe->v6);
 	ip_length = outer_v6 ? 40 : 20;
 	push_shim((void *)outer + ip_length, outer_type,
-		  head_length(probe->head), probe->entropy, probe->v6);
+		  head_length(probe->head), probe->entropy, target->key,
+		  probe->v6);
 
 	if (bpf_skb_adjust_room(skb, length, BPF_ADJ_ROOM_MAC,
 				room_flags(outer_type)))
 		return drop(OXP_PROBE_DROP_TOO_BIG);
 	/* by constants: older kernels want to see the length */
-	_Static_assert(SHIM_MAX == 8, "what is stored last");
+	_Static_assert(SHIM_MAX == 16, "what is stored last");
 	if (bpf_skb_store_bytes(skb, ETH_HLEN, outer, 20, 0) ||
 	    (length >= 24 &&
 	     bpf_skb_store_bytes(skb, ETH_HLEN + 20, outer + 5, 4, 0)) ||
 	    (length >= 28 &&
 	     bpf_skb_store_bytes(skb, ETH_HLEN + 24, outer + 6, 4, 0)) ||
+	    (length >= 36 &&
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 28, outer + 7, 8, 0)) ||
 	    (length >= 40 &&
-	     bpf_skb_store_bytes(skb, ETH_HLEN + 28, outer + 7, 12, 0)) ||
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 36, outer + 9, 4, 0)) ||
 	    (length >= 44 &&
 	     bpf_skb_store_bytes(skb, ETH_HLEN + 40, outer + 10, 4, 0)) ||
 	    (length >= 48 &&
-	     bpf_skb_store_bytes(skb, ETH_HLEN + 44, outer + 11, 4, 0)))
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 44, outer + 11, 4, 0)) ||
+	    (length >= 56 &&
+	     bpf_skb_store_bytes(skb, ETH_HLEN + 48, outer + 12, 8, 0)))
 		return drop(OXP_PROBE_DROP_INTERNAL);
 	if (outer_v6 != probe->v6)
 		return by_route(skb);
@@ -309,11 +314,12 @@ int oxp_probe(struct __sk_buff *skb)
 		       parse_v4(skb, target, &probe);
 	if (!ours)
 		return drop(OXP_PROBE_DROP_DESTINATION);
-	if (without_port(target->outer_type) > OUTER_NONE ||
-	    (target->outer_type & OUTER_PORT &&
-	     rewrite_port(skb, &probe, target->port)))
+	if (target->outer_type & OUTER_PORT &&
+	    rewrite_port(skb, &probe, target->port))
 		return drop(OXP_PROBE_DROP_INTERNAL);
 	if (without_port(target->outer_type) == OUTER_NONE)
 		return rewrite(skb, target, probe.v6);
+	if (!has_outer_header(without_port(target->outer_type)))
+		return drop(OXP_PROBE_DROP_INTERNAL);
 	return encapsulate(skb, target, &probe);
 }

@@ -29,6 +29,8 @@
  *   service_counters PERCPU_ARRAY[services_max]   struct counters
  *   member_counters  PERCPU_ARRAY[members_max]    struct counters
  *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   struct outcome_counters
+ *   watched          ARRAY[WATCH_LINES], mmap.    struct watched_set; made by
+ *                    whoever opens a state that an earlier release made
  */
 #ifndef OXP_LAYOUT_H
 #define OXP_LAYOUT_H
@@ -52,6 +54,7 @@
 #define FORMAT_ICMP_BUDGET 1
 #define FORMAT_COUNTERS 1
 #define FORMAT_OUTCOMES 2
+#define FORMAT_WATCHED 1
 
 /* All maps, once: number, name, and the format of what packets write there,
  * or 0. */
@@ -73,7 +76,8 @@
 	MAP(ICMP_BUDGET, icmp_budget, FORMAT_ICMP_BUDGET)                      \
 	MAP(SERVICE_COUNTERS, service_counters, FORMAT_COUNTERS)               \
 	MAP(MEMBER_COUNTERS, member_counters, FORMAT_COUNTERS)                 \
-	MAP(OUTCOMES, outcomes, FORMAT_OUTCOMES)
+	MAP(OUTCOMES, outcomes, FORMAT_OUTCOMES)                               \
+	MAP(WATCHED, watched, FORMAT_WATCHED)
 
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
@@ -86,7 +90,10 @@ struct node_config {
 	__be32 entropy_v6;    /* in the last word */
 	__u32 icmp_rate;      /* per second and CPU */
 	__u64 active_uplinks; /* parity: the set that packets read */
-	__u64 reserved0[2];
+	/* A bit for each choice of struct uplink_set: whose flows are to be
+	 * watched, and those of them of which the count is made. */
+	__u64 watched;
+	__u64 counted;
 
 	__u32 services_max; /* sizes of the maps */
 	__u32 members_max;
@@ -121,13 +128,19 @@ struct uplink {
 	__u32 ifindex;
 	__u16 mtu;
 	__u8 link_length;
-	__u8 reserved[9];
+	/* Its flows are watched. Read as one number with link_length, which
+	 * then is too long for the fast path. */
+	__u8 watched;
+	__u8 reserved[8];
 	__u8 link[2][24];
 };
 
 /* By the top 6 bits of the entropy word; OXP_NO_UPLINK where the family has
- * no uplink. The set that is not active is scratch. */
+ * no uplink. Choices whose flows are watched name a copy of their uplink with
+ * `watched`, at the array's end, where there is room for one. The set that is
+ * not active is scratch. */
 #define OXP_NO_UPLINK 255
+#define OXP_CHOICES 64
 struct uplink_set {
 	__u8 choice[2][64]; /* IPv4, IPv6: index into uplink[] */
 	struct uplink uplink[OXP_UPLINKS_MAX];
@@ -247,9 +260,9 @@ struct service_entry {
 	__u16 ages_lines[2];
 };
 
-/* The outer header that a member gets; follows from the service's
- * encapsulation and the member's family. Those of IPv6 are odd, and the two of
- * a kind are next to each other. */
+/* The outer header that a member gets; follows from the encapsulation of its
+ * tunnel, or else of the service, and from the family of the outer destination.
+ * Those of IPv6 are odd, and the two of a kind are next to each other. */
 enum outer_type {
 	OUTER_IPIP_V4,
 	OUTER_IPIP_V6, /* also SRv6 */
@@ -262,6 +275,10 @@ enum outer_type {
 	 * OUTER_NONE, so that such packets leave the fast path with no look at
 	 * anything else. */
 	OUTER_PORT = 8,
+	/* Programs of this layout that do not know it take it for no outer
+	 * header, and drop such packets as INTERNAL. */
+	OUTER_GENEVE_V4 = 16,
+	OUTER_GENEVE_V6,
 };
 
 enum member_flag {
@@ -278,7 +295,8 @@ enum member_flag {
 };
 
 /* One cache line; a packet reads outer, counter, mtu, outer_type and flags, and
- * the port where outer_type says so. A member is named by address and port. */
+ * the port and the key where outer_type says so. A member is named by address
+ * and port. */
 struct block_member {
 	__be32 outer[4]; /* destination of the outer header, or rewritten */
 	__u32 counter;   /* index into member_counters, kept while it stays */
@@ -289,9 +307,11 @@ struct block_member {
 	__be32 address[4];
 	__be16 port; /* takes the place of the service's; 0: that stays */
 	__u16 weight;
-	__u32 reserved0;
-	__u64 check; /* id of the health check, 0: none */
-	__u64 reserved;
+	__u32 key;       /* of the tunnel; that of SRv6 is in `outer` as well */
+	__u64 check;     /* id of the health check, 0: none */
+	__u8 tunnel;     /* its encapsulation, plus 1; 0: none of its own */
+	__u8 keeps_port; /* of the tunnel: no OUTER_PORT */
+	__u8 reserved[6];
 };
 
 /* Flags of a block beyond those of enum oxp_service_flag. */
@@ -343,7 +363,7 @@ struct service_block {
 	__u8 encapsulation;
 	__u32 service; /* index of its entry */
 	__u8 dscp;
-	__u8 reserved0;
+	__u8 watch; /* of its flows in choices that are watched: WATCH_PART() */
 	__be16 sid_function;
 	__u32 allowed_set;   /* of BLOCK_ALLOWED, see struct allowed_v4 */
 	__u32 new_flow_rate; /* per second and source; 0: no limit */
@@ -408,6 +428,59 @@ struct flow_set {
 	__u64 entry[FLOW_SET_WAYS];
 };
 
+/*
+ * Flows that are watched, so that it is known how many are alive. A set is a
+ * cache line; an entry is one word, so that CPUs read and write it whole:
+ *   bits 63-42  tag: those bits of watch_name()
+ *        41-22  index of the service
+ *        21-16  choice of the uplink
+ *        15-2   time of the last refresh, as in struct flow_set
+ *        1      seen more than once
+ *        0      closed: the client has ended it
+ * 0 is free. The set is chosen by the name's low bits. Behind the sets lie
+ * WATCH_LOADS lines: entry[0] counts packets that were watched, by CPU.
+ */
+#define WATCH_SETS 16384
+#define WATCH_WAYS 8
+#define WATCH_LOADS 128
+#define WATCH_LINES (WATCH_SETS + WATCH_LOADS)
+#define WATCH_TAG_SHIFT 42
+#define WATCH_SERVICE_SHIFT 22
+#define WATCH_SERVICE_MASK 0xfffff
+#define WATCH_CHOICE_SHIFT 16
+#define WATCH_TIME_SHIFT 2
+#define WATCH_SEEN_AGAIN 2
+#define WATCH_CLOSED 1
+#define WATCH_IDENTITY (~0xffffULL) /* tag, service, choice */
+/* How long a flow's last packets may follow its end, units of 2^30 ns. */
+#define WATCH_CLOSED_AGE 30
+struct watched_set {
+	__u64 entry[WATCH_WAYS];
+};
+
+/* One in 2^n of a service's flows is noted, and one in 2^m counted: n in the
+ * low half of the block's byte, m, at least n, in the high half. */
+#define WATCH_PART(noted, counted) ((noted) | (counted) << 4)
+#define WATCH_NOTED(watch) ((watch) & 15)
+#define WATCH_COUNTED(watch) ((watch) >> 4)
+#define WATCH_PART_MAX 15
+
+static inline int watch_has_part(__u64 tag, __u32 part)
+{
+	return !(tag & ((1U << part) - 1));
+}
+
+/* Of a flow by its entropy and its ports, which of OXP_SERVICE_SOURCE are in
+ * no entropy. `seed` is the node's. */
+static inline __u64 watch_name(__u32 entropy, __u32 ports, __u64 seed)
+{
+	seed ^= (__u64)entropy << 32 | ports;
+	seed *= 0xff51afd7ed558ccdULL;
+	seed ^= seed >> 32;
+	seed *= 0xc4ceb9fe1a85ec53ULL;
+	return seed ^ seed >> 29;
+}
+
 /* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
  * may name an extension header. */
 struct fragment_key {
@@ -469,20 +542,23 @@ struct addition {
 	__u64 packets;
 	__u64 bytes;
 	__u64 flows;
+	__u64 drops;
 };
 #define ADDITIONS_MAX 64 /* in one run */
 
 enum added_map {
 	ADDED_SERVICE,
-	ADDED_MEMBER,
-	ADDED_OUTCOME, /* no flows */
+	ADDED_MEMBER,  /* no drops */
+	ADDED_OUTCOME, /* neither flows nor drops */
 };
 
 struct counters {
 	__u64 packets;
 	__u64 bytes; /* of clients' IP packets */
 	__u64 flows; /* TCP SYN without ACK, SCTP INIT, QUIC Initial */
-	__u64 reserved;
+	/* Of services: packets of theirs with an OXP_DROP_… outcome, which are
+	 * in no other field; 0 as long as a program from before it counts. */
+	__u64 drops;
 };
 
 /* Bytes are those of whole frames, from the Ethernet header on, as they came:

@@ -7,7 +7,7 @@
  * and filled before they are attached, but for `counters`, which a new load
  * takes over from the old one, and `record`.
  *
- *   addresses  HASH      struct member_address      __u8 enum member_address_is
+ *   addresses  HASH      struct ip_address      __u8 enum member_address_is
  *   nodes      LPM_TRIE  struct member_network      __u8
  *   ports_in   HASH      struct member_port_key     __be16 member's port
  *   ports_out  HASH      struct member_port_key     __be16 listener's port
@@ -20,6 +20,8 @@
 #define OXP_MEMBER_H
 
 #include <linux/types.h>
+
+#include "ip_address.h"
 
 /* As the kernel shows them. */
 #define MEMBER_XDP "oxp_member_xdp" /* decapsulation, XDP */
@@ -34,12 +36,9 @@
 
 /* GUE variant 1: the packet follows the UDP header. */
 #define MEMBER_GUE_PORT 6080
+#define MEMBER_GENEVE_PORT 6081
 /* Bytes, at most, of what follows the outer IP header. */
-#define MEMBER_SHIM_MAX 8
-
-struct member_address {
-	__u8 bytes[16];
-};
+#define MEMBER_SHIM_MAX 16
 
 enum member_address_is {
 	MEMBER_ADDRESS_OWN = 1, /* destination of outer headers */
@@ -48,18 +47,18 @@ enum member_address_is {
 
 struct member_network {
 	__u32 bits; /* of the 128; host byte order */
-	struct member_address address;
+	struct ip_address address;
 };
 
 struct member_port_key {
-	struct member_address vip;
+	struct ip_address vip;
 	__be16 port;
 	__u8 protocol;
 	__u8 reserved;
 };
 
 struct member_dscp {
-	struct member_address vip;
+	struct ip_address vip;
 	__u32 used;
 };
 
@@ -84,6 +83,7 @@ struct member_config {
 	X(TAKEN_IPIP, "taken_ipip", "IPIP or SRv6, decapsulated")              \
 	X(TAKEN_GUE, "taken_gue", "GUE, decapsulated")                         \
 	X(TAKEN_GRE, "taken_gre", "GRE, decapsulated")                         \
+	X(TAKEN_GENEVE, "taken_geneve", "Geneve, decapsulated")                \
 	X(TAKEN_DSCP, "taken_dscp", "DSCP, given the VIP back")
 
 /* All of them. */

@@ -42,7 +42,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 6
+#define OXP_API_VERSION 9
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_LIMIT 1048573 /* greatest table that can be asked for */
@@ -169,10 +169,12 @@ int oxp_node_settings_set(struct oxp_node *node,
 
 /* How packets get to members: see enumerations.h. */
 enum oxp_encapsulation {
-#define OXP_ENCAPSULATION(name, number, option, text) OXP_##name = number,
+#define OXP_ENCAPSULATION(name, number, shim, option, text) OXP_##name = number,
 #include "enumerations.h"
 };
 #define OXP_GUE_PORT 6080
+#define OXP_GENEVE_PORT 6081
+#define OXP_VNI_MAX 16777215 /* keys of OXP_GENEVE have 24 bits */
 
 enum oxp_service_flag {
 	OXP_SERVICE_SOURCE = 1, /* a client's flows all go to one member */
@@ -205,8 +207,25 @@ struct oxp_service_settings {
 	uint32_t allowed_count;
 };
 
+/* How packets get to a member whose address they do not name. All zeroes: by
+ * the service's encapsulation to the member's own address. */
+struct oxp_tunnel {
+	struct oxp_address address; /* destination of the outer header */
+	uint32_t key;          /* of OXP_GENEVE: the VNI; of OXP_SRV6: the last
+				* 32 bits of the SID, which are 0 in `address`
+				* then; 0: none */
+	uint8_t encapsulation; /* enum oxp_encapsulation but OXP_DSCP */
+	uint8_t keeps_port; /* the member's port is a part of its name alone: at
+			     * the end of the tunnel it is known what to write
+			     */
+	uint8_t reserved[2];
+};
+
 struct oxp_member {
-	struct oxp_address address; /* with the port unique within a service */
+	/* With the port its name, unique within a service: slots, remembered
+	 * flows and QUIC server IDs follow from it, and stay what they are when
+	 * the tunnel changes. */
+	struct oxp_address address;
 	uint64_t
 		check; /* id of the health check; 0: not monitored, always up */
 	uint16_t weight; /* 0 to OXP_WEIGHT_MAX; 0: no new flows, others stay */
@@ -216,6 +235,7 @@ struct oxp_member {
 	uint16_t port;  /* takes the place of the service's in packets, TCP and
 			 * UDP only; 0: that stays. What the member answers
 			 * does not pass the node. */
+	struct oxp_tunnel tunnel;
 };
 
 /* Makes the service exist with exactly these settings and members: packets
@@ -275,6 +295,18 @@ struct oxp_service {
 	uint64_t members_state;
 	struct oxp_service_settings settings; /* with allowed == NULL */
 	struct oxp_counters counters;
+	/* Packets for the service with an outcome OXP_DROP_…, all together,
+	 * since it was created: those for which it was known when they were
+	 * dropped. Not in `counters`. */
+	uint64_t drops;
+	/* Flows that are alive, as far as this node can know: a packet came in
+	 * the last idle_timeout_s that did not open the flow, and the client
+	 * has not ended it (FIN or RST, of SCTP SHUTDOWN or ABORT). Counted, or
+	 * estimated from a part of all flows while there are many packets or
+	 * flows; doc/source/contributor/statuses.rst says how well. 0 unless
+	 * oxp_slots_age() is called. */
+	uint32_t active_flows;
+	uint32_t reserved;
 };
 
 /* The server ID of a member that QUIC servers put into their connection IDs
@@ -301,6 +333,7 @@ struct oxp_member_state {
 	struct oxp_counters counters;
 	uint16_t port; /* 0: packets keep the service's */
 	uint16_t reserved[3];
+	struct oxp_tunnel tunnel; /* all zeroes: none of its own */
 };
 
 /* All services, in the order of their keys. Returns how many there are. */
@@ -345,8 +378,9 @@ int oxp_health_apply(struct oxp_node *node,
  * another member than the slot's own for the service's idle timeout. To be
  * called about once a second by one process of the node; called more often it
  * does nothing, called late it only keeps slots open for longer. It also waits
- * for packets of updates before, so that the next ones need not. Returns the
- * number of open slots. */
+ * for packets of updates before, so that the next ones need not, and decides
+ * which flows are watched for oxp_service.active_flows. Returns the number of
+ * open slots. */
 int oxp_slots_age(struct oxp_node *node, char *error);
 
 /* Totals over all CPUs. Bytes are those of frames as they came in, from the
@@ -390,6 +424,7 @@ struct oxp_probe {
 	uint16_t sid_function;
 	uint16_t port; /* of the member, as in struct oxp_member */
 	uint16_t reserved;
+	struct oxp_tunnel tunnel; /* likewise */
 };
 
 /* Makes these the targets of marks, and no others; those that stay as they are

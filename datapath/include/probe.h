@@ -15,8 +15,8 @@
 
 #include "octavia_xdp.h"
 
-#define PROBES_FOLDER "probes-1"
-#define PROBES_FOLDER_NEW "probes-1-new"
+#define PROBES_FOLDER "probes-2"
+#define PROBES_FOLDER_NEW "probes-2-new"
 #define PROBES_PROGRAM "oxp_probe"
 
 /* Addresses in network order, IPv4 as ::ffff:a.b.c.d. */
@@ -27,9 +27,12 @@ struct probe_target {
 	__u8 outer_type;    /* enum outer_type of layout.h, with OUTER_PORT */
 	__u8 dscp;          /* of OUTER_NONE */
 	__u8 encapsulation; /* enum oxp_encapsulation */
-	__u8 reserved;
+	__u8 tunnel;        /* as in struct block_member */
 	__u16 sid_function;
 	__be16 port; /* of the member; 0: the probe's stays */
+	__u32 key;   /* of the tunnel */
+	__u8 keeps_port;
+	__u8 reserved[3];
 };
 
 #endif

@@ -50,6 +50,7 @@ struct oxp_node {
 	struct bucket_v6 *lookup_v6;
 	struct vip_entry *vips;
 	struct service_entry *entries;
+	struct watched_set *watched;
 	/* those of `tables`, mapped; their pins' folder */
 	char *segment[SEGMENTS_MAX];
 	uint32_t segments;
@@ -74,6 +75,16 @@ struct oxp_node {
 	uint64_t allowed_changes;
 	struct allowed *allowed;
 	uint32_t allowed_count, allowed_room;
+
+	struct {
+		uint64_t packets; /* that were watched, when it was looked last
+				   */
+		bool looked;
+		uint64_t calm_ms;     /* since so few that there may be more */
+		uint64_t warm_ms;     /* since choices were added */
+		uint64_t parts_ms;    /* since parts of services grew */
+		uint32_t *of_service; /* entries, scratch */
+	} watch;                      /* of the process that ages slots */
 
 	bool handing_over; /* between oxp_handover_begin() and _end() */
 };

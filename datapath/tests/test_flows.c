@@ -20,7 +20,7 @@
 #define ACK 16
 
 static struct client flows[FLOWS];
-/* Guests whose processor is emulated take a tenth of them. */
+/* In quick form a tenth of them. */
 static uint32_t some = FLOWS, some_udp = UDP_FLOWS;
 static uint32_t next_client; /* no two are the same */
 

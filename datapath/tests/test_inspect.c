@@ -10,7 +10,8 @@
 /* All that packets change, as bytes. */
 struct memory {
 	struct oxp_outcome_counters outcomes[OXP_OUTCOMES];
-	struct oxp_counters services[2], members[2];
+	struct service_counts services[2];
+	struct oxp_counters members[2];
 	uint8_t ages[2][TEST_SLOTS];
 	uint32_t keys[2]; /* fragments, sources */
 	uint64_t flows;   /* sum of products: none may move either */
@@ -51,8 +52,7 @@ static void remember(struct memory *memory)
 		OXP_OUTCOMES);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(
-			read_service_counters(node, i, &memory->services[i]),
-			0);
+			read_service_counts(node, i, &memory->services[i]), 0);
 		assert_int_equal(
 			read_member_counters(node, i, &memory->members[i]), 0);
 		memcpy(memory->ages[i], ages_of(node, live_block(node, i)),
@@ -189,8 +189,8 @@ static void test_simulation_changes_nothing_in_the_node(void **state)
 	make_frame(&frame, &dns, 8, &first);
 	run(program, &frame, NULL);
 	remember(&after);
-	assert_int_equal(after.services[1].packets,
-			 before.services[1].packets + 1);
+	assert_int_equal(after.services[1].counters.packets,
+			 before.services[1].counters.packets + 1);
 	assert_int_equal(after.keys[0], before.keys[0] + 1);
 	assert_int_equal(after.keys[1], before.keys[1] + 1);
 }

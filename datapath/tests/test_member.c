@@ -24,7 +24,25 @@ static void test_every_tunnel_is_taken_off(void **state)
 	assert_int_equal(counter(&bench, MEMBER_TAKEN_IPIP), taken / KINDS);
 	assert_int_equal(counter(&bench, MEMBER_TAKEN_GUE), taken / KINDS);
 	assert_int_equal(counter(&bench, MEMBER_TAKEN_GRE), taken / KINDS);
+	assert_int_equal(counter(&bench, MEMBER_TAKEN_GENEVE), taken / KINDS);
 	assert_int_equal(all_counters(&bench), taken);
+}
+
+static void test_geneve_is_taken_off_with_any_vni(void **state)
+{
+	static const uint32_t vnis[] = {0, 1, 0xabcdef, 0xffffff};
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < COMBINATIONS; n++) {
+		if (!combine(n, &packet, &outer) || outer.kind != GENEVE)
+			continue;
+		for (int i = 0; i < 4; i++) {
+			outer.vni = vnis[i];
+			expect_decapsulated(&bench, &packet, &outer, &packet);
+		}
+	}
 }
 
 /* What the frame carries behind the packet stays there. */
@@ -139,6 +157,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_every_tunnel_is_taken_off),
+		TEST(test_geneve_is_taken_off_with_any_vni),
 		TEST(test_padding_behind_the_packet_stays),
 		TEST(test_inner_fragments_are_taken_out_whole),
 		TEST(test_two_tags_are_left_to_the_stack_at_tc),

@@ -26,6 +26,8 @@ static void test_cut_tunnels_are_left_or_dropped_unchanged(void **state)
 			known += 4;
 		else if (outer.kind == GUE)
 			known += 9;
+		else if (outer.kind == GENEVE)
+			known += 16;
 		/* The kernel makes no skb with less than an IP header. */
 		in.length = bench.program == XDP ? 14 : link + outer_header;
 		for (; in.length < whole; in.length++) {
@@ -72,11 +74,12 @@ static void test_wrong_lengths_and_checksums_are_malformed(void **state)
 			in.data[ip + 8]--;
 			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
 		}
-		if (outer.kind == GUE) {
+		if (has_udp(outer.kind)) {
 			in = good; /* the UDP length */
-			in.data[inner - 3]++;
+			in.data[inner - (outer.kind == GUE ? 3 : 11)]++;
 			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
-		} else {
+		}
+		if (outer.kind != GUE) {
 			in = good; /* another version than was announced */
 			in.data[inner] ^= 0x20;
 			expect_dropped(&bench, &in, MEMBER_DROP_MALFORMED);
@@ -86,6 +89,17 @@ static void test_wrong_lengths_and_checksums_are_malformed(void **state)
 
 static void test_what_is_no_tunnel_is_left(void **state)
 {
+	static const struct {
+		size_t at;
+		uint8_t value;
+	} geneve[] = {
+		{6, 1},     /* a checksum */
+		{8, 0x40},  /* another version */
+		{8, 0x01},  /* an option */
+		{9, 0x80},  /* a control packet */
+		{9, 0x40},  /* critical options */
+		{10, 0x65}, /* neither IPv4 nor IPv6 */
+	};
 	struct outer outer = usual;
 	struct frame in;
 
@@ -117,7 +131,7 @@ static void test_what_is_no_tunnel_is_left(void **state)
 
 	outer.kind = GUE;
 	make_tunnel(&in, &web, &outer); /* another port */
-	in.data[37]++;
+	in.data[37] = 0;
 	expect_passed(&bench, &in);
 	make_tunnel(&in, &web, &outer); /* a checksum */
 	in.data[40] = 1;
@@ -125,6 +139,13 @@ static void test_what_is_no_tunnel_is_left(void **state)
 	make_tunnel(&in, &web, &outer); /* GUE with a header of its own */
 	in.data[42] = 0x00;
 	expect_passed(&bench, &in);
+
+	outer.kind = GENEVE;
+	for (size_t i = 0; i < sizeof(geneve) / sizeof(*geneve); i++) {
+		make_tunnel(&in, &web, &outer);
+		in.data[34 + geneve[i].at] = geneve[i].value;
+		expect_passed(&bench, &in);
+	}
 	assert_int_equal(all_counters(&bench), 0);
 }
 

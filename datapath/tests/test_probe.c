@@ -106,10 +106,11 @@ static const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP, IPPROTO_SCTP};
 
 /* Every encapsulation in both families, against the forwarding program. */
 static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
-			      uint8_t protocol, uint16_t port)
+			      uint8_t protocol, uint16_t port,
+			      const struct oxp_tunnel *tunnel)
 {
 	const char *vip = v6 ? VIP_V6 : VIP;
-	const char *to = outer_v6 ? MEMBER_V6 : MEMBER;
+	const char *to = outer_v6 == !tunnel ? MEMBER_V6 : MEMBER;
 	struct oxp_probe wanted = target(vip, to, encapsulation);
 	struct oxp_service_settings settings = {
 		.slots = TEST_SLOTS,
@@ -124,6 +125,8 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 	struct oxp_key key = tcp_key(vip, 80);
 
 	wanted.port = port;
+	if (tunnel)
+		wanted.tunnel = member.tunnel = *tunnel;
 	key.protocol = protocol;
 	set_service_as(node, &key, &settings, &member, 1);
 	set_probes(&wanted, 1);
@@ -152,7 +155,7 @@ static void same_as_forwarded(uint8_t encapsulation, bool v6, bool outer_v6,
 static void test_probes_are_encapsulated_as_clients_packets(void **state)
 {
 	static const uint8_t all[] = {
-#define OXP_ENCAPSULATION(name, number, option, text) number,
+#define OXP_ENCAPSULATION(name, number, shim, option, text) number,
 #include "enumerations.h"
 	};
 	uint64_t runs = 0;
@@ -168,9 +171,9 @@ static void test_probes_are_encapsulated_as_clients_packets(void **state)
 				continue;
 			for (int i = 0; i < 3; i++, runs++)
 				same_as_forwarded(kind, v6, outer_v6,
-						  protocols[i], 0);
+						  protocols[i], 0, NULL);
 		}
-	assert_int_equal(runs, 3 * (3 * 4 + 2 + 2));
+	assert_int_equal(runs, 3 * (4 * 4 + 2 + 2));
 	assert_int_equal(outcome(OXP_PROBE_SENT), 9 * runs);
 }
 
@@ -188,7 +191,43 @@ static void test_probes_have_the_entropy_of_clients_packets(void **state)
 	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
 	for (int families = 0; families < 4; families++)
 		same_as_forwarded(OXP_IPIP, families & 1, families & 2,
-				  IPPROTO_TCP, 0);
+				  IPPROTO_TCP, 0, NULL);
+}
+
+/* Also where the member is another host's. */
+static void test_probes_go_through_the_tunnel_of_clients_packets(void **state)
+{
+	static const struct {
+		const char *host;
+		uint8_t encapsulation;
+		uint32_t key;
+	} ends[] = {
+		{"10.9.0.1", OXP_GENEVE, 0xabcdef},
+		{"fd00:9::1", OXP_GENEVE, 1},
+		{"fd00:9::", OXP_SRV6, 0xfedc1234},
+		{"10.9.0.1", OXP_GRE, 0},
+	};
+
+	(void)state;
+	for (size_t n = 0; n < sizeof(ends) / sizeof(*ends); n++)
+		for (int v6 = 0; v6 < 2; v6++) {
+			struct oxp_tunnel tunnel = {
+				.address = address(ends[n].host),
+				.encapsulation = ends[n].encapsulation,
+				.key = ends[n].key,
+				.keeps_port = n & 1,
+			};
+			struct oxp_probe is;
+
+			/* the member is of the other family */
+			same_as_forwarded(OXP_IPIP, v6,
+					  strchr(ends[n].host, ':'),
+					  IPPROTO_TCP, 8080, &tunnel);
+			assert_int_equal(oxp_probes_list(node, &is, 1, error),
+					 1);
+			assert_memory_equal(&is.tunnel, &tunnel,
+					    sizeof(tunnel));
+		}
 }
 
 /* The port is the member's, where the forwarding program writes it. */
@@ -201,7 +240,7 @@ static void test_probes_have_the_port_of_clients_packets(void **state)
 		for (int v6 = 0; v6 < 2; v6++)
 			for (int i = 0; i < 2; i++) /* TCP, UDP */
 				same_as_forwarded(kinds[n], v6, v6,
-						  protocols[i], 8080);
+						  protocols[i], 8080, NULL);
 }
 
 /* What the forwarding program answers itself. */
@@ -294,6 +333,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_probes_are_encapsulated_as_clients_packets),
 		TEST(test_probes_have_the_entropy_of_clients_packets),
+		TEST(test_probes_go_through_the_tunnel_of_clients_packets),
 		TEST(test_probes_have_the_port_of_clients_packets),
 		TEST(test_echo_requests_of_checks_reach_the_member),
 		TEST(test_probes_that_fit_no_target_are_dropped),

@@ -2,8 +2,8 @@
 """Writer of the directory of checks files: one for each load balancer.
 
 A change costs what it is about, and a file that the health checker refuses
-stops nobody else's checks. Nobody but the node's processes reads them: they
-name the targets of all tenants.
+stops nobody else's checks. Nobody but the node's processes reads them, the
+health checker by its group: they name the targets of all tenants.
 """
 
 from collections.abc import Mapping
@@ -16,11 +16,14 @@ from octavia_xdp_provider.common import atomic_file
 from octavia_xdp_provider.common import checks_file
 
 _SUFFIX = '.json'
-_MODE = 0o600
-_DIRECTORY_MODE = 0o700
+_MODE = 0o640
+_DIRECTORY_MODE = 0o750
 
-# Of a file: whoever else writes it makes another one.
+# Of a file, its inode first: whoever else replaces it makes another one.
 _Version = tuple[int, int, int]
+# Looks after which what is in each file was looked at. Names and inodes come
+# with the directory; the rest takes a system call for each.
+LOOKS = 30
 
 
 class ChecksDirectory:
@@ -34,6 +37,7 @@ class ChecksDirectory:
         self._directory = pathlib.Path(directory)
         self._before = before and pathlib.Path(before)
         self._written: dict[str, _Version] = {}
+        self._looks = 0
 
     def make(self) -> None:
         """Make the directory, and remove what killed writers have left.
@@ -41,24 +45,37 @@ class ChecksDirectory:
         :raises OSError: it cannot be made.
         """
         self._directory.mkdir(mode=_DIRECTORY_MODE, exist_ok=True)
+        self._directory.chmod(_DIRECTORY_MODE)
+        # Of an earlier version, or another group.
+        for path in (self._directory, *self._directory.glob(f'*{_SUFFIX}')):
+            with contextlib.suppress(OSError):
+                os.chown(path, -1, os.getegid())
+                if path != self._directory:
+                    path.chmod(_MODE)
         for path in self._directory.glob('.*'):
             with contextlib.suppress(OSError):
                 path.unlink()
 
     def look(self) -> tuple[set[str], set[str]]:
-        """Names that are there, and those that somebody else has changed
-        or removed since they were written."""
-        found: dict[str, _Version] = {}
+        """Names that are there, and those that somebody else has replaced
+        or removed since they were written; in their turn, also those that
+        somebody has written into."""
+        found: dict[str, os.DirEntry[str]] = {}
         try:
             with os.scandir(self._directory) as entries:
                 for entry in entries:
                     if entry.name.endswith(_SUFFIX):
-                        found[entry.name.removesuffix(_SUFFIX)] = _version(
-                            entry.stat())
+                        found[entry.name.removesuffix(_SUFFIX)] = entry
         except FileNotFoundError:
             pass
-        changed = {name for name, version in self._written.items()
-                   if found.get(name) != version}
+        part, self._looks = self._looks % LOOKS, self._looks + 1
+        changed = set()
+        for number, (name, version) in enumerate(self._written.items()):
+            there = found.get(name)
+            if (there is None or there.inode() != version[0]
+                    or (number % LOOKS == part
+                        and _version(there.stat()) != version)):
+                changed.add(name)
         return set(found), changed
 
     def write(self, name: str, document: Mapping[str, Any]) -> bool:

@@ -67,7 +67,8 @@ member_opts = [
                      'members are reached by routing: Octavia looks whether '
                      'the subnet exists and its user sees it, but for members '
                      'that come with a pool or load balancer; and all members '
-                     'that name one subnet have addresses of one family.'),
+                     'that name one subnet have addresses of one family, if '
+                     'it is none of the VIPs\'.'),
     cfg.ListOpt('monitor_http_methods',
                 item_type=cfg.types.String(choices=list(HTTP_METHODS)),
                 default=['GET', 'HEAD', 'OPTIONS'],
@@ -85,7 +86,7 @@ api_opts = [
                      'choose members by a consistent hash of each flow\'s '
                      'addresses and ports, as with SOURCE_IP_PORT: clients '
                      'such as Horizon, Heat, Terraform and Kubernetes\' cloud '
-                     'provider ask for ROUND_ROBIN unless told otherwise. '
+                     'provider ask for ROUND_ROBIN unless set otherwise. '
                      'Flavors may have a list of their own.'),
 ]
 
@@ -213,7 +214,7 @@ controller_opts = [
     cfg.IntOpt('workers',
                default=8, min=1, max=64,
                help='Load balancers that a controller works on at a time: '
-                    'places them, and tells Octavia their statuses.'),
+                    'places them, and sends Octavia their statuses.'),
     cfg.IntOpt('lease_duration',
                default=10, min=3,
                help='Seconds after which other controllers take over what a '

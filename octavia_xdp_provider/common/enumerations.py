@@ -14,6 +14,7 @@ import typing
 
 OUTCOME = 'OXP_OUTCOME'
 PROBE_OUTCOME = 'OXP_PROBE_OUTCOME'
+HOST_OUTCOME = 'OXP_HOST_OUTCOME'
 ENCAPSULATION = 'OXP_ENCAPSULATION'
 
 KINDS = ('uncounted', 'answered', 'remark', 'dropped')
@@ -24,7 +25,9 @@ _START = r'{}\(\s*(?P<name>[A-Z][A-Z0-9_]*),\s*(?P<number>0|[1-9][0-9]*),\s*'
 _ENTRY = {
     OUTCOME: rf'(?P<word>{"|".join(KINDS)}),\s*',
     PROBE_OUTCOME: '(?P<word>)',
-    ENCAPSULATION: r'"(?P<word>[a-z][a-z0-9]*)",\s*',
+    HOST_OUTCOME: rf'(?P<word>{"|".join(KINDS)}),\s*',
+    ENCAPSULATION: (r'(?P<shim>0|[1-9][0-9]*),\s*'
+                    r'"(?P<word>[a-z][a-z0-9]*)",\s*'),
 }
 _ENTRY_PATTERNS = {
     macro: re.compile(_START.format(macro) + middle + _STRINGS + r'\s*\)')
@@ -42,13 +45,15 @@ class Entry:
     """One member of a list.
 
     ``word``: the kind of an outcome, the option of an encapsulation, or
-    nothing. ``text``: what it means, in reStructuredText.
+    nothing. ``text``: what it means, in reStructuredText. ``shim``: of an
+    encapsulation, bytes between the outer IP header and the packet.
     """
 
     name: str
     number: int
     word: str
     text: str
+    shim: int = 0
 
 
 def _matches(text: str) -> Iterator[tuple[int, str, re.Match[str]]]:
@@ -80,7 +85,8 @@ def parse(text: str) -> dict[str, tuple[Entry, ...]]:
     for line, macro, found in _matches(text):
         entries = lists[macro]
         entry = Entry(found['name'], int(found['number']), found['word'],
-                      ''.join(re.findall(_STRING, found['text'])))
+                      ''.join(re.findall(_STRING, found['text'])),
+                      int(found.groupdict().get('shim') or 0))
         if entry.number != len(entries):
             raise ValueError(f'enumerations.h, line {line}: {entry.name} has '
                              f'number {entry.number}, not {len(entries)}')
@@ -134,9 +140,16 @@ class ProbeOutcome(enum.IntEnum, metaclass=_Listed, macro=PROBE_OUTCOME):
     """What happened to a packet with a mark: enum oxp_probe_outcome."""
 
 
+class HostOutcome(enum.IntEnum, metaclass=_Listed, macro=HOST_OUTCOME):
+    """What happened to a packet on a hypervisor: enum oxp_host_outcome."""
+
+
 class Encapsulation(enum.IntEnum, metaclass=_Listed, macro=ENCAPSULATION):
     """How packets get to members: enum oxp_encapsulation."""
 
 
+# Bytes between the outer IP header and the packet.
+SHIMS = {Encapsulation(entry.number): entry.shim
+         for entry in CONTRACT[ENCAPSULATION]}
 # What flavors call the encapsulations.
 ENCAPSULATIONS = tuple(entry.word for entry in CONTRACT[ENCAPSULATION])

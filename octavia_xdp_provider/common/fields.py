@@ -29,6 +29,11 @@ ALLOWED_CIDRS_MAX = 1024
 _IPV4_MAPPED = ipaddress.IPv6Network('::ffff:0:0/96')
 _URL_PATH = re.compile(r'/[!-~]*')
 _URL_PATH_MAX = 2048
+# All but rewriting of DSCP, which is a service's.
+TUNNEL_ENCAPSULATIONS = tuple(
+    name for name in flavors.ENCAPSULATIONS if name != 'dscp')
+# An IPv6 packet may have as many bytes everywhere.
+INNER_MTU_MIN = 1280
 _DOMAIN_NAME = re.compile(r'[0-9A-Za-z._-]{1,255}')
 
 
@@ -109,6 +114,13 @@ def domain_name_problem(value: str) -> errors.Problem | None:
             'hyphens and underscores', 'write the name in its ASCII form')
 
 
+def tunnel_encapsulation_problem(value: str) -> errors.Problem | None:
+    if value in TUNNEL_ENCAPSULATIONS:
+        return None
+    return (f'{value!r} is no encapsulation of a tunnel',
+            f'use {" or ".join(TUNNEL_ENCAPSULATIONS)}')
+
+
 class Flavor(TypedDict, total=False):
     """Flavor metadata; meaning and values are in common/flavor.py."""
 
@@ -161,6 +173,9 @@ StatusCodes = Annotated[str, refuse(codes_problem)]
 HttpVersion = Annotated[float, refuse(http_version_problem)]
 UrlPath = Annotated[str, refuse(url_path_problem)]
 DomainName = Annotated[str, refuse(domain_name_problem)]
+TunnelEncapsulation = Annotated[str, refuse(tunnel_encapsulation_problem)]
+TunnelKey = Annotated[int, pydantic.Field(ge=1, le=2 ** 32 - 1)]
+InnerMtu = Annotated[int, pydantic.Field(ge=INNER_MTU_MIN, le=65535)]
 Milliseconds = Annotated[int, pydantic.Field(ge=0, le=2 ** 31 - 1)]
 FlavorMetadata = Annotated[Flavor, pydantic.PlainValidator(_flavor)]
 ZoneMetadata = Annotated[Zone, pydantic.PlainValidator(_zone)]

@@ -23,6 +23,8 @@ ALGORITHMS = ('SOURCE_IP_PORT', 'SOURCE_IP')
 # Those that an operator may have served by the first of them.
 ALGORITHMS_BY_HASH = ('LEAST_CONNECTIONS', 'ROUND_ROBIN')
 
+# Values that are newer than version 2.
+_NEW_ENCAPSULATIONS = frozenset({'geneve'})
 _NEW_IN_2 = frozenset({'algorithms_served_by_hash'})
 
 # Seconds without a packet after which a flow may move to another member. The
@@ -51,9 +53,9 @@ KEYS = {
         'a whole number from 1', _integer(1),
         absent='[placement] replicas of the controller'),
     'encapsulation': Key(
-        'How packets travel to members: in IP, in GUE (UDP, port 6080) or in '
-        'GRE; dscp rewrites destination and DSCP and adds no header; srv6 '
-        'sends them to members\' SIDs.',
+        'How packets travel to members: in IP, in GUE (UDP, port 6080), in '
+        'GRE or in Geneve (UDP, port 6081); dscp rewrites destination and '
+        'DSCP and adds no header; srv6 sends them to members\' SIDs.',
         *_one_of(ENCAPSULATIONS), 'ipip'),
     'dscp': Key(
         'DSCP by which members know the VIP. Needed with, and only with, '
@@ -129,6 +131,11 @@ def needs_2(metadata: Mapping[str, Any]) -> bool:
     what it says."""
     return bool(_NEW_IN_2 & metadata.keys()
                 or metadata.get('member_port') == 'rewrite_on_member')
+
+
+def needs_3(metadata: Mapping[str, Any]) -> bool:
+    """Likewise version 2."""
+    return value(metadata, 'encapsulation') in _NEW_ENCAPSULATIONS
 
 
 def problem(metadata: Any) -> errors.Problem | None:

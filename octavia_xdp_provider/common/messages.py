@@ -3,6 +3,7 @@
 
 from typing import Annotated
 from typing import Any
+from typing import cast
 from typing import Literal
 
 import pydantic
@@ -55,7 +56,7 @@ class FetchAnswer(TypedDict):
     ``as_of``: the newest generation there is. That of the first page is the
     one from which the next fetch goes on. ``changed``: by id. ``removed``:
     ids, on the first page. ``more``: the id after which the next page
-    begins, or null. ``compare``: a difference alone cannot be told, for the
+    begins, or null. ``compare``: a difference alone is not enough, for the
     node is unknown here or has seen newer generations than there are.
     """
 
@@ -77,10 +78,26 @@ class CompareAnswer(TypedDict):
 
 @shape.strict
 class Counters(TypedDict):
-    """Of a listener on a node, since its service was made."""
+    """Of a listener on a node, since its service was made.
+
+    ``drops``: packets; nodes say nothing of them before version 2.1.
+    ``active``: flows that are alive now; nothing before version 2.2.
+    """
 
     bytes: Integer
     flows: Integer
+    drops: NotRequired[Integer]
+    active: NotRequired[Integer]
+
+
+def counters_for(version: str, counters: dict[Id, dict[Id, Counters]]
+                 ) -> dict[Id, dict[Id, Counters]]:
+    """As controllers take them that speak an earlier version."""
+    names = {'bytes', 'flows'} | ({'drops'} if version == '2.1' else set())
+    return {key: {listener: cast(Counters, {
+        name: value for name, value in one.items() if name in names})
+        for listener, one in listeners.items()}
+        for key, listeners in counters.items()}
 
 
 @shape.strict

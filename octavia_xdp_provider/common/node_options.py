@@ -115,12 +115,21 @@ agent_opts = [
 ]
 
 upgrade_opts = [
+    cfg.StrOpt('driver',
+               default='1.2', choices=['1.1', '1.2'],
+               help='Version of the interface between the driver and '
+                    'controllers that the driver in octavia-api speaks. '
+                    'Controllers serve both: upgrade them first and leave '
+                    'this as it is. 1.1 is for a host of octavia-api that '
+                    'is upgraded before them; changes then take effect some '
+                    'seconds later.'),
     cfg.StrOpt('nodes',
-               default='2.0', choices=['1.0', '2.0'],
+               default='2.2', choices=['1.0', '2.0', '2.1', '2.2'],
                help='Version of the interface between LB nodes and '
                     'controllers that this LB node speaks. Controllers '
-                    'serve both: upgrade them first and leave this as it '
-                    'is. 1.0 is for a node that is upgraded before them.'),
+                    'serve all: upgrade them first and leave this as it '
+                    'is. An older one is for a node that is upgraded before '
+                    'them.'),
 ]
 
 datapath_opts = [

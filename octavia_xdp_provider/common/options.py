@@ -26,6 +26,9 @@ from octavia_xdp_provider.common import policy
 CONFIG_ENVIRONMENT_VARIABLE = 'OCTAVIA_XDP_CONF'
 DEFAULT_CONFIG_FILE = '/etc/octavia-xdp/octavia-xdp.conf'
 DEFAULT_DATABASE = 'sqlite:////var/lib/octavia-xdp/octavia-xdp.sqlite'
+# Connections to the database that are kept; oslo.db keeps 5 and ends others
+# after each use, and a new one with TLS costs more than what it is used for.
+DATABASE_CONNECTIONS = 30
 
 default_opts = [
     cfg.StrOpt('host',
@@ -38,7 +41,7 @@ default_opts = [
                  help='Seconds after which a loop of controller, agent or '
                       'result handler that does not come round counts as '
                       'hanging: GET /healthcheck says so, and systemd, which '
-                      'is told no more that the process is alive, ends it '
+                      'gets no more signs that the process is alive, ends it '
                       'after the WatchdogSec of its unit and starts it '
                       'again.'),
 ]
@@ -65,7 +68,8 @@ def list_options():
     options = [(group, copy.deepcopy(opts))
                for group, opts in GROUPS.items()]
     database = copy.deepcopy(db_options.database_opts)
-    cfg.set_defaults(database, connection=DEFAULT_DATABASE)
+    cfg.set_defaults(database, connection=DEFAULT_DATABASE,
+                     max_pool_size=DATABASE_CONNECTIONS)
     return options + [('database', database)]
 
 
@@ -121,6 +125,7 @@ def new():
         conf.register_opts(opts, group=None if group == 'DEFAULT' else group)
     conf.register_opts(db_options.database_opts, group='database')
     conf.set_default('connection', DEFAULT_DATABASE, group='database')
+    conf.set_default('max_pool_size', DATABASE_CONNECTIONS, group='database')
     logging.register_options(conf)
     return conf
 

@@ -12,6 +12,7 @@ from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import persistence
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import tunnels
 
 # A table of the datapath addresses its members by this many indices
 # (OXP_MEMBERS_MAX in datapath/include/octavia_xdp.h).
@@ -30,34 +31,35 @@ def check(doc: spec.Document) -> None:
     for pool in doc['pools'].values():
         _algorithm(doc, pool)
         _pool(doc, vips, pool)
-    for listener in doc['listeners'].values():
+    for listener_id, listener in doc['listeners'].items():
         _allowed_cidrs(vips, listener)
         for pool in spec.pools_of(doc, listener):
             _same_protocol(listener, pool)
             _addresses(doc, pool)
-            if flavor.value(doc['flavor'], 'member_port') == 'same':
+            tunnels.check(listener_id, listener, pool)
+            if (flavor.value(doc['flavor'], 'member_port') == 'same'
+                    or transport(listener['protocol']) == 'SCTP'):
                 _same_ports(listener, pool)
     if flavor.value(doc['flavor'], 'member_port') != 'same':
         _answers_name_their_listener(doc)
 
 
 def subnet_problem(doc: spec.Document) -> errors.Problem | None:
-    """A subnet has addresses of one family.
+    """A subnet has addresses of one family, as far as members name it.
 
     It is asked of what is new: ``subnet_id`` was not looked at before version
     2, and nodes have no use for it.
 
     Members are reached by routing, and may be anywhere behind their subnet:
-    its own prefix says nothing of their addresses.
+    its own prefix says nothing of their addresses. To name the VIP's subnet
+    is to say that they are reached from where the VIP is, as clients do that
+    know no other one: for members of both families.
     """
     families: dict[str, tuple[int, str]] = {}
-    if doc.get('vip_subnet_id'):
-        families[doc['vip_subnet_id'] or ''] = (
-            ipaddress.ip_address(doc['vip_address']).version, 'the VIP')
     for pool in doc['pools'].values():
         for member in pool['members'].values():
             subnet = member.get('subnet_id')
-            if not subnet:
+            if not subnet or subnet in _vip_subnets(doc):
                 continue
             version = ipaddress.ip_address(member['address']).version
             known, whose = families.setdefault(
@@ -70,9 +72,14 @@ def subnet_problem(doc: spec.Document) -> errors.Problem | None:
     return None
 
 
+def _vip_subnets(doc: spec.Document) -> set[str | None]:
+    return {doc.get('vip_subnet_id'), *(
+        vip.get('subnet_id') for vip in doc['additional_vips'])}
+
+
 def _algorithm(doc: spec.Document, pool: spec.Pool) -> None:
     """ROUND_ROBIN in name and a hash in fact would be a lie, unless the
-    operator tells everybody so."""
+    operator says so to everybody."""
     algorithm = pool['lb_algorithm']
     served = flavor.value(doc['flavor'], 'algorithms_served_by_hash')
     if algorithm in flavor.ALGORITHMS or algorithm in served:
@@ -117,7 +124,7 @@ def validate_together(doc: spec.Document, other: spec.Document) -> None:
     code = doc['flavor'].get('dscp')
     if code is None or code != other['flavor'].get('dscp'):
         return
-    shared = _member_addresses(doc) & _member_addresses(other)
+    shared = _rewritten_addresses(doc) & _rewritten_addresses(other)
     if shared:
         raise errors.Refused(
             'address', f'{min(shared)} is a member of another load balancer '
@@ -125,9 +132,10 @@ def validate_together(doc: spec.Document, other: spec.Document) -> None:
             'distinguish the two VIPs', 'use a flavor with another DSCP')
 
 
-def _member_addresses(doc: spec.Document) -> set[str]:
+def _rewritten_addresses(doc: spec.Document) -> set[str]:
+    """Of members that packets are readdressed to: not through a tunnel."""
     return {member['address'] for pool in doc['pools'].values()
-            for member in pool['members'].values()}
+            for member in pool['members'].values() if 'tunnel' not in member}
 
 
 def _pool(doc: spec.Document, vips: list[address_policy.Address],
@@ -143,6 +151,9 @@ def _pool(doc: spec.Document, vips: list[address_policy.Address],
             raise errors.Refused(
                 'address', f'{address} is the VIP itself',
                 'use the member\'s own address')
+        if 'tunnel' in member:
+            tunnels.check_end(vips, member)
+            continue
         if encapsulation == 'srv6' and address.version != 6:
             raise errors.Refused(
                 'address', f'{address} is no IPv6 address, and the load '
@@ -203,15 +214,17 @@ def _allowed_cidrs(vips: list[address_policy.Address],
 
 def port_on_node(doc: spec.Document, protocol: str,
                  member: spec.Member) -> int:
-    """The port that nodes write into a member's packets, or 0.
+    """The port in the name by which nodes know a member, or 0.
 
-    A part of the member's name: where it is not 0, an address may be in a
-    pool with several ports.
+    Where it is not 0, an address may be in a pool with several ports: nodes
+    write it into the member's packets or, through a tunnel with a key, leave
+    that to its end.
 
     :param protocol: of the listener or pool.
     """
-    if (flavor.value(doc['flavor'], 'member_port') != 'rewrite'
-            or transport(protocol) == 'SCTP'):
+    if transport(protocol) == 'SCTP' or not (
+            flavor.value(doc['flavor'], 'member_port') == 'rewrite'
+            or spec.is_keyed(member)):
         return 0
     return member['protocol_port']
 
@@ -222,7 +235,8 @@ def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
     seen: dict[tuple[int, int, int], address_policy.Address] = {}
     for member in pool['members'].values():
         address = ipaddress.ip_address(member['address'])
-        target = int(address) >> (_FUNCTION_BITS if function else 0)
+        target = int(address) >> (
+            _FUNCTION_BITS if function and 'tunnel' not in member else 0)
         port = port_on_node(doc, pool['protocol'], member)
         key = (address.version, target, port)
         if seen.get(key) == address:
@@ -246,16 +260,24 @@ def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
 
 
 def _same_ports(listener: spec.Listener, pool: spec.Pool) -> None:
+    if transport(listener['protocol']) == 'SCTP':
+        why = ('SCTP\'s checksum covers the whole packet, so that no flavor '
+               'has its ports rewritten')
+        instead = 'let the member listen on the listener\'s port'
+    else:
+        why = ('members answer clients directly, so that nothing on the way '
+               'can rewrite the port')
+        instead = ('let the member listen on the listener\'s port, or use a '
+                   'flavor with member_port rewrite')
     for member in pool['members'].values():
+        if spec.is_keyed(member) and listener['protocol'] != 'SCTP':
+            continue  # the end of its tunnel rewrites the port
         if member['protocol_port'] != listener['protocol_port']:
             raise errors.Refused(
                 'protocol_port',
                 f'member {member["address"]} has port '
                 f'{member["protocol_port"]}, its listener '
-                f'{listener["protocol_port"]}; members answer clients '
-                'directly, so that nothing on the way can rewrite the port',
-                'let the member listen on the listener\'s port, or use a '
-                'flavor with member_port rewrite')
+                f'{listener["protocol_port"]}; {why}', instead)
 
 
 def _answers_name_their_listener(doc: spec.Document) -> None:
@@ -265,6 +287,8 @@ def _answers_name_their_listener(doc: spec.Document) -> None:
     for listener in doc['listeners'].values():
         for pool in spec.pools_of(doc, listener):
             for member in pool['members'].values():
+                if spec.is_keyed(member):
+                    continue  # the end of its tunnel remembers flows
                 key = (transport(listener['protocol']),
                        ipaddress.ip_address(member['address']),
                        member['protocol_port'])

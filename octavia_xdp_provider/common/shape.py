@@ -6,6 +6,7 @@ stands once, and needs microseconds for what jsonschema needs milliseconds
 for, which counts on a node with a thousand load balancers.
 """
 
+from collections.abc import Collection
 from collections.abc import Mapping
 import typing
 from typing import Any
@@ -26,14 +27,18 @@ _VALUE_MAX = 60
 _UNKNOWN = 'extra_forbidden'
 
 
-def partial(type_: Any, **replaced: Any) -> Any:
+def partial(type_: Any, without: Collection[str] = (),
+            **replaced: Any) -> Any:
     """The type of a change: each field may be missing, or null.
 
     :param type_: a TypedDict.
+    :param without: fields that no change has.
     :param replaced: types of fields, by name, in place of its own.
     """
     fields = {}
     for name, annotation in type_.__annotations__.items():
+        if name in without:
+            continue
         annotation = replaced.get(name, annotation)
         if typing_extensions.get_origin(annotation) in (
                 typing_extensions.NotRequired, typing_extensions.Required):

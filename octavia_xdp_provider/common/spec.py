@@ -44,6 +44,7 @@ version  what it has beyond the one before
          sent), ``timeout_client_data`` and ``timeout_member_data``;
          protocol HTTPS; algorithms served by the hash; an address with
          several ports in a pool, and ports that members alone rewrite
+3        ``tunnel`` of members; encapsulation geneve of flavors
 =======  ==================================================================
 """
 
@@ -61,7 +62,8 @@ from octavia_xdp_provider.common import fields as types
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import shape
 
-VERSION = 2
+VERSION = 3
+TUNNELS_SINCE = 3
 
 # Some fields of an object, by name.
 Fields = dict[str, Any]
@@ -98,8 +100,32 @@ class HealthMonitor(TypedDict):
 
 
 @shape.strict
+class Tunnel(TypedDict):
+    """How packets get to a member whose address they do not name.
+
+    ``address``: of the host at its end; with ``encapsulation`` srv6 a SID.
+    ``key``: what that host knows the member and its port by: the VNI of
+    geneve, the last 32 bits of the SID, which are 0 in ``address`` then.
+    ``keys``: by listener id, where they go before ``key``. ``mtu``: greatest
+    packet inside, bytes.
+    """
+
+    address: types.Address
+    encapsulation: types.TunnelEncapsulation
+    key: NotRequired[types.TunnelKey]
+    keys: NotRequired[dict[str, types.TunnelKey]]
+    mtu: NotRequired[types.InnerMtu]
+
+
+@shape.strict
 class Member(TypedDict):
-    """Where packets go; what is probed instead, where that is not null."""
+    """Where packets go; what is probed instead, where that is not null.
+
+    ``address`` and port are the member's name, by which nodes choose it.
+    ``tunnel``: how packets get to it, unless by the flavor's encapsulation to
+    its address. It is the controller's: the API has no such field, and its
+    changes leave it as it is.
+    """
 
     name: NotRequired[str | None]
     admin_state_up: bool
@@ -110,6 +136,7 @@ class Member(TypedDict):
     subnet_id: NotRequired[str | None]
     monitor_address: types.Address | None
     monitor_port: types.Port | None
+    tunnel: NotRequired[Tunnel]
 
 
 @shape.strict
@@ -258,6 +285,11 @@ def _needs_2(doc: Document) -> bool:
             < len(pool['members']) for pool in doc['pools'].values())))
 
 
+def _needs_3(doc: Document) -> bool:
+    """Whether version 2 cannot say what the document says."""
+    return flavor.needs_3(doc['flavor']) or has_tunnels(doc)
+
+
 def for_node(doc: Document) -> Document:
     """A document as nodes are sent it: in the oldest version that says all.
 
@@ -266,6 +298,9 @@ def for_node(doc: Document) -> Document:
     """
     result: Fields = dict(doc)
     result.pop('availability_zone', None)
+    if _needs_3(doc):
+        return cast(Document, result)
+    result['version'] = 2
     if not _needs_2(doc):
         result['version'] = 1
         del result['additional_vips']
@@ -321,8 +356,30 @@ def member_addresses(doc: Document) -> set[str]:
     return {str(ipaddress.ip_address(address))
             for pool in doc['pools'].values()
             for member in pool['members'].values()
-            for address in (member['address'], member['monitor_address'])
+            for address in (reached_at(member), member['monitor_address'])
             if address}
+
+
+def has_tunnels(doc: Document) -> bool:
+    return any('tunnel' in member for pool in doc['pools'].values()
+               for member in pool['members'].values())
+
+
+def reached_at(member: Member) -> str:
+    """Where packets to a member go."""
+    return member['tunnel']['address'] if 'tunnel' in member else (
+        member['address'])
+
+
+def is_keyed(member: Member) -> bool:
+    """Whether what is at the end of its tunnel knows the member by a key, and
+    writes its port."""
+    return 'tunnel' in member and bool(
+        member['tunnel'].get('key') or member['tunnel'].get('keys'))
+
+
+def tunnel_key(tunnel: Tunnel, listener_id: str) -> int | None:
+    return tunnel.get('keys', {}).get(listener_id, tunnel.get('key'))
 
 
 def pools_of(doc: Document, listener: Listener) -> list[Pool]:
@@ -349,11 +406,19 @@ KEPT = ('flavor', 'availability_zone')
 
 
 def as_committed(mine: Document, theirs: Document) -> Document:
-    """A document that Octavia has committed, with what it does not tell."""
+    """A document that Octavia has committed, with what it does not show."""
     result: Fields = dict(theirs)
     given: Fields = dict(mine)
     result.update((name, copy.deepcopy(given[name]))
                   for name in KEPT if name in given)
+    if has_tunnels(mine):
+        result['pools'] = copy.deepcopy(result['pools'])
+        for pool_id, pool in result['pools'].items():
+            members = mine['pools'].get(pool_id, {'members': {}})['members']
+            for key in pool['members'].keys() & members.keys():
+                if 'tunnel' in members[key]:
+                    pool['members'][key]['tunnel'] = copy.deepcopy(
+                        members[key]['tunnel'])
     return cast(Document, result)
 
 
@@ -367,7 +432,8 @@ def differences(doc: Document, other: Document) -> list[str]:
 
     Only fields that ``doc`` knows are compared, and null equals absent:
     Octavia's database returns more fields, and nulls for what was never
-    set. What is as it was made (``KEPT``) is not compared.
+    set. What is as it was made (``KEPT``) is not compared, nor is what is
+    not Octavia's: tunnels.
     """
     found: list[str] = []
     for kind, key in sorted(objects(doc) ^ objects(other)):
@@ -376,7 +442,7 @@ def differences(doc: Document, other: Document) -> list[str]:
     def compare(path: str, mine: Any, theirs: Any) -> None:
         for name, value in mine.items():
             if name in ('listeners', 'pools', 'members', 'healthmonitor',
-                        'version', *KEPT):
+                        'version', 'tunnel', *KEPT):
                 continue
             if value is None and name in _NEW_IN_2:
                 continue

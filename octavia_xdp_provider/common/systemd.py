@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a process tells systemd: that it serves, that it lives, that it ends.
+"""What a process sends systemd: that it serves, that it lives, that it ends.
 
 The protocol is a datagram of text to a Unix socket, sd_notify(3).
 oslo.service has READY=1 alone, and libsystemd's binding needs a compiler.
@@ -62,4 +62,4 @@ class Systemd:
                 sender.connect(address)
                 sender.send(text.encode())
         except OSError as error:
-            LOG.warning('systemd cannot be told %s: %s', text, error)
+            LOG.warning('systemd cannot be sent %s: %s', text, error)

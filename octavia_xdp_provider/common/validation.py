@@ -24,17 +24,27 @@ from octavia_xdp_provider.common import spec
 _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
 
-_MEMBER: Any = shape.partial(spec.Member)
+# What a change may say of a member, or a document before version 3.
+_MEMBER: Any = shape.partial(spec.Member, without=('tunnel',))
 _HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
 _LISTENER: Any = shape.partial(spec.Listener)
-_POOL: Any = shape.partial(
-    spec.Pool, members=shape.by_id(_MEMBER), healthmonitor=_HEALTH_MONITOR,
-    session_persistence=shape.partial(spec.SessionPersistence))
-_LOAD_BALANCER = shape.partial(
-    spec.Document, listeners=shape.by_id(_LISTENER),
-    pools=shape.by_id(_POOL))
-_OLDER_DOCUMENT = shape.Shape(_LOAD_BALANCER)
-_FIELDS = {'loadbalancer': _OLDER_DOCUMENT,
+
+
+def _pool(member: Any) -> Any:
+    return shape.partial(
+        spec.Pool, members=shape.by_id(member), healthmonitor=_HEALTH_MONITOR,
+        session_persistence=shape.partial(spec.SessionPersistence))
+
+
+def _load_balancer(pool: Any) -> Any:
+    return shape.partial(spec.Document, listeners=shape.by_id(_LISTENER),
+                         pools=shape.by_id(pool))
+
+
+_POOL: Any = _pool(_MEMBER)
+_OLDER_DOCUMENT = shape.Shape(
+    _load_balancer(_pool(shape.partial(spec.Member))))
+_FIELDS = {'loadbalancer': shape.Shape(_load_balancer(_POOL)),
            'listener': shape.Shape(_LISTENER), 'pool': shape.Shape(_POOL),
            'member': shape.Shape(_MEMBER),
            'healthmonitor': shape.Shape(_HEALTH_MONITOR)}
@@ -61,7 +71,8 @@ def read(given: object, policy: address_policy.AddressPolicy | None = None
             f'that is known here; fields that are not known: {unknown}',
             'upgrade this process')
     if version < spec.VERSION:
-        _OLDER_DOCUMENT.check(given)
+        (_OLDER_DOCUMENT if version >= spec.TUNNELS_SINCE
+         else _FIELDS['loadbalancer']).check(given)
         if not isinstance(given.get('id'), str):
             raise errors.Refused('id', 'it is missing', 'give it')
         given = cast(dict[str, Any], spec.complete(given))
@@ -189,5 +200,19 @@ def _check_addresses(doc: spec.Document,
             raise errors.Refused(name, *problem)
     for _listener_id, _listener, pool in spec.forwarded(doc):
         for member in pool['members'].values():
-            for name, problem in _member_problems(member, policy):
+            for name, problem in _used_problems(member, policy):
                 raise errors.Refused(name, *problem)
+
+
+def _used_problems(member: spec.Member,
+                   policy: address_policy.AddressPolicy
+                   ) -> Iterator[tuple[str, errors.Problem]]:
+    """Of a member with a tunnel, packets name the end of that alone."""
+    if 'tunnel' not in member:
+        yield from _member_problems(member, policy)
+        return
+    problem = policy.member_problem(member['tunnel']['address'])
+    if problem:
+        yield 'tunnel.address', problem
+    yield from _member_problems(
+        {'monitor_address': member['monitor_address']}, policy)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lets systemd end a process whose loops hang.
 
-Its thread tells systemd again and again that the process is alive, and stops
+Its thread signals systemd again and again that the process is alive, and stops
 doing so while a loop hangs. systemd then ends the process with SIGABRT, at
 which cmd/process.py has all threads' stacks written to standard error, and
 starts it again.
@@ -49,12 +49,12 @@ class Watchdog:
                 return
 
     def look(self) -> None:
-        """Tell systemd that all is well, if it is."""
+        """Report to systemd that all is well, if it is."""
         hanging = self._loops.hanging()
         if hanging.keys() != self._hanging:
             if hanging:
                 LOG.error('Hanging: %s.%s', loops_module.words(hanging),
-                          ' systemd is told no more that this process is '
+                          ' nothing more says to systemd that this process is '
                           'alive.' if self._systemd.watchdog_s else '')
             else:
                 LOG.info('Nothing hangs any more.')

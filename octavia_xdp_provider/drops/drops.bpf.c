@@ -25,6 +25,7 @@
 #define PROTOCOL_IPV6 41
 #define PROTOCOL_GRE 47
 #define GUE_PORT 6080
+#define GENEVE_PORT 6081
 #define IPV4_FRAGMENT_OFFSET 0x1fff
 
 /* The format names it; the values come from BTF, to Python. */
@@ -117,21 +118,30 @@ static __always_inline bool parse(const u8 *at, struct packet *packet)
 /* Length of what is between outer and inner IP header, or -1. */
 static __always_inline int tunnel_header(const u8 *at, u8 protocol)
 {
-	u8 header[4];
+	u8 header[12];
 
 	switch (protocol) {
 	case PROTOCOL_IPIP:
 	case PROTOCOL_IPV6:
 		return 0;
 	case PROTOCOL_GRE:
-		if (bpf_probe_read_kernel(header, sizeof(header), at))
+		if (bpf_probe_read_kernel(header, 4, at))
 			return -1;
 		/* No options; version 0. */
 		return header[0] || header[1] ? -1 : 4;
 	case PROTOCOL_UDP:
 		if (bpf_probe_read_kernel(header, sizeof(header), at))
 			return -1;
-		return (header[2] << 8 | header[3]) == GUE_PORT ? 8 : -1;
+		if ((header[2] << 8 | header[3]) == GUE_PORT)
+			return 8;
+		/* Version 0, no options, neither Ethernet nor else inside. */
+		return (header[2] << 8 | header[3]) == GENEVE_PORT &&
+				       !header[8] &&
+				       ((header[10] == 0x08 && !header[11]) ||
+					(header[10] == 0x86 &&
+					 header[11] == 0xdd))
+			       ? 16
+			       : -1;
 	}
 	return -1;
 }

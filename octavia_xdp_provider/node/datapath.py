@@ -28,6 +28,7 @@ from octavia_xdp_provider.node.types import Service
 from octavia_xdp_provider.node.types import ServiceFlag
 from octavia_xdp_provider.node.types import Settings
 from octavia_xdp_provider.node.types import Summary
+from octavia_xdp_provider.node.types import Tunnel
 from octavia_xdp_provider.node.types import Uplink
 
 # What users of the datapath need comes from here.
@@ -35,7 +36,7 @@ __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Fault', 'Info', 'Key', 'Library', 'Member',
            'MemberName', 'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
            'ProbeOutcome', 'ProbeTarget', 'Service', 'ServiceFlag', 'Settings',
-           'Summary', 'Uplink', 'is_foreign', 'is_stale']
+           'Summary', 'Tunnel', 'Uplink', 'is_foreign', 'is_stale']
 
 # A table's usual number of slots, to begin reading with.
 _SLOTS_FIRST = 1024
@@ -229,9 +230,6 @@ class Datapath:
             out[index] = self.library.key(key)[0]
         return self._call('oxp_services_delete', out, len(wanted))
 
-    def delete_service(self, key: Key) -> bool:
-        return bool(self.delete_services([key]))
-
     def services(self) -> list[Service]:
         out, count = self._array('oxp_services_list', 'struct oxp_service')
         return [oxp.service_of(out[index]) for index in range(count)]
@@ -252,7 +250,8 @@ class Datapath:
                 key = self._keys[name] = oxp.key_of(one.key)
             found[key] = Summary(
                 (one.index, one.generation, one.members_state), one.enabled,
-                one.counters.bytes, one.counters.flows)
+                one.counters.bytes, one.counters.flows, one.drops,
+                one.active_flows)
         return found
 
     def generations(self) -> dict[int, int]:

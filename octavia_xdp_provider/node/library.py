@@ -7,6 +7,7 @@ string, so there is one contract for C and Python and it cannot drift.
 """
 
 import errno
+import functools
 import ipaddress
 import os
 import typing
@@ -15,7 +16,7 @@ import cffi
 
 from octavia_xdp_provider.node import types
 
-API_VERSION = 6
+API_VERSION = 9
 # Of the layout that this package's data path has: others can be installed
 # beside it.
 LIBRARY = 'liboctavia_xdp.so.4'
@@ -68,11 +69,7 @@ class Library:
                 f'this package needs {API_VERSION}')
 
     def address(self, text: str):
-        parsed = ipaddress.ip_address(text)
-        packed = parsed.packed
-        if parsed.version == 4:
-            packed = bytes(10) + b'\xff\xff' + packed
-        return self.ffi.new('struct oxp_address *', (packed,))
+        return self.ffi.new('struct oxp_address *', (_packed(text),))
 
     def key(self, key: types.Key):
         try:
@@ -141,19 +138,37 @@ class Library:
             entry.dscp = target.dscp
             entry.sid_function = target.sid_function
             entry.port = target.port
+            self._fill_tunnel(entry.tunnel, target.tunnel)
         return out
 
     def members(self, wanted: typing.Sequence[types.Member]):
         out = self.ffi.new('struct oxp_member[]', len(wanted))
         for member, entry in zip(wanted, out, strict=True):
-            entry.address = self.address(member.address)[0]
+            entry.address.bytes = _packed(member.address)
             entry.check = member.check
             entry.weight = member.weight
             entry.mtu = member.mtu
             entry.admin_up = member.admin_up
             entry.backup = member.backup
             entry.port = member.port
+            self._fill_tunnel(entry.tunnel, member.tunnel)
         return out
+
+    def _fill_tunnel(self, entry, tunnel: types.Tunnel | None):
+        if tunnel is not None:
+            entry.address = self.address(tunnel.address)[0]
+            entry.encapsulation = tunnel.encapsulation
+            entry.key = tunnel.key
+            entry.keeps_port = tunnel.keeps_port
+
+
+@functools.lru_cache(1 << 16)
+def _packed(text: str) -> bytes:
+    """16 bytes, of IPv4 the mapped address."""
+    parsed = ipaddress.ip_address(text)
+    if parsed.version == 4:
+        return bytes(10) + b'\xff\xff' + parsed.packed
+    return parsed.packed
 
 
 def mac(text: str | None) -> bytes:
@@ -196,7 +211,7 @@ def service_of(out) -> types.Service:
     return types.Service(
         key_of(out.key), out.index, out.slots, out.members, out.enabled,
         out.generation, counters_of(out.counters), out.open_slots,
-        settings_of(out.settings))
+        settings_of(out.settings), out.drops, out.active_flows)
 
 
 def member_of(one) -> types.MemberState:
@@ -204,14 +219,22 @@ def member_of(one) -> types.MemberState:
         text_of(one.address), one.weight, one.check, bool(one.admin_up),
         bool(one.healthy), bool(one.known), counters_of(one.counters),
         bool(one.backup), one.mtu, bool(one.takes_flows), one.index,
-        one.quic_server_id, one.port)
+        one.quic_server_id, one.port, tunnel_of(one.tunnel))
+
+
+def tunnel_of(tunnel) -> types.Tunnel | None:
+    if not any(tunnel.address.bytes):
+        return None
+    return types.Tunnel(text_of(tunnel.address),
+                        types.Encapsulation(tunnel.encapsulation), tunnel.key,
+                        bool(tunnel.keeps_port))
 
 
 def probe_target_of(probe) -> types.ProbeTarget:
     return types.ProbeTarget(
         text_of(probe.vip), text_of(probe.member),
         types.Encapsulation(probe.encapsulation), probe.dscp,
-        probe.sid_function, probe.port)
+        probe.sid_function, probe.port, tunnel_of(probe.tunnel))
 
 
 def network_of(network) -> str:

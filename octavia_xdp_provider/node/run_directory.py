@@ -79,7 +79,7 @@ class RunDirectory:
 
     def make(self) -> None:
         """Create the directories."""
-        os.makedirs(self.queue, mode=0o755, exist_ok=True)
+        os.makedirs(self.queue, mode=0o775, exist_ok=True)
 
     def check_writable(self) -> None:
         """Find out whether files can be written.

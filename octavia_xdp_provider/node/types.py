@@ -80,10 +80,25 @@ class MemberName(typing.NamedTuple):
         return f'{self.address}:{self.port}'
 
 
+class Tunnel(typing.NamedTuple):
+    """How packets get to a member whose address they do not name.
+
+    ``address``: destination of the outer header. ``key``: struct oxp_tunnel
+    says what it is; 0: none. ``keeps_port``: the member's port is a part of
+    its name, and not written.
+    """
+
+    address: str
+    encapsulation: Encapsulation
+    key: int = 0
+    keeps_port: bool = False
+
+
 class Member(typing.NamedTuple):
     """A wanted member; check 0: not monitored, mtu 0: the uplink's.
 
-    ``port``: as in MemberName.
+    ``port``: as in MemberName. ``tunnel``: None for the service's
+    encapsulation, to the member's own address.
     """
 
     address: str
@@ -93,6 +108,7 @@ class Member(typing.NamedTuple):
     backup: bool = False
     mtu: int = 0
     port: int = 0
+    tunnel: Tunnel | None = None
 
 
 class Counters(typing.NamedTuple):
@@ -124,6 +140,7 @@ class MemberState(typing.NamedTuple):
     index: int = 0
     quic_server_id: int = 0
     port: int = 0
+    tunnel: Tunnel | None = None
 
     @property
     def name(self) -> MemberName:
@@ -141,7 +158,11 @@ class Fault(typing.NamedTuple):
 
 
 class Service(typing.NamedTuple):
-    """A service as the tables have it; its settings without ``allowed``."""
+    """A service as the tables have it; its settings without ``allowed``.
+
+    ``drops``: packets for it that were dropped, whatever for. ``active``:
+    flows that are alive, counted or estimated.
+    """
 
     key: Key
     index: int
@@ -152,19 +173,24 @@ class Service(typing.NamedTuple):
     counters: Counters
     open_slots: int = 0
     settings: Settings = Settings()
+    drops: int = 0
+    active: int = 0
 
 
 class Summary(typing.NamedTuple):
     """As much of a service as shows whether anything has changed.
 
     ``version``: another one whenever its table or a member's state is.
-    ``bytes``, ``flows``: of its counters.
+    ``bytes``, ``flows``: of its counters. ``drops``: packets. ``active``:
+    flows that are alive.
     """
 
     version: tuple[int, int, int]
     enabled: int
     bytes: int = 0
     flows: int = 0
+    drops: int = 0
+    active: int = 0
 
 
 class Info(typing.NamedTuple):
@@ -187,6 +213,7 @@ class ProbeTarget(typing.NamedTuple):
     dscp: int = 0
     sid_function: int = 0
     port: int = 0
+    tunnel: Tunnel | None = None
 
 
 class Uplink(typing.NamedTuple):

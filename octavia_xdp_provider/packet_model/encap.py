@@ -3,38 +3,44 @@
 
 import struct
 
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
 
 Encapsulation = state.Encapsulation
 HEADER = {state.IPV4: 20, state.IPV6: 40}
-SHIM = {Encapsulation.IPIP: 0, Encapsulation.SRV6: 0, Encapsulation.GUE: 8,
-        Encapsulation.GRE: 4}
+SHIM = enumerations.SHIMS
 IPIP, IP6, GRE = 4, 41, 47
 GUE_PORT = 6080
+GENEVE_PORT = 6081
+UDP_PORTS = (GUE_PORT, GENEVE_PORT)
 HOP_LIMIT = 64
 TRANSPORT_CHECKSUM = {state.TCP: 16, state.UDP: 6, state.ICMPV6: 2}
 
 
 def outer_family(service: state.Service, member: state.Member) -> int:
-    if service.encapsulation == Encapsulation.DSCP:
+    if member.encapsulation == Encapsulation.DSCP:
         return service.family
-    return state.IPV4 if len(member.address) == 4 else state.IPV6
+    return state.IPV4 if len(member.outer) == 4 else state.IPV6
 
 
 def overhead(service: state.Service, member: state.Member) -> int:
     """Bytes of the outer header."""
-    if service.encapsulation == Encapsulation.DSCP:
+    if member.encapsulation == Encapsulation.DSCP:
         return 0
     return (HEADER[outer_family(service, member)] +
-            SHIM[service.encapsulation])
+            SHIM[member.encapsulation])
+
+
+def _udp(entropy: int, port: int, length: int) -> bytes:
+    return struct.pack('!4H', 0xc000 | entropy & 0x3fff, port, length, 0)
 
 
 def encapsulate(node: state.Node, service: state.Service,
                 member: state.Member, packet: parse.Packet, entropy: int,
                 link: bytes) -> bytes:
-    if service.encapsulation == Encapsulation.DSCP:
+    if member.encapsulation == Encapsulation.DSCP:
         return link + _rewritten(service, member, packet)
     frame, network = packet.frame, packet.network
     inner4 = packet.family == state.IPV4
@@ -46,13 +52,16 @@ def encapsulate(node: state.Node, service: state.Service,
         ethertype, protocol = b'\x86\xdd', IP6
     length = packet.end - network
     shim = b''
-    if service.encapsulation == Encapsulation.GUE:
+    if member.encapsulation == Encapsulation.GUE:
         protocol = state.UDP
-        shim = struct.pack('!4H', 0xc000 | entropy & 0x3fff, GUE_PORT,
-                           8 + length, 0)
-    elif service.encapsulation == Encapsulation.GRE:
+        shim = _udp(entropy, GUE_PORT, 8 + length)
+    elif member.encapsulation == Encapsulation.GRE:
         protocol = GRE
         shim = b'\0\0' + ethertype
+    elif member.encapsulation == Encapsulation.GENEVE:
+        protocol = state.UDP
+        shim = (_udp(entropy, GENEVE_PORT, 16 + length) + b'\0\0' + ethertype +
+                member.key.to_bytes(3, 'big') + b'\0')
     length += len(shim)
     family = outer_family(service, member)
     mask = (1 << node.entropy[family]) - 1

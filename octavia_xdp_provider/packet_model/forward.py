@@ -124,7 +124,11 @@ class Forwarder:
     # Ends without a service--------------------------------------------------
 
     @staticmethod
-    def _drop(frame: bytes, outcome: Outcome, remarks=()) -> Result:
+    def _drop(frame: bytes, outcome: Outcome, remarks=(),
+              service: state.Service | None = None) -> Result:
+        """`service`: the one that the packet was for, if that is known."""
+        if service is not None:
+            service.drops += 1
         return Result(Action.DROP, frame, outcome, remarks)
 
     def _malformed(self, frame, why) -> Result:
@@ -149,7 +153,7 @@ class Forwarder:
             (packet.destination, packet.protocol, port))
         if service is None:
             self.watch.no_service(packet.protocol, port)
-            if packet.protocol == state.UDP and port == encap.GUE_PORT:
+            if packet.protocol == state.UDP and port in encap.UDP_PORTS:
                 return self._tunnel(packet)
             return Result(Action.PASS, packet.frame, Outcome.PASS)
         self.watch.service(service)
@@ -157,7 +161,7 @@ class Forwarder:
         refused = (self._refused(packet, service) or
                    self._beyond_rate(packet, service, opens, clock))
         if refused is not None:
-            return self._drop(packet.frame, refused)
+            return self._drop(packet.frame, refused, (), service)
         one = _Packet(packet, service, ingress, clock, packet.source, ports,
                       packet.protocol)
         flow = select.flow_of(service, packet.source, ports,
@@ -239,7 +243,7 @@ class Forwarder:
             self.watch.service(service)
         refused = self._refused(packet, service)
         if refused is not None:
-            return self._drop(packet.frame, refused)
+            return self._drop(packet.frame, refused, (), service)
         one = _Packet(packet, service, ingress, clock, packet.source,
                       bytes(4), packet.protocol)
         flow = select.flow_of(service, packet.source, bytes(4),
@@ -282,7 +286,7 @@ class Forwarder:
         self.watch.service(service)
         if allow.martian(packet.source, packet.destination):
             self.watch.martian(packet.source)
-            return self._drop(frame, Outcome.DROP_MARTIAN)
+            return self._drop(frame, Outcome.DROP_MARTIAN, (), service)
         one = _Packet(packet, service, ingress, clock, quoted.client,
                       quoted.ports, quoted.protocol, error=True)
         flow = select.flow_of(service, quoted.client, quoted.ports,
@@ -315,21 +319,24 @@ class Forwarder:
         frame = packet.frame
         self.watch.member(service, index)
         if index == state.NOBODY:
-            return self._drop(frame, Outcome.DROP_NO_MEMBER, remarks)
+            return self._drop(frame, Outcome.DROP_NO_MEMBER, remarks,
+                              service)
         member = service.members[index]
         entropy = select.flow_entropy(value)
         family = encap.outer_family(service, member)
         if (node.source[family] is None and
-                service.encapsulation != state.Encapsulation.DSCP):
+                member.encapsulation != state.Encapsulation.DSCP):
             self.watch.no_source(family)
-            return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks)
+            return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks,
+                              service)
         action, link = None, b''
         if node.by_routes:
             self.watch.routes()
         else:
             uplink = self._uplink(family, entropy)
             if uplink is None:
-                return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks)
+                return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks,
+                                  service)
             limit = self._limit(packet, service, member, uplink)
             if len(frame) - packet.network > limit:
                 return self._too_big(one, limit, remarks)
@@ -338,8 +345,8 @@ class Forwarder:
             action = (Action.TX if uplink.ifindex == one.ingress else
                       Action.REDIRECT)
             link = uplink.link(family)
-        if member.port:
-            ports.rewrite(packet, member.port, one.error)
+        if member.written_port:
+            ports.rewrite(packet, member.written_port, one.error)
             self.watch.port(service, member)
         frame = encap.encapsulate(node, service, member, packet, entropy,
                                   link)
@@ -383,4 +390,4 @@ class Forwarder:
         if answer and self._may_answer(one.time):
             return Result(Action.TX, too_big.message(packet, limit),
                           Outcome.SENT_TOO_BIG, remarks)
-        return self._drop(frame, Outcome.DROP_TOO_BIG, remarks)
+        return self._drop(frame, Outcome.DROP_TOO_BIG, remarks, one.service)

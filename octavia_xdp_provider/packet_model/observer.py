@@ -31,7 +31,7 @@ class Observer:
         """The VIP has none for them; port None: for no port at all."""
 
     def tunnel(self, protocol: int):
-        """It is a tunnel; UDP stands for GUE."""
+        """It is a tunnel; UDP stands for GUE and Geneve."""
 
     def left(self, protocol: int, fragment: bool):
         """The protocol is left to the kernel."""

@@ -80,6 +80,17 @@ class Node:
         default_factory=dict)
 
 
+class Tunnel(typing.NamedTuple):
+    """How packets get to a member, instead of by its service's encapsulation
+    to its own address; key 0: none. `keeps_port`: the member's port is not
+    written."""
+
+    address: bytes
+    encapsulation: Encapsulation
+    key: int = 0
+    keeps_port: bool = False
+
+
 @dataclasses.dataclass(eq=False)
 class Member:
     address: bytes
@@ -90,8 +101,13 @@ class Member:
     backup: bool = False
     # as the node's table has it
     takes_flows: bool = False
-    port: int = 0  # takes the place of the service's; 0: that stays
-    outer: bytes = b''  # computed from the address by Service.place()
+    port: int = 0  # takes the place of the service's, unless the tunnel
+    # keeps it; 0: that stays
+    tunnel: Tunnel | None = None
+    # computed by Service.place()
+    outer: bytes = b''
+    encapsulation: Encapsulation = Encapsulation.IPIP
+    key: int = 0
     packets: int = 0
     bytes: int = 0
     flows: int = 0
@@ -100,6 +116,11 @@ class Member:
     def name(self) -> tuple[bytes, int]:
         """What distinguishes the members of a service."""
         return self.address, self.port
+
+    @property
+    def written_port(self) -> int:
+        """Takes the place of the service's; 0: that stays."""
+        return 0 if self.tunnel and self.tunnel.keeps_port else self.port
 
     @property
     def keeps_flows(self) -> bool:
@@ -143,16 +164,14 @@ class Service:
     packets: int = 0
     bytes: int = 0
     flows: int = 0
+    drops: int = 0
 
     def place(self):
         """Derive what packets need from what was configured."""
         self.family = IPV4 if len(self.vip) == 4 else IPV6
         self.servers = {}
         for index, member in self.members.items():
-            member.outer = member.address
-            if self.encapsulation == Encapsulation.SRV6 and self.sid_function:
-                member.outer = (member.address[:14] +
-                                self.sid_function.to_bytes(2, 'big'))
+            self._find_way(member)
             self.servers[quic.server_id(*label(
                 member, self.members.values()))] = index
         length = self.source_length[self.family]
@@ -161,3 +180,16 @@ class Service:
                             ).to_bytes(size, 'big')
         self.networks = (None if self.allowed is None else
                          allow.Networks(self.allowed))
+
+    def _find_way(self, member: Member):
+        """Where the outer header leads, and what it is."""
+        tunnel = member.tunnel or Tunnel(member.address, self.encapsulation)
+        member.encapsulation, member.key = tunnel.encapsulation, tunnel.key
+        member.outer = tunnel.address
+        if tunnel.encapsulation == Encapsulation.SRV6:
+            if tunnel.key:
+                member.outer = (tunnel.address[:12] +
+                                tunnel.key.to_bytes(4, 'big'))
+            elif self.sid_function and not member.tunnel:
+                member.outer = (tunnel.address[:14] +
+                                self.sid_function.to_bytes(2, 'big'))

@@ -23,10 +23,13 @@ static __always_inline void count(struct xdp_md *ctx, __u32 outcome)
 	count_bytes(outcome, frame_length(ctx));
 }
 
-/* As count(). Out of line, and cold for the compiler: drops are many in the
- * code and few in the traffic. libbpf takes functions from .text alone. */
-__attribute__((cold, section(".text"))) static __noinline int
-drop(struct xdp_md *ctx, __u32 outcome)
+/* Out of line, and cold for the compiler: drops are many in the code and few
+ * in the traffic. libbpf takes functions from .text alone. */
+#define COLD __attribute__((cold, section(".text"))) static __noinline
+
+/* As count(), of a packet that no service is known of; drop.h has the others.
+ */
+COLD int drop(struct xdp_md *ctx, __u32 outcome)
 {
 	count(ctx, outcome);
 	return XDP_DROP;

@@ -150,13 +150,13 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	int outcome;
 
 	if (!find_block(selected->block, &view))
-		return drop(ctx, OXP_DROP_INTERNAL);
+		return drop_plain(ctx, OXP_DROP_INTERNAL);
 	selected->opens_flow = ports->opens_flow;
 	selected->entropy = flow_entropy(hash);
 	if (unlikely(is_special(view.block))) {
 		outcome = select_special(ctx, header, selected, ports);
 		if (outcome != OXP_FORWARDED)
-			return drop(ctx, outcome);
+			return drop_plain(ctx, outcome);
 	} else if (likely(!(view.block->flags & BLOCK_OPEN)) ||
 		   !select_open(ctx, header, selected, ports, &view,
 				position)) {
@@ -164,7 +164,7 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 			&view, slot_at(position, view.block->slots));
 	}
 	if (unlikely(selected->member >= view.block->members))
-		return drop(ctx, OXP_DROP_NO_MEMBER);
+		return drop_plain(ctx, OXP_DROP_NO_MEMBER);
 	return send(ctx, selected, &view, member_of(&view, selected->member));
 }
 
@@ -213,7 +213,7 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v4(ip->saddr, ip->daddr)))
-		return drop(ctx, OXP_DROP_MARTIAN);
+		return drop_plain(ctx, OXP_DROP_MARTIAN);
 	selected.block = number;
 	return forward(ctx, ip, &selected, &ports);
 }
@@ -244,7 +244,7 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v6(source, destination)))
-		return drop(ctx, OXP_DROP_MARTIAN);
+		return drop_plain(ctx, OXP_DROP_MARTIAN);
 	selected.head = head_of_v6(ip);
 	selected.block = number;
 	return forward(ctx, ip, &selected, &ports);

@@ -46,7 +46,7 @@ static __always_inline void from_shim(struct bpf_fib_lookup *fib,
 	if (fib->l4_protocol != IPPROTO_UDP)
 		return;
 	push_shim(shim, outer_type, head_length(selected->head),
-		  selected->entropy, selected->v6);
+		  selected->entropy, 0, selected->v6);
 	fib->sport = shim[0];
 	fib->dport = shim[1];
 }

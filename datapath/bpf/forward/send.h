@@ -6,16 +6,18 @@
 
 #include "forward/block.h"
 #include "forward/count.h"
+#include "forward/drop.h"
 #include "forward/dscp.h"
 #include "forward/mss.h"
 #include "forward/ports.h"
 #include "forward/route.h"
 #include "forward/selected.h"
 #include "forward/too_big.h"
+#include "forward/watch.h"
 
 /* Replaces the link header by the uplink's, which ends where the frame now
  * has an outer header to be filled in. */
-static __always_inline void *push_link(struct xdp_md *ctx, __u32 length,
+static __always_inline void *push_link(struct xdp_md *ctx, __u64 length,
 				       const __u8 *link)
 {
 	__u64 *start = frame_start(ctx);
@@ -33,7 +35,7 @@ static __always_inline void *push_link(struct xdp_md *ctx, __u32 length,
 static __always_inline int
 encapsulate(struct xdp_md *ctx, const struct selected *selected,
 	    const struct node_config *node, const struct block_member *member,
-	    __u32 outer_type, const __u8 *link, __u32 link_length)
+	    __u32 outer_type, const __u8 *link, __u64 link_length)
 {
 	void *outer, *end;
 
@@ -60,7 +62,7 @@ encapsulate(struct xdp_md *ctx, const struct selected *selected,
 		outer += 20;
 	}
 	push_shim(outer, outer_type, head_length(selected->head),
-		  selected->entropy, selected->v6);
+		  selected->entropy, member->key, selected->v6);
 	return OXP_FORWARDED;
 }
 
@@ -94,15 +96,31 @@ static __always_inline void count_forwarded(const struct selected *selected,
 }
 
 static __always_inline int refuse(struct xdp_md *ctx,
-				  const struct selected *selected, __u32 limit)
+				  const struct selected *selected,
+				  const struct block_view *view, __u32 limit,
+				  const bool fast_path)
 {
 	__u32 what = selected->v6 ? TOO_BIG_V6 : 0;
+	int action;
 
 	if (selected->kind == KIND_LATER)
 		what |= TOO_BIG_SILENT;
 	if (selected->kind == KIND_QUOTED)
 		what |= TOO_BIG_QUOTED;
-	return too_big(ctx, selected->l3, limit, what);
+	if (fast_path)
+		return too_big_plain(ctx, selected->l3, limit, what);
+	action = too_big(ctx, selected->l3, limit, what);
+	if (action == XDP_DROP)
+		count_drop(view->block->service);
+	return action;
+}
+
+static __always_inline int drop_sent(struct xdp_md *ctx, __u32 outcome,
+				     const struct block_view *view,
+				     const bool fast_path)
+{
+	return fast_path ? drop_plain(ctx, outcome)
+			 : drop_of(ctx, outcome, view->block->service);
 }
 
 static __always_inline __u32 path_mtu(const struct block_member *member,
@@ -117,40 +135,40 @@ static __always_inline int
 send_by(struct xdp_md *ctx, const struct selected *selected,
 	const struct node_config *node, const struct block_view *view,
 	const struct block_member *member, const struct uplink *uplink,
-	bool outer_v6, const bool fast_path)
+	__u64 link_length, bool outer_v6, const bool fast_path)
 {
 	__u32 outer_type = fast_path ? member->outer_type
 				     : without_port(member->outer_type);
 	__u32 header = outer_length(outer_type);
 	__u32 mtu = path_mtu(member, uplink);
-	__u32 link_length = uplink->link_length;
 	const __u8 *link = uplink->link[outer_v6];
 	__u32 ifindex = uplink->ifindex;
 	int outcome, action = XDP_TX;
 
 	/* also what the frame carries behind the packet goes out again */
 	if (unlikely(frame_length(ctx) - selected->l3 + header > mtu))
-		return refuse(ctx, selected, mtu > header ? mtu - header : 0);
+		return refuse(ctx, selected, view,
+			      mtu > header ? mtu - header : 0, fast_path);
 	if (unlikely(selected->opens_flow) &&
 	    node->flags & OXP_NODE_CLAMP_MSS &&
 	    selected->protocol == IPPROTO_TCP)
 		clamp_mss(ctx, selected->l4,
 			  selected->l3 + head_length(selected->head),
 			  mtu - header - (selected->v6 ? 60 : 40));
-	if (link_length > LINK_MAX)
-		return drop(ctx, OXP_DROP_INTERNAL);
 	/* before the frame changes: its drops count the length that it has */
 	if (unlikely(ifindex != ctx->ingress_ifindex)) {
 		action = bpf_redirect_map(&devices, ifindex, XDP_DROP);
 		if (action != XDP_REDIRECT)
-			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
+			return drop_sent(ctx, OXP_DROP_NO_NEXT_HOP, view,
+					 fast_path);
 	}
 	if (!fast_path && member->outer_type & OUTER_PORT &&
 	    rewrite_port(ctx, selected))
-		return drop(ctx, OXP_DROP_INTERNAL);
+		return drop_sent(ctx, OXP_DROP_INTERNAL, view, fast_path);
 	if (!fast_path && outer_type == OUTER_NONE) {
 		if (rewrite(ctx, selected))
-			return drop(ctx, OXP_DROP_INTERNAL);
+			return drop_sent(ctx, OXP_DROP_INTERNAL, view,
+					 fast_path);
 		outcome = replace_link(ctx, selected, link, link_length);
 	} else {
 		outcome = encapsulate(ctx, selected, node, member, outer_type,
@@ -159,7 +177,7 @@ send_by(struct xdp_md *ctx, const struct selected *selected,
 	/* NO_ROOM: as it came. INTERNAL is for the verifier: what was looked at
 	 * has more bytes than the link header. */
 	if (unlikely(outcome != OXP_FORWARDED))
-		return drop(ctx, outcome);
+		return drop_sent(ctx, outcome, view, fast_path);
 	count_forwarded(selected, view->block->service, member);
 	return action;
 }
@@ -173,13 +191,14 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 	set = bpf_map_lookup_elem(&uplinks, &active);
 	if (!set)
 		return NULL;
-	choice = set->choice[outer_v6][entropy >> 26];
+	choice = set->choice[outer_v6][choice_of(entropy)];
 	if (unlikely(choice >= OXP_UPLINKS_MAX))
 		return NULL;
 	return &set->uplink[choice];
 }
 
-/* Out of line, for the slow path, DSCP, ports and OXP_NODE_FIB. */
+/* Out of line, for the slow path, DSCP, ports, OXP_NODE_FIB and flows that are
+ * watched. */
 __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 {
 	const struct block_member *member;
@@ -197,11 +216,11 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	member = member_of(&view, selected->member);
 	outer_type = without_port(member->outer_type);
-	if (outer_type > OUTER_NONE)
-		return drop(ctx, OXP_DROP_INTERNAL);
+	if (outer_type != OUTER_NONE && !has_outer_header(outer_type))
+		return drop_of(ctx, OXP_DROP_INTERNAL, view.block->service);
 	outer_v6 = is_outer_v6_of(selected, outer_type);
 	if (outer_type != OUTER_NONE && !has_source(node, outer_v6))
-		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
+		return drop_of(ctx, OXP_DROP_NO_NEXT_HOP, view.block->service);
 	if (feature_fib && node->flags & OXP_NODE_FIB) {
 		status = find_route(ctx, selected, &routed,
 				    frame_length(ctx) - selected->l3 +
@@ -209,15 +228,37 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 		/* with the MTU alone, send_by() finds that it is too big */
 		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
 		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
-			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
+			return drop_of(ctx, OXP_DROP_NO_NEXT_HOP,
+				       view.block->service);
+		routed.watched =
+			node->watched >> choice_of(selected->entropy) & 1;
 		uplink = &routed;
 	} else {
 		uplink = choose_uplink(node, selected->entropy, outer_v6);
 		if (!uplink)
-			return drop(ctx, OXP_DROP_NO_NEXT_HOP);
+			return drop_of(ctx, OXP_DROP_NO_NEXT_HOP,
+				       view.block->service);
 	}
-	return send_by(ctx, selected, node, &view, member, uplink, outer_v6,
-		       false);
+	if (uplink->link_length > LINK_MAX)
+		return drop_of(ctx, OXP_DROP_INTERNAL, view.block->service);
+	if (uplink->watched)
+		watch(ctx, selected, view.block->service, view.block->watch);
+	return send_by(ctx, selected, node, &view, member, uplink,
+		       uplink->link_length, outer_v6, false);
+}
+
+/* Of the link header; beyond LINK_MAX of an uplink whose flows are watched. In
+ * 64 bits: of narrower copies older kernels forget what was compared. */
+static __always_inline __u64 plain_length(const struct uplink *uplink)
+{
+	__u64 length;
+
+	_Static_assert(offsetof(struct uplink, watched) ==
+			       offsetof(struct uplink, link_length) + 1,
+		       "one number");
+	length = *(const __u16 *)&uplink->link_length;
+	asm volatile("" : "+r"(length));
+	return length;
 }
 
 static __always_inline int send(struct xdp_md *ctx,
@@ -228,13 +269,14 @@ static __always_inline int send(struct xdp_md *ctx,
 	__u32 zero = 0, outer_type = member->outer_type;
 	const struct node_config *node;
 	const struct uplink *uplink;
+	__u64 link_length;
 	bool outer_v6;
 
 	/* not find_config(), of which clang makes other code for this path */
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
-		return drop(ctx, OXP_DROP_INTERNAL);
-	if (unlikely(outer_type >= OUTER_NONE ||
+		return drop_plain(ctx, OXP_DROP_INTERNAL);
+	if (unlikely(!has_outer_header(outer_type) ||
 		     (feature_fib && node->flags & OXP_NODE_FIB))) {
 		struct selected copy = *selected;
 
@@ -243,9 +285,15 @@ static __always_inline int send(struct xdp_md *ctx,
 	outer_v6 = is_outer_v6(outer_type);
 	uplink = choose_uplink(node, selected->entropy, outer_v6);
 	if (unlikely(!has_source(node, outer_v6) || !uplink))
-		return drop(ctx, OXP_DROP_NO_NEXT_HOP);
-	return send_by(ctx, selected, node, view, member, uplink, outer_v6,
-		       true);
+		return drop_plain(ctx, OXP_DROP_NO_NEXT_HOP);
+	link_length = plain_length(uplink);
+	if (unlikely(link_length > LINK_MAX)) {
+		struct selected copy = *selected;
+
+		return deliver(ctx, &copy);
+	}
+	return send_by(ctx, selected, node, view, member, uplink, link_length,
+		       outer_v6, true);
 }
 
 #endif

@@ -9,6 +9,7 @@
 #ifndef OXP_SLOW_PATH_H
 #define OXP_SLOW_PATH_H
 
+#include "forward/drop.h"
 #include "forward/fragments.h"
 #include "forward/icmp.h"
 #include "forward/martian.h"
@@ -47,7 +48,9 @@ static __always_inline int finish_selection(struct xdp_md *ctx,
 					    int outcome)
 {
 	if (outcome != OXP_FORWARDED)
-		return outcome == OXP_PASS ? XDP_PASS : drop(ctx, outcome);
+		return outcome == OXP_PASS
+			       ? XDP_PASS
+			       : drop_at(ctx, outcome, target->block);
 	selected->block = target->block;
 	selected->member = target->member;
 	selected->entropy = target->entropy;
@@ -79,7 +82,7 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 	if (number == NOT_FOUND)
 		return drop(ctx, OXP_DROP_ICMP);
 	if (martian)
-		return drop(ctx, OXP_DROP_MARTIAN);
+		return drop_at(ctx, OXP_DROP_MARTIAN, number);
 	target->block = number;
 	return finish_selection(ctx, packet, target, selected,
 				select_slot(ctx, packet, target));
@@ -104,7 +107,7 @@ static __always_inline int forward_ports(struct xdp_md *ctx,
 		return XDP_PASS;
 	}
 	if (is_martian(packet))
-		return drop(ctx, OXP_DROP_MARTIAN);
+		return drop_at(ctx, OXP_DROP_MARTIAN, number);
 	target->block = number;
 	outcome = select_member(ctx, packet, target);
 	if (outcome == OXP_FORWARDED && packet->kind == KIND_FIRST)

@@ -12,7 +12,7 @@
 
 #include "checksum.h"
 #include "forward/budget.h"
-#include "forward/count.h"
+#include "forward/drop.h"
 #include "forward/parse.h"
 
 #define QUOTE_V4 520  /* makes 548 bytes: every host takes 576 */
@@ -157,7 +157,9 @@ enum too_big_what {
 	TOO_BIG_QUOTED = 4, /* ICMP errors */
 };
 
-/* The packet at l3 has more than `limit` bytes. Returns the XDP action. */
+/* The packet at l3 has more than `limit` bytes. Returns the XDP action; with
+ * XDP_DROP the frame is as it was. The caller counts that for the service: one
+ * call more from here would exceed the stack. */
 __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 {
 	const struct node_config *node = find_config();
@@ -193,8 +195,23 @@ __noinline int too_big(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
 	bytes = frame_length(ctx);
 	sent = what & TOO_BIG_V6 ? answer_v6(ctx, l3, limit)
 				 : answer_v4(ctx, l3, limit);
-	count_bytes(sent ? OXP_SENT_TOO_BIG : OXP_DROP_NO_ROOM, bytes);
-	return sent ? XDP_TX : XDP_DROP;
+	if (!sent) {
+		/* in general there was no room, and it is as it was */
+		count_bytes(OXP_DROP_NO_ROOM, bytes);
+		return XDP_DROP;
+	}
+	count_bytes(OXP_SENT_TOO_BIG, bytes);
+	return XDP_TX;
+}
+
+/* For packets as count_plain_drop() takes them. */
+COLD int too_big_plain(struct xdp_md *ctx, __u32 l3, __u32 limit, __u32 what)
+{
+	int action = too_big(ctx, l3, limit, what);
+
+	if (action == XDP_DROP)
+		count_plain_drop(ctx);
+	return action;
 }
 
 #endif

@@ -60,7 +60,7 @@ static __always_inline int fix_transport(void *ctx, const bool skb,
 static __always_inline int restore_vip(void *ctx, const bool skb, __u32 ip,
 				       const struct member_dscp *dscp)
 {
-	struct member_address vip = dscp->vip;
+	struct ip_address vip = dscp->vip;
 	struct transport transport = {};
 	__u32 change;
 	__be32 from, to;

@@ -16,7 +16,7 @@ const volatile struct member_config config;
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, MEMBER_VIPS_MAX + MEMBER_OWN_MAX);
-	__type(key, struct member_address);
+	__type(key, struct ip_address);
 	__type(value, __u8);
 } addresses SEC(".maps");
 
@@ -58,15 +58,7 @@ static __always_inline void count(enum member_counter which)
 		++*packets;
 }
 
-static __always_inline struct member_address mapped(__be32 v4)
-{
-	struct member_address out = {.bytes = {[10] = 0xff, [11] = 0xff}};
-
-	__builtin_memcpy(out.bytes + 12, &v4, sizeof(v4));
-	return out;
-}
-
-static __always_inline bool address_is(const struct member_address *address,
+static __always_inline bool address_is(const struct ip_address *address,
 				       enum member_address_is what)
 {
 	__u8 *is = bpf_map_lookup_elem(&addresses, address);

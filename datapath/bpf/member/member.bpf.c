@@ -11,13 +11,13 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
-#include "member/decapsulate.h"
+#include "decapsulate.h"
+#include "ecn.h"
 #include "member/dscp.h"
-#include "member/ecn.h"
 #include "member/maps.h"
-#include "member/mss.h"
 #include "member/ports.h"
 #include "member/tunnel.h"
+#include "mss.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
@@ -55,7 +55,8 @@ static __always_inline enum verdict take_in(void *ctx, const bool skb,
 					    void *data, void *end, __u32 frame)
 {
 	struct tunnel tunnel = {};
-	enum verdict verdict = examine(data, end, frame, &tunnel);
+	enum member_counter counter = MEMBER_TAKEN_IPIP;
+	enum verdict verdict = examine(data, end, frame, &tunnel, &counter);
 	int ecn;
 
 	if (verdict == PASS && config.has_dscp)
@@ -65,12 +66,13 @@ static __always_inline enum verdict take_in(void *ctx, const bool skb,
 	ecn = combined_ecn(tunnel.inner_tos & ECN_MASK, tunnel.tos & ECN_MASK);
 	if (ecn < 0)
 		return counted(DROP, MEMBER_DROP_ECN);
-	if (skb ? decapsulate_skb(ctx, &tunnel) : decapsulate_xdp(ctx, &tunnel))
+	if (skb ? decapsulate_skb(ctx, &tunnel, config.old_adjust_room)
+		: decapsulate_xdp(ctx, &tunnel))
 		return counted(DROP, MEMBER_DROP_FAILED);
 	if (ecn != (tunnel.inner_tos & ECN_MASK) &&
-	    set_ecn(ctx, skb, tunnel.link, &tunnel, ecn))
+	    set_ecn(ctx, skb, tunnel.link, tunnel.type, ecn))
 		return counted(DROP, MEMBER_DROP_FAILED);
-	count(tunnel.counter);
+	count(counter);
 	return rewrite_in(ctx, skb, tunnel.link);
 }
 
@@ -109,6 +111,7 @@ int oxp_member_out(struct __sk_buff *skb)
 	struct transport transport = {};
 	__be16 type = skb->protocol;
 	__u32 link = ETH_HLEN;
+	int clamped;
 
 	if (!config.mss_v4 && !config.mss_v6 && !config.has_ports)
 		return TC_ACT_UNSPEC;
@@ -122,7 +125,12 @@ int oxp_member_out(struct __sk_buff *skb)
 	    find_transport(skb, true, link, &transport) ||
 	    !address_is(&transport.source, MEMBER_ADDRESS_VIP))
 		return TC_ACT_UNSPEC;
-	if (clamp_mss(skb, true, &transport) ||
+	clamped = clamp_mss(skb, true, &transport,
+			    transport.version == 4 ? config.mss_v4
+						   : config.mss_v6);
+	if (clamped > 0)
+		count(MEMBER_MSS_OUT);
+	if (clamped < 0 ||
 	    (config.has_ports && rewrite_port(skb, true, &transport, OUT))) {
 		count(MEMBER_DROP_FAILED);
 		return TC_ACT_SHOT;

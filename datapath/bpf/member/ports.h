@@ -13,7 +13,8 @@
 #ifndef OXP_MEMBER_PORTS_H
 #define OXP_MEMBER_PORTS_H
 
-#include "member/transport.h"
+#include "member/maps.h"
+#include "transport.h"
 
 enum direction {
 	IN,
@@ -22,7 +23,7 @@ enum direction {
 
 /* The port that takes the place of `port`; 0: none. */
 static __always_inline __be16 other_port(const enum direction direction,
-					 const struct member_address *vip,
+					 const struct ip_address *vip,
 					 __u8 protocol, __be16 port)
 {
 	struct member_port_key key = {
@@ -45,7 +46,7 @@ static __always_inline int rewrite_quoted(void *ctx, const bool skb,
 					  const enum direction direction)
 {
 	struct transport quoted = {};
-	struct member_address vip;
+	struct ip_address vip;
 	__u32 at, sum;
 	__be16 from, to;
 
@@ -72,7 +73,7 @@ static __always_inline int rewrite_port(void *ctx, const bool skb,
 					const struct transport *transport,
 					const enum direction direction)
 {
-	const struct member_address *vip =
+	const struct ip_address *vip =
 		direction == IN ? &transport->destination : &transport->source;
 	__u32 at = transport->offset + (direction == IN ? 2 : 0);
 	/* used of TCP and UDP only, which have one over both families */

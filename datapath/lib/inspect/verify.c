@@ -86,13 +86,16 @@ static bool outer_is_right(const struct service_block *block,
 		.sid_function = ntohs(block->sid_function),
 	};
 	struct oxp_address to, address;
+	struct oxp_tunnel tunnel;
 	struct block_member again;
 
 	memcpy(to.bytes, vip, sizeof(to.bytes));
 	memcpy(address.bytes, member->address, sizeof(address.bytes));
+	tunnel_of(member, &tunnel);
 	return !parse_target(&settings, &to, &address, ntohs(member->port),
-			     &again, NULL) &&
+			     &tunnel, &again, NULL) &&
 	       again.outer_type == member->outer_type &&
+	       again.key == member->key &&
 	       !memcmp(again.outer, member->outer, sizeof(again.outer));
 }
 

@@ -165,6 +165,10 @@ static int map_all(struct oxp_node *node, char *error)
 		status = map_memory(node, MAP_SERVICES,
 				    services * sizeof(*node->entries),
 				    &node->entries, error);
+	if (!status)
+		status = map_memory(node, MAP_WATCHED,
+				    WATCH_LINES * sizeof(*node->watched),
+				    &node->watched, error);
 	return status ? status : map_segments(node, error);
 }
 
@@ -175,6 +179,26 @@ void unmap_all(struct oxp_node *node)
 			munmap(node->mapping[i].memory,
 			       node->mapping[i].length);
 	unmap_segments(node);
+}
+
+/* Of a state that an earlier release with the same layout made: its program
+ * and library know nothing of the map. Whoever opens the node has the lock. */
+static int make_watched(const char *path)
+{
+	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
+	int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, map_names[MAP_WATCHED],
+				 sizeof(__u32), sizeof(struct watched_set),
+				 WATCH_LINES, &options);
+
+	if (map < 0)
+		return map;
+	if (bpf_obj_pin(map, path)) {
+		int status = -errno;
+
+		close(map);
+		return status;
+	}
+	return map;
 }
 
 int open_pins(struct oxp_node *node, const char *folder, char *error)
@@ -195,8 +219,12 @@ int open_pins(struct oxp_node *node, const char *folder, char *error)
 		if (!path)
 			return failure(error, -ENOMEM, "cannot open the maps");
 		node->map[i] = bpf_obj_get(path);
-		if (node->map[i] < 0) {
-			status = -errno;
+		status = node->map[i] < 0 ? -errno : 0;
+		if (status == -ENOENT && i == MAP_WATCHED) {
+			node->map[i] = make_watched(path);
+			status = node->map[i] < 0 ? node->map[i] : 0;
+		}
+		if (status) {
 			/* the folder appears whole: another layout has other
 			 * maps, and ENOENT would say that there is none */
 			if (status == -ENOENT)

@@ -128,6 +128,7 @@ void oxp_close(struct oxp_node *node)
 	free(node->counter_free_since);
 	free(node->line_used);
 	free(node->checks);
+	free(node->watch.of_service);
 	free(node->pin_directory);
 	free(node);
 }

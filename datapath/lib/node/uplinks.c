@@ -18,9 +18,10 @@
 #include "epoch.h"
 #include "error.h"
 #include "node/lock.h"
+#include "node/watched_uplinks.h"
 #include "state.h"
 
-#define CHOICES 64
+#define CHOICES OXP_CHOICES
 
 static bool is_no_mac(const uint8_t *mac)
 {
@@ -149,11 +150,15 @@ static void choose(struct uplink_set *next, uint32_t count,
 	}
 }
 
+static const struct uplink_set *live_set(struct oxp_node *node)
+{
+	return &node->uplinks[node->config->active_uplinks & 1];
+}
+
 /* Devices of neither set. */
 static void forget_devices(struct oxp_node *node, const struct uplink_set *next)
 {
-	const struct uplink_set *live =
-		&node->uplinks[node->config->active_uplinks & 1];
+	const struct uplink_set *live = live_set(node);
 	int map = node->map[MAP_DEVICES];
 	uint32_t key, following;
 	bool more = !bpf_map_get_next_key(map, NULL, &following);
@@ -238,15 +243,34 @@ int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
 		if (status && status != -ENODEV)
 			return status;
 	}
+	watch_choices(&next, node->config->watched);
 	node->uplinks[node->config->active_uplinks & 1] = next;
 	return 0;
+}
+
+int watch_uplinks(struct oxp_node *node, char *error)
+{
+	struct uplink_set next = *live_set(node);
+
+	unwatch(&next);
+	watch_choices(&next, node->config->watched);
+	if (!memcmp(&next, live_set(node), sizeof(next)))
+		return 0;
+	return switch_uplinks(node, &next, error);
+}
+
+uint64_t watched_choices(struct oxp_node *node)
+{
+	/* without uplinks */
+	if (node->config->flags & OXP_NODE_FIB)
+		return node->config->watched;
+	return choices_watched(live_set(node)) & node->config->watched;
 }
 
 int oxp_uplinks_set(struct oxp_node *node, const struct oxp_uplink *uplinks,
 		    uint32_t count, char *error)
 {
-	struct uplink_set next = {};
-	const struct uplink_set *live;
+	struct uplink_set next = {}, live;
 	int status = 0;
 
 	if (count > OXP_UPLINKS_MAX)
@@ -261,11 +285,13 @@ int oxp_uplinks_set(struct oxp_node *node, const struct oxp_uplink *uplinks,
 	status = lock_node(node, error);
 	if (status)
 		return status;
-	live = &node->uplinks[node->config->active_uplinks & 1];
-	choose(&next, count, live, false);
-	choose(&next, count, live, true);
+	live = *live_set(node);
+	unwatch(&live);
+	choose(&next, count, &live, false);
+	choose(&next, count, &live, true);
+	watch_choices(&next, node->config->watched);
 	status = enter_devices(node, &next, error);
-	if (!status && memcmp(&next, live, sizeof(next)))
+	if (!status && memcmp(&next, live_set(node), sizeof(next)))
 		status = switch_uplinks(node, &next, error);
 	unlock_node(node);
 	return status;
@@ -293,16 +319,16 @@ static void read_uplink(const struct uplink *uplink, struct oxp_uplink *out)
 uint32_t read_uplinks(struct oxp_node *node, struct oxp_uplink *out,
 		      uint32_t capacity, struct oxp_choices *choices)
 {
-	const struct uplink_set *live =
-		&node->uplinks[node->config->active_uplinks & 1];
+	struct uplink_set live = *live_set(node);
 	uint32_t count = 0;
 
-	for (; count < OXP_UPLINKS_MAX && live->uplink[count].ifindex; count++)
+	unwatch(&live);
+	for (; count < OXP_UPLINKS_MAX && live.uplink[count].ifindex; count++)
 		if (count < capacity)
-			read_uplink(&live->uplink[count], &out[count]);
+			read_uplink(&live.uplink[count], &out[count]);
 	if (choices) {
-		memcpy(choices->v4, live->choice[0], sizeof(choices->v4));
-		memcpy(choices->v6, live->choice[1], sizeof(choices->v6));
+		memcpy(choices->v4, live.choice[0], sizeof(choices->v4));
+		memcpy(choices->v6, live.choice[1], sizeof(choices->v6));
 	}
 	return count;
 }

@@ -15,4 +15,11 @@ int write_first_uplinks(struct oxp_node *node, const struct oxp_uplink *uplinks,
 			uint32_t count, const struct oxp_choices *choices,
 			char *error);
 
+/* Has flows of config->watched watched, as far as there is room for copies of
+ * uplinks. Nothing where that is so already. */
+int watch_uplinks(struct oxp_node *node, char *error);
+
+/* The choices of config->watched whose flows are watched, a bit each. */
+uint64_t watched_choices(struct oxp_node *node);
+
 #endif

@@ -20,6 +20,7 @@
 #include "probe/program.h"
 #include "service/validate.h"
 #include "state.h"
+#include "table/members.h"
 
 static int pin_one(const struct oxp_node *node, const struct bpf_map *map,
 		   const char *name)
@@ -107,7 +108,7 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 			       wanted->mark, OXP_PROBE_MARK,
 			       OXP_PROBE_MARK | ~OXP_PROBE_MARK_MASK);
 	status = parse_target(&settings, &wanted->vip, &wanted->member,
-			      wanted->port, &member, error);
+			      wanted->port, &wanted->tunnel, &member, error);
 	if (status)
 		return status;
 	*out = (struct entry){
@@ -119,6 +120,9 @@ static int parse(const struct oxp_probe *wanted, struct entry *out, char *error)
 				.encapsulation = wanted->encapsulation,
 				.sid_function = wanted->sid_function,
 				.port = member.port,
+				.tunnel = member.tunnel,
+				.key = member.key,
+				.keeps_port = member.keeps_port,
 			},
 	};
 	memcpy(out->target.vip, wanted->vip.bytes, sizeof(out->target.vip));
@@ -263,6 +267,10 @@ int oxp_probes_set(struct oxp_node *node, const struct oxp_probe *probes,
 
 static void describe(const struct entry *entry, struct oxp_probe *out)
 {
+	struct block_member again = {.tunnel = entry->target.tunnel,
+				     .keeps_port = entry->target.keeps_port,
+				     .key = entry->target.key};
+
 	*out = (struct oxp_probe){
 		.mark = entry->mark,
 		.encapsulation = entry->target.encapsulation,
@@ -270,6 +278,8 @@ static void describe(const struct entry *entry, struct oxp_probe *out)
 		.sid_function = entry->target.sid_function,
 		.port = ntohs(entry->target.port),
 	};
+	memcpy(again.outer, entry->target.outer, sizeof(again.outer));
+	tunnel_of(&again, &out->tunnel);
 	memcpy(out->vip.bytes, entry->target.vip, sizeof(out->vip.bytes));
 	memcpy(out->member.bytes, entry->target.member,
 	       sizeof(out->member.bytes));

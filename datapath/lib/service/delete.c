@@ -11,6 +11,7 @@
 #include "error.h"
 #include "node/lock.h"
 #include "service/validate.h"
+#include "service/watch.h"
 #include "state.h"
 #include "table/blocks.h"
 #include "table/counters.h"
@@ -91,6 +92,7 @@ static int delete(struct oxp_node *node, struct deletion *deletion,
 		status = forget(node, deletion->indices[i], error);
 	if (status)
 		return status;
+	forget_watched(node, deletion->gone);
 	end_change(node);
 	return deletion->count;
 }

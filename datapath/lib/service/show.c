@@ -9,6 +9,7 @@
 #include "error.h"
 #include "node/lock.h"
 #include "service/find.h"
+#include "service/watch.h"
 #include "state.h"
 #include "table/blocks.h"
 #include "table/counters.h"
@@ -72,28 +73,58 @@ static int by_key(const void *left, const void *right)
 /* Up to this many services: one read each; above, one batch. */
 #define SINGLE_READS_MAX 16
 
+static int read_alive(struct oxp_node *node, struct oxp_service *services,
+		      uint32_t count, uint32_t first, uint32_t most)
+{
+	uint32_t *alive = calloc(most - first, sizeof(*alive));
+
+	if (!alive)
+		return -ENOMEM;
+	count_alive(node, first, most - first, alive);
+	for (uint32_t i = 0; i < count; i++)
+		services[i].active_flows = alive[services[i].index - first];
+	free(alive);
+	return 0;
+}
+
+static void set_counts(struct oxp_service *service,
+		       const struct service_counts *counts)
+{
+	service->counters = counts->counters;
+	service->drops = counts->drops;
+}
+
 static int read_counters(struct oxp_node *node, struct oxp_service *services,
 			 uint32_t count)
 {
-	struct oxp_counters *all;
-	uint32_t most = 0;
+	uint32_t first = UINT32_MAX, most = 0;
+	struct service_counts *all, one;
 	int status = 0;
 
-	for (uint32_t i = 0; i < count; i++)
+	for (uint32_t i = 0; i < count; i++) {
 		if (services[i].index >= most)
 			most = services[i].index + 1;
+		if (services[i].index < first)
+			first = services[i].index;
+	}
+	if (count)
+		status = read_alive(node, services, count, first, most);
+	if (status)
+		return status;
 	if (count <= SINGLE_READS_MAX) {
-		for (uint32_t i = 0; i < count && !status; i++)
-			status = read_service_counters(node, services[i].index,
-						       &services[i].counters);
+		for (uint32_t i = 0; i < count && !status; i++) {
+			status = read_service_counts(node, services[i].index,
+						     &one);
+			set_counts(&services[i], &one);
+		}
 		return status;
 	}
 	all = calloc(most, sizeof(*all));
 	if (!all)
 		return -ENOMEM;
-	status = read_all_service_counters(node, most, all);
+	status = read_all_service_counts(node, most, all);
 	for (uint32_t i = 0; i < count && !status; i++)
-		services[i].counters = all[services[i].index];
+		set_counts(&services[i], &all[services[i].index]);
 	free(all);
 	return status;
 }
@@ -151,6 +182,7 @@ static void describe_member(const struct block_member *member, uint16_t index,
 		.port = ntohs(member->port),
 	};
 	memcpy(&out->address, member->address, sizeof(out->address));
+	tunnel_of(member, &out->tunnel);
 }
 
 int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,

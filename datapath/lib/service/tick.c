@@ -14,6 +14,7 @@
 
 #include "clock.h"
 #include "node/lock.h"
+#include "service/watch.h"
 #include "state.h"
 #include "table/blocks.h"
 #include "table/slots.h"
@@ -115,7 +116,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 int oxp_slots_age(struct oxp_node *node, char *error)
 {
 	uint64_t now, before;
-	bool due;
+	bool first, due;
 	uint32_t open;
 	int status = lock_node(node, error);
 
@@ -124,17 +125,17 @@ int oxp_slots_age(struct oxp_node *node, char *error)
 	now = boot_time();
 	before = node->config->ticked;
 	/* before the first call, and after a restart of the machine's clock */
-	if (!before || before > now)
+	first = !before || before > now;
+	if (first)
 		node->config->ticked = before = now;
 	due = now - before >= INTERVAL;
 	if (due)
 		node->config->ticked = now;
 	open = pass(node, before, now, due);
+	if (first || due)
+		status = watch_on(node, now - before, error);
 	unlock_node(node);
-	if (due) {
+	if (due && !status)
 		status = drain_grace_period(node, error);
-		if (status)
-			return status;
-	}
-	return open;
+	return status ? status : (int)open;
 }

@@ -26,9 +26,10 @@
 #define OUTER_OF_GRE {OUTER_GRE_V4, OUTER_GRE_V6}
 #define OUTER_OF_DSCP {OUTER_NONE, OUTER_NONE}
 #define OUTER_OF_SRV6 {OUTER_NONE, OUTER_IPIP_V6} /* refused with IPv4 */
+#define OUTER_OF_GENEVE {OUTER_GENEVE_V4, OUTER_GENEVE_V6}
 
 static const uint8_t outer_types[][2] = {
-#define OXP_ENCAPSULATION(name, number, option, text)                          \
+#define OXP_ENCAPSULATION(name, number, shim, option, text)                    \
 	[number] = OUTER_OF_##name,
 #include "enumerations.h"
 };
@@ -111,7 +112,91 @@ static int check_settings(const struct oxp_service_settings *settings,
 	return check_encapsulation(settings, error);
 }
 
-/* The outer header's kind and destination. */
+static bool is_host(const uint8_t *address)
+{
+	return !is_zero(address) &&
+	       (is_v4(address) ? address[12] < 224 : address[0] != 0xff);
+}
+
+static int check_key_of_tunnel(const struct oxp_tunnel *tunnel,
+			       const uint8_t *member, char *error)
+{
+	uint32_t last;
+
+	memcpy(&last, tunnel->address.bytes + 12, sizeof(last));
+	switch (tunnel->encapsulation) {
+	case OXP_GENEVE:
+		if (tunnel->key > OXP_VNI_MAX)
+			return failure(error, -ERANGE,
+				       "member %s: the key %u of its tunnel, "
+				       "the limit of Geneve is %d",
+				       address_text(member), tunnel->key,
+				       OXP_VNI_MAX);
+		return 0;
+	case OXP_SRV6:
+		if (tunnel->key && last)
+			return failure(error, -EINVAL,
+				       "member %s: its tunnel has a key, and "
+				       "an address whose last 32 bits are not "
+				       "0, where SRv6 has it",
+				       address_text(member));
+		return 0;
+	default:
+		if (tunnel->key)
+			return failure(error, -EINVAL,
+				       "member %s: the key %u of its tunnel, "
+				       "whose encapsulation carries none",
+				       address_text(member), tunnel->key);
+		return 0;
+	}
+}
+
+/* A tunnel of the member's own: kind and destination of the outer header. */
+static int parse_tunnel(const struct oxp_tunnel *tunnel,
+			struct block_member *out, char *error)
+{
+	const uint8_t *address = tunnel->address.bytes;
+	const uint8_t *member = (const uint8_t *)out->address;
+	__be32 key = htonl(tunnel->key);
+	int status;
+
+	if (!is_host(address))
+		return failure(error, -EINVAL,
+			       "member %s: a tunnel to %.45s, which is no "
+			       "host's address",
+			       address_text(member),
+			       is_zero(address) ? "nowhere" : "a group");
+	if (tunnel->encapsulation >= ENCAPSULATIONS ||
+	    tunnel->encapsulation == OXP_DSCP)
+		return failure(error, -EINVAL,
+			       "member %s: encapsulation %u of its tunnel is "
+			       "none",
+			       address_text(member), tunnel->encapsulation);
+	if (tunnel->encapsulation == OXP_SRV6 && is_v4(address))
+		return failure(error, -EAFNOSUPPORT,
+			       "member %s: a tunnel by SRv6 to an IPv4 address",
+			       address_text(member));
+	status = check_key_of_tunnel(tunnel, member, error);
+	if (status)
+		return status;
+	out->outer_type = outer_types[tunnel->encapsulation][!is_v4(address)];
+	out->tunnel = tunnel->encapsulation + 1;
+	out->key = tunnel->key;
+	out->keeps_port = !!tunnel->keeps_port;
+	memcpy(out->outer, address, sizeof(out->outer));
+	if (tunnel->encapsulation == OXP_SRV6)
+		out->outer[3] |= key;
+	return 0;
+}
+
+static bool has_tunnel(const struct oxp_tunnel *tunnel)
+{
+	static const struct oxp_tunnel none;
+
+	return memcmp(tunnel, &none, sizeof(none)) != 0;
+}
+
+/* By the service's encapsulation, to the member's own address. */
 static int parse_outer(const struct oxp_service_settings *settings,
 		       const struct oxp_key *key, struct block_member *member,
 		       char *error)
@@ -129,8 +214,6 @@ static int parse_outer(const struct oxp_service_settings *settings,
 			       "VIP's family",
 			       address_text(member->address));
 	member->outer_type = outer_types[encapsulation][!v4];
-	if (member->port)
-		member->outer_type |= OUTER_PORT;
 	memcpy(member->outer, member->address, sizeof(member->outer));
 	if (settings->sid_function) {
 		__be16 function = htons(settings->sid_function);
@@ -146,9 +229,9 @@ static int parse_member(const struct oxp_member *wanted,
 			char *error)
 {
 	const uint8_t *address = wanted->address.bytes;
-	bool v4 = is_v4(address);
+	int status;
 
-	if (is_zero(address) || (v4 ? address[12] >= 224 : address[0] == 0xff))
+	if (!is_host(address))
 		return failure(error, -EINVAL, "%s cannot be a member",
 			       address_text(address));
 	if (wanted->weight > OXP_WEIGHT_MAX)
@@ -156,9 +239,6 @@ static int parse_member(const struct oxp_member *wanted,
 			       "member %s: a weight of %u, the limit is %d",
 			       address_text(address), wanted->weight,
 			       OXP_WEIGHT_MAX);
-	if (wanted->mtu && wanted->mtu < (v4 ? 68 : 1280))
-		return failure(error, -EINVAL, "member %s: an MTU of %u",
-			       address_text(address), wanted->mtu);
 	if (wanted->port && key->protocol == IPPROTO_SCTP)
 		return failure(
 			error, -EPROTONOSUPPORT,
@@ -177,17 +257,30 @@ static int parse_member(const struct oxp_member *wanted,
 	if (wanted->backup)
 		out->flags |= MEMBER_BACKUP;
 	memcpy(out->address, address, sizeof(out->address));
-	return parse_outer(settings, key, out, error);
+	status = has_tunnel(&wanted->tunnel)
+			 ? parse_tunnel(&wanted->tunnel, out, error)
+			 : parse_outer(settings, key, out, error);
+	if (status)
+		return status;
+	if (wanted->mtu &&
+	    wanted->mtu < (is_v4((uint8_t *)out->outer) ? 68 : 1280))
+		return failure(error, -EINVAL, "member %s: an MTU of %u",
+			       address_text(address), wanted->mtu);
+	if (out->port && !out->keeps_port)
+		out->outer_type |= OUTER_PORT;
+	return 0;
 }
 
 int parse_target(const struct oxp_service_settings *settings,
 		 const struct oxp_address *vip,
 		 const struct oxp_address *address, uint16_t port,
-		 struct block_member *out, char *error)
+		 const struct oxp_tunnel *tunnel, struct block_member *out,
+		 char *error)
 {
 	const struct oxp_key key = {
 		.vip = *vip, .port = 1, .protocol = IPPROTO_TCP};
-	const struct oxp_member member = {.address = *address, .port = port};
+	const struct oxp_member member = {
+		.address = *address, .port = port, .tunnel = *tunnel};
 	int status = check_key(&key, error);
 
 	if (!status)

@@ -14,10 +14,12 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 
 int check_key(const struct oxp_key *key, char *error);
 
-/* How packets to a VIP get to a member, by the settings' encapsulation. */
+/* How packets to a VIP get to a member, by its tunnel or by the settings'
+ * encapsulation. */
 int parse_target(const struct oxp_service_settings *settings,
 		 const struct oxp_address *vip,
 		 const struct oxp_address *address, uint16_t port,
-		 struct block_member *out, char *error);
+		 const struct oxp_tunnel *tunnel, struct block_member *out,
+		 char *error);
 
 #endif

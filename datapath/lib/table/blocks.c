@@ -162,6 +162,7 @@ int write_scratch(struct oxp_node *node, uint32_t index,
 	next->slot_width = draft->members > NARROW_PLACES ? 2 : 1;
 	next->slot_line = LINES_BEFORE_SLOTS(draft->members);
 	next->before_slots = before_slots;
+	next->watch = old ? old->watch : 0;
 	*out = next;
 	return resize_ages(node, index, old, next, error);
 }
@@ -183,6 +184,7 @@ bool has_same_description(const struct service_block *draft,
 	same.ages = old->ages;
 	same.open = old->open;
 	same.learning = old->learning;
+	same.watch = old->watch;
 	same.flags |= old->flags & (BLOCK_LEARNING | BLOCK_OPEN);
 	return !memcmp((const char *)old + skip, (const char *)&same + skip,
 		       sizeof(same) - skip) &&

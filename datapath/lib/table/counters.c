@@ -63,32 +63,37 @@ int zero_service_counters(struct oxp_node *node, uint32_t index)
 			    WORDS(struct counters));
 }
 
-static int read_counters(int map, uint32_t index, struct oxp_counters *out)
+static int read_counts(int map, uint32_t index, struct service_counts *out)
 {
 	uint64_t sum[WORDS(struct counters)] = {};
 	int status = read_sums(map, index, WORDS(struct counters), sum);
 
-	*out = (struct oxp_counters){sum[0], sum[1], sum[2]};
+	*out = (struct service_counts){{sum[0], sum[1], sum[2]}, sum[3]};
 	return status;
 }
 
-int read_service_counters(struct oxp_node *node, uint32_t index,
-			  struct oxp_counters *out)
+int read_service_counts(struct oxp_node *node, uint32_t index,
+			struct service_counts *out)
 {
-	return read_counters(node->map[MAP_SERVICE_COUNTERS], index, out);
+	return read_counts(node->map[MAP_SERVICE_COUNTERS], index, out);
 }
 
 int read_member_counters(struct oxp_node *node, uint32_t index,
 			 struct oxp_counters *out)
 {
-	return read_counters(node->map[MAP_MEMBER_COUNTERS], index, out);
+	struct service_counts counts;
+	int status =
+		read_counts(node->map[MAP_MEMBER_COUNTERS], index, &counts);
+
+	*out = counts.counters;
+	return status;
 }
 
 /* So many at once: some are wanted of most batches, and per CPU they are big.
  */
 #define BATCH 256
 
-static int read_all(int map, uint32_t count, struct oxp_counters *out)
+static int read_all(int map, uint32_t count, struct service_counts *out)
 {
 	int cpus = libbpf_num_possible_cpus(), status = 0;
 	size_t words = (size_t)(cpus < 0 ? 0 : cpus) * WORDS(struct counters);
@@ -112,9 +117,10 @@ static int read_all(int map, uint32_t count, struct oxp_counters *out)
 			for (size_t j = 0; j < words; j += 4) {
 				const uint64_t *one = &values[i * words + j];
 
-				out[keys[i]].packets += one[0];
-				out[keys[i]].bytes += one[1];
-				out[keys[i]].flows += one[2];
+				out[keys[i]].counters.packets += one[0];
+				out[keys[i]].counters.bytes += one[1];
+				out[keys[i]].counters.flows += one[2];
+				out[keys[i]].drops += one[3];
 			}
 		done += got;
 	}
@@ -122,8 +128,8 @@ static int read_all(int map, uint32_t count, struct oxp_counters *out)
 	return status;
 }
 
-int read_all_service_counters(struct oxp_node *node, uint32_t count,
-			      struct oxp_counters *out)
+int read_all_service_counts(struct oxp_node *node, uint32_t count,
+			    struct service_counts *out)
 {
 	return read_all(node->map[MAP_SERVICE_COUNTERS], count, out);
 }
@@ -131,7 +137,16 @@ int read_all_service_counters(struct oxp_node *node, uint32_t count,
 int read_all_member_counters(struct oxp_node *node, uint32_t count,
 			     struct oxp_counters *out)
 {
-	return read_all(node->map[MAP_MEMBER_COUNTERS], count, out);
+	struct service_counts *counts = calloc(count + 1, sizeof(*counts));
+	int status;
+
+	if (!counts)
+		return -ENOMEM;
+	status = read_all(node->map[MAP_MEMBER_COUNTERS], count, counts);
+	for (uint32_t i = 0; i < count; i++)
+		out[i] = counts[i].counters;
+	free(counts);
+	return status;
 }
 
 static void mark_counters(struct oxp_node *node,

@@ -34,12 +34,18 @@ int zero_service_counters(struct oxp_node *node, uint32_t index);
 /* Of a map as MAP_OUTCOMES. */
 int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out);
 
-int read_service_counters(struct oxp_node *node, uint32_t index,
-			  struct oxp_counters *out);
+/* What is counted for a service. */
+struct service_counts {
+	struct oxp_counters counters;
+	uint64_t drops;
+};
+
+int read_service_counts(struct oxp_node *node, uint32_t index,
+			struct service_counts *out);
 
 /* Those of services 0 … count - 1. */
-int read_all_service_counters(struct oxp_node *node, uint32_t count,
-			      struct oxp_counters *out);
+int read_all_service_counts(struct oxp_node *node, uint32_t count,
+			    struct service_counts *out);
 
 int read_all_member_counters(struct oxp_node *node, uint32_t count,
 			     struct oxp_counters *out);

@@ -80,6 +80,20 @@ static bool has_same_address(const struct block_member *a,
 	return !memcmp(a->address, b->address, sizeof(a->address));
 }
 
+void tunnel_of(const struct block_member *member, struct oxp_tunnel *out)
+{
+	*out = (struct oxp_tunnel){};
+	if (!member->tunnel)
+		return;
+	out->encapsulation = member->tunnel - 1;
+	out->key = member->key;
+	out->keeps_port = member->keeps_port;
+	memcpy(out->address.bytes, member->outer, sizeof(out->address.bytes));
+	/* the rest of a SID */
+	if (out->encapsulation == OXP_SRV6 && out->key)
+		memset(out->address.bytes + 12, 0, 4);
+}
+
 bool is_same_member(const struct block_member *a, const struct block_member *b)
 {
 	return a->port == b->port && has_same_address(a, b);
@@ -257,6 +271,14 @@ static uint64_t mix(uint64_t hash, uint64_t word)
 	return hash ^ hash >> 32;
 }
 
+static uint64_t outer_half(const struct block_member *member, int half)
+{
+	uint64_t word;
+
+	memcpy(&word, (const char *)member->outer + 8 * half, sizeof(word));
+	return word;
+}
+
 uint64_t hash_members(const struct service_block *block)
 {
 	uint64_t hash = 0xcbf29ce484222325;
@@ -270,6 +292,14 @@ uint64_t hash_members(const struct service_block *block)
 		hash = mix(hash, ordered_half(member, 0));
 		hash = mix(hash, ordered_half(member, 1) ^ member->port);
 		hash = mix(hash, member->check);
+		if (member->tunnel) {
+			hash = mix(hash, outer_half(member, 0));
+			hash = mix(hash, outer_half(member, 1));
+			hash = mix(hash,
+				   (uint64_t)member->keeps_port << 40 |
+					   (uint64_t)member->tunnel << 32 |
+					   member->key);
+		}
 		hash = mix(hash,
 			   (uint64_t)i << 40 | (uint64_t)member->weight << 24 |
 				   (uint64_t)member->mtu << 8 | member->flags);

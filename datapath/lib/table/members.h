@@ -27,8 +27,12 @@ bool takes_over(const struct block_member *a, const struct block_member *b);
 uint16_t name_port(const struct service_block *block, const uint16_t *sorted,
 		   uint32_t position);
 
-/* FNV-1a over places, addresses, ports, checks, weights, MTUs and flags, by
- * words of 64 bits. Who can choose them gains nothing by a collision. */
+/* The member's own tunnel, or all zeroes. */
+void tunnel_of(const struct block_member *member, struct oxp_tunnel *out);
+
+/* FNV-1a over places, addresses, ports, tunnels, checks, weights, MTUs and
+ * flags, by words of 64 bits. Who can choose them gains nothing by a collision.
+ */
 uint64_t hash_members(const struct service_block *block);
 
 /* Indices of the present members in the order of addresses, then of ports. */

@@ -49,6 +49,8 @@ static void write_sizes(struct writer *writer)
 		.seed = config->seed,
 		.ticked = config->ticked,
 		.idle_timeout_max = config->idle_timeout_max,
+		.watched = config->watched,
+		.counted = config->counted,
 	};
 
 	begin_record(writer, RECORD_SIZES, STREAM_MANDATORY, sizeof(sizes), 1);
@@ -132,7 +134,8 @@ static struct stream_counters counters_of(const struct oxp_counters *from)
 
 /* Counters of all services and all members. */
 struct counts {
-	struct oxp_counters *service, *member;
+	struct service_counts *service;
+	struct oxp_counters *member;
 };
 
 static int read_counts(struct oxp_node *node, struct counts *counts)
@@ -145,8 +148,8 @@ static int read_counts(struct oxp_node *node, struct counts *counts)
 	counts->member = calloc(config->members_max, sizeof(*counts->member));
 	if (!counts->service || !counts->member)
 		return -ENOMEM;
-	status = read_all_service_counters(node, config->services_max,
-					   counts->service);
+	status = read_all_service_counts(node, config->services_max,
+					 counts->service);
 	return status ? status
 		      : read_all_member_counters(node, config->members_max,
 						 counts->member);
@@ -154,7 +157,7 @@ static int read_counts(struct oxp_node *node, struct counts *counts)
 
 static void write_service(struct writer *writer, uint32_t index,
 			  const struct service_block *block,
-			  const struct oxp_counters *counters)
+			  const struct service_counts *counts)
 {
 	const struct service_entry *entry = entry_of(writer->node, index);
 	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC;
@@ -176,7 +179,9 @@ static void write_service(struct writer *writer, uint32_t index,
 		.new_flow_rate = block->new_flow_rate,
 		.new_flow_burst = block->new_flow_burst,
 		.learning = block->learning,
-		.counters = counters_of(counters),
+		.watch = block->watch,
+		.counters = counters_of(&counts->counters),
+		.drops = counts->drops,
 	};
 
 	memcpy(out.vip, entry->vip, sizeof(out.vip));
@@ -242,6 +247,34 @@ static void write_ports(struct writer *writer,
 			put_number(writer, ntohs(block->member[i].port));
 }
 
+static void write_tunnels(struct writer *writer,
+			  const struct service_block *block)
+{
+	uint32_t count = 0, tunnels = 0;
+
+	for (uint32_t i = 0; i < block->members; i++) {
+		count += !!(block->member[i].flags & MEMBER_PRESENT);
+		tunnels += !!block->member[i].tunnel;
+	}
+	if (!tunnels)
+		return;
+	begin_record(writer, RECORD_TUNNELS, STREAM_MANDATORY,
+		     sizeof(struct stream_tunnel), count);
+	for (uint32_t i = 0; i < block->members; i++) {
+		struct stream_tunnel one = {};
+		struct oxp_tunnel tunnel;
+
+		if (!(block->member[i].flags & MEMBER_PRESENT))
+			continue;
+		tunnel_of(&block->member[i], &tunnel);
+		memcpy(one.address, tunnel.address.bytes, sizeof(one.address));
+		one.key = tunnel.key;
+		one.encapsulation = tunnel.encapsulation;
+		one.keeps_port = tunnel.keeps_port;
+		put_elements(writer, &one, sizeof(one));
+	}
+}
+
 static void write_networks(struct writer *writer,
 			   const struct service_block *block)
 {
@@ -286,6 +319,7 @@ static void write_services(struct writer *writer, bool whole)
 		write_members(writer, block, &counts);
 		if (whole) {
 			write_ports(writer, block);
+			write_tunnels(writer, block);
 			write_networks(writer, block);
 			write_slots(writer, block);
 		}

@@ -44,6 +44,8 @@ int imported_sizes(struct import *import, struct node_config *config,
 	config->seed = there.seed;
 	config->ticked = there.ticked;
 	config->idle_timeout_max = there.idle_timeout_max;
+	config->watched = there.watched;
+	config->counted = there.counted;
 	config->flags = settings.flags; /* the program depends on them */
 	return 0;
 }

@@ -137,9 +137,9 @@ static void flush(struct adder *adder)
 }
 
 static void add(struct adder *adder, enum added_map map, uint32_t index,
-		const struct stream_counters *counters)
+		const struct stream_counters *counters, uint64_t drops)
 {
-	if (!(counters->packets | counters->bytes | counters->flows))
+	if (!(counters->packets | counters->bytes | counters->flows | drops))
 		return;
 	adder->addition[adder->count++] = (struct addition){
 		.map = map,
@@ -147,6 +147,7 @@ static void add(struct adder *adder, enum added_map map, uint32_t index,
 		.packets = counters->packets,
 		.bytes = counters->bytes,
 		.flows = counters->flows,
+		.drops = drops,
 	};
 	if (adder->count == ADDITIONS_MAX)
 		flush(adder);
@@ -162,7 +163,7 @@ static void add_outcomes(struct adder *adder, const struct record *record)
 		counters.packets = one.packets;
 		counters.bytes = one.bytes;
 		if (one.outcome < OXP_OUTCOMES)
-			add(adder, ADDED_OUTCOME, one.outcome, &counters);
+			add(adder, ADDED_OUTCOME, one.outcome, &counters, 0);
 	}
 }
 
@@ -177,14 +178,15 @@ static void add_record(struct adder *adder, const struct record *record,
 	if (is_record(record, RECORD_SERVICE) &&
 	    adopted[MAP_SERVICE_COUNTERS] < 0) {
 		element_of(record, 0, &service, sizeof(service));
-		add(adder, ADDED_SERVICE, service.index, &service.counters);
+		add(adder, ADDED_SERVICE, service.index, &service.counters,
+		    service.drops);
 	}
 	if (!is_record(record, RECORD_MEMBERS) ||
 	    adopted[MAP_MEMBER_COUNTERS] >= 0)
 		return;
 	for (uint32_t i = 0; i < record->head.count; i++) {
 		element_of(record, i, &member, sizeof(member));
-		add(adder, ADDED_MEMBER, member.counter, &member.counters);
+		add(adder, ADDED_MEMBER, member.counter, &member.counters, 0);
 	}
 }
 

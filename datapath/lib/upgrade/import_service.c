@@ -22,8 +22,8 @@
 
 struct parts {
 	struct stream_service service;
-	const struct record *members, *ports, *networks, *slots, *before,
-		*earlier, *ages;
+	const struct record *members, *ports, *tunnels, *networks, *slots,
+		*before, *earlier, *ages;
 };
 
 static void find_parts(const struct import *import, uint32_t at,
@@ -39,6 +39,8 @@ static void find_parts(const struct import *import, uint32_t at,
 			parts->members = record;
 		else if (is_record(record, RECORD_PORTS))
 			parts->ports = record;
+		else if (is_record(record, RECORD_TUNNELS))
+			parts->tunnels = record;
 		else if (is_record(record, RECORD_NETWORKS))
 			parts->networks = record;
 		else if (is_record(record, RECORD_SLOTS))
@@ -78,6 +80,9 @@ static int check_parts(struct oxp_node *node, const struct parts *parts,
 	    (parts->ports->head.count != parts->members->head.count ||
 	     parts->ports->head.element != sizeof(uint16_t)))
 		return refuse(parts, "members without ports", error);
+	if (parts->tunnels &&
+	    parts->tunnels->head.count != parts->members->head.count)
+		return refuse(parts, "members without tunnels", error);
 	if (!parts->slots || parts->slots->head.count != service->slots ||
 	    parts->slots->head.element != sizeof(uint16_t))
 		return refuse(parts, "no slots", error);
@@ -121,6 +126,18 @@ static uint16_t element_at(const struct record *record, uint32_t index)
 	return element;
 }
 
+static void to_tunnel(const struct record *tunnels, uint32_t index,
+		      struct oxp_tunnel *out)
+{
+	struct stream_tunnel one;
+
+	element_of(tunnels, index, &one, sizeof(one));
+	*out = (struct oxp_tunnel){.key = one.key,
+				   .encapsulation = one.encapsulation,
+				   .keeps_port = one.keeps_port};
+	memcpy(out->address.bytes, one.address, sizeof(out->address.bytes));
+}
+
 static void to_members(const struct parts *parts, struct oxp_member *out)
 {
 	for (uint32_t i = 0; i < parts->members->head.count; i++) {
@@ -137,6 +154,8 @@ static void to_members(const struct parts *parts, struct oxp_member *out)
 		memcpy(out[i].address.bytes, one.address, 16);
 		if (parts->ports)
 			out[i].port = element_at(parts->ports, i);
+		if (parts->tunnels)
+			to_tunnel(parts->tunnels, i, &out[i].tunnel);
 	}
 }
 
@@ -254,6 +273,7 @@ static int fill_block(struct oxp_node *node, const struct parts *parts,
 	if (status)
 		return status;
 	block->generation = service->generation;
+	block->watch = service->watch;
 	if (service->is_learning) {
 		block->flags |= BLOCK_LEARNING;
 		block->learning = service->learning;

@@ -41,6 +41,9 @@ struct stream_record {
  * address is there with several: who does not rewrite ports leaves it to
  * members otherwise. */
 #define RECORD_PORTS "members' ports"
+/* struct stream_tunnel, one for each of "members" and zeroes of those without a
+ * tunnel of their own; mandatory if it is there. */
+#define RECORD_TUNNELS "tunnels"
 #define RECORD_NETWORKS "networks" /* mandatory if it is there */
 #define RECORD_SLOTS "slots"       /* mandatory; uint16_t */
 #define RECORD_BEFORE "before"     /* uint16_t; mandatory if it is there */
@@ -61,6 +64,8 @@ struct stream_sizes {
 	uint32_t idle_timeout_max;
 	uint32_t slots_limit; /* slots_max is for who has room for as many in
 			       * each service: the greatest in use */
+	uint64_t watched;     /* choices of uplinks whose flows are watched, */
+	uint64_t counted;     /* and those of which the count is made */
 };
 
 struct stream_node {
@@ -125,8 +130,10 @@ struct stream_service {
 	uint32_t new_flow_rate;
 	uint32_t new_flow_burst;
 	uint16_t learning; /* s that are left */
-	uint16_t reserved[3];
+	uint8_t watch;     /* which part of its flows, as in the tables */
+	uint8_t reserved[5];
 	struct stream_counters counters;
+	uint64_t drops;
 };
 
 struct stream_member {
@@ -142,6 +149,15 @@ struct stream_member {
 	uint16_t reserved;
 	uint32_t counter; /* which one of the node's */
 	struct stream_counters counters;
+};
+
+/* As struct oxp_tunnel. */
+struct stream_tunnel {
+	uint8_t address[16];
+	uint32_t key;
+	uint8_t encapsulation; /* enum oxp_encapsulation */
+	uint8_t keeps_port;
+	uint8_t reserved[2];
 };
 
 struct stream_network {

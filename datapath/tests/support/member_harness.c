@@ -14,7 +14,7 @@ const char *const program_names[PROGRAMS] = {"xdp", "tc", "tc, old kernel"};
 
 static void put_address(struct bench *bench, const char *text, __u8 what)
 {
-	struct member_address address = mapped(text);
+	struct ip_address address = mapped(text);
 
 	assert_int_equal(
 		bpf_map_update_elem(bpf_map__fd(bench->object->maps.addresses),

@@ -32,9 +32,9 @@ bool is_ipv4(const char *address)
 	return !strchr(address, ':');
 }
 
-struct member_address mapped(const char *text)
+struct ip_address mapped(const char *text)
 {
-	struct member_address out = {};
+	struct ip_address out = {};
 
 	if (inet_pton(AF_INET, text, out.bytes + 12) == 1)
 		out.bytes[10] = out.bytes[11] = 0xff;
@@ -85,8 +85,7 @@ static void put_ip(struct frame *frame, const char *from, const char *to,
 
 static uint32_t pseudo_sum(const struct packet *packet, size_t length)
 {
-	struct member_address from = mapped(packet->from),
-			      to = mapped(packet->to);
+	struct ip_address from = mapped(packet->from), to = mapped(packet->to);
 	/* the 0xffff of a mapped address counts as zero */
 	return sum(from.bytes, 16) + sum(to.bytes, 16) + packet->protocol +
 	       length;
@@ -200,11 +199,17 @@ void make_plain(struct frame *frame, const struct packet *packet,
 	put_packet(frame, packet);
 }
 
+bool has_udp(enum kind kind)
+{
+	return kind == GUE || kind == GENEVE;
+}
+
 void wrap(struct frame *frame, const uint8_t *inner, size_t length,
 	  bool inner_ipv4, const struct outer *outer)
 {
-	static const size_t header[KINDS] = {[GUE] = 8, [GRE] = 4};
-	uint8_t protocol = outer->kind == GUE   ? IPPROTO_UDP
+	static const size_t header[KINDS] = {
+		[GUE] = 8, [GRE] = 4, [GENEVE] = 16};
+	uint8_t protocol = has_udp(outer->kind) ? IPPROTO_UDP
 			   : outer->kind == GRE ? IPPROTO_GRE
 			   : inner_ipv4         ? IPPROTO_IPIP
 						: IPPROTO_IPV6;
@@ -214,11 +219,17 @@ void wrap(struct frame *frame, const uint8_t *inner, size_t length,
 	put_ip(frame, outer->from, outer->to, protocol, outer->tos, 0,
 	       header[outer->kind] + length);
 	at = frame->data + frame->length;
-	if (outer->kind == GUE) {
+	if (has_udp(outer->kind)) {
 		put16(at, 0xc123);
-		put16(at + 2, 6080);
-		put16(at + 4, 8 + length);
+		put16(at + 2, outer->kind == GUE ? 6080 : 6081);
+		put16(at + 4, header[outer->kind] + length);
 		put16(at + 6, 0);
+	}
+	if (outer->kind == GENEVE) {
+		put16(at + 8, 0);
+		put16(at + 10, inner_ipv4 ? 0x0800 : 0x86dd);
+		put16(at + 12, outer->vni >> 8);
+		put16(at + 14, outer->vni << 8);
 	} else if (outer->kind == GRE) {
 		put16(at, 0);
 		put16(at + 2, inner_ipv4 ? 0x0800 : 0x86dd);

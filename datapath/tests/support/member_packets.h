@@ -57,6 +57,7 @@ enum kind {
 	IPIP,
 	GUE,
 	GRE,
+	GENEVE,
 	KINDS
 };
 
@@ -65,11 +66,13 @@ struct outer {
 	enum kind kind;
 	uint8_t tos;
 	unsigned int tags; /* VLAN */
+	uint32_t vni;
 };
 
 bool is_ipv4(const char *address);
+bool has_udp(enum kind kind);
 /* IPv4 as ::ffff:a.b.c.d. */
-struct member_address mapped(const char *text);
+struct ip_address mapped(const char *text);
 /* Appends the packet to the frame. */
 void put_packet(struct frame *frame, const struct packet *packet);
 void put_link(struct frame *frame, unsigned int tags, bool ipv4);

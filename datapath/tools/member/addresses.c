@@ -8,8 +8,7 @@
 
 static struct host_address all[ADDRESSES_MAX];
 
-static bool wants(const struct settings *settings,
-		  const struct member_address *vip)
+static bool wants(const struct settings *settings, const struct ip_address *vip)
 {
 	return settings && !(settings->flags & NO_ADDRESS) &&
 	       has_vip(settings, vip);

@@ -64,7 +64,7 @@ static void check_programs(const struct interface *interface,
 
 static struct host_address all[ADDRESSES_MAX];
 
-static bool on_host(int count, const struct member_address *address)
+static bool on_host(int count, const struct ip_address *address)
 {
 	for (int i = 0; i < count; i++)
 		if (!memcmp(&all[i].address, address, sizeof(*address)))
@@ -80,7 +80,7 @@ static bool check_vips(const struct settings *settings, int count)
 	if (!settings->vips)
 		say(WRONG, "vip", "none is set up: setup --vip ADDRESS");
 	for (__u32 i = 0; i < settings->vips; i++) {
-		const struct member_address *vip = &settings->vip[i];
+		const struct ip_address *vip = &settings->vip[i];
 
 		v4 |= is_v4(vip);
 		address_text(vip, text);

@@ -122,7 +122,7 @@ int list_addresses(struct host_address *out, int max)
 }
 
 static int change_address(uint16_t type, uint16_t flags,
-			  const struct member_address *address)
+			  const struct ip_address *address)
 {
 	char buffer[REQUEST_MAX] = {};
 	struct nlmsghdr *message = mnl_nlmsg_put_header(buffer);
@@ -145,7 +145,7 @@ static int change_address(uint16_t type, uint16_t flags,
 	return ask(message, NULL, NULL);
 }
 
-int add_vip_address(const struct member_address *address)
+int add_vip_address(const struct ip_address *address)
 {
 	int status =
 		change_address(RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, address);
@@ -161,7 +161,7 @@ int add_vip_address(const struct member_address *address)
 						"disable_ipv6?)");
 }
 
-int delete_vip_address(const struct member_address *address)
+int delete_vip_address(const struct ip_address *address)
 {
 	int status = change_address(RTM_DELADDR, 0, address);
 	char text[ADDRESS_TEXT];

@@ -38,8 +38,8 @@ static uint16_t sum16(uint32_t sum, const uint8_t *data, size_t length)
 }
 
 static size_t put_ip(uint8_t *at, uint8_t protocol, size_t payload,
-		     const struct member_address *from,
-		     const struct member_address *to, uint8_t tos)
+		     const struct ip_address *from, const struct ip_address *to,
+		     uint8_t tos)
 {
 	if (is_v4(to)) {
 		memset(at, 0, 20);
@@ -76,11 +76,11 @@ static void put_checksum(uint8_t *l4, uint8_t protocol, uint16_t sum)
 /* Client to VIP, without payload; `pseudo` stands for `to` in the checksum of
  * the transport. */
 static size_t put_client(uint8_t *at, uint8_t protocol,
-			 const struct member_address *to, uint8_t tos,
-			 unsigned int port, const struct member_address *pseudo)
+			 const struct ip_address *to, uint8_t tos,
+			 unsigned int port, const struct ip_address *pseudo)
 {
 	size_t length = protocol == IPPROTO_TCP ? 20 : 8;
-	struct member_address from = {};
+	struct ip_address from = {};
 	size_t header;
 	uint8_t *l4;
 	uint32_t sum;
@@ -144,10 +144,9 @@ static int run(struct attempt *attempt, const struct frame *in,
 	return -1;
 }
 
-static int probe_tunnel(struct attempt *attempt,
-			const struct member_address *node,
-			const struct member_address *own,
-			const struct member_address *vip, uint8_t protocol,
+static int probe_tunnel(struct attempt *attempt, const struct ip_address *node,
+			const struct ip_address *own,
+			const struct ip_address *vip, uint8_t protocol,
 			unsigned int port, unsigned int local)
 {
 	char what[256], one[ADDRESS_TEXT], other[ADDRESS_TEXT];
@@ -170,10 +169,10 @@ static int probe_tunnel(struct attempt *attempt,
 }
 
 /* Where an LB node of that family may send from; NULL: nowhere. */
-static const struct member_address *find_node(const struct settings *settings,
-					      bool v4)
+static const struct ip_address *find_node(const struct settings *settings,
+					  bool v4)
 {
-	static struct member_address any;
+	static struct ip_address any;
 
 	for (__u32 i = 0; i < settings->nodes; i++)
 		if (is_v4(&settings->node[i].address) == v4)
@@ -186,8 +185,8 @@ static const struct member_address *find_node(const struct settings *settings,
 
 /* The listener's port that packets to `port` would be for: a rule's first. */
 static unsigned int local_port(const struct settings *settings,
-			       const struct member_address *vip,
-			       uint8_t protocol, unsigned int port)
+			       const struct ip_address *vip, uint8_t protocol,
+			       unsigned int port)
 {
 	for (__u32 i = 0; i < settings->ports; i++)
 		if (!memcmp(&settings->port[i].key.vip, vip, sizeof(*vip)) &&
@@ -198,10 +197,10 @@ static unsigned int local_port(const struct settings *settings,
 	return port;
 }
 
-static int probe_own(struct attempt *attempt, const struct member_address *own)
+static int probe_own(struct attempt *attempt, const struct ip_address *own)
 {
 	const struct settings *settings = attempt->settings;
-	const struct member_address *node = find_node(settings, is_v4(own));
+	const struct ip_address *node = find_node(settings, is_v4(own));
 
 	for (__u32 i = 0; node && i < settings->vips; i++)
 		if (probe_tunnel(attempt, node, own, &settings->vip[i],

@@ -41,7 +41,7 @@ struct port_rule {
 
 struct dscp_rule {
 	__u32 dscp;
-	struct member_address vip;
+	struct ip_address vip;
 };
 
 /* Lists are sorted and without duplicates: equal settings have equal bytes. */
@@ -50,8 +50,8 @@ struct settings {
 	__u32 flags;
 	__u16 mss_v4, mss_v6; /* 0: not clamped */
 	__u32 vips, owns, nodes, ports, dscps;
-	struct member_address vip[MEMBER_VIPS_MAX];
-	struct member_address own[MEMBER_OWN_MAX];
+	struct ip_address vip[MEMBER_VIPS_MAX];
+	struct ip_address own[MEMBER_OWN_MAX];
 	struct member_network node[MEMBER_NODES_MAX];
 	struct port_rule port[MEMBER_PORTS_MAX];
 	struct dscp_rule dscp[2 * MEMBER_DSCPS];

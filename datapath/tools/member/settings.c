@@ -17,7 +17,7 @@
 	{                                                                      \
 		return memcmp(one, other, sizeof(struct type));                \
 	}
-DEFINE_ORDER(member_address)
+DEFINE_ORDER(ip_address)
 DEFINE_ORDER(member_network)
 DEFINE_ORDER(port_rule)
 DEFINE_ORDER(dscp_rule)
@@ -39,8 +39,7 @@ static __u32 sort(void *list, __u32 count, size_t size,
 	return kept;
 }
 
-bool has_vip(const struct settings *settings,
-	     const struct member_address *address)
+bool has_vip(const struct settings *settings, const struct ip_address *address)
 {
 	for (__u32 i = 0; i < settings->vips; i++)
 		if (!memcmp(&settings->vip[i], address, sizeof(*address)))
@@ -49,7 +48,7 @@ bool has_vip(const struct settings *settings,
 }
 
 /* Whether it can be the address of a load balancer or a host. */
-static bool is_unicast(const struct member_address *address)
+static bool is_unicast(const struct ip_address *address)
 {
 	static const uint8_t loopback[16] = {[15] = 1}, unspecified[16];
 	const uint8_t *byte = address->bytes;
@@ -236,8 +235,8 @@ int complete_settings(struct arguments *arguments,
 #define SORT(list, count, type)                                                \
 	(settings->count = sort(settings->list, settings->count,               \
 				sizeof(settings->list[0]), order_##type))
-	SORT(vip, vips, member_address);
-	SORT(own, owns, member_address);
+	SORT(vip, vips, ip_address);
+	SORT(own, owns, ip_address);
 	SORT(node, nodes, member_network);
 	SORT(port, ports, port_rule);
 	SORT(dscp, dscps, dscp_rule);

@@ -10,12 +10,12 @@
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
-bool is_v4(const struct member_address *address)
+bool is_v4(const struct ip_address *address)
 {
 	return !memcmp(address->bytes, v4_prefix, sizeof(v4_prefix));
 }
 
-int parse_address(const char *text, struct member_address *out)
+int parse_address(const char *text, struct ip_address *out)
 {
 	memset(out, 0, sizeof(*out));
 	if (inet_pton(AF_INET, text, out->bytes + 12) == 1) {
@@ -66,7 +66,7 @@ int parse_network(const char *text, struct member_network *out)
 }
 
 /* "ADDRESS:PORT", "[ADDRESS]:PORT" in place */
-static int split_port(char *text, struct member_address *address, long *port)
+static int split_port(char *text, struct ip_address *address, long *port)
 {
 	char *colon = strrchr(text, ':');
 	size_t length;
@@ -156,7 +156,7 @@ bool is_known(const struct record *record)
 	       record->version <= RECORD_VERSION;
 }
 
-const char *address_text(const struct member_address *address, char *out)
+const char *address_text(const struct ip_address *address, char *out)
 {
 	if (is_v4(address))
 		return inet_ntop(AF_INET, address->bytes + 12, out,

@@ -43,14 +43,14 @@ int complain_status(int status, const char *format, ...)
 /* text.c: addresses and rules as text. Parsers return 0 or -1, silently. */
 #define ADDRESS_TEXT 64
 #define RULE_TEXT 96
-bool is_v4(const struct member_address *address);
-int parse_address(const char *text, struct member_address *out);
+bool is_v4(const struct ip_address *address);
+int parse_address(const char *text, struct ip_address *out);
 int parse_network(const char *text, struct member_network *out);
 int parse_number(const char *text, long low, long high, long *out);
 /* NULL, or what is wrong with it. */
 const char *parse_port_rule(const char *text, struct port_rule *out);
 const char *parse_dscp_rule(const char *text, struct dscp_rule *out);
-const char *address_text(const struct member_address *address, char *out);
+const char *address_text(const struct ip_address *address, char *out);
 const char *network_text(const struct member_network *network, char *out);
 const char *port_text(const struct port_rule *rule, char *out);
 /* The oldest version of a record that says all of them. */
@@ -87,7 +87,7 @@ int forget_clsact(void);
 /* netlink.c */
 #define ADDRESSES_MAX 1024
 struct host_address {
-	struct member_address address;
+	struct ip_address address;
 	unsigned int interface;
 	bool ours;       /* put there by setup */
 	bool link_local; /* or on loopback's own network */
@@ -95,8 +95,8 @@ struct host_address {
 
 /* The host's addresses, at most `max`; how many, or -1. */
 int list_addresses(struct host_address *out, int max);
-int add_vip_address(const struct member_address *address);
-int delete_vip_address(const struct member_address *address);
+int add_vip_address(const struct ip_address *address);
+int delete_vip_address(const struct ip_address *address);
 /* Filters of the interface's clsact qdisc, in both directions; -1: failed. */
 int count_filters(unsigned int ifindex);
 /* 1, 0; -1: failed */
@@ -106,8 +106,7 @@ int has_clsact(unsigned int ifindex);
 /* Sorts, checks, fills in what follows from the interface. */
 int complete_settings(struct arguments *arguments,
 		      const struct interface *interface);
-bool has_vip(const struct settings *settings,
-	     const struct member_address *address);
+bool has_vip(const struct settings *settings, const struct ip_address *address);
 /* Bytes that the largest outer header takes on its way here. */
 unsigned int largest_overhead(const struct settings *settings);
 

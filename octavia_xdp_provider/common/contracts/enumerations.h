@@ -12,8 +12,11 @@
 #ifndef OXP_PROBE_OUTCOME
 #define OXP_PROBE_OUTCOME(name, number, text)
 #endif
+#ifndef OXP_HOST_OUTCOME
+#define OXP_HOST_OUTCOME(name, number, kind, text)
+#endif
 #ifndef OXP_ENCAPSULATION
-#define OXP_ENCAPSULATION(name, number, option, text)
+#define OXP_ENCAPSULATION(name, number, shim, option, text)
 #endif
 
 /*
@@ -84,17 +87,69 @@ OXP_PROBE_OUTCOME(DROP_INTERNAL, 5,
 		  "the kernel would not change the packet: a bug, please "
 		  "report it")
 
-/* How packets get to members; the option is the flavor's word for it. */
-OXP_ENCAPSULATION(IPIP, 0, "ipip", "RFC 2003, 2473, 4213: any family in any")
-OXP_ENCAPSULATION(GUE, 1, "gue",
+/*
+ * What happened to a packet on a hypervisor; kinds as above. "Key" is what
+ * names a listener and a member in the outer header.
+ */
+OXP_HOST_OUTCOME(PASS, 0, uncounted, "not ours, left untouched")
+OXP_HOST_OUTCOME(IN, 1, uncounted, "given to the member")
+OXP_HOST_OUTCOME(OUT, 2, uncounted, "an answer, sent to the client")
+OXP_HOST_OUTCOME(GUESSED, 3, remark,
+		 "answers of a flow that is not known, sent from the only "
+		 "listener of the member's port. A few are normal after a live "
+		 "migration")
+OXP_HOST_OUTCOME(FLOWS_FULL, 4, remark,
+		 "flows that stay among the half-open ones: the port has as "
+		 "many as it may have, or their places are taken")
+OXP_HOST_OUTCOME(DROP_SOURCE, 5, dropped,
+		 "with a key of ours, but not from the networks of LB nodes: "
+		 "somebody forges them, or a network is missing")
+OXP_HOST_OUTCOME(DROP_KEY, 6, dropped,
+		 "from an LB node, with a key that is not here. A few are "
+		 "normal when members go or move")
+OXP_HOST_OUTCOME(DROP_MALFORMED, 7, dropped,
+		 "headers were cut short or contradict each other")
+OXP_HOST_OUTCOME(DROP_ECN, 8, dropped,
+		 "met congestion on the way from the LB node, which their "
+		 "sender cannot learn (RFC 6040)")
+OXP_HOST_OUTCOME(DROP_MISMATCH, 9, dropped,
+		 "the inner packet is not for the listener that the key names")
+OXP_HOST_OUTCOME(DROP_NOT_ALLOWED, 10, dropped,
+		 "the port's security groups do not let the client in")
+OXP_HOST_OUTCOME(DROP_NO_TAP, 11, dropped,
+		 "the member's tap is not here: not yet, or no longer")
+OXP_HOST_OUTCOME(DROP_COLLISION, 12, dropped,
+		 "the client has a flow with the same ports to another listener "
+		 "of the same member's port: they look the same to the member")
+OXP_HOST_OUTCOME(DROP_ICMP, 13, dropped,
+		 "ICMP errors that quote no flow of the key's listener")
+OXP_HOST_OUTCOME(DROP_AMBIGUOUS, 14, dropped,
+		 "answers of a flow that is not known, from a port that has "
+		 "several listeners: the client's next packet says which")
+OXP_HOST_OUTCOME(DROP_CLOSED, 15, dropped,
+		 "answers of a flow that is not known, to a network where no "
+		 "clients are")
+OXP_HOST_OUTCOME(DROP_NO_REPLY, 16, dropped,
+		 "answers, while no interface is set by which they could leave")
+OXP_HOST_OUTCOME(DROP_INTERNAL, 17, dropped,
+		 "the kernel would not change the packet, or the maps held "
+		 "what the library never writes: a bug, please report it")
+
+/* How packets get to members: bytes between outer IP header and packet, and the
+ * flavor's word for it. */
+OXP_ENCAPSULATION(IPIP, 0, 0, "ipip", "RFC 2003, 2473, 4213: any family in any")
+OXP_ENCAPSULATION(GUE, 1, 8, "gue",
 		  "variant 1 of draft-ietf-intarea-gue: UDP and the packet")
-OXP_ENCAPSULATION(GRE, 2, "gre", "RFC 2784, no key, no checksum")
-OXP_ENCAPSULATION(DSCP, 3, "dscp",
+OXP_ENCAPSULATION(GRE, 2, 4, "gre", "RFC 2784, no key, no checksum")
+OXP_ENCAPSULATION(DSCP, 3, 0, "dscp",
 		  "no outer header: destination and DSCP are rewritten; "
 		  "members must be of the VIP's family")
-OXP_ENCAPSULATION(SRV6, 4, "srv6",
+OXP_ENCAPSULATION(SRV6, 4, 0, "srv6",
 		  "H.Encaps.Red of RFC 8986 with one SID: IPv6 members")
+OXP_ENCAPSULATION(GENEVE, 5, 16, "geneve",
+		  "RFC 8926: UDP, a key, and the packet without Ethernet")
 
 #undef OXP_OUTCOME
 #undef OXP_PROBE_OUTCOME
+#undef OXP_HOST_OUTCOME
 #undef OXP_ENCAPSULATION

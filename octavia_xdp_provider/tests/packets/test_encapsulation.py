@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bytes that leave, for every encapsulation and family."""
 
+from scapy.contrib import geneve
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
@@ -24,6 +25,20 @@ TRANSPORT = {
 def rebuilt(packet):
     """As it lies on the wire, lengths and checksums filled in."""
     return packet.__class__(bytes(packet))
+
+
+def in_geneve(inner, protocol, outer, vni, member=None):
+    """As RFC 8926 has it, without Ethernet inside."""
+    entropy = entropy_of(inner, protocol)
+    fields = {'proto': 17}
+    if outer is outer6:
+        fields = {'nh': 17, 'flow': entropy & 0xfffff}
+    if member:
+        fields['member'] = member
+    return (outer(inner, **fields) /
+            inet.UDP(sport=0xc000 | entropy & 0x3fff, dport=6081, chksum=0) /
+            geneve.GENEVE(proto=0x0800 if inner.version == 4 else 0x86dd,
+                          vni=vni) / inner)
 
 
 def entropy_of(inner, protocol: int) -> int:
@@ -99,6 +114,13 @@ class TestTunnels(cases.PacketCase):
                 outer(inner, **fields) /
                 l2.GRE(proto=0x0800 if inner.version == 4 else 0x86dd) /
                 inner)
+
+    def test_geneve_carries_the_packet_behind_udp_of_port_6081(self):
+        choose = self.prepare(Encapsulation.GENEVE)
+        for inner, protocol, member, outer in self.each():
+            choose(inner, protocol, member)
+            self.forwarded(cases.link() / inner,
+                           in_geneve(inner, protocol, outer, 0))
 
     def test_srv6_addresses_the_members_segment(self):
         """H.Encaps.Red with one SID: IPv6 in IPv6, no routing header."""

@@ -91,10 +91,13 @@ class TestMutations(unittest.TestCase):
                 seen.update(one.remarks)
             return results
         self.compared.run = counting
-        for seed in range(4):
-            self.run_scenario(seed, scenario.BATCH)
-        missing = set(compared.state.Outcome) - set(seen) - {
+        missing = set(compared.state.Outcome) - {
             # states that the library never makes
             compared.state.Outcome.DROP_NO_ROOM,
             compared.state.Outcome.DROP_INTERNAL}
+        for seed in range(4):
+            self.run_scenario(seed, scenario.BATCH)
+            missing -= set(seen)
+            if not missing:
+                break
         self.assertEqual(set(), missing)

@@ -20,6 +20,7 @@ MEMBERS = {
     Encapsulation.GUE: (cases.MEMBER4, cases.MEMBER6),
     Encapsulation.GRE: (cases.MEMBER4, cases.MEMBER6),
     Encapsulation.SRV6: (cases.MEMBER6,),
+    Encapsulation.GENEVE: (cases.MEMBER4, cases.MEMBER6),
     Encapsulation.DSCP: (None,),
 }
 DSCP = 11

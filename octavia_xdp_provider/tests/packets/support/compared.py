@@ -211,9 +211,12 @@ class Compared:
         service.before = owners(before_slots) if service.open else []
         service.learning = bool(flags & BLOCK_LEARNING)
         wanted = {one.name: one for one in self.members[id(service)]}
-        service.members = {
-            one.index: wanted[library.packed(one.address), one.port]
-            for one in self.datapath.members(service)}
+        service.members = {}
+        for one in self.datapath.members(service):
+            member = wanted[library.packed(one.address), one.port]
+            service.members[one.index] = member
+            if library.tunnel_of(one) != member.tunnel:
+                raise Difference(f'not the tunnel {member.tunnel}')
         if len(service.members) != len(wanted):
             raise Difference('members are missing')
         table = wanted_table(self.members[id(service)], slots)
@@ -342,6 +345,7 @@ class Compared:
             counted = found.counters
             service.packets, service.bytes, service.flows = (
                 counted.packets, counted.bytes, counted.flows)
+            service.drops = found.drops
             for one in self.datapath.members(service):
                 member = service.members[one.index]
                 member.packets, member.bytes, member.flows = (
@@ -349,12 +353,16 @@ class Compared:
                     one.counters.flows)
 
     def compare_counters(self):
-        """Packets, bytes and flows of each service and member."""
+        """Packets, bytes and flows of each service and member; drops."""
         for service in self.services:
             # What it points into goes with the whole.
             found = self.datapath.service(service)
             counted = found.counters
             self._counters('service', service, counted)
+            if service.drops != found.drops:
+                raise Difference(f'service {service}: {service.drops} drops '
+                                 f'in the model, {found.drops} in the '
+                                 'program')
             for one in self.datapath.members(service):
                 self._counters('member', service.members[one.index],
                                one.counters)

@@ -155,6 +155,12 @@ class Datapath:
             entry.port = one.port
             entry.weight, entry.mtu = one.weight, one.mtu
             entry.admin_up, entry.backup = one.admin_up, one.backup
+            if one.tunnel:
+                entry.tunnel.address = self.library.address(
+                    one.tunnel.address)
+                entry.tunnel.encapsulation = one.tunnel.encapsulation
+                entry.tunnel.key = one.tunnel.key
+                entry.tunnel.keeps_port = one.tunnel.keeps_port
         changed = self.ffi.new('uint8_t *')
         self.call('oxp_service_set', self.library.key(service), settings,
                   out, len(members), changed)
@@ -224,6 +230,16 @@ class Datapath:
                  self.ffi.buffer(out[index],
                                  batch[index].out_length)[:])
                 for index in range(len(frames))]
+
+
+def tunnel_of(member) -> state.Tunnel | None:
+    """A member's of the library as the model has it."""
+    found = member.tunnel
+    if not any(bytes(found.address.bytes)):
+        return None
+    return state.Tunnel(packed(found.address),
+                        state.Encapsulation(found.encapsulation), found.key,
+                        bool(found.keeps_port))
 
 
 def check_of(address: bytes, port: int) -> int:

@@ -17,6 +17,10 @@ POOL = {4: [compared.packed(f'10.1.0.{one}') for one in range(1, 13)],
         6: [compared.packed(f'fd00:1::{one}') for one in range(101, 113)]}
 PORTS = (53, 80, 443, 6080)
 MEMBER_PORTS = (80, 8080, 8081)  # written by the node, in some services
+# Hosts of members, which tunnels lead to.
+HOSTS = [compared.packed(one) for one in (
+    '10.9.0.1', '10.9.0.2', 'fd00:9::', 'fd00:9:0:1::')]
+Encapsulation = state.Encapsulation
 BATCH = 128
 BATCHES = 8  # between changes
 
@@ -111,7 +115,21 @@ class Scenario:
             address, rng.choice((0, 1, 1, 1, 2, 256)),
             rng.choice((0, 0, 0, 1280, 1400, 1450, 9000)),
             rng.random() > 0.1, (address, port) not in self.down,
-            rng.random() < 0.15, port=port)
+            rng.random() < 0.15, port=port, tunnel=self.tunnel())
+
+    def tunnel(self) -> state.Tunnel | None:
+        rng = self.rng
+        if rng.random() < 0.6:
+            return None
+        host = rng.choice(HOSTS)
+        kind = rng.choice([one for one in Encapsulation
+                           if one != Encapsulation.DSCP])
+        if kind == Encapsulation.SRV6:
+            host = rng.choice(HOSTS[2:])
+        keys = {Encapsulation.GENEVE: (0, 1, 0xabcdef, 0xffffff),
+                Encapsulation.SRV6: (0, 1, 0xffffffff)}
+        return state.Tunnel(host, kind, rng.choice(keys.get(kind, (0,))),
+                            rng.random() < 0.3)
 
     def new_service(self):
         rng = self.rng
@@ -133,9 +151,9 @@ class Scenario:
         # flows keep their member while the table changes its size, too
         self.compared.slots = self.rng.choice((257, 257, 257, 251, 61))
         self.compared.set_service(service, members, refresh=False)
-        self.tell_health()
+        self.set_health()
 
-    def tell_health(self):
+    def set_health(self):
         everybody = [member for members in self.compared.members.values()
                      for member in members]
         for member in everybody:
@@ -150,7 +168,7 @@ class Scenario:
             for member in members})
         for name in self.rng.sample(everybody, min(len(everybody), 3)):
             self.down ^= {name}
-        self.tell_health()
+        self.set_health()
 
     def weights(self):
         service = self.rng.choice(self.compared.services)
@@ -163,6 +181,21 @@ class Scenario:
             if self.rng.random() < 0.1:
                 member.mtu = self.rng.choice((0, 1400))
         self.apply(service, members)
+
+    def moves(self):
+        """Members are on other hosts, and no slot has another owner."""
+        service = self.rng.choice(self.compared.services)
+        members = self.compared.members[id(service)]
+        before = service.now
+        if service.encapsulation != Encapsulation.DSCP:
+            for member in members:
+                if self.rng.random() < 0.5:
+                    member.tunnel = self.tunnel()
+        slots, self.compared.slots = self.compared.slots, len(before)
+        self.compared.set_service(service, members)
+        self.compared.slots = slots
+        if before != service.now:
+            raise compared.Difference('a move has changed slots')
 
     def come_and_go(self):
         service = self.rng.choice(self.compared.services)
@@ -218,7 +251,7 @@ class Scenario:
         self.compared.datapath.tick()
         self.compared.refresh()
 
-    CHANGES = (health, health, health, weights, weights, come_and_go,
+    CHANGES = (health, health, health, weights, weights, moves, come_and_go,
                come_and_go, other_settings, other_service, other_node,
                time_passes, time_passes, tick)
 

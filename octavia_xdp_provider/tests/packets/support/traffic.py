@@ -61,7 +61,7 @@ class Traffic:
             place, bit = rng.randrange(len(vip)), 1 << rng.randrange(8)
             vip = vip[:place] + bytes((vip[place] ^ bit,)) + vip[place + 1:]
         elif chance < 0.08:
-            port = rng.choice((0, 6080, 65535))
+            port = rng.choice((0, 6080, 6081, 65535))
         return 4 if len(vip) == 4 else 6, vip, protocol, port
 
     def source(self, family: int, vip: bytes) -> bytes:

@@ -3,19 +3,19 @@
  * Lowers the MSS that a member offers. A client's segments reach the member
  * inside a tunnel and are as long as the member's SYN-ACK (or SYN) allowed;
  * that segment goes to the client directly and passes no LB node, so that
- * only the member can lower it.
+ * only the member's side, or its hypervisor, can lower it.
  */
-#ifndef OXP_MEMBER_MSS_H
-#define OXP_MEMBER_MSS_H
+#ifndef OXP_MSS_H
+#define OXP_MSS_H
 
-#include "member/transport.h"
+#include "transport.h"
 
 static __always_inline __be16 swapped(__be16 value)
 {
 	return __builtin_bswap16(value);
 }
 
-/* Negative: half changed. */
+/* 1: lowered; negative: half changed. */
 static __always_inline int set_mss(void *ctx, const bool skb,
 				   const struct transport *transport,
 				   __u32 option, __u16 limit)
@@ -36,14 +36,14 @@ static __always_inline int set_mss(void *ctx, const bool skb,
 	}
 	if (frame_fix_l4(ctx, skb, sum, from, to, false))
 		return -1;
-	count(MEMBER_MSS_OUT);
-	return 0;
+	return 1;
 }
 
+/* To `limit`, 0: none. Only of what opens a flow, or answers that. */
 static __always_inline int clamp_mss(void *ctx, const bool skb,
-				     const struct transport *transport)
+				     const struct transport *transport,
+				     __u16 limit)
 {
-	__u16 limit = transport->version == 4 ? config.mss_v4 : config.mss_v6;
 	__u32 at, end;
 	struct tcphdr tcp;
 

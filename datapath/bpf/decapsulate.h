@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Takes the outer headers off; the Ethertype becomes the inner packet's. */
-#ifndef OXP_MEMBER_DECAPSULATE_H
-#define OXP_MEMBER_DECAPSULATE_H
+#ifndef OXP_DECAPSULATE_H
+#define OXP_DECAPSULATE_H
 
-#include "member/tunnel.h"
+#include "tunnel.h"
 
 /* Since Linux 6.3: which IP version the inner packet has. */
 #define ADJ_ROOM_DECAP_L3_IPV4 (1ULL << 7)
@@ -52,7 +52,8 @@ static __always_inline int decapsulate_xdp(struct xdp_md *ctx,
  * second step undoes both.
  */
 static __always_inline int decapsulate_skb(struct __sk_buff *skb,
-					   const struct tunnel *tunnel)
+					   const struct tunnel *tunnel,
+					   const bool old_adjust_room)
 {
 	__u8 inner = tunnel->type == bpf_htons(ETH_P_IP) ? 4 : 6;
 	int longer = sizeof(struct ipv6hdr) - sizeof(struct iphdr);
@@ -68,7 +69,7 @@ static __always_inline int decapsulate_skb(struct __sk_buff *skb,
 				sizeof(type), 0))
 		return -1;
 	/* Kernels that do not know the flag refuse and change nothing. */
-	if (!config.old_adjust_room &&
+	if (!old_adjust_room &&
 	    !bpf_skb_adjust_room(skb, -length, BPF_ADJ_ROOM_MAC,
 				 flags | (inner == 4 ? ADJ_ROOM_DECAP_L3_IPV4
 						     : ADJ_ROOM_DECAP_L3_IPV6)))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* RFC 6040, section 4.2: what the inner header's ECN field becomes. */
-#ifndef OXP_MEMBER_ECN_H
-#define OXP_MEMBER_ECN_H
+#ifndef OXP_ECN_H
+#define OXP_ECN_H
 
-#include "member/tunnel.h"
+#include "frame.h"
+#include "protocols.h"
 
 enum ecn {
 	NOT_ECT,
@@ -29,14 +30,15 @@ static __always_inline int combined_ecn(__u8 inner, __u8 outer)
 	}
 }
 
+/* Of the IP header at `ip`, whose Ethertype is `type`. */
 static __always_inline int set_ecn(void *ctx, const bool skb, __u32 ip,
-				   const struct tunnel *tunnel, __u8 ecn)
+				   __be16 type, __u8 ecn)
 {
 	__be16 from, to;
 
 	if (frame_load(ctx, skb, ip, &from, sizeof(from)))
 		return -1;
-	if (tunnel->type == bpf_htons(ETH_P_IP)) {
+	if (type == bpf_htons(ETH_P_IP)) {
 		to = (from & bpf_htons(0xffff & ~ECN_MASK)) | bpf_htons(ecn);
 		if (frame_store(ctx, skb, ip, &to, sizeof(to)))
 			return -1;

@@ -1,20 +1,30 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* From an IP header, anywhere in a frame, to the transport's header. */
-#ifndef OXP_MEMBER_TRANSPORT_H
-#define OXP_MEMBER_TRANSPORT_H
+#ifndef OXP_TRANSPORT_H
+#define OXP_TRANSPORT_H
 
-#include "member/frame.h"
-#include "member/maps.h"
+#include "frame.h"
+#include "ip_address.h"
 #include "protocols.h"
+
+static __always_inline struct ip_address mapped(__be32 v4)
+{
+	struct ip_address out = {.bytes = {[10] = 0xff, [11] = 0xff}};
+
+	__builtin_memcpy(out.bytes + 12, &v4, sizeof(v4));
+	return out;
+}
 
 /* Begin with zeroes: what a path leaves unset may be any register to the
  * compiler, also one that the verifier knows nothing of. */
 struct transport {
-	struct member_address source, destination;
+	struct ip_address source, destination;
 	__u32 offset; /* of its header, from the frame's begin */
 	__u8 protocol;
 	__u8 version;
-	__u8 later; /* a fragment without that header */
+	__u8 later;    /* a fragment without that header */
+	__u8 fragment; /* also the first one, and no atomic one */
+	__be32 id;     /* of a fragment */
 };
 
 /* Over at most EXTENSIONS_MAX extension headers. */
@@ -43,6 +53,13 @@ static __always_inline int skip_extensions(void *ctx, const bool skb,
 			out->offset += 8;
 			if (header.fragment & bpf_htons(IPV6_FRAGMENT_OFFSET))
 				out->later = 1;
+			if (header.fragment & bpf_htons(IPV6_FRAGMENT_OFFSET |
+							IPV6_MORE_FRAGMENTS)) {
+				out->fragment = 1;
+				if (frame_load(ctx, skb, out->offset - 4,
+					       &out->id, sizeof(out->id)))
+					return -1;
+			}
 		} else {
 			out->offset += (header.length + 1) * 8;
 		}
@@ -61,6 +78,7 @@ static __always_inline int find_transport(void *ctx, const bool skb,
 	if (frame_load(ctx, skb, offset, &first, sizeof(first)))
 		return -1;
 	out->later = 0;
+	out->fragment = 0;
 	out->version = first >> 4;
 	if (out->version == 4) {
 		struct iphdr ip;
@@ -72,6 +90,9 @@ static __always_inline int find_transport(void *ctx, const bool skb,
 		out->protocol = ip.protocol;
 		out->offset = offset + ip.ihl * 4;
 		out->later = !!(ip.frag_off & bpf_htons(IP_FRAGMENT_OFFSET));
+		out->fragment = !!(ip.frag_off & bpf_htons(IP_FRAGMENT_OFFSET |
+							   IP_MORE_FRAGMENTS));
+		out->id = ip.id;
 		return 0;
 	}
 	if (out->version == 6) {

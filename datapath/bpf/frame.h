@@ -7,8 +7,8 @@
  * is why there are helpers; an XDP frame is nothing but bytes. Functions
  * return 0, or negative if the frame has not that many bytes.
  */
-#ifndef OXP_MEMBER_FRAME_H
-#define OXP_MEMBER_FRAME_H
+#ifndef OXP_FRAME_H
+#define OXP_FRAME_H
 
 #include <linux/bpf.h>
 #include <stdbool.h>

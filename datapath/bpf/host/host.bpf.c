@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A hypervisor's side, for members that know nothing of it:
+ *
+ *   LB node -> [tunnel with key] -> oxp_host_nic -> tap -> VM
+ *   client <--------------------- oxp_host_tap_in <- tap <- VM
+ *
+ * oxp_host_tap_out sees what else goes to VMs, so that answers to it are left
+ * alone.
+ */
+#include <linux/bpf.h>
+#include <linux/pkt_cls.h>
+
+#include "host/take_in.h"
+#include "host/take_out.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+/* NIC, ingress. Everything else of the hypervisor's comes by here: it is seen
+ * by a few comparisons not to be ours. */
+SEC("tc")
+int oxp_host_nic(struct __sk_buff *skb)
+{
+	const struct host_settings *node = settings_at(0);
+
+	if (!node)
+		return TC_ACT_UNSPEC;
+	if (skb->data_end - skb->data < ARRIVE_PEEKED &&
+	    skb->len >= ARRIVE_PEEKED)
+		bpf_skb_pull_data(skb, ARRIVE_PEEKED);
+	if (!may_be_ours(skb, node))
+		return TC_ACT_UNSPEC;
+	return take_in(skb);
+}
+
+/* A tap's ingress: what a VM sends. */
+SEC("tc")
+int oxp_host_tap_in(struct __sk_buff *skb)
+{
+	return take_out(skb);
+}
+
+/* A tap's egress: what a VM gets. */
+SEC("tc")
+int oxp_host_tap_out(struct __sk_buff *skb)
+{
+	struct host_listener *listener;
+	struct host_packet packet = {};
+
+	if (skb->mark == HOST_MARK || skb->vlan_present)
+		return TC_ACT_UNSPEC;
+	if (!read_usual(skb, ETH_HLEN, &packet)) {
+		__builtin_memset(&packet, 0, sizeof(packet));
+		if ((skb->protocol != bpf_htons(ETH_P_IP) &&
+		     skb->protocol != bpf_htons(ETH_P_IPV6)) ||
+		    read_any(skb, ETH_HLEN, &packet))
+			return TC_ACT_UNSPEC;
+	}
+	/* of datagrams nobody asks whether they were direct */
+	if (packet.transport.protocol != IPPROTO_TCP || !packet.has_ports)
+		return TC_ACT_UNSPEC;
+	listener = find_listener(skb->ifindex, IPPROTO_TCP,
+				 packet.destination_port,
+				 &packet.transport.destination);
+	if (listener)
+		note_direct(&packet, listener->place);
+	return TC_ACT_UNSPEC;
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What a client's packet does to flows. Each packet has all that makes one:
+ * what was lost comes back with the client's next. */
+#ifndef OXP_HOST_INBOUND_H
+#define OXP_HOST_INBOUND_H
+
+#include "host/count.h"
+#include "host/flows.h"
+#include "host/judge.h"
+#include "host/packet.h"
+
+struct inbound {
+	const struct host_entry *entry;
+	struct host_port *port;
+	__u32 place;
+};
+
+static __always_inline void name_in(struct flow_name *name,
+				    const struct host_packet *packet,
+				    const struct inbound *in)
+{
+	name->client = packet->transport.source;
+	name->fixed = in->entry->fixed;
+	name->host_port = in->entry->host_port;
+	name->client_port = packet->source_port;
+	name->port = in->entry->port;
+	name->protocol = in->entry->protocol;
+	name->v6 = packet->transport.version == 6;
+}
+
+static __always_inline bool admits(const struct host_entry *entry,
+				   const struct ip_address *client)
+{
+	return judge(entry->host_port, entry->protocol, bpf_ntohs(entry->port),
+		     client);
+}
+
+/* The state after a packet of the client's. */
+static __always_inline __u64 seen_in(__u64 state, __u32 now,
+				     const struct host_packet *packet)
+{
+	if (age_of(state, now) > REFRESH_AGE)
+		state = with_time(state, now);
+	state &= ~(__u64)HOST_FLOW_GUESSED;
+	if (closes(packet))
+		return state | HOST_FLOW_CLOSING;
+	if (opens(packet))
+		return state & ~(__u64)HOST_FLOW_CLOSING;
+	return state;
+}
+
+static __always_inline enum host_outcome
+begin_flow(struct flow *flow, const struct flow_name *name, __u64 tag,
+	   const struct inbound *in, const struct host_packet *packet,
+	   __u32 now, __u32 idle)
+{
+	struct host_counters *own = counters_at(in->place);
+	__u64 flags = name->protocol == IPPROTO_TCP ? 0 : HOST_FLOW_DATAGRAM;
+	__u64 state;
+
+	if (!admits(in->entry, &name->client))
+		return HOST_DROP_NOT_ALLOWED;
+	if (closes(packet))
+		flags |= HOST_FLOW_CLOSING;
+	state = new_state(in->place, name->client_port, in->port->generation,
+			  now, flags);
+	/* lost against another CPU: the next packet tries again */
+	if (keep_bounded(flow, tag, &name->client, state, now, idle) && own)
+		own->flows++;
+	return HOST_IN;
+}
+
+/* A flow that is known: goes on, or is judged again, or is over. */
+static __always_inline enum host_outcome
+go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
+      const struct inbound *in, const struct host_packet *packet, __u32 now,
+      bool confirmed)
+{
+	__u64 state = flow->state;
+
+	if (generation_of(state) != in->port->generation) {
+		if (!admits(in->entry, &name->client)) {
+			if (exchange(flow, 0) && confirmed)
+				uncount(state);
+			return HOST_DROP_NOT_ALLOWED;
+		}
+		state = with_generation(state, in->port->generation);
+	}
+	state = seen_in(state, now, packet);
+	if (!confirmed && state & HOST_FLOW_ANSWERED && !opens(packet)) {
+		struct ip_address client = name->client;
+
+		if (keep_confirmed(tag, &client, state, in->entry->host_port)) {
+			exchange(flow, 0);
+			return HOST_IN;
+		}
+		count(HOST_FLOWS_FULL);
+	}
+	if (state != flow->state)
+		exchange(flow, state);
+	return HOST_IN;
+}
+
+/* Fills `in` from the place of the entry. */
+static __always_inline bool fill(struct inbound *in, __u32 place)
+{
+	in->place = place;
+	in->entry = entries_at(place);
+	in->port = in->entry ? ports_at(in->entry->host_port) : NULL;
+	return in->port;
+}
+
+/* HOST_IN or a drop. `place` is the entry's. */
+__noinline int flow_in(const struct host_packet *packet, __u32 place)
+{
+	const struct host_settings *node = settings_at(0);
+	__u32 now = now_in_units(), idle;
+	struct flow_name name;
+	struct flow flow = {};
+	bool confirmed, known;
+	struct inbound own, *in = &own;
+	__u64 tag;
+
+	if (!node || !packet || !fill(in, place))
+		return HOST_DROP_INTERNAL;
+	name_in(&name, packet, in);
+	tag = tag_of(&name);
+	idle = 0;
+	confirmed = known = find_confirmed(&flow, tag, node);
+	if (!known) {
+		idle = node->half_open_idle;
+		known = find_half_open(&flow, tag, name.host_port, node);
+	}
+	if (known && age_of(flow.state, now) >
+			     (idle ? idle : idle_of(flow.state, node))) {
+		if (exchange(&flow, 0) && confirmed)
+			uncount(flow.state);
+		known = false;
+	}
+	if (known && place_of(flow.state) != in->place) {
+		if (!(flow.state & (HOST_FLOW_CLOSING | HOST_FLOW_GUESSED)))
+			return HOST_DROP_COLLISION;
+		if (exchange(&flow, 0) && confirmed)
+			uncount(flow.state);
+		known = false;
+	}
+	if (known)
+		return go_on(&flow, &name, tag, in, packet, now, confirmed);
+	if (confirmed && !find_half_open(&flow, tag, name.host_port, node) &&
+	    !flow.set)
+		return HOST_DROP_INTERNAL;
+	return begin_flow(&flow, &name, tag, in, packet, now,
+			  node->half_open_idle);
+}
+
+/* Whether the flow of an ICMP error's quote is known, and still let in. */
+__noinline int flow_of_error(const struct host_packet *quote, __u32 place)
+{
+	const struct host_settings *node = settings_at(0);
+	struct flow_name name;
+	struct flow flow = {};
+	struct inbound own, *in = &own;
+	__u64 tag;
+
+	if (!node || !quote || !fill(in, place))
+		return HOST_DROP_INTERNAL;
+	name_in(&name, quote, in);
+	name.client = quote->transport.destination;
+	name.client_port = quote->destination_port;
+	tag = tag_of(&name);
+	if (!find_confirmed(&flow, tag, node) &&
+	    !find_half_open(&flow, tag, name.host_port, node))
+		return HOST_DROP_ICMP;
+	if (place_of(flow.state) != in->place)
+		return HOST_DROP_ICMP;
+	if (generation_of(flow.state) != in->port->generation &&
+	    !admits(in->entry, &name.client))
+		return HOST_DROP_NOT_ALLOWED;
+	return HOST_IN;
+}
+
+#endif

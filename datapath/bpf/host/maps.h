@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The maps of host.h. Sizes that matter are set by the library when the state
+ * is created; those of what is looked up by number are powers of two. */
+#ifndef OXP_HOST_MAPS_H
+#define OXP_HOST_MAPS_H
+
+#include <linux/bpf.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "host.h"
+#include "map_types.h"
+
+MMAPPED_ARRAY(settings, 1, struct host_settings);
+MMAPPED_ARRAY(entries, 1, struct host_entry);
+MMAPPED_ARRAY(ports, 1, struct host_port);
+MMAPPED_ARRAY(rules, 2, struct host_rules);
+MMAPPED_ARRAY(flows, 1, struct host_flow_set);
+MMAPPED_ARRAY(half_open, 1, struct host_flow_set);
+MMAPPED_ARRAY(direct, 1, struct host_flow_set);
+
+HASH_TABLE(keys, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1, __u32, __u32);
+HASH_TABLE(listeners, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1,
+	   struct host_listener_key, struct host_listener);
+HASH_TABLE(networks, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 1024,
+	   struct host_network, __u32);
+HASH_TABLE(sets, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
+	   struct host_set_network, __u8);
+HASH_TABLE(fragments, BPF_MAP_TYPE_LRU_HASH, 0, 8192, struct host_fragment,
+	   __u32);
+HASH_TABLE(drops, BPF_MAP_TYPE_LRU_HASH, 0, 8192, struct host_drop_key, __u64);
+
+PER_CPU_ARRAY(counters, 1, struct host_counters);
+PER_CPU_ARRAY(outcomes, HOST_OUTCOMES, __u64);
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} traced SEC(".maps");
+
+#define ELEMENT(name)                                                          \
+	static __always_inline typeof(*(name).value) *name##_at(__u32 place)   \
+	{                                                                      \
+		return bpf_map_lookup_elem(&(name), &place);                   \
+	}
+ELEMENT(settings)
+ELEMENT(entries)
+ELEMENT(ports)
+ELEMENT(rules)
+ELEMENT(counters)
+#undef ELEMENT
+
+static __always_inline __u32 *find_key(__u32 key)
+{
+	return bpf_map_lookup_elem(&keys, &key);
+}
+
+/* enum host_network_is of an address; 0: of no network that is set. */
+static __always_inline __u32 network_of(const struct ip_address *address)
+{
+	struct host_network key = {.bits = 128, .address = *address};
+	__u32 *is = bpf_map_lookup_elem(&networks, &key);
+
+	return is ? *is : 0;
+}
+
+static __always_inline bool same_address(const struct ip_address *one,
+					 const struct ip_address *other)
+{
+	const __u64 *left = (const __u64 *)one, *right = (const __u64 *)other;
+
+	return !((left[0] ^ right[0]) | (left[1] ^ right[1]));
+}
+
+#endif

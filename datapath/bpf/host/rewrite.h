@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * One address and port of a packet becomes another: in, the destination, out,
+ * the source. Checksums are corrected by helpers, which know what the kernel
+ * knows of them: a VM's are often not made yet.
+ */
+#ifndef OXP_HOST_REWRITE_H
+#define OXP_HOST_REWRITE_H
+
+#include "ecn.h"
+#include "host/packet.h"
+
+enum way {
+	WAY_IN,
+	WAY_OUT
+};
+
+struct rewriting {
+	struct ip_address from, to;
+	__be16 from_port, to_port;
+	__s8 ecn;  /* of the IP header; negative: as it is */
+	__u8 link; /* whether `macs` are written as well, and the Ethertype */
+	__u8 macs[12];
+};
+
+static __always_inline __be32 last_word(const struct ip_address *address)
+{
+	return *(const __be32 *)(address->bytes + 12);
+}
+
+/* The checksum that covers the addresses. */
+static __always_inline int fix_addresses(struct __sk_buff *skb,
+					 const struct transport *transport,
+					 struct rewriting *change)
+{
+	__u32 at =
+		checksum_offset(transport->protocol, transport->version == 6);
+	__u64 flags =
+		BPF_F_PSEUDO_HDR |
+		(transport->protocol == IPPROTO_UDP ? BPF_F_MARK_MANGLED_0 : 0);
+	__u32 sum;
+
+	if (!at || transport->later)
+		return 0;
+	at += transport->offset;
+	if (transport->version == 4)
+		return bpf_l4_csum_replace(skb, at, last_word(&change->from),
+					   last_word(&change->to), 4 | flags);
+	sum = bpf_csum_diff((void *)&change->from, 16, (void *)&change->to, 16,
+			    0);
+	return bpf_l4_csum_replace(skb, at, 0, sum, flags);
+}
+
+static __always_inline int set_port(struct __sk_buff *skb,
+				    const struct host_packet *packet,
+				    struct rewriting *change,
+				    const enum way way)
+{
+	const struct transport *transport = &packet->transport;
+	__u32 sum =
+		transport->offset + checksum_offset(transport->protocol, true);
+	__u32 at = transport->offset + (way == WAY_IN ? 2 : 0);
+
+	if (!packet->has_ports || change->from_port == change->to_port)
+		return 0;
+	if (frame_fix_l4(skb, true, sum, change->from_port, change->to_port,
+			 transport->protocol == IPPROTO_UDP))
+		return -1;
+	return bpf_skb_store_bytes(skb, at, &change->to_port, 2, 0);
+}
+
+struct link_and_v4 {
+	__be16 aligned;
+	struct ethhdr ethernet;
+	struct iphdr ip;
+} __attribute__((aligned(4)));
+#define LINK_AND_V4 (ETH_HLEN + sizeof(struct iphdr))
+
+static __always_inline __u16 one_change(__be16 check, __u32 change)
+{
+	return ~fold_32((__u16)~check + fold_32(change));
+}
+
+static __always_inline int set_v4(struct __sk_buff *skb, __u32 at,
+				  const struct rewriting *change,
+				  const enum way way)
+{
+	struct link_and_v4 header;
+	__be32 to = last_word(&change->to);
+	__be32 *address = way == WAY_IN ? &header.ip.daddr : &header.ip.saddr;
+	__u32 sum;
+
+	if (at != ETH_HLEN ||
+	    bpf_skb_load_bytes(skb, 0, &header.ethernet, LINK_AND_V4))
+		return -1;
+	sum = (__u32)(__u16) ~(*address & 0xffff) + (__u16) ~(*address >> 16) +
+	      (to & 0xffff) + (to >> 16);
+	*address = to;
+	if (change->ecn >= 0) {
+		__be16 *word = (void *)&header.ip;
+		__be16 was = *word;
+
+		*word = (was & bpf_htons(0xffff & ~ECN_MASK)) |
+			bpf_htons(change->ecn);
+		sum += change16(was, *word);
+	}
+	header.ip.check = one_change(header.ip.check, sum);
+	if (way == WAY_OUT)
+		return bpf_skb_store_bytes(skb, ETH_HLEN, &header.ip,
+					   sizeof(header.ip), 0);
+	__builtin_memcpy(&header.ethernet, change->macs, 12);
+	header.ethernet.h_proto = bpf_htons(ETH_P_IP);
+	return bpf_skb_store_bytes(skb, 0, &header.ethernet, LINK_AND_V4, 0);
+}
+
+static __always_inline int set_v6(struct __sk_buff *skb, __u32 at,
+				  struct rewriting *change, const enum way way)
+{
+	struct ethhdr ethernet;
+
+	if (change->ecn >= 0 &&
+	    set_ecn(skb, true, at, bpf_htons(ETH_P_IPV6), change->ecn))
+		return -1;
+	/* The helper before took the transport's checksum for a change that
+	 * nothing makes up for, as in IPv4: so must this be. */
+	if (bpf_skb_store_bytes(skb, at + (way == WAY_IN ? 24 : 8), &change->to,
+				16, BPF_F_RECOMPUTE_CSUM))
+		return -1;
+	if (way == WAY_OUT)
+		return 0;
+	__builtin_memcpy(&ethernet, change->macs, 12);
+	ethernet.h_proto = bpf_htons(ETH_P_IPV6);
+	return bpf_skb_store_bytes(skb, 0, &ethernet, sizeof(ethernet), 0);
+}
+
+/* The header, and the transport's checksum and port. */
+static __always_inline int rewrite(struct __sk_buff *skb,
+				   const struct host_packet *packet,
+				   struct rewriting *change, const enum way way)
+{
+	if (fix_addresses(skb, &packet->transport, change) ||
+	    set_port(skb, packet, change, way))
+		return -1;
+	if (packet->transport.version == 4)
+		return set_v4(skb, packet->ip, change, way);
+	return set_v6(skb, packet->ip, change, way);
+}
+
+/*
+ * Of an ICMP error the packet that it quotes, which went the other way: in,
+ * its source is VIP and port, out, its destination the member's. The checksum
+ * of a quoted IPv4 header is corrected, that of the quoted transport stays: few
+ * quotes are long enough to have it, and nobody verifies it.
+ */
+static __noinline int rewrite_quote(struct __sk_buff *skb,
+				    const struct host_packet *error,
+				    struct rewriting *change,
+				    const enum way way)
+{
+	struct host_packet quote = {};
+	__u32 sum = error->transport.offset + ICMP_CHECKSUM;
+	bool v4 = error->transport.version == 4;
+	__u32 port, address, difference;
+	__be32 from = last_word(&change->from), to = last_word(&change->to);
+
+	if (read_quote(skb, error, &quote))
+		return -1;
+	port = quote.transport.offset + (way == WAY_IN ? 0 : 2);
+	if (v4)
+		address = quote.ip + (way == WAY_IN ? 12 : 16);
+	else
+		address = quote.ip + (way == WAY_IN ? 8 : 24);
+	if (change->from_port != change->to_port &&
+	    (frame_fix_l4(skb, true, sum, change->from_port, change->to_port,
+			  false) ||
+	     bpf_skb_store_bytes(skb, port, &change->to_port, 2, 0)))
+		return -1;
+	if (v4)
+		/* both changes make up for each other in the error's sum */
+		return bpf_l3_csum_replace(skb, quote.ip + 10, from, to, 4) ||
+		       bpf_skb_store_bytes(skb, address, &to, 4, 0);
+	difference = bpf_csum_diff((void *)&change->from, 16,
+				   (void *)&change->to, 16, 0);
+	return bpf_l4_csum_replace(skb, sum, 0, difference, 0) ||
+	       bpf_skb_store_bytes(skb, address, &change->to, 16, 0);
+}
+
+#endif

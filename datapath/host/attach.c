@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+/* tcx links, pinned: they hold the programs without a process. libbpf and the
+ * headers of Debian 12 know nothing of them; the kernel's interface is all
+ * that it takes. */
+#include <errno.h>
+#include <net/if.h>
+#include <net/if_arp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+
+#include "error.h"
+#include "load/load.h"
+#include "state.h"
+
+/* linux/bpf.h, from Linux 6.6 on. */
+#define TCX_INGRESS 46
+#define TCX_EGRESS 47
+#define LINK_TYPE_TCX 11
+#define BEFORE (1U << 3)
+
+static const char *const hook_names[HOST_HOOKS] = {"nic", "tap-in", "tap-out"};
+
+static char *link_path(const struct oxh_host *host, uint32_t hook,
+		       uint32_t ifindex)
+{
+	char name[32];
+
+	snprintf(name, sizeof(name), "%s-%u", hook_names[hook], ifindex);
+	return path_of(host->folder, "links", name);
+}
+
+static int check_hook(uint32_t hook, char *error)
+{
+	return hook < HOST_HOOKS
+		       ? 0
+		       : failure(error, -EINVAL, "there is no hook %u", hook);
+}
+
+/* Packets must have an Ethernet header. */
+static int check_interface(uint32_t ifindex, char *error)
+{
+	struct ifreq request = {};
+	int handle, status;
+
+	if (!if_indextoname(ifindex, request.ifr_name))
+		return failure(error, -ENODEV, "there is no interface %u",
+			       ifindex);
+	handle = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	status = handle < 0 || ioctl(handle, SIOCGIFHWADDR, &request) ? -errno
+								      : 0;
+	if (handle >= 0)
+		close(handle);
+	if (status)
+		return failure(error, status, "cannot look at %s",
+			       request.ifr_name);
+	if (request.ifr_hwaddr.sa_family != ARPHRD_ETHER &&
+	    request.ifr_hwaddr.sa_family != ARPHRD_LOOPBACK)
+		return failure(error, -EOPNOTSUPP, "%s is no Ethernet device",
+			       request.ifr_name);
+	return 0;
+}
+
+/* A descriptor of the pinned link, if it still holds its interface. A pin that
+ * outlived it is removed: the number may belong to another one by now. */
+static int open_link(const char *path, uint32_t ifindex,
+		     struct bpf_link_info *info)
+{
+	__u32 length = sizeof(*info);
+	int link = bpf_obj_get(path), status;
+
+	if (link < 0)
+		return -errno;
+	memset(info, 0, sizeof(*info));
+	status = bpf_obj_get_info_by_fd(link, info, &length);
+	/* that of tcx begins as that of XDP: the interface comes first */
+	if (!status && info->type == LINK_TYPE_TCX &&
+	    info->xdp.ifindex == ifindex)
+		return link;
+	close(link);
+	if (status)
+		return status;
+	return unlink(path) ? -errno : -ENOENT;
+}
+
+static int tag_of_program(int program, __u8 tag[8])
+{
+	struct bpf_prog_info info = {};
+	__u32 length = sizeof(info);
+	int status = bpf_obj_get_info_by_fd(program, &info, &length);
+
+	memcpy(tag, info.tag, sizeof(info.tag));
+	return status;
+}
+
+/* Whether the link has this program already: another load of the same. */
+static bool is_same(__u32 id, int program)
+{
+	int other = bpf_prog_get_fd_by_id(id);
+	__u8 one[8], another[8];
+	bool same = other >= 0 && !tag_of_program(other, one) &&
+		    !tag_of_program(program, another) &&
+		    !memcmp(one, another, sizeof(one));
+
+	if (other >= 0)
+		close(other);
+	return same;
+}
+
+static int make_link(int program, uint32_t hook, uint32_t ifindex,
+		     const char *path)
+{
+	LIBBPF_OPTS(bpf_link_create_opts, options, .flags = BEFORE);
+	int link = bpf_link_create(
+		program, ifindex,
+		hook == HOST_TAP_OUT ? TCX_EGRESS : TCX_INGRESS, &options);
+	int status;
+
+	if (link < 0)
+		return -errno;
+	status = bpf_obj_pin(link, path);
+	close(link);
+	return status;
+}
+
+static int attach_locked(struct oxh_host *host, uint32_t hook, uint32_t ifindex,
+			 const char *path, char *error)
+{
+	struct bpf_link_info info;
+	int program = program_of(host, hook), link, status;
+
+	link = open_link(path, ifindex, &info);
+	if (link == -ENOENT) {
+		status = make_link(program, hook, ifindex, path);
+		if (status)
+			return failure(error, status,
+				       "cannot attach %s to interface %u",
+				       hook_names[hook], ifindex);
+		return 1;
+	}
+	if (link < 0)
+		return failure(error, link, "cannot open %s", path);
+	if (is_same(info.prog_id, program)) {
+		close(link);
+		return 0;
+	}
+	status = bpf_link_update(link, program, NULL);
+	close(link);
+	return status ? failure(error, status,
+				"cannot replace %s of interface %u",
+				hook_names[hook], ifindex)
+		      : 1;
+}
+
+int oxh_attach(struct oxh_host *host, uint32_t hook, uint32_t ifindex,
+	       char *error)
+{
+	int status = check_hook(hook, error);
+	char *path;
+
+	if (!status)
+		status = check_interface(ifindex, error);
+	if (!status)
+		status = load_programs(host, error);
+	if (!status)
+		status = lock_host(host, error);
+	if (status)
+		return status;
+	path = link_path(host, hook, ifindex);
+	status = path ? attach_locked(host, hook, ifindex, path, error)
+		      : failure(error, -ENOMEM, "cannot attach");
+	free(path);
+	unlock_host(host);
+	return status;
+}
+
+int oxh_detach(struct oxh_host *host, uint32_t hook, uint32_t ifindex,
+	       char *error)
+{
+	int status = check_hook(hook, error);
+	char *path;
+
+	if (!status)
+		status = lock_host(host, error);
+	if (status)
+		return status;
+	path = link_path(host, hook, ifindex);
+	if (!path)
+		status = failure(error, -ENOMEM, "cannot detach");
+	else if (unlink(path))
+		status = errno == ENOENT ? 1
+					 : failure(error, -errno,
+						   "cannot remove %s", path);
+	free(path);
+	unlock_host(host);
+	return status;
+}

@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Entries, and the listeners by which a VM's packets find them. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+
+#include "error.h"
+#include "state.h"
+#include "synchronize.h"
+
+static struct host_listener_key listener_key(const struct host_entry *entry,
+					     uint32_t ifindex)
+{
+	return (struct host_listener_key){
+		.ifindex = ifindex,
+		.port = entry->port,
+		.protocol = entry->protocol,
+		.fixed = entry->fixed,
+	};
+}
+
+static bool shares_port(const struct host_entry *one,
+			const struct host_entry *other)
+{
+	return one->used && one->host_port == other->host_port &&
+	       one->port == other->port && one->protocol == other->protocol &&
+	       !memcmp(&one->fixed, &other->fixed, sizeof(one->fixed));
+}
+
+/* What the listener of this entry's port is, with or without itself. */
+static int write_listener(struct oxh_host *host, const struct host_entry *entry,
+			  uint32_t ifindex)
+{
+	struct host_listener_key key = listener_key(entry, ifindex);
+	struct host_listener listener = {};
+
+	if (!ifindex)
+		return 0;
+	for (uint32_t i = host->count[MAP_ENTRIES]; i--;)
+		if (shares_port(&entries_of(host)[i], entry)) {
+			listener.place = i;
+			listener.count++;
+		}
+	if (listener.count)
+		return bpf_map_update_elem(host->map[MAP_LISTENERS], &key,
+					   &listener, BPF_ANY)
+			       ? -errno
+			       : 0;
+	return bpf_map_delete_elem(host->map[MAP_LISTENERS], &key) &&
+			       errno != ENOENT
+		       ? -errno
+		       : 0;
+}
+
+int move_listeners(struct oxh_host *host, uint32_t host_port, uint32_t from,
+		   uint32_t to, char *error)
+{
+	for (uint32_t i = 0; i < host->count[MAP_ENTRIES]; i++) {
+		const struct host_entry *entry = &entries_of(host)[i];
+		struct host_listener_key key = listener_key(entry, from);
+		int status;
+
+		if (!entry->used || entry->host_port != host_port)
+			continue;
+		status = write_listener(host, entry, to);
+		if (status)
+			return failure(error, status, "cannot move key %u",
+				       entry->key);
+		bpf_map_delete_elem(host->map[MAP_LISTENERS], &key);
+	}
+	return 0;
+}
+
+static int find_entry(struct oxh_host *host, uint32_t key)
+{
+	uint32_t place;
+
+	return bpf_map_lookup_elem(host->map[MAP_KEYS], &key, &place)
+		       ? -errno
+		       : (int)place;
+}
+
+static int free_entry(struct oxh_host *host)
+{
+	for (uint32_t i = 0; i < host->count[MAP_ENTRIES]; i++)
+		if (!entries_of(host)[i].used)
+			return i;
+	return -ENOSPC;
+}
+
+static bool is_v4(const struct ip_address *address)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(address->bytes, mapped, sizeof(mapped));
+}
+
+static int parse(struct oxh_host *host, const struct oxh_entry *wanted,
+		 struct host_entry *out, char *error)
+{
+	int host_port = find_port(host, wanted->port_id);
+
+	if (host_port < 0)
+		return failure(error, host_port, "key %u: no such port",
+			       wanted->key);
+	*out = (struct host_entry){
+		.vip_port = htons(wanted->vip_port),
+		.port = htons(wanted->port),
+		.protocol = wanted->protocol,
+		.used = 1,
+		.key = wanted->key,
+		.host_port = host_port,
+		.mss = wanted->mss,
+	};
+	memcpy(&out->vip, &wanted->vip, sizeof(out->vip));
+	memcpy(&out->fixed, &wanted->fixed, sizeof(out->fixed));
+	memcpy(out->macs, wanted->mac, 6);
+	memcpy(out->macs + 6, wanted->gateway_mac, 6);
+	if (!wanted->key || !wanted->vip_port || !wanted->port)
+		return failure(error, -EINVAL,
+			       "key %u, ports %u and %u: 0 is "
+			       "none",
+			       wanted->key, wanted->vip_port, wanted->port);
+	if (wanted->protocol != IPPROTO_TCP &&
+	    wanted->protocol != IPPROTO_UDP &&
+	    (wanted->protocol != IPPROTO_SCTP || out->port != out->vip_port))
+		return failure(error, -EPROTONOSUPPORT,
+			       "key %u: protocol %u with ports %u and %u "
+			       "(SCTP's ports are not rewritten)",
+			       wanted->key, wanted->protocol, wanted->vip_port,
+			       wanted->port);
+	if (is_v4(&out->vip) != is_v4(&out->fixed))
+		return failure(error, -EAFNOSUPPORT,
+			       "key %u: VIP and member are of two families",
+			       wanted->key);
+	return 0;
+}
+
+/* What names it. */
+static bool same_name(const struct host_entry *one,
+		      const struct host_entry *other)
+{
+	return shares_port(one, other) && one->vip_port == other->vip_port &&
+	       !memcmp(&one->vip, &other->vip, sizeof(one->vip));
+}
+
+/* Another key of the same listener and member: its flows are a second's. */
+static int check_others(struct oxh_host *host, const struct host_entry *wanted,
+			char *error)
+{
+	for (uint32_t i = 0; i < host->count[MAP_ENTRIES]; i++) {
+		const struct host_entry *entry = &entries_of(host)[i];
+
+		if (entry->key != wanted->key && same_name(entry, wanted))
+			return failure(error, -EEXIST,
+				       "key %u: the listener at this member "
+				       "has key %u",
+				       wanted->key, entry->key);
+	}
+	return 0;
+}
+
+static void clear_counters(struct oxh_host *host, uint32_t place)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct host_counters *zeroes =
+		calloc(cpus > 0 ? cpus : 1, sizeof(*zeroes));
+
+	if (zeroes)
+		bpf_map_update_elem(host->map[MAP_COUNTERS], &place, zeroes,
+				    BPF_ANY);
+	free(zeroes);
+}
+
+static int add(struct oxh_host *host, const struct host_entry *wanted,
+	       char *error)
+{
+	int found = free_entry(host), status;
+	struct host_port *port = &ports_of(host)[wanted->host_port];
+	uint32_t place = found;
+
+	if (found < 0)
+		return failure(error, found, "there is room for %u entries",
+			       host->count[MAP_ENTRIES]);
+	clear_counters(host, place);
+	entries_of(host)[place] = *wanted;
+	status = write_listener(host, wanted, port->ifindex);
+	if (!status && bpf_map_update_elem(host->map[MAP_KEYS], &wanted->key,
+					   &place, BPF_ANY))
+		status = -errno;
+	if (status) {
+		delete_entry(host, place, NULL);
+		return failure(error, status, "cannot add key %u", wanted->key);
+	}
+	return 0;
+}
+
+static int set_locked(struct oxh_host *host, const struct oxh_entry *wanted,
+		      char *error)
+{
+	struct host_entry parsed, *entry;
+	int status = parse(host, wanted, &parsed, error), place;
+
+	if (!status)
+		status = check_others(host, &parsed, error);
+	if (status)
+		return status;
+	place = find_entry(host, wanted->key);
+	if (place < 0)
+		return add(host, &parsed, error);
+	entry = &entries_of(host)[place];
+	if (!same_name(entry, &parsed))
+		return failure(error, -EEXIST,
+			       "key %u is another listener's or member's",
+			       wanted->key);
+	/* a frame may bear half of each: the VM refuses it */
+	memcpy(entry->macs, parsed.macs, sizeof(entry->macs));
+	entry->mss = parsed.mss;
+	return 0;
+}
+
+int oxh_entry_set(struct oxh_host *host, const struct oxh_entry *entry,
+		  char *error)
+{
+	int status = lock_host(host, error);
+
+	if (status)
+		return status;
+	status = set_locked(host, entry, error);
+	unlock_host(host);
+	return status;
+}
+
+/* Packets stop finding it; when all have left, its flows go, and its place is
+ * free. */
+int delete_entry(struct oxh_host *host, uint32_t place, char *error)
+{
+	struct host_entry *entry = &entries_of(host)[place];
+	struct host_entry was = *entry;
+	int status;
+
+	bpf_map_delete_elem(host->map[MAP_KEYS], &was.key);
+	entry->used = 0;
+	status = write_listener(host, &was,
+				ports_of(host)[was.host_port].ifindex);
+	if (!status)
+		status = synchronize(NULL);
+	if (status) {
+		entry->used = 1;
+		return failure(error, status, "cannot delete key %u", was.key);
+	}
+	entry->used = 1; /* for counting */
+	forget_flows(host, place);
+	memset(entry, 0, sizeof(*entry));
+	return 0;
+}
+
+int oxh_entry_delete(struct oxh_host *host, uint32_t key, char *error)
+{
+	int status = lock_host(host, error), place;
+
+	if (status)
+		return status;
+	place = find_entry(host, key);
+	status = place < 0 ? 1 : delete_entry(host, place, error);
+	unlock_host(host);
+	return status;
+}
+
+static void add_counters(struct oxh_host *host, uint32_t place,
+			 struct oxh_entry *out)
+{
+	int cpus = libbpf_num_possible_cpus();
+	struct host_counters *each = calloc(cpus > 0 ? cpus : 1, sizeof(*each));
+
+	if (each && !bpf_map_lookup_elem(host->map[MAP_COUNTERS], &place, each))
+		for (int i = 0; i < cpus; i++) {
+			out->packets_in += each[i].packets_in;
+			out->bytes_in += each[i].bytes_in;
+			out->packets_out += each[i].packets_out;
+			out->bytes_out += each[i].bytes_out;
+			out->flows += each[i].flows;
+			out->drops += each[i].drops;
+		}
+	free(each);
+}
+
+int oxh_entries_list(struct oxh_host *host, struct oxh_entry *out,
+		     uint32_t capacity, char *error)
+{
+	uint32_t count = 0;
+
+	(void)error;
+	for (uint32_t i = 0; i < host->count[MAP_ENTRIES]; i++) {
+		const struct host_entry *entry = &entries_of(host)[i];
+		struct oxh_entry *one;
+
+		if (!entry->used || count++ >= capacity)
+			continue;
+		one = &out[count - 1];
+		*one = (struct oxh_entry){
+			.key = entry->key,
+			.vip_port = ntohs(entry->vip_port),
+			.port = ntohs(entry->port),
+			.protocol = entry->protocol,
+			.mss = entry->mss,
+		};
+		memcpy(one->port_id, ports_of(host)[entry->host_port].id, 16);
+		memcpy(&one->vip, &entry->vip, 16);
+		memcpy(&one->fixed, &entry->fixed, 16);
+		memcpy(one->mac, entry->macs, 6);
+		memcpy(one->gateway_mac, entry->macs + 6, 6);
+		add_counters(host, i, one);
+	}
+	return count;
+}

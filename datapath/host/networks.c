@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Settings, networks and sets of addresses. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <bpf/bpf.h>
+
+#include "error.h"
+#include "state.h"
+
+/* Seconds as units, which are a little longer. */
+static uint32_t units(uint32_t seconds, uint32_t otherwise)
+{
+	uint32_t value = seconds ? seconds : otherwise;
+
+	return value < HOST_FLOW_AGE_MAX ? value : HOST_FLOW_AGE_MAX;
+}
+
+int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *wanted,
+		     char *error)
+{
+	struct host_settings *own = settings_of(host);
+	int status = lock_host(host, error);
+
+	if (status)
+		return status;
+	own->reply_ifindex = wanted->reply_ifindex;
+	memcpy(&own->local_v4, wanted->local_v4.bytes + 12, 4);
+	memcpy(own->local_v6, wanted->local_v6.bytes, 16);
+	memcpy(own->sid, wanted->sid.bytes, 12);
+	own->tcp_idle = units(wanted->tcp_idle, 7440);
+	own->udp_idle = units(wanted->udp_idle, 180);
+	own->closing_idle = units(wanted->closing_idle, 120);
+	own->half_open_idle = units(wanted->half_open_idle, 60);
+	own->direct_idle = units(wanted->direct_idle, 7440);
+	unlock_host(host);
+	return 0;
+}
+
+/* What a trie has and is to have; `key_size` bytes each, then a value. */
+struct list {
+	uint8_t *bytes;
+	size_t size, count, room;
+};
+
+static int append(struct list *list, const void *element)
+{
+	if (list->count == list->room) {
+		size_t room = list->room ? 2 * list->room : 64;
+		uint8_t *bytes = realloc(list->bytes, room * list->size);
+
+		if (!bytes)
+			return -ENOMEM;
+		list->bytes = bytes;
+		list->room = room;
+	}
+	memcpy(list->bytes + list->count++ * list->size, element, list->size);
+	return 0;
+}
+
+static bool contains(const struct list *list, const void *key, size_t length)
+{
+	for (size_t i = 0; i < list->count; i++)
+		if (!memcmp(list->bytes + i * list->size, key, length))
+			return true;
+	return false;
+}
+
+static void mask(uint8_t *address, int bits)
+{
+	for (int i = 0; i < 16; i++) {
+		int left = bits - 8 * i;
+
+		if (left <= 0)
+			address[i] = 0;
+		else if (left < 8)
+			address[i] &= 0xff << (8 - left);
+	}
+}
+
+/* Adds and changes first, so that a network that stays is never missing. */
+static int write_networks(int map, struct list *wanted, struct list *old,
+			  char *error)
+{
+	struct host_network key, *last = NULL;
+
+	for (size_t i = 0; i < wanted->count; i++) {
+		uint8_t *one = wanted->bytes + i * wanted->size;
+		uint32_t is;
+
+		memcpy(&is, one + sizeof(key), sizeof(is));
+		if (bpf_map_update_elem(map, one, &is, BPF_ANY))
+			return failure(error, -errno, "cannot set a network");
+	}
+	while (!bpf_map_get_next_key(map, last, &key)) {
+		last = &key;
+		if (!contains(wanted, &key, sizeof(key)) && append(old, &key))
+			return failure(error, -ENOMEM, "cannot set networks");
+	}
+	for (size_t i = 0; i < old->count; i++)
+		bpf_map_delete_elem(map, old->bytes + i * old->size);
+	return 0;
+}
+
+int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
+		     uint32_t count, char *error)
+{
+	struct element {
+		struct host_network key;
+		uint32_t is;
+	};
+	struct list wanted = {.size = sizeof(struct element)};
+	struct list old = {.size = sizeof(struct host_network)};
+	int status = 0;
+
+	if (count > OXH_NETWORKS_MAX)
+		return failure(error, -E2BIG, "%u networks, the limit is %d",
+			       count, OXH_NETWORKS_MAX);
+	for (uint32_t i = 0; i < count && !status; i++) {
+		struct element one = {.is = HOST_NETWORK_CLOSED};
+		int bits = bits_of(&networks[i]);
+
+		one.key.bits = bits;
+		memcpy(&one.key.address, &networks[i].address, 16);
+		mask(one.key.address.bytes, bits);
+		if (networks[i].nodes)
+			one.is |= HOST_NETWORK_NODES;
+		status = bits < 0 ? failure(error, bits, "prefix length %u",
+					    networks[i].length)
+				  : append(&wanted, &one);
+	}
+	if (!status)
+		status = lock_host(host, error);
+	if (!status) {
+		status = write_networks(host->map[MAP_NETWORKS], &wanted, &old,
+					error);
+		unlock_host(host);
+	}
+	free(wanted.bytes);
+	free(old.bytes);
+	return status;
+}
+
+static int write_set(int map, uint32_t set, struct list *wanted,
+		     struct list *old, char *error)
+{
+	struct host_set_network key, *last = NULL;
+	uint8_t one = 1;
+
+	for (size_t i = 0; i < wanted->count; i++)
+		if (bpf_map_update_elem(map, wanted->bytes + i * wanted->size,
+					&one, BPF_ANY))
+			return failure(error, -errno,
+				       "cannot set an address of set %u", set);
+	while (!bpf_map_get_next_key(map, last, &key)) {
+		last = &key;
+		if (key.set == htonl(set) &&
+		    !contains(wanted, &key, sizeof(key)) && append(old, &key))
+			return failure(error, -ENOMEM, "cannot set set %u",
+				       set);
+	}
+	for (size_t i = 0; i < old->count; i++)
+		bpf_map_delete_elem(map, old->bytes + i * old->size);
+	return 0;
+}
+
+/* All ports' flows are judged again: rules do not say to whom a set belongs
+ * without reading them all, and judging is cheap. */
+static void judge_all(struct oxh_host *host)
+{
+	for (uint32_t i = 0; i < host->count[MAP_PORTS]; i++) {
+		struct host_port *port = &ports_of(host)[i];
+
+		if (port->flags & HOST_PORT_USED)
+			__atomic_store_n(&port->generation,
+					 (port->generation + 1) &
+						 HOST_GENERATION_MASK,
+					 __ATOMIC_RELEASE);
+	}
+}
+
+int oxh_set_set(struct oxh_host *host, uint32_t set,
+		const struct oxh_network *networks, uint32_t count, char *error)
+{
+	struct list wanted = {.size = sizeof(struct host_set_network)};
+	struct list old = {.size = sizeof(struct host_set_network)};
+	int status = set ? 0 : failure(error, -EINVAL, "set 0 is none");
+
+	for (uint32_t i = 0; i < count && !status; i++) {
+		int bits = bits_of(&networks[i]);
+		struct host_set_network one = {.bits = 32 + bits,
+					       .set = htonl(set)};
+
+		memcpy(&one.address, &networks[i].address, 16);
+		mask(one.address.bytes, bits);
+		status = bits < 0 ? failure(error, bits, "prefix length %u",
+					    networks[i].length)
+				  : append(&wanted, &one);
+	}
+	if (!status)
+		status = lock_host(host, error);
+	if (!status) {
+		status = write_set(host->map[MAP_SETS], set, &wanted, &old,
+				   error);
+		if (old.count)
+			judge_all(host);
+		unlock_host(host);
+	}
+	free(wanted.bytes);
+	free(old.bytes);
+	return status;
+}

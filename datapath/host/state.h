@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The handle, and what its files share. */
+#ifndef OXH_STATE_H
+#define OXH_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "host.h"
+#include "octavia_xdp_host.h"
+
+enum map {
+	MAP_SETTINGS,
+	MAP_ENTRIES,
+	MAP_PORTS,
+	MAP_RULES,
+	MAP_FLOWS,
+	MAP_HALF_OPEN,
+	MAP_DIRECT,
+	MAPPED, /* those before are memory */
+	MAP_KEYS = MAPPED,
+	MAP_LISTENERS,
+	MAP_NETWORKS,
+	MAP_SETS,
+	MAP_FRAGMENTS,
+	MAP_DROPS,
+	MAP_COUNTERS,
+	MAP_OUTCOMES,
+	MAP_TRACED,
+	MAPS
+};
+
+extern const char *const map_names[MAPS];
+
+struct host;
+struct ring_buffer;
+
+struct oxh_host {
+	char *folder;
+	int lock; /* a descriptor of the folder */
+	int map[MAPS];
+	void *memory[MAPPED];
+	size_t size[MAPPED];
+	uint32_t count[MAPPED]; /* elements */
+	struct host *programs;  /* NULL: not loaded yet */
+	struct ring_buffer *ring;
+	struct oxh_traced *traced; /* where the ring's next ones go */
+	uint32_t traced_room, traced_count;
+};
+
+#define ELEMENTS(host, which, type) ((type *)(host)->memory[which])
+
+static inline struct host_settings *settings_of(struct oxh_host *host)
+{
+	return host->memory[MAP_SETTINGS];
+}
+
+static inline struct host_entry *entries_of(struct oxh_host *host)
+{
+	return host->memory[MAP_ENTRIES];
+}
+
+static inline struct host_port *ports_of(struct oxh_host *host)
+{
+	return host->memory[MAP_PORTS];
+}
+
+static inline struct host_rules *rules_of(struct oxh_host *host)
+{
+	return host->memory[MAP_RULES];
+}
+
+/* path_of(…, "maps", NULL) or with a name in it; NULL: no memory. */
+char *path_of(const char *folder, const char *part, const char *name);
+
+int lock_host(struct oxh_host *host, char *error);
+void unlock_host(struct oxh_host *host);
+
+/* The programs over the pinned maps, loaded once. */
+int load_programs(struct oxh_host *host, char *error);
+int program_of(struct oxh_host *host, uint32_t hook);
+
+/* All flows of an entry, in all tables. Its key has gone before. */
+void forget_flows(struct oxh_host *host, uint32_t place);
+
+/* Under the lock. 1: there was none. */
+int delete_entry(struct oxh_host *host, uint32_t place, char *error);
+
+/* Place of the port; negative: there is none. */
+int find_port(struct oxh_host *host, const uint8_t id[16]);
+
+/* Brings the listeners of all entries of a port to another tap. */
+int move_listeners(struct oxh_host *host, uint32_t host_port, uint32_t from,
+		   uint32_t to, char *error);
+
+/* Length in bits of the 128; negative: more than its family has. */
+int bits_of(const struct oxh_network *network);
+
+#endif

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * What a hypervisor's programs (bpf/host) and its library (host) share: the
+ * maps, which are pinned and outlive both.
+ *
+ * Addresses are struct ip_address; ports of packets are in network byte order
+ * unless a field says otherwise.
+ *
+ *   settings   ARRAY of 1, mapped      struct host_settings
+ *   keys       HASH     __u32 key, host byte order     __u32 place
+ *   entries    ARRAY, mapped           struct host_entry, by place
+ *   ports      ARRAY, mapped           struct host_port, by place
+ *   rules      ARRAY, mapped           struct host_rules, 2 * port + which
+ *   listeners  HASH     struct host_listener_key       struct host_listener
+ *   networks   LPM_TRIE struct host_network            __u32 enum
+ * host_network_is sets       LPM_TRIE struct host_set_network        __u8
+ *   fragments  LRU_HASH struct host_fragment           __u32 place
+ *   flows      ARRAY, mapped           struct host_flow_set
+ *   half_open  ARRAY, mapped           struct host_flow_set
+ *   direct     ARRAY, mapped           struct host_flow_set
+ *   counters   PERCPU_ARRAY            struct host_counters, by place
+ *   outcomes   PERCPU_ARRAY            __u64, by enum host_outcome
+ *   drops      LRU_HASH struct host_drop_key           __u64
+ *   traced     RINGBUF                 struct host_traced
+ */
+#ifndef OXP_HOST_H
+#define OXP_HOST_H
+
+#include <linux/types.h>
+
+#include "ip_address.h"
+
+/* Grows with each change of the maps. */
+#define HOST_LAYOUT 1
+
+#define HOST_GENEVE_PORT 6081
+#define HOST_GENEVE_HEADER 8 /* bytes, without options */
+
+/* What the NIC's program sends to a tap bears it, so that the tap's egress
+ * tells it from what came another way. */
+#define HOST_MARK 0x6f78686f
+
+struct host_settings {
+	__u32 layout;
+	__u32 reply_ifindex; /* answers leave by it; 0: nothing is sent */
+	__be32 local_v4;     /* destination of Geneve over IPv4; 0: none */
+	__be32 local_v6[4];  /* the same over IPv6; all zeroes: none */
+	__be32 sid[3];       /* of the hypervisor's /96; all zeroes: none */
+	__u32 tcp_idle;      /* units of time, as all of these */
+	__u32 udp_idle;
+	__u32 closing_idle; /* after FIN or RST */
+	__u32 half_open_idle;
+	__u32 direct_idle;
+	__u32 flow_sets; /* of flows, a power of two, as all of these */
+	__u32 half_open_sets;
+	__u32 direct_sets;
+	__u32 traced_port; /* place + 1; 0: nothing is traced; all ones: all */
+	__u32 reserved;
+	__u64 seed[2]; /* secret: names flows */
+};
+
+/* A listener at a member. What names it, all but `macs` and `mss`, stays as it
+ * is as long as `keys` names it. */
+struct host_entry {
+	struct ip_address vip;
+	struct ip_address fixed;
+	__be16 vip_port;
+	__be16 port; /* of the member */
+	__u8 protocol;
+	__u8 used;
+	__u16 reserved0;
+	__u32 key;
+	__u32 host_port; /* place of the port */
+	__u8 macs[12];   /* the VM's, then the gateway's */
+	__u16 mss;       /* for what the VM offers; 0: as it is */
+	__u16 reserved;
+};
+
+#define HOST_RULES_MAX 128
+
+enum host_port_flag {
+	HOST_PORT_USED = 1,
+	HOST_PORT_OPEN = 2, /* port security is off */
+};
+
+struct host_port {
+	__u8 id[16];   /* the port's UUID */
+	__u32 ifindex; /* of its tap; 0: it is not here */
+	__u32 flags;
+	__u32 flows; /* confirmed ones; packets count, the library corrects */
+	__u32 flows_max;
+	__u16 generation; /* of rules, in HOST_GENERATION_MASK */
+	__u16 which;      /* of the two places in `rules` is in use */
+	__u32 reserved[7];
+};
+
+/* Whoever it lets in may open flows. */
+struct host_rule {
+	__u64 address[2]; /* as in struct ip_address; masked already */
+	__u64 mask[2];
+	__u32 set;      /* a number in `sets`; 0: address and mask */
+	__u16 port_min; /* host byte order */
+	__u16 port_max;
+	__u8 protocol; /* 0: each */
+	__u8 family;   /* 4, 6 */
+	__u8 reserved[6];
+};
+
+struct host_rules {
+	__u32 count;
+	__u32 reserved;
+	struct host_rule rule[HOST_RULES_MAX];
+};
+
+struct host_listener_key {
+	__u32 ifindex;
+	__be16 port;
+	__u8 protocol;
+	__u8 reserved;
+	struct ip_address fixed;
+};
+
+struct host_listener {
+	__u32 place; /* of one of the entries */
+	__u32 count; /* how many share this port of the member */
+};
+
+enum host_network_is {
+	HOST_NETWORK_NODES = 1,  /* LB nodes: outer sources, and probes */
+	HOST_NETWORK_CLOSED = 2, /* no answer that was guessed goes there */
+};
+
+struct host_network {
+	__u32 bits; /* of the 128; host byte order */
+	struct ip_address address;
+};
+
+struct host_set_network {
+	__u32 bits; /* 32 of the set's, and those of the address */
+	__be32 set;
+	struct ip_address address;
+};
+
+/* Of what a VM sent: later fragments have no ports. */
+struct host_fragment {
+	struct ip_address source, destination;
+	__u32 ifindex;
+	__be32 id;
+	__u8 protocol;
+	__u8 reserved[3];
+};
+
+/*
+ * Flows. A set is four cache lines of which a look-up reads the first, and the
+ * second if a tag is the flow's: `client` is there for whoever lists flows.
+ * The tag is a keyed hash of all that names the flow (bpf/host/hash.h), 64
+ * bits of which strangers know nothing, so that it stands for the flow. Its
+ * low bits choose the set; in half_open the port does, in part, so that a
+ * flood to one port has no more than its share.
+ *
+ * A state is one word, which CPUs exchange; 0 is a free place:
+ *   bits 63-48  the client's port, network byte order
+ *        47-34  generation of the port's rules that let it in
+ *        33-20  time of the last refresh, units of 2^30 ns
+ *        19-16  enum host_flow_flag
+ *        15-0   the entry's place, or HOST_NO_PLACE: being written
+ * A place is taken by writing HOST_NO_PLACE; tag, client and state follow in
+ * this order. Who finds a tag reads the state, and the tag once more.
+ */
+#define HOST_FLOW_WAYS 8
+#define HOST_FLOW_PORT_SHIFT 48
+#define HOST_FLOW_GENERATION_SHIFT 34
+#define HOST_GENERATION_MASK 0x3fff
+#define HOST_FLOW_TIME_SHIFT 20
+#define HOST_FLOW_TIME_MASK 0x3fff
+#define HOST_FLOW_AGE_MAX 16000 /* ages are known modulo the mask */
+#define HOST_FLOW_PLACE_MASK 0xffff
+#define HOST_NO_PLACE 0xffff
+
+enum host_flow_flag {
+	HOST_FLOW_ANSWERED = 1 << 16, /* the VM has */
+	HOST_FLOW_GUESSED = 2 << 16,  /* no packet of the client's was seen */
+	HOST_FLOW_CLOSING = 4 << 16,  /* FIN or RST was seen */
+	HOST_FLOW_DATAGRAM = 8 << 16, /* not TCP */
+};
+
+struct host_flow_set {
+	__u64 tag[HOST_FLOW_WAYS];
+	__u64 state[HOST_FLOW_WAYS];
+	struct ip_address client[HOST_FLOW_WAYS];
+};
+
+/* Half-open flows of a port lie in one of so many parts of the table. */
+#define HOST_HALF_OPEN_PARTS 16
+
+struct host_counters {
+	__u64 packets_in, bytes_in; /* bytes of the inner IP packet */
+	__u64 packets_out, bytes_out;
+	__u64 flows; /* that began */
+	__u64 drops;
+};
+
+struct host_drop_key {
+	__u32 host_port; /* place */
+	__u32 outcome;   /* enum host_outcome */
+};
+
+enum host_hook {
+	HOST_NIC,
+	HOST_TAP_IN,
+	HOST_TAP_OUT,
+	HOST_HOOKS
+};
+
+enum host_outcome {
+#define OXP_HOST_OUTCOME(name, number, kind, text) HOST_##name = number,
+#include "enumerations.h"
+	HOST_OUTCOMES
+};
+
+#define HOST_TRACED_BYTES 96
+struct host_traced {
+	__u64 time; /* ns, monotonic */
+	__u32 hook;
+	__u32 outcome;
+	__u32 ifindex;
+	__u32 key; /* 0: none */
+	__u32 host_port;
+	__u32 length; /* of the frame; after the program */
+	__u8 data[HOST_TRACED_BYTES];
+};
+
+#endif

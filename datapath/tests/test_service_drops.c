@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which dropped packets are counted for which service. */
+#include "fixture.h"
+
+static uint64_t drops_of(const struct flow *flow)
+{
+	struct oxp_key key = flow->protocol == IPPROTO_TCP
+				     ? tcp_key(VIP, flow->destination_port)
+				     : udp_key(VIP, flow->destination_port);
+	struct oxp_service service;
+
+	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
+	return service.drops;
+}
+
+/* A frame of a flow to `web` or `dns`. The other service is not concerned, and
+ * what is dropped counts as nothing else. */
+static void expect_counted(const struct frame *frame, enum oxp_outcome why,
+			   const struct flow *whose)
+{
+	const struct flow *other = whose == &web ? &dns : &web;
+	uint64_t before = drops_of(whose), others = drops_of(other);
+	struct oxp_key key =
+		whose == &web ? tcp_key(VIP, 80) : udp_key(VIP, 53);
+	struct oxp_service service, after;
+
+	assert_int_equal(oxp_service_get(node, &key, &service, error), 0);
+	expect_dropped(frame, why);
+	assert_int_equal(drops_of(whose), before + 1);
+	assert_int_equal(drops_of(other), others);
+	assert_int_equal(oxp_service_get(node, &key, &after, error), 0);
+	assert_memory_equal(&after.counters, &service.counters,
+			    sizeof(after.counters));
+}
+
+static void set_flags(uint32_t flags)
+{
+	struct oxp_node_settings settings = {.source_v4 = address(NODE),
+					     .flags = flags};
+
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
+	close(program);
+	program = forward_program(node);
+}
+
+static void make(struct frame *frame, const struct flow *flow)
+{
+	make_frame(frame, flow, 10, NULL);
+}
+
+/* The fast path looks for the service once more, behind any link header. */
+static void add_tags(struct frame *frame, int tags)
+{
+	static const uint8_t tag[4] = {0x81, 0, 0, 7};
+
+	for (int i = 0; i < tags; i++) {
+		memmove(frame->data + 16, frame->data + 12, frame->length - 12);
+		memcpy(frame->data + 12, tag, 4);
+		frame->length += 4;
+	}
+}
+
+static void test_a_martian_counts_for_its_service(void **state)
+{
+	struct variation with = {.options = 1};
+	struct flow flow[2] = {web, dns};
+	const struct flow *whose[2] = {&web, &dns};
+	struct frame frame;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		flow[i].source = "127.0.0.1";
+		for (int tags = 0; tags < 3; tags++) {
+			make(&frame, &flow[i]);
+			add_tags(&frame, tags);
+			expect_counted(&frame, OXP_DROP_MARTIAN, whose[i]);
+		}
+		/* on the slow path */
+		make_frame(&frame, &flow[i], 10, &with);
+		expect_counted(&frame, OXP_DROP_MARTIAN, whose[i]);
+	}
+}
+
+static void test_packets_without_a_member_count(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct variation with = {.options = 1}, later = {.fragment = 0x0064};
+	struct frame frame;
+
+	(void)state;
+	set_service(node, &key, NULL, 0);
+	make(&frame, &web);
+	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
+	make_frame(&frame, &web, 10, &with);
+	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
+	/* of the only TCP service, by a guess */
+	make_frame(&frame, &web, 10, &later);
+	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
+}
+
+static void set_dns_as(const struct oxp_service_settings *settings)
+{
+	struct oxp_key key = udp_key(VIP, 53);
+	struct oxp_member member;
+
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &key, settings, &member, 1);
+}
+
+static void test_clients_outside_of_allowed_networks_count(void **state)
+{
+	struct oxp_network networks[] = {{address("203.0.113.0"), 24}};
+	struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS, .allowed = networks, .allowed_count = 1};
+	struct variation later = {.fragment = 0x0064};
+	struct frame frame;
+
+	(void)state;
+	set_dns_as(&settings);
+	make(&frame, &dns);
+	expect_counted(&frame, OXP_DROP_NOT_ALLOWED, &dns);
+	make_frame(&frame, &dns, 10, &later);
+	expect_counted(&frame, OXP_DROP_NOT_ALLOWED, &dns);
+}
+
+static void test_sources_that_open_too_fast_count(void **state)
+{
+	struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS, .new_flow_rate = 1, .new_flow_burst = 1};
+	struct frame frame;
+
+	(void)state;
+	set_dns_as(&settings);
+	make(&frame, &dns);
+	expect_forwarded(&frame);
+	expect_counted(&frame, OXP_DROP_RATE, &dns);
+}
+
+static void test_packets_too_big_count_unless_they_are_answered(void **state)
+{
+	struct variation options = {.options = 1}, whole = {.fragment = 0x4000};
+	struct frame frame;
+	uint64_t before;
+
+	(void)state;
+	make_frame(&frame, &web, 1441, NULL);
+	expect_counted(&frame, OXP_DROP_TOO_BIG, &web);
+	make_frame(&frame, &web, 1441, &options);
+	expect_counted(&frame, OXP_DROP_TOO_BIG, &web);
+	/* no budget for an answer, then one */
+	node->config->icmp_rate = 0;
+	make_frame(&frame, &web, 1441, &whole);
+	expect_counted(&frame, OXP_DROP_TOO_BIG, &web);
+	node->config->icmp_rate = 1000;
+	before = drops_of(&web);
+	assert_int_equal(run(program, &frame, NULL), XDP_TX);
+	assert_int_equal(drops_of(&web), before);
+	set_flags(OXP_NODE_PASS_TOO_BIG);
+	make_frame(&frame, &web, 1441, NULL);
+	assert_int_equal(run(program, &frame, NULL), XDP_PASS);
+	assert_int_equal(drops_of(&web), before);
+}
+
+static void test_packets_without_a_way_count(void **state)
+{
+	uint32_t *device = &node->uplinks[node->config->active_uplinks & 1]
+				    .uplink[0]
+				    .ifindex;
+	struct frame frame;
+
+	(void)state;
+	make(&frame, &web);
+	*device += 1000;
+	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
+	*device -= 1000;
+	set_flags(OXP_NODE_FIB);
+	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
+	set_flags(0);
+	assert_int_equal(oxp_uplinks_set(node, NULL, 0, error), 0);
+	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &web);
+	make(&frame, &dns);
+	expect_counted(&frame, OXP_DROP_NO_NEXT_HOP, &dns);
+}
+
+static void test_packets_of_no_known_service_count_for_none(void **state)
+{
+	struct variation later = {.fragment = 0x0064};
+	struct flow sctp = web, tunnel = web;
+	struct frame frame;
+
+	(void)state;
+	sctp.protocol = IPPROTO_SCTP;
+	make_frame(&frame, &sctp, 64, &later);
+	expect_dropped(&frame, OXP_DROP_FRAGMENT);
+	tunnel.protocol = IPPROTO_GRE;
+	make_frame(&frame, &tunnel, 64, NULL);
+	expect_dropped(&frame, OXP_DROP_TUNNEL);
+	make(&frame, &web);
+	frame.length = 50;
+	expect_dropped(&frame, OXP_DROP_MALFORMED);
+	assert_int_equal(drops_of(&web), 0);
+	assert_int_equal(drops_of(&dns), 0);
+}
+
+static void test_a_service_that_is_made_anew_begins_at_0(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct oxp_service list[2];
+	struct frame frame;
+
+	(void)state;
+	set_service(node, &key, NULL, 0);
+	make(&frame, &web);
+	expect_counted(&frame, OXP_DROP_NO_MEMBER, &web);
+	assert_int_equal(oxp_services_list(node, list, 2, error), 2);
+	assert_int_equal(list[0].drops + list[1].drops, 1);
+	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
+	set_service(node, &key, NULL, 0);
+	assert_int_equal(drops_of(&web), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_martian_counts_for_its_service),
+		TEST(test_packets_without_a_member_count),
+		TEST(test_clients_outside_of_allowed_networks_count),
+		TEST(test_sources_that_open_too_fast_count),
+		TEST(test_packets_too_big_count_unless_they_are_answered),
+		TEST(test_packets_without_a_way_count),
+		TEST(test_packets_of_no_known_service_count_for_none),
+		TEST(test_a_service_that_is_made_anew_begins_at_0),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+/* How many flows are alive: what packets note, and what of it counts. */
+#include "watch_fixture.h"
+
+static void test_each_flow_counts_once_its_client_has_answered(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 500; i++)
+		send_as(i, &web, SYN);
+	assert_int_equal(alive(&web), 0);
+	for (int times = 0; times < 3; times++)
+		for (uint32_t i = 0; i < 300; i++)
+			send_as(i, &web, ACK);
+	assert_int_equal(alive(&web), 300);
+	assert_int_equal(alive(&dns), 0);
+}
+
+static void test_what_a_client_ends_is_not_alive(void **state)
+{
+	(void)state;
+	open_flows(0, 10);
+	send_as(0, &web, FIN);
+	send_as(1, &web, RST);
+	assert_int_equal(alive(&web), 8);
+	/* it acknowledges what the member still sends */
+	send_as(0, &web, ACK);
+	assert_int_equal(alive(&web), 8);
+	/* a new flow from the same port */
+	send_as(0, &web, SYN);
+	assert_int_equal(alive(&web), 8);
+	send_as(0, &web, ACK);
+	assert_int_equal(alive(&web), 9);
+	/* a repeated SYN of a flow that is alive */
+	send_as(2, &web, SYN);
+	assert_int_equal(alive(&web), 9);
+}
+
+static void test_a_silent_flow_is_none_after_the_idle_timeout(void **state)
+{
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
+						.idle_timeout_s = 60};
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct oxp_member member;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &key, &settings, &member, 1);
+	open_flows(0, 10);
+	let_pass(50);
+	for (uint32_t i = 0; i < 4; i++)
+		send_as(i, &web, ACK);
+	assert_int_equal(alive(&web), 10);
+	let_pass(20);
+	assert_int_equal(alive(&web), 4);
+	/* places of the others are free again */
+	tick(SECOND, 0);
+	let_pass(FLOW_TIME_MASK + 1 - 20);
+	assert_int_equal(alive(&web), 4);
+}
+
+static void test_udp_flows_are_alive_until_they_are_silent(void **state)
+{
+	(void)state;
+	for (uint32_t i = 0; i < 20; i++)
+		send_as(i, &dns, 0);
+	assert_int_equal(alive(&dns), 20);
+	let_pass(351);
+	send_as(3, &dns, 0);
+	assert_int_equal(alive(&dns), 1);
+}
+
+static void test_one_client_may_have_several_flows(void **state)
+{
+	struct oxp_service_settings settings = {.slots = TEST_SLOTS,
+						.flags = OXP_SERVICE_SOURCE};
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct oxp_member member;
+	struct flow flow = web;
+
+	(void)state;
+	make_members(&member, 1, 0, 0);
+	set_service_as(node, &key, &settings, &member, 1);
+	for (int i = 0; i < 30; i++, flow.source_port++)
+		send_flow(&flow, ACK);
+	assert_int_equal(alive(&web), 30);
+}
+
+static void test_fragments_and_errors_note_nothing(void **state)
+{
+	struct variation first = {
+		.tcp_flags = ACK, .fragment = 0x2000, .id = 7};
+	struct variation later = {.fragment = 0x0064, .id = 7};
+	struct frame frame;
+
+	(void)state;
+	make_frame(&frame, &web, 64, &later);
+	run(program, &frame, NULL);
+	assert_int_equal(alive(&web), 0);
+	make_frame(&frame, &web, 64, &first);
+	run(program, &frame, NULL);
+	assert_int_equal(alive(&web), 1);
+}
+
+static void test_packets_leave_as_they_do_unwatched(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct frame frame, watched, unwatched;
+	struct oxp_member member;
+
+	(void)state;
+	for (uint8_t kind = 0; kind < 4; kind++) {
+		struct oxp_service_settings settings = {
+			.slots = TEST_SLOTS, .encapsulation = kind, .dscp = 9};
+		struct variation with = {.tcp_flags = ACK, .tos = 0x2c};
+
+		/* SRv6 is for IPv6 */
+		if (kind == OXP_SRV6)
+			continue;
+		if (kind != OXP_DSCP)
+			settings.dscp = 0;
+		make_members(&member, 1, 0, 0);
+		set_service_as(node, &key, &settings, &member, 1);
+		for (int port = 1; port < 100; port++) {
+			struct flow flow = web;
+
+			flow.source_port = port;
+			make_frame(&frame, &flow, port, &with);
+			assert_int_equal(run(program, &frame, &watched),
+					 XDP_TX);
+			node->config->watched = 0;
+			assert_int_equal(watch_uplinks(node, error), 0);
+			assert_int_equal(live_choices(), 0);
+			assert_int_equal(run(program, &frame, &unwatched),
+					 XDP_TX);
+			node->config->watched = UINT64_MAX;
+			assert_int_equal(watch_uplinks(node, error), 0);
+			assert_int_equal(watched.length, unwatched.length);
+			assert_memory_equal(watched.data, unwatched.data,
+					    watched.length);
+		}
+	}
+}
+
+static void test_a_service_that_is_made_anew_begins_at_0(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct oxp_member member;
+
+	(void)state;
+	open_flows(0, 10);
+	assert_int_equal(oxp_services_delete(node, &key, 1, error), 1);
+	make_members(&member, 1, 0, 0);
+	set_service(node, &key, &member, 1);
+	assert_int_equal(alive(&web), 0);
+	open_flows(0, 10);
+	assert_int_equal(alive(&web), 10);
+}
+
+static void test_members_may_change_meanwhile(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 80);
+	struct oxp_member members[2];
+
+	(void)state;
+	open_flows(0, 10);
+	make_members(members, 2, 0, 0);
+	set_service(node, &key, members, 2);
+	assert_int_equal(alive(&web), 10);
+}
+
+static void test_the_state_of_an_earlier_release_gets_the_map(void **state)
+{
+	struct oxp_node *again;
+
+	(void)state;
+	assert_int_equal(unlink("/mnt/bpf/node/maps/watched"), 0);
+	again = open_state();
+	oxp_close(node);
+	close(program);
+	node = again;
+	program = forward_program(node);
+	tick(SECOND, 0);
+	open_flows(0, 10);
+	assert_int_equal(alive(&web), 10);
+}
+
+static void test_the_tick_of_slots_begins_to_watch(void **state)
+{
+	(void)state;
+	assert_int_equal(share(), 0);
+	open_flows(0, 10);
+	assert_int_equal(alive(&web), 0);
+	assert_int_equal(oxp_slots_age(node, error), 0);
+	assert_int_equal(share(), 64);
+	open_flows(0, 10);
+	assert_int_equal(alive(&web), 10);
+}
+
+#define WATCHING(name)                                                         \
+	cmocka_unit_test_setup_teardown(name, set_up_watching, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WATCHING(test_each_flow_counts_once_its_client_has_answered),
+		WATCHING(test_what_a_client_ends_is_not_alive),
+		WATCHING(test_a_silent_flow_is_none_after_the_idle_timeout),
+		WATCHING(test_udp_flows_are_alive_until_they_are_silent),
+		WATCHING(test_one_client_may_have_several_flows),
+		WATCHING(test_fragments_and_errors_note_nothing),
+		WATCHING(test_packets_leave_as_they_do_unwatched),
+		WATCHING(test_a_service_that_is_made_anew_begins_at_0),
+		WATCHING(test_members_may_change_meanwhile),
+		WATCHING(test_the_state_of_an_earlier_release_gets_the_map),
+		TEST(test_the_tick_of_slots_begins_to_watch),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

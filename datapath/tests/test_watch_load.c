@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Which flows are watched under load, and what the figures say then. */
+#include "watch_fixture.h"
+
+static void test_fewer_flows_are_watched_under_load(void **state)
+{
+	uint64_t before;
+
+	(void)state;
+	assert_int_equal(share(), 64);
+	tick(SECOND, WATCH_RATE / 2);
+	assert_int_equal(share(), 64);
+	tick(SECOND, 3 * WATCH_RATE);
+	assert_int_equal(share(), 16);
+	before = live_choices();
+	tick(SECOND, 2 * WATCH_RATE);
+	assert_int_equal(share(), 8);
+	assert_int_equal(live_choices() & ~before, 0);
+	tick(SECOND, 1000ULL * WATCH_RATE);
+	assert_int_equal(share(), 1);
+	/* not before a minute with far less */
+	for (int i = 0; i < 59; i++)
+		tick(SECOND, WATCH_RATE / 5);
+	assert_int_equal(share(), 1);
+	tick(SECOND, WATCH_RATE / 2);
+	for (int i = 0; i < 59; i++)
+		tick(SECOND, 0);
+	assert_int_equal(share(), 1);
+	tick(SECOND, 0);
+	assert_int_equal(share(), 2);
+	for (int i = 0; i < 6 * 60; i++)
+		tick(SECOND, 0);
+	assert_int_equal(share(), 64);
+}
+
+/* Within six times the standard deviation of a sample of one in `parts`. */
+static void expect_about(uint32_t found, uint32_t truth, uint32_t parts)
+{
+	int64_t off = (int64_t)found - truth;
+
+	if (off * off > 36LL * truth * (parts - 1))
+		fail_msg("%u flows alive, there are %u", found, truth);
+}
+
+static void test_figures_are_scaled_to_all_flows(void **state)
+{
+	(void)state;
+	open_flows(0, 10000);
+	assert_in_range(alive(&web), 9990, 10000);
+	tick(SECOND, 5 * WATCH_RATE);
+	assert_int_equal(share(), 8);
+	expect_about(alive(&web), 10000, 8);
+	for (uint32_t i = 0; i < 5000; i++)
+		send_as(i, &web, FIN);
+	expect_about(alive(&web), 5000, 8);
+}
+
+static void test_what_is_added_counts_only_when_it_is_known(void **state)
+{
+	(void)state;
+	open_flows(0, 5000);
+	tick(SECOND, 3 * WATCH_RATE / 2);
+	assert_int_equal(share(), 32);
+	for (int i = 0; i < 60; i++)
+		tick(SECOND, 0);
+	assert_int_equal(share(), 64);
+	/* the flows of the other half are silent */
+	expect_about(alive(&web), 5000, 2);
+	for (uint32_t i = 0; i < 5000; i++)
+		send_as(i, &web, ACK);
+	for (int i = 0; i < 400; i++)
+		tick(SECOND, 0);
+	assert_in_range(alive(&web), 4995, 5000);
+}
+
+static void test_a_service_of_many_flows_harms_no_other(void **state)
+{
+	struct oxp_key key = tcp_key(VIP, 443);
+	struct flow other = web;
+	struct oxp_member member;
+	const uint32_t many = WATCH_FLOWS + WATCH_FLOWS / 4;
+
+	(void)state;
+	if (is_quick())
+		skip();
+	other.destination_port = 443;
+	make_members(&member, 1, 0, 0);
+	set_service(node, &key, &member, 1);
+	for (uint32_t i = 0; i < 200; i++)
+		for (int times = 0; times < 2; times++)
+			send_as(i, &other, ACK);
+	for (uint32_t i = 0; i < many; i++)
+		send_as(i, &web, ACK);
+	tick(SECOND, 0);
+	assert_int_equal(share(), 64);
+	expect_about(alive(&web), many, 2);
+	assert_in_range(alive(&other), 198, 200);
+	/* the entries of the rest are gone with the next call */
+	tick(SECOND, 0);
+	assert_int_equal(alive(&web) % 2, 0);
+	let_pass(351);
+	tick(SECOND, 0);
+	for (int i = 0; i < 2; i++)
+		tick(400 * SECOND, 0);
+	send_as(1, &web, ACK);
+	assert_int_equal(alive(&web), 1);
+}
+
+static void fill(struct oxp_uplink *uplinks, uint32_t count)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uplinks[i] = (struct oxp_uplink){
+			.ifindex = 1, .mtu = 1500, .vlans = 1, .vlan = {i + 1}};
+		memset(uplinks[i].own_mac, 2, 6);
+		memset(uplinks[i].next_hop_mac_v4, 4, 6);
+		memset(uplinks[i].next_hop_mac_v6, 4, 6);
+	}
+}
+
+static void test_uplinks_look_as_they_were_set(void **state)
+{
+	struct oxp_uplink uplinks[OXP_UPLINKS_MAX], listed[OXP_UPLINKS_MAX];
+	struct oxp_choices choices, again;
+
+	(void)state;
+	for (uint32_t count = 1; count <= OXP_UPLINKS_MAX; count++) {
+		fill(uplinks, count);
+		assert_int_equal(oxp_uplinks_set(node, uplinks, count, error),
+				 0);
+		assert_int_equal(oxp_uplinks_list(node, listed, OXP_UPLINKS_MAX,
+						  &choices, error),
+				 count);
+		assert_memory_equal(listed, uplinks, count * sizeof(*uplinks));
+		/* each has room for a copy up to four of them, none of eight */
+		if (count <= 4)
+			assert_int_equal(share(), 64);
+		else
+			assert_in_range(share(), 0, 40);
+		node->config->watched = 0;
+		assert_int_equal(watch_uplinks(node, error), 0);
+		assert_int_equal(oxp_uplinks_list(node, listed, OXP_UPLINKS_MAX,
+						  &again, error),
+				 count);
+		assert_memory_equal(&again, &choices, sizeof(choices));
+		node->config->watched = UINT64_MAX;
+		assert_int_equal(watch_uplinks(node, error), 0);
+	}
+	assert_int_equal(share(), 0);
+	send_flow(&web, ACK);
+	assert_int_equal(alive(&web), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		WATCHING(test_fewer_flows_are_watched_under_load),
+		WATCHING(test_figures_are_scaled_to_all_flows),
+		WATCHING(test_what_is_added_counts_only_when_it_is_known),
+		WATCHING(test_a_service_of_many_flows_harms_no_other),
+		WATCHING(test_uplinks_look_as_they_were_set),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

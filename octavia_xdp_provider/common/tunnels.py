@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rules on members' tunnels: what nodes and the datapath can do."""
+
+import ipaddress
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
+
+# Bits of a key.
+KEYS = {'geneve': 24, 'srv6': 32}
+
+
+def check_end(vips: list[address_policy.Address],
+              member: spec.Member) -> None:
+    """Check a tunnel by itself.
+
+    :raises Refused: names the field.
+    """
+    tunnel = member['tunnel']
+    end = ipaddress.ip_address(tunnel['address'])
+    encapsulation = tunnel['encapsulation']
+    if end in vips:
+        raise _refused(member, 'address', f'{end} is the VIP itself',
+                       'use the address of the server\'s host')
+    if encapsulation == 'srv6' and end.version != 6:
+        raise _refused(member, 'address', f'{end} is no IPv6 address, and '
+                       'the tunnel leads to an SRv6 SID',
+                       'use the SID, or another encapsulation')
+    for key in _keys(tunnel):
+        if encapsulation not in KEYS:
+            raise _refused(member, 'key', f'{encapsulation} carries no key',
+                           f'leave it out, or use {" or ".join(KEYS)}')
+        if key >> KEYS[encapsulation]:
+            raise _refused(
+                member, 'key', f'{key} is beyond the {KEYS[encapsulation]} '
+                f'bits of {encapsulation}',
+                f'use at most {(1 << KEYS[encapsulation]) - 1}')
+        if encapsulation == 'srv6' and int(end) & 0xffffffff:
+            raise _refused(
+                member, 'address', f'the last 32 bits of {end}, where the '
+                'key goes, are not 0', 'use the prefix of 96 bits')
+
+
+def check(listener_id: str, listener: spec.Listener, pool: spec.Pool) -> None:
+    """Check the tunnels of a listener's members together.
+
+    :raises Refused: what comes out of a tunnel would not show for which
+        member it is.
+    """
+    ends: dict[tuple[str, str, int | None, int], str] = {}
+    for member in pool['members'].values():
+        if 'tunnel' not in member:
+            continue
+        tunnel = member['tunnel']
+        key = spec.tunnel_key(tunnel, listener_id)
+        if key is None and spec.is_keyed(member):
+            raise _refused(
+                member, 'keys', 'there is none of the listener on port '
+                f'{listener["protocol_port"]}, nor a key of all',
+                'give it')
+        # Without keys several servers of a host differ in their ports.
+        port = 0 if key else member['protocol_port']
+        end = (str(ipaddress.ip_address(tunnel['address'])),
+               tunnel['encapsulation'], key, port)
+        other = ends.setdefault(end, member['address'])
+        if other != member['address']:
+            raise _refused(
+                member, 'address', f'packets to it and to {other} would be '
+                f'the same: {end[1]} to {end[0]}'
+                + (f' with key {key}' if key else ''),
+                'give each member a key of its own')
+
+
+def _keys(tunnel: spec.Tunnel) -> list[int]:
+    return [*filter(None, [tunnel.get('key')]),
+            *tunnel.get('keys', {}).values()]
+
+
+def _refused(member: spec.Member, field: str, why: str, instead: str
+             ) -> errors.Refused:
+    return errors.Refused(f'tunnel.{field}',
+                          f'member {member["address"]}: {why}', instead)

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hypervisor's data path, as the agent uses it."""
+
+import collections.abc
+import typing
+import uuid
+
+from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.host import library
+from octavia_xdp_provider.host import types
+
+LEFT_ALONE = 0xffffffff
+DEFAULT_SIZES = types.Sizes()
+
+
+class Datapath:
+    """An opened state. Its calls are idempotent.
+
+    :raises library.HostError: from each call, as the library says.
+    """
+
+    def __init__(self, folder: str, path: str | None = None):
+        self._library = library.Library(path)
+        self._ffi, self._api = self._library.ffi, self._library.api
+        handle = self._ffi.new('struct oxh_host **')
+        self._call(self._api.oxh_open, folder.encode(), handle)
+        self._host = handle[0]
+
+    @staticmethod
+    def create(folder: str, sizes: types.Sizes = DEFAULT_SIZES,
+               path: str | None = None) -> bool:
+        """Whether there was no state yet; one that is there stays."""
+        loaded = library.Library(path)
+        wanted = loaded.ffi.new('struct oxh_sizes *', sizes._asdict())
+        return loaded.call(loaded.api.oxh_create, folder.encode(),
+                           wanted) == 1
+
+    @staticmethod
+    def remove(folder: str, path: str | None = None) -> bool:
+        """Whether there was a state; its programs are detached."""
+        loaded = library.Library(path)
+        return loaded.call(loaded.api.oxh_remove, folder.encode()) == 0
+
+    def _call(self, function: typing.Any, *arguments: typing.Any) -> int:
+        return self._library.call(function, *arguments)
+
+    def close(self) -> None:
+        if self._host:
+            self._api.oxh_close(self._host)
+            self._host = None
+
+    def set_settings(self, wanted: types.Settings) -> None:
+        fields = wanted._asdict()
+        for name in ('local_v4', 'local_v6', 'sid'):
+            fields[name] = self._library.address(fields[name])[0]
+        self._call(self._api.oxh_settings_set, self._host,
+                   self._ffi.new('struct oxh_settings *', fields))
+
+    def set_networks(self, nodes: collections.abc.Iterable[str],
+                     closed: collections.abc.Iterable[str] = ()) -> None:
+        """Those of LB nodes, and others to which no answer is guessed."""
+        all_of_them = [self._library.network(text, is_node)[0]
+                       for is_node, texts in ((True, nodes), (False, closed))
+                       for text in texts]
+        self._call(self._api.oxh_networks_set, self._host,
+                   self._ffi.new('struct oxh_network[]', all_of_them),
+                   len(all_of_them))
+
+    def set_address_set(self, number: int,
+                        networks: collections.abc.Sequence[str]) -> None:
+        self._call(self._api.oxh_set_set, self._host, number,
+                   self._library.networks(networks), len(networks))
+
+    def attach(self, hook: types.Hook, ifindex: int) -> bool:
+        return self._call(self._api.oxh_attach, self._host, hook,
+                          ifindex) == 1
+
+    def detach(self, hook: types.Hook, ifindex: int) -> bool:
+        return self._call(self._api.oxh_detach, self._host, hook,
+                          ifindex) == 0
+
+    def set_port(self, wanted: types.Port,
+                 rules: collections.abc.Sequence[types.Rule] = ()) -> None:
+        port = self._ffi.new('struct oxh_port *', {
+            'id': uuid.UUID(wanted.id).bytes, 'ifindex': wanted.ifindex,
+            'open': wanted.open, 'flows_max': wanted.flows_max})
+        self._call(self._api.oxh_port_set, self._host, port,
+                   self._ffi.new('struct oxh_rule[]', [
+                       self._library.rule(rule)[0] for rule in rules]),
+                   len(rules))
+
+    def delete_port(self, port_id: str) -> bool:
+        return self._call(self._api.oxh_port_delete, self._host,
+                          uuid.UUID(port_id).bytes) == 0
+
+    def set_entry(self, wanted: types.Entry) -> None:
+        self._call(self._api.oxh_entry_set, self._host,
+                   self._library.entry(wanted))
+
+    def delete_entry(self, key: int) -> bool:
+        return self._call(self._api.oxh_entry_delete, self._host, key) == 0
+
+    def ports(self) -> list[types.PortState]:
+        return [library.port_of(one) for one in self._library.listed(
+            self._api.oxh_ports_list, 'struct oxh_port', self._host)]
+
+    def entries(self) -> list[types.EntryState]:
+        return [library.entry_of(one) for one in self._library.listed(
+            self._api.oxh_entries_list, 'struct oxh_entry', self._host)]
+
+    def flows(self, table: types.Table) -> list[types.Flow]:
+        return [library.flow_of(one) for one in self._library.listed(
+            self._api.oxh_flows_list, 'struct oxh_flow', self._host, table)]
+
+    def outcomes(self) -> dict[enumerations.HostOutcome, int]:
+        """Packets of each outcome that is counted, also those with 0."""
+        count = len(enumerations.HostOutcome)
+        packets = self._ffi.new('uint64_t[]', count)
+        self._call(self._api.oxh_outcomes_list, self._host, packets, count)
+        return {outcome: packets[outcome]
+                for outcome in enumerations.HostOutcome}
+
+    def drops(self) -> dict[tuple[str, enumerations.HostOutcome], int]:
+        """By port and outcome."""
+        return {(library.uuid_text(one.port_id),
+                 enumerations.HostOutcome(one.outcome)): one.packets
+                for one in self._library.listed(
+                    self._api.oxh_drops_list, 'struct oxh_drop', self._host)}
+
+    def tick(self) -> int:
+        return self._call(self._api.oxh_tick, self._host)
+
+    def run(self, hook: types.Hook, data: bytes, ifindex: int,
+            mark: int = 0) -> types.Frame:
+        """A frame through a program, as the kernel runs it for tests."""
+        frame = self._ffi.new('struct oxh_frame *')
+        given = self._ffi.new('uint8_t[]', data)
+        out = self._ffi.new('uint8_t[]', self._api.OXH_FRAME_MAX)
+        frame.data, frame.length, frame.out = given, len(data), out
+        frame.ifindex, frame.mark = ifindex, mark
+        self._call(self._api.oxh_run, self._host, hook, frame)
+        action = None if frame.action == LEFT_ALONE else frame.action
+        return types.Frame(action, bytes(out[0:frame.out_length]), frame.mark,
+                           frame.duration)
+
+    def trace(self, port_id: str | None = None, on: bool = True) -> None:
+        """Packets of a port, or of all, for traced()."""
+        wanted = (uuid.UUID(port_id).bytes if port_id
+                  else self._ffi.cast('uint8_t *', 0))
+        self._call(self._api.oxh_trace, self._host, wanted, on)
+
+    def traced(self, timeout_ms: int = 0) -> list[tuple[
+            types.Hook, enumerations.HostOutcome, int, bytes]]:
+        """(hook, outcome, key, first bytes) of packets since the last call."""
+        out = self._ffi.new('struct oxh_traced[]', 256)
+        count = self._call(self._api.oxh_trace_next, self._host, out, 256,
+                           timeout_ms)
+        return [(types.Hook(one.hook), enumerations.HostOutcome(one.outcome),
+                 one.key, bytes(one.data)[:min(one.length, len(one.data))])
+                for one in out[0:count]]

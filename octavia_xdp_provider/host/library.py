@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hypervisor's library, loaded with its own header.
+
+As node/library.py does for LB nodes: cffi in ABI mode, and the library
+carries the text of its header.
+"""
+
+import errno
+import ipaddress
+import os
+import typing
+import uuid
+
+import cffi
+
+from octavia_xdp_provider.host import types
+
+API_VERSION = 1
+LIBRARY = 'liboctavia_xdp_host.so.1'
+LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
+
+
+class HostError(OSError):
+    """The library refused; errno and text are its own."""
+
+    def __init__(self, number: int, text: str):
+        super().__init__(number, text or os.strerror(number))
+
+
+class Library:
+    """The loaded shared library, its parsed header, and conversions."""
+
+    def __init__(self, path: str | None = None):
+        path = path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
+        ffi = cffi.FFI()
+        ffi.cdef('extern const char oxp_api_header[];')
+        header = ffi.string(ffi.dlopen(path).oxp_api_header).decode()
+        self.ffi = cffi.FFI()
+        self.ffi.cdef(header)
+        self.api = self.ffi.dlopen(path)
+        if self.api.OXH_API_VERSION != API_VERSION:
+            raise HostError(
+                errno.EPROTO,
+                f'{path} has interface version {self.api.OXH_API_VERSION}, '
+                f'this package needs {API_VERSION}')
+
+    def call(self, function: typing.Any, *arguments: typing.Any) -> int:
+        """:raises HostError: as the library says."""
+        error = self.ffi.new('char[]', self.api.OXH_ERROR_LENGTH)
+        status = function(*arguments, error)
+        if status < 0:
+            raise HostError(-status, self.ffi.string(error).decode())
+        return status
+
+    def listed(self, function: typing.Any, kind: str,
+               *arguments: typing.Any) -> list[typing.Any]:
+        """All elements of a list that may grow meanwhile."""
+        room = 64
+        while True:
+            out = self.ffi.new(f'{kind}[]', room)
+            count = self.call(function, *arguments, out, room)
+            if count <= room:
+                return list(out[0:count])
+            room = count + 64
+
+    def address(self, text: str | None) -> typing.Any:
+        if text is None:
+            return self.ffi.new('struct oxh_address *')
+        parsed = ipaddress.ip_address(text)
+        packed = parsed.packed
+        if parsed.version == 4:
+            packed = bytes(10) + b'\xff\xff' + packed
+        return self.ffi.new('struct oxh_address *', (packed,))
+
+    def network(self, text: str, nodes: bool = False) -> typing.Any:
+        network = ipaddress.ip_network(text)
+        return self.ffi.new('struct oxh_network *', (
+            self.address(str(network.network_address))[0],
+            network.prefixlen, nodes))
+
+    def networks(self, texts: typing.Iterable[str],
+                 nodes: bool = False) -> typing.Any:
+        return self.ffi.new('struct oxh_network[]', [
+            self.network(text, nodes)[0] for text in texts])
+
+    def rule(self, wanted: types.Rule) -> typing.Any:
+        out = self.ffi.new('struct oxh_rule *')
+        out.family = wanted.family
+        everything = '0.0.0.0/0' if wanted.family == 4 else '::/0'
+        out.remote = self.network(wanted.remote or everything)[0]
+        out.set = wanted.address_set
+        out.port_min, out.port_max = wanted.ports
+        out.protocol = types.PROTOCOLS[wanted.protocol] if (
+            wanted.protocol) else 0
+        return out
+
+    def entry(self, wanted: types.Entry) -> typing.Any:
+        out = self.ffi.new('struct oxh_entry *')
+        out.key = wanted.key
+        out.port_id = uuid.UUID(wanted.port_id).bytes
+        out.vip = self.address(wanted.vip)[0]
+        out.fixed = self.address(wanted.fixed)[0]
+        out.vip_port, out.port = wanted.vip_port, wanted.port
+        out.protocol = types.PROTOCOLS[wanted.protocol]
+        out.mac = mac(wanted.mac)
+        out.gateway_mac = mac(wanted.gateway_mac)
+        out.mss = wanted.mss
+        return out
+
+
+def mac(text: str) -> bytes:
+    return bytes.fromhex(text.replace(':', ''))
+
+
+def mac_text(data: typing.Any) -> str:
+    return bytes(data).hex(':')
+
+
+def address_text(address: typing.Any) -> str:
+    parsed = ipaddress.IPv6Address(bytes(address.bytes))
+    return str(parsed.ipv4_mapped or parsed)
+
+
+def uuid_text(data: typing.Any) -> str:
+    return str(uuid.UUID(bytes=bytes(data)))
+
+
+def entry_of(out: typing.Any) -> types.EntryState:
+    return types.EntryState(
+        types.Entry(out.key, uuid_text(out.port_id), address_text(out.vip),
+                    out.vip_port, address_text(out.fixed), out.port,
+                    types.PROTOCOL_NAMES[out.protocol], mac_text(out.mac),
+                    mac_text(out.gateway_mac), out.mss),
+        out.packets_in, out.bytes_in, out.packets_out, out.bytes_out,
+        out.flows, out.drops)
+
+
+def port_of(out: typing.Any) -> types.PortState:
+    return types.PortState(uuid_text(out.id), out.ifindex, bool(out.open),
+                           out.flows_max, out.flows, out.rules)
+
+
+def flow_of(out: typing.Any) -> types.Flow:
+    return types.Flow(
+        address_text(out.client), out.client_port, out.key,
+        uuid_text(out.port_id), out.idle, bool(out.answered),
+        bool(out.guessed), bool(out.closing), bool(out.outdated))

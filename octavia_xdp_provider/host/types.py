@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hypervisor's library is given and says.
+
+Ports and keys are numbers, times seconds, MACs and addresses text.
+"""
+
+import enum
+import typing
+
+PROTOCOLS = {'tcp': 6, 'udp': 17, 'sctp': 132}
+PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
+
+
+class Hook(enum.IntEnum):
+    """Where a program is: enum oxh_hook."""
+
+    NIC = 0
+    TAP_IN = 1
+    TAP_OUT = 2
+
+
+class Table(enum.IntEnum):
+    """Of flows: enum oxh_table."""
+
+    CONFIRMED = 0
+    HALF_OPEN = 1
+    DIRECT = 2
+
+
+class Sizes(typing.NamedTuple):
+    """0 is the library's default."""
+
+    entries: int = 0
+    ports: int = 0
+    flows: int = 0
+    half_open: int = 0
+    direct: int = 0
+
+
+class Settings(typing.NamedTuple):
+    reply_ifindex: int = 0
+    local_v4: str | None = None
+    local_v6: str | None = None
+    sid: str | None = None  # first address of the hypervisor's /96
+    tcp_idle: int = 0
+    udp_idle: int = 0
+    closing_idle: int = 0
+    half_open_idle: int = 0
+    direct_idle: int = 0
+
+
+class Rule(typing.NamedTuple):
+    """Whom it lets in: of a network or a set, to ports of a protocol."""
+
+    family: int = 4
+    protocol: str | None = None
+    ports: tuple[int, int] = (0, 65535)
+    remote: str | None = None
+    address_set: int = 0
+
+
+class Port(typing.NamedTuple):
+    id: str
+    ifindex: int = 0
+    open: bool = False
+    flows_max: int = 0
+
+
+class PortState(typing.NamedTuple):
+    id: str
+    ifindex: int
+    open: bool
+    flows_max: int
+    flows: int
+    rules: int
+
+
+class Entry(typing.NamedTuple):
+    key: int
+    port_id: str
+    vip: str
+    vip_port: int
+    fixed: str
+    port: int
+    protocol: str
+    mac: str
+    gateway_mac: str
+    mss: int = 0
+
+
+class EntryState(typing.NamedTuple):
+    entry: Entry
+    packets_in: int
+    bytes_in: int
+    packets_out: int
+    bytes_out: int
+    flows: int
+    drops: int
+
+
+class Flow(typing.NamedTuple):
+    client: str
+    client_port: int
+    key: int
+    port_id: str
+    idle: int
+    answered: bool
+    guessed: bool
+    closing: bool
+    outdated: bool
+
+
+class Frame(typing.NamedTuple):
+    """What a program made of a frame. An action of None: left alone."""
+
+    action: int | None
+    data: bytes
+    mark: int
+    duration: int  # ns that the program took

@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets through a hypervisor, each compared with the model."""
+
+import itertools
+import unittest
+
+from scapy.layers import inet
+from scapy.layers import inet6
+
+from octavia_xdp_provider.host import types
+from octavia_xdp_provider.host_model import model
+from octavia_xdp_provider.tests.packets.support import host
+
+SYN, SYN_ACK, ACK, FIN_ACK, RST = 'S', 'SA', 'A', 'FA', 'R'
+MSS = [('MSS', 1400)]
+
+
+class Base(unittest.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.host = host.Hypervisor()
+        self.addCleanup(self.host.close)
+
+    def client_packet(self, v6, protocol='tcp', flags=ACK, source=None,
+                      vip=None, sport=40000, payload=b'request'):
+        layer = (inet.TCP(sport=sport, dport=host.LISTENER, flags=flags)
+                 if protocol == 'tcp'
+                 else inet.UDP(sport=sport, dport=host.LISTENER))
+        return host.ip(v6, source or (host.CLIENT, host.CLIENT6)[v6],
+                       vip or (host.VIP, host.VIP6)[v6]) / layer / payload
+
+    def vm_packet(self, v6, protocol='tcp', flags=ACK, destination=None,
+                  dport=40000, port=host.LOCAL_PORT, options=(),
+                  payload=b'answer'):
+        layer = (inet.TCP(sport=port, dport=dport, flags=flags,
+                          options=list(options))
+                 if protocol == 'tcp' else inet.UDP(sport=port, dport=dport))
+        return host.ip(v6, (host.FIXED, host.FIXED6)[v6],
+                       destination or (host.CLIENT, host.CLIENT6)[v6]
+                       ) / layer / payload
+
+    def arrives(self, outcome, v6, number=1, protocol='tcp', outer=None,
+                **packet):
+        inner = self.client_packet(v6, protocol, **packet)
+        frame = host.encapsulated(inner, host.key(number, protocol, v6),
+                                  inner_v6=v6, **(outer or {}))
+        result = self.host.nic(frame)
+        self.assertEqual(outcome, result[2])
+        return result[1]
+
+    def answers(self, outcome, v6, protocol='tcp', port_id=host.PORT,
+                **packet):
+        result = self.host.tap_in(
+            host.from_vm(self.vm_packet(v6, protocol, **packet)), port_id)
+        self.assertEqual(outcome, result[2])
+        return result[1]
+
+    def confirmed(self):
+        return self.host.datapath.flows(types.Table.CONFIRMED)
+
+
+OUTERS = ({}, {'v6': True}, {'v6': True, 'geneve': False})
+
+
+class TestFlows(Base):
+
+    def test_both_ways_of_each_kind(self):
+        for v6, protocol, outer in itertools.product(
+                (False, True), host.PROTOCOLS, OUTERS):
+            with self.subTest(v6=v6, protocol=protocol, outer=outer):
+                data = self.arrives('IN', v6, protocol=protocol, outer=outer)
+                self.assertEqual(host.VM, data[:6].hex(':'))
+                sent = inet6.IPv6(data[14:]) if v6 else inet.IP(data[14:])
+                self.assertEqual((host.FIXED, host.FIXED6)[v6], sent.dst)
+                self.assertEqual(host.LOCAL_PORT, sent.payload.dport)
+                data = self.answers('OUT', v6, protocol)
+                sent = inet6.IPv6(data[14:]) if v6 else inet.IP(data[14:])
+                self.assertEqual((host.VIP, host.VIP6)[v6], sent.src)
+                self.assertEqual(host.LISTENER, sent.payload.sport)
+        self.host.check_flows()
+        self.host.check_outcomes()
+
+    def test_flow_is_confirmed_by_the_client_after_the_answer(self):
+        self.arrives('IN', False, flags=SYN)
+        self.arrives('IN', False, flags=SYN)
+        self.assertEqual([], self.confirmed())
+        self.answers('OUT', False, flags=SYN_ACK)
+        self.assertEqual([], self.confirmed())
+        self.arrives('IN', False)
+        flow, = self.confirmed()
+        self.assertEqual((host.CLIENT, 40000), (flow.client, flow.client_port))
+        self.assertEqual(1, self.host.datapath.ports()[0].flows)
+        self.host.check_flows()
+
+    def test_port_has_no_more_confirmed_flows_than_it_may(self):
+        self.host.set_rules(host.PORT, host.RULES, flows_max=1)
+        for sport in (1, 2):
+            self.arrives('IN', True, flags=SYN, sport=sport)
+            self.answers('OUT', True, flags=SYN_ACK, dport=sport)
+            self.arrives('IN', True, sport=sport)
+        self.assertEqual(1, len(self.confirmed()))
+        self.answers('OUT', True, dport=2)
+        self.host.check_outcomes()
+        self.host.check_flows()
+
+    def test_same_fixed_ip_of_two_ports(self):
+        self.arrives('IN', False, number=1)
+        data = self.arrives('IN', False, number=2)
+        self.assertEqual(host.OTHER_VM, data[:6].hex(':'))
+        self.answers('OUT', False)
+        self.answers('OUT', False, port_id=host.OTHER_PORT)
+        self.host.check_flows()
+
+    def test_second_listener_of_a_port_waits_until_the_first_flow_ends(self):
+        self.arrives('IN', False, number=3, flags=SYN)
+        other = {'number': 4, 'vip': host.OTHER_VIP}
+        self.arrives('DROP_COLLISION', False, flags=SYN, **other)
+        self.arrives('IN', False, number=3, flags=FIN_ACK)
+        self.arrives('IN', False, flags=SYN, **other)
+        data = self.answers('OUT', False, port=9090, flags=SYN_ACK)
+        self.assertEqual(host.OTHER_VIP, inet.IP(data[14:]).src)
+        self.host.check_outcomes()
+        self.host.check_flows()
+
+    def test_answer_of_an_unknown_flow_goes_to_the_only_listener(self):
+        for v6 in (False, True):
+            self.answers('OUT', v6)
+        self.assertTrue(self.host.datapath.flows(
+            types.Table.HALF_OPEN)[0].guessed)
+        self.answers('DROP_AMBIGUOUS', False, port=9090)
+        self.answers('DROP_CLOSED', False, destination=host.CLOSED)
+        self.answers('DROP_CLOSED', True, destination=host.NODE6)
+        self.answers('DROP_NOT_ALLOWED', False, destination=host.DENIED)
+        self.answers('PASS', False, flags=SYN, dport=5)
+        self.answers('PASS', False, 'udp', dport=5)
+        self.arrives('IN', False)
+        self.host.check_flows()
+        self.host.check_outcomes()
+
+    def test_answers_to_what_came_another_way_are_left_alone(self):
+        for v6 in (False, True):
+            direct = self.client_packet(v6, flags=SYN, sport=7)
+            direct.dst = (host.FIXED, host.FIXED6)[v6]
+            direct.payload.dport = host.LOCAL_PORT
+            self.host.tap_out(host.from_vm(direct), mark=model.MARK)
+            self.answers('OUT', v6, flags=SYN_ACK, dport=7)
+            direct.payload.sport = 8
+            self.host.tap_out(host.from_vm(direct))
+            self.answers('PASS', v6, flags=SYN_ACK, dport=8)
+        self.host.check_outcomes()
+
+    def test_mss_of_what_a_vm_offers_is_lowered(self):
+        for v6, flags in itertools.product((False, True), (SYN_ACK, SYN)):
+            self.arrives('IN', v6, flags=SYN)
+            options = [('NOP', None), ('MSS', 1400), ('SAckOK', b'')]
+            data = self.answers('OUT', v6, flags=flags, options=options)
+            sent = inet6.IPv6(data[14:]) if v6 else inet.IP(data[14:])
+            self.assertEqual(1300, dict(sent.payload.options)['MSS'])
+
+    def test_entry_that_goes_takes_its_flows_along(self):
+        key = host.key(1, 'tcp', False)
+        self.arrives('IN', False)
+        self.answers('OUT', False)
+        self.arrives('IN', False)
+        self.assertTrue(self.host.datapath.delete_entry(key))
+        self.assertFalse(self.host.datapath.delete_entry(key))
+        del self.host.model.entries[key]
+        self.host.model.flows.clear()
+        self.host.check_flows()
+        self.assertEqual(0, self.host.datapath.ports()[0].flows)
+        self.arrives('DROP_KEY', False)
+        self.answers('PASS', False)
+
+    def test_state_is_there_for_the_next_process(self):
+        self.arrives('IN', False)
+        self.answers('OUT', False)
+        self.arrives('IN', False)
+        self.host.datapath.close()
+        self.host.datapath = self.host.open()
+        self.host.check_flows()
+        self.answers('OUT', False, flags='PA')
+        self.assertEqual(10, len([one for one in self.host.datapath.entries()
+                                  if one.entry.protocol == 'tcp']))
+
+
+class TestRefused(Base):
+
+    def test_outer_packets_that_are_not_ours_or_wrong(self):
+        for outer, outcome in (
+                ({'source': host.FOREIGN}, 'DROP_SOURCE'),
+                ({'source': host.FOREIGN6, 'v6': True}, 'DROP_SOURCE'),
+                ({'flags': 'MF'}, 'PASS'),
+                ({'chksum': 7}, 'DROP_MALFORMED'),
+                ({'tos': 3}, 'DROP_ECN')):
+            self.arrives(outcome, False, outer=outer)
+        self.arrives('DROP_KEY', False, number=9)
+        self.arrives('PASS', False, number=9, outer={'source': host.FOREIGN})
+        self.host.check_outcomes()
+
+    def test_inner_packets_that_are_not_the_keys(self):
+        self.arrives('DROP_MISMATCH', False, vip=host.OTHER_VIP)
+        for inner in (
+                self.client_packet(False, 'udp'),
+                host.ip(False, host.CLIENT, host.VIP) / inet.ICMP(),
+                host.ip(False, host.CLIENT, host.VIP) / inet.TCP(dport=81)):
+            self.assertEqual('DROP_MISMATCH', self.host.nic(host.encapsulated(
+                inner, host.key(1, 'tcp', False), inner_v6=False))[2])
+        self.arrives('DROP_NO_TAP', False, number=5)
+        self.host.check_outcomes()
+
+    def test_ecn_of_outer_and_inner_header(self):
+        for v6, inner, outer in itertools.product(
+                (False, True), range(4), range(4)):
+            packet = self.client_packet(v6)
+            if v6:
+                packet.tc = 0xb8 | inner
+            else:
+                packet.tos = 0xb8 | inner
+            result = self.host.nic(host.encapsulated(
+                packet, host.key(1, 'tcp', v6), inner_v6=v6,
+                tos=0xb8 | outer))
+            self.assertEqual('DROP_ECN' if (inner, outer) == (0, 3) else 'IN',
+                             result[2])
+
+
+class TestGroups(Base):
+
+    def test_rules_are_judged_again_when_they_change(self):
+        self.arrives('DROP_NOT_ALLOWED', False, source=host.DENIED)
+        self.arrives('IN', False)
+        self.answers('OUT', False)
+        self.arrives('IN', False)
+        self.host.set_rules(host.PORT, host.RULES[1:])
+        self.answers('DROP_NOT_ALLOWED', False)
+        self.arrives('DROP_NOT_ALLOWED', False)
+        self.host.set_rules(host.PORT, host.RULES)
+        self.arrives('IN', False)
+        self.host.set_rules(host.PORT, (), is_open=True)
+        self.arrives('IN', False, source=host.DENIED)
+        self.host.check_outcomes()
+        self.host.check_flows()
+        drops = self.host.datapath.drops()
+        self.assertEqual({host.PORT}, {port for port, _ in drops})
+
+    def test_probes_of_lb_nodes_are_let_in(self):
+        for v6 in (False, True):
+            node = (host.NODE, host.NODE6)[v6]
+            self.host.set_rules(host.PORT, ())
+            self.arrives('IN', v6, source=node, flags=SYN)
+            self.answers('OUT', v6, destination=node, flags=SYN_ACK)
+
+    def test_address_sets_name_remote_groups(self):
+        self.host.sets[5] = ('203.0.113.0/24', '2001:db8:d::7/128')
+        self.host.datapath.set_address_set(5, self.host.sets[5])
+        self.host.set_rules(host.PORT, tuple(
+            types.Rule(family, 'tcp', (8080, 8080), address_set=5)
+            for family in (4, 6)))
+        self.arrives('IN', False, source=host.DENIED)
+        self.arrives('IN', True, source=host.DENIED6)
+        self.arrives('DROP_NOT_ALLOWED', False)
+        self.host.datapath.set_address_set(5, ['203.0.113.9/32'])
+        self.host.sets[5] = ('203.0.113.9/32',)
+        self.host.set_rules(host.PORT, (
+            types.Rule(4, 'tcp', (8080, 8080), address_set=5),))
+        self.arrives('DROP_NOT_ALLOWED', False, source=host.DENIED)
+
+    def test_ports_and_protocols_of_rules(self):
+        for ports, outcome in (((8080, 8080), 'IN'),
+                               ((8081, 9000), 'DROP_NOT_ALLOWED'),
+                               ((1, 8079), 'DROP_NOT_ALLOWED')):
+            self.host.set_rules(host.PORT, (types.Rule(4, 'tcp', ports),))
+            self.arrives(outcome, False)
+            self.arrives('DROP_NOT_ALLOWED', False, protocol='udp')
+            self.arrives('DROP_NOT_ALLOWED', True)
+
+
+class TestErrors(Base):
+
+    def error(self, v6, source, destination, quoted):
+        if v6:
+            return host.ip(True, source, destination) / (
+                inet6.ICMPv6DestUnreach(code=4) / bytes(quoted)[:80])
+        return host.ip(False, source, destination) / (
+            inet.ICMP(type=3, code=4, nexthopmtu=1300) / bytes(quoted)[:60])
+
+    def test_errors_follow_the_flow_that_they_quote(self):
+        for v6, protocol in itertools.product((False, True), host.PROTOCOLS):
+            router = ('198.51.100.254', '2001:db8:c::fe')[v6]
+            vip = (host.VIP, host.VIP6)[v6]
+            fixed = (host.FIXED, host.FIXED6)[v6]
+            key = host.key(1, protocol, v6)
+            answer = self.vm_packet(v6, protocol)
+            answer.src, answer.payload.sport = vip, host.LISTENER
+            frame = host.encapsulated(
+                self.error(v6, router, vip, answer), key, inner_v6=v6)
+            self.assertEqual('DROP_ICMP', self.host.nic(frame)[2])
+            self.arrives('IN', v6, protocol=protocol)
+            self.assertEqual('IN', self.host.nic(frame)[2])
+            request = self.client_packet(v6, protocol)
+            request.dst, request.payload.dport = fixed, host.LOCAL_PORT
+            client = (host.CLIENT, host.CLIENT6)[v6]
+            frame = host.from_vm(self.error(v6, fixed, client, request))
+            self.assertEqual('OUT', self.host.tap_in(frame)[2])
+            request.payload.sport = 3
+            frame = host.from_vm(self.error(v6, fixed, client, request))
+            self.assertEqual('PASS', self.host.tap_in(frame)[2])
+        self.host.check_outcomes()
+
+
+class TestFragments(Base):
+
+    def fragments(self, packet, v6):
+        if not v6:
+            return inet.fragment(packet, 96)
+        layer = packet.payload.copy()
+        packet.remove_payload()
+        return inet6.fragment6(
+            packet / inet6.IPv6ExtHdrFragment(id=77) / layer, 160)
+
+    def test_fragments_go_both_ways(self):
+        for v6 in (False, True):
+            payload = bytes(range(200))
+            pieces = self.fragments(
+                self.client_packet(v6, 'udp', payload=payload), v6)
+            self.assertGreater(len(pieces), 1)
+            for piece in pieces:
+                self.assertEqual('IN', self.host.nic(host.encapsulated(
+                    piece, host.key(1, 'udp', v6), inner_v6=v6))[2])
+            pieces = self.fragments(
+                self.vm_packet(v6, 'udp', payload=payload), v6)
+            later = host.from_vm(pieces[1])
+            self.assertEqual('PASS', self.host.tap_in(later)[2])
+            for piece in pieces:
+                self.assertEqual('OUT', self.host.tap_in(
+                    host.from_vm(piece))[2])
+
+    def test_later_fragments_are_judged_each(self):
+        pieces = self.fragments(self.client_packet(
+            False, 'udp', source=host.DENIED, payload=bytes(200)), False)
+        for piece in pieces:
+            self.assertEqual(
+                'DROP_NOT_ALLOWED', self.host.nic(host.encapsulated(
+                    piece, host.key(1, 'udp', False), inner_v6=False))[2])

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members with tunnels of their own: named by one address, reached at
+another."""
+
+from scapy.layers import inet
+from scapy.layers import inet6
+
+from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.packets import test_encapsulation as base
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
+from octavia_xdp_provider.tests.packets.support.cases import outer4
+from octavia_xdp_provider.tests.packets.support.cases import outer6
+
+HOST4, HOST6 = '10.9.0.1', 'fd00:9::1'
+PREFIX = 'fd00:9:0:1::'
+
+
+def tunnel(address, encapsulation, key=0):
+    return state.Tunnel(cases.compared.packed(address), encapsulation, key)
+
+
+def member(own, address=cases.MEMBER4, **fields):
+    return state.Member(cases.compared.packed(address), tunnel=own, **fields)
+
+
+class TestTunnels(cases.PacketCase):
+
+    def expect(self, inner, own, leaves, **options):
+        """The packet leaves so for a member with this tunnel."""
+        service = self.service(inner.dst, members=[member(own)], **options)
+        self.forwarded(cases.link() / inner, leaves)
+        self.compared.delete_service(service)
+
+    def each(self):
+        for make in base.INNER:
+            yield base.rebuilt(make() / cases.tcp() / cases.payload(33))
+
+    def test_geneve_carries_the_key_in_both_families(self):
+        for inner in self.each():
+            for host, outer in ((HOST4, outer4), (HOST6, outer6)):
+                for key in (0, 1, 0xabcdef, 0xffffff):
+                    self.expect(
+                        inner, tunnel(host, Encapsulation.GENEVE, key),
+                        base.in_geneve(inner, state.TCP, outer, key, host))
+
+    def test_srv6_ends_with_the_key(self):
+        for inner in self.each():
+            flow = base.entropy_of(inner, state.TCP) & 0xfffff
+            for key, sid in ((0, PREFIX), (1, PREFIX + '1'),
+                             (0xfedc1234, PREFIX + 'fedc:1234')):
+                self.expect(inner, tunnel(PREFIX, Encapsulation.SRV6, key),
+                            outer6(inner, sid, flow=flow) / inner)
+
+    def test_a_services_function_is_no_part_of_a_tunnels_sid(self):
+        for inner in self.each():
+            flow = base.entropy_of(inner, state.TCP) & 0xfffff
+            self.expect(inner, tunnel(HOST6, Encapsulation.SRV6),
+                        outer6(inner, HOST6, flow=flow) / inner,
+                        encapsulation=Encapsulation.SRV6, sid_function=0xd4)
+
+    def test_members_of_one_service_have_tunnels_of_their_own(self):
+        """Whoever takes a flow is reached as that member is."""
+        members = [
+            member(tunnel(HOST4, Encapsulation.GENEVE, 7), '10.1.0.1'),
+            member(tunnel(HOST4, Encapsulation.GENEVE, 8), '10.1.0.2'),
+            member(tunnel(PREFIX, Encapsulation.SRV6, 7), '10.1.0.3'),
+            member(tunnel(PREFIX, Encapsulation.SRV6, 8), '10.1.0.4'),
+            member(tunnel(HOST4, Encapsulation.GRE), '10.1.0.5'),
+            member(None, '10.1.0.6')]
+        service = self.service(members=members)
+        frames = [bytes(cases.link() / cases.ip4() / cases.tcp(sport=port))
+                  for port in range(1024, 1152)]
+        seen = {(result.member, result.frame[23] if result.frame[12] == 8
+                 else result.frame[20])
+                for result in self.compared.run(frames)}
+        kinds = {Encapsulation.GENEVE: 17, Encapsulation.GRE: 47}
+        self.assertEqual(
+            {(index, kinds.get(one.tunnel and one.tunnel.encapsulation, 4))
+             for index, one in service.members.items()}, seen)
+
+    def test_a_member_by_dscp_stands_beside_one_with_a_tunnel(self):
+        members = [member(tunnel(HOST4, Encapsulation.GENEVE, 7), '10.1.0.1'),
+                   member(None, '10.1.0.2')]
+        self.service(members=members, encapsulation=Encapsulation.DSCP,
+                     dscp=11)
+        frames = [bytes(cases.link() / cases.ip4() / cases.tcp(sport=port))
+                  for port in range(1024, 1088)]
+        destinations = {result.frame[30:34]
+                        for result in self.compared.run(frames)}
+        self.assertEqual({cases.compared.packed(one)
+                          for one in (HOST4, '10.1.0.2')}, destinations)
+
+    def test_a_port_is_written_inside_a_tunnel(self):
+        inner = base.rebuilt(cases.ip4() / cases.tcp())
+        own = tunnel(HOST4, Encapsulation.GENEVE, 5)
+        self.service(members=[member(own, port=8080)])
+        left = inner.copy()
+        left[inet.TCP].dport = 8080
+        del left[inet.TCP].chksum
+        left = base.rebuilt(left)
+        # entropy is that of the packet as it came
+        expected = base.in_geneve(inner, state.TCP, outer4, 5, HOST4)
+        self.forwarded(cases.link() / inner, bytes(expected)[
+            :-len(bytes(inner))] + bytes(left))
+
+    def test_a_port_that_the_tunnel_keeps_is_not_written(self):
+        """Two members of one address, told from each other by their ports."""
+        members = [member(state.Tunnel(
+            cases.compared.packed(HOST4), Encapsulation.GENEVE, port, True),
+            port=port) for port in (8080, 8081)]
+        service = self.service(members=members)
+        frames = [bytes(cases.link() / cases.ip4() / cases.tcp(sport=port))
+                  for port in range(1024, 1056)]
+        results = self.compared.run(frames)
+        for frame, result in zip(frames, results, strict=True):
+            self.assertEqual(frame[14:], result.frame[14 + 36:])
+            self.assertEqual(
+                service.members[result.member].port,
+                int.from_bytes(result.frame[14 + 32:14 + 35], 'big'))
+        self.assertEqual(2, len({result.member for result in results}))
+
+    def test_too_big_counts_geneves_headers(self):
+        """1500 less 36 over IPv4, less 56 over IPv6."""
+        self.use(cases.plain_node(icmp_rate=1000))
+        for host, limit in ((HOST4, 1464), (HOST6, 1444)):
+            service = self.service(members=[
+                member(tunnel(host, Encapsulation.GENEVE, 9))])
+            fits = cases.ip4(flags='DF') / cases.tcp() / cases.payload(
+                limit - 40)
+            beyond = cases.ip4(flags='DF') / cases.tcp() / cases.payload(
+                limit - 39)
+            results = []
+            while not results:
+                results = self.compared.run([
+                    bytes(cases.link() / one) for one in (fits, beyond)])
+            self.assertEqual(
+                [cases.Outcome.FORWARDED, cases.Outcome.SENT_TOO_BIG],
+                [one.outcome for one in results])
+            answer = inet.IP(results[1].frame[14:])
+            self.assertEqual(limit, answer[inet.ICMP].nexthopmtu)
+            self.compared.delete_service(service)
+
+    def test_icmp_errors_go_through_the_tunnel(self):
+        self.service(cases.VIP6, members=[
+            member(tunnel(HOST6, Encapsulation.GENEVE, 3))])
+        error = cases.ip6(src='2001:db8:99::1') / inet6.ICMPv6PacketTooBig(
+            mtu=1280) / cases.ip6(src=cases.VIP6, dst=cases.CLIENT6) / (
+                cases.tcp(sport=cases.PORT, dport=40000))
+        frame = bytes(cases.link() / base.rebuilt(error))
+        result, = self.compared.run([frame])
+        self.assertEqual(cases.Outcome.FORWARDED, result.outcome)
+        self.assertEqual(frame[14:], result.frame[14 + 56:])
