@@ -18,9 +18,14 @@ use crate::support::documents::single;
 use crate::support::server::{Behaviour, Server, Then};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// Of probes that shall not end by it, on a machine that is as busy as may be.
+const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two bytes of a server that is too slow to be in time.
-const SLOW: Duration = Duration::from_millis(400);
-/// Longer than any probe waits.
+const SLOW: Duration = Duration::from_millis(100);
+/// Lasts longer than TIMEOUT at that pace.
+const SLOW_LINE: &[u8] =
+    b"HTTP/1.0 200 This line has a reason phrase as long as it takes\r\n";
+/// Longer than TIMEOUT.
 const LATE: Duration = Duration::from_secs(4);
 const NONE: u16 = 0;
 
@@ -174,7 +179,7 @@ fn slow_table() -> Vec<Row> {
         ),
         (
             "slow drip",
-            plain(Then::Drip(b"HTTP/1.0 200 OK\r\n", SLOW)),
+            plain(Then::Drip(SLOW_LINE, SLOW)),
             [UP, SILENT, NO_TLS, NO_TLS],
         ),
     ]
@@ -282,7 +287,7 @@ fn tls_table() -> Vec<Row> {
             ),
             (
                 "TLS, slow drip",
-                tls(Then::Drip(b"HTTP/1.0 200 OK\r\n", SLOW)),
+                tls(Then::Drip(SLOW_LINE, SLOW)),
                 [UP, MALFORMED, SILENT, UP],
             ),
         ]);
@@ -290,7 +295,7 @@ fn tls_table() -> Vec<Row> {
     rows
 }
 
-fn checks(target: SocketAddr) -> [Check; 4] {
+fn checks(target: SocketAddr, timeout: Duration) -> [Check; 4] {
     let expected = || {
         let (first, last) = (200, 299);
         vec![CodeRange { first, last }]
@@ -308,7 +313,7 @@ fn checks(target: SocketAddr) -> [Check; 4] {
         ProbeSpec::Https(Arc::new(HttpsSpec::new(target, &request, expected(), name))),
         ProbeSpec::TlsHello(Arc::new(TlsHelloSpec::new(name))),
     ]
-    .map(|probe| single(probe, target, TIMEOUT))
+    .map(|probe| single(probe, target, timeout))
 }
 
 async fn verify(local: &'static str, rows: Vec<Row>) {
@@ -320,7 +325,8 @@ async fn verify(local: &'static str, rows: Vec<Row>) {
                 let any = local.parse().unwrap();
                 let start = move || Server::at(any, behaviour);
                 let server = tokio::task::spawn_blocking(start).await.unwrap();
-                let check = &checks(server.address)[check];
+                let timeout = if wanted == SILENT { TIMEOUT } else { PATIENCE };
+                let check = &checks(server.address, timeout)[check];
                 let outcome = run(check, &Source::default()).await;
                 let found = (outcome.reason(), outcome.status);
                 let kind = check.probe.name();

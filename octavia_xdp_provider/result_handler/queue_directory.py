@@ -128,7 +128,7 @@ class QueueDirectory:
         the file had gone.
         """
         rejected = self.path / REJECTED_NAME
-        rejected.mkdir(mode=0o750, exist_ok=True)
+        rejected.mkdir(mode=0o770, exist_ok=True)
         place = _free_name(rejected, path.name)
         try:
             os.rename(path, place)

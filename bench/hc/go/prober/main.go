@@ -103,7 +103,7 @@ func burst(scheme, port string, count, workers uint32) uint32 {
 	return failures.Load()
 }
 
-// mostMemory returns kilobytes. Getrusage would tell those of whoever has
+// mostMemory returns kilobytes. Getrusage would give those of whoever has
 // started us, if they were more.
 func mostMemory() (int64, error) {
 	status, err := os.ReadFile("/proc/self/status")
