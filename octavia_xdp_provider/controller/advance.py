@@ -2,11 +2,11 @@
 """Takes one load balancer a step further, as far as it goes without waiting.
 
 What is missing follows from the rows: a pending change is promoted or
-dropped, the load balancer placed, its nodes notified, Octavia told what it
+dropped, the load balancer placed, its nodes notified, Octavia sent what it
 waits for and what has changed, a deletion finished. Nothing is remembered
 here: whoever takes the item next finds the same thing to do.
 
-Octavia calls the driver inside an open transaction. Nothing is told, and no
+Octavia calls the driver inside an open transaction. Nothing is sent, and no
 node sees anything of a change, before that is committed (committed.py).
 Octavia admits no further change until the load balancer is ACTIVE again, so a
 status of one generation never meets the next one.
@@ -18,6 +18,7 @@ from octavia_xdp_provider.controller import committed
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
 from octavia_xdp_provider.controller import status_updates
+from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.controller.store import work
@@ -32,19 +33,28 @@ _COMMIT_MAX_S = 5.0
 _COMMIT_LOOKS_MAX = 12
 # Seconds until removals beyond the budget are tried again.
 _BUDGET_S = 30.0
+# Seconds until a deletion is looked at again that too many others are before.
+_CROWDED_S = 2.0
 
 
 class Advance:
     """Any thread may use it; one at a time for each load balancer."""
 
     def __init__(self, conf, store, octavia, scheduler, notify,
-                 done=lambda key, news: None):
+                 done=lambda key, news: None,
+                 expect=lambda key, generation, hosts: None, waiting=None):
         """:param notify: called with hosts that shall fetch.
 
+        :param expect: called before with a load balancer, its generation and
+            hosts that will report on it.
         :param done: called with a load balancer that all its nodes have, and
-            whether Octavia is still to be told.
+            whether Octavia still waits for a status.
+        :param waiting: workers.Waiting; octavia-driver-agent takes long for a
+            deletion.
         """
+        self._waiting = waiting or workers.Waiting()
         self._done = done
+        self._expect = expect
         self._conf = conf.controller
         self._store = store
         self._octavia = octavia
@@ -56,7 +66,7 @@ class Advance:
     def step(self, item, is_claimed):
         """Look at a load balancer.
 
-        :param is_claimed: called before something is told: whether nobody
+        :param is_claimed: called before something is sent: whether nobody
             else has taken the item over.
         :returns: seconds until it is to be looked at again, or None: when
             it is marked.
@@ -81,6 +91,8 @@ class Advance:
             if _is_changing(now) or now.balancer.deleted:
                 return None
         placed = self._scheduler.place(now)
+        if placed.notify:
+            self._expect(key, now.balancer.generation, placed.notify)
         self._notify(placed.notify)
         if placed.moved:
             now = self._store.situation(key)
@@ -105,7 +117,7 @@ class Advance:
                 LOG.info('Load balancer %s: Octavia has committed %s, '
                          'generation %s.', row.id, _words(pending),
                          generation)
-                self._notify_nodes(now)
+                self._notify_nodes(now, generation)
             return None
         return self._wait_or_drop(row.id, pending, item)
 
@@ -115,7 +127,7 @@ class Advance:
         if left_s > work.LATER_MAX_S and item.failures > _COMMIT_LOOKS_MAX:
             left_s = 0  # The clock was set back.
         if left_s > 0:
-            first_s = (requests.UNTOLD_S if pending.get('tells_end')
+            first_s = (requests.UNREPORTED_S if pending.get('reports_end')
                        else _COMMIT_FIRST_S)
             return min(first_s * 2 ** item.failures, _COMMIT_MAX_S,
                        left_s + 0.1)
@@ -133,21 +145,24 @@ class Advance:
         if tree is not None:
             if not committed.is_deleted(tree.get(('loadbalancer', key))):
                 return self._wait_or_drop(key, pending, item)
-            self._updates.deleted(key, tree)
+            with self._waiting.of(key):
+                self._updates.deleted(key, tree)
             LOG.info('Load balancer %s, which is not held here, is deleted.',
                      key)
         self._store.drop(key, pending['request'])
         return None
 
-    def _notify_nodes(self, now):
-        self._notify({row.host for row in now.placements} & _heard(now))
+    def _notify_nodes(self, now, generation=None):
+        hosts = {row.host for row in now.placements} & _heard(now)
+        if generation is not None:
+            self._expect(now.balancer.id, generation, hosts)
+        self._notify(hosts)
 
     # Statuses
 
     def _tell(self, now, is_claimed):
         row, progress = now.balancer, _progress(now)
-        left_s = (row.changed_at + self._conf.status_timeout
-                  - self._store.now())
+        left_s = row.changed_at + self._conf.status_timeout - now.now
         # More is left where the clock was set back: nobody knows since when.
         late = not 0 < left_s <= self._conf.status_timeout + 1
         waiting = row.unconfirmed or row.removed
@@ -174,18 +189,16 @@ class Advance:
         if not leaving:
             if not is_claimed():
                 return None
-            # It may have been told before, by a message whose answer came too
-            # late or never: what is gone already is not told again.
-            if not item.failures or self._octavia.provisioning_status(
-                    row.id) is not None:
-                self._updates.deleted(
-                    row.id, {one[:2] for one in row.removed}
-                    | status_updates.objects(row))
+            if self._waiting.is_full:
+                return _CROWDED_S
+            LOG.info('Load balancer %s: no node has it any more; Octavia is '
+                     'to be sent DELETED.', row.id)
+            with self._waiting.of(row.id):
+                self._send_deleted(row, item)
             self._store.forget(row.id)
             LOG.info('Load balancer %s is deleted.', row.id)
             return None
-        left_s = (row.changed_at + self._conf.status_timeout
-                  - self._store.now())
+        left_s = row.changed_at + self._conf.status_timeout - now.now
         if left_s > 0:
             return left_s + 0.1
         if row.failed_generation < row.generation:
@@ -193,9 +206,19 @@ class Advance:
                       '%s s. It stays PENDING_DELETE until they have, or are '
                       'dead.', row.id, ', '.join(leaving),
                       self._conf.status_timeout)
-            self._store.note_told(row.id, row.generation, failed=True)
+            self._store.note_sent(row.id, row.generation, failed=True)
         self._notify_nodes(now)
         return None
+
+
+    def _send_deleted(self, row, item):
+        # It may have been sent before, by a message whose answer came too
+        # late or never: what is gone already is not sent again.
+        if not item.failures or self._octavia.provisioning_status(
+                row.id) is not None:
+            self._updates.deleted(
+                row.id, {one[:2] for one in row.removed}
+                | status_updates.objects(row))
 
 
 def _is_changing(now):

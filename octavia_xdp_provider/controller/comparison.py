@@ -3,7 +3,7 @@
 
 Octavia's database is right. What differs while no change is pending here was
 lost on the way, or restored from a backup: it becomes the wanted state. What
-Octavia waits for although nothing is under way here is told once more.
+Octavia waits for although nothing is under way here is sent once more.
 """
 
 import copy
@@ -63,7 +63,7 @@ class Comparison:
 
     def _adopt(self, row, theirs, waiting):
         """Take over what Octavia holds. False if there is nothing to do."""
-        # With what Octavia does not tell: the zone, the operator's defaults.
+        # With what Octavia does not show: the zone, the operator's defaults.
         theirs = spec.as_committed(row.document, theirs)
         differences = spec.differences(row.document, theirs)
         if not differences:

@@ -25,18 +25,19 @@ class DriverEndpoint:
     target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
                                    version=rpc.DRIVER_VERSION)
 
-    def __init__(self, store, stored, changed, notify, counted=None):
-        """:param stored: called with whether its end is told, after each
+    def __init__(self, store, stored, changed, promoted, counted=None):
+        """:param stored: called with whether its end is reported, after each
             change that is pending now.
 
         :param changed: called with ids of load balancers that were marked.
-        :param notify: called with hosts that shall fetch.
+        :param promoted: called with what is wanted now
+            (store.documents.Promoted).
         :param counted: metrics.Metrics.
         """
         self._store = store
         self._stored = stored
         self._changed = changed
-        self._notify = notify
+        self._promoted = promoted
         self._metrics = counted or metrics.Metrics(
             prometheus_client.CollectorRegistry())
 
@@ -60,40 +61,38 @@ class DriverEndpoint:
         if not committed:
             self.cancel(context, request)
             return
-        load_balancer_id = self._store.owner_of(request)
-        if load_balancer_id is None:
-            return
-        generation = self._store.promote(load_balancer_id, request,
-                                         _NODES_S)
-        if generation is None:
+        found = self._store.promote_request(
+            request, _NODES_S, [one.value for one in clusters.HEARD])
+        if found is None:
             # A worker was faster, or it is not held: then one finds out.
             return
         LOG.info('Load balancer %s: Octavia has committed request %s, '
-                 'generation %s.', load_balancer_id, request, generation)
-        self._notify(self._store.hosts_of(
-            load_balancer_id, [one.value for one in clusters.HEARD]))
-        self._changed([load_balancer_id])
+                 'generation %s.', found.load_balancer_id, request,
+                 found.generation)
+        self._promoted(found)
 
     def change(self, context, change, request=None, deadline=None,
-               tells_end=False):
+               reports_end=False):
         """Store a change as pending, and answer what became of it.
 
         :param request: left out by drivers of version 1.0, like deadline.
         :param deadline: in the database's time; nothing is done after it.
-        :param tells_end: left out by drivers of version 1.1.
+        :param reports_end: left out by drivers of version 1.1.
         :returns: a messages.ChangeAnswer. Nothing is stored unless it was
             accepted.
         """
         request = request or str(uuid.uuid4())
-        answer = self._answer(change, request, deadline, tells_end)
+        answer = self._answer(change, request, deadline, reports_end)
         self._metrics.answered(next(iter(answer)))
-        return dict(answer, now=self._store.now())
+        if 'now' not in answer:
+            answer['now'] = self._store.now()
+        return answer
 
-    def _answer(self, change, request, deadline, tells_end):
+    def _answer(self, change, request, deadline, reports_end):
         try:
             validation.check_change(change)
-            load_balancer_id = self._store.request(change, request, deadline,
-                                                   tells_end)
+            stored = self._store.request(change, request, deadline,
+                                         reports_end)
         except errors.Refused as error:
             return {'refused': str(error)}
         except errors.Conflict as error:
@@ -115,7 +114,7 @@ class DriverEndpoint:
             return {'error': f'{type(error).__name__}: {error}'}
         LOG.info('Stored %s of %s %s: pending at load balancer %s.',
                  change['action'], change['object'], change['object_id'],
-                 load_balancer_id)
-        self._metrics.accepted(load_balancer_id)
-        self._stored(tells_end)
-        return {'accepted': request}
+                 stored.load_balancer_id)
+        self._metrics.accepted(stored.load_balancer_id)
+        self._stored(reports_end)
+        return {'accepted': request, 'now': stored.now}

@@ -80,7 +80,7 @@ class Metrics:
     def done(self, load_balancer_id: str, is_news: bool) -> None:
         """All its nodes have what is wanted.
 
-        :param is_news: whether nobody has told so yet. If another controller
+        :param is_news: whether nobody has sent it yet. If another controller
             has, its change is not timed.
         """
         with self._lock:

@@ -15,6 +15,10 @@ from octavia_xdp_provider.common import shape
 
 LOG = logging.getLogger(__name__)
 
+# Seconds after which somebody looks at what was reported, if this process
+# does not, which is said at once.
+_LOOK_S = 1.0
+
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
@@ -33,8 +37,9 @@ class _Endpoint:
     """What both versions of the interface share."""
 
     def __init__(self, store, touched, node_appeared):
-        """:param touched: called with ids of load balancers to look at,
-            none where they are all of a node.
+        """:param touched: called with a host, ids of load balancers of which
+            it has reported something, and the generations that it has; and
+            with no ids where all of a node are to be looked at.
 
         :param node_appeared: called when a node is new or back.
         """
@@ -42,16 +47,19 @@ class _Endpoint:
         self._touched = touched
         self._node_appeared = node_appeared
 
-    def _took(self, host, is_new, touched, errors):
-        """:param errors: id of a load balancer → why it cannot be done."""
+    def _took(self, host, is_new, touched, held):
+        """:param held: id of a load balancer → what the node has of it."""
         if is_new:
             LOG.info('Node %s reported for the first time.', host)
             self._node_appeared()
-        for key in touched & errors.keys():
-            LOG.error('Node %s cannot do load balancer %s: %s', host, key,
-                      errors[key])
+        for key in touched & held.keys():
+            if held[key]['error']:
+                LOG.error('Node %s cannot do load balancer %s: %s', host, key,
+                          held[key]['error'])
         if touched:
-            self._touched(touched)
+            self._touched(host, touched, {
+                key: held[key]['generation']
+                for key in touched & held.keys()})
 
 
 class NodesEndpoint(_Endpoint):
@@ -86,12 +94,10 @@ class NodesEndpoint(_Endpoint):
         _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
                        'report': report})
         _check_state(report['state'])
-        taken = self._store.take(host, epoch, seq, report)
-        self._took(host, taken.is_new, taken.touched, {
-            key: one['error'] for key, one in report['held'].items()
-            if one['error']})
+        taken = self._store.take(host, epoch, seq, report, _LOOK_S)
+        self._took(host, taken.is_new, taken.touched, report['held'])
         if taken.all_marked:
-            self._touched(())
+            self._touched(host, (), {})
         return taken.answer
 
 
@@ -114,9 +120,7 @@ class NodesEndpointV1(_Endpoint):
         touched = self._store.report(host, report['as_of'],
                                      report['synced'], report['members'])
         self._store.count(host, report['counters'])
-        self._took(host, is_new, touched, {
-            key: one['error'] for key, one in report['synced'].items()
-            if one['error']})
+        self._took(host, is_new, touched, report['synced'])
 
 
 class HeartbeatEndpoint:
@@ -125,13 +129,14 @@ class HeartbeatEndpoint:
     target = oslo_messaging.Target(namespace=rpc.HEARTBEAT_NAMESPACE,
                                    version=rpc.VERSION)
 
-    def __init__(self, store):
-        self._store = store
+    def __init__(self, heard):
+        """:param heard: called with a host."""
+        self._heard = heard
 
     def heartbeat(self, context, host):
         """A node is alive. One that has never reported is not known yet."""
         _HOST.check({'host': host})
-        self._store.heartbeat(host)
+        self._heard(host)
 
 
 def _check_state(state):

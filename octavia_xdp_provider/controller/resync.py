@@ -6,8 +6,8 @@ differs is left to the workers: a row that has changed since it was compared
 (``updated_at``), or that Octavia has pending although nothing is under way
 here, is marked and compared (comparison.py).
 
-Each status that Octavia is told moves ``updated_at``, and a comparison costs
-more than all else about a change. So a row of which something was told since
+Each status that Octavia is sent moves ``updated_at``, and a comparison costs
+more than all else about a change. So a row of which something was sent since
 the last list, and which is not older than it was, is taken as it is but for a
 few in each round.
 
@@ -30,7 +30,7 @@ from octavia_xdp_provider.controller.store import sent_statuses
 LOG = logging.getLogger(__name__)
 
 
-# Of what Octavia was told of: so many are compared in each round.
+# Of what Octavia was sent statuses of: so many are compared in each round.
 AUDITED = 2
 
 
@@ -40,7 +40,7 @@ class Drift:
 
     ``changed``: id → ``updated_at`` of what has changed since it was
     compared. ``explained``: the same of what has changed by what Octavia was
-    told. ``pending``: ids of those that Octavia has pending, or in
+    sent. ``pending``: ids of those that Octavia has pending, or in
     ERROR, though nothing is under way here. ``unknown``, ``deleting``: ids
     of those that are not held here, and of those of them that Octavia
     deletes. ``missing``: ids of those that Octavia does not list.
@@ -58,7 +58,7 @@ def drift(listed, known, working, now, settled_s):
     """Compare a whole list with the store.
 
     :param listed: rows of the list, see octavia/api.py.
-    :param known: id → told.Known, read before the list.
+    :param known: id → sent_statuses.Known, read before the list.
     :param working: ids of load balancers that are in the work queue.
     :param settled_s: seconds since the last change after which Octavia must
         list a load balancer.
@@ -78,7 +78,7 @@ def drift(listed, known, working, now, settled_s):
             if row.id not in working and row.provisioning_status != (
                     lib.ACTIVE):
                 found.pending[row.id] = updated_at
-            elif mine.compared_at == sent_statuses.TOLD and (
+            elif mine.compared_at == sent_statuses.SENT and (
                     updated_at >= (mine.listed_at or '')):
                 found.explained[row.id] = updated_at
             elif updated_at != mine.compared_at:
@@ -114,9 +114,9 @@ class Resync:
         found = drift(listed, known,
                       self._store.marked(row.id for row in listed),
                       self._store.now(), self._conf.confirm_timeout)
-        # Told while it was listed: the next list shows what came of it.
-        for key in self._store.told_since(found.changed):
-            if known[key].compared_at != sent_statuses.TOLD:
+        # Sent while it was listed: the next list shows what came of it.
+        for key in self._store.sent_since(found.changed):
+            if known[key].compared_at != sent_statuses.SENT:
                 del found.changed[key]
         return found
 
@@ -147,7 +147,7 @@ class Resync:
         self._remove_missing(found.missing)
         self._changed()
         LOG.debug('Compared with Octavia\'s list of %s load balancers in '
-                  '%.2f s: %s have changed, %s more by what it was told.',
+                  '%.2f s: %s have changed, %s more by what it was sent.',
                   self._listed, time.monotonic() - began,
                   len(found.changed) + len(found.pending),
                   len(found.explained))

@@ -15,8 +15,10 @@ from octavia_xdp_provider.common import health
 from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import advance
+from octavia_xdp_provider.controller import awaited
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import duty
+from octavia_xdp_provider.controller import heartbeats
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import node_servers
@@ -36,6 +38,9 @@ COMMIT_S = 0.02
 # Seconds after a report in which the other nodes of a load balancer report
 # the same: one look is enough for all.
 REPORTS_S = 0.01
+# Seconds that the other nodes' reports of a change are waited for: they may
+# go to another controller.
+OTHERS_S = 0.2
 # Seconds between two checks of database and broker; for how long they may
 # fail; and that an answer over the broker may take.
 CHECK_INTERVAL_S = 5.0
@@ -60,17 +65,22 @@ class Controller:
         octavia = client.Octavia(conf)
         lease_s = conf.controller.lease_duration
         placing = scheduler.Scheduler(conf, self._store)
+        self._awaited = awaited.Awaited()
+        self._octavia = octavia
+        waiting = workers.Waiting()
         self._workers = workers.Workers(
             self._store, advance.Advance(
                 conf, self._store, octavia, placing, self._notify,
-                self.metrics.done).step,
-            owner, conf.controller.workers, lease_s, watch('workers'))
+                self.metrics.done, self._awaited.expect, waiting).step,
+            owner, conf.controller.workers, lease_s, watch('workers'),
+            waiting)
         self._monitoring.loops.watch_age('worker', self._workers.busy_s)
         self._leadership = duty.Leadership(self._store, owner, lease_s)
         self._duty = duty.Duty(
             conf, self._store, self._leadership, placing,
             self._notify, self._workers.wake, watch('leader'))
-        self._statistics = statistics.Statistics(self._store, octavia)
+        self._statistics = statistics.Statistics(
+            self._store, octavia, conf.placement.node_timeout)
         self._resync = resync.Resync(conf, self._store, octavia,
                                      self._workers.wake)
         self._stop = threading.Event()
@@ -78,8 +88,10 @@ class Controller:
         self._server = rpc.server(
             transport, rpc.CONTROLLER_TOPIC, conf.host,
             [driver_api.DriverEndpoint(self._store, self._stored,
-                                       self._changed, self._notify,
+                                       self._changed, self._promoted,
                                        self.metrics)])
+        self._heartbeats = heartbeats.Heartbeats(self._store,
+                                                 watch('heartbeats'))
         self._nodes = node_servers.NodeServers(
             conf, self._store.registered_hosts, {
                 rpc.CONTROLLER_TOPIC: [
@@ -87,14 +99,15 @@ class Controller:
                     for endpoint in (node_api.NodesEndpoint,
                                      node_api.NodesEndpointV1)],
                 rpc.HEARTBEAT_TOPIC: [
-                    node_api.HeartbeatEndpoint(self._store)]},
+                    node_api.HeartbeatEndpoint(self._heartbeats.heard)]},
             self.metrics, watch('nodes'))
         self._monitoring.registry.register(metrics.Collector(
             self._store, lambda: self._leadership.token() is not None))
         for name, attempt in (
                 ('database', self._store.now),
-                ('broker', lambda: rpc.DriverClient(transport).ping(
-                    PING_S))):
+                # Another controller may answer, of an earlier release.
+                ('broker', lambda: rpc.DriverClient(
+                    transport, rpc.DRIVER_VERSION_BEFORE).ping(PING_S))):
             self._monitoring.repeat(name, health.Repeated(
                 name, attempt, CHECK_INTERVAL_S, CHECK_LIMIT_S))
 
@@ -114,7 +127,7 @@ class Controller:
         """
         self._monitoring.start()
         section = self._conf.controller
-        parts = (self._workers, self._duty, self._nodes)
+        parts = (self._workers, self._duty, self._nodes, self._heartbeats)
         threads = [threading.Thread(target=part.run, name=type(part).__name__)
                    for part in parts]
         threads += [
@@ -135,7 +148,7 @@ class Controller:
         self._monitoring.stop()
         # All at once: each listener takes seconds to notice. What is still
         # stored meanwhile is another controller's work, or the next start's.
-        for part in parts:
+        for part in (*parts, self._octavia):
             part.stop()
         if self.serving.is_set():
             self._server.stop()
@@ -178,15 +191,34 @@ class Controller:
         """What is wanted of nodes changed."""
         self._nodes.notify(hosts)
 
+    def _promoted(self, found):
+        """A change is wanted now (store.documents.Promoted)."""
+        if found.to_be_placed:
+            self._workers.wake(ids=[found.load_balancer_id])
+            return
+        self._awaited.expect(found.load_balancer_id, found.generation,
+                             found.hosts)
+        self._notify(found.hosts)
+
     def _changed(self, load_balancer_ids):
         """Load balancers were marked."""
-        self._workers.wake()
+        self._workers.wake(ids=load_balancer_ids)
 
-    def _reported(self, load_balancer_ids):
-        """The same, as nodes have reported something of them."""
-        self._workers.wake(REPORTS_S)
+    def _reported(self, host, load_balancer_ids, generations):
+        """The same, as a node has reported something of them."""
+        if not load_balancer_ids:
+            self._workers.wake()
+            return
+        last, waiting, unexpected = self._awaited.reported(
+            host, load_balancer_ids, generations)
+        if last:
+            self._workers.wake(ids=last)
+        if waiting:
+            self._workers.wake(OTHERS_S, waiting)
+        if unexpected:
+            self._workers.wake(REPORTS_S, unexpected)
 
-    def _stored(self, tells_end):
+    def _stored(self, reports_end):
         """A change is pending, which Octavia has not committed yet."""
-        if not tells_end:
+        if not reports_end:
             self._workers.wake(COMMIT_S)

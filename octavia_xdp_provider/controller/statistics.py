@@ -8,12 +8,15 @@ members answer clients directly:
 * ``total_connections``: flows that were opened, seen by TCP's SYN, SCTP's
   INIT and QUIC's Initial; none of plain UDP
 * ``bytes_out``: 0, answers do not pass the nodes
-* ``active_connections``: 0, the end of a flow is not seen
-* ``request_errors``: 0, nodes count drops by reason and not by listener,
-  most before it is known which it would have been
+* ``active_connections``: flows that the nodes which are alive now see alive,
+  counted or estimated; what that says is in statuses.rst. It rises and falls
+* ``request_errors``: packets for the listener that nodes dropped, whatever
+  for; those of which it is not known which listener they are for are counted
+  by nobody but the node
 """
 
 from collections.abc import Iterable
+from collections.abc import Mapping
 import dataclasses
 from typing import Any
 from typing import Protocol
@@ -29,14 +32,15 @@ LISTENERS_MAX = 500
 # Messages that may be refused in a round: nine find one bad record.
 REFUSED_MAX = 30
 
-# Bytes and flows of a listener.
-Sums = tuple[int, int]
+# Bytes, flows, drops and active flows of a listener.
+Sums = tuple[int, ...]
 Record = dict[str, Any]
 
 
 class Store(Protocol):
-    def statistics(self) -> dict[str, Sums]:
-        """By id of the listener, summed over all nodes that ever counted."""
+    def statistics(self, node_timeout: float) -> Mapping[str, Sums]:
+        """By id of the listener, summed over all nodes that ever counted;
+        active flows over those that were heard in so many seconds."""
 
 
 class Octavia(Protocol):
@@ -48,16 +52,19 @@ class Statistics:
     """Sends Octavia the sums that have changed since the last time.
 
     Octavia replaces its row of a listener by what it is sent, so that one
-    place must add up all nodes. The sums are in the database and never
-    fall: neither a node that leaves nor a restart makes them jump.
+    place must add up all nodes. The sums are in the database. But for active
+    flows they never fall: neither a node that leaves nor a restart makes them
+    jump.
 
     Used by one thread of the leading controller. One that has just lost
     the lead may still send what it read before. So what has changed is sent
     a second time: an older figure cannot stay.
     """
 
-    def __init__(self, store: Store, octavia: Octavia) -> None:
+    def __init__(self, store: Store, octavia: Octavia,
+                 node_timeout: float) -> None:
         self._store = store
+        self._node_timeout = node_timeout
         self._octavia = octavia
         self._sent: dict[str, Sums] = {}
         self._again: set[str] = set()
@@ -65,7 +72,7 @@ class Statistics:
 
     def send(self) -> None:
         """Send what has changed. What was not accepted is sent later."""
-        sums = self._store.statistics()
+        sums = self._store.statistics(self._node_timeout)
         changed = {key for key, value in sums.items()
                    if self._sent.get(key) != value
                    and self._refused.get(key) != value}
@@ -86,7 +93,7 @@ class Statistics:
                           'until they change: %s', key, why)
                 self._refused[key] = sums[key]
 
-    def _send(self, keys: list[str], sums: dict[str, Sums],
+    def _send(self, keys: list[str], sums: Mapping[str, Sums],
               round_: '_Round') -> None:
         try:
             self._octavia.set_statistics(
@@ -117,8 +124,9 @@ class _Round:
     refused: dict[str, Exception] = dataclasses.field(default_factory=dict)
 
 
-def record(listener_id: str, bytes_in: int, connections: int) -> Record:
+def record(listener_id: str, bytes_in: int, connections: int,
+           drops: int = 0, active: int = 0) -> Record:
     """A listener's statistics as octavia-lib has them."""
-    return {'id': listener_id, 'active_connections': 0,
-            'bytes_in': bytes_in, 'bytes_out': 0, 'request_errors': 0,
+    return {'id': listener_id, 'active_connections': active,
+            'bytes_in': bytes_in, 'bytes_out': 0, 'request_errors': drops,
             'total_connections': connections}

@@ -24,8 +24,8 @@ def message(operating: Mapping[spec.Object, str],
             ) -> dict[str, list[dict[str, Any]]]:
     """A status message for Octavia.set_statuses.
 
-    :param operating, provisioning: only of the objects that shall be told:
-        what Octavia is told moves the object's ``updated_at``.
+    :param operating, provisioning: only of the objects that it is about:
+        what Octavia is sent moves the object's ``updated_at``.
     :param removed: deleted objects.
     """
     provisioning = provisioning or {}
@@ -48,10 +48,10 @@ def message(operating: Mapping[spec.Object, str],
 
 
 def difference(operating: Mapping[spec.Object, str],
-               told: Mapping[spec.Object, str]) -> dict[spec.Object, str]:
-    """The statuses that Octavia was not told yet."""
+               sent: Mapping[spec.Object, str]) -> dict[spec.Object, str]:
+    """The statuses that Octavia was not sent yet."""
     return {key: status for key, status in operating.items()
-            if told.get(key) != status}
+            if sent.get(key) != status}
 
 
 def pending(tree: Mapping[spec.Object, str]) -> set[spec.Object]:
@@ -66,7 +66,7 @@ def made_pending(before: spec.Document | None, after: spec.Document,
 
     These are the object, what was made with it, and its ancestors, the
     listeners that use the pool among them. Without those that the change
-    deletes: they are to be told DELETED.
+    deletes: they are to become DELETED.
 
     :param before: None where the load balancer is created.
     """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tells Octavia what it waits for, and what has changed; nothing else.
+"""Sends Octavia what it waits for, and what has changed; nothing else.
 
 Each status that is set moves ``updated_at`` of its row. So ACTIVE goes to
 objects that a change made pending, DELETED to those that it removed, and an
-operating status to those where it differs from what was told last.
+operating status to those where it differs from what was sent last.
 """
 
 from octavia_lib.common import constants as lib
@@ -18,21 +18,21 @@ LOG = logging.getLogger(__name__)
 
 
 class StatusUpdates:
-    """Sends statuses, and notes what was told."""
+    """Sends statuses, and notes which."""
 
     def __init__(self, store, octavia):
         self._store = store
         self._octavia = octavia
 
     def send(self, row, progress, late):
-        """Tell Octavia what is due.
+        """Send Octavia what is due.
 
         :param row: rows.LoadBalancer.
         :param progress: how far its nodes are.
         :param late: it has waited for long enough: the objects of its change
             become ACTIVE whatever nodes have done, so that it can be
             changed again. What was removed is DELETED only when it is.
-        :raises OctaviaUnavailable: it was not told, or not all.
+        :raises OctaviaUnavailable: it was not sent, or not all.
         """
         active = {item[:2] for item in row.unconfirmed}
         removed = {item[:2] for item in row.removed}
@@ -41,7 +41,7 @@ class StatusUpdates:
         failed = bool(active or removed) and not progress.any_done
         operating = status.operating_statuses(row.document, progress.views,
                                               settling=not late)
-        changed = status_message.difference(operating, row.told)
+        changed = status_message.difference(operating, row.sent_statuses)
         if not (changed or active or deleted):
             return
         try:
@@ -49,10 +49,10 @@ class StatusUpdates:
         except errors.OctaviaUnavailable:
             if changed:
                 # It may have been done, and be as before when we come again.
-                self._store.doubt_told(row.id)
+                self._store.doubt_sent(row.id)
             raise
-        self._store.note_told(
-            row.id, row.generation, told=operating, active=True,
+        self._store.note_sent(
+            row.id, row.generation, statuses=operating, active=True,
             deleted=deleted or not removed, failed=failed)
         self._log(row, progress, operating, failed)
 
@@ -70,7 +70,7 @@ class StatusUpdates:
                      ', though not all of its nodes have done it')
 
     def deleted(self, load_balancer_id, objects):
-        """Tell Octavia that a load balancer and all below it are deleted.
+        """Send Octavia that a load balancer and all below it are deleted.
 
         :param objects: (kind, id).
         """
@@ -81,7 +81,7 @@ class StatusUpdates:
         try:
             self._octavia.set_statuses(_message(operating, active, deleted))
         except errors.Rejected:
-            # Octavia refuses DELETED of what it has deleted: this was told
+            # Octavia refuses DELETED of what it has deleted: this was sent
             # before, by a controller that was killed before it noted so.
             held = self._octavia.tree(load_balancer_id) or {}
             if not deleted or deleted <= held.keys():

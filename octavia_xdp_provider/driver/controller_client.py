@@ -26,8 +26,8 @@ LOG = logging.getLogger(__name__)
 
 # Seconds that the background waits for one answer.
 _BACKGROUND_S = 3
-# Ends of transactions that wait to be told. A controller asks Octavia where
-# it is not told.
+# Ends of transactions that wait to be sent. A controller asks Octavia where
+# nothing is sent.
 _ENDS_MAX = 1000
 
 
@@ -60,14 +60,15 @@ class ControllerClient:
         self.conf = options.load()
         self.policy = options.api_policy(self.conf)
         self._client = rpc.DriverClient(
-            rpc.transport(self.conf, rpc.RECONNECT_MAX_S))
+            rpc.transport(self.conf, rpc.RECONNECT_MAX_S),
+            self.conf.upgrade_levels.driver)
         self._clock = database_clock.DatabaseClock()
         self._calls = bounded_calls.BoundedCalls(
             _Controller(self._client, self._clock), (_Failed,))
         transactions.watch()
         self._ends = queue.Queue(_ENDS_MAX)
         # A daemon: a broker that is away holds it up and nobody else.
-        threading.Thread(target=self._tell_ends, name='octavia-xdp ends',
+        threading.Thread(target=self._report_ends, name='octavia-xdp ends',
                          daemon=True).start()
 
     @classmethod
@@ -143,25 +144,34 @@ class ControllerClient:
         try:
             self._ends.put_nowait((request, committed))
         except queue.Full:
-            LOG.debug('The end of request %s is not told.', request)
+            LOG.debug('The end of request %s is not reported.', request)
 
-    def _tell_ends(self):
+    def _report_ends(self):
         while True:
             request, committed = self._ends.get()
             try:
                 self._client.ended(request, committed)
             except Exception as error:
-                LOG.debug('The end of request %s was not told: %s', request,
+                LOG.debug('The end of request %s was not sent: %s', request,
                           error)
 
-    def _request(self, change, request, end, tells_end):
+    def _request(self, change, request, end, reports_end):
         """Ask, in a thread that nobody may be waiting for any more."""
         try:
-            return self._ask(change, request, end, tells_end)
-        except oslo_messaging.RemoteError as error:
-            raise _Failed(f'{error.exc_type}: {error.value}') from error
+            return self._ask(change, request, end, reports_end)
+        except (oslo_messaging.RemoteError,
+                oslo_messaging.UnsupportedVersion) as error:
+            raise _Failed(self._complain(error)) from error
 
-    def _ask(self, change, request, end, tells_end):
+    def _complain(self, error):
+        if rpc.is_unsupported_version(error):
+            return ('It does not know version '
+                    f'{self.conf.upgrade_levels.driver} of the interface '
+                    'for drivers. Until it is upgraded, set [upgrade_levels] '
+                    f'driver = {rpc.DRIVER_VERSION_BEFORE} on this host')
+        return f'{error.exc_type}: {error.value}'
+
+    def _ask(self, change, request, end, reports_end):
         now = self._clock.now()
         if now is None:
             self._clock.set(self._client.ping(end - time.monotonic()))
@@ -170,7 +180,7 @@ class ControllerClient:
         if left_s <= 0:
             raise bounded_calls.Unanswered('the time is over')
         answer = self._client.change(change, request, now + left_s, left_s,
-                                     tells_end)
+                                     reports_end)
         self._clock.set(answer['now'])
         return answer
 

@@ -18,6 +18,7 @@ from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import subnets
 from octavia_xdp_provider.driver import support
+from octavia_xdp_provider.driver import transactions
 from octavia_xdp_provider.driver import vip_port
 
 # Fields of an object by kind and action. A create that is not here sends the
@@ -30,6 +31,9 @@ _TRANSLATE = {
     ('member', 'update'): translate.member,
     ('healthmonitor', 'update'): translate.health_monitor,
 }
+
+# Octavia's table of L7 policies.
+_L7_TABLE = 'l7policy'
 
 
 def _unsupported(refused):
@@ -44,6 +48,8 @@ class XdpProviderDriver(provider_base.ProviderDriver):
 
     def __init__(self):
         super().__init__()
+        # Before the transaction begins in which Octavia will call.
+        transactions.watch()
         # Octavia makes a driver for each request: load balancers, at most
         # one, whose VIP's port it makes itself.
         self._made_ports = set()
@@ -101,6 +107,7 @@ class XdpProviderDriver(provider_base.ProviderDriver):
         key = loadbalancer.loadbalancer_id
         try:
             self._check('loadbalancer', loadbalancer)
+            self._refuse_hidden_l7()
             fields = translate.load_balancer_tree(loadbalancer)
             fields['flavor'] = flavor.with_defaults(
                 fields.get('flavor') or {},
@@ -210,6 +217,13 @@ class XdpProviderDriver(provider_base.ProviderDriver):
                   pool_id=old_healthmonitor.pool_id)
 
     # L7: named in the refusal, so that the user learns why.
+
+    def _refuse_hidden_l7(self):
+        """Octavia does not hand over L7 policies of a populated creation: it
+        reads the listeners before it makes their policies."""
+        transaction = transactions.current()
+        if transaction is not None and _L7_TABLE in transaction.made:
+            self._refuse_l7('l7policies')
 
     def _refuse_l7(self, option):
         _unsupported(errors.Refused(option, support.L4_ONLY,

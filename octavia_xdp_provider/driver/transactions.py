@@ -2,10 +2,10 @@
 """When the transaction ends in which Octavia calls the driver.
 
 Octavia calls the driver within an open transaction of its database, and
-commits it a moment later. SQLAlchemy tells in which thread a session begins
+commits it a moment later. SQLAlchemy says in which thread a session begins
 and ends one: the session that has one open in this thread, where there is
 just one, is the caller's. Whoever waits for the commit need not ask Octavia
-then. Where this does not tell, Octavia is asked.
+then. Where this says nothing, Octavia is asked.
 """
 
 import threading
@@ -33,11 +33,13 @@ class Transaction:
 
     :ivar session: a weak reference: one that nobody has any more ends
         without a word.
+    :ivar made: names of the tables that it has new rows of.
     """
 
     def __init__(self, session):
         self.session = weakref.ref(session)
         self.committed = False
+        self.made = set()
         self._functions = []
 
     def then(self, function):
@@ -60,6 +62,7 @@ def watch():
         if _watching:
             return
         for name, function in (('after_begin', _begun),
+                               ('after_flush', _flushed),
                                ('after_commit', _committed),
                                ('after_transaction_end', _ended)):
             sa.event.listen(orm.Session, name, function)
@@ -67,7 +70,7 @@ def watch():
 
 
 def current():
-    """The caller's Transaction; None if that cannot be told."""
+    """The caller's Transaction; None if that is not known."""
     for key, found in list(_thread.open.items()):
         if found.session() is None:
             del _thread.open[key]
@@ -81,6 +84,13 @@ def _begun(session, transaction, connection):
     found = _thread.open.get(id(session))
     if found is None or found.session() is not session:
         _thread.open[id(session)] = Transaction(session)
+
+
+def _flushed(session, flush_context):
+    found = _thread.open.get(id(session))
+    if found is not None:
+        found.made.update(one.__tablename__ for one in session.new
+                          if hasattr(one, '__tablename__'))
 
 
 def _committed(session):

@@ -11,6 +11,7 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.manage import database
 from octavia_xdp_provider.manage import drain
 from octavia_xdp_provider.manage import load_balancers
+from octavia_xdp_provider.manage import members
 from octavia_xdp_provider.manage import node_registration
 from octavia_xdp_provider.manage import nodes
 from octavia_xdp_provider.manage import placements
@@ -22,8 +23,10 @@ COMMANDS = {
     'broker setup': node_registration.Control,
     'database upgrade': database.Upgrade,
     'lb list': load_balancers.List,
+    'lb members': members.Members,
     'lb move': load_balancers.Move,
     'lb show': load_balancers.Show,
+    'lb watch-members': members.Watch,
     'node list': nodes.List,
     'node show': nodes.Show,
     'node create': node_registration.Create,

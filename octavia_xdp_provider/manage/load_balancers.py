@@ -37,9 +37,9 @@ def _state(balancer, mine):
     return 'ok'
 
 
-def _told(balancer):
-    """The operating status that Octavia has been told."""
-    return balancer.told.get(('loadbalancer', balancer.id), '')
+def _sent(balancer):
+    """The operating status that Octavia was last sent."""
+    return balancer.sent_statuses.get(('loadbalancer', balancer.id), '')
 
 
 class List(command.List):
@@ -76,7 +76,7 @@ class List(command.List):
                 continue
             found.append((
                 balancer.id, document.get('name'), Lines(spec.vips(document)),
-                Lines([row.host for row in mine]), _told(balancer), state))
+                Lines([row.host for row in mine]), _sent(balancer), state))
         return ('id', 'name', 'vips', 'nodes', 'operating_status',
                 'state'), sorted(found, key=lambda row: row[0])
 
@@ -100,7 +100,7 @@ class Show(command.Show):
             'project_id': document.get('project_id'),
             'admin_state_up': document['admin_state_up'],
             'state': _state(balancer, mine),
-            'operating_status': _told(balancer),
+            'operating_status': _sent(balancer),
             'generation': balancer.generation,
             'vips': Lines(spec.vips(document)),
             'flavor': Lines([document['flavor']] if document['flavor']

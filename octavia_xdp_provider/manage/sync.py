@@ -12,7 +12,7 @@ from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 from octavia_xdp_provider.manage import waiting
 
-# Exit status where something differs, and was not mended.
+# Exit status where something differs, and was not repaired.
 DRIFT = 2
 
 UNKNOWN = 'not held here'
@@ -21,12 +21,12 @@ MISSING = 'not in Octavia'
 PENDING = 'Octavia waits for it'
 DIFFERENT = 'differs'
 
-_MENDED = {UNKNOWN: 'is taken over', DELETING: 'its deletion is confirmed',
+_REPAIRED = {UNKNOWN: 'is taken over', DELETING: 'its deletion is confirmed',
            PENDING: 'is looked at', DIFFERENT: 'is looked at'}
 
 
 class Sync(command.List):
-    """Compare with Octavia, and mend what differs.
+    """Compare with Octavia, and repair what differs.
 
     Without --apply and --remove nothing is changed; the exit status is 2 if
     something differs. Controllers do by themselves what --apply does, with
@@ -74,10 +74,10 @@ class Sync(command.List):
             ) from error
         rows = []
         for key, (kind, detail) in sorted(found.items()):
-            mended = self._mended(kind, arguments)
-            self._left += not mended
-            rows.append((key, kind, detail, mended))
-        return ('load_balancer', 'drift', 'detail', 'mended'), rows
+            repaired = self._repaired(kind, arguments)
+            self._left += not repaired
+            rows.append((key, kind, detail, repaired))
+        return ('load_balancer', 'drift', 'detail', 'repaired'), rows
 
     def _found(self, arguments):
         """Id → (kind of drift, detail)."""
@@ -158,7 +158,7 @@ class Sync(command.List):
                 self._store.delete(key)
 
     @staticmethod
-    def _mended(kind, arguments):
+    def _repaired(kind, arguments):
         if kind == MISSING:
             return 'is removed' if arguments.remove else ''
-        return _MENDED[kind] if arguments.apply else ''
+        return _REPAIRED[kind] if arguments.apply else ''

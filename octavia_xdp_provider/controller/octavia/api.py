@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of Octavia's API: provisioning statuses, and which there are.
 
-octavia-driver-agent tells neither. Nothing is changed through the API.
+octavia-driver-agent shows neither. Nothing is changed through the API.
 """
 
 from collections.abc import Iterator
@@ -14,6 +14,7 @@ from keystoneauth1 import exceptions
 from oslo_config import cfg
 
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import keystone_options
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.octavia import limited
 from octavia_xdp_provider.controller.octavia import options
@@ -67,7 +68,7 @@ class Api:
         self._page_size = section.page_size
         self._limited = limited.Limited(
             'Octavia\'s API', _CALLS_MAX,
-            _TIMEOUTS * (section.timeout or options.TIMEOUT_S))
+            _TIMEOUTS * (section.timeout or keystone_options.TIMEOUT_S))
 
     def listed(self) -> Iterator[Listed]:
         """All load balancers of this provider, in pages, oldest first.

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All that the controller asks of Octavia and tells it.
+"""All that the controller asks of Octavia and sends it.
 
 octavia-driver-agent starts a process for each call, which takes a third of a
 second of CPU before it looks at the message; a request of Octavia's API takes
-a tenth of that. So what both can tell the API is asked for, and ``document``
+a tenth of that. So what both can show the API is asked for, and ``document``
 is for what only octavia-driver-agent has, all fields of a load balancer.
 Messages of callers that wait at the same time share a call.
 """
@@ -27,7 +27,8 @@ Record = dict[str, Any]
 class Octavia:
     """Octavia. Any thread may use it.
 
-    All calls end within a bounded time and raise OctaviaUnavailable.
+    All calls end within a bounded time, those of a deletion within
+    minutes, and raise OctaviaUnavailable.
     """
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
@@ -45,6 +46,10 @@ class Octavia:
         self._statistics = limited.Limited(
             'octavia-driver-agent\'s statistics', 1,
             conf.controller.driver_agent_timeout)
+
+    def stop(self) -> None:
+        """The process ends: nobody waits long any more."""
+        self._sender.stop()
 
     def document(self, load_balancer_id: str) -> spec.Document | None:
         """The load balancer as Octavia has committed it, or None.

@@ -100,7 +100,8 @@ def _translated() -> Iterator[None]:
         caught = error.__context__
         if caught is None:
             raise errors.Rejected(
-                f'octavia-driver-agent: {error.fault_string}') from error
+                f'octavia-driver-agent: {error.fault_string}',
+                getattr(error, 'status_object_id', None)) from error
         raise _unavailable(caught) from error
     except exceptions.DriverError as error:
         raise _unavailable(error.__cause__ or error) from error

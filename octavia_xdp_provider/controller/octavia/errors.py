@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors of everything that asks Octavia or tells it something."""
+"""Errors of everything that asks Octavia, or sends it something."""
 
 
 class OctaviaUnavailable(Exception):
@@ -16,4 +16,11 @@ class OctaviaUnavailable(Exception):
 
 
 class Rejected(OctaviaUnavailable):
-    """octavia-driver-agent has read a message and could not do all of it."""
+    """octavia-driver-agent has read a message and could not do all of it.
+
+    ``object_id``: of the record at which it stopped; None: it does not say.
+    """
+
+    def __init__(self, text: str, object_id: str | None = None) -> None:
+        super().__init__(text)
+        self.object_id = object_id

@@ -21,20 +21,24 @@ _T = TypeVar('_T')
 class Limited:
     """At most ``number`` calls at a time, each for ``timeout_s`` at most."""
 
-    def __init__(self, what: str, number: int, timeout_s: float) -> None:
+    def __init__(self, what: str, number: int, timeout_s: float,
+                 error: Callable[..., Exception] = errors.OctaviaUnavailable
+                 ) -> None:
+        """:param error: what is raised, with a text and ``maybe_done``."""
         self._what = what
         self._timeout_s = timeout_s
+        self._error = error
         self._free = threading.BoundedSemaphore(number)
 
     def call(self, function: Callable[..., _T], *arguments: Any) -> _T:
         """``function(*arguments)`` in a thread of its own.
 
-        :raises OctaviaUnavailable: it did not end in time, or too many
-            others have not.
+        :raises OctaviaUnavailable: or ``error``: it did not end in time, or
+            too many others have not.
         """
         deadline = time.monotonic() + self._timeout_s
         if not self._free.acquire(timeout=self._timeout_s):
-            raise errors.OctaviaUnavailable(
+            raise self._error(
                 f'{self._what}: too many calls are not answered')
         future: futures.Future[_T] = futures.Future()
         # A daemon: the process may end while a call has not.
@@ -45,7 +49,7 @@ class Limited:
         except futures.TimeoutError:
             if future.done():
                 raise
-            raise errors.OctaviaUnavailable(
+            raise self._error(
                 f'{self._what}: no answer within {self._timeout_s:g} s',
                 maybe_done=True) from None
 

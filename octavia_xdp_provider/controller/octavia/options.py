@@ -14,9 +14,9 @@ from keystoneauth1 import loading
 from oslo_config import cfg
 
 from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.controller import keystone_options
 
 GROUP = 'octavia'
-TIMEOUT_S = 10.0
 
 octavia_opts = [
     cfg.IntOpt('page_size',
@@ -27,18 +27,9 @@ octavia_opts = [
 ]
 
 
-def _adapter_opts() -> list[cfg.Opt]:
-    found = copy.deepcopy(loading.get_adapter_conf_options(
-        include_deprecated=False))
-    cfg.set_defaults(found, service_type='load-balancer',
-                     valid_interfaces=['internal', 'public'])
-    return list(found)
-
-
-def _session_opts() -> list[cfg.Opt]:
-    found = copy.deepcopy(loading.get_session_conf_options())
-    cfg.set_defaults(found, timeout=TIMEOUT_S)
-    return list(found)
+def _api_opts() -> list[cfg.Opt]:
+    return [*keystone_options.session_opts(),
+            *keystone_options.adapter_opts('load-balancer')]
 
 
 def list_options() -> list[tuple[str, list[cfg.Opt]]]:
@@ -46,13 +37,12 @@ def list_options() -> list[tuple[str, list[cfg.Opt]]]:
     return [(GROUP, [*copy.deepcopy(octavia_opts),
                      *loading.get_auth_common_conf_options(),
                      *loading.get_auth_plugin_conf_options('v3password'),
-                     *_session_opts(), *_adapter_opts()])]
+                     *_api_opts()])]
 
 
 def register(conf: cfg.ConfigOpts) -> None:
     """Make the section's options known, whatever has been read already."""
-    conf.register_opts([*octavia_opts, *_session_opts(), *_adapter_opts()],
-                       group=GROUP)
+    conf.register_opts([*octavia_opts, *_api_opts()], group=GROUP)
     loading.register_auth_conf_options(conf, GROUP)
 
 
@@ -70,7 +60,7 @@ def load_adapter(conf: cfg.ConfigOpts) -> Any:
             'and project_domain_name of a user who may read the load '
             'balancers of all projects (role load-balancer_global_observer)')
     try:
-        for opt in [*octavia_opts, *_session_opts(), *_adapter_opts()]:
+        for opt in [*octavia_opts, *_api_opts()]:
             _ = conf[GROUP][opt.dest]  # a value is looked at when it is read
         auth = loading.load_auth_from_conf_options(conf, GROUP)
         session = loading.load_session_from_conf_options(

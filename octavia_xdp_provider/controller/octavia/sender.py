@@ -6,13 +6,18 @@ hundreds of records. So callers that wait at the same time share a call.
 What must hold all the same:
 
 * A record that cannot be set fails for its caller only. Octavia stops at
-  such a record; the messages of that call are then sent again, each alone.
-  Setting a status twice does no harm.
+  such a record, and names it; the other messages of that call are then sent
+  again. Setting a status twice does no harm.
 * A record may wait in Octavia's database for a row that an open transaction
   has locked. Others shall not wait with it for long: after SLOW_S the next
   call starts beside it. Provisioning statuses, whose transactions are over,
   share no call with operating statuses, and neither with deletions of load
-  balancers, for which octavia-driver-agent asks Neutron.
+  balancers.
+* For each deletion of a load balancer octavia-driver-agent talks to Neutron
+  for most of a second, and for each call with some it signs in and loads what
+  it needs for that first. So what waits meanwhile shares calls, and callers
+  wait for as long as it takes: to give one up and to send it again would make
+  it slower still.
 * A message that was given up by its caller may still be carried out. Until
   it is answered none of a later caller about the same objects is sent, so
   that an old status never comes after a new one.
@@ -22,6 +27,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 import dataclasses
 import enum
+import math
 import threading
 import time
 
@@ -34,9 +40,14 @@ from octavia_xdp_provider.controller.octavia import errors
 SLOW_S = 2.0
 # Records in a call of several messages: it must fit a socket's buffer.
 RECORDS_MAX = 500
-# Deletions in a call, which are done one after the other; and such calls.
-DELETIONS_MAX = 8
-DELETION_CALLS_MAX = 3
+# Deletions in a call, which are done one after the other, with some twenty
+# transactions for what was below each: more would save little, and be answered
+# late. And such calls at a time, also where they hang: others are to have some
+# left.
+DELETIONS_MAX = 4
+DELETION_CALLS_MAX = 2
+# Seconds for which the caller of a deletion waits.
+DELETION_LIMIT_S = 2 * driver_agent.ANSWER_LIMIT_S
 
 Message = driver_agent.Message
 
@@ -73,7 +84,7 @@ class Sender:
                  calls_max: int, timeout_s: float) -> None:
         """:param set_statuses: sends a message; raises OctaviaUnavailable.
 
-        :param timeout_s: for which a caller waits.
+        :param timeout_s: for which a caller waits, unless it is a deletion.
         """
         self._set_statuses = set_statuses
         self._calls_max = calls_max
@@ -83,6 +94,15 @@ class Sender:
         # Calls under way: (what they send, time.monotonic() of their start).
         self._calls: dict[threading.Thread, tuple[Lane, float]] = {}
         self._objects: set[tuple[str, str]] = set()  # of these calls
+        self._end = math.inf  # of all waiting, by time.monotonic()
+
+    def stop(self) -> None:
+        """Nothing more is sent, and no caller waits longer than usual."""
+        with self._lock:
+            self._end = time.monotonic() + self._timeout_s
+            for item in list(self._waiting):
+                self._give_up(item)
+                item.answered.set()
 
     def send(self, message: Message) -> None:
         """Send a message and wait for the answer.
@@ -91,14 +111,16 @@ class Sender:
         :raises OctaviaUnavailable: there is no answer in time.
         """
         item = _Item(message, lane(message), objects(message))
-        deadline = time.monotonic() + self._timeout_s
+        deadline = time.monotonic() + (
+            DELETION_LIMIT_S if item.lane is Lane.DELETION
+            else self._timeout_s)
         with self._lock:
             self._waiting.append(item)
             self._start()
-        while not item.answered.wait(
-                max(0.0, min(SLOW_S, deadline - time.monotonic()))):
+        while not item.answered.wait(max(0.0, min(
+                SLOW_S, min(deadline, self._end) - time.monotonic()))):
             with self._lock:
-                if time.monotonic() >= deadline:
+                if time.monotonic() >= min(deadline, self._end):
                     self._give_up(item)
                     break
                 self._start()
@@ -111,8 +133,8 @@ class Sender:
         if item in self._waiting:
             self._waiting.remove(item)
         item.error = errors.OctaviaUnavailable(
-            'octavia-driver-agent: no answer to statuses within '
-            f'{self._timeout_s:g} s', maybe_done=item.sent)
+            'octavia-driver-agent: no answer to statuses in time',
+            maybe_done=item.sent)
 
     def _start(self) -> None:
         """Start the calls that may start now. The lock is held."""
@@ -132,10 +154,15 @@ class Sender:
                 batch.append(item)
         now = time.monotonic()
         for found, batch in batches.items():
-            # Those under way that are slow do not count.
-            young = sum(1 for other, started in self._calls.values()
-                        if other is found and now - started < SLOW_S)
-            if young < (DELETION_CALLS_MAX if found is Lane.DELETION else 1):
+            ages = [now - started for other, started in self._calls.values()
+                    if other is found]
+            if found is Lane.DELETION:
+                may = len(ages) < min(DELETION_CALLS_MAX,
+                                      max(1, self._calls_max - 2))
+            else:
+                # Those under way that are slow do not count.
+                may = all(age >= SLOW_S for age in ages)
+            if may:
                 self._call(batch)
 
     def _call(self, batch: list[_Item]) -> None:
@@ -165,22 +192,31 @@ class Sender:
             for item in batch:
                 self._objects -= item.objects
             if isinstance(error, errors.Rejected) and len(batch) > 1:
-                self._again(batch)
-            else:
-                for item in batch:
-                    item.error = item.error or error
-                    item.answered.set()
+                batch = self._again(batch, error.object_id)
+            for item in batch:
+                item.error = item.error or error
+                item.answered.set()
             self._start()
 
-    def _again(self, batch: list[_Item]) -> None:
-        """One of several was refused: send each alone, before others.
+    def _again(self, batch: list[_Item], object_id: str | None
+               ) -> list[_Item]:
+        """One of several was refused: send the others again, before others.
 
-        Those that their callers have given up are not sent again.
+        Where Octavia does not say which, each goes alone. Those that their
+        callers have given up are not sent again.
+
+        :returns: the one that was refused.
         """
-        waited_for = [item for item in batch if item.error is None]
-        for item in waited_for:
-            item.lane = Lane.ALONE
-        self._waiting[:0] = waited_for
+        refused = [item for item in batch if object_id in {
+            key for _plural, key in item.objects}]
+        waited_for = [item for item in batch
+                      if item.error is None and item not in refused]
+        if not refused:
+            for item in waited_for:
+                item.lane = Lane.ALONE
+        if time.monotonic() < self._end:
+            self._waiting[:0] = waited_for
+        return refused
 
 
 def _fits(batch: list[_Item], item: _Item) -> bool:

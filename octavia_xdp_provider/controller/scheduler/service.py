@@ -88,9 +88,12 @@ class Scheduler:
             decide it is read again.
         """
         balancer = situation.balancer
-        conditions = clusters.conditions(situation.conditions)
-        if self._is_settled(balancer, _staying(situation.placements),
-                            conditions):
+        placements = _staying(situation.placements)
+        if self._is_settled(balancer, placements,
+                            clusters.conditions(situation.conditions)):
+            return Placed()
+        conditions = clusters.conditions(self._store.conditions())
+        if self._is_served_by_all(balancer, placements, conditions):
             return Placed()
         with self._lock:
             load = self._store.load()
@@ -116,17 +119,21 @@ class Scheduler:
 
     def _is_settled(self, balancer, placements, conditions):
         """Whether there is nothing to decide, which is the usual case."""
+        return (len(placements) == self._wanted(balancer)
+                and _are_fine(placements, conditions))
+
+    def _is_served_by_all(self, balancer, placements, conditions):
+        """Whether it is on too few nodes, and there is no other."""
         hosts = {row.host for row in placements}
-        wanted = balancer.document['flavor'].get('replicas',
-                                                 self._conf.replicas)
-        fine = all(conditions.get(row.host) in _KEEPS and not row.error
-                   and not row.replace and row.draining_since is None
-                   for row in placements)
-        others = any(condition is clusters.Condition.LIVE
-                     and host not in hosts
-                     for host, condition in conditions.items())
-        return fine and (len(hosts) == wanted
-                         or (len(hosts) < wanted and not others))
+        return (len(hosts) < self._wanted(balancer)
+                and _are_fine(placements, conditions)
+                and not any(condition is clusters.Condition.LIVE
+                            and host not in hosts
+                            for host, condition in conditions.items()))
+
+    def _wanted(self, balancer):
+        return balancer.document['flavor'].get('replicas',
+                                               self._conf.replicas)
 
     def _decider(self, load, conditions, drain_s=None):
         nodes = self._store.nodes()
@@ -266,6 +273,13 @@ def _words(move):
     words += [f'leaves {host} ({why.value})'
               for host, why in move.remove.items()]
     return '; '.join(words)
+
+
+def _are_fine(placements, conditions):
+    """Whether no node is to be replaced or drained, nor drains."""
+    return all(conditions.get(row.host) in _KEEPS and not row.error
+               and not row.replace and row.draining_since is None
+               for row in placements)
 
 
 def _staying(placements):

@@ -21,7 +21,7 @@ class Balance(base.Base):
         :param replicas: nodes wanted where the flavor names no number.
         """
         counts = _counts().subquery()
-        with self._read() as session:
+        with self._reading_rows() as session:
             return int(session.scalar(sa.select(sa.func.count()).select_from(
                 models.LoadBalancer).join(
                     counts, counts.c.load_balancer_id

@@ -14,7 +14,6 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 import contextlib
 import functools
-import operator
 import threading
 import time
 from typing import Any
@@ -41,14 +40,22 @@ CHUNK = 500
 _TRANSIENT = ('database is locked', 'database table is locked',
               'could not serialize access', '(1020, ')
 
-_NOW = {
-    # Not UNIX_TIMESTAMP(NOW()): an hour of each year is ambiguous to it.
-    'mysql': "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
-             'UTC_TIMESTAMP(6)) / 1e6',
-    'mariadb': "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
-               'UTC_TIMESTAMP(6)) / 1e6',
+# Not UNIX_TIMESTAMP(NOW()): an hour of each year is ambiguous to it.
+_MYSQL_NOW = ("SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', "
+              'UTC_TIMESTAMP(6)) / 1e6')
+_CLOCKS = {
+    'mysql': _MYSQL_NOW, 'mariadb': _MYSQL_NOW,
     'postgresql': 'SELECT extract(epoch FROM clock_timestamp())',
 }
+# Statements that are made once: to make one costs as much as to run it.
+_NOW = {name: sa.text(text) for name, text in _CLOCKS.items()}
+_CLOCK: dict[str, Any] = {
+    name: sa.literal_column(f'({text})', sa.Double())
+    for name, text in _CLOCKS.items()}
+_SEQUENCE = models.Sequence.__table__
+_DRAW = sa.update(_SEQUENCE).where(_SEQUENCE.c.id == 1).values(
+    value=_SEQUENCE.c.value + 1)
+_DRAWN = sa.select(_SEQUENCE.c.value).where(_SEQUENCE.c.id == 1)
 
 _INSERT: dict[str, Callable[[Any], Any]] = {
     'sqlite': sqlite_dialect.insert, 'postgresql': postgresql.insert}
@@ -74,6 +81,58 @@ def retried(function: Function) -> Function:
     return functools.wraps(function)(wrapped)  # type: ignore[return-value]
 
 
+def dialect(session: Any) -> str:
+    """The name of the database that a session or a connection is to."""
+    if not isinstance(session, sa.Connection):
+        session = session.get_bind()
+    return str(session.dialect.name)
+
+
+def connection(session: Any) -> sa.Connection:
+    """What runs statements about tables, which cost half of those about
+    classes."""
+    if isinstance(session, sa.Connection):
+        return session
+    found: sa.Connection = session.connection()
+    return found
+
+
+def clock(dialect_name: str) -> Any:
+    """The database's time within a statement that is made once.
+
+    A parameter "now" where the database has no clock.
+    """
+    return _CLOCK.get(dialect_name, sa.bindparam('now', type_=sa.Double()))
+
+
+@functools.cache
+def _marking(made_for: Any) -> Any:
+    """The statement that marks an item, compiled for a dialect.
+
+    SQLAlchemy compiles what it inserts or updates each time. All values are
+    parameters, and only they are: so PyMySQL makes one message of many rows.
+    """
+    insert = _INSERT.get(made_for.name, mysql.insert)(
+        models.Work.__table__).values({
+            name: sa.bindparam(name) for name in (
+                'load_balancer_id', 'version', 'due_at', 'failures')})
+    return _unless_marked(insert, made_for.name).compile(dialect=made_for)
+
+
+def _unless_marked(insert: Any, dialect_name: str) -> Any:
+    """What is in the queue already is due at the earlier of two times."""
+    work = models.Work.__table__.c
+    new = insert.excluded if dialect_name in _INSERT else insert.inserted
+    changed = {
+        'version': work.version + sa.literal_column('1'),
+        'due_at': sa.case((work.due_at < new.due_at, work.due_at),
+                          else_=new.due_at)}
+    if dialect_name in _INSERT:
+        return insert.on_conflict_do_update(
+            index_elements=['load_balancer_id'], set_=changed)
+    return insert.on_duplicate_key_update(**changed)
+
+
 def chunks(ids: Iterable[str]) -> Iterator[list[str]]:
     """Ids in sorted lists that fit into a statement.
 
@@ -89,13 +148,15 @@ class Base:
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
-        dialect = manager.writer.get_engine().dialect.name
-        self._is_sqlite = dialect == 'sqlite'
+        self._writer = manager.writer.get_engine()
+        self._reader = manager.reader.get_engine()
+        name = self._writer.dialect.name
+        self._is_sqlite = name == 'sqlite'
         # Others show a transaction that reads one state by themselves.
         # PostgreSQL's writers do without: they would be turned away where
         # they can wait.
         self._reading = ({'isolation_level': 'REPEATABLE READ'}
-                         if dialect == 'postgresql' else None)
+                         if name == 'postgresql' else None)
         # Threads of one process take turns more fairly than SQLite lets
         # them, which has each writer try again after a while.
         self._lock: Any = (threading.Lock() if self._is_sqlite
@@ -117,6 +178,27 @@ class Base:
                 session.connection(execution_options=self._reading)
             yield session
 
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sa.Connection]:
+        """The same as _write for statements about tables.
+
+        What every change needs uses it: a session's bookkeeping costs more
+        than most statements.
+        """
+        with self._lock, self._writer.connect() as opened:
+            if self._is_sqlite:
+                opened = opened.execution_options(**{sqlite.WRITES: True})
+            with opened.begin():
+                yield opened
+
+    @contextlib.contextmanager
+    def _reading_rows(self) -> Iterator[sa.Connection]:
+        """The same as _read for statements about tables."""
+        with self._reader.connect() as opened:
+            if self._reading:
+                opened = opened.execution_options(**self._reading)
+            yield opened  # There is nothing to commit.
+
     @staticmethod
     def _now(session: Any) -> float:
         """Seconds since the epoch, by the database's clock.
@@ -124,18 +206,28 @@ class Base:
         Clocks of several controllers differ. SQLite has none of its own; all
         who use one file are on one machine.
         """
-        statement = _NOW.get(session.get_bind().dialect.name)
+        statement = _NOW.get(dialect(session))
         if statement is None:
             return time.time()
-        return float(session.execute(sa.text(statement)).scalar())
+        return float(connection(session).execute(statement).scalar_one())
 
     @classmethod
     def _clock(cls, session: Any) -> Any:
         """The same for use within a statement, which asks nobody before."""
-        statement = _NOW.get(session.get_bind().dialect.name)
-        if statement is None:
-            return cls._now(session)
-        return sa.literal_column(f'({statement})', sa.Double())
+        found = _CLOCK.get(dialect(session))
+        return cls._now(session) if found is None else found
+
+    @classmethod
+    def _timed(cls, session: Any, statement: Callable[[str], Any],
+               values: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """A statement that is made once, and its parameters.
+
+        :param statement: makes it of the dialect's name, with clock().
+        """
+        name = dialect(session)
+        if name not in _CLOCK:
+            values = {**values, 'now': cls._now(session)}
+        return statement(name), values
 
     @staticmethod
     def _next_generation(session: Any) -> int:
@@ -144,20 +236,19 @@ class Base:
         The update makes others wait, or fail when they commit: a reader
         that sees this generation has seen all that came before it.
         """
-        table = models.Sequence.__table__
-        session.execute(sa.update(table).where(table.c.id == 1).values(
-            value=table.c.value + 1))
-        return int(session.execute(sa.select(table.c.value).where(
-            table.c.id == 1)).scalar_one())
+        opened = connection(session)
+        opened.execute(_DRAW)
+        return int(opened.execute(_DRAWN).scalar_one())
 
     @staticmethod
-    def _doubt_told(session: Any, load_balancer_id: str) -> None:
-        """What Octavia was told last is not known: all is told once more.
+    def _doubt_sent(session: Any, load_balancer_id: str) -> None:
+        """What Octavia was sent last is not known: all is sent once more.
 
-        Whoever told it died before he could note it, or got no answer.
+        Whoever sent it died before it could be noted, or got no answer.
         """
-        session.execute(sa.update(models.LoadBalancer).where(
-            models.LoadBalancer.id == load_balancer_id).values(told=None))
+        table = models.LoadBalancer.__table__
+        session.execute(sa.update(table).where(
+            table.c.id == load_balancer_id).values(sent_statuses=None))
 
     @classmethod
     def _mark_work(cls, session: Any, load_balancer_ids: Iterable[str],
@@ -167,11 +258,18 @@ class Base:
         :param delay_s: not before so many seconds; an item that is due
             earlier stays so.
         """
-        due_at = cls._clock(session) + delay_s
-        for ids in chunks(load_balancer_ids):
-            items = [{'load_balancer_id': key, 'version': 1,
-                      'due_at': due_at, 'failures': 0} for key in ids]
-            cls._insert_work(session, operator.methodcaller('values', items))
+        ids = sorted(set(load_balancer_ids))
+        if ids:
+            due_at = cls._now(session) + delay_s
+            opened = connection(session)
+            statement = _marking(opened.dialect)
+            values: list[Any] = [
+                {'load_balancer_id': key, 'version': 1, 'due_at': due_at,
+                 'failures': 0} for key in ids]
+            if statement.positional:
+                values = [tuple(one[name] for name in statement.positiontup)
+                          for one in values]
+            opened.exec_driver_sql(str(statement), values)
 
     @classmethod
     def _mark_selected(cls, session: Any, ids: Any,
@@ -184,26 +282,12 @@ class Base:
         found = ids.with_only_columns(
             ids.selected_columns[0], sa.literal(1), sa.literal(due_at),
             sa.literal(0)).distinct()
-        cls._insert_work(session, operator.methodcaller(
-            'from_select', ['load_balancer_id', 'version', 'due_at',
-                            'failures'], found, include_defaults=False))
-
-    @staticmethod
-    def _insert_work(session: Any, fill: Callable[[Any], Any]) -> None:
-        dialect = session.get_bind().dialect.name
-        insert = fill(_INSERT.get(dialect, mysql.insert)(models.Work))
-        new = insert.excluded if dialect in _INSERT else insert.inserted
-        due_at = models.Work.due_at
-        changed = {
-            'version': models.Work.version + 1,
-            'due_at': sa.case((due_at < new.due_at, due_at),
-                              else_=new.due_at)}
-        if dialect in _INSERT:
-            insert = insert.on_conflict_do_update(
-                index_elements=['load_balancer_id'], set_=changed)
-        else:
-            insert = insert.on_duplicate_key_update(**changed)
-        session.execute(insert)
+        name = dialect(session)
+        connection(session).execute(_unless_marked(
+            _INSERT.get(name, mysql.insert)(
+                models.Work.__table__).from_select(
+                    ['load_balancer_id', 'version', 'due_at', 'failures'],
+                    found, include_defaults=False), name))
 
 
 class _Context:

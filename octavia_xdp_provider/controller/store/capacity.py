@@ -2,7 +2,7 @@
 """Whether LB nodes can do what is asked for, as far as they have said.
 
 A node reports the sizes of its tables and its own addresses. What it would
-refuse is refused when the API is called, as long as the tenant can mend it.
+refuse is refused when the API is called, as long as the tenant can correct it.
 What a load balancer needs is counted when it is stored, for the larger of its
 document and its pending one. Sums over a node's load balancers are made only
 if what the node itself reports does not leave plenty of room.

@@ -17,13 +17,13 @@ class Conditions(leases.Leases):
 
     def conditions(self) -> dict[str, str | None]:
         """Host → condition; null: the leader has not looked yet."""
-        with self._read() as session:
-            return dict(session.execute(
-                sa.select(models.Node.host, models.Node.condition)).all())
+        with self._reading_rows() as session:
+            return dict(session.execute(sa.select(
+                models.Node.host, models.Node.condition)).tuples().all())
 
     def states(self, hosts: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Host → what the node last reported of itself."""
-        with self._read() as session:
+        with self._reading_rows() as session:
             return {host: json.loads(state) for host, state
                     in session.execute(sa.select(
                         models.Node.host, models.Node.state).where(
@@ -35,7 +35,7 @@ class Conditions(leases.Leases):
 
         Both in the database's time.
         """
-        with self._read() as session:
+        with self._reading_rows() as session:
             return self._now(session), {
                 host: tuple(values) for host, *values in session.execute(
                     sa.select(models.Node.host, models.Node.last_seen,

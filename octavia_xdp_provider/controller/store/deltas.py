@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a node should have, told in pages.
+"""What a node should have, in pages.
 
 A page is one transaction, and generations may be drawn between two of them.
 So a node takes the ``as_of`` of the first page: what changed later has a
-greater generation, and is told again by the next fetch.
+greater generation, and comes again with the next fetch.
 """
 
 from collections.abc import Iterable
 from typing import Any
+
+import sqlalchemy as sa
 
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
@@ -28,27 +30,21 @@ class Deltas(base.Base):
             nothing.
         :param after: the ``more`` of the page before.
         """
-        with self._read() as session:
-            as_of = _as_of(session)
+        values = {'host': host, 'since': since}
+        with self._reading_rows() as rows:
+            as_of, known = rows.execute(_STATE, values).one()
             answer: messages.FetchAnswer = {
                 'as_of': as_of, 'changed': [], 'removed': [], 'more': None,
-                'compare': since > as_of or session.get(
-                    models.Node, host) is None}
+                'compare': since > as_of or not known}
             if since == as_of:
                 return answer
             if after is None:
-                removed = sorted(
-                    key for key, in session.query(
-                        models.Placement.load_balancer_id).filter(
-                            models.Placement.host == host,
-                            models.Placement.removed_generation > since))
+                removed = list(rows.execute(_REMOVED, values).scalars())
                 answer['removed'] = removed[:messages.COMPARE_PAGE]
                 answer['compare'] |= removed != answer['removed']
-            query = _held(session, models.LoadBalancer, host, after).filter(
-                (models.LoadBalancer.generation > since)
-                | (models.Placement.placed_generation > since)
-                | (models.Placement.drain_generation > since))
-            answer['changed'], answer['more'] = _page(query, limit)
+            answer['changed'], answer['more'] = _page(rows.execute(
+                _CHANGED, {**values, 'after': after or '',
+                           'limit': limit + 1}), limit)
         return answer
 
     def generations(self, host: str, after: str | None = None,
@@ -70,9 +66,13 @@ class Deltas(base.Base):
         """Documents of a node's load balancers; the first of them at least,
         where there are too many for a message."""
         with self._read() as session:
-            query = _held(session, models.LoadBalancer, host, None).filter(
-                models.LoadBalancer.id.in_(list(ids)))
-            return _page(query, limit)[0]
+            query = _held(session, models.LoadBalancer.id, host, None).filter(
+                models.LoadBalancer.id.in_(list(ids))).add_columns(
+                    models.LoadBalancer.document,
+                    models.LoadBalancer.generation,
+                    models.Placement.draining_since,
+                    models.Placement.drain_generation)
+            return _page(query.limit(limit + 1), limit)[0]
 
     def fetch(self, host: str, known: dict[str, int]
               ) -> messages.FetchAnswerV1:
@@ -107,23 +107,55 @@ def _held(session: Any, what: Any, host: str, after: str | None) -> Any:
     return query.order_by(models.LoadBalancer.id)
 
 
-def _page(query: Any, limit: int
+def _page(found: Iterable[Any], limit: int
           ) -> tuple[list[messages.Entry], str | None]:
-    """As many documents as a message may have, and where the next begins."""
-    found: list[messages.Entry] = []
+    """As many documents as a message may have, and where the next begins.
+
+    :param found: one more than the limit, if there are.
+    """
+    page: list[messages.Entry] = []
     size = 0
-    query = query.add_columns(models.Placement.draining_since,
-                              models.Placement.drain_generation)
-    for row, draining_since, drain_generation in query.limit(limit + 1):
+    for row in found:
         size += len(row.document)
-        if len(found) == limit or (
-                found and size > messages.DOCUMENTS_PAGE_BYTES):
-            return found, found[-1]['id']
+        if len(page) == limit or (
+                page and size > messages.DOCUMENTS_PAGE_BYTES):
+            return page, page[-1]['id']
         # Completed, if an older version of the controller wrote it, and in
         # the oldest version that nodes can do it by.
-        found.append({'id': row.id,
-                      'generation': max(row.generation, drain_generation),
-                      'document': dict(spec.for_node(rows.document(row)))})
-        if draining_since is not None:
-            found[-1]['draining'] = True
-    return found, None
+        page.append({'id': row.id,
+                     'generation': max(row.generation, row.drain_generation),
+                     'document': dict(spec.for_node(rows.document(row)))})
+        if row.draining_since is not None:
+            page[-1]['draining'] = True
+    return page, None
+
+
+# Statements that are made once, see base.py.
+
+_BALANCERS = models.LoadBalancer.__table__
+_PLACEMENTS = models.Placement.__table__
+_NODES = models.Node.__table__
+_SEQUENCE = models.Sequence.__table__
+_HOST: Any = sa.bindparam('host')
+_SINCE: Any = sa.bindparam('since')
+
+_STATE = sa.select(_SEQUENCE.c.value, sa.select(sa.func.count()).where(
+    _NODES.c.host == _HOST).scalar_subquery()).where(_SEQUENCE.c.id == 1)
+_REMOVED = sa.select(_PLACEMENTS.c.load_balancer_id).where(
+    _PLACEMENTS.c.host == _HOST,
+    _PLACEMENTS.c.removed_generation > _SINCE).order_by(
+        _PLACEMENTS.c.load_balancer_id)
+_CHANGED = sa.select(
+    _BALANCERS.c.id, _BALANCERS.c.document, _BALANCERS.c.generation,
+    _PLACEMENTS.c.draining_since, _PLACEMENTS.c.drain_generation).join(
+        _PLACEMENTS, _PLACEMENTS.c.load_balancer_id
+        == _BALANCERS.c.id).where(
+            _PLACEMENTS.c.host == _HOST,
+            _PLACEMENTS.c.removed_generation.is_(None),
+            _BALANCERS.c.deleted.is_(False),
+            _BALANCERS.c.id > sa.bindparam('after'),
+            (_BALANCERS.c.generation > _SINCE)
+            | (_PLACEMENTS.c.placed_generation > _SINCE)
+            | (_PLACEMENTS.c.drain_generation > _SINCE)).order_by(
+                _BALANCERS.c.id).limit(sa.bindparam(
+                    'limit', type_=sa.Integer()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Load balancers: what is wanted of them, and what Octavia was told.
+"""Load balancers: what is wanted of them, and what Octavia was sent.
 
 A row that two transactions change is locked when it is read; on a cluster
 the second one fails when it commits, and is run again.
@@ -9,6 +9,9 @@ from collections.abc import Callable
 from collections.abc import Iterable
 import json
 from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import spec
@@ -20,6 +23,19 @@ from octavia_xdp_provider.controller.store import rows
 
 # Seconds for which a deletion is remembered.
 TOMBSTONE_S = 7 * 24 * 3600
+
+
+class Promoted(NamedTuple):
+    """A change that is wanted now.
+
+    ``to_be_placed``: whether somebody has to decide on its nodes.
+    ``hosts``: of its nodes, those to be notified.
+    """
+
+    load_balancer_id: str
+    generation: int
+    to_be_placed: bool = False
+    hosts: frozenset[str] = frozenset()
 
 
 class Documents(addresses.Addresses):
@@ -99,38 +115,65 @@ class Documents(addresses.Addresses):
             return generation
 
     @base.retried
-    def promote(self, load_balancer_id: str, request: str,
-                nodes_delay_s: float = 0.0) -> int | None:
+    def promote(self, load_balancer_id: str, request: str) -> int | None:
         """Make a pending change the wanted state: Octavia has committed it.
 
-        :param nodes_delay_s: seconds in which its nodes, which the caller
-            notifies, are left to it: nobody else has to look at it before
-            they report.
         :returns: the new generation; None if another change is pending, or
             none any more.
         """
         with self._write() as session:
+            found = self._promote(session, load_balancer_id, request,
+                                  self._next_generation(session), 0.0)
+            return found and found.generation
+
+    @base.retried
+    def promote_request(self, request: str, nodes_delay_s: float,
+                        heard: Iterable[str]) -> Promoted | None:
+        """The same of whatever load balancer a request is about.
+
+        :param nodes_delay_s: seconds in which its nodes, which the caller
+            notifies, are left to it: nobody else has to look at it before
+            they report.
+        :param heard: conditions of nodes that are notified.
+        :returns: None also if no such request was accepted.
+        """
+        with self._write() as session:
             generation = self._next_generation(session)
-            row = self._lock_row(session, load_balancer_id)
-            pending = _pending(row, request)
-            if row is None or pending is None:
+            opened = base.connection(session)
+            key = opened.execute(_ASKED_FOR, {'request': request}).scalar()
+            if key is None:
                 return None
-            row.pending = None
-            if pending['expected'] is None:
-                self._delete(session, row, generation, nodes_delay_s)
-                return generation
-            after = spec.complete(pending['expected'])
-            before = rows.document(row) if row.generation else None
-            self._set_changed(session, row, before, after, generation,
-                              status_message.made_pending(
-                                  before, after, pending['change']),
-                              0.0 if before is None else nodes_delay_s)
-            if pending['change']['action'] == 'failover':
-                session.query(models.Placement).filter_by(
-                    load_balancer_id=load_balancer_id,
-                    removed_generation=None).update({'replace': True})
-                self._mark_work(session, [row.id])
-            return generation
+            found = self._promote(session, key, request, generation,
+                                  nodes_delay_s)
+            if found is None:
+                return None
+            return found._replace(hosts=frozenset(opened.execute(
+                _NOTIFIED, {'key': key, 'heard': list(heard)}).scalars()))
+
+    def _promote(self, session: Any, load_balancer_id: str, request: str,
+                 generation: int, nodes_delay_s: float) -> Promoted | None:
+        row = self._lock_row(session, load_balancer_id)
+        pending = _pending(row, request)
+        if row is None or pending is None:
+            return None
+        row.pending = None
+        if pending['expected'] is None:
+            self._delete(session, row, generation, nodes_delay_s)
+            return Promoted(load_balancer_id, generation)
+        after = spec.complete(pending['expected'])
+        before = rows.document(row) if row.generation else None
+        is_failover = pending['change']['action'] == 'failover'
+        # A new one, or one that is to be replaced, has to be placed.
+        to_be_placed = before is None or is_failover
+        self._set_changed(session, row, before, after, generation,
+                          status_message.made_pending(
+                              before, after, pending['change']),
+                          0.0 if to_be_placed else nodes_delay_s)
+        if is_failover:
+            session.query(models.Placement).filter_by(
+                load_balancer_id=load_balancer_id,
+                removed_generation=None).update({'replace': True})
+        return Promoted(load_balancer_id, generation, to_be_placed)
 
     @staticmethod
     def _lock_row(session: Any, load_balancer_id: str) -> Any:
@@ -164,13 +207,19 @@ class Documents(addresses.Addresses):
         session.flush()
         if not self._holds_the_same(before, document):
             self._reserve(session, row.id, [document])
+        if before is None or before['pools'].keys() != (
+                document['pools'].keys()):
+            self._set_pools(session, row, document)
+        self._mark_work(session, [row.id], delay_s)
+
+    @staticmethod
+    def _set_pools(session: Any, row: Any, document: spec.Document) -> None:
         known = {pool.id: pool for pool in session.query(
             models.Pool).filter_by(load_balancer_id=row.id)}
         for pool_id in document['pools'].keys() - known.keys():
             session.merge(models.Pool(id=pool_id, load_balancer_id=row.id))
         for pool_id in known.keys() - document['pools'].keys():
             session.delete(known[pool_id])
-        self._mark_work(session, [row.id], delay_s)
 
     @base.retried
     def delete(self, load_balancer_id: str,
@@ -264,3 +313,16 @@ def _without(text: str, objects: Iterable[spec.Object]) -> str:
     gone = set(objects)
     return json.dumps([item for item in json.loads(text)
                        if tuple(item[:2]) not in gone])
+
+
+# Statements that are made once, see base.py.
+
+_ANSWERED = models.AnsweredRequest.__table__
+_PLACEMENTS = models.Placement.__table__
+_NODES = models.Node.__table__
+_ASKED_FOR = sa.select(_ANSWERED.c.load_balancer_id).where(
+    _ANSWERED.c.request_id == sa.bindparam('request'))
+_NOTIFIED = sa.select(_NODES.c.host).join(
+    _PLACEMENTS, _PLACEMENTS.c.host == _NODES.c.host).where(
+        _PLACEMENTS.c.load_balancer_id == sa.bindparam('key'),
+        _NODES.c.condition.in_(sa.bindparam('heard', expanding=True)))

@@ -40,7 +40,7 @@ class Leases(base.Base):
         :param lease_s: seconds for which it holds.
         :returns: the token; None: another owner has it.
         """
-        with self._write() as session:
+        with self._writing() as session:
             now = self._now(session)
             row = session.execute(sa.select(
                 models.Lease.owner, models.Lease.token,

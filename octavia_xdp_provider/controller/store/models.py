@@ -44,13 +44,14 @@ class LoadBalancer(Base):
     deleted}``. A row of generation 0 is a creation that is pending: its
     ``document`` is the expected one, and it has no placements.
     ``unconfirmed``: objects whose provisioning status ACTIVE is still to be
-    sent, a JSON list of ``[kind, id, generation]``. ``told``: operating
-    statuses that Octavia was last sent, JSON ``{"kind id": status}``. Null
-    stands for an empty one. ``replicas``: nodes that the flavor wants; null
-    for ``[placement] replicas``. ``listed_at``: ``updated_at`` in Octavia's
-    last list; ``compared_at``: as of which value the document was compared
-    with Octavia's, "told" if nothing has moved it since but what Octavia was
-    told, null if it shall be compared.
+    sent, a JSON list of ``[kind, id, generation]``. ``sent_statuses``:
+    operating statuses that Octavia was last sent, JSON
+    ``{"kind id": status}``. Null stands for an empty one. ``replicas``: nodes
+    that the flavor wants; null for ``[placement] replicas``. ``listed_at``:
+    ``updated_at`` in Octavia's last list; ``compared_at``: as of which value
+    the document was compared
+    with Octavia's, "sent" if nothing has moved it since but what Octavia was
+    sent, null if it shall be compared.
     """
 
     __tablename__ = 'load_balancers'
@@ -64,7 +65,7 @@ class LoadBalancer(Base):
     deleted = sa.Column(sa.Boolean, nullable=False, default=False)
     changed_at = sa.Column(sa.Double(), nullable=False)
     pending = sa.Column(Document, nullable=True)
-    told = sa.Column(Document, nullable=True)
+    sent_statuses = sa.Column(Document, nullable=True)
     unconfirmed = sa.Column(Document, nullable=True)
     replicas = sa.Column(sa.Integer, nullable=True)
     listed_at = sa.Column(sa.String(64), nullable=True)
@@ -91,7 +92,7 @@ class Node(Base):
     scheduler/cluster.py's Condition, or null if it has not looked yet.
     ``report_epoch``, ``report_seq``: of the last report that was taken; 0 for
     a node that speaks version 1 of the protocol. ``complete``: whether that
-    epoch has told all that the node has. ``draining``: the operator's word,
+    epoch has reported all that there is. ``draining``: the operator's word,
     too: it is out of service, and routers shall prefer others at once.
     """
 
@@ -159,6 +160,7 @@ class ListenerCounter(Base):
 
     ``last_*``: as the node reported them last; they start again from 0 when
     its service is made anew. ``total_*``: all that the node ever counted.
+    ``active``: flows that were alive then, which is no counter.
     """
 
     __tablename__ = 'listener_counters'
@@ -170,8 +172,14 @@ class ListenerCounter(Base):
         nullable=False, index=True)
     last_bytes = sa.Column(sa.BigInteger, nullable=False, default=0)
     last_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
+    last_drops = sa.Column(sa.BigInteger, nullable=False, default=0,
+                           server_default='0')
     total_bytes = sa.Column(sa.BigInteger, nullable=False, default=0)
     total_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
+    total_drops = sa.Column(sa.BigInteger, nullable=False, default=0,
+                            server_default='0')
+    active = sa.Column(sa.BigInteger, nullable=False, default=0,
+                       server_default='0')
 
 
 class Work(Base):

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """LB nodes: who there is, and what all of them have counted."""
 
+import functools
+from typing import Any
+
 import sqlalchemy as sa
 
 from octavia_xdp_provider.controller.store import base
@@ -32,21 +35,45 @@ class Nodes(base.Base):
             return True
 
     @base.retried
-    def heartbeat(self, host: str) -> bool:
-        """A node is alive. False where it has not reported yet: what it can
-        take is not known before."""
-        table = models.Node.__table__
-        with self._write() as session:
-            return bool(session.execute(sa.update(table).where(
-                table.c.host == host, table.c.last_seen > 0).values(
-                    last_seen=self._clock(session))).rowcount)
+    def heartbeat(self, *hosts: str) -> int:
+        """Nodes are alive. Returns how many of them have reported already:
+        what one can take is not known before."""
+        with self._writing() as rows:
+            return int(rows.execute(*self._timed(rows, _hearing, {
+                'hosts': list(hosts)})).rowcount)
 
-    def statistics(self) -> dict[str, tuple[int, int]]:
-        """Listener id → (bytes, flows), summed over all nodes."""
+    def statistics(self, node_timeout: float) -> dict[str, rows.Statistics]:
+        """By id of the listener, summed over all nodes that ever counted.
+
+        Active flows only of those that have it and were heard lately.
+
+        :param node_timeout: how long one may be silent, seconds.
+        """
+        counter, node, placement = (
+            models.ListenerCounter, models.Node, models.Placement)
         with self._read() as session:
-            return {key: (int(size), int(flows))
-                    for key, size, flows in session.query(
-                        models.ListenerCounter.listener_id,
-                        sa.func.sum(models.ListenerCounter.total_bytes),
-                        sa.func.sum(models.ListenerCounter.total_flows),
-                    ).group_by(models.ListenerCounter.listener_id)}
+            since = self._clock(session) - node_timeout
+            rows_of = session.query(
+                counter.listener_id,
+                sa.func.sum(counter.total_bytes),
+                sa.func.sum(counter.total_flows),
+                sa.func.sum(counter.total_drops),
+                sa.func.sum(sa.case((sa.and_(
+                    node.host.is_not(None), placement.host.is_not(None)),
+                    counter.active), else_=0)),
+            ).outerjoin(node, sa.and_(
+                node.host == counter.host, node.last_seen >= since)
+            ).outerjoin(placement, sa.and_(
+                placement.host == counter.host,
+                placement.load_balancer_id == counter.load_balancer_id)
+            ).group_by(counter.listener_id)
+            return {key: rows.Statistics(*map(int, sums))
+                    for key, *sums in rows_of}
+
+
+@functools.cache
+def _hearing(dialect: str) -> Any:
+    table = models.Node.__table__
+    return sa.update(table).where(
+        table.c.host.in_(sa.bindparam('hosts', expanding=True)),
+        table.c.last_seen > 0).values(last_seen=base.clock(dialect))

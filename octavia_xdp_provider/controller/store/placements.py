@@ -33,11 +33,12 @@ class Placements(base.Base):
 
     def load(self) -> dict[str, int]:
         """Host → load balancers that are on it and not leaving."""
-        with self._read() as session:
-            return dict(session.query(
-                models.Placement.host, sa.func.count()).filter(
+        with self._reading_rows() as found:
+            counted = found.execute(sa.select(
+                models.Placement.host, sa.func.count()).where(
                     models.Placement.removed_generation.is_(None)).group_by(
-                        models.Placement.host).all())
+                        models.Placement.host))
+            return dict(counted.tuples().all())
 
     @base.retried
     def place(self, load_balancer_id: str, add: Iterable[str] = (),

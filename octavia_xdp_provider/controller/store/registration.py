@@ -12,8 +12,8 @@ class Registration(base.Base):
 
     def registered_hosts(self) -> list[str]:
         """Hosts of all nodes."""
-        with self._read() as session:
-            return [host for host, in session.query(models.Node.host)]
+        with self._reading_rows() as rows:
+            return list(rows.execute(sa.select(models.Node.host)).scalars())
 
     @base.retried
     def register_node(self, host: str) -> bool:

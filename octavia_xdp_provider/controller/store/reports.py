@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What nodes have, as they reported it.
 
-A node numbers its reports: an *epoch* begins with report 1 and tells all
-that the node has, in as many reports as it takes; later ones tell what has
+A node numbers its reports: an *epoch* begins with report 1 and reports all
+that the node has, in as many reports as it takes; later ones report what has
 changed. Report n is taken once, after n - 1. A message that was lost, came
 twice or late thus changes nothing: the node repeats a report until it is
 answered, and begins a new epoch where the controller asks for one.
@@ -10,12 +10,15 @@ answered, and begins a new epoch where the controller asks for one.
 A node writes rows of its own placements, and no others.
 """
 
+from collections.abc import Iterable
+import functools
 import json
 from typing import Any
 from typing import cast
 from typing import NamedTuple
 
 import sqlalchemy as sa
+from sqlalchemy import orm
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
@@ -37,6 +40,9 @@ class Taken(NamedTuple):
     is_new: bool = False
     all_marked: bool = False
 
+
+_NODES = models.Node.__table__
+_PLACEMENTS = models.Placement.__table__
 
 _NOTHING: dict[str, Any] = {'synced_generation': 0, 'error': None,
                             'members': None, 'announced': None}
@@ -60,44 +66,48 @@ class Reports(base.Base):
         return first
 
     @base.retried
-    def take(self, host: str, epoch: int, seq: int, report: messages.Report
-             ) -> Taken:
+    def take(self, host: str, epoch: int, seq: int, report: messages.Report,
+             delay_s: float = 0.0) -> Taken:
         """Store a report, if it is the next one.
 
+        :param delay_s: seconds for which what has changed is left to the
+            caller: nobody else has to look at it before.
         :raises Refused: the node is not registered.
         """
-        with self._write() as session:
-            row = self._registered(session, host)
-            is_first = not row.last_seen
+        with self._writing() as rows:
+            row = rows.execute(_NODE, {'host': host}).first()
+            if row is None:
+                raise _unregistered(host)
             last = (row.report_epoch, row.report_seq)
-            before = row.state
             if (epoch, seq) == last:
                 return Taken(_answer(True, last), set())
             begins = epoch > last[0] and seq == 1
             if not (begins or (epoch, seq - 1) == last):
                 return Taken(_answer(False, last), set())
-            values: dict[str, Any] = {
-                'report_epoch': epoch, 'report_seq': seq,
-                'complete': report['complete'],
-                'last_seen': self._now(session)}
-            if report['state'] is not None:
-                values['state'] = json.dumps(report['state'], sort_keys=True)
+            state = row.state if report['state'] is None else json.dumps(
+                report['state'], sort_keys=True)
             # Another controller may have taken one since.
-            if not session.query(models.Node).filter_by(
-                    host=host, report_epoch=last[0], report_seq=last[1]
-                    ).update(values):
+            if not rows.execute(*self._timed(rows, _taking, {
+                    'key': host, 'epoch': epoch, 'seq': seq, 'new': state,
+                    'last_epoch': last[0], 'last_seq': last[1],
+                    'all_reported': report['complete']})).rowcount:
                 return Taken(_answer(False, last), set())
-            touched = self._take_held(session, host, epoch, report)
+            touched = self._take_held(rows, host, epoch, report)
             if report['complete']:
-                touched |= self._settle(session, host, epoch,
-                                        report['as_of'])
-            self._count(session, host, report['counters'])
-            self._mark_work(session, touched)
+                # Later reports of the epoch say themselves what is gone.
+                if begins or not row.complete:
+                    touched |= self._forget_untold(rows, host, epoch)
+                touched |= self._confirm_gone(rows, host, report['as_of'])
+            if report['counters']:
+                with orm.Session(rows) as session:
+                    self._count(session, host, report['counters'])
+                    session.commit()  # of what it holds
+            self._mark_work(rows, touched, delay_s)
             all_marked = report['state'] is not None and (
-                self._mark_if_it_counts(session, host, before,
+                self._mark_if_it_counts(rows, host, row.state,
                                         cast(dict[str, Any],
                                              report['state'])))
-        return Taken(_answer(True, (epoch, seq)), touched, is_first,
+        return Taken(_answer(True, (epoch, seq)), touched, not row.last_seen,
                      all_marked)
 
     @classmethod
@@ -119,61 +129,66 @@ class Reports(base.Base):
     def _registered(session: Any, host: str) -> Any:
         row = session.get(models.Node, host)
         if row is None:
-            # Deleted a moment ago: it must not come back by itself.
-            raise errors.Refused(
-                'host', f'{host} is not registered',
-                'say "octavia-xdp-manage node create" for it')
+            raise _unregistered(host)
         return row
 
     @staticmethod
-    def _take_held(session: Any, host: str, epoch: int,
-                   report: messages.Report) -> set[str]:
+    def _take_held(rows: Any, host: str, epoch: int, report: messages.Report
+                   ) -> set[str]:
         touched = set()
         held = report['held']
-        ids = [*held, *report['gone']]
-        for row in session.query(models.Placement).filter(
-                models.Placement.host == host,
-                models.Placement.load_balancer_id.in_(ids)):
-            one = held.get(row.load_balancer_id)
-            values = _NOTHING if one is None else {
-                'synced_generation': one['generation'],
-                'error': one['error'],
-                'members': json.dumps(one['members'], sort_keys=True),
-                'announced': one['announced']}
-            if _set(row, values):
-                touched.add(row.load_balancer_id)
-            row.report_epoch = epoch
+        for ids in base.chunks((*held, *report['gone'])):
+            changed = []
+            for row in rows.execute(_REPORTED, {'host': host, 'ids': ids}):
+                one = held.get(row.load_balancer_id)
+                values = _NOTHING if one is None else {
+                    'synced_generation': one['generation'],
+                    'error': one['error'],
+                    'members': json.dumps(one['members'], sort_keys=True),
+                    'announced': one['announced']}
+                if _differs(row, values):
+                    touched.add(row.load_balancer_id)
+                elif row.report_epoch == epoch:
+                    continue
+                changed.append({'balancer': row.load_balancer_id,
+                                'node': host, 'in_epoch': epoch, **{
+                                    f'new_{name}': value
+                                    for name, value in values.items()}})
+            if changed:
+                rows.execute(_REPORTING, changed)
         return touched
 
     @staticmethod
-    def _settle(session: Any, host: str, epoch: int, as_of: int) -> set[str]:
-        """All has been told: forget what was not, and confirm removals."""
-        touched = set()
-        for row in session.query(models.Placement).filter(
-                models.Placement.host == host,
-                models.Placement.report_epoch != epoch,
-                models.Placement.synced_generation != 0):
-            if _set(row, _NOTHING):
-                touched.add(row.load_balancer_id)
-        session.flush()
-        gone = {key for key, in session.query(
-            models.Placement.load_balancer_id).filter(
-                models.Placement.host == host,
-                models.Placement.removed_generation <= as_of,
-                models.Placement.synced_generation == 0)}
-        Reports._confirm_removed(session, host, gone, as_of)
-        return touched | gone
+    def _forget_untold(rows: Any, host: str, epoch: int) -> set[str]:
+        """All has been reported: the node does not have what was not."""
+        untold = (_PLACEMENTS.c.host == host,
+                  _PLACEMENTS.c.report_epoch != epoch,
+                  _PLACEMENTS.c.synced_generation != 0)
+        found = set(rows.execute(sa.select(
+            _PLACEMENTS.c.load_balancer_id).where(*untold)).scalars())
+        if found:
+            rows.execute(sa.update(_PLACEMENTS).where(*untold).values(
+                _NOTHING))
+        return found
 
     @staticmethod
-    def _confirm_removed(session: Any, host: str, ids: set[str], as_of: int
-                         ) -> None:
+    def _confirm_gone(rows: Any, host: str, as_of: int) -> set[str]:
+        """Forget placements that the node was to give up, and has."""
+        gone = set(rows.execute(_LEFT, {
+            'host': host, 'as_of': as_of}).scalars())
+        Reports._confirm_removed(rows, host, gone, as_of)
+        return gone
+
+    @staticmethod
+    def _confirm_removed(session: Any, host: str, ids: Iterable[str],
+                         as_of: int) -> None:
         """Forget placements, unless another controller has just put one of
         them back: it is not leaving any more."""
         for some in base.chunks(ids):
-            session.execute(sa.delete(models.Placement).where(
-                models.Placement.host == host,
-                models.Placement.load_balancer_id.in_(some),
-                models.Placement.removed_generation <= as_of))
+            session.execute(sa.delete(_PLACEMENTS).where(
+                _PLACEMENTS.c.host == host,
+                _PLACEMENTS.c.load_balancer_id.in_(some),
+                _PLACEMENTS.c.removed_generation <= as_of))
 
     @base.retried
     def report(self, host: str, as_of: int,
@@ -213,8 +228,8 @@ class Reports(base.Base):
               counters: dict[str, dict[str, messages.Counters]]) -> None:
         """Add what a node has counted since its last report.
 
-        :param counters: load balancer id → {listener id: {"bytes": n,
-            "flows": n}}, as read on the node.
+        :param counters: by id of the load balancer and of the listener, as
+            read on the node.
         """
         with self._write() as session:
             self._count(session, host, counters)
@@ -240,7 +255,8 @@ class Reports(base.Base):
                         continue
                     row = models.ListenerCounter(
                         listener_id=key, host=host, last_bytes=0,
-                        last_flows=0, total_bytes=0, total_flows=0,
+                        last_flows=0, last_drops=0, total_bytes=0,
+                        total_flows=0, total_drops=0, active=0,
                         load_balancer_id=load_balancer_id)
                     session.add(row)
                 elif row.load_balancer_id != load_balancer_id:
@@ -253,8 +269,19 @@ def _counting(state: dict[str, Any]) -> tuple[bool, bool]:
     return bool(status.problems(state)), status.knows_no_health(state)
 
 
+def _unregistered(host: str) -> errors.Refused:
+    # Deleted a moment ago: it must not come back by itself.
+    return errors.Refused(
+        'host', f'{host} is not registered',
+        'say "octavia-xdp-manage node create" for it')
+
+
 def _answer(taken: bool, last: tuple[int, int]) -> messages.ReportAnswer:
     return {'taken': taken, 'epoch': last[0], 'seq': last[1]}
+
+
+def _differs(row: Any, values: dict[str, Any]) -> bool:
+    return any(getattr(row, name) != value for name, value in values.items())
 
 
 def _set(row: Any, values: dict[str, Any]) -> bool:
@@ -275,9 +302,46 @@ def _listeners(session: Any, host: str, load_balancer_id: str) -> set[str]:
 
 
 def _add(row: Any, now: dict[str, int]) -> None:
-    """A counter that is lower than the last one has started again."""
-    for name in ('bytes', 'flows'):
+    """A counter that is lower than the last one has started again; one that
+    is not reported has not changed. Of active flows an earlier node says
+    nothing."""
+    row.active = now.get('active', 0)
+    for name in now.keys() - {'active'}:
         last = getattr(row, f'last_{name}')
         grown = now[name] - (last if now[name] >= last else 0)
         setattr(row, f'last_{name}', now[name])
         setattr(row, f'total_{name}', getattr(row, f'total_{name}') + grown)
+
+
+# Statements that are made once, see base.py.
+
+_HOST: Any = sa.bindparam('host')
+_NODE = sa.select(_NODES).where(_NODES.c.host == _HOST)
+_REPORTED = sa.select(
+    _PLACEMENTS.c.load_balancer_id, _PLACEMENTS.c.report_epoch,
+    *(_PLACEMENTS.c[name] for name in _NOTHING)).where(
+        _PLACEMENTS.c.host == _HOST,
+        _PLACEMENTS.c.load_balancer_id.in_(
+            sa.bindparam('ids', expanding=True)))
+_REPORTING = sa.update(_PLACEMENTS).where(
+    _PLACEMENTS.c.load_balancer_id == sa.bindparam('balancer'),
+    _PLACEMENTS.c.host == sa.bindparam('node')).values(
+        report_epoch=sa.bindparam('in_epoch'),
+        **{name: sa.bindparam(f'new_{name}') for name in _NOTHING})
+_LEFT = sa.select(_PLACEMENTS.c.load_balancer_id).where(
+    _PLACEMENTS.c.host == _HOST,
+    _PLACEMENTS.c.removed_generation <= sa.bindparam('as_of'),
+    _PLACEMENTS.c.synced_generation == 0)
+
+
+@functools.cache
+def _taking(dialect: str) -> Any:
+    """Note the next report, unless somebody else has."""
+    return sa.update(_NODES).where(
+        _NODES.c.host == sa.bindparam('key'),
+        _NODES.c.report_epoch == sa.bindparam('last_epoch'),
+        _NODES.c.report_seq == sa.bindparam('last_seq')).values(
+            report_epoch=sa.bindparam('epoch'),
+            report_seq=sa.bindparam('seq'), state=sa.bindparam('new'),
+            complete=sa.bindparam('all_reported'),
+            last_seen=base.clock(dialect))

@@ -13,6 +13,9 @@ answered: a newer pending change replaces an older one, which was rolled back.
 import json
 import random
 from typing import Any
+from typing import NamedTuple
+
+import sqlalchemy as sa
 
 from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
@@ -34,8 +37,20 @@ FORGET_SHARE = 0.01
 DEADLINE_S = 30
 
 # Seconds until Octavia is asked for the commit of a change although the driver
-# is to tell it.
-UNTOLD_S = 1.0
+# is to report it.
+UNREPORTED_S = 1.0
+
+
+_CANCELED = models.CanceledRequest.__table__
+_ANSWERED = models.AnsweredRequest.__table__
+_POOLS = models.Pool.__table__
+
+
+class Stored(NamedTuple):
+    """A pending change. ``now``: the database's time."""
+
+    load_balancer_id: str
+    now: float
 
 
 class Requests(addresses.Addresses):
@@ -48,16 +63,16 @@ class Requests(addresses.Addresses):
 
     @base.retried
     def request(self, change: changes.Change, request: str,
-                deadline: float | None = None, tells_end: bool = False
-                ) -> str:
-        """Store a pending change. Returns the id of its load balancer.
+                deadline: float | None = None, reports_end: bool = False
+                ) -> Stored:
+        """Store a pending change.
 
         The same request once more changes nothing and has the same answer.
 
         :param request: a UUID.
         :param deadline: in the database's time. None: in a while.
-        :param tells_end: whether the driver tells how Octavia's transaction
-            ends.
+        :param reports_end: whether the driver reports how Octavia's
+            transaction ends.
         :raises TooLate: it is past its deadline, or was canceled.
         :raises UnknownObject: it names what is not there.
         :raises Conflict: another load balancer has the VIP.
@@ -72,36 +87,33 @@ class Requests(addresses.Addresses):
             if now > deadline:
                 raise errors.TooLate(
                     f'it came {now - deadline:.1f} s after its deadline')
-            if session.get(models.CanceledRequest, request) is not None:
+            found = base.connection(session).execute(
+                _REMEMBERED, {'request': request}).one()
+            if found.canceled is not None:
                 raise errors.TooLate('its caller has given it up')
-            answered = session.get(models.AnsweredRequest, request)
-            if answered is not None:
-                return str(answered.load_balancer_id)
+            if found.answered is not None:
+                return Stored(str(found.answered), now)
             key = self._owner(session, change)
             self._store(session, key, change,
                         {'request': request, 'deadline': deadline,
-                         'change': change, 'tells_end': tells_end})
-            session.add(models.AnsweredRequest(
-                request_id=request, load_balancer_id=key, at=now))
+                         'change': change, 'reports_end': reports_end})
+            base.connection(session).execute(_ANSWERED.insert(), {
+                'request_id': request, 'load_balancer_id': key, 'at': now})
             if random.random() < FORGET_SHARE:
                 self._forget_requests(session, now)
-            self._mark_work(session, [key], UNTOLD_S if tells_end else 0.0)
-            return key
-
-    def owner_of(self, request: str) -> str | None:
-        """Id of the load balancer that an accepted request is about."""
-        with self._read() as session:
-            row = session.get(models.AnsweredRequest, request)
-            return str(row.load_balancer_id) if row else None
+            self._mark_work(session, [key],
+                            UNREPORTED_S if reports_end else 0.0)
+            return Stored(key, now)
 
     @staticmethod
     def _owner(session: Any, change: changes.Change) -> str:
         if 'load_balancer_id' in change:
             return change['load_balancer_id']
-        pool = session.get(models.Pool, change['pool_id'])
-        if pool is None:
+        key = base.connection(session).execute(
+            _OWNER, {'pool': change['pool_id']}).scalar()
+        if key is None:
             raise errors.UnknownObject(f'pool {change["pool_id"]}')
-        return str(pool.load_balancer_id)
+        return str(key)
 
     def _store(self, session: Any, key: str, change: changes.Change,
                pending: dict[str, Any]) -> None:
@@ -230,3 +242,16 @@ class Requests(addresses.Addresses):
     def _forget_requests(session: Any, now: float) -> None:
         for table in (models.AnsweredRequest, models.CanceledRequest):
             session.query(table).filter(table.at < now - REMEMBER_S).delete()
+
+
+# Statements that are made once, see base.py.
+
+_OWNER = sa.select(_POOLS.c.load_balancer_id).where(
+    _POOLS.c.id == sa.bindparam('pool'))
+_REMEMBERED = sa.select(
+    sa.select(_CANCELED.c.at).where(
+        _CANCELED.c.request_id == sa.bindparam('request')
+    ).scalar_subquery().label('canceled'),
+    sa.select(_ANSWERED.c.load_balancer_id).where(
+        _ANSWERED.c.request_id == sa.bindparam('request')
+    ).scalar_subquery().label('answered'))

@@ -4,8 +4,18 @@
 import dataclasses
 import json
 from typing import Any
+from typing import NamedTuple
 
 from octavia_xdp_provider.common import spec
+
+
+class Statistics(NamedTuple):
+    """Of a listener. ``drops``: packets. ``active``: flows that are alive."""
+
+    bytes: int
+    flows: int
+    drops: int = 0
+    active: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -14,7 +24,7 @@ class LoadBalancer:
 
     ``removed``, ``unconfirmed``: (kind, id, generation) of objects whose
     DELETED or ACTIVE is still to be sent. ``changed_at``: seconds since the
-    epoch. ``told``: (kind, id) → operating status.
+    epoch. ``sent_statuses``: (kind, id) → operating status.
     """
 
     id: str
@@ -26,7 +36,8 @@ class LoadBalancer:
     deleted: bool
     changed_at: float
     pending: dict[str, Any] | None = None
-    told: dict[spec.Object, str] = dataclasses.field(default_factory=dict)
+    sent_statuses: dict[spec.Object, str] = dataclasses.field(
+        default_factory=dict)
     unconfirmed: tuple[tuple[str, str, int], ...] = ()
     listed_at: str | None = None
     compared_at: str | None = None
@@ -82,7 +93,7 @@ def load_balancer(row: Any) -> LoadBalancer:
         json.loads(row.pending) if row.pending else None,
         {(kind, key): status for (kind, _, key), status in (
             (text.partition(' '), status) for text, status
-            in json.loads(row.told or '{}').items())},
+            in json.loads(row.sent_statuses or '{}').items())},
         _objects(row.unconfirmed or '[]'), row.listed_at, row.compared_at)
 
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Octavia was told, and what a comparison with it found."""
+"""What Octavia was sent, and what a comparison with it found."""
 
 from collections.abc import Iterable
 import dataclasses
 import json
+from typing import Any
 
 import sqlalchemy as sa
 
@@ -12,8 +13,11 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 
 # In place of the time of a comparison: what moved ``updated_at`` since is
-# what Octavia was told.
-TOLD = 'told'
+# what Octavia was sent.
+SENT = 'sent'
+
+
+_BALANCERS = models.LoadBalancer.__table__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,46 +34,52 @@ class Known:
 
 
 class SentStatuses(base.Base):
-    """Queries about what Octavia was told."""
+    """Queries about what Octavia was sent."""
 
     @base.retried
-    def note_told(self, load_balancer_id: str, generation: int, *,
-                  told: dict[spec.Object, str] | None = None,
+    def note_sent(self, load_balancer_id: str, generation: int, *,
+                  statuses: dict[spec.Object, str] | None = None,
                   active: bool = False, deleted: bool = False,
                   failed: bool = False) -> None:
         """Octavia's statuses were set.
 
         :param generation: of the document that they were derived from.
-        :param told: (kind, id) → operating status, of all objects.
+        :param statuses: (kind, id) → operating status, of all objects.
         :param active: what that generation made pending is ACTIVE.
         :param deleted: what it removed is DELETED.
         :param failed: no node could do it in time.
         """
-        with self._write() as session:
-            row = session.get(models.LoadBalancer, load_balancer_id,
-                              with_for_update=True)
+        with self._writing() as rows:
+            row = rows.execute(_SENT_OF, {'key': load_balancer_id}).first()
             if row is None:
                 return
-            if told is not None:
-                row.told = json.dumps({
+            values: dict[str, Any] = {}
+            if statuses is not None:
+                values['sent_statuses'] = json.dumps({
                     f'{kind} {key}': status
-                    for (kind, key), status in sorted(told.items())})
+                    for (kind, key), status in sorted(statuses.items())})
             if active:
-                row.unconfirmed = _after(row.unconfirmed or '[]', generation)
+                values['unconfirmed'] = _after(row.unconfirmed or '[]',
+                                               generation)
             if deleted:
-                row.removed = _after(row.removed, generation)
+                values['removed'] = _after(row.removed, generation)
             if failed:
-                row.failed_generation = max(row.failed_generation, generation)
+                values['failed_generation'] = max(row.failed_generation,
+                                                  generation)
             elif active and deleted:
-                row.sent_generation = max(row.sent_generation, generation)
+                values['sent_generation'] = max(row.sent_generation,
+                                                generation)
             if row.compared_at is not None or row.listed_at is None:
-                row.compared_at = TOLD
+                values['compared_at'] = SENT
+            if values:
+                rows.execute(sa.update(_BALANCERS).where(
+                    _BALANCERS.c.id == load_balancer_id).values(values))
 
     @base.retried
-    def doubt_told(self, load_balancer_id: str) -> None:
-        """Octavia was told something and did not answer."""
+    def doubt_sent(self, load_balancer_id: str) -> None:
+        """Octavia was sent something and did not answer."""
         with self._write() as session:
-            self._doubt_told(session, load_balancer_id)
+            self._doubt_sent(session, load_balancer_id)
 
     @base.retried
     def note_compared(self, load_balancer_id: str, generation: int,
@@ -98,7 +108,7 @@ class SentStatuses(base.Base):
     def known(self) -> dict[str, Known]:
         """All load balancers, without their documents."""
         columns = models.LoadBalancer
-        with self._read() as session:
+        with self._reading_rows() as session:
             return {row.id: Known(
                 row.id, row.generation, row.deleted, row.is_pending,
                 row.changed_at, row.listed_at, row.compared_at)
@@ -123,28 +133,31 @@ class SentStatuses(base.Base):
 
     @base.retried
     def note_explained(self, rows: dict[str, str]) -> None:
-        """Octavia's list shows of these what it was told, and no more.
+        """Octavia's list shows of these what it was sent, and no more.
 
         :param rows: id → ``updated_at``.
         """
         if not rows:
             return
-        with self._write() as session:
-            for key, updated_at in sorted(rows.items()):
-                session.execute(sa.update(models.LoadBalancer).where(
-                    models.LoadBalancer.id == key,
-                    models.LoadBalancer.compared_at == TOLD).values(
-                        listed_at=updated_at, compared_at=updated_at))
+        # Octavia's times are whole seconds: many have the same.
+        by_time: dict[str, list[str]] = {}
+        for key, updated_at in rows.items():
+            by_time.setdefault(updated_at, []).append(key)
+        with self._writing() as opened:
+            for updated_at, keys in sorted(by_time.items()):
+                for ids in base.chunks(keys):
+                    opened.execute(_EXPLAINED, {'ids': ids,
+                                                'time': updated_at})
 
-    def told_since(self, load_balancer_ids: Iterable[str]) -> set[str]:
-        """Those of which Octavia was told something since it was listed."""
+    def sent_since(self, load_balancer_ids: Iterable[str]) -> set[str]:
+        """Those of which Octavia was sent something since it was listed."""
         found: set[str] = set()
-        with self._read() as session:
+        with self._reading_rows() as session:
             for ids in base.chunks(load_balancer_ids):
                 found.update(session.scalars(sa.select(
                     models.LoadBalancer.id).where(
                         models.LoadBalancer.id.in_(ids),
-                        models.LoadBalancer.compared_at == TOLD)))
+                        models.LoadBalancer.compared_at == SENT)))
         return found
 
     @base.retried
@@ -186,6 +199,17 @@ class SentStatuses(base.Base):
                                         first_at=now))
                 result[key] = (1, 0.0)
         return result
+
+
+# Statements that are made once, see base.py.
+_EXPLAINED = sa.update(_BALANCERS).where(
+    _BALANCERS.c.id.in_(sa.bindparam('ids', expanding=True)),
+    _BALANCERS.c.compared_at == SENT).values(
+        listed_at=sa.bindparam('time'), compared_at=sa.bindparam('time'))
+_SENT_OF = sa.select(*(_BALANCERS.c[name] for name in (
+    'unconfirmed', 'removed', 'failed_generation', 'sent_generation',
+    'compared_at', 'listed_at'))).where(
+        _BALANCERS.c.id == sa.bindparam('key')).with_for_update()
 
 
 def _after(text: str, generation: int) -> str:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All that a worker has to know of one load balancer, in one transaction."""
 
-from collections.abc import Iterable
 import dataclasses
+import functools
 import json
 from typing import Any
 
@@ -12,50 +12,60 @@ from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.controller.store import rows
 
+_BALANCERS = models.LoadBalancer.__table__
+_PLACEMENTS = models.Placement.__table__
+_NODES = models.Node.__table__
+
 
 @dataclasses.dataclass(frozen=True)
 class Situation:
     """A load balancer and its nodes, as of one moment.
 
     ``placements``: also those that are leaving. ``conditions``: host → what
-    the leader thinks of it, of all nodes. ``states``: host → what it last
-    reported of itself, of the nodes of ``placements``.
+    the leader thinks of it, ``states``: host → what it last reported of
+    itself, both of the nodes of ``placements``. ``now``: seconds since the
+    epoch, by the database's clock.
     """
 
     balancer: rows.LoadBalancer
     placements: tuple[rows.Placement, ...]
     conditions: dict[str, str | None]
     states: dict[str, dict[str, Any]]
+    now: float
 
 
 class Situations(base.Base):
     """Queries about one load balancer and its nodes."""
 
-    def hosts_of(self, load_balancer_id: str, conditions: Iterable[str]
-                 ) -> set[str]:
-        """Nodes that have it, or should, and are in one of the conditions.
-        """
-        with self._read() as session:
-            return set(session.scalars(sa.select(models.Node.host).join(
-                models.Placement, models.Placement.host == models.Node.host
-            ).where(models.Placement.load_balancer_id == load_balancer_id,
-                    models.Node.condition.in_(list(conditions)))))
-
     def situation(self, load_balancer_id: str) -> Situation | None:
         """None: it is not there."""
-        with self._read() as session:
-            row = session.get(models.LoadBalancer, load_balancer_id)
+        values = {'key': load_balancer_id}
+        with self._reading_rows() as found:
+            row = found.execute(*self._timed(found, _balancer, values)).first()
             if row is None:
                 return None
-            placements = tuple(rows.placement(one) for one in session.query(
-                models.Placement).filter_by(
-                    load_balancer_id=load_balancer_id))
-            conditions = dict(session.execute(sa.select(
-                models.Node.host, models.Node.condition)).all())
-            states = dict(session.execute(sa.select(
-                models.Node.host, models.Node.state).where(
-                    models.Node.host.in_(
-                        [one.host for one in placements]))).all())
-            balancer = rows.load_balancer(row)
-        return Situation(balancer, placements, conditions, {
-            host: json.loads(state) for host, state in states.items()})
+            placements = found.execute(_PLACED, values).all()
+            nodes = found.execute(_CARRYING, values).all()
+        return Situation(
+            rows.load_balancer(row), tuple(map(rows.placement, placements)),
+            {node.host: node.condition for node in nodes},
+            {node.host: json.loads(node.state) for node in nodes},
+            float(row.now))
+
+
+# Statements that are made once, see base.py.
+_KEY: Any = sa.bindparam('key')
+
+
+@functools.cache
+def _balancer(dialect: str) -> Any:
+    return sa.select(_BALANCERS, base.clock(dialect).label('now')).where(
+        _BALANCERS.c.id == _KEY)
+
+
+_PLACED = sa.select(_PLACEMENTS).where(
+    _PLACEMENTS.c.load_balancer_id == _KEY)
+_CARRYING = sa.select(
+    _NODES.c.host, _NODES.c.condition, _NODES.c.state).join(
+        _PLACEMENTS, _PLACEMENTS.c.host == _NODES.c.host).where(
+            _PLACEMENTS.c.load_balancer_id == _KEY)

@@ -13,6 +13,7 @@ item at once have one winner.
 
 from collections.abc import Iterable
 import dataclasses
+import functools
 from typing import Any
 
 import sqlalchemy as sa
@@ -58,54 +59,55 @@ class WorkQueue(base.Base):
                 models.LoadBalancer.id).where(
                     models.LoadBalancer.id.is_not(None)))
 
-    def claim(self, owner: str, limit: int, lease_s: float) -> list[Item]:
+    def claim(self, owner: str, limit: int, lease_s: float,
+              ids: Iterable[str] = ()) -> list[Item]:
         """Claim items that are due, the longest waiting first.
 
         :param lease_s: seconds after which others may claim them.
+        :param ids: load balancers whose time has come whatever the queue
+            says, if they are in it: these are claimed, and no others.
         """
-        if limit <= 0 or not self._any_due(lease_s):
+        some = sorted(ids)[:limit]
+        if limit <= 0 or not (some or self._any_due(lease_s)):
             return []
-        return self._claim(owner, limit, lease_s)
+        return self._claim(owner, limit, lease_s, some)
 
     def _any_due(self, lease_s: float) -> bool:
         # By far the most frequent answer is no, and needs no writer.
-        with self._read() as session:
-            return bool(self._due(session, self._clock(session), lease_s, 1))
+        with self._reading_rows() as rows:
+            return bool(self._find(rows, lease_s, 1))
 
-    @staticmethod
-    def _due(session: Any, now: Any, lease_s: float, limit: int
-             ) -> list[Any]:
-        due_at = models.Work.due_at
-        return list(session.execute(
-            sa.select(models.Work.load_balancer_id, models.Work.version,
-                      models.Work.failures, models.Work.claimed_by).where(
-                          (due_at <= now) | (due_at > now + 2 * LATER_MAX_S),
-                          _unclaimed(now, lease_s))
-            .order_by(due_at).limit(limit)))
+    @classmethod
+    def _find(cls, rows: Any, lease_s: float, limit: int,
+              ids: Iterable[str] = ()) -> list[Any]:
+        some = list(ids)
+        if some:
+            return list(rows.execute(*cls._timed(rows, _naming, {
+                'lease_s': lease_s, 'ids': some})))
+        return list(rows.execute(*cls._timed(rows, _finding, {
+            'lease_s': lease_s, 'limit': limit})))
 
     @base.retried
-    def _claim(self, owner: str, limit: int, lease_s: float) -> list[Item]:
+    def _claim(self, owner: str, limit: int, lease_s: float, ids: list[str]
+               ) -> list[Item]:
         claimed = []
-        with self._write() as session:
-            now = self._clock(session)
-            for key, version, failures, before in self._due(
-                    session, now, lease_s, limit):
-                found = session.execute(sa.update(_WORK).where(
-                    _WORK.c.load_balancer_id == key,
-                    _WORK.c.version == version,
-                    _unclaimed(now, lease_s)).values(
-                        claimed_by=owner, claimed_until=now + lease_s))
+        with self._writing() as rows:
+            for key, version, failures, before in self._find(
+                    rows, lease_s, limit, ids):
+                found = rows.execute(*self._timed(rows, _claiming, {
+                    'lease_s': lease_s, 'owner': owner, 'key': key,
+                    'seen': version}))
                 if found.rowcount:
                     claimed.append(Item(key, version, failures))
                     if before is not None:
-                        self._doubt_told(session, key)
+                        self._doubt_sent(rows, key)
         return claimed
 
     @base.retried
     def renew(self, owner: str, load_balancer_ids: Iterable[str],
               lease_s: float) -> None:
         """Claim items that are worked on for longer."""
-        with self._write() as session:
+        with self._writing() as session:
             until = self._now(session) + lease_s
             for ids in base.chunks(load_balancer_ids):
                 session.execute(sa.update(models.Work).where(
@@ -115,11 +117,11 @@ class WorkQueue(base.Base):
 
     def is_claimed_by(self, owner: str, load_balancer_id: str) -> bool:
         """Whether the claim has not expired, nor has anybody taken it."""
-        with self._read() as session:
-            return session.execute(sa.select(_WORK.c.version).where(
+        with self._reading_rows() as rows:
+            return rows.execute(sa.select(_WORK.c.version).where(
                 _WORK.c.load_balancer_id == load_balancer_id,
                 _WORK.c.claimed_by == owner,
-                _WORK.c.claimed_until > self._clock(session))
+                _WORK.c.claimed_until > self._clock(rows))
             ).first() is not None
 
     @base.retried
@@ -128,26 +130,27 @@ class WorkQueue(base.Base):
         """Release a claimed item. It goes, unless it was marked meanwhile.
 
         :param again_in_s: it is due again after so many seconds.
-        :returns: False if it was marked meanwhile.
+        :returns: False if it was marked meanwhile. What another owner has
+            taken over is that one's to finish.
         """
-        mine = (_WORK.c.load_balancer_id == item.load_balancer_id,
-                _WORK.c.claimed_by == owner)
-        unmarked = _WORK.c.version == item.version
-        released = {
-            'claimed_by': None, 'claimed_until': None,
-            'failures': 0 if again_in_s is None else item.failures + 1}
-        with self._write() as session:
-            done: Any
+        values: dict[str, Any] = {
+            'key': item.load_balancer_id, 'owner': owner,
+            'seen': item.version}
+        with self._writing() as rows:
             if again_in_s is None:
-                done = sa.delete(_WORK).where(*mine, unmarked)
+                done = rows.execute(_FORGETTING, values)
+                failures = 0
             else:
-                done = sa.update(_WORK).where(*mine, unmarked).values(
-                    due_at=self._clock(session) + min(
-                        again_in_s, LATER_MAX_S), **released)
-            if session.execute(done).rowcount:
+                failures = item.failures + 1
+                done = rows.execute(_DEFERRING, {
+                    **values, 'failures_then': failures,
+                    'due_then': self._now(rows) + min(again_in_s,
+                                                      LATER_MAX_S)})
+            if done.rowcount:
                 return True
-            session.execute(sa.update(_WORK).where(*mine).values(released))
-            return False
+            del values['seen']
+            return not rows.execute(_RELEASING, {
+                **values, 'failures_then': failures}).rowcount
 
     @base.retried
     def release(self, owner: str) -> None:
@@ -159,7 +162,7 @@ class WorkQueue(base.Base):
 
     def waiting(self) -> tuple[int, float]:
         """How many items are due, and for how many seconds the first."""
-        with self._read() as session:
+        with self._reading_rows() as session:
             now = self._now(session)
             number, first = session.execute(sa.select(
                 sa.func.count(), sa.func.min(models.Work.due_at)).where(
@@ -169,7 +172,7 @@ class WorkQueue(base.Base):
     def marked(self, load_balancer_ids: Iterable[str]) -> set[str]:
         """Which of these load balancers are in the queue."""
         found: set[str] = set()
-        with self._read() as session:
+        with self._reading_rows() as session:
             for ids in base.chunks(load_balancer_ids):
                 found.update(session.scalars(sa.select(
                     models.Work.load_balancer_id).where(
@@ -177,8 +180,54 @@ class WorkQueue(base.Base):
         return found
 
 
-def _unclaimed(now: Any, lease_s: float) -> Any:
+# Statements that are made once, see base.py.
+
+def _unclaimed(now: Any, lease_s: Any) -> Any:
     """Also a claim that ends later than any can: the clock was set back."""
-    until = models.Work.claimed_until
+    until = _WORK.c.claimed_until
     return (until.is_(None) | (until < now)
             | (until > leases.latest_end(now, lease_s)))
+
+
+@functools.cache
+def _finding(dialect: str) -> Any:
+    """What is due."""
+    now, due_at = base.clock(dialect), _WORK.c.due_at
+    return _unclaimed_items(now).where(
+        (due_at <= now) | (due_at > now + 2 * LATER_MAX_S)).order_by(
+            due_at).limit(sa.bindparam('limit', type_=sa.Integer()))
+
+
+@functools.cache
+def _naming(dialect: str) -> Any:
+    """What there is of these load balancers."""
+    return _unclaimed_items(base.clock(dialect)).where(
+        _WORK.c.load_balancer_id.in_(sa.bindparam('ids', expanding=True)))
+
+
+def _unclaimed_items(now: Any) -> Any:
+    return sa.select(
+        _WORK.c.load_balancer_id, _WORK.c.version, _WORK.c.failures,
+        _WORK.c.claimed_by).where(_unclaimed(now, _LEASE))
+
+
+@functools.cache
+def _claiming(dialect: str) -> Any:
+    now = base.clock(dialect)
+    return sa.update(_WORK).where(
+        _WORK.c.load_balancer_id == sa.bindparam('key'),
+        _WORK.c.version == sa.bindparam('seen'),
+        _unclaimed(now, _LEASE)).values(
+            claimed_by=sa.bindparam('owner'), claimed_until=now + _LEASE)
+
+
+_LEASE: Any = sa.bindparam('lease_s', type_=sa.Double())
+_MINE = (_WORK.c.load_balancer_id == sa.bindparam('key'),
+         _WORK.c.claimed_by == sa.bindparam('owner'))
+_UNMARKED = (*_MINE, _WORK.c.version == sa.bindparam('seen'))
+_RELEASED = {'claimed_by': sa.null(), 'claimed_until': sa.null(),
+             'failures': sa.bindparam('failures_then')}
+_FORGETTING = sa.delete(_WORK).where(*_UNMARKED)
+_DEFERRING = sa.update(_WORK).where(*_UNMARKED).values(
+    due_at=sa.bindparam('due_then'), **_RELEASED)
+_RELEASING = sa.update(_WORK).where(*_MINE).values(_RELEASED)

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From members to ports, in as few calls of Neutron as there can be.
+
+A hundred members of a subnet take one call, and what is about their ports
+(networks, subnets, gateways, security groups) one for each hundred.
+"""
+
+import collections
+from collections.abc import Iterable
+from collections.abc import Mapping
+import ipaddress
+from typing import Any
+
+from octavia_xdp_provider.controller.neutron_ports import client
+from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.neutron_ports import obstacles
+from octavia_xdp_provider.controller.neutron_ports import security
+
+_Matches = dict[findings.Wanted, list[tuple[client.Row, str]]]
+
+
+def find(neutron: client.Neutron, wanted: Iterable[findings.Wanted]
+         ) -> dict[findings.Wanted, findings.Finding]:
+    """What Neutron knows of members; an answer for each.
+
+    :raises NeutronUnavailable: nothing is known then.
+    """
+    matches = _matches(neutron, wanted)
+    single = [rows[0] for rows in matches.values() if len(rows) == 1]
+    around = _Surroundings(neutron, single)
+    return {member: _finding(member, rows, around)
+            for member, rows in matches.items()}
+
+
+def _matches(neutron: client.Neutron, wanted: Iterable[findings.Wanted]
+             ) -> _Matches:
+    """Member → each (port, subnet) that has its address."""
+    members: dict[tuple[str, str], set[findings.Wanted]] = (
+        collections.defaultdict(set))
+    found: _Matches = {}
+    for member in wanted:
+        found[member] = []
+        # Without a subnet, the ports of the project.
+        name, value = (('subnet_id', member.subnet_id) if member.subnet_id
+                       else ('project_id', member.project_id))
+        members[name, value].add(member)
+    for (name, value), group in members.items():
+        by_address = collections.defaultdict(list)
+        for member in group:
+            by_address[_normal(member.address)].append(member)
+        for row in neutron.ports(by_address, **{name: value}):
+            for fixed in row['fixed_ips']:
+                if name == 'subnet_id' and fixed['subnet_id'] != value:
+                    continue
+                for member in by_address.get(_normal(fixed['ip_address']), ()):
+                    found[member].append((row, fixed['subnet_id']))
+    return found
+
+
+class _Surroundings:
+    """What is about some ports, by id."""
+
+    def __init__(self, neutron: client.Neutron,
+                 ports: Iterable[tuple[client.Row, str]]) -> None:
+        rows = list(ports)
+        self.networks = _by_id(neutron.networks(
+            row['network_id'] for row, _subnet in rows))
+        self.subnets = _by_id(neutron.subnets(
+            subnet for _row, subnet in rows))
+        self.groups = _by_id(neutron.security_groups(
+            group for row, _subnet in rows
+            for group in row.get('security_groups') or ()))
+        # (subnet, address) → MAC address.
+        self.gateways: dict[tuple[str, str], str] = {}
+        for row in neutron.gateways(self.subnets.values()):
+            for fixed in row['fixed_ips']:
+                self.gateways[
+                    fixed['subnet_id'], _normal(fixed['ip_address'])] = (
+                    row['mac_address'].lower())
+
+    def network(self, key: str) -> client.Row:
+        return _visible(self.networks, key, 'network')
+
+    def subnet(self, key: str) -> client.Row:
+        return _visible(self.subnets, key, 'subnet')
+
+    def group(self, key: str) -> client.Row:
+        return _visible(self.groups, key, 'security group')
+
+
+def _finding(member: findings.Wanted, rows: list[tuple[client.Row, str]],
+             around: _Surroundings) -> findings.Finding:
+    if not rows:
+        where = (f'subnet {member.subnet_id}' if member.subnet_id
+                 else f'project {member.project_id}')
+        return findings.Finding(
+            None, findings.Obstacle.NO_PORT,
+            f'no port in {where} has the address {member.address}')
+    if len(rows) > 1:
+        return findings.Finding(
+            None, findings.Obstacle.AMBIGUOUS,
+            f'{len(rows)} ports of project {member.project_id} have the '
+            f'address {member.address}: name the member\'s subnet_id')
+    row, subnet_id = rows[0]
+    try:
+        port = _port(row, member.address, subnet_id, around)
+    except _NotVisible as error:
+        return findings.Finding(None, findings.Obstacle.NOT_VISIBLE,
+                                str(error))
+    obstacle = obstacles.of_port(row)
+    if obstacle is None and port.gateway_mac is None:
+        gateway = around.subnet(subnet_id).get('gateway_ip')
+        obstacle = (findings.Obstacle.NO_GATEWAY,
+                    f'no router\'s port has the gateway address {gateway}'
+                    if gateway else 'the subnet has no gateway')
+    if obstacle is None:
+        return findings.Finding(port)
+    return findings.Finding(port, *obstacle)
+
+
+def _port(row: client.Row, address: str, subnet_id: str,
+          around: _Surroundings) -> findings.Port:
+    # What Neutron does not say is no reason to leave a port open.
+    secured = row.get('port_security_enabled') is not False
+    groups = sorted(row.get('security_groups') or ()) if secured else []
+    subnet = around.subnet(subnet_id)
+    gateway = subnet.get('gateway_ip')
+    return findings.Port(
+        id=row['id'], project_id=row['project_id'],
+        host=row.get('binding:host_id') or None,
+        migrating_to=(row.get('binding:profile') or {}).get('migrating_to'),
+        status=row.get('status') or '',
+        vif_type=row.get('binding:vif_type') or '',
+        vnic_type=row.get('binding:vnic_type') or '',
+        mac=row['mac_address'].lower(), address=_normal(address),
+        subnet_id=subnet_id, network_id=row['network_id'],
+        mtu=int(around.network(row['network_id'])['mtu']),
+        gateway_mac=around.gateways.get((subnet_id, _normal(gateway)))
+        if gateway else None,
+        security_enabled=secured, security_group_ids=tuple(groups),
+        rules=security.rules(around.group(key) for key in groups),
+        revision=int(row.get('revision_number') or 0))
+
+
+def _by_id(rows: Iterable[client.Row]) -> dict[str, client.Row]:
+    return {row['id']: row for row in rows}
+
+
+class _NotVisible(Exception):
+    """A port refers to something that Neutron does not show."""
+
+
+def _visible(rows: Mapping[str, Any], key: str, what: str) -> client.Row:
+    if key not in rows:
+        raise _NotVisible(
+            f'Neutron does not show the port\'s {what} {key} to the user of '
+            '[neutron], who may not read it, or it has just been deleted')
+    found: client.Row = rows[key]
+    return found
+
+
+def _normal(address: str) -> str:
+    return str(ipaddress.ip_address(address))
