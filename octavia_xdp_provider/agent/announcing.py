@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Steps 1 and 5 of a pass: what is withdrawn, and what is announced."""
 
-import ipaddress
 import time
 
 from oslo_log import log as logging
@@ -10,6 +9,9 @@ from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp.route import Route
 
 LOG = logging.getLogger(__name__)
+
+# Addresses that a line of the log names.
+_NAMED_MAX = 20
 
 # Seconds to wait for ExaBGP to take a withdrawal before services go anyway:
 # if it does not answer, its sessions and with them the routes are gone.
@@ -30,18 +32,27 @@ class Announcing:
         self._errors = errors
         self._conf = conf
         self._last = None  # what the file was made from, and its signature
+        self._routes = {}  # VIP → attributes, route
+        # VIP that was withdrawn → when its services may go, monotonic.
+        self._leaving = {}
 
     def withdraw(self, vips):
         """Withdraw every VIP that is not one of these.
 
+        Packets to them may come for a while yet, see ``leaving``.
+
         :returns: those that could not be, as texts.
         """
-        before = self._announce.wanted()
-        after = {prefix: route for prefix, route in before.items()
-                 if str(prefix.network_address) in vips}
-        gone = before.keys() - after.keys()
+        now = time.monotonic()
+        self._leaving = {vip: until for vip, until in self._leaving.items()
+                         if vip not in vips and until > now}
+        held = self._announce.wanted_addresses()
+        gone = {prefix for address in held.keys() - vips
+                for prefix in held[address]}
         if not gone:
             return set()
+        after = {prefix: route for prefix, route
+                 in self._announce.wanted().items() if prefix not in gone}
         if self._errors.write('announcements', lambda: (
                 self._announce.set(after.values()))) is None:
             return {str(prefix.network_address) for prefix in gone}
@@ -56,8 +67,21 @@ class Announcing:
             LOG.warning('ExaBGP has not confirmed the withdrawal of %s '
                         'within %s s.', ', '.join(map(str, gone)),
                         WITHDRAW_TIMEOUT)
-        time.sleep(self._conf.agent.withdraw_grace)
+        until = time.monotonic() + self._conf.agent.withdraw_grace
+        self._leaving.update((str(prefix.network_address), until)
+                             for prefix in gone)
         return set()
+
+    @property
+    def leaving(self):
+        """VIPs that were withdrawn less than [agent] withdraw_grace ago."""
+        now = time.monotonic()
+        return {vip for vip, until in self._leaving.items() if until > now}
+
+    def leaving_s(self):
+        """Seconds until the services of the first of them may go, or None."""
+        until = min(self._leaving.values(), default=None)
+        return None if until is None else max(0.0, until - time.monotonic())
 
     def announce(self, able, ready, draining=frozenset()):
         """Announce these VIPs, and no other.
@@ -70,29 +94,30 @@ class Announcing:
         :param draining: VIPs that routers shall use as a last resort.
         """
         able = {vip: frozenset(needed) for vip, needed in able.items()}
-        wanted = (able, ready, draining, *self._attributes())
+        usual, as_last_resort = self._attributes()
+        wanted = (able, ready, draining, usual, as_last_resort)
         now = (wanted, self._announce.signature())
         if now == self._last and 'announcements' not in self._errors:
             return
-        held = set(map(str, self._announce.wanted()))
+        held = dict(self._announce.wanted_addresses())
         routes = []
         for vip, needed in sorted(able.items()):
-            prefix = _prefix(vip)
-            if prefix not in held and not any(
+            if vip not in held and not any(
                     families <= ready for families in needed):
                 continue
             try:
-                self._announce.check(prefix)
+                routes.append(self._route(
+                    vip, as_last_resort if vip in draining else usual))
             except announcements.AnnouncementError as error:
                 LOG.error('Not announced: %s', error)
-            else:
-                routes.append(Route.parse(
-                    prefix, self._next_hop(prefix),
-                    **self._attributes()[vip in draining]))
+        self._routes = {key: self._routes[key] for key in able
+                        if key in self._routes}
         if self._errors.write('announcements',
                               lambda: self._announce.set(routes)):
-            LOG.info('Announcing %s.', ', '.join(
-                str(route.prefix) for route in routes) or 'nothing')
+            now = self._announce.wanted_addresses()
+            LOG.info('Announcing %s prefixes: added %s, removed %s.',
+                     len(routes), _some(now.keys() - held.keys()),
+                     _some(held.keys() - now.keys()))
         self._last = (wanted, self._announce.signature())
 
     def _attributes(self):
@@ -111,10 +136,24 @@ class Announcing:
             'communities': (*conf.communities, *conf.drain_communities),
             'as_path_prepend': conf.drain_as_path_prepend}
 
-    def _next_hop(self, prefix):
-        return self._conf.agent.next_hop_v6 if ':' in prefix else None
+    def _route(self, vip, attributes):
+        """The route to the address alone.
+
+        :raises AnnouncementError: it may not be announced.
+        """
+        before = self._routes.get(vip)
+        if before and before[0] == attributes:
+            return before[1]
+        route = Route.parse(
+            self._announce.check(vip),
+            self._conf.agent.next_hop_v6 if ':' in vip else None,
+            **attributes)
+        self._routes[vip] = attributes, route
+        return route
 
 
-def _prefix(address):
-    """The route to an address alone."""
-    return str(ipaddress.ip_network(address))
+def _some(addresses):
+    """Addresses for the log, not all of very many."""
+    named = ' '.join(sorted(addresses)[:_NAMED_MAX])
+    more = len(addresses) - _NAMED_MAX
+    return f'{named} and {more} more' if more > 0 else named or 'none'

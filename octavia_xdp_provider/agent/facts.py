@@ -2,7 +2,7 @@
 """What is reported of each load balancer, kept up with what changes.
 
 An entry that is the same stays the same object, by which the reporter sees
-at once that there is nothing to tell.
+at once that there is nothing to report.
 """
 
 from octavia_xdp_provider.common import messages
@@ -21,13 +21,15 @@ class Facts:
         self._errors = {}
         self.held = {}
 
-    def update(self, entries, ids, errors, announced):
+    def update(self, entries, ids, errors, announced, leaving=frozenset()):
         """Look at some load balancers, and at those that it shows.
 
         :param entries: id → (generation, document), of all.
         :param ids: of those of which something else has changed.
         :param errors: id → why it is not as wanted.
         :param announced: addresses that are announced.
+        :param leaving: ids of those of which something is about to go: they
+            are reported as before.
         """
         ids = set(ids)
         ids |= {key for key in errors.keys() | self._errors.keys()
@@ -37,9 +39,11 @@ class Facts:
             ids |= {key for key, plan in self._plans.plans.items()
                     if any(name.address in moved for name in plan.services)}
         self._errors, self._announced = errors, announced
-        if not ids and self.held.keys() == entries.keys():
+        ids -= leaving
+        staying = entries.keys() | (self.held.keys() & leaving)
+        if not ids and self.held.keys() == staying:
             return
-        held = {key: one for key, one in self.held.items() if key in entries}
+        held = {key: one for key, one in self.held.items() if key in staying}
         for key in ids | (entries.keys() - held.keys()):
             if key in entries:
                 one = self._of(key, entries[key][0], errors.get(key))
@@ -60,19 +64,29 @@ class Facts:
             'announced': bool(vips) and self._announced.issuperset(vips)}
 
     def counters(self):
-        """Load balancer id → listener id → {"bytes", "flows"}, since the
-        listener's service was made. For any thread."""
+        """Load balancer id → listener id → messages.Counters. For any
+        thread."""
         services = self._tables.services
         return {
             load_balancer_id: {
-                listener_id: {
-                    name: sum(getattr(services[key], name)
-                              for key in keys if key in services)
-                    for name in ('bytes', 'flows')}
+                listener_id: self._counters(
+                    [(key, services[key]) for key in keys if key in services])
                 for listener_id, keys in plan.listeners.items()
                 if services.keys() & keys}
             # A copy: the worker goes on planning.
             for load_balancer_id, plan in list(self._plans.plans.items())}
+
+    def _counters(self, services):
+        """The sum over a listener's services, (key, datapath.Summary).
+
+        Flows of a VIP that is not announced are other nodes' by now, or
+        nobody's: they are not counted twice.
+        """
+        summed = {name: sum(getattr(one, name) for _, one in services)
+                  for name in ('bytes', 'flows', 'drops')}
+        return summed | {'active': sum(
+            one.active for key, one in services
+            if key.address in self._announced)}
 
 
 def _state(member):

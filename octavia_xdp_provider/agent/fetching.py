@@ -3,7 +3,7 @@
 
 Mostly for what has changed since the last fetch. Everything is compared, by
 ids and generations alone, after a start, every few minutes, and where the
-controller says that a difference does not tell it all.
+controller says that a difference does not hold it all.
 """
 
 from collections.abc import Iterator
@@ -30,6 +30,8 @@ class Fetcher:
     """Keeps what is wanted; belongs to one thread.
 
     :ivar wanted: wanted.Wanted, or None while it is not known.
+    :ivar removed_as_of: of the last fetch that took something away, or
+        compared all: the controller waits until the node has seen that.
     """
 
     def __init__(self, controller: Any, host: str,
@@ -42,6 +44,7 @@ class Fetcher:
         self._compared: float | None = None
         self._unsaved: set[str] = set()
         self._complained = False
+        self.removed_as_of = 0
         self.wanted = cache.load()
 
     def fetch(self) -> list[str]:
@@ -54,6 +57,7 @@ class Fetcher:
         held = dict(self.wanted.load_balancers) if self.wanted else {}
         draining = set(self.wanted.draining) if self.wanted else set()
         as_of, mentioned, compare = since, [], False
+        removed = False
         for number, page in enumerate(self._pages(since)):
             if not number:
                 as_of = page['as_of']
@@ -63,13 +67,17 @@ class Fetcher:
                 mentioned.append(entry['id'])
             for key in page['removed']:
                 held.pop(key, None)
+                removed = True
         now = self._clock()
         if (compare or self._compared is None
                 or now - self._compared > COMPARE_S):
             as_of = self._compare(held, draining, max(as_of, since),
                                   mentioned)
             self._compared = now
+            removed = True
         self._keep(max(as_of, since), held, draining)
+        if removed:
+            self.removed_as_of = max(as_of, since)
         return mentioned
 
     def _pages(self, since: int) -> Iterator[messages.FetchAnswer]:

@@ -12,11 +12,14 @@ import typing
 
 from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
 from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.node import datapath
+
+_MTU_MAX = 65535  # struct oxp_member
 
 # Values of [agent] health_scope.
 POOL = 'pool'
@@ -32,8 +35,9 @@ class Service(typing.NamedTuple):
     @property
     def families(self):
         """IP versions of the outer packets to its members."""
-        return frozenset(ipaddress.ip_address(member.address).version
-                         for member in self.members)
+        return frozenset(ipaddress.ip_address(
+            member.tunnel.address if member.tunnel else member.address
+            ).version for member in self.members)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,6 +75,7 @@ class _Use(typing.NamedTuple):
     """A pool and the service that it is used for."""
 
     document: dict
+    listener_id: str
     key: datapath.Key
     pool_id: str
     pool: dict
@@ -80,6 +85,10 @@ class _Use(typing.NamedTuple):
         return datapath.MemberName(
             _spelled(member['address']),
             rules.port_on_node(self.document, self.key.protocol, member))
+
+    def tunnel_of(self, member):
+        """datapath.Tunnel, or None."""
+        return service_settings.tunnel(member, self.listener_id)
 
 
 class Through(typing.NamedTuple):
@@ -115,6 +124,28 @@ def checks(monitor, member, through=None):
         # Silence is good there: of a tunnel that ends nowhere, too.
         found.append(dataclasses.replace(at_service, type='ping'))
     return found
+
+
+def _check_probes(monitor, member, through):
+    """Refuse probes to the address of a member with a tunnel: there is nobody
+    there, or somebody else.
+
+    :param through: Through or None.
+    """
+    if 'tunnel' not in member or member['monitor_address'] not in (
+            None, '', member['address']):
+        return
+    if through is None:
+        raise errors.Refused(
+            'healthmonitor', f'member {member["address"]} is behind a tunnel, '
+            'where probes get as traffic does, which this node does not send '
+            'them as', 'set [agent] probe_through_datapath, and let the VIP '
+            'have a route by an uplink')
+    if not _is_of_service(monitor, member, through.service):
+        raise errors.Refused(
+            'healthmonitor', f'member {member["address"]} is behind a tunnel, '
+            'where there is no way to the port that is to be probed',
+            'probe the port that clients use, or give a monitor_address')
 
 
 # What shows at least that somebody listens, by the protocol of a service.
@@ -173,9 +204,9 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
         an address, or 0 where the uplink alone says it.
     :param scope: which monitors decide the state of a member: that of its
         POOL, or those of its LOAD_BALANCER whose pools hold its address.
-    :param mark: gives, from VIP, datapath.MemberName and datapath.Settings,
-        the mark of probes inside the member's encapsulation, or None for no
-        such probes.
+    :param mark: gives, from VIP, datapath.MemberName, datapath.Settings and
+        datapath.Tunnel or None, the mark of probes inside the member's
+        encapsulation, or None for no such probes.
     :param keys: checks_file.Keys of this node.
     :raises Refused: the node must not do it, or does not know how.
     """
@@ -188,7 +219,8 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
             vip, rules.transport(listener['protocol']),
             listener['protocol_port']) for vip in vips)
         result.listeners[listener_id] = services
-        uses += [_Use(document, key, listener['default_pool_id'], pool,
+        uses += [_Use(document, listener_id, key,
+                      listener['default_pool_id'], pool,
                       service_settings.of(document, listener, pool,
                                           key.address)) for key in services]
     asked = _asked(uses, mark or (lambda *_target: None))
@@ -211,8 +243,9 @@ def _asked(uses, mark):
             if not member['admin_state_up']:
                 continue
             number = mark(use.key.address, use.name_of(member),
-                          use.settings)
+                          use.settings, use.tunnel_of(member))
             through = number and Through(number, use.key)
+            _check_probes(monitor, member, through)
             found[use.key, use.pool_id, member_id] = checks(
                 monitor, member, through)
     return found
@@ -246,11 +279,22 @@ def _plan_service(result, use, asked, path_mtu, check_keys):
         members.append(datapath.Member(
             named.address, member['weight'], check_id,
             member['admin_state_up'], member['backup'],
-            path_mtu(service_settings.outer_address(
-                use.settings, named.address)), named.port))
+            _mtu(use, member, path_mtu), named.port, use.tunnel_of(member)))
     result.services[use.key] = Service(use.settings, tuple(sorted(members)))
     if keys:
         result.pools.setdefault(use.pool_id, set()).update(keys)
+
+
+def _mtu(use, member, path_mtu):
+    """Greatest outer packet to a member, bytes; 0: as the uplink says."""
+    tunnel = use.tunnel_of(member)
+    path = path_mtu(service_settings.outer_address(
+        use.settings, _spelled(member['address']), tunnel))
+    inner = member['tunnel'].get('mtu') if tunnel else None
+    if inner is None:
+        return path
+    taken = min(inner + service_settings.overhead(tunnel), _MTU_MAX)
+    return min(path, taken) if path else taken
 
 
 def _watch(result, wanted, keys):

@@ -3,7 +3,7 @@
 
 The link fetches what the node should have, waits until the worker has made
 it true, and reports. The heartbeat only says that the node is there, on a
-way of its own, so that a node which is busy, or has a lot to tell, is not
+way of its own, so that a node which is busy, or has a lot to report, is not
 taken for dead.
 """
 
@@ -25,6 +25,9 @@ RETRY_S = 1.0
 # For the worker to make true what was fetched, before it is reported.
 WORKER_TIMEOUT_S = 10.0
 HEARTBEAT_S = 2.0
+# Between two reports if nothing is new: where the controller's database was
+# restored, it has forgotten what was reported to it.
+SILENCE_S = 30.0
 # Between two reports of counters and of figures that always change.
 FIGURES_S = 10.0
 
@@ -62,9 +65,17 @@ class Link:
         self._complaint = None
         self._stop = threading.Event()
         self._talk = threading.Event()
+        self._ask = True
+        self._ask_at = 0.0
+        self._report_at = 0.0
 
     def wake(self):
-        """Talk now: something may have changed on either side."""
+        """Ask now: the controller may want something else."""
+        self._ask = True
+        self._talk.set()
+
+    def report_soon(self):
+        """Report now, if there is something new."""
         self._talk.set()
 
     def stop(self):
@@ -81,9 +92,16 @@ class Link:
             self._worker.want(self._fetcher.wanted)
         while not self._stop.is_set():
             self._talk.clear()
-            if not self._try(self._turn):
+            # A pass ends when what was fetched has been made true: nobody
+            # has to ask again for that.
+            asks = self._ask or time.monotonic() >= self._ask_at
+            if asks:
+                self._ask = False
+                self._ask_at = time.monotonic() + self._interval
+            if not self._try(self._turn if asks else self._report_news):
                 self._stop.wait(RETRY_S)
-            self._talk.wait(self._interval)
+                self._ask_at = time.monotonic() + self._interval
+            self._talk.wait(max(0.0, self._ask_at - time.monotonic()))
 
     def _turn(self):
         before = self._fetcher.wanted
@@ -97,7 +115,10 @@ class Link:
             self._worker.wait_for(wanted, WORKER_TIMEOUT_S)
         else:
             self._fetcher.save()
-        self.report()
+        if time.monotonic() >= self._report_at:
+            self.report()
+        else:
+            self._report_news()
 
     def _try(self, function):
         """Call a function; whether that went well. A failure that lasts is
@@ -131,24 +152,36 @@ class Link:
     @staticmethod
     def _complain(error):
         if rpc.is_unsupported_version(error):
-            return ('The controller does not know version '
-                    f'{rpc.NODES_VERSION} of the interface for nodes. Until '
-                    'it is upgraded, set [upgrade_levels] nodes = '
-                    f'{rpc.VERSION} on this node.')
+            older = ' or '.join(reversed(rpc.NODES_VERSIONS[:-1]))
+            return ('The controller does not know the version of the '
+                    'interface for nodes that this node speaks '
+                    f'({rpc.NODES_VERSION}, unless configured). Until it is '
+                    f'upgraded, set [upgrade_levels] nodes = {older} on this '
+                    'node.')
         if rpc.is_refused(error):
             return f'The controller refuses what this node says: {error}'
         return (f'The controller does not answer ({type(error).__name__}: '
                 f'{error}); going on with what it sent last.')
 
     def report(self):
-        """Tell the controller all that it has not been told."""
+        """Report all that has not been reported, and that there
+        is no more."""
         if self._worker.result is None:
             return
         self._collect()
         self._reporter.send(self._controller, self._host, self._facts)
+        self._report_at = time.monotonic() + SILENCE_S
+
+    def _report_news(self):
+        """Report what has not been reported, if anything."""
+        if self._worker.result is None:
+            return
+        self._collect()
+        if self._reporter.has_news(self._facts):
+            self._reporter.send(self._controller, self._host, self._facts)
 
     def _collect(self):
-        """What there is to be told now."""
+        """What there is to be reported now."""
         result, wanted = self._worker.result, self._fetcher.wanted
         # What was made true for an earlier fetch is true for a later one
         # that asked for the same.
@@ -156,6 +189,7 @@ class Link:
             wanted if self._worker.has_made_true(wanted)
             else result.wanted).as_of
         problems = self._find_problems()
+        self._facts.awaited_as_of = self._fetcher.removed_as_of
         self._facts.held = distrusted(self._worker.held, problems)
         now = time.monotonic()
         if now >= self._figures_at or problems != self._problems:

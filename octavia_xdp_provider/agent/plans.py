@@ -38,7 +38,7 @@ class Made(typing.NamedTuple):
 class Changes(typing.NamedTuple):
     """What an update has found, as ids of load balancers.
 
-    ``looked``: of which something has to be told; ``planned``: whose plan is
+    ``looked``: with something to report; ``planned``: whose plan is
     another one, or none; ``gone``: that are not wanted any more.
     """
 

@@ -64,7 +64,8 @@ def home(target):
     if target.port:  # others have the home that they had before there were any
         numbers.append(target.port)
     text = ' '.join([target.vip, target.member,
-                     *(str(int(number)) for number in numbers)])
+                     *(str(int(number)) for number in numbers),
+                     *(map(str, target.tunnel) if target.tunnel else ())])
     digest = hashlib.sha256(text.encode()).digest()
     return int.from_bytes(digest[:8], 'big')
 
@@ -153,9 +154,9 @@ class Probes:
                 found[index] = name
         self._attached = found
 
-    def mark(self, vip, member, settings):
+    def mark(self, vip, member, settings, tunnel=None):
         """The mark of probes to a VIP that are to reach a
-        datapath.MemberName.
+        datapath.MemberName, through its datapath.Tunnel if it has one.
 
         None where there is none: the option is off, or such a probe would
         not pass the program.
@@ -164,7 +165,7 @@ class Probes:
             return None
         target = datapath.ProbeTarget(
             vip, member.address, settings.encapsulation, settings.dscp,
-            settings.sid_function, member.port)
+            settings.sid_function, member.port, tunnel)
         if not _is_possible(target) or not self._leaves(vip):
             return None
         return self._marks.of(target)
@@ -176,7 +177,7 @@ class Probes:
     def keep(self, targets, vips):
         """Ask for marks of an earlier pass once more, of the same version.
 
-        :param targets: as ``targets`` has told.
+        :param targets: as ``targets`` returned them.
         :param vips: that ``mark`` was asked about.
         """
         self._vips |= vips
@@ -263,6 +264,8 @@ def _is_possible(target):
     if (member.is_unspecified or member.is_multicast
             or (member.version == 4 and member.packed[0] >= 224)):
         return False
+    if target.tunnel:
+        return True
     if target.encapsulation == datapath.Encapsulation.DSCP:
         return vip.version == member.version
     return (target.encapsulation != datapath.Encapsulation.SRV6

@@ -32,6 +32,7 @@ class Recheck:
     :param sessions: called, returns {neighbour: 'up' or 'down'}, empty if
         nobody knows.
     :param look_again: called from a thread when there may be news.
+    :ivar allows_all: since ``begin``: whether it would allow every VIP.
     """
 
     def __init__(self, conf, uplinks, files, sessions, look_again):
@@ -46,6 +47,7 @@ class Recheck:
         self._isolated = False
         self._settling = None
         self._now_ns = 0
+        self.allows_all = False
 
     def begin(self, is_wanted_known):
         """Before the VIPs of one look are asked for."""
@@ -56,6 +58,10 @@ class Recheck:
         self._settling = None
         self._isolated = self._is_isolated()
         self._missing = set()
+        # As it is most of the time: nothing is against any VIP.
+        self.allows_all = not self._isolated and not self._uplinks.lost and (
+            not any(self._is_out(family) or self._is_recent(family)
+                    for family in self._families))
 
     def allows(self, vip, held, families, checks):
         """Whether a VIP may be announced now.

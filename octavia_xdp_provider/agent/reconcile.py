@@ -5,6 +5,8 @@ The order is the contract: packets must find a service before the fabric
 sends them, and the fabric must have stopped before a service goes.
 
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
+   their services stay for ``[agent] withdraw_grace``, and the load balancers
+   are reported as they were for as long;
 2. set the services (a table switches by one store, see the library), and
    notify the result handler, which knows more than new tables do;
 3. set the marks of probes that go through the datapath, where there are
@@ -102,6 +104,7 @@ class Reconciler:
         self._draining = frozenset()  # VIPs
         self._without_vip = set()  # ids whose documents name no address
         self._owners = {}    # key of a planned service → load balancer id
+        self._leaving = {}   # the same of services that are about to go
         self._families = {}  # key → families of its members, if it is known
         self._check_keys = {}  # VIP → keys of its members' checks
         self._settled = {}   # key → version of the table that was set
@@ -110,7 +113,7 @@ class Reconciler:
         self._failed = {}
         # Until a pass has done it, whatever ends the one before:
         self._changed = set()  # ids whose plans are others, or gone
-        self._touched = set()  # ids of which there is something to tell
+        self._touched = set()  # ids of which there is something to report
 
     def reconcile(self, wanted, ready):
         """One pass over everything.
@@ -122,6 +125,7 @@ class Reconciler:
             ``announce``.
         :raises DatapathError: the datapath cannot be reached at all.
         """
+        before = {**self._leaving, **self._owners}
         self._plan(wanted.load_balancers)
         self._draining = frozenset().union(*(
             _vips(wanted.load_balancers[key][1]) or ()
@@ -136,9 +140,7 @@ class Reconciler:
         refused = self._set_services(failed)
         self._checks.write(self._changed, self._checks_kept(stale, refused),
                            {self._owners[key] for key in refused})
-        if stale:
-            self._datapath.delete_services(stale)
-            self._look()
+        self._remove(stale, before)
         changed, self._changed = self._changed, set()
         self._announce_tables(ready)
         for error in self.file_errors.values():
@@ -148,6 +150,26 @@ class Reconciler:
         self._update_facts()
         self._passes += 1
         return PassResult(wanted, failed, len(changed))
+
+    def _remove(self, stale, before):
+        """Delete services but those whose packets may still come.
+
+        :param before: key of a service → whose it was.
+        """
+        withdrawn = self._announcing.leaving
+        ids = set(self._leaving.values())
+        self._leaving = {key: before.get(key) for key in stale
+                         if key.address in withdrawn}
+        self._touched |= ids - set(self._leaving.values())
+        gone = [key for key in stale if key not in self._leaving]
+        if gone:
+            self._datapath.delete_services(gone)
+            self._look()
+
+    def leaving_s(self):
+        """Seconds until another pass is due, to delete services whose VIPs
+        were withdrawn; or None."""
+        return self._announcing.leaving_s()
 
     def announce(self, ready):
         """Announce every VIP with a member that takes traffic, no other.
@@ -207,7 +229,7 @@ class Reconciler:
         self._facts.update(
             self._entries, self._touched, self._failed,
             frozenset() if status is None or not status.sessions_up
-            else status.addresses)
+            else status.addresses, set(self._leaving.values()))
         self._touched = set()
 
     def _vips_of_failed(self, failed):
@@ -255,7 +277,8 @@ class Reconciler:
             failed[owner] = f'{name}: {error.text}'
         if changed:
             wakeup.notify(self._files.handler_wakeup)
-        self._look()
+        if changed or refused:
+            self._look()
         for key in wanted:
             summary = self._tables.services.get(key)
             # What was refused is due again.
@@ -272,13 +295,14 @@ class Reconciler:
             for member in self._tables.members(key).values() if member.check)
 
     def _announce_tables(self, ready):
-        held = {str(prefix.network_address) for prefix
-                in self._announce.wanted()} if self._recheck else ()
-        able = {}
+        held = self._announce.wanted_addresses() if self._recheck else ()
+        able, allows_all = {}, not self._recheck
         if self._recheck:
             self._recheck.begin(bool(self._families))
+            allows_all = self._recheck.allows_all
         for key, summary in self._tables.services.items():
-            if summary.enabled and self._rechecked(key, key.address in held):
+            if summary.enabled and key not in self._leaving and (
+                    allows_all or self._rechecked(key, key.address in held)):
                 able.setdefault(key.address, set()).add(
                     self._families.get(key, _FAMILIES))
         if self._recheck:

@@ -8,7 +8,7 @@ take one (its database is another one, say, or another agent has reported
 under this name), a new epoch begins.
 
 All values are whole: a member's state, and not its change. So whatever is
-told late is told right.
+reported late is reported right.
 """
 
 import dataclasses
@@ -24,7 +24,11 @@ LOG = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class Facts:
-    """What there is to be told, fields as in messages.Report."""
+    """What there is to be reported, fields as in messages.Report.
+
+    ``awaited_as_of``: the controller waits for the word that the node has
+    seen what was wanted then.
+    """
 
     as_of: int = 0
     held: dict[str, messages.Held] = dataclasses.field(default_factory=dict)
@@ -32,6 +36,7 @@ class Facts:
         default_factory=dict)
     state: messages.NodeState = dataclasses.field(
         default_factory=lambda: messages.NodeState())
+    awaited_as_of: int = 0
 
 
 class Reporter:
@@ -47,20 +52,29 @@ class Reporter:
 
     def _begin(self, epoch: int) -> None:
         self._epoch, self._seq = epoch, 0
-        self._told = Facts()
+        self._reported = Facts()
         self._open: messages.Report | None = None
         self._complete = False
 
     def again(self, ids: list[str]) -> None:
-        """Tell these load balancers once more: the controller asks for
+        """Report these load balancers once more: the controller asks for
         something that this node may have already."""
         for key in ids:
-            self._told.held.pop(key, None)
+            self._reported.held.pop(key, None)
 
     @property
     def is_behind(self) -> bool:
-        """Whether more is to be told than one report takes."""
+        """Whether more is to be reported than one report takes."""
         return self._open is not None or not self._complete
+
+    def has_news(self, facts: Facts) -> bool:
+        """Whether there is something that was not reported."""
+        if self.is_behind or (
+                self._reported.as_of < facts.awaited_as_of <= facts.as_of):
+            return True
+        page = self._page(facts)
+        return bool(page['held'] or page['gone'] or page['counters']
+                    or page['state'] is not None)
 
     def next(self, facts: Facts) -> tuple[int, int, messages.Report]:
         """Epoch, number and content of the report that is to be sent."""
@@ -70,7 +84,7 @@ class Reporter:
         return self._epoch, self._seq, self._open
 
     def send(self, controller: Any, host: str, facts: Facts) -> None:
-        """Tell a controller all that it has not been told.
+        """Report all that a controller has not been sent.
 
         :param controller: rpc.NodesClient.
         """
@@ -82,11 +96,11 @@ class Reporter:
                 return
 
     def _page(self, facts: Facts) -> messages.Report:
-        told = self._told
+        reported = self._reported
         held: dict[str, messages.Held] = {}
         complete, room = True, messages.REPORT_PAGE_MEMBERS
         for key, one in facts.held.items():
-            before = told.held.get(key)
+            before = reported.held.get(key)
             if before is one or before == one:
                 continue
             room -= len(one['members'])
@@ -94,34 +108,35 @@ class Reporter:
                 complete = False
                 break
             held[key] = one
-        gone = [key for key in told.held if key not in facts.held]
+        gone = [key for key in reported.held if key not in facts.held]
         complete &= len(gone) <= messages.COMPARE_PAGE
         counters = {}
         for key, listeners in facts.counters.items():
-            if told.counters.get(key) != listeners and key in facts.held:
+            if reported.counters.get(key) != listeners and key in facts.held:
                 counters[key] = listeners
                 if len(counters) == messages.REPORT_PAGE:
                     break
         return {'as_of': facts.as_of, 'complete': complete, 'held': held,
                 'gone': gone[:messages.COMPARE_PAGE], 'counters': counters,
-                'state': None if facts.state == told.state
+                'state': None if facts.state == reported.state
                 else facts.state}
 
     def answered(self, answer: messages.ReportAnswer) -> bool:
-        """Take the controller's answer. False: all is told once more."""
+        """Take the controller's answer. False: all is reported once more."""
         if self._open is None:
             return True
         if not answer['taken'] or (answer['epoch'], answer['seq']) != (
                 self._epoch, self._seq):
             self._begin(max(self._epoch, answer['epoch']) + 1)
             return False
-        told, report, self._open = self._told, self._open, None
-        told.held.update(report['held'])
+        reported, report, self._open = self._reported, self._open, None
+        reported.as_of = report['as_of']
+        reported.held.update(report['held'])
         for key in report['gone']:
-            told.held.pop(key, None)
-            told.counters.pop(key, None)
-        told.counters.update(report['counters'])
+            reported.held.pop(key, None)
+            reported.counters.pop(key, None)
+        reported.counters.update(report['counters'])
         if report['state'] is not None:
-            told.state = report['state']
+            reported.state = report['state']
         self._complete = report['complete']
         return True

@@ -97,7 +97,7 @@ class Agent:
                                 self._sessions, self._wake_worker),
                 checks_file.Keys(
                     secret_file.load(self._files.checks_secret))),
-            self._datapath, self._uplinks, through, self._wake_link,
+            self._datapath, self._uplinks, through, self._tell,
             self.stop, self.metrics, watch('worker'))
         transport = rpc.transport(conf)
         self._link = self._make_link(transport, node_state.NodeState(
@@ -118,12 +118,13 @@ class Agent:
     def _make_link(self, transport, state):
         host = self._conf.host
         cache = wanted.Cache(self._files.wanted, self._files.wanted_before)
-        if self._conf.upgrade_levels.nodes == rpc.VERSION:
+        version = self._conf.upgrade_levels.nodes
+        if version == rpc.VERSION:
             controller = rpc.NodesClientV1(transport)
             fetcher = version1.FetcherV1(controller, host, cache)
             reporter = version1.ReporterV1()
         else:
-            controller = rpc.NodesClient(transport)
+            controller = rpc.NodesClient(transport, version=version)
             fetcher = fetching.Fetcher(controller, host, cache)
             reporter = reports.Reporter()
         return link.Link(host, controller, fetcher, reporter, self._worker,
@@ -145,6 +146,9 @@ class Agent:
 
     def _wake_link(self):
         self._link.wake()
+
+    def _tell(self):
+        self._link.report_soon()
 
     def _sessions(self):
         status = self._announce.status()

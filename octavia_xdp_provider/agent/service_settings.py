@@ -7,6 +7,7 @@ here, of which the datapath would take the low bits.
 
 import ipaddress
 
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.common import flavor as flavor_keys
 from octavia_xdp_provider.common import persistence
 from octavia_xdp_provider.common import spec
@@ -15,6 +16,8 @@ from octavia_xdp_provider.node import datapath
 _ENCAPSULATIONS = {kind.name.lower(): kind
                    for kind in datapath.Encapsulation}
 
+
+_IP_HEADER = {4: 20, 6: 40}
 
 # The unspecified address, which is nobody's source address.
 _NOBODY = {4: ('0.0.0.0/32',), 6: ('::/128',)}
@@ -57,8 +60,35 @@ def _idle_time(document, listener):
     return 0 if wanted == flavor_keys.value({}, 'idle_timeout') else wanted
 
 
-def outer_address(settings, member):
-    """The destination of the outer header of packets to a member."""
+def tunnel(member, listener_id):
+    """The tunnel of packets from a listener to a member: datapath.Tunnel, or
+    None, for the settings' encapsulation to the member's address."""
+    if 'tunnel' not in member:
+        return None
+    wanted = member['tunnel']
+    return datapath.Tunnel(
+        str(ipaddress.ip_address(wanted['address'])),
+        _ENCAPSULATIONS[wanted['encapsulation']],
+        spec.tunnel_key(wanted, listener_id) or 0, spec.is_keyed(member))
+
+
+def overhead(found):
+    """Bytes that a datapath.Tunnel adds to a packet."""
+    version = ipaddress.ip_address(found.address).version
+    return (_IP_HEADER[version]
+            + enumerations.SHIMS[found.encapsulation])
+
+
+def outer_address(settings, member, found=None):
+    """The destination of the outer header of packets to a member.
+
+    :param found: its datapath.Tunnel, or None.
+    """
+    if found:
+        address = ipaddress.ip_address(found.address)
+        if found.encapsulation == datapath.Encapsulation.SRV6:
+            address += found.key
+        return str(address)
     if settings.sid_function:
         address = int(ipaddress.IPv6Address(member))
         return str(ipaddress.IPv6Address(

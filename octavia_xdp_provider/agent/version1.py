@@ -14,6 +14,7 @@ class FetcherV1:
         self._cache = cache
         self._unsaved = set()
         self.wanted = cache.load()
+        self.removed_as_of = 0
 
     def fetch(self):
         known = self.wanted.load_balancers if self.wanted else {}
@@ -44,7 +45,11 @@ class ReporterV1:
     """Takes the place of reports.Reporter."""
 
     def again(self, ids):
-        """Everything is told each time."""
+        """Everything is reported each time."""
+
+    def has_news(self, facts):
+        """Nobody knows what was reported before."""
+        return True
 
     def send(self, controller, host, facts):
         """:param controller: rpc.NodesClientV1."""

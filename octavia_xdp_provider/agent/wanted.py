@@ -133,7 +133,7 @@ class Cache:
                 atomic_file.replace(path, json.dumps(cached).encode(), _MODE,
                                     clean=False)
             self._unsaved.discard(key)
-        # Last: what is newer than this is told again.
+        # Last: what is newer than this is sent again.
         atomic_file.replace(self._directory / _AS_OF,
                             str(wanted.as_of).encode(), _MODE)
         self._saved_as_of = wanted.as_of

@@ -25,13 +25,13 @@ class Worker:
     """Runs passes.
 
     :param uplinks: uplinks.monitor.UplinkMonitor.
-    :param told: called when there is something to report.
+    :param notify: called when there is something to report.
     :param ended: called when another library took over.
     :param metrics: metrics.Metrics.
     :param come_round: see Loops.watch.
     """
 
-    def __init__(self, reconciler, dataplane, uplinks, probes, told, ended,
+    def __init__(self, reconciler, dataplane, uplinks, probes, notify, ended,
                  metrics, come_round=lambda: None):
         self._metrics = metrics
         self._come_round = come_round
@@ -39,13 +39,13 @@ class Worker:
         self._datapath = dataplane
         self._uplinks = uplinks
         self._probes = probes
-        self._told = told
+        self._notify = notify
         self._ended = ended
         self._stop = threading.Event()
         self._work = threading.Event()
         self._done = threading.Condition()
         self._wanted = None
-        self._held = None  # that the link was told of
+        self._held = None  # that the link was notified of
         self.result = None  # reconcile.PassResult of the last pass
         self.problems = []  # files that are not as wanted
         self.is_stale = False  # another library took over
@@ -92,6 +92,7 @@ class Worker:
         done = None  # the load balancers of the last whole pass
         ticks = 0
         while not self._stop.is_set():
+            pause_s = TICK_S
             self._work.clear()
             self._come_round()
             ticks += 1
@@ -102,7 +103,8 @@ class Worker:
                 if wanted is None:
                     self._reconciler.announce(frozenset())
                 elif (wanted.load_balancers is not done
-                      or ticks >= FULL_PASS_S / TICK_S):
+                      or ticks >= FULL_PASS_S / TICK_S
+                      or self._reconciler.leaving_s() == 0.0):
                     begun = time.monotonic()
                     result = self._reconcile(wanted, ready)
                     self._metrics.passed(time.monotonic() - begun)
@@ -113,6 +115,9 @@ class Worker:
                 else:
                     self._reconciler.announce(ready)
                 self._tell()
+                due_s = self._reconciler.leaving_s()
+                if due_s is not None:
+                    pause_s = min(TICK_S, due_s)
             except Exception as error:
                 if datapath.is_stale(error):
                     LOG.warning('%s. The agent ends, to be started again.',
@@ -122,7 +127,7 @@ class Worker:
                     return
                 self._metrics.pass_failed()
                 LOG.exception('A pass failed and is tried again.')
-            self._work.wait(TICK_S)
+            self._work.wait(pause_s)
 
     def _reconcile(self, wanted, ready):
         began = time.thread_time()
@@ -140,4 +145,4 @@ class Worker:
             self._metrics.held(self._held, held)
         if held is not self._held or problems != self.problems:
             self._held, self.problems = held, problems
-            self._told()
+            self._notify()

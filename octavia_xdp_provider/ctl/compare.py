@@ -16,6 +16,7 @@ _BY_ROUTES = (Outcome.DROP_NO_NEXT_HOP, Outcome.DROP_TOO_BIG,
               Outcome.SENT_TOO_BIG, Outcome.PASSED_TOO_BIG)
 _LINK_HEADER = 14
 _OUTER = (('destination', 'it goes to {}, by the tables to {}'),
+          ('vni', 'its VNI is {}, by the tables {}'),
           ('source', 'it comes from {}, by the tables from {}'),
           ('carried', 'it carries {} bytes, the client sent {}'))
 _LINK = (('destination_mac', 'its next hop is {}, by the tables {}'),
@@ -44,7 +45,7 @@ def left(run, result) -> outer.Outer | None:
     """What leaves, if the packet was forwarded to a service's member."""
     if result.service is None or outcome_of(run) != Outcome.FORWARDED:
         return None
-    return outer.decode(run.frame, result.service.encapsulation)
+    return outer.decode(run.frame, _encapsulation(result))
 
 
 def differences(result, run, spent: bool):
@@ -88,8 +89,12 @@ def _frame_differences(result, run):
                f'{len(result.frame)} {result.frame[at:at + 16].hex()}')
 
 
+def _encapsulation(result):
+    return result.service.members[result.member].encapsulation
+
+
 def _outer_differences(result, run):
-    encapsulation = result.service.encapsulation
+    encapsulation = _encapsulation(result)
     seen = outer.decode(run.frame, encapsulation)
     if seen is None or seen.encapsulation != encapsulation:
         yield (f'what leaves is not {encapsulation.name}: '

@@ -10,7 +10,7 @@ from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import state
 
 TUNNELS = {encap.IPIP: 'IPIP', encap.IP6: 'IPv6 in IP', encap.GRE: 'GRE',
-           state.UDP: 'GUE'}
+           state.UDP: 'GUE or Geneve'}
 _NAMES = PROTOCOL_NAMES | {state.ICMP: 'ICMP', state.ICMPV6: 'ICMPv6'}
 _OPENING = forward.SYN | forward.FIN | forward.RST | forward.ACK
 

@@ -94,3 +94,16 @@ def member_state(member):
     if member.takes_flows:
         return 'up'
     return 'drained' if not member.weight else 'standby'
+
+
+def tunnel(found):
+    """A member's own tunnel, in a few words."""
+    text = f'{found.encapsulation.name.lower()} {found.address}'
+    return f'{text} key {found.key}' if found.key else text
+
+
+def tunnel_value(found):
+    """The same, for JSON, in the words of the wanted state."""
+    return {'address': found.address,
+            'encapsulation': found.encapsulation.name.lower(),
+            'key': found.key or None}

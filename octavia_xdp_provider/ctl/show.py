@@ -43,13 +43,13 @@ def services(node, arguments):
         'open_slots': one.open_slots, 'generation': one.generation,
         'encapsulation': one.settings.encapsulation.name.lower(),
         'flags': _flags(one.settings.flags)} | one.counters._asdict()
-        for one in found]
+        | {'drops': one.drops, 'active': one.active} for one in found]
     return value, output.table(
         ('VIP', 'PROTOCOL', 'PORT', 'MEMBERS', 'TAKING', 'SLOTS', 'OPEN',
-         'ENCAPSULATION', 'PACKETS', 'BYTES', 'FLOWS'),
+         'ENCAPSULATION', 'PACKETS', 'BYTES', 'FLOWS', 'DROPS', 'ACTIVE'),
         [(*one.key, one.members, one.enabled, one.slots, one.open_slots,
-          one.settings.encapsulation.name.lower(), *one.counters)
-         for one in found])
+          one.settings.encapsulation.name.lower(), *one.counters,
+          one.drops, one.active) for one in found])
 
 
 def members(node, arguments):
@@ -64,14 +64,16 @@ def members(node, arguments):
                 'admin_up': one.admin_up, 'healthy': one.healthy,
                 'known': one.known, 'takes_flows': one.takes_flows,
                 'check': f'{one.check:016x}' if one.check else None,
-                'mtu': one.mtu or None, 'index': one.index}
+                'mtu': one.mtu or None, 'index': one.index,
+                'tunnel': one.tunnel and output.tunnel_value(one.tunnel)}
                 | one.counters._asdict())
             rows.append((*service.key, str(one.name), output.member_state(one),
                          one.weight, one.backup, one.mtu or None,
+                         one.tunnel and output.tunnel(one.tunnel),
                          *one.counters))
     return value, output.table(
         ('VIP', 'PROTOCOL', 'PORT', 'MEMBER', 'STATE', 'WEIGHT', 'BACKUP',
-         'MTU', 'PACKETS', 'BYTES', 'FLOWS'), rows)
+         'MTU', 'TUNNEL', 'PACKETS', 'BYTES', 'FLOWS'), rows)
 
 
 def shares(members_of, now, before):
@@ -243,7 +245,8 @@ def counters(node, arguments):
     outcomes = {one.name.lower(): counted._asdict()
                 for one, counted in node.outcomes().items() if one > 1}
     value = {'outcomes': outcomes, 'services': [
-        output.key(one.key) | one.counters._asdict() | {'members': [
+        output.key(one.key) | one.counters._asdict()
+        | {'drops': one.drops, 'members': [
             {'address': member.address, 'member_port': member.port or None}
             | member.counters._asdict() for member in found]}
         for one, found in _each(node, arguments, node.members)]}

@@ -18,6 +18,12 @@ def _mac(text):
     return None if text is None else bytes.fromhex(text.replace(':', ''))
 
 
+def _tunnel(found):
+    return found and state.Tunnel(
+        _packed(found.address), found.encapsulation, found.key,
+        found.keeps_port)
+
+
 def _protocol(name):
     # of a damaged state it may be any number
     return PROTOCOLS[name] if name in PROTOCOLS else int(name)
@@ -92,7 +98,8 @@ class Tables:
                      for one in allowed] or None,
             members={index: state.Member(
                 _packed(one.address), one.weight, one.mtu, one.admin_up,
-                one.healthy, one.backup, one.takes_flows, one.port)
+                one.healthy, one.backup, one.takes_flows, one.port,
+                _tunnel(one.tunnel))
                 for index, one in states.items()})
         self._states[service] = key, states
         return service

@@ -124,6 +124,8 @@ class Steps(observer.Observer):
         self._step('member', 'nobody takes it' if found is None else
                    f'{found.name}: {output.member_state(found)}, weight '
                    f'{found.weight}')
+        if found is not None and found.tunnel:
+            self._step('tunnel', output.tunnel(found.tunnel))
 
     def port(self, service, member):
         self._step('port', f'{member.port}, the member\'s, takes the place '

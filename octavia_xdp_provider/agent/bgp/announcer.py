@@ -19,6 +19,7 @@ routes of the operator's own in the speaker's configuration are left alone.
 import collections.abc
 import fcntl
 import logging
+import os
 import pathlib
 import select
 import time
@@ -93,6 +94,8 @@ class Announcer:
         directory = self._file.parent
         with open(directory / announcements.LOCK_NAME, 'w') as lock, \
                 inotify_simple.INotify() as inotify:
+            # ExaBGP's umask keeps the agent out, whose user is another.
+            os.fchmod(lock.fileno(), 0o644)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:

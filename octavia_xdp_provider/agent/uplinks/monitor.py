@@ -2,7 +2,7 @@
 """Keeps the datapath's uplinks as the kernel's state says, in a thread.
 
 It has a thread of its own so that an uplink that loses its carrier or its
-next hop is out at once, whatever else the agent is doing. It tells the health
+next hop is out at once, whatever else the agent does. It notifies the health
 checker since when uplinks work, and looks when the checker asks.
 """
 
@@ -66,7 +66,7 @@ class UplinkMonitor:
         self._directory = conf.agent.run_directory
         self._question = threading.Event()
         self._published = None
-        self._told = None
+        self._written = None
         self._file_error = None
         # Families that no uplink has a next hop for any more.
         self.lost = frozenset()
@@ -170,7 +170,7 @@ class UplinkMonitor:
                 self._outages.asked((link, address), now_ns)
 
     def _publish(self):
-        """Tell the health checker, if there is something new."""
+        """Write for the health checker, if there is something new."""
         families = self.families
         if families == self._published:
             return
@@ -178,7 +178,7 @@ class UplinkMonitor:
             uplinks_file.write(self._directory, families)
         except OSError as error:
             if self._file_error is None:
-                LOG.error('The health checker cannot be told about uplinks '
+                LOG.error('The health checker cannot be informed of uplinks '
                           '(%s): failures count.', error)
             self._file_error = error
         else:
@@ -214,10 +214,10 @@ class UplinkMonitor:
             family for family, known in self.families.items()
             if known.since_ns is None) - self._ready
         self.states = states
-        told = self._ready, self.lost, {
+        written = self._ready, self.lost, {
             family: known.since_ns for family, known in self.families.items()}
-        if told != self._told:
-            self._told = told
+        if written != self._written:
+            self._written = written
             self._changed()
 
     def _log(self, states):
