@@ -14,6 +14,8 @@ from lab import processes
 from lab.control import octavia
 from lab.control import services
 
+PLAIN, OVN = 'plain', 'ovn'
+
 
 def main():
     """Run a command; a LabError is shown without a traceback."""
@@ -31,10 +33,13 @@ def main():
 
 def _up(lab, arguments):
     if arguments.services_only:
+        if arguments.fabric != PLAIN:
+            raise paths.LabError('--services-only has no fabric: leave out '
+                                 '--fabric')
         deployment.up_services(lab)
         return
     deployment.up(lab, arguments.control_only, arguments.provider,
-                  others=arguments.also)
+                  others=arguments.also, ovn=arguments.fabric == OVN)
     print(f'\nLab {lab.name} is up. A command on the control host, as '
           f'tenant {cloud.TENANT}:\n'
           f'  {sys.executable} -m lab exec --name {lab.name} '
@@ -94,6 +99,8 @@ def _parser():
                      help='no routers, LB nodes, members and client')
     one.add_argument('--services-only', action='store_true',
                      help='RabbitMQ, MariaDB and PostgreSQL only')
+    one.add_argument('--fabric', default=PLAIN, choices=(PLAIN, OVN),
+                     help='ovn: hypervisors as well, with real OVN')
     one.add_argument('--provider', default=octavia.XDP,
                      choices=sorted(octavia.DESCRIPTIONS))
     one.add_argument('--also', action='append', default=[],

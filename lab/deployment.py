@@ -14,18 +14,33 @@ from lab.control import host as control
 from lab.control import octavia
 from lab.control import services
 from lab.fabric import topology
+from lab.ovn import fabric as ovn_fabric
 
 MNT_DETACH = 2
 
 
 def up(lab, control_only=False, provider=octavia.XDP,
-       provider_options=None, others=()):
-    """Start a lab; what an earlier run of it left is removed first."""
+       provider_options=None, others=(), ovn=False):
+    """Start a lab; what an earlier run of it left is removed first.
+
+    :param ovn: with hypervisors, for which Neutron runs ML2/OVN.
+    """
+    if ovn and control_only:
+        raise paths.LabError('hypervisors are behind the router: there are '
+                             'none on a control host alone')
+
+    node_options = {}
+    if ovn:
+        node_options['members'] = {'allowed_networks': (
+            f'{paths.MEMBER_NETWORKS},{paths.TENANT_NETWORKS}')}
+        provider_options = {**node_options, **(provider_options or {})}
 
     def start():
-        control.up(lab, provider, provider_options, others)
+        control.up(lab, provider, provider_options, others, ovn)
         if not control_only:
-            topology.up(lab)
+            topology.up(lab, node_options)
+        if ovn:
+            ovn_fabric.up(lab)
     _afresh(lab, start)
 
 

@@ -33,15 +33,25 @@ VIP_NETWORK = ipaddress.ip_network('203.0.113.0/24')
 UPLINK_NETWORK = ipaddress.ip_network('198.18.1.0/24')
 MEMBER_NETWORK = ipaddress.ip_network('198.18.10.0/24')
 CLIENT_NETWORK = ipaddress.ip_network('198.18.20.0/24')
+# Hypervisors: their uplinks, their tunnels, and the network behind which
+# tenants' routers hide their tenants.
+HYPERVISOR_NETWORK = ipaddress.ip_network('198.18.30.0/24')
+TUNNEL_NETWORK = ipaddress.ip_network('198.18.31.0/24')
+PROVIDER_NETWORK = ipaddress.ip_network('198.18.32.0/24')
 
 VIP_NETWORK_V6 = ipaddress.ip_network('2001:db8:113::/64')
 UPLINK_NETWORK_V6 = ipaddress.ip_network('2001:db8:1::/112')
 MEMBER_NETWORK_V6 = ipaddress.ip_network('2001:db8:10::/64')
 CLIENT_NETWORK_V6 = ipaddress.ip_network('2001:db8:20::/64')
+HYPERVISOR_NETWORK_V6 = ipaddress.ip_network('2001:db8:30::/64')
+# What is routed to hypervisor 1, 2, …: 2001:db8:33::1:0:0/96 and so on.
+SID_NETWORK = ipaddress.ip_network('2001:db8:33::/64')
 
 VIP_NETWORKS = f'{VIP_NETWORK},{VIP_NETWORK_V6}'
 # Those of their own that members of tests make are below the same /32.
 MEMBER_NETWORKS = '198.18.0.0/15,2001:db8::/32'
+# Where hypervisors are, of which tenants choose their own.
+TENANT_NETWORKS = '10.0.0.0/8,fd00::/8'
 
 CONTROL_ADDRESS = str(MANAGEMENT_NETWORK[1])
 MEMBER_GATEWAY = str(MEMBER_NETWORK[1])
@@ -50,6 +60,9 @@ CLIENT_ADDRESS = str(CLIENT_NETWORK[2])
 MEMBER_GATEWAY_V6 = str(MEMBER_NETWORK_V6[1])
 CLIENT_GATEWAY_V6 = str(CLIENT_NETWORK_V6[1])
 CLIENT_ADDRESS_V6 = str(CLIENT_NETWORK_V6[2])
+HYPERVISOR_GATEWAY = str(HYPERVISOR_NETWORK[1])
+HYPERVISOR_GATEWAY_V6 = str(HYPERVISOR_NETWORK_V6[1])
+PROVIDER_GATEWAY = str(PROVIDER_NETWORK[1])
 
 
 class LabError(Exception):
@@ -65,10 +78,12 @@ def number(host):
 
 
 def management_address(host):
-    """The management address of a host: lb1 has 192.0.2.11, and so on."""
+    """The management address: lb1 has 192.0.2.11, hv1 192.0.2.31, and so on.
+    """
     if host == CONTROL:
         return CONTROL_ADDRESS
-    return str(MANAGEMENT_NETWORK[10 + number(host)])
+    first = 30 if host.startswith('hv') else 10
+    return str(MANAGEMENT_NETWORK[first + number(host)])
 
 
 def uplink_addresses(node, version=4):
@@ -85,6 +100,22 @@ def member_address(member, version=4):
     """The address of member 1, 2, …"""
     network = MEMBER_NETWORK if version == 4 else MEMBER_NETWORK_V6
     return str(network[10 + member])
+
+
+def hypervisor_address(hypervisor, version=4):
+    """The address of hypervisor 1, 2, … on its uplink."""
+    network = HYPERVISOR_NETWORK if version == 4 else HYPERVISOR_NETWORK_V6
+    return str(network[10 + hypervisor])
+
+
+def tunnel_address(hypervisor):
+    """The address to which other hypervisors tunnel."""
+    return str(TUNNEL_NETWORK[10 + hypervisor])
+
+
+def sid_network(hypervisor):
+    """The IPv6 network that is routed to hypervisor 1, 2, …, a /96."""
+    return ipaddress.ip_network((SID_NETWORK[hypervisor << 32], 96))
 
 
 class Lab:

@@ -16,26 +16,36 @@ from lab.control import octavia
 from lab.control import rabbitmq
 from lab.control import secret
 from lab.control import template
+from lab.ovn import central
 
 
-def up(lab, provider=octavia.XDP, provider_options=None, others=()):
+def up(lab, provider=octavia.XDP, provider_options=None, others=(),
+       ovn=False):
     """Start the control host; its network comes with it.
 
     `provider_options` go into the provider's configuration file; `others`
-    are providers beside the one that is the default.
+    are providers beside the one that is the default. With `ovn` Neutron has
+    OVN's databases below it.
     """
     with progress.step('making the control host and its network'):
         make_network(lab)
         secret.generate(lab)
         certificates.make(lab)
-        restored = template.restore(lab)
+    # Before the configurations: passwords come with the databases.
+    with progress.step('looking for finished databases'):
+        claimed = template.claim()
+        if not claimed:
+            template.restore(lab)
         keystone.configure(lab)
-        neutron.configure(lab)
+        # Databases are filled without OVN: they serve labs without it.
+        neutron.configure(lab, ovn=ovn and not claimed)
         octavia.configure(lab, provider, others)
         octavia.configure_provider(lab, provider_options)
     with futures.ThreadPoolExecutor() as pool:
-        databases = pool.submit(_start_databases, lab, restored)
+        databases = pool.submit(_start_databases, lab, claimed)
         broker = pool.submit(step, 'RabbitMQ', rabbitmq.start, lab)
+        if ovn:
+            networks = pool.submit(step, 'OVN', central.start, lab)
 
         def start_controllers():
             databases.result()
@@ -44,14 +54,20 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=()):
 
         def start_apis():
             databases.result()
+            if ovn:
+                networks.result()
             _start_apis(lab)
-        if restored:
-            parallel.together(start_controllers, start_apis)
-        else:
+        if claimed:
             start_apis()
             # Before the controllers, which would be in the template.
-            _fill(lab)
+            _fill(lab, claimed)
+            if ovn:
+                neutron.stop(lab)
+                neutron.configure(lab, ovn=True)
+                step('Neutron with OVN', neutron.start, lab)
             start_controllers()
+        else:
+            parallel.together(start_controllers, start_apis)
     octavia.start_housekeeping(lab)
     cloud.write_openrc(lab)
 
@@ -80,8 +96,8 @@ def _start_apis(lab):
         lambda: step('Octavia API', octavia.start_api, lab))
 
 
-def _start_databases(lab, restored):
-    if restored:
+def _start_databases(lab, claimed):
+    if not claimed:
         step('MariaDB', mariadb.start, lab)
         return
     with progress.step('making empty databases'):
@@ -96,13 +112,13 @@ def _start_databases(lab, restored):
         for service in (keystone, neutron, octavia)))
 
 
-def _fill(lab):
+def _fill(lab, claimed):
     with (progress.step('making users, services and networks'),
           namespaces.inside(lab, paths.CONTROL)):
         cloud.set_up(lab)
     with progress.step('keeping the databases for the next time'):
         mariadb.stop(lab)
-        template.save(lab)
+        template.save(lab, claimed)
         mariadb.start(lab)
 
 

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Neutron without agents: networks, subnets and ports, as records only."""
+"""Neutron without agents: networks, subnets and ports.
+
+They are records only, or, with ML2/OVN, what hypervisors have.
+"""
+
+import json
 
 from lab import paths
 from lab import processes
@@ -7,17 +12,56 @@ from lab.control import ini
 from lab.control import keystone
 from lab.control import mariadb
 from lab.control import server
+from lab.ovn import central
+from lab.ovn import packages
 
 NAME = 'neutron'
 PORT = 9696
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
+# UDP, Geneve with its options, and the inner Ethernet header: with IPv4's 20
+# bytes they leave tenants 1,442 of 1,500.
+_GENEVE_HEADER = 38
+
+_OVN = {
+    'DEFAULT': {'service_plugins': 'ovn-router,qos,trunk'},
+    'ml2': {
+        'type_drivers': 'local,flat,geneve',
+        'tenant_network_types': 'geneve',
+        'mechanism_drivers': 'ovn',
+    },
+    'ml2_type_flat': {'flat_networks': central.PHYSICAL_NETWORK},
+    'ml2_type_geneve': {'vni_ranges': '1:65535',
+                        'max_header_size': _GENEVE_HEADER},
+    'ovn': {
+        'ovn_nb_connection': central.NORTHBOUND.url,
+        'ovn_sb_connection': central.SOUTHBOUND.url,
+        # What is there is made through this Neutron.
+        'neutron_sync_mode': 'off',
+    },
+}
 
 
-def configure(lab):
-    """Write neutron.conf."""
+# What a service may read beside what Neutron lets it by default.
+_POLICY = {
+    'get_security_group':
+        '(rule:admin_only) or (role:reader and project_id:%(project_id)s) or '
+        'rule:shared_security_group or rule:service_api',
+    'get_security_group_rule':
+        '(rule:admin_only) or (role:reader and rule:sg_owner) or '
+        'rule:service_api',
+}
+
+
+def configure(lab, ovn=False):
+    """Write neutron.conf.
+
+    :param ovn: with the mechanism driver of OVN, whose databases run.
+    """
     directory = _directory(lab)
     directory.mkdir(exist_ok=True)
     (directory / 'lock').mkdir(exist_ok=True)
+    policy = directory / 'policy.yaml'
+    policy.write_text(json.dumps(_POLICY))
     ini.write(_configuration(lab), {
         'DEFAULT': {
             'use_stderr': True,
@@ -33,13 +77,16 @@ def configure(lab):
         'database': {'connection': mariadb.url(lab, 'neutron')},
         'keystone_authtoken': keystone.token_options(lab, 'neutron'),
         'oslo_concurrency': {'lock_path': directory / 'lock'},
+        'oslo_policy': {'policy_file': policy},
         'ml2': {
             'type_drivers': 'local,flat',
             'tenant_network_types': 'local',
             'mechanism_drivers': '',
-            'extension_drivers': 'port_security,qos',
+            # Octavia asks whether there is dns-integration for each VIP, and
+            # where there is not lists all extensions.
+            'extension_drivers': 'port_security,qos,dns',
         },
-    })
+    }, _OVN if ovn else {})
 
 
 def migrate(lab):
@@ -54,7 +101,20 @@ def start(lab):
     server.start(lab, NAME, 'neutron', PORT, env={
         'OS_NEUTRON_CONFIG_DIR': _directory(lab),
         'OS_NEUTRON_CONFIG_FILES': 'neutron.conf',
+        # Its name for the number of gunicorn's workers as well. Without it
+        # ML2/OVN hears nothing of ports that come up, while the API looks
+        # healthy.
+        'ASGI_WORKERS': server.WORKERS,
+        # ML2/OVN runs ovsdb-client.
+        **packages.search_paths(),
+        # It notes there when it was started, under its parent's process id.
+        'TMPDIR': _directory(lab),
     })
+
+
+def stop(lab):
+    """Stop the API server."""
+    processes.stop(lab, NAME)
 
 
 def _directory(lab):

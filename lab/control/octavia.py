@@ -14,6 +14,7 @@ from lab import processes
 from lab.control import ini
 from lab.control import keystone
 from lab.control import mariadb
+from lab.control import neutron
 from lab.control import rabbitmq
 from lab.control import server
 from octavia_xdp_provider.common import options as product_options
@@ -64,7 +65,8 @@ def configure(lab, provider=XDP, others=()):
         'database': {'connection': mariadb.url(lab, 'octavia')},
         'keystone_authtoken': keystone.token_options(lab, 'octavia'),
         'service_auth': user,
-        'neutron': user,
+        # Or Octavia asks Keystone for it with each creation.
+        'neutron': {**user, 'endpoint_override': neutron.URL},
         'certificates': {'cert_manager': 'noop_cert_manager'},
         'controller_worker': {
             'network_driver': 'allowed_address_pairs_driver',
@@ -121,6 +123,10 @@ def configure_provider(lab, options=None):
             **keystone.user_options(lab, keystone.OBSERVER),
             'valid_interfaces': 'internal',
         },
+        # Of use where the user has the role, as in a lab with hypervisors.
+        'neutron': {'auth_section': 'octavia',
+                    'region_name': keystone.REGION,
+                    'valid_interfaces': 'internal'},
     }, options or {})
 
 

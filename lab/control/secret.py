@@ -15,6 +15,12 @@ def generate(lab):
         lab.state.put(SECTION, name, secrets.token_hex(16))
 
 
+def make(lab, name):
+    """Make a password for another user, and return it."""
+    lab.state.put(SECTION, name, secrets.token_hex(16))
+    return password(lab, name)
+
+
 def password(lab, name):
     """The password of a user."""
     return lab.state.section(SECTION)[name]

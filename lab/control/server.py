@@ -12,6 +12,9 @@ WORKER_FAILED = '[ERROR] Worker (pid'
 # Longer than any client waits between two requests: one that uses a connection
 # at the moment at which it is closed gets an error.
 KEEP_ALIVE_S = 600
+WORKERS = 1
+# How long requests are waited for at the end.
+GRACE_S = 2
 
 
 def start(lab, name, maker, port, env):
@@ -21,9 +24,9 @@ def start(lab, name, maker, port, env):
     before = log.stat().st_size if log.exists() else 0
     processes.start(
         lab, paths.CONTROL, name,
-        [paths.VENV / 'bin' / 'gunicorn', '--name', name, '--workers', 1,
+        [paths.VENV / 'bin' / 'gunicorn', '--name', name, '--workers', WORKERS,
          '--threads', 8, '--timeout', 120, '--keep-alive', KEEP_ALIVE_S,
-         '--bind', address,
+         '--graceful-timeout', GRACE_S, '--bind', address,
          '--no-control-socket', '--worker-tmp-dir', lab.run_directory,
          f'lab.control.wsgi:{maker}()'],
         env=env, cwd=paths.CHECKOUT, timeout=120,
@@ -44,7 +47,7 @@ def _check_worker(name, log, offset):
 def _answers(lab, url):
     with namespaces.inside(lab, paths.CONTROL):
         try:
-            urllib.request.urlopen(url, timeout=30).close()
+            urllib.request.urlopen(url, timeout=30).close()  # noqa: S310
         except urllib.error.HTTPError:
             return True
         except OSError:

@@ -22,29 +22,40 @@ MIGRATIONS = 'octavia_xdp_provider/controller/store/migrations/versions/*.py'
 KEYS = ('fernet-keys', 'credential-keys')
 
 
+def claim():
+    """Find out whether this lab has to make the template.
+
+    Of labs that start at once one makes it, and the others wait for it.
+
+    :returns: None if there is a template to restore, else what `save` needs:
+        an open file, whose lock goes with this process.
+    """
+    DIRECTORY.mkdir(parents=True, exist_ok=True, mode=0o700)
+    lock = open(DIRECTORY / 'lock', 'w')  # noqa: SIM115, kept
+    if not _path().is_dir():
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not _path().is_dir():
+            return lock
+    lock.close()
+    return None
+
+
 def restore(lab):
-    """Take the databases and passwords of the template, if there is one."""
+    """Take the databases and passwords of the template."""
     template = _path()
-    if not template.is_dir():
-        return False
     secret.restore(lab, json.loads((template / 'secrets.json').read_text()))
     shutil.copytree(template / 'mariadb', mariadb.data_directory(lab))
     for name in KEYS:
         shutil.copytree(template / name, _keystone(lab) / name)
-    return True
 
 
-def save(lab):
+def save(lab, claimed):
     """Make the template of a lab whose database server is stopped."""
-    DIRECTORY.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with open(DIRECTORY / 'lock', 'w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with claimed:
         target = _path()
         for other in DIRECTORY.iterdir():
             if other.is_dir() and other != target:
                 shutil.rmtree(other)
-        if target.is_dir():
-            return
         new = DIRECTORY / 'new'
         shutil.copytree(mariadb.data_directory(lab), new / 'mariadb')
         for name in KEYS:

@@ -30,6 +30,11 @@ class Connections:
     def __exit__(self, *_exception):
         self._stack.close()
 
+    @property
+    def ports(self):
+        """The client's port of each."""
+        return [one.getsockname()[1] for one in self._open]
+
     def ask(self):
         """Who answers each connection now: names, or what went wrong."""
         return [self._ask(one) for one in self._open]

@@ -17,16 +17,22 @@ FABRIC_MTU = 1600
 
 
 def connect(lab, host, mtu):
-    """Cable a host's eth0 to the router's interface of the host's name.
+    """Cable a host's eth0 to the router's interface of the host's name."""
+    cable(lab, (host, UPLINK), (ROUTER, host), mtu)
+
+
+def cable(lab, end, other_end, mtu):
+    """Join two hosts by a veth pair; an end is (host, interface name).
 
     Checksums must be in the packets: a veth pair otherwise leaves them out,
-    and a packet that has passed native XDP no longer shows it.
+    and neither a packet that has passed native XDP nor what Open vSwitch
+    reads in user space shows it.
     """
-    namespaces.veth(lab, (host, UPLINK), (ROUTER, host))
-    for end, interface in ((host, UPLINK), (ROUTER, host)):
-        set_mtu(lab, end, interface, mtu)
-        processes.run(lab, end, ['ethtool', '-K', interface, 'tx', 'off',
-                                 'tso', 'off', 'gso', 'off'])
+    namespaces.veth(lab, end, other_end)
+    for host, interface in (end, other_end):
+        set_mtu(lab, host, interface, mtu)
+        processes.run(lab, host, ['ethtool', '-K', interface, 'tx', 'off',
+                                  'tso', 'off', 'gso', 'off'])
 
 
 def receive_at_once(lab, host, interface):

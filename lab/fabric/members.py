@@ -7,34 +7,11 @@ from lab import namespaces
 from lab import paths
 from lab import processes
 from lab.fabric import links
+from lab.fabric import nginx
 from lab.fabric import router
 
 HTTP_PORTS = (80, 8080)
 UDP_PORT = 5353
-
-_NGINX = '''\
-daemon off;
-worker_processes 1;
-pid {directory}/nginx.pid;
-error_log stderr warn;
-events {{ worker_connections 4096; }}
-http {{
-    access_log {directory}/access.log;
-    client_body_temp_path {directory}/body;
-    proxy_temp_path {directory}/proxy;
-    fastcgi_temp_path {directory}/fastcgi;
-    uwsgi_temp_path {directory}/uwsgi;
-    scgi_temp_path {directory}/scgi;
-    client_max_body_size 0;
-    default_type text/plain;
-    add_header Cache-Control no-store;
-    server {{
-        {listen}
-        root {directory}/files;
-        location = / {{ return 200 "{member}\\n"; }}
-    }}
-}}
-'''
 
 
 def address(member, version=4):
@@ -103,7 +80,7 @@ def set_mss(lab, mss, members):
 
 def http_name(member):
     """The name under which the lab knows a member's nginx."""
-    return f'{member}-nginx'
+    return nginx.name(member)
 
 
 def udp_name(member):
@@ -113,7 +90,7 @@ def udp_name(member):
 
 def files(lab, member):
     """The directory whose files nginx serves."""
-    return lab.host_directory(member) / 'files'
+    return nginx.files(lab, member)
 
 
 def _change(lab, members, change):
@@ -140,17 +117,7 @@ def _set_up(lab, member):
 
 
 def _start(lab, member):
-    directory = lab.host_directory(member)
-    files(lab, member).mkdir()
-    configuration = directory / 'nginx.conf'
-    listen = ' '.join(f'listen 0.0.0.0:{port}; listen [::]:{port};'
-                      for port in HTTP_PORTS)
-    configuration.write_text(_NGINX.format(
-        directory=directory, member=member, listen=listen))
-    processes.start(
-        lab, member, http_name(member),
-        ['nginx', '-p', directory, '-c', configuration, '-e', 'stderr'],
-        ready=lambda: _answers(lab, member))
+    nginx.start(lab, member, HTTP_PORTS, lambda: _answers(lab, member))
     processes.start(
         lab, member, udp_name(member),
         [sys.executable, '-m', 'lab.fabric.udp_echo', str(UDP_PORT), member],

@@ -10,18 +10,20 @@ import re
 import shutil
 
 PLUGIN = 'octavia_tempest_plugin'
+# Of tests that need no virtual machine; skips.LEFT_OUT says which others.
+KINDS = ('api', 'scenario')
 
 # File, regular expression, its replacement, and why.
 ADAPTATIONS = (
-    ('tests/api/v2/test_listener.py',
-     r'(const\.CONNECTION_LIMIT: )[24]00', r'\g<1>-1',
-     'a connection limit is refused; -1 is none'),
-    ('tests/api/v2/test_listener.py',
-     r'(assertEqual\()[24]00(, listener\[const\.CONNECTION_LIMIT\]\))',
-     r'\g<1>-1\2', 'the same, where it is shown'),
-    ('tests/api/v2/test_member.py',
-     r'(const\.CONNECTION_LIMIT: )200', r'\g<1>-1',
-     'a connection limit is refused; -1 is none'),
+    *((f'tests/{kind}/v2/test_listener.py',
+       r'(const\.CONNECTION_LIMIT: )[24]00', r'\g<1>-1',
+       'a connection limit is refused; -1 is none') for kind in KINDS),
+    *((f'tests/{kind}/v2/test_listener.py',
+       r'(assertEqual\()[24]00(, listener\[const\.CONNECTION_LIMIT\]\))',
+       r'\g<1>-1\2', 'the same, where it is shown') for kind in KINDS),
+    *((f'tests/{kind}/v2/test_member.py',
+       r'(const\.CONNECTION_LIMIT: )200', r'\g<1>-1',
+       'a connection limit is refused; -1 is none') for kind in KINDS),
     ('common/constants.py', r"(LOADBALANCER_TOPOLOGY = )'.*'",
      r"\1'encapsulation'", 'a key of flavors that this provider has'),
     ('common/constants.py', r"(?m)^(SINGLE = )'.*'", r"\1'ipip'",

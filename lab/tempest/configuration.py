@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tempest.conf for a lab, and what the provider is told for these tests."""
+"""tempest.conf for a lab, and the options of the provider for these tests."""
 
 import logging
 
@@ -18,7 +18,9 @@ MEMBER_NETWORKS = f'{paths.MEMBER_NETWORKS},192.0.2.0/29'
 
 # What an operator sets whose users' clients choose as these tests do.
 PROVIDER_OPTIONS = {
-    'members': {'allowed_networks': MEMBER_NETWORKS},
+    'members': {'allowed_networks': MEMBER_NETWORKS,
+                # What health monitors of the tests ask for.
+                'monitor_http_methods': 'GET,HEAD,OPTIONS,POST'},
     'api': {'algorithms_served_by_hash': ','.join(flavor.ALGORITHMS_BY_HASH)},
     'defaults': {'member_port': 'rewrite'},
 }

@@ -4,6 +4,7 @@
 import collections
 import dataclasses
 import io
+import re
 
 import subunit
 import testtools
@@ -54,10 +55,36 @@ def _text(test, name):
                      in test['details'].items() if key.startswith(name))
 
 
+def by_class(results):
+    """Class of tests → how many of it passed, failed and were skipped."""
+    found = collections.defaultdict(lambda: [0, 0, 0])
+    for column, tests in enumerate((results.passed, results.failed,
+                                    results.skipped)):
+        for test in tests:
+            found[_class(test)][column] += 1
+    return dict(found)
+
+
+def _class(test):
+    """Without "package.tests." and the test's own name and ids.
+
+    What is skipped as a whole is called "setUpClass (CLASS)".
+    """
+    whole = re.fullmatch(r'setUpClass \((.+)\)', test)
+    name = whole[1] if whole else test.partition('[')[0].rpartition('.')[0]
+    return name.partition('.tests.')[2] or name
+
+
 def show(results):
-    """Print what failed, and why how many were skipped."""
+    """Print what failed, what became of each class, and why how many were
+    skipped."""
     for test, text in sorted(results.failed.items()):
         print(f'--- {test}\n{text}')
+    print('passed, failed, skipped:')
+    for name, counts in sorted(by_class(results).items()):
+        print('{:4} {:4} {:4} {}'.format(*counts, name))
+    for _pattern, why in skips.LEFT_OUT:
+        print(f'left out: {why}')
     counts = collections.Counter(
         skips.meaning(reason) or f'NOT EXPECTED: {reason}'
         for reason in results.skipped.values())

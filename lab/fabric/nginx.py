@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stock nginx as a server of members: it answers with its host's name."""
+
+from lab import processes
+
+_CONFIGURATION = '''\
+daemon off;
+worker_processes 1;
+pid {directory}/nginx.pid;
+error_log stderr warn;
+events {{ worker_connections 4096; }}
+http {{
+    access_log {directory}/access.log;
+    client_body_temp_path {directory}/body;
+    proxy_temp_path {directory}/proxy;
+    fastcgi_temp_path {directory}/fastcgi;
+    uwsgi_temp_path {directory}/uwsgi;
+    scgi_temp_path {directory}/scgi;
+    client_max_body_size 0;
+    default_type text/plain;
+    add_header Cache-Control no-store;
+    server {{
+        {listen}
+        root {directory}/files;
+        location = / {{ return 200 "{host}\\n"; }}
+    }}
+}}
+'''
+
+
+def name(host):
+    """The name under which the lab knows a host's nginx."""
+    return f'{host}-nginx'
+
+
+def files(lab, host):
+    """The directory whose files are served."""
+    return lab.host_directory(host) / 'files'
+
+
+def access_log(lab, host):
+    """Where each request is logged, with its client's address first."""
+    return lab.host_directory(host) / 'access.log'
+
+
+def start(lab, host, ports, ready):
+    """Start nginx on ports of all the host's addresses.
+
+    :param ready: a function that says whether it answers.
+    """
+    directory = lab.host_directory(host)
+    files(lab, host).mkdir()
+    configuration = directory / 'nginx.conf'
+    listen = ' '.join(f'listen 0.0.0.0:{port}; listen [::]:{port};'
+                      for port in ports)
+    configuration.write_text(_CONFIGURATION.format(
+        directory=directory, host=host, listen=listen))
+    processes.start(
+        lab, host, name(host),
+        ['nginx', '-p', directory, '-c', configuration, '-e', 'stderr'],
+        ready=ready)

@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hypervisors: Open vSwitch in user space, ovn-controller, three cables.
+
+    eth0  underlay: LB nodes and clients; a plain interface with an address
+    eth1  tunnels of OVN, in br-tun0
+    eth2  provider network, in br-ex
+
+The kernel of the machine may have no Open vSwitch, so that its datapath is
+the one in user space ("netdev"). It reads packets as AF_PACKET does, which
+comes before tc at an interface, while the kernel's own comes after it. What
+has to come before Open vSwitch therefore acts on interfaces that are not in
+it: eth0, and the taps of VMs (see vms.py).
+"""
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.fabric import links
+from lab.ovn import central
+from lab.ovn import ovsdb
+
+NAMES = ('hv1', 'hv2')
+TUNNEL, PROVIDER = 'eth1', 'eth2'
+# Bridges of Open vSwitch; the first has the address of tunnels, for with an
+# address on the interface itself its user space finds no way to its peers.
+TUNNEL_BRIDGE, PROVIDER_BRIDGE, INTEGRATION_BRIDGE = 'br-tun0', 'br-ex', \
+    'br-int'
+# Of the router, without any host of its own.
+UNDERLAY_SWITCH, TUNNEL_SWITCH, PROVIDER_SWITCH = 'hvs', 'tunnels', 'provider'
+MTU = 1500
+
+DATABASE, SWITCH, CONTROLLER = 'ovsdb', 'vswitchd', 'ovn-controller'
+# In the order of their start.
+PROCESSES = (DATABASE, SWITCH, CONTROLLER)
+
+
+def process(hypervisor, name):
+    """The name under which the lab knows a process of a hypervisor."""
+    return f'{hypervisor}-{name}'
+
+
+def address(hypervisor, version=4):
+    """The hypervisor's address on its uplink."""
+    return paths.hypervisor_address(paths.number(hypervisor), version)
+
+
+def bpf_directory(lab, hypervisor):
+    """Where a hypervisor's BPF objects can be pinned, a bpffs of its own."""
+    return lab.run_directory / hypervisor / 'bpf'
+
+
+def make_switches(lab):
+    """Make the networks of the hypervisors; the router is their gateway."""
+    for switch, addresses in (
+            (UNDERLAY_SWITCH, (
+                f'{paths.HYPERVISOR_GATEWAY}/'
+                f'{paths.HYPERVISOR_NETWORK.prefixlen}',
+                f'{paths.HYPERVISOR_GATEWAY_V6}/'
+                f'{paths.HYPERVISOR_NETWORK_V6.prefixlen}')),
+            (TUNNEL_SWITCH, ()),
+            (PROVIDER_SWITCH, (
+                f'{paths.PROVIDER_GATEWAY}/'
+                f'{paths.PROVIDER_NETWORK.prefixlen}',))):
+        namespaces.bridge(lab, links.ROUTER, switch)
+        for one in addresses:
+            namespaces.address(lab, links.ROUTER, switch, one)
+
+
+def create(lab, hypervisor):
+    """Make a hypervisor and its cables; nothing runs there yet."""
+    namespaces.create(lab, hypervisor)
+    links.open_paths(lab, hypervisor)
+    management = namespaces.join_management(lab, hypervisor)
+    for interface, switch in ((links.UPLINK, UNDERLAY_SWITCH),
+                              (TUNNEL, TUNNEL_SWITCH),
+                              (PROVIDER, PROVIDER_SWITCH)):
+        port = f'{hypervisor}-{interface}'
+        links.cable(lab, (hypervisor, interface), (links.ROUTER, port), MTU)
+        namespaces.join_bridge(lab, links.ROUTER, switch, port)
+    for network, version, gateway in (
+            (paths.HYPERVISOR_NETWORK, 4, paths.HYPERVISOR_GATEWAY),
+            (paths.HYPERVISOR_NETWORK_V6, 6, paths.HYPERVISOR_GATEWAY_V6)):
+        namespaces.address(lab, hypervisor, links.UPLINK,
+                           f'{address(hypervisor, version)}/'
+                           f'{network.prefixlen}')
+        namespaces.route(lab, hypervisor, 'default', via=gateway)
+    namespaces.route(
+        lab, links.ROUTER, str(paths.sid_network(paths.number(hypervisor))),
+        via=address(hypervisor, 6))
+    directory = bpf_directory(lab, hypervisor)
+    directory.mkdir(parents=True)
+    processes.run(lab, None,
+                  ['mount', '-t', 'bpf', '-o', 'mode=0700', 'bpf', directory])
+    lab.state.put('addresses', hypervisor, {
+        'uplink': address(hypervisor), 'management': management})
+
+
+def start(lab, hypervisor):
+    """Start Open vSwitch and OVN; returns when OVN's databases have it."""
+    host = ovsdb.Host(lab, hypervisor)
+    host.make_directories()
+    database = f'unix:{host.socket("db")}'
+    host.start_database(process(hypervisor, DATABASE), 'db',
+                        'vswitch.ovsschema')
+    vsctl(lab, hypervisor, '--no-wait', 'init')
+    # Before it registers: what comes later is not taken without an error.
+    vsctl(lab, hypervisor, '--no-wait', 'set', 'Open_vSwitch', '.', *(
+        f'external_ids:{key}={value}'
+        for key, value in _settings(hypervisor).items()))
+    host.start(process(hypervisor, SWITCH), 'ovs-vswitchd', database,
+               '--disable-system',
+               f'--unixctl={host.control(process(hypervisor, SWITCH))}')
+    _make_bridge(lab, hypervisor, TUNNEL_BRIDGE, TUNNEL)
+    _make_bridge(lab, hypervisor, PROVIDER_BRIDGE, PROVIDER)
+    number = paths.number(hypervisor)
+    namespaces.address(
+        lab, hypervisor, TUNNEL_BRIDGE,
+        f'{paths.tunnel_address(number)}/{paths.TUNNEL_NETWORK.prefixlen}')
+    namespaces.up(lab, hypervisor, TUNNEL_BRIDGE)
+    host.start(process(hypervisor, CONTROLLER), 'ovn-controller', database,
+               ready=lambda: has_bridge(lab, hypervisor, INTEGRATION_BRIDGE))
+
+
+def vsctl(lab, hypervisor, *arguments, **options):
+    """What ovs-vsctl prints; it waits until Open vSwitch has done it."""
+    host = ovsdb.Host(lab, hypervisor)
+    return host.run('ovs-vsctl', f'--db=unix:{host.socket("db")}',
+                    '--timeout=60', *arguments, **options)
+
+
+def has_bridge(lab, hypervisor, bridge):
+    """Whether Open vSwitch has made a bridge."""
+    return bridge in vsctl(lab, hypervisor, 'list-br').split()
+
+
+def _make_bridge(lab, hypervisor, bridge, interface):
+    vsctl(lab, hypervisor, 'add-br', bridge, '--', 'set', 'Bridge', bridge,
+          'datapath_type=netdev', '--', 'add-port', bridge, interface)
+
+
+def _settings(hypervisor):
+    """What Open vSwitch's database has for ovn-controller."""
+    return {
+        'system-id': hypervisor,
+        'hostname': hypervisor,
+        'ovn-remote': central.SOUTHBOUND.url,
+        'ovn-remote-probe-interval': ovsdb.PROBE_MS,
+        'ovn-encap-type': 'geneve',
+        'ovn-encap-ip': paths.tunnel_address(paths.number(hypervisor)),
+        'ovn-bridge-datapath-type': 'netdev',
+        'ovn-bridge-mappings': (
+            f'{central.PHYSICAL_NETWORK}:{PROVIDER_BRIDGE}'),
+        'ovn-cms-options': 'enable-chassis-as-gw',
+    }

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Open vSwitch and OVN of Debian, unpacked and not installed.
+
+Installed they would start servers, and own the machine's network. apt fetches
+them by name from the machine's own mirror and checks them; everything is below
+build/ovn/ then, where the programs find their files by environment variables.
+"""
+
+import fcntl
+import functools
+import os
+import pathlib
+import shutil
+
+from lab import paths
+from lab import processes
+
+PACKAGES = ('openvswitch-common', 'openvswitch-switch', 'ovn-central',
+            'ovn-common', 'ovn-host')
+DIRECTORY = paths.BUILD / 'ovn'
+_LIBRARY = 'lib'
+_TIMEOUT_S = 600
+
+
+def provide(lab):
+    """Fetch and unpack the packages, unless they are there already.
+
+    To have newer ones, remove build/ovn/.
+    """
+    paths.BUILD.mkdir(exist_ok=True)
+    with open(DIRECTORY.with_suffix('.lock'), 'w') as lock:
+        # Of labs that start at once one fetches, and the others wait.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if DIRECTORY.is_dir():
+            return
+        new = DIRECTORY.with_suffix('.new')
+        shutil.rmtree(new, ignore_errors=True)
+        archives = new / 'archives'
+        archives.mkdir(parents=True)
+        _apt(lab, ['apt-get', 'download', *_wanted(lab)], archives)
+        for archive in archives.iterdir():
+            processes.run(lab, None, ['dpkg-deb', '--extract', archive, new])
+        shutil.rmtree(archives)
+        new.rename(DIRECTORY)
+
+
+@functools.cache
+def program(name):
+    """The path of a program.
+
+    Debian has some of them where only update-alternatives finds them.
+    """
+    return _only(name, DIRECTORY / 'usr' / 'sbin', DIRECTORY / 'usr' / 'bin',
+                 DIRECTORY / 'usr' / 'lib' / 'openvswitch-switch')
+
+
+@functools.cache
+def schema(name):
+    """The path of a database's schema, as vswitch.ovsschema."""
+    share = DIRECTORY / 'usr' / 'share'
+    return _only(name, share / 'openvswitch', share / 'ovn')
+
+
+def search_paths():
+    """The variables with which others find the programs."""
+    return {
+        'PATH': os.pathsep.join((
+            str(DIRECTORY / 'usr' / 'bin'), '/usr/sbin', '/usr/bin', '/sbin',
+            '/bin')),
+        'LD_LIBRARY_PATH': os.pathsep.join(
+            str(path) for path in (DIRECTORY / 'usr' / 'lib').glob(
+                '*-linux-*')),
+    }
+
+
+def environment(directory, run_directory):
+    """The variables with which the programs of a host run.
+
+    :param directory: for the host's files that last.
+    :param run_directory: for its sockets.
+    """
+    share = DIRECTORY / 'usr' / 'share'
+    return {
+        **search_paths(),
+        'OVS_PKGDATADIR': share / 'openvswitch',
+        'OVN_PKGDATADIR': share / 'ovn',
+        'OVS_SYSCONFDIR': directory,
+        'OVN_SYSCONFDIR': directory,
+        'OVS_DBDIR': directory,
+        'OVN_DBDIR': directory,
+        'OVS_LOGDIR': directory,
+        'OVN_LOGDIR': directory,
+        'OVS_RUNDIR': run_directory,
+        'OVN_RUNDIR': run_directory,
+    }
+
+
+def _wanted(lab):
+    """The packages, and libraries of theirs that the machine lacks."""
+    simulated = _apt(lab, ['apt-get', '--simulate', '--no-install-recommends',
+                           'install', *PACKAGES])
+    missing = [line.split()[1] for line in simulated.splitlines()
+               if line.startswith('Inst ')]
+    return sorted({*PACKAGES, *(name for name in missing
+                                if name.startswith(_LIBRARY))})
+
+
+def _apt(lab, argv, directory=None):
+    """Run a command of apt; renew its lists if it does not succeed."""
+    done = processes.run(lab, None, argv, cwd=directory, check=False,
+                         timeout=_TIMEOUT_S)
+    if done.returncode:
+        processes.run(lab, None, ['apt-get', 'update'], timeout=_TIMEOUT_S)
+        done = processes.run(lab, None, argv, cwd=directory,
+                             timeout=_TIMEOUT_S)
+    return done.stdout
+
+
+def _only(name, *directories):
+    for directory in directories:
+        path = pathlib.Path(directory) / name
+        if path.exists():
+            return path
+    raise paths.LabError(f'Debian\'s packages {", ".join(PACKAGES)} have no '
+                         f'{name}; they are unpacked in {DIRECTORY}')

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tenants with a network of their own, a router and ports for VMs.
+
+Use all of it within lab.namespaces.inside(lab, lab.paths.CONTROL).
+"""
+
+import dataclasses
+import functools
+import ipaddress
+import uuid
+
+from lab import cloud
+from lab.control import secret
+from lab.ovn import fabric
+
+ROLES = ('member', 'load-balancer_member')
+# Any number of tenants may have them at the same time.
+SUBNET, SUBNET_V6 = '10.0.0.0/24', 'fd00:10::/64'
+
+
+@dataclasses.dataclass(frozen=True)
+class Tenant:
+    """A project with a user of the same name, and what both have.
+
+    :param security_group_id: of the default group, in which all VMs are.
+    """
+
+    name: str
+    project_id: str
+    network_id: str
+    subnet_id: str
+    subnet_v6_id: str
+    router_id: str
+    security_group_id: str
+
+
+class Tenants:
+    """The cloud's administrator, who serves tenants."""
+
+    def __init__(self, lab):
+        self._lab = lab
+        self._admin = cloud.connect(lab, cloud.ADMIN)
+
+    @functools.cached_property
+    def network(self):
+        """Neutron, as the administrator has it."""
+        return self._admin.network
+
+    def create(self, name, cidr=SUBNET, cidr_v6=SUBNET_V6):
+        """Make a tenant with a network whose router leads outside."""
+        identity = self._admin.identity
+        password = secret.make(self._lab, name)
+        project = identity.create_project(name=name, domain_id='default')
+        user = identity.create_user(
+            name=name, password=password, domain_id='default',
+            default_project_id=project.id)
+        for role in ROLES:
+            identity.assign_project_role_to_user(
+                project, user, identity.find_role(role))
+        neutron = cloud.connect(self._lab, name).network
+        network = neutron.create_network(name=f'{name}-network')
+        subnet = neutron.create_subnet(
+            name=f'{name}-subnet', network_id=network.id, ip_version=4,
+            cidr=cidr)
+        # VMs have their addresses as in a configuration drive.
+        subnet_v6 = neutron.create_subnet(
+            name=f'{name}-subnet-v6', network_id=network.id, ip_version=6,
+            cidr=cidr_v6, is_dhcp_enabled=False)
+        router = neutron.create_router(
+            name=f'{name}-router', external_gateway_info={
+                'network_id': self._external})
+        for one in subnet, subnet_v6:
+            neutron.add_interface_to_router(router, subnet_id=one.id)
+        group, = neutron.security_groups(project_id=project.id,
+                                         name='default')
+        return Tenant(name, project.id, network.id, subnet.id, subnet_v6.id,
+                      router.id, group.id)
+
+    def delete(self, tenant):
+        """Remove a tenant with all that is in its network."""
+        neutron = self.network
+        for subnet in tenant.subnet_id, tenant.subnet_v6_id:
+            neutron.remove_interface_from_router(tenant.router_id,
+                                                 subnet_id=subnet)
+        neutron.delete_router(tenant.router_id)
+        for port in neutron.ports(network_id=tenant.network_id):
+            # Ports of DHCP go with the network.
+            if not port.device_owner.startswith('network:'):
+                neutron.delete_port(port)
+        neutron.delete_network(tenant.network_id)
+        for group in neutron.security_groups(project_id=tenant.project_id):
+            neutron.delete_security_group(group)
+        identity = self._admin.identity
+        identity.delete_user(identity.find_user(tenant.name))
+        identity.delete_project(tenant.project_id)
+
+    def allow(self, tenant, protocol, port=None, remote='0.0.0.0/0'):
+        """Add a rule to the default group, of traffic to VMs."""
+        return self.network.create_security_group_rule(
+            security_group_id=tenant.security_group_id, direction='ingress',
+            ether_type='IPv6' if ':' in remote else 'IPv4',
+            protocol=protocol, port_range_min=port, port_range_max=port,
+            remote_ip_prefix=remote)
+
+    def create_port(self, tenant, hypervisor, address, address_v6=None):
+        """A port for a VM, bound as Nova does.
+
+        :param hypervisor: None: it is bound to none.
+        """
+        fixed = [{'subnet_id': tenant.subnet_id, 'ip_address': address}]
+        if address_v6:
+            fixed.append({'subnet_id': tenant.subnet_v6_id,
+                          'ip_address': address_v6})
+        return self.network.create_port(
+            network_id=tenant.network_id, project_id=tenant.project_id,
+            fixed_ips=fixed, device_owner='compute:nova',
+            device_id=str(uuid.uuid4()),
+            security_groups=[tenant.security_group_id],
+            **({'binding_host_id': hypervisor} if hypervisor else {}))
+
+    def bind(self, port, hypervisor):
+        """Move a port to a hypervisor."""
+        return self.network.update_port(port, binding_host_id=hypervisor)
+
+    def is_active(self, port):
+        """Whether OVN has reported to Neutron that the port is up."""
+        return self.network.get_port(port).status == 'ACTIVE'
+
+    def as_plugged(self, port):
+        """What vms.create() wants to know of a port."""
+        addresses, gateways = [], []
+        for fixed in port.fixed_ips:
+            subnet = self.network.get_subnet(fixed['subnet_id'])
+            prefix = ipaddress.ip_network(subnet.cidr).prefixlen
+            addresses.append(f'{fixed["ip_address"]}/{prefix}')
+            gateways += [subnet.gateway_ip] if subnet.gateway_ip else []
+        return {'id': port.id, 'mac': port.mac_address,
+                'mtu': self.network.get_network(port.network_id).mtu,
+                'addresses': addresses, 'gateways': gateways}
+
+    @functools.cached_property
+    def _external(self):
+        return self.network.find_network(fabric.EXTERNAL).id

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VMs, as namespaces that are plugged in as Nova's os-vif does ("hybrid").
+
+::
+
+    VM                    hypervisor
+    eth0 (bridge) - nic = tap… - qbr… (bridge) - qvb… = qvo… - br-int
+
+The tap of a real VM is one end of QEMU; here it is the end of a veth pair.
+Between it and Open vSwitch are a Linux bridge and another pair, so that what
+acts on the tap by tc comes before Open vSwitch, as it does where that is the
+kernel's. What the guest knows as its network card, eth0, is a bridge whose
+only port is the cable to the hypervisor: it keeps its addresses, routes and
+connections while the cable is moved.
+"""
+
+import contextlib
+import socket
+import struct
+
+from lab import namespaces
+from lab import processes
+from lab.fabric import links
+from lab.fabric import nginx
+from lab.ovn import hypervisors
+
+NIC, CABLE = 'eth0', 'nic'
+SECTION = 'vms'
+HTTP_PORT = 8080
+
+
+def names(port_id):
+    """(tap, bridge, its veth, Open vSwitch's) of a port, as os-vif has them.
+    """
+    return tuple(f'{prefix}{port_id[:11]}'
+                 for prefix in ('tap', 'qbr', 'qvb', 'qvo'))
+
+
+def create(lab, vm, hypervisor, port):
+    """Make a VM on a hypervisor; Neutron has bound its port to it.
+
+    :param port: a dictionary with id, mac, mtu, addresses (as
+        '10.0.0.5/24') and gateways (addresses).
+    """
+    namespaces.create(lab, vm)
+    namespaces.bridge(lab, vm, NIC)
+    with namespaces.link(lab, vm) as netlink:
+        netlink.link('set', index=namespaces.index(netlink, NIC),
+                     address=port['mac'], mtu=port['mtu'])
+    for address in port['addresses']:
+        namespaces.address(lab, vm, NIC, address)
+    lab.state.put(SECTION, vm, {'port': port, 'hypervisor': None})
+    prepare(lab, vm, hypervisor)
+    _plug(lab, vm, hypervisor)
+    for gateway in port['gateways']:
+        namespaces.route(lab, vm, 'default', via=gateway)
+    lab.state.put('addresses', vm, {
+        str(i): address for i, address in enumerate(port['addresses'])})
+
+
+def prepare(lab, vm, hypervisor):
+    """Do what Nova does on a hypervisor before a VM is there: all but it."""
+    port = _record(lab, vm)['port']
+    _tap, bridge, inner, outer = names(port['id'])
+    links.cable(lab, (hypervisor, inner), (hypervisor, outer), port['mtu'])
+    namespaces.bridge(lab, hypervisor, bridge, [inner])
+    links.set_mtu(lab, hypervisor, bridge, port['mtu'])
+    hypervisors.vsctl(
+        lab, hypervisor, 'add-port', hypervisors.INTEGRATION_BRIDGE, outer,
+        '--', 'set', 'Interface', outer,
+        f'external_ids:iface-id={port["id"]}',
+        'external_ids:iface-status=active',
+        f'external_ids:attached-mac="{port["mac"]}"',
+        f'external_ids:vm-id={vm}')
+
+
+def clean(lab, vm, hypervisor):
+    """Remove what prepare() made; what is not there is no error."""
+    port = _record(lab, vm)['port']
+    tap, bridge, inner, outer = names(port['id'])
+    hypervisors.vsctl(lab, hypervisor, '--if-exists', 'del-port',
+                      hypervisors.INTEGRATION_BRIDGE, outer)
+    for interface in tap, inner, bridge:
+        _remove(lab, hypervisor, interface)
+
+
+def migrate(lab, vm, hypervisor, move_binding):
+    """Move a VM to another hypervisor, as a live migration does at its end.
+
+    :param move_binding: a function that says to Neutron where it is now.
+    """
+    old = _record(lab, vm)['hypervisor']
+    prepare(lab, vm, hypervisor)
+    _plug(lab, vm, hypervisor)
+    move_binding()
+    announce(lab, vm)
+    clean(lab, vm, old)
+
+
+def delete(lab, vm):
+    """End a VM and remove what is left of it on its hypervisor."""
+    record = _record(lab, vm)
+    for process in processes.all_of(lab):
+        if process.host == vm:
+            processes.stop(lab, process.name)
+    clean(lab, vm, record['hypervisor'])
+    namespaces.delete(lab, vm)
+    lab.state.remove(SECTION, vm)
+    lab.state.remove('addresses', vm)
+
+
+def hypervisor_of(lab, vm):
+    """Where a VM is plugged in."""
+    return _record(lab, vm)['hypervisor']
+
+
+def announce(lab, vm):
+    """Say where the VM's MAC address is now, as QEMU does (RARP)."""
+    mac = bytes.fromhex(_record(lab, vm)['port']['mac'].replace(':', ''))
+    frame = (b'\xff' * 6 + mac + struct.pack(
+        '!HHHBBH', 0x8035, 1, 0x0800, 6, 4, 3)
+        + mac + bytes(4) + mac + bytes(4)).ljust(60, b'\0')
+    with (namespaces.inside(lab, vm),
+          socket.socket(socket.AF_PACKET, socket.SOCK_RAW) as one):
+        one.bind((NIC, 0))
+        one.send(frame)
+
+
+def start_http(lab, vm, port=HTTP_PORT):
+    """Start nginx, which knows nothing of load balancers."""
+    nginx.start(lab, vm, [port], lambda: processes.run(
+        lab, vm, ['curl', '-s', '-m', '2', f'http://127.0.0.1:{port}/'],
+        check=False).stdout == f'{vm}\n')
+
+
+def _plug(lab, vm, hypervisor):
+    """Move the VM's only cable to a hypervisor that is prepared."""
+    record = _record(lab, vm)
+    port = record['port']
+    tap, bridge, _inner, _outer = names(port['id'])
+    if record['hypervisor']:
+        # Its other end goes with it.
+        _remove(lab, record['hypervisor'], tap)
+    links.cable(lab, (vm, CABLE), (hypervisor, tap), port['mtu'])
+    namespaces.join_bridge(lab, hypervisor, bridge, tap)
+    namespaces.join_bridge(lab, vm, NIC, CABLE)
+    lab.state.put(SECTION, vm, {**record, 'hypervisor': hypervisor})
+
+
+def _remove(lab, host, interface):
+    with namespaces.link(lab, host) as netlink:
+        for index in netlink.link_lookup(ifname=interface):
+            with contextlib.suppress(LookupError):
+                netlink.link('del', index=index)
+
+
+def _record(lab, vm):
+    return lab.state.section(SECTION)[vm]
