@@ -119,6 +119,8 @@ class Matrix:
         new = steps.Web('create', topology.MEMBERS[2:])
         for tenant in self._tenants.values():
             tenant.fault_s = strikes.STRIKES[strike]
+        struck = strikes.Strike(self._lab, victim, strike)
+        struck.prepare()
         begin = time.monotonic()
         steady = self._webs['steady']
         with client.Load(self._lab, f'http://{steady.vip}/',
@@ -129,7 +131,7 @@ class Matrix:
             for thread in threads:
                 thread.start()
             time.sleep(result.after_s)
-            with strikes.Strike(self._lab, victim, strike):
+            with struck:
                 time.sleep(strikes.STRIKES[strike] or _DEAD_S)
             for thread in threads:
                 thread.join()
@@ -137,6 +139,9 @@ class Matrix:
         result.cells['traffic'] = _said(
             lambda: self._check_traffic(load, steady))
         result.seconds = time.monotonic() - begin
+        if struck.problem:
+            result.cells['at rest'] = struck.problem
+        struck.clean()
         self._put_right(new)
         return result
 

@@ -16,6 +16,8 @@ from lab.control import rabbitmq
 from lab.fabric import nodes
 
 NODE = 'lb1'
+# All of them at once.
+CONTROLLERS = 'controllers'
 # Seconds until a process is started again that has ended, as systemd does.
 RESTART_S = 2
 _CONTROLLER = (b'octavia_xdp_provider.cmd.controller',
@@ -27,8 +29,9 @@ class Victim:
     """A process of the lab.
 
     ``process``: its name in the lab; None: a controller that something else
-    starts. ``ports``: TCP ports by which it is cut off; none: what it has
-    open. ``alone``: nobody is spoken to over TCP.
+    starts, or all of them. ``ports``: TCP ports by which it is cut off; none:
+    what it has open. ``alone``: nobody is spoken to over TCP. ``clock``: the
+    process of the lab whose clock can be set, if any.
     """
 
     name: str
@@ -36,26 +39,34 @@ class Victim:
     process: str | None
     ports: tuple[int, ...] = ()
     alone: bool = False
+    clock: str | None = None
 
 
 def all_of(lab):
     """The victims by name."""
     found = [
-        Victim('octavia-api', paths.CONTROL, octavia.API),
+        Victim('octavia-api', paths.CONTROL, octavia.API,
+               clock=octavia.API),
         Victim('driver-agent', paths.CONTROL, octavia.DRIVER_AGENT,
-               alone=True),
+               alone=True, clock=octavia.DRIVER_AGENT),
         *(Victim(f'controller-{number}', paths.CONTROL, None)
           for number in range(1, len(_controllers(lab)) + 1)),
+        Victim(CONTROLLERS, paths.CONTROL, None,
+               clock=octavia.SECOND_CONTROLLER),
         Victim('rabbitmq', paths.CONTROL, rabbitmq.NAME,
                (rabbitmq.PORT, rabbitmq.TLS_PORT)),
-        Victim('mariadb', paths.CONTROL, mariadb.NAME, (mariadb.PORT,)),
+        Victim('mariadb', paths.CONTROL, mariadb.NAME, (mariadb.PORT,),
+               clock=mariadb.NAME),
         Victim('agent', NODE, nodes.name(NODE, nodes.AGENT),
-               (rabbitmq.PORT, rabbitmq.TLS_PORT)),
+               (rabbitmq.PORT, rabbitmq.TLS_PORT),
+               clock=nodes.name(NODE, nodes.AGENT)),
         Victim('result-handler', NODE,
-               nodes.name(NODE, nodes.RESULT_HANDLER), alone=True),
+               nodes.name(NODE, nodes.RESULT_HANDLER), alone=True,
+               clock=nodes.name(NODE, nodes.RESULT_HANDLER)),
         Victim('hc-agent', NODE, nodes.name(NODE, nodes.HEALTH_CHECKER),
-               (80,)),
-        Victim('exabgp', NODE, nodes.name(NODE, nodes.EXABGP), (179,)),
+               (80,), clock=nodes.name(NODE, nodes.HEALTH_CHECKER)),
+        Victim('exabgp', NODE, nodes.name(NODE, nodes.EXABGP), (179,),
+               clock=nodes.name(NODE, nodes.EXABGP)),
     ]
     return {victim.name: victim for victim in found}
 
@@ -77,6 +88,8 @@ def pids(lab, victim):
     """Its process ids, the first one before those that it has started."""
     if victim.process is None:
         found = _controllers(lab)
+        if victim.name == CONTROLLERS:
+            return found
         number = int(victim.name.rpartition('-')[2]) - 1
         return found[number:number + 1]
     process = processes.find(lab, victim.process)
@@ -129,6 +142,13 @@ def revive(lab, victim, controllers):
         processes.wait_for('database server', lambda: mariadb.listening(
             lab, mariadb.ADDRESS, mariadb.PORT), 60)
         keep_commits(lab)
+    wait_back(lab, controllers)
+
+
+def wait_back(lab, controllers):
+    """Wait until there are so many controllers, and a database."""
+    processes.wait_for('database server', lambda: mariadb.listening(
+        lab, mariadb.ADDRESS, mariadb.PORT), 60)
     processes.wait_for('controllers', lambda: (
         len(_controllers(lab)) >= controllers), 60)
 

@@ -26,6 +26,8 @@ ROOMS = {
     'packet_model': {'common', 'packet_model'},
     'ctl': {'common', 'node', 'packet_model', 'ctl'},
     'drops': {'drops'},
+    'host': {'common', 'host'},
+    'host_model': {'host_model'},
 }
 
 

@@ -31,6 +31,7 @@ class TestNumbers(base.TestCase):
                 (PACKAGE / 'drops/drops.bpf.c', '')):
             for name, number in ports.items():
                 self.assertEqual([number], defined(path, prefix + name), path)
+        self.assertEqual(set(ports.values()), set(encap.UDP_PORTS))
 
     def test_members_take_off_each_outer_header(self):
         text = (ROOT / 'datapath/include/member.h').read_text()

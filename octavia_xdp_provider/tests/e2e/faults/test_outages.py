@@ -22,13 +22,33 @@ SECONDS = (1, 4, 12, 60) if form.LONG else (1, 4)
 DROP = '1,6 0 0 2,'
 # For the session, which is tried again after some seconds, and the recheck.
 RETURN_S = 60
+# An open slot closes after it.
+IDLE_S = 10
 
 
 class TestOutages(base.LabTestCase):
 
     def setUp(self):
         super().setUp()
-        self.balancer, *_ = self.create_web()
+        self.balancer, *_ = self.create_web(balancer_options={
+            'flavor_id': self.create_flavor(idle_timeout=IDLE_S)})
+        self.wait_closed()
+
+    def wait_closed(self):
+        """Wait until no node has open slots.
+
+        On a busy machine the first results of new members come to a node one
+        by one. Each opens slots there, for flows that may be older; those
+        that another node has taken meanwhile would be sent to the member
+        before.
+        """
+        def closed():
+            for node in topology.NODES:
+                with self.datapath(node) as opened:
+                    if opened.service(self.key(self.balancer)).open_slots:
+                        return False
+            return True
+        self.wait('closed slots', closed)
 
     def link(self, state):
         """The link of one node, at the router's end; the node sees it."""

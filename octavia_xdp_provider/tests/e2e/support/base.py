@@ -42,10 +42,20 @@ VARIABLE = 'OCTAVIA_XDP_LAB'
 # [controller] status_timeout, and time for slow machines.
 BOUND = 90
 
+# How often something is looked at. The API takes some 40 ms of processor time
+# to answer, of processors that the tests share with what they wait for.
+POLL_S = 0.4
+
 # Health monitors of the tests, in seconds and counts.
 DELAY, TIMEOUT, RISE, FALL = 2, 1, 2, 2
 DOWN_LIMIT = DELAY * FALL + 1
 UP_LIMIT = DELAY * RISE + 1
+
+# What stays for all tests of a process: (lab, user or subnet's name) → it, lab
+# → controllers' database.
+_connections = {}
+_subnets = {}
+_stores = {}
 
 
 class LabTestCase(unittest.TestCase):
@@ -54,14 +64,21 @@ class LabTestCase(unittest.TestCase):
     def setUp(self):
         super().setUp()
         self.lab = labs.enter(self, VARIABLE, 'e2e')
-        self.sdk = cloud.connect(self.lab).load_balancer
+        self.sdk = self.connection().load_balancer
 
     # The tenant
+
+    def connection(self, user=cloud.TENANT):
+        """The SDK's connection as this user, with a token for all tests."""
+        key = self.lab.name, user
+        if key not in _connections:
+            _connections[key] = cloud.connect(self.lab, user)
+        return _connections[key]
 
     def unique(self, what):
         return f'{what}-{uuid.uuid4().hex[:8]}'
 
-    def wait(self, what, condition, timeout=BOUND, interval=0.1):
+    def wait(self, what, condition, timeout=BOUND, interval=POLL_S):
         return processes.wait_for(what, condition, timeout, interval)
 
     def when_answered(self, change):
@@ -107,11 +124,14 @@ class LabTestCase(unittest.TestCase):
         return balancer
 
     def subnet(self, name):
-        return cloud.connect(self.lab).network.find_subnet(name).id
+        key = self.lab.name, name
+        if key not in _subnets:
+            _subnets[key] = self.connection().network.find_subnet(name).id
+        return _subnets[key]
 
     def create_flavor(self, **options):
         """A flavor of the provider with these options; its id."""
-        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
+        admin = self.connection(cloud.ADMIN).load_balancer
         profile = admin.create_flavor_profile(
             name=self.unique('profile'), provider_name='xdp',
             flavor_data=json.dumps(options))
@@ -179,7 +199,7 @@ class LabTestCase(unittest.TestCase):
         return self.sdk.get_member(member.id, pool)
 
     def delete_balancer(self, balancer, cascade=True):
-        if self.sdk.find_load_balancer(balancer.id) is None:
+        if not self.exists(balancer):
             return
         self.wait_settled(balancer)
         self.when_answered(lambda: self.sdk.delete_load_balancer(
@@ -187,8 +207,15 @@ class LabTestCase(unittest.TestCase):
         self.wait_gone(balancer)
 
     def wait_gone(self, balancer, timeout=BOUND):
-        self.wait(f'end of {balancer.name}', lambda: (
-            self.sdk.find_load_balancer(balancer.id) is None), timeout)
+        self.wait(f'end of {balancer.name}',
+                  lambda: not self.exists(balancer), timeout)
+
+    def exists(self, balancer):
+        try:
+            self.sdk.get_load_balancer(balancer.id)
+        except exceptions.NotFoundException:
+            return False
+        return True
 
     # The fabric
 
@@ -206,7 +233,7 @@ class LabTestCase(unittest.TestCase):
         version = 6 if ':' in balancer.vip_address else 4
         wanted = sorted(nodes.address(host, version) for host in hosts)
         self.wait(f'routes through {hosts}',
-                  lambda: self.next_hops(balancer) == wanted, timeout, 0.05)
+                  lambda: self.next_hops(balancer) == wanted, timeout, 0.2)
 
     # The nodes
 
@@ -242,14 +269,13 @@ class LabTestCase(unittest.TestCase):
 
         What is deleted goes when the nodes are done with it.
         """
-        manager = schema.context_manager(product_options.load(config_files=[
-            str(lab_octavia.provider_configuration(self.lab))]))
-        try:
-            return sorted(
-                (row.id, row.generation, row.document) for row
-                in queries.Store(manager).load_balancers() if not row.deleted)
-        finally:
-            manager.writer.get_engine().dispose()
+        if self.lab.name not in _stores:
+            _stores[self.lab.name] = queries.Store(schema.context_manager(
+                product_options.load(config_files=[
+                    str(lab_octavia.provider_configuration(self.lab))])))
+        return sorted(
+            (row.id, row.generation, row.document) for row
+            in _stores[self.lab.name].load_balancers() if not row.deleted)
 
     def controller_pid(self):
         """Process id of the controller below octavia-driver-agent."""

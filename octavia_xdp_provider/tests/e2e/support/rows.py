@@ -78,7 +78,7 @@ ROWS = {
         'name': Accepted('rows', 'rows-2'),
         'description': Accepted('all rows', 'once more'),
         'admin_state_up': Accepted(True, False),
-        'protocol': Accepted('UDP'), 'protocol_port': Accepted(5353),
+        'protocol': Accepted('UDP'), 'protocol_port': Accepted(5388),
         'default_pool_id': Accepted(),
         'allowed_cidrs': Accepted(['198.51.100.0/24', '192.0.2.0/24'],
                                   ['198.51.100.0/24']),
@@ -90,7 +90,7 @@ ROWS = {
         'insert_headers': Refused({
             'protocol': 'HTTP',
             'insert_headers': {'X-Forwarded-For': 'true'}}, BY_PROTOCOL),
-        'l7policies': Elsewhere('an L7 policy of its own, test_api_refused'),
+        'l7policies': Elsewhere('an L7 policy of its own, test_api_l7'),
         'default_tls_container_ref': Refused(OFFLOADED, BY_PROTOCOL),
         'default_tls_container_data': _content('default_tls_container_ref'),
         'sni_container_refs': Refused(

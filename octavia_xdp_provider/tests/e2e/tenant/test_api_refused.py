@@ -47,12 +47,6 @@ class TestRefused(api.ApiTestCase):
         self.check_all('member', self.pool.id, name='bad',
                        address='198.18.10.99', protocol_port=80)
         self.check_load_balancers()
-        with self.subTest(row='l7policies'):
-            status, answer = self.request(
-                'post', 'l7policies', 'l7policy',
-                listener_id=self.listener.id, action='REJECT')
-            self.assertIn(status, STATUSES)
-            self.assertIn('l7policy', str(answer))
 
     def check_load_balancers(self):
         """Of these, no port is left either."""

@@ -14,11 +14,22 @@ from octavia_xdp_provider.tests.e2e.support import base
 
 
 class TestBadInput(base.LabTestCase):
+    """All with one load balancer: what is refused leaves no trace of it."""
+
+    shared = None
 
     def setUp(self):
         super().setUp()
-        self.balancer, self.listener, self.pool, self.made = self.create_web(
-            hosts=['member1'])
+        if self.shared is None:
+            type(self).shared = self.make_shared()
+        self.balancer, self.listener, self.pool, self.made = self.shared
+
+    @classmethod
+    def make_shared(cls):
+        owner = base.LabTestCase()
+        owner.setUp()
+        cls.addClassCleanup(owner.doCleanups)
+        return owner.create_web(hosts=['member1'])
 
     def state(self):
         """Everything that a refused request must leave as it is."""
@@ -121,11 +132,17 @@ class TestBadInput(base.LabTestCase):
 
     def test_time_outs_make_no_listener_impossible(self):
         """Octavia's operator decides which ones it fills in."""
-        self.sdk.create_listener(
+        listener = self.sdk.create_listener(
             load_balancer_id=self.balancer.id, name='odd', protocol='TCP',
             protocol_port=8081, timeout_client_data=1000,
             timeout_member_data=7200000, timeout_member_connect=1,
             timeout_tcp_inspect=5)
+        self.addCleanup(self.remove, self.sdk.delete_listener, listener)
+        self.wait_active(self.balancer)
+
+    def remove(self, delete, child):
+        """Delete a child of the load balancer, and wait until it is gone."""
+        delete(child)
         self.wait_active(self.balancer)
 
     def test_tls_is_refused_at_listeners_and_pools(self):
@@ -148,6 +165,7 @@ class TestBadInput(base.LabTestCase):
         pool = self.sdk.create_pool(
             loadbalancer_id=self.balancer.id, protocol='TCP', name='p',
             lb_algorithm='SOURCE_IP_PORT')
+        self.addCleanup(self.remove, self.sdk.delete_pool, pool)
         self.wait_active(self.balancer)
         for option, fields in (
                 ('delay', {'delay': 0, 'timeout': 0}),
@@ -160,7 +178,7 @@ class TestBadInput(base.LabTestCase):
                             'timeout': 1, 'max_retries': 2}, **fields))
 
     def test_vips_outside_of_the_vip_networks_are_refused(self):
-        admin = cloud.connect(self.lab, cloud.ADMIN).network
+        admin = self.connection(cloud.ADMIN).network
         other = admin.find_subnet('members-v4')
         second = admin.create_subnet(
             name=self.unique('second'), ip_version=4, cidr='198.18.99.0/24',
@@ -183,7 +201,7 @@ class TestBadInput(base.LabTestCase):
 
     def ports(self):
         """Names of the ports of all VIPs."""
-        admin = cloud.connect(self.lab, cloud.ADMIN).network
+        admin = self.connection(cloud.ADMIN).network
         return sorted(port.name for port in admin.ports()
                       if port.name.startswith('octavia-lb-'))
 
@@ -207,11 +225,11 @@ class TestBadInput(base.LabTestCase):
                 self.assertEqual(before, self.ports())
 
     def test_the_users_own_port_survives_a_refusal(self):
-        admin = cloud.connect(self.lab, cloud.ADMIN).network
+        admin = self.connection(cloud.ADMIN).network
         other = admin.find_subnet('members-v4')
         port = admin.create_port(
             network_id=other.network_id, name=self.unique('mine'),
-            project_id=cloud.connect(self.lab).current_project_id,
+            project_id=self.connection().current_project_id,
             fixed_ips=[{'subnet_id': other.id}])
         self.addCleanup(admin.delete_port, port)
         self.refused('vip_address', self.sdk.create_load_balancer,
@@ -219,7 +237,7 @@ class TestBadInput(base.LabTestCase):
         self.assertIsNotNone(admin.find_port(port.id))
 
     def test_zone_profiles_are_refused_by_unknown_and_wrong_keys(self):
-        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
+        admin = self.connection(cloud.ADMIN).load_balancer
         for key, data in (('compute_zone', {'compute_zone': 'nova'}),
                           ('zone', {'zone': 5})):
             with self.subTest(key=key):
@@ -241,7 +259,7 @@ class TestBadInput(base.LabTestCase):
                      self.listener.id, connection_limit=5)
 
     def test_flavors_are_refused_by_unknown_and_wrong_keys(self):
-        admin = cloud.connect(self.lab, cloud.ADMIN).load_balancer
+        admin = self.connection(cloud.ADMIN).load_balancer
         for key, data in (
                 ('color', {'color': 'red'}),
                 ('encapsulation', {'encapsulation': 'vxlan'}),

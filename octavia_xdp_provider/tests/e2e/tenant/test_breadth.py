@@ -23,24 +23,45 @@ from octavia_xdp_provider.tests.e2e.support import base
 QUIC_PORT = 4433
 
 
-class TestFamilies(base.LabTestCase):
+class DualStackCase(base.LabTestCase):
 
-    def check(self, balancer, number=100):
-        answers = client.requests(self.lab, self.url(balancer), number)
+    def create_dual(self, balancer_options=None, **options):
+        """A load balancer with a VIP of each family, and both.
+
+        :returns: the load balancer, IP version → what has a `vip_address`.
+        """
+        balancer, *_ = self.create_web(balancer_options={
+            'additional_vips': [{'subnet_id': self.subnet('vips-v6')}],
+            **(balancer_options or {})}, **options)
+        second = types.SimpleNamespace(
+            vip_address=balancer.additional_vips[0]['ip_address'])
+        self.assertIn(':', second.vip_address)
+        members.add_vip(self.lab, second.vip_address, topology.MEMBERS)
+        self.addCleanup(members.remove_vip, self.lab, second.vip_address,
+                        topology.MEMBERS)
+        self.wait_routes(second)
+        return balancer, {4: balancer, 6: second}
+
+    def check(self, vip):
+        answers = client.requests(self.lab, self.url(vip), 100)
         self.assertEqual([], answers.failures)
         self.assertEqual(set(topology.MEMBERS), set(answers.count))
+        return answers
 
-    def test_ipv6_vip_reaches_ipv6_members(self):
-        balancer, *_ = self.create_web(version=6)
-        self.check(balancer, 200)
 
-    def test_ipv4_vip_reaches_ipv6_members(self):
-        balancer, *_ = self.create_web(version=4, member_version=6)
-        self.check(balancer)
+class TestDualStack(DualStackCase):
 
-    def test_ipv6_vip_reaches_ipv4_members(self):
-        balancer, *_ = self.create_web(version=6, member_version=4)
-        self.check(balancer)
+    def test_both_vips_are_announced_answer_ping_and_serve_all_members(self):
+        balancer, vips = self.create_dual()
+        for vip in vips.values():
+            self.check(vip)
+            done = processes.run(self.lab, client.CLIENT, [
+                'ping', '-n', '-c', '5', '-i', '0.05', '-W', '2',
+                vip.vip_address])
+            self.assertIn(' 0% packet loss', done.stdout)
+        self.delete_balancer(balancer)
+        for vip in vips.values():
+            self.wait_routes(vip, hosts=())
 
     def test_udp_reaches_members_over_ipv6(self):
         balancer, *_ = self.create_web(
@@ -49,37 +70,6 @@ class TestFamilies(base.LabTestCase):
                              members.UDP_PORT, 100)
         self.assertEqual([], answers.failures)
         self.assertEqual(set(topology.MEMBERS), set(answers.count))
-
-    def test_vip_answers_ping_in_both_families(self):
-        for version in (4, 6):
-            with self.subTest(version=version):
-                balancer, *_ = self.create_web(version=version)
-                done = processes.run(self.lab, client.CLIENT, [
-                    'ping', '-n', '-c', '5', '-i', '0.05', '-W', '2',
-                    balancer.vip_address])
-                self.assertIn(' 0% packet loss', done.stdout)
-                self.delete_balancer(balancer)
-
-
-class TestDualStack(base.LabTestCase):
-
-    def test_both_vips_are_announced_and_serve_all_members(self):
-        balancer, *_ = self.create_web(balancer_options={
-            'additional_vips': [{'subnet_id': self.subnet('vips-v6')}]})
-        second = types.SimpleNamespace(
-            vip_address=balancer.additional_vips[0]['ip_address'])
-        self.assertIn(':', second.vip_address)
-        members.add_vip(self.lab, second.vip_address, topology.MEMBERS)
-        self.addCleanup(members.remove_vip, self.lab, second.vip_address,
-                        topology.MEMBERS)
-        for one in (balancer, second):
-            self.wait_routes(one)
-            answers = client.requests(self.lab, self.url(one), 100)
-            self.assertEqual([], answers.failures)
-            self.assertEqual(set(topology.MEMBERS), set(answers.count))
-        self.delete_balancer(balancer)
-        for one in (balancer, second):
-            self.wait_routes(one, hosts=())
 
 
 class TestProtocols(base.LabTestCase):
@@ -104,31 +94,32 @@ class TestProtocols(base.LabTestCase):
         self.assertEqual(set(topology.MEMBERS), set(answers.count))
 
 
-class TestEncapsulations(base.LabTestCase):
+class TestEncapsulations(DualStackCase):
 
-    def check(self, encapsulation, version, member_version, expression,
-              **options):
-        flavor = self.create_flavor(encapsulation=encapsulation, **options)
-        balancer, *_ = self.create_web(
-            version=version, member_version=member_version,
-            balancer_options={'flavor_id': flavor})
-        if encapsulation == 'dscp':
-            members.add_vip(self.lab, balancer.vip_address,
-                            topology.MEMBERS, options['dscp'])
-        with capture.at_member(self.lab, 'member1', expression) as taken:
-            answers = client.requests(self.lab, self.url(balancer), 100)
-        self.assertEqual([], answers.failures)
-        self.assertEqual(set(topology.MEMBERS), set(answers.count))
+    # Half of the members have an IPv6 address, and IPv4 the others.
+    OVER_IPV6 = topology.MEMBERS[2:]
+
+    def check_all(self, encapsulation, filters):
+        """VIPs of both families, each with members of both.
+
+        :param filters: families of VIP and member → what arrives there.
+        """
+        _, vips = self.create_dual(
+            {'flavor_id': self.create_flavor(encapsulation=encapsulation)},
+            member_options={host: {'address': members.address(host, 6)}
+                            for host in self.OVER_IPV6})
+        hosts = {4: topology.MEMBERS[0], 6: self.OVER_IPV6[0]}
+        for (version, member_version), expression in filters.items():
+            with self.subTest(vip=version, member=member_version):
+                self.check_arrival(vips[version], hosts[member_version],
+                                   expression)
+
+    def check_arrival(self, vip, host, expression):
+        with capture.at_member(self.lab, host, expression) as taken:
+            answers = self.check(vip)
         arrived = [packet for packet in taken.packets if packet.outgoing]
         # SYN, ACK, request
-        self.assertGreaterEqual(len(arrived), 3 * answers.count['member1'])
-        self.delete_balancer(balancer)
-
-    def check_all(self, encapsulation, filters, **options):
-        for versions, expression in filters.items():
-            with self.subTest(encapsulation=encapsulation,
-                              vip_and_members=versions):
-                self.check(encapsulation, *versions, expression, **options)
+        self.assertGreaterEqual(len(arrived), 3 * answers.count[host])
 
     def test_ipip_reaches_members_of_both_families(self):
         self.check_all('ipip', {
@@ -148,10 +139,19 @@ class TestEncapsulations(base.LabTestCase):
             (4, 6): 'ip6 proto 47', (6, 6): 'ip6 proto 47'})
 
     def test_dscp_reaches_members_of_the_vips_family(self):
+        dscp = 0x1c
+        flavor = self.create_flavor(encapsulation='dscp', dscp=dscp)
         # 0x1c << 2 in the type of service or traffic class
-        self.check_all('dscp', {
-            (4, 4): 'ip[1] & 0xfc = 0x70 and tcp dst port 80',
-            (6, 6): 'ip6[0:2] & 0x0fc0 = 0x0700'}, dscp=0x1c)
+        for version, expression in {
+                4: 'ip[1] & 0xfc = 0x70 and tcp dst port 80',
+                6: 'ip6[0:2] & 0x0fc0 = 0x0700'}.items():
+            with self.subTest(version=version):
+                balancer, *_ = self.create_web(
+                    version=version, balancer_options={'flavor_id': flavor})
+                members.add_vip(self.lab, balancer.vip_address,
+                                topology.MEMBERS, dscp)
+                self.check_arrival(balancer, topology.MEMBERS[0], expression)
+                self.delete_balancer(balancer)
 
 
 class TestSegmentRouting(base.LabTestCase):

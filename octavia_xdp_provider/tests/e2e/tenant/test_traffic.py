@@ -63,21 +63,38 @@ class TestTraffic(base.LabTestCase):
             # 1 is XDP_ATTACHED_DRV of linux/if_link.h.
             self.assertEqual(1, json.loads(shown)[0]['xdp']['mode'])
 
-    def test_statistics_count_bytes_and_connections_of_both_nodes(self):
+    def test_statistics_count_what_both_nodes_forwarded_and_dropped(self):
         balancer, listener, *_ = self.create_web()
-        with capture.at_node(self.lab, 'lb1', 'tcp') as one, \
-                capture.at_node(self.lab, 'lb2', 'tcp') as two:
-            client.requests(self.lab, self.url(balancer), 100)
-        sizes = [int.from_bytes(packet.data[16:18], 'big')
-                 for packet in one.packets + two.packets
-                 if packet.destination == balancer.vip_address]
+
+        def sizes(act):
+            """Of the packets to the VIP that reach the nodes meanwhile."""
+            with capture.at_node(self.lab, 'lb1', 'tcp') as one, \
+                    capture.at_node(self.lab, 'lb2', 'tcp') as two:
+                act()
+            return [int.from_bytes(packet.data[16:18], 'big')
+                    for packet in one.packets + two.packets
+                    if packet.destination == balancer.vip_address]
 
         def statistics():
             found = self.sdk.get(
                 f'/lbaas/listeners/{listener.id}/stats').json()['stats']
-            return found['bytes_in'], found['total_connections']
-        self.wait('statistics of both nodes',
-                  lambda: statistics() == (sum(sizes), 100), 40, 0.5)
+            return (found['bytes_in'], found['total_connections'],
+                    found['request_errors'])
+
+        def refused():
+            self.sdk.update_listener(
+                listener, allowed_cidrs=['192.0.2.0/24'])
+            self.wait_active(balancer)
+            client.requests(self.lab, self.url(balancer), 20, timeout=1)
+
+        forwarded = sizes(lambda: client.requests(
+            self.lab, self.url(balancer), 100))
+        self.wait('statistics of both nodes', lambda: statistics() == (
+            sum(forwarded), 100, 0), 40, 0.5)
+        dropped = sizes(refused)
+        self.assertGreaterEqual(len(dropped), 20)
+        self.wait('drops of both nodes', lambda: statistics() == (
+            sum(forwarded), 100, len(dropped)), 40, 0.5)
 
     def test_outer_headers_at_a_member_follow_rfc_2003(self):
         balancer, *_ = self.create_web(hosts=['member1'])

@@ -89,11 +89,11 @@ class TestControl(control.ControlTestCase):
             allowed_cidrs=['2001:db8:2::/48', '2001:db8:1::/48']))
         self.do(key, self.driver.member_create, data_models.Member(
             member_id='m1', pool_id=pool_id, address='198.18.10.11',
-            protocol_port=8080))
+            protocol_port=80))
         # One stays and drains, others come.
         self.do(key, self.driver.member_batch_update, pool_id, [
             data_models.Member(member_id='m1', address='198.18.10.11',
-                               protocol_port=8080, weight=0),
+                               protocol_port=80, weight=0),
             data_models.Member(member_id='m2', address='2001:DB8::12',
                                protocol_port=80, backup=True)])
         self.do(key, self.driver.pool_update,
@@ -111,7 +111,7 @@ class TestControl(control.ControlTestCase):
              'persistence_granularity': 'ffff:ffff:ffff:ffff::'},
             pool['session_persistence'])
         self.assertEqual(
-            {'m1': ('198.18.10.11', 8080, 0, False),
+            {'m1': ('198.18.10.11', 80, 0, False),
              'm2': ('2001:db8::12', 80, 1, True)},
             {name: (member['address'], member['protocol_port'],
                     member['weight'], member['backup'])

@@ -21,7 +21,7 @@ from octavia_xdp_provider.tests.functional.support import control
 from octavia_xdp_provider.tests.unit import base
 
 LIMIT_S = 3
-# What a call may take beyond its limit, so that the test tells one that ends
+# What a call may take beyond its limit, so that the test knows one that ends
 # from one that does not, on any machine.
 SLACK_S = 25
 
@@ -40,7 +40,7 @@ class Controller:
     def ping(self, context):
         return {'now': time.time()}
 
-    def change(self, context, change, request, deadline, tells_end):
+    def change(self, context, change, request, deadline, reports_end):
         self.requests[request] = (change, deadline, time.time())
         if self.dead.is_set():
             time.sleep(LIMIT_S + 1)
@@ -163,7 +163,7 @@ class TestBroker(base.TestCase):
         self.wait_until_back()
         self.change()
 
-    def test_a_controller_that_is_slow_is_told_to_forget_it(self):
+    def test_a_controller_that_is_slow_is_asked_to_forget_it(self):
         self.change()
         known = set(self.controller.requests)
         self.controller.dead.set()

@@ -50,7 +50,7 @@ class TestOperator(control.ControlTestCase):
         with answer:
             return answer.status, answer.read().decode()
 
-    def test_a_node_is_told_that_it_drains_and_that_it_does_not(self):
+    def test_a_node_is_informed_that_it_drains_and_that_it_does_not(self):
         node = self.start()
         key = self.create().loadbalancer_id
         self.wait('report', lambda: (

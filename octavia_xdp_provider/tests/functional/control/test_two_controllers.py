@@ -1,10 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """One of two controllers is killed; the other one goes on."""
 
-import json
-import secrets
-import subprocess
-import sys
 import threading
 
 from octavia_xdp_provider.controller.octavia import errors
@@ -15,12 +11,12 @@ NUMBER = 6
 
 
 class Held:
-    """Octavia as the process sees it that is to die: whoever tells statuses
+    """Octavia as the process sees it that is to die: whoever sends statuses
     gets no answer, and nothing comes of it."""
 
     def __init__(self, octavia):
         self._octavia = octavia
-        self.telling = threading.Semaphore(0)
+        self.sending = threading.Semaphore(0)
         self.end = threading.Event()
 
     def document(self, key):
@@ -35,8 +31,11 @@ class Held:
     def set_statistics(self, listeners):
         self._octavia.set_statistics(listeners)
 
+    def stop(self):
+        """The process ends."""
+
     def set_statuses(self, message):
-        self.telling.release()
+        self.sending.release()
         self.end.wait()
         raise errors.OctaviaUnavailable('the caller was killed')
 
@@ -47,25 +46,7 @@ class TestTwoControllers(control.ControlTestCase):
         """A controller of its own. Returns process and its Octavia."""
         octavia = Held(self.octavia)
         self.addCleanup(octavia.end.set)
-        # Of the abstract namespace: nothing is left of it.
-        path, key = f'\0octavia-{self.unique}', secrets.token_bytes(16)
-        controller_process.serve(octavia, path, key)
-        process = subprocess.Popen(
-            [sys.executable, '-m', controller_process.__name__],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL, text=True)
-
-        def end():
-            process.kill()
-            process.communicate()
-        self.addCleanup(end)
-        process.stdin.write(json.dumps({
-            'configuration': self.configure(
-                'first', '').default_config_files[0],
-            'names': self.names(), 'path': path, 'key': key.hex()}) + '\n')
-        process.stdin.flush()
-        self.assertEqual('serving\n', process.stdout.readline())
-        return process, octavia
+        return controller_process.start(self, octavia), octavia
 
     def test_what_a_killed_one_was_at_is_done_by_the_other(self):
         process, octavia = self.start_process()
@@ -77,8 +58,8 @@ class TestTwoControllers(control.ControlTestCase):
             keys.append(balancer.loadbalancer_id)
             self.driver.loadbalancer_create(balancer)
             self.commit(keys[-1])
-        # It has placed some, the node has done them, and it is telling.
-        self.assertTrue(octavia.telling.acquire(timeout=60))
+        # It has placed some, the node has done them, and it is sending.
+        self.assertTrue(octavia.sending.acquire(timeout=60))
         # A slow machine may let it expire between two renewals.
         self.wait('leader', lambda: (
             self.store.lease('duty') or ('',))[0].startswith('first:'))

@@ -151,8 +151,7 @@ class TestShow(ctl_node.Node):
             json.loads(shown.stdout)
 
     def test_commands_work_without_services(self):
-        for key in (HTTP, DNS, HTTP_V6):
-            self.datapath.delete_service(key)
+        self.datapath.delete_services((HTTP, DNS, HTTP_V6))
         for words in (('services',), ('members',), ('tables',), ('counters',),
                       ('settings',)):
             self.json('show', *words)

@@ -104,8 +104,8 @@ class TestServices(private_node.PrivateState):
         self.assertIn(self.datapath.pick(HTTP, '198.51.100.1', 1024),
                       ('10.1.0.1', '10.1.0.2'))
         self.assertEqual([], self.datapath.faults())
-        self.assertTrue(self.datapath.delete_service(HTTP))
-        self.assertFalse(self.datapath.delete_service(HTTP))
+        self.assertEqual(1, self.datapath.delete_services([HTTP]))
+        self.assertEqual(0, self.datapath.delete_services([HTTP]))
         self.assertIsNone(self.datapath.service(HTTP))
         self.assertEqual(1, self.datapath.info().services)
 

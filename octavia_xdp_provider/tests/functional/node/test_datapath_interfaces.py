@@ -22,13 +22,8 @@ class TestInterfaces(private_node.TwoNamespaces):
 
     def setUp(self):
         super().setUp()
-        # any program does: it must only have one (see the base class)
-        self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
+        self.uplink = self.prepare_uplink()
         self.datapath = self.open()
-        with self.inside(self.node):
-            self.uplink = datapath.Uplink(
-                socket.if_nametoindex('up0'), 1500, OWN_MAC,
-                private_node.NEXT_HOP_MAC)
         self.datapath.set_uplinks([self.uplink])
         self.datapath.set_node(datapath.NodeSettings(NODE))
 

@@ -45,7 +45,7 @@ class TestDraining(bgp.BgpCase):
         return self.routes_with_attributes()[f'{vip}/32'].local_preference
 
     def withdrawals(self):
-        """Routes that the router was told to forget."""
+        """Routes that the router was made to forget."""
         shown = self.birdc('show protocols all node').stdout
         return int(re.search(r'Import withdraws:\s+(\d+)', shown)[1])
 

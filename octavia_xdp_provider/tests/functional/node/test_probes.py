@@ -2,6 +2,7 @@
 """Probes inside the encapsulation, with all that takes part in them: the
 node's pass, checker, result handler, datapath, a router and a member."""
 
+import copy
 import functools
 import itertools
 import os
@@ -40,12 +41,25 @@ MONITOR = {'id': 'hm', 'type': 'HTTP', 'delay': 1, 'timeout': 1,
 KINDS = [
     *itertools.product(fabric.ENCAPSULATIONS, (4, 6), (4, 6)),
     ('dscp', 4, 4), ('dscp', 6, 6), ('srv6', 4, 6), ('srv6', 6, 6)]
+# Of members that are named by an address where nobody is.
+NAMED = '192.168.0.5'
+TUNNELS = [{'address': OWN[4], 'encapsulation': 'geneve', 'key': 7},
+           {'address': OWN[6], 'encapsulation': 'geneve', 'key': 8},
+           {'address': OWN[6], 'encapsulation': 'srv6'}]
 SO_MARK = 36
 
 
 def vip_of(number, version):
     return (f'203.0.113.{number + 1}' if version == 4
             else f'2001:db8:113::{number + 1:x}')
+
+
+def behind(number, tunnel):
+    """A document whose member has a tunnel, and no address."""
+    document = load_balancer(number, 'ipip', 4, 4)
+    document['pools']['pool']['members']['m1'].update(
+        address=NAMED, tunnel=tunnel)
+    return document
 
 
 def load_balancer(number, encapsulation, vip_version, member_version,
@@ -102,7 +116,9 @@ class Probed(base.BaseTestCase):
             document['id']: (1, document) for document in [
                 *(load_balancer(number, *kind)
                   for number, kind in enumerate(KINDS)),
-                load_balancer(len(KINDS), 'ipip', 4, 4, udp=True)]}
+                load_balancer(len(KINDS), 'ipip', 4, 4, udp=True),
+                *(behind(len(KINDS) + 1 + number, tunnel)
+                  for number, tunnel in enumerate(TUNNELS))]}
         self.vips = [document['vip_address'] for _generation, document
                      in self.balancers.values()]
         self.start_member()
@@ -288,8 +304,40 @@ class TestProbes(Probed):
             # Its path is read to the end and is no file.
             self.assertIn(b' 404 ', answer[:20], kind)
 
+    def test_a_member_that_moves_stays_up(self):
+        """Its tunnel leads to another address now, where it is as well."""
+        self.wait_states(others='up')
+        name = f'lb{len(KINDS) + 1}'
+        before = self.datapath.tables(self.key_of(name))
+        _generation, document = self.balancers[name]
+        moved = copy.deepcopy(document)
+        moved['pools']['pool']['members']['m1']['tunnel'] = dict(
+            TUNNELS[0], address=OWN[6], key=9)
+        self.balancers[name] = (2, moved)
+        self.run_pass()
+        member, = self.datapath.members(self.key_of(name))
+        self.assertEqual((True, NAMED, OWN[6], 9), (
+            member.healthy, member.address, member.tunnel.address,
+            member.tunnel.key))
+        self.assertEqual(before, self.datapath.tables(self.key_of(name)))
+        self.wait_states(others='up')
+        # The way that it went before is of no interest any more.
+        processes.run(self.lab, ROUTER, [
+            'ip', 'route', 'add', 'blackhole', f'{OWN[4]}/32'])
+        vip = moved['vip_address']
+        opened = self.connected(vip)
+        opened.sendall(b'GET / HTTP/1.0\r\n\r\n')
+        self.assertIn(b' 200 ', opened.recv(65536)[:20])
+
+    def key_of(self, name):
+        _generation, document = self.balancers[name]
+        return datapath.Key(document['vip_address'], 'TCP', HTTP_PORT)
+
     def test_switched_off_and_on(self):
         self.wait_states(others='up')
+        for number in range(len(TUNNELS)):
+            # Nothing else could probe them.
+            del self.balancers[f'lb{len(KINDS) + 1 + number}']
         self.reconciler = self.make_reconciler(enabled=False)
         self.run_pass()
         self.run_pass()
@@ -299,7 +347,8 @@ class TestProbes(Probed):
         self.reconciler = self.make_reconciler()
         self.run_pass()
         marks = self.marks()
-        self.assertEqual(set(self.vips), set(marks))
+        self.assertEqual({document['vip_address'] for _generation, document
+                          in self.balancers.values()}, set(marks))
         self.assertIn('oxp_probe', self.filters())
         with namespaces.inside(self.lab, NODE):
             opened = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)

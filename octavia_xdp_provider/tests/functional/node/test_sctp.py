@@ -45,7 +45,8 @@ class TestSctp(routed.MonitoredUplinks):
         for name, (v4, v6) in MEMBERS.items():
             self.host(name, (v4, v4[:-1]), (v6, v6[:-1]))
             for vip in (frames.VIP, frames.VIP_V6):
-                self.ip(name, 'address', 'add', vip, 'dev', 'lo')
+                self.ip(name, 'address', 'add', vip, 'dev', 'lo',
+                        *(['nodad'] if ':' in vip else []))
             self.member_tool(name, '--vip', frames.VIP, '--vip', frames.VIP_V6,
                              '--node', '198.51.101.2', '--node',
                              '2001:db8:1::2', 'eth0')

@@ -40,7 +40,7 @@ class TestTwoNodes(base.PrivateState):
                 node.apply_health([(source.randint(1, len(ADDRESSES)),
                                     source.random() < 0.5)])
             if source.random() < 0.2:
-                node.delete_service(source.choice(KEYS))
+                node.delete_services([source.choice(KEYS)])
         for key in source.sample(KEYS, len(KEYS)):
             wanted = members[key]
             self.set(node, key, source.sample(wanted, len(wanted)))

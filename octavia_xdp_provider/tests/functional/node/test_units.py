@@ -15,8 +15,11 @@ from octavia_xdp_provider.tests.unit import base
 HERE = private_systemd.HERE
 HEALTH_CHECKER = pathlib.Path(__file__).parents[4] / 'build/bin/octavia-xdp-hc'
 USER = private_systemd.unprivileged_user()
+# For units with a user of their own; root's may lie below /root.
+PYTHON = private_systemd.python_for_all()
 AGENT_PORT, HANDLER_PORT, CONTROLLER_PORT = 9105, 9106, 9104
 RUN = '/run/octavia-xdp'
+HC, BGP = 'octavia-xdp-hc', 'octavia-xdp-bgp'
 # Longer than a busy machine holds a loop up.
 HANG_S = 15
 CONFIGURATION = f'''[DEFAULT]
@@ -48,7 +51,7 @@ endpoint = http://127.0.0.1:1
 listen = 127.0.0.1:{CONTROLLER_PORT}
 '''
 EXABGP = f'''process octavia-xdp {{
-    run {private_systemd.program('octavia-xdp-announcer')} \
+    run {PYTHON} {private_systemd.program('octavia-xdp-announcer')} \
 --file {RUN}/announcements.json --network 203.0.113.0/24;
     encoder json;
     respawn true;
@@ -77,9 +80,9 @@ def commands():
                            f'WatchdogSec={HANG_S}'),
         'hc': (f'{HEALTH_CHECKER} run --checks {RUN}/checks --queue '
                f'{RUN}/queue --socket {RUN}/hc.sock', ''),
-        # The tests' Python may lie below /root.
-        'exabgp': (f'{private_systemd.program("exabgp")} {HERE}/exabgp.conf',
-                   'InaccessiblePaths='),
+        'exabgp': (f'{PYTHON} {private_systemd.program("exabgp")} '
+                   f'{HERE}/exabgp.conf',
+                   f'Environment=PYTHONPATH={private_systemd.modules()}'),
         'controller': (
             python('octavia-xdp-controller', 'controller.conf'),
             f'User={USER}\nGroup=nogroup\nExecStartPre='
@@ -93,6 +96,8 @@ class UnitsTestCase(base.TestCase):
         super().setUp()
         if not HEALTH_CHECKER.exists():
             self.skipTest('the health checker is not built (tools/setup)')
+        if PYTHON is None:
+            self.skipTest('no Python of this version that any user can run')
         self.systemd = private_systemd.PrivateSystemd(self, commands())
         for name, text in (('node.conf', CONFIGURATION),
                            ('controller.conf', CONTROLLER),
@@ -166,10 +171,57 @@ class TestNodeUnits(UnitsTestCase):
                 self.restarts(unit)), unit)
             self.assertNotIn('Operation not permitted',
                              self.systemd.log(unit))
+        self.check_users()
         # It ends at once, and the kernel goes on.
         self.systemd.systemctl('stop', 'agent')
         self.assertEqual('success', self.systemd.shown('agent', 'Result'))
         self.assertTrue(self.kernel_has_program())
+
+    def check_users(self):
+        """Who has a user of its own has it, does its work as that, and
+        reaches no more of the others' files than it must."""
+        for unit, user in (('hc', HC), ('exabgp', BGP)):
+            pid = self.systemd.shown(unit, 'MainPID')
+            self.assertEqual(f'{user}\n', self.systemd.run(
+                'ps', '-o', 'user:32=', '-p', pid).stdout)
+            self.assertEqual('0', self.systemd.run(
+                'awk', '/^CapEff/ { print $2 + 0 }',
+                f'/proc/{pid}/status').stdout.strip())
+        for user, test, names in (
+                (HC, '-r', ('checks', 'checks/lb.json')),
+                (HC, '-w', ('queue', 'uplinks.wakeup', 'hc.sock')),
+                (BGP, '-r', ('announcements.json',)),
+                (BGP, '-w', ('announced.json', 'announcer.lock'))):
+            for name in names:
+                self.assertTrue(self.may(user, test, name), (user, name))
+        for user, test, names in (
+                (HC, '-r', ('checks.secret',)),
+                (HC, '-w', ('announcements.json', 'announced.json', 'checks',
+                            'checks/lb.json', 'datapath.lock')),
+                (BGP, '-r', ('checks', 'queue', 'checks.secret')),
+                (BGP, '-w', ('announcements.json', 'uplinks.wakeup',
+                             'hc.sock', 'queue'))):
+            for name in names:
+                self.assertFalse(self.may(user, test, name), (user, name))
+        for user in (HC, BGP):
+            # Nor does it replace what is another's.
+            self.assertNotEqual(0, self.as_user(
+                user, 'mv', f'{RUN}/announcements.json', f'{RUN}/x'))
+        self.wait('snapshot', lambda: self.systemd.run(
+            'stat', '-c', '%U', f'{RUN}/queue/snapshot',
+            check=False).stdout == f'{HC}\n')
+        # The agent asks the checker, as root without any right of root's.
+        self.assertEqual(0, self.systemd.run(
+            'setpriv', '--bounding-set=-all', f'--regid={HC}',
+            '--clear-groups', '--', 'test', '-w', f'{RUN}/hc.sock').returncode)
+
+    def as_user(self, user, *words):
+        return self.systemd.run(
+            'setpriv', f'--reuid={user}', f'--regid={user}', '--init-groups',
+            '--', *words, check=False).returncode
+
+    def may(self, user, test, name):
+        return self.as_user(user, 'test', test, f'{RUN}/{name}') == 0
 
     def test_a_worker_that_hangs_is_killed_and_started_again(self):
         self.cache()

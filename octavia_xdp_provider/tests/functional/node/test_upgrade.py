@@ -11,8 +11,11 @@ import time
 
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
+from octavia_xdp_provider.tests.functional.support import frames
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support import upgrading
+
+Encapsulation = datapath.Encapsulation
 
 
 class TestStillNode(upgrading.UpgradeCase):
@@ -20,7 +23,9 @@ class TestStillNode(upgrading.UpgradeCase):
 
     def test_state_is_the_same_up_and_down(self):
         dropped = self.drop_packets(3)
+        self.drop_martians(4)
         before = self.state()
+        self.assertEqual(4, sum(one.drops for one in before[0]))
         stored = self.exported()
         for layout in (1001, 1002, upgrading.LAYOUT):
             self.upgrade(layout)
@@ -31,6 +36,21 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertEqual(stored, self.exported())
         self.assertEqual({'links', 'maps'}, set(os.listdir(self.pins)))
 
+    def test_tunnels_are_the_same_up_and_down(self):
+        tunnels = [
+            None, datapath.Tunnel('10.9.0.1', Encapsulation.GENEVE, 7),
+            datapath.Tunnel('fd00:9::', Encapsulation.SRV6, 0xfedc1234),
+            datapath.Tunnel('fd00:9::1', Encapsulation.GENEVE, 8, True)]
+        self.node_state.set_service(private_node.HTTP, [
+            datapath.Member(address, port=8080, tunnel=tunnel)
+            for address, tunnel in zip(upgrading.MEMBERS, tunnels,
+                                       strict=False)])
+        before = self.state()
+        self.assertEqual(tunnels, [one.tunnel for one in before[1]])
+        for layout in (1001, upgrading.LAYOUT):
+            self.upgrade(layout)
+            self.assertEqual(before, self.state())
+
     def drop_packets(self, count):
         """Packets that are cut short; the counters of what became of them."""
         frame = (self.uplinks[0].ethernet() +
@@ -39,6 +59,14 @@ class TestStillNode(upgrading.UpgradeCase):
         with self.inside(self.node):
             self.node_state.run([(frame, index)] * count)
         return count, count * len(frame)
+
+    def drop_martians(self, count):
+        """Packets from the VIP itself: drops of the service."""
+        packet = frames.udp_packet(private_node.VIP, private_node.VIP, 7, 53,
+                                   b'')
+        with self.inside(self.node):
+            self.node_state.run([(self.uplinks[0].ethernet() + packet,
+                                  self.index(self.uplinks[0]))] * count)
 
     def exported(self):
         """The stream, without the number of waits in it."""
@@ -55,7 +83,7 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertEqual((upgrading.LAYOUT, 1001, 2, 10),
                          (done.layout_before, done.layout_after,
                           done.services, done.members))
-        self.assertEqual(7, done.maps_handed)
+        self.assertEqual(8, done.maps_handed)
         self.assertEqual(11, done.maps_new)
         self.assertGreater(done.map_bytes, 1 << 20)
         self.assertEqual([self.index(self.uplinks[0])],

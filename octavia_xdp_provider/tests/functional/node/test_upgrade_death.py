@@ -11,6 +11,10 @@ import time
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.functional.support import private_node
 from octavia_xdp_provider.tests.functional.support import upgrading
+from octavia_xdp_provider.tests.support import form
+
+# Steps from one death to the next.
+STRIDE = form.repeats(4, 1)
 
 
 class DeathCase(upgrading.WithPackets):
@@ -52,14 +56,16 @@ class DeathCase(upgrading.WithPackets):
     def kill_before_every_step(self, after_death):
         """Every system call that changes something but single elements.
 
+        In short form every STRIDE-th of them.
+
         :param after_death: called with the target of the dead one.
         :returns: how often the old state was in force, and the new one.
         """
         outcomes = collections.Counter()
-        step = 0
+        step = 1 - STRIDE
         with self.stream:
             while True:
-                step += 1
+                step += STRIDE
                 target = self.target()
                 process = self.child(target, kill_at=step)
                 if process.wait() == 0:
@@ -75,7 +81,9 @@ class DeathCase(upgrading.WithPackets):
 
 class TestMapsHandedOver(DeathCase):
 
-    ROUNDS = 25
+    # As many, and more until one was early enough.
+    ROUNDS = form.repeats(6, 25)
+    ROUNDS_MAX = 50
 
     def test_kill_before_each_step_leaves_one_state(self):
         old, new = self.kill_before_every_step(
@@ -83,8 +91,8 @@ class TestMapsHandedOver(DeathCase):
         self.assert_nothing_lost()
         self.assert_counted()
         # before and after the one moment
-        self.assertGreater(old, 10)
-        self.assertGreater(new, 5)
+        self.assertGreater(old, 10 // STRIDE)
+        self.assertGreater(new, 5 // STRIDE)
 
     def test_kill_at_any_instant_leaves_one_state(self):
         # how long one takes, undisturbed
@@ -95,7 +103,9 @@ class TestMapsHandedOver(DeathCase):
         self.layout = 1001
         outcomes = collections.Counter()
         with self.stream:
-            for _ in range(self.ROUNDS):
+            for count in range(self.ROUNDS_MAX):
+                if count >= self.ROUNDS and outcomes[False]:
+                    break
                 target = self.target()
                 process = self.child(target)
                 time.sleep(whole * random.uniform(0.3, 1.1))
@@ -128,8 +138,8 @@ class TestMapsCopied(DeathCase):
             self.packets(), self.before, strict=True))
         self.assertEqual(service, members)
         self.assertLessEqual(service, self.stream.sent)
-        self.assertGreater(old, 10)
-        self.assertGreater(new, 5)
+        self.assertGreater(old, 10 // STRIDE)
+        self.assertGreater(new, 5 // STRIDE)
 
     def next_opener(self, target):
         """Who comes next differs from death to death."""

@@ -10,7 +10,7 @@ import fixtures
 
 
 class Broker(fixtures.Fixture):
-    """Forwards connections to a broker, until told otherwise.
+    """Forwards connections to a broker, until it is changed.
 
     :param target: host and port of the broker.
     """

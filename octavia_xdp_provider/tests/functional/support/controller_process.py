@@ -2,17 +2,24 @@
 """A controller in a process of its own, whose Octavia is in the test's.
 
 Reads one line from its standard input: JSON with the path of the
-configuration, the names to be put into rpc, and where the test's Octavia
-listens. Writes a line when it serves.
+configuration, the names to be put into rpc, where the test's Octavia
+listens, and whether it is one of an earlier release. Writes a line when it
+serves.
 """
 
 import json
 from multiprocessing import managers
+import secrets
+import subprocess
 import sys
 import threading
 
+import oslo_messaging
+
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import service
 from octavia_xdp_provider.controller.octavia import client
 
@@ -32,6 +39,56 @@ def serve(octavia, path, key):
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 
+def start(test, octavia, earlier=False):
+    """A controller of its own, until the test ends, once it serves.
+
+    :param test: control.ControlTestCase.
+    :param earlier: whether it knows the driver's interface up to version 1.1
+        and the nodes' up to 2.0.
+    :returns: subprocess.Popen.
+    """
+    # Of the abstract namespace: nothing is left of it.
+    path, key = f'\0octavia-{test.unique}', secrets.token_bytes(16)
+    serve(octavia, path, key)
+    process = subprocess.Popen(
+        [sys.executable, '-m', __name__],
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True)
+
+    def end():
+        process.kill()
+        process.communicate()
+    test.addCleanup(end)
+    process.stdin.write(json.dumps({
+        'configuration': test.configure('first', '').default_config_files[0],
+        'names': test.names(), 'path': path, 'key': key.hex(),
+        'earlier': earlier}) + '\n')
+    process.stdin.flush()
+    test.assertEqual('serving\n', process.stdout.readline())
+    return process
+
+
+class _DriverEndpointBefore(driver_api.DriverEndpoint):
+    """Version 1.1: without ``ended``, and a promise of it."""
+
+    target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
+                                   version=rpc.DRIVER_VERSION_BEFORE)
+
+    def change(self, context, change, request=None, deadline=None):
+        return super().change(context, change, request, deadline)
+
+    @property
+    def ended(self):
+        raise AttributeError
+
+
+class _NodesEndpointBefore(node_api.NodesEndpoint):
+    """Version 2.0."""
+
+    target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
+                                   version=rpc.NODES_VERSIONS[1])
+
+
 def main():
     wanted = json.loads(sys.stdin.readline())
     for name, value in wanted['names'].items():
@@ -42,6 +99,9 @@ def main():
     manager.connect()
     octavia = manager.octavia()
     client.Octavia = lambda conf: octavia
+    if wanted['earlier']:
+        driver_api.DriverEndpoint = _DriverEndpointBefore
+        node_api.NodesEndpoint = _NodesEndpointBefore
     controller = service.Controller(
         options.load(config_files=[wanted['configuration']]))
 

@@ -7,11 +7,12 @@ import mmap
 import os
 import socket
 import struct
-import subprocess
 import sys
 
+from octavia_xdp_provider.cmd import ctl
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests import instrumented
+from octavia_xdp_provider.tests.functional.support import forked
 from octavia_xdp_provider.tests.functional.support import private_node as base
 from octavia_xdp_provider.tests.support.clients import DNS
 from octavia_xdp_provider.tests.support.clients import HTTP
@@ -52,14 +53,18 @@ class Node(base.TwoNamespaces):
             datapath.Settings(slots=base.SLOTS, **settings))
 
     def words(self, *words):
+        """The command as a person starts it."""
         return ['ip', 'netns', 'exec', self.node, sys.executable, '-W',
                 'ignore', '-m', 'octavia_xdp_provider.cmd.ctl',
-                '--pin-directory', self.pins, '--lock-file', self.lock,
+                *self.arguments(words)]
+
+    def arguments(self, words):
+        return ['--pin-directory', self.pins, '--lock-file', self.lock,
                 '--library', base.library_path(), *words]
 
     def ctl(self, *words, status=0):
-        result = subprocess.run(self.words(*words), text=True,
-                                capture_output=True, timeout=SOON)
+        result = forked.run(ctl.main, self.arguments(words), SOON,
+                            self.inside(self.node).__enter__)
         self.assertEqual(status, result.returncode,
                          result.stdout + result.stderr)
         return result

@@ -119,6 +119,12 @@ def tunnel(inner, encapsulation, version=4, source=None):
         header = inet.UDP(sport=0xc123, dport=6080, chksum=0,
                           len=8 + len(inner))
         return outer(17) / scapy_packet.Raw(bytes(header) + inner)
+    if encapsulation == 'geneve':
+        header = inet.UDP(sport=0xc123, dport=6081, chksum=0,
+                          len=16 + len(inner))
+        ethertype = b'\x08\x00' if protocol == 4 else b'\x86\xdd'
+        return outer(17) / scapy_packet.Raw(
+            bytes(header) + b'\0\0' + ethertype + b'\x12\x34\x56\0' + inner)
     if encapsulation == 'gre':
         ethertype = 0x0800 if protocol == 4 else 0x86dd
         return outer(47) / l2.GRE(proto=ethertype) / raw

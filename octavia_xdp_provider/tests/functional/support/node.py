@@ -16,7 +16,7 @@ INTERVAL_S = 0.2
 class Node:
     """Speaks protocol 2.0 in its own virtual host.
 
-    Each report begins an epoch and tells all. ``documents``: by id, what the
+    Each report begins an epoch and reports all. ``documents``: by id, what the
     last fetch said that the node should have; ``draining``: ids of those that
     it shall announce as a last resort.
     """

@@ -100,6 +100,16 @@ class TwoNamespaces(PrivateState):
         return command('ip', 'netns', 'exec', name,
                        str(BUILD / 'octavia-xdp-member'), *words)
 
+    def prepare_uplink(self):
+        """The node's uplink, whose other end has a program.
+
+        Any program does: it must only have one (see the class).
+        """
+        self.member_tool(self.peer, 'setup', '--any-source', 'gw0')
+        with self.inside(self.node):
+            return datapath.Uplink(socket.if_nametoindex('up0'), 1500,
+                                   OWN_MAC, NEXT_HOP_MAC)
+
     @contextlib.contextmanager
     def inside(self, name):
         """The calling thread in a namespace."""

@@ -13,13 +13,15 @@ import shutil
 import signal
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import uuid
 
 from octavia_xdp_provider.tests.functional.support import private_node
 
 CHECKOUT = pathlib.Path(__file__).parents[4]
-UNITS = CHECKOUT / 'deploy/systemd'
+DEPLOY = CHECKOUT / 'deploy'
+UNITS = DEPLOY / 'systemd'
 SYSTEMD = '/lib/systemd/systemd'
 # Inside: where the test's files are, and where logs go.
 HERE = '/run/test'
@@ -42,6 +44,10 @@ mkdir /sys/fs/cgroup/systemd /sys/fs/cgroup/unified
 mount -t cgroup2 cgroup2 /sys/fs/cgroup/unified
 mount -t cgroup -o none,name=systemd cgroup /sys/fs/cgroup/systemd
 mount -t bpf -o mode=0700 bpf /sys/fs/bpf
+for name in passwd group; do
+    mount --bind /run/test/etc/$name /etc/$name
+done
+systemd-tmpfiles --create /run/test/tmpfiles.conf
 cp -r /run/test/units/. /run/systemd/system
 ip link set lo up
 ip link add eth0 type veth peer name gw0
@@ -53,6 +59,8 @@ exec env -i container=other PATH="$PATH" SYSTEMD_LOG_TARGET=console \
     /lib/systemd/systemd --system --unit=test.target --log-level=info \
     --show-status=no
 '''
+_SAME_VERSION = ('import sys; '
+                 f'assert sys.version_info[:2] == {sys.version_info[:2]}')
 _TARGET = '[Unit]\nDefaultDependencies=no\n'
 # What has to be otherwise here: programs, which may lie below the /tmp that
 # units do not see, their Python, their log, and nothing of a machine that
@@ -98,6 +106,9 @@ class PrivateSystemd:
         for unit, (command, more) in commands.items():
             self._write_unit(unit, command, more)
         (self.directory / 'units/test.target').write_text(_TARGET)
+        self._make_users()
+        shutil.copy(DEPLOY / 'tmpfiles.d/octavia-xdp-node.conf',
+                    self.directory / 'tmpfiles.conf')
         self._start()
 
     def _write_unit(self, unit, command, more):
@@ -108,6 +119,16 @@ class PrivateSystemd:
         (drop_ins / 'test.conf').write_text(_DROP_IN.format(
             command=command, log=f'{HERE}/{unit}.log', checkout=CHECKOUT,
             more=more))
+
+    def _make_users(self):
+        """Those of the machine, and the shipped ones."""
+        (self.directory / 'etc').mkdir()
+        for name in ('passwd', 'group'):
+            shutil.copy(f'/etc/{name}', self.directory / 'etc')
+        users = (DEPLOY / 'sysusers.d/octavia-xdp-node.conf').read_text()
+        subprocess.run(
+            ['systemd-sysusers', f'--root={self.directory}', '-'],
+            input=users, text=True, check=True, capture_output=True)
 
     def _start(self):
         group = f'octavia-xdp-{uuid.uuid4().hex[:8]}'
@@ -221,6 +242,24 @@ def unprivileged_user():
         ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups', '--',
          'sh', '-c', f'{sys.executable} -c ""'], stderr=subprocess.DEVNULL)
     return 'root' if done.returncode else 'nobody'
+
+
+def python_for_all():
+    """A Python of this version that any user can run, with the modules of
+    this one in PYTHONPATH, or None."""
+    for python in (sys.executable, '/usr/bin/python3'):
+        done = subprocess.run(
+            ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups',
+             '--', 'sh', '-c', f'{python} -c "{_SAME_VERSION}"'],
+            stderr=subprocess.DEVNULL)
+        if done.returncode == 0:
+            return python
+    return None
+
+
+def modules():
+    """PYTHONPATH of what this Python imports."""
+    return f'{sysconfig.get_path("purelib")}:{CHECKOUT}'
 
 
 def library():

@@ -43,7 +43,8 @@ class FakeDatapath:
     def summaries(self):
         return {service.key: datapath.Summary(
             (0, 1, hash(tuple(self.held[service.key]))), service.enabled,
-            service.counters.bytes, service.counters.flows)
+            service.counters.bytes, service.counters.flows,
+            service.drops, service.active)
             for service in self.services()}
 
     def members(self, key):

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """With which attributes VIPs are announced, usually and as a last resort."""
 
+import fixtures
+
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
@@ -39,6 +41,13 @@ class TestAttributes(reconciling.ReconcilerTestCase):
             {base.VIP: {'communities': (GRACEFUL_SHUTDOWN,)},
              '203.0.113.11': {}}, self.drain('lb'))
         self.assertEqual({base.VIP: {}, '203.0.113.11': {}}, self.drain())
+
+    def test_the_log_names_what_is_new_and_not_all(self):
+        self.run_pass(self.document)
+        log = self.useFixture(fixtures.FakeLogger())
+        self.run_pass(self.document, self.other)
+        self.assertIn('Announcing 2 prefixes: added 203.0.113.11, removed '
+                      'none.', log.output)
 
     def test_a_look_between_passes_keeps_it(self):
         self.drain('lb')

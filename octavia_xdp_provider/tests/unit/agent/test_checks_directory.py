@@ -38,8 +38,16 @@ class TestDirectory(base.TestCase):
     def test_nobody_else_reads_what_tenants_have(self):
         self.directory.make()
         self.directory.write('lb', self.document)
-        self.assertEqual((0o700, 0o600), (
+        self.assertEqual((0o750, 0o640), (
             mode(self.path), mode(self.path / 'lb.json')))
+
+    def test_files_of_an_earlier_version_are_read_by_the_group(self):
+        self.path.mkdir(mode=0o700)
+        old = self.path / 'lb.json'
+        old.write_text('{}')
+        old.chmod(0o600)
+        self.directory.make()
+        self.assertEqual((0o750, 0o640), (mode(self.path), mode(old)))
 
     def test_the_one_file_of_before_goes_when_there_is_another(self):
         self.before.write_text('{}')
@@ -54,10 +62,20 @@ class TestDirectory(base.TestCase):
             self.directory.write(name, self.document)
         self.assertEqual(({'a', 'b', 'c'}, set()), self.directory.look())
         (self.path / 'a.json').unlink()
-        (self.path / 'b.json').write_text('{}')
+        (self.path / 'other').write_text('{}')
+        (self.path / 'other').rename(self.path / 'b.json')
         (self.path / 'd.json').write_text('{}')
         self.assertEqual(({'b', 'c', 'd'}, {'a', 'b'}),
                          self.directory.look())
+
+    def test_what_somebody_writes_into_a_file_is_noticed_in_its_turn(self):
+        self.directory.make()
+        for name in 'abc':
+            self.directory.write(name, self.document)
+        (self.path / 'b.json').write_text('{}')
+        self.assertEqual({'b'}, set().union(*(
+            self.directory.look()[1]
+            for _ in range(checks_directory.LOOKS))))
 
     def test_what_a_killed_writer_left_goes_at_the_start(self):
         self.directory.make()

@@ -19,7 +19,8 @@ class TestFacts(planning.PlanTestCase):
     def setUp(self):
         super().setUp()
         self.tables = mock.Mock(services={
-            planning.KEY: mock.Mock(bytes=100, flows=3)})
+            planning.KEY: mock.Mock(bytes=100, flows=3, drops=2,
+                                    active=5)})
         # of any member
         self.tables.members.return_value.get.return_value = mock.Mock(
             known=True, healthy=False)
@@ -41,8 +42,16 @@ class TestFacts(planning.PlanTestCase):
         REPORT.check(report)
         self.assertEqual({'m1': 'down', 'm2': 'down'},
                          report['held']['lb']['members'])
-        self.assertEqual({'lb': {'listener': {'bytes': 100, 'flows': 3}}},
-                         report['counters'])
+        self.assertEqual({'lb': {'listener': {
+            'bytes': 100, 'flows': 3, 'drops': 2, 'active': 5}}},
+            report['counters'])
+
+    def test_flows_of_a_vip_that_is_not_announced_are_others(self):
+        for announced, active in (((), 0), (('203.0.113.1',), 0),
+                                  ((base.VIP,), 5)):
+            self.update(announced=announced)
+            self.assertEqual(
+                active, self.facts.counters()['lb']['listener']['active'])
 
     def test_what_is_the_same_stays_the_same_object(self):
         before = self.facts.held['lb']
@@ -57,11 +66,11 @@ class TestFacts(planning.PlanTestCase):
         self.assertTrue(self.update(
             announced=[base.VIP, '2001:db8:113::1'])['announced'])
 
-    def test_what_is_gone_is_not_told(self):
+    def test_what_is_gone_is_not_reported(self):
         self.entries = {}
         self.update()
         self.assertEqual({}, self.facts.held)
 
-    def test_an_error_that_ends_is_not_told_any_more(self):
+    def test_an_error_that_ends_is_not_reported_any_more(self):
         self.assertEqual('full', self.update(errors={'lb': 'full'})['error'])
         self.assertIsNone(self.update()['error'])

@@ -202,7 +202,7 @@ class TestPlan(planning.PlanTestCase):
             {(base.VIP, '198.18.10.11', datapath.Encapsulation.GUE),
              (base.VIP, '198.18.10.12', datapath.Encapsulation.GUE)},
             {(vip, str(member), settings.encapsulation)
-             for vip, member, settings in marks})
+             for vip, member, settings, _tunnel in marks})
 
     def test_without_a_mark_the_own_address_is_probed(self):
         plan = forwarding.plan(self.document, POLICY,

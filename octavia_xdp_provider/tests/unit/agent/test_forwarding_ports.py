@@ -63,7 +63,7 @@ class TestPorts(planning.PlanTestCase):
     def test_marks_distinguish_the_ports(self):
         asked = []
 
-        def mark(vip, member, _settings):
+        def mark(vip, member, *_way):
             asked.append((vip, member))
             return len(asked)
         plan = forwarding.plan(self.document, POLICY, mark=mark)

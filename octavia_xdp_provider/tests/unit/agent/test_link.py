@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the link tells the controller, and what the worker does meanwhile."""
+"""What the link reports, and what the worker does meanwhile."""
 
 import errno
 import tempfile
@@ -38,7 +38,8 @@ class LinkTestCase(base.TestCase):
         self.controller = mock.Mock()
         self.controller.report.side_effect = self.take
         self.reports = []
-        self.fetcher = mock.Mock(wanted=wanted.Wanted(5, {'a': (3, {})}))
+        self.fetcher = mock.Mock(wanted=wanted.Wanted(5, {'a': (3, {})}),
+                                 removed_as_of=0)
         self.fetcher.fetch.return_value = []
         self.worker = mock.Mock(problems=[], held={'a': held()})
         self.worker.result = reconcile.PassResult(self.fetcher.wanted, {})
@@ -53,7 +54,7 @@ class LinkTestCase(base.TestCase):
 
     def make(self, reporter):
         return link.Link('host', self.controller, self.fetcher, reporter,
-                         self.worker, self.state, self.files, 5)
+                         self.worker, self.state, self.files, 3600)
 
     def take(self, host, epoch, seq, report):
         self.reports.append(report)
@@ -66,7 +67,7 @@ class LinkTestCase(base.TestCase):
 
 class TestReports(LinkTestCase):
 
-    def test_only_what_has_changed_is_told(self):
+    def test_only_what_has_changed_is_reported(self):
         self.assertEqual({'a': held()}, self.report()['held'])
         report = self.report()
         self.assertEqual(({}, [], None), (report['held'], report['gone'],
@@ -77,7 +78,46 @@ class TestReports(LinkTestCase):
         report = self.report()
         self.assertEqual(({}, ['a']), (report['held'], report['gone']))
 
-    def test_what_the_controller_mentions_is_told_again(self):
+    def test_nothing_is_reported_where_nothing_is_new(self):
+        self.report()
+        self.link._report_news()
+        self.assertEqual(1, len(self.reports))
+        self.fetcher.wanted = self.fetcher.wanted._replace(as_of=8)
+        self.link._turn()
+        self.assertEqual(1, len(self.reports))
+        # What is gone is confirmed as of a generation.
+        self.fetcher.removed_as_of = 8
+        self.link._turn()
+        self.assertEqual([5, 8], [one['as_of'] for one in self.reports])
+        with mock.patch.object(link.time, 'monotonic',
+                               return_value=float('inf')):
+            self.link._turn()
+        self.assertEqual(3, len(self.reports))
+
+    def test_the_end_of_a_pass_is_no_reason_to_ask_again(self):
+        taken = threading.Semaphore(0)
+        taking = self.controller.report.side_effect
+
+        def report(*arguments):
+            answer = taking(*arguments)
+            taken.release()
+            return answer
+        self.controller.report.side_effect = report
+        thread = threading.Thread(target=self.link.run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self.link.stop)
+        self.assertTrue(taken.acquire(timeout=60))
+        self.worker.held = {'a': held(state='down')}
+        self.link.report_soon()
+        self.assertTrue(taken.acquire(timeout=60))
+        self.fetcher.fetch.assert_called_once_with()
+        self.worker.held = {'a': held()}
+        self.link.wake()
+        self.assertTrue(taken.acquire(timeout=60))
+        self.assertEqual(2, self.fetcher.fetch.call_count)
+
+    def test_what_the_controller_mentions_is_reported_again(self):
         self.report()
         self.fetcher.fetch.return_value = ['a']
         self.link._turn()
@@ -96,7 +136,7 @@ class TestReports(LinkTestCase):
         self.fetcher.wanted = wanted.Wanted(9, {'a': (9, {})})
         self.assertEqual(5, self.report()['as_of'])
 
-    def test_everything_is_told_where_the_controller_asks_for_it(self):
+    def test_everything_is_reported_where_the_controller_asks_for_it(self):
         self.report()
         answers = iter([{'taken': False, 'epoch': 70, 'seq': 2}])
         taking = self.controller.report.side_effect
@@ -172,7 +212,7 @@ class TestProblems(LinkTestCase):
     def test_an_older_controller_is_named_with_what_to_do(self):
         output = self.failing(oslo_messaging.RemoteError(
             'UnsupportedVersion', 'Endpoint does not support RPC version'))
-        self.assertIn('[upgrade_levels] nodes = 1.0', output)
+        self.assertIn('[upgrade_levels] nodes = 2.1 or 2.0 or 1.0', output)
 
     def test_what_the_controller_refuses_is_named(self):
         output = self.failing(oslo_messaging.RemoteError(
@@ -185,15 +225,16 @@ class TestWorker(base.TestCase):
     def setUp(self):
         super().setUp()
         self.reconciler = mock.Mock(file_errors={}, held={})
+        self.reconciler.leaving_s.return_value = None
         self.datapath = mock.Mock()
         self.ended = mock.Mock()
-        self.told = mock.Mock()
+        self.notified = mock.Mock()
         self.registry = prometheus_client.CollectorRegistry()
         self.metrics = metrics.Metrics(self.registry)
         self.come_round = mock.Mock()
         self.worker = worker.Worker(
             self.reconciler, self.datapath, mock.Mock(ready=frozenset({4})),
-            mock.Mock(), self.told, self.ended, self.metrics,
+            mock.Mock(), self.notified, self.ended, self.metrics,
             self.come_round)
 
     def test_ends_when_another_library_took_over(self):
@@ -214,7 +255,28 @@ class TestWorker(base.TestCase):
         self.worker.stop()
         thread.join()
         self.assertIs(result, self.worker.result)
-        self.told.assert_called_with()
+        self.notified.assert_called_with()
+
+    def test_what_is_about_to_go_has_a_pass_when_its_time_has_come(self):
+        again = threading.Event()
+        one = wanted.Wanted(5, {'a': (3, {})})
+
+        def reconcile_once(*arguments):
+            if self.reconciler.reconcile.call_count == 1:
+                self.reconciler.leaving_s.return_value = 0.0
+            else:
+                self.reconciler.leaving_s.return_value = None
+                again.set()
+            return reconcile.PassResult(one, {})
+        self.reconciler.reconcile.side_effect = reconcile_once
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_xdp_provider.agent.worker.FULL_PASS_S', 3600.0))
+        self.worker.want(one)
+        thread = threading.Thread(target=self.worker.run)
+        thread.start()
+        self.assertTrue(again.wait(30))
+        self.worker.stop()
+        thread.join()
 
     def test_each_member_whose_health_changes_is_counted(self):
         def held(**members):

@@ -54,6 +54,8 @@ class TestRecheck(base.TestCase):
         self.recheck.begin(True)
         allowed = self.recheck.allows(VIP, held, families, checks)
         self.recheck.end()
+        if self.recheck.allows_all:
+            self.assertTrue(allowed)
         return allowed
 
     def settled(self, *keys, number=None, since=BACK, unwritten=False):
@@ -63,6 +65,20 @@ class TestRecheck(base.TestCase):
 
     def out(self):
         self.uplinks.families = {4: uplinks_file.Family(self.now, None)}
+
+    def test_no_vip_has_to_be_asked_for_where_nothing_is_against_any(self):
+        self.assertFalse(self.allows())
+        self.assertFalse(self.recheck.allows_all)
+        self.now = BACK + TIMEOUT + SECOND
+        self.recheck.begin(True)  # when it has begun is remembered
+        self.now += TIMEOUT
+        self.assertTrue(self.allows())
+        self.assertTrue(self.recheck.allows_all)
+        for change in (self.out, lambda: setattr(
+                self.uplinks, 'lost', V4)):
+            change()
+            self.allows()
+            self.assertFalse(self.recheck.allows_all)
 
     def test_without_an_uplink_a_vip_is_withdrawn(self):
         self.assertTrue(self.allows(held=True))

@@ -6,6 +6,8 @@ import json
 import pathlib
 from unittest import mock
 
+import fixtures
+
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.common import address_policy
@@ -59,6 +61,64 @@ class TestReconciler(reconciling.ReconcilerTestCase):
              ('set', datapath.Key('203.0.113.11', 'TCP', 80)),
              ('delete', KEY), ('announce', ('203.0.113.11/32',))],
             self.events)
+
+    def set_clock(self):
+        self.now = 1000.0
+        self.useFixture(fixtures.MonkeyPatch(
+            'time.monotonic', lambda: self.now))
+        self.reconciler = self.make(self.load(
+            '[agent]\nwithdraw_grace = 0.5\n'))
+        self.unmonitored()
+
+    def test_services_go_a_while_after_the_withdrawal(self):
+        self.set_clock()
+        self.run_pass(self.document)
+        before = self.reconciler.held['lb']
+        self.assertIsNone(self.reconciler.leaving_s())
+        self.run_pass()
+        self.assertEqual([('announce', ())], self.events)
+        self.assertEqual(0.5, self.reconciler.leaving_s())
+        # Nothing else waits for it, nor is it announced again.
+        other = dict(base.document(vip_address='203.0.113.11'), id='other')
+        self.now += 0.4
+        self.run_pass(other)
+        self.reconciler.announce(BOTH)
+        self.assertIn(('set', datapath.Key('203.0.113.11', 'TCP', 80)),
+                      self.events)
+        self.assertNotIn(PREFIX, self.announced())
+        self.assertNotIn('delete', [event[0] for event in self.events])
+        # Until then it is reported as it was.
+        self.assertEqual(before, self.reconciler.held['lb'])
+        self.now += 0.1
+        self.assertEqual(0.0, self.reconciler.leaving_s())
+        self.run_pass(other)
+        self.assertEqual([('delete', KEY)], self.events)
+        self.assertEqual(['other'], list(self.reconciler.held))
+        self.assertIsNone(self.reconciler.leaving_s())
+
+    def test_what_is_switched_off_is_reported_when_its_services_have_gone(
+            self):
+        self.set_clock()
+        self.run_pass(self.document)
+        self.document['admin_state_up'] = False
+        off = self.wanted()._replace(load_balancers={
+            'lb': (6, self.document)})
+        self.reconciler.reconcile(off, BOTH)
+        self.assertEqual(5, self.reconciler.held['lb']['generation'])
+        self.now += 0.5
+        self.reconciler.reconcile(off, BOTH)
+        self.assertEqual(6, self.reconciler.held['lb']['generation'])
+
+    def test_what_is_wanted_again_at_once_stays(self):
+        self.set_clock()
+        self.run_pass(self.document)
+        self.run_pass()
+        self.run_pass(self.document)
+        self.assertIsNone(self.reconciler.leaving_s())
+        self.now += 0.5
+        self.run_pass(self.document)
+        self.assertIn(PREFIX, self.announced())
+        self.assertNotIn('delete', [event[0] for event in self.events])
 
     def test_withdrawal_is_waited_for(self):
         self.unmonitored()
@@ -214,12 +274,13 @@ class TestReconciler(reconciling.ReconcilerTestCase):
 
     def test_counters_are_those_of_each_listener(self):
         self.run_pass(self.document)
-        self.assertEqual({'lb': {'listener': {'bytes': 1500, 'flows': 1}}},
+        self.assertEqual({'lb': {'listener': {
+            'bytes': 1500, 'flows': 1, 'drops': 0, 'active': 0}}},
                          self.reconciler.counters())
 
     def test_what_is_not_rechecked_is_withdrawn_or_waits(self):
         self.unmonitored()
-        asked = mock.Mock(spec=recheck.Recheck)
+        asked = mock.Mock(spec=recheck.Recheck, allows_all=False)
         asked.allows.return_value = True
         self.reconciler = self.make(self.conf, recheck=asked)
         self.run_pass(self.document)
@@ -232,7 +293,7 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.assertEqual(asked.begin.call_count, asked.end.call_count)
 
     def test_a_vip_is_rechecked_by_the_checks_of_its_members(self):
-        asked = mock.Mock(spec=recheck.Recheck)
+        asked = mock.Mock(spec=recheck.Recheck, allows_all=False)
         self.reconciler = self.make(self.conf, recheck=asked)
         self.run_pass(self.document)
         self.datapath.set_health(KEY, True)
@@ -244,7 +305,7 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         """Those of a predecessor, before anything is known."""
         self.unmonitored()
         self.run_pass(self.document)
-        asked = mock.Mock(spec=recheck.Recheck)
+        asked = mock.Mock(spec=recheck.Recheck, allows_all=False)
         self.reconciler = self.make(self.conf, recheck=asked)
         self.reconciler.announce(NEITHER)
         asked.allows.assert_not_called()

@@ -6,6 +6,7 @@ import time
 from unittest import mock
 
 import fixtures
+import oslo_messaging
 
 from octavia_xdp_provider.agent import service
 from octavia_xdp_provider.agent import wanted
@@ -98,8 +99,29 @@ class TestAgent(store_base.StoreTestCase):
         self.assertEqual([reconciling.KEY], list(self.node.held))
 
     def test_it_makes_true_what_a_controller_wants_and_says_so(self):
-        self.check('2.0', False, node_api.NodesEndpoint,
+        self.check('2.2', False, node_api.NodesEndpoint,
                    node_api.NodesEndpointV1)
+
+    def check_figures(self, version, more):
+        class Earlier(node_api.NodesEndpoint):
+            target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
+                                           version=version)
+            reported = []
+
+            def report(self, context, host, epoch, seq, report):
+                self.reported.append(report['counters'])
+                return super().report(context, host, epoch, seq, report)
+
+        self.check(version, False, Earlier)
+        self.assertEqual(
+            [{'lb': {'listener': {'bytes': 1500, 'flows': 1, **more}}}],
+            [one for one in Earlier.reported if one])
+
+    def test_it_speaks_with_a_controller_that_takes_no_drops(self):
+        self.check_figures('2.0', {})
+
+    def test_it_speaks_with_a_controller_that_takes_no_active_flows(self):
+        self.check_figures('2.1', {'drops': 0})
 
     def test_it_speaks_with_a_controller_of_an_earlier_release(self):
         self.check('1.0', None, node_api.NodesEndpointV1)
@@ -107,9 +129,9 @@ class TestAgent(store_base.StoreTestCase):
     def test_an_earlier_controller_that_is_not_expected_is_named(self):
         log = self.useFixture(fixtures.FakeLogger())
         self.serve(node_api.NodesEndpointV1)
-        self.start('2.0')
+        self.start('2.2')
         end = time.monotonic() + 60
-        while '[upgrade_levels] nodes = 1.0' not in log.output:
+        while '[upgrade_levels] nodes = 2.1 or 2.0 or 1.0' not in log.output:
             self.assertLess(time.monotonic(), end, log.output)
             time.sleep(0.05)
 
@@ -126,7 +148,7 @@ class TestAgent(store_base.StoreTestCase):
                 mock.patch.object(rpc.HeartbeatClient, 'heartbeat', hangs), \
                 mock.patch.object(service, 'TALK_ENDS_S', 0.1):
             server.return_value.start = hangs
-            self.start('2.0')
+            self.start('2.2')
             # Before the thread is waited for.
             self.addCleanup(end.set)
             limit = time.monotonic() + 60

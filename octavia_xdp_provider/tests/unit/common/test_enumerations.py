@@ -20,7 +20,8 @@ OXP_OUTCOME(DROP_RATE, 1, dropped,
             "opens (flows), "
             "too fast")
 OXP_PROBE_OUTCOME(SENT, 0, "sent")
-OXP_ENCAPSULATION(IPIP, 0, "ipip", "RFC 2003")
+OXP_ENCAPSULATION(IPIP, 0, 4, "ipip", "RFC 2003")
+OXP_HOST_OUTCOME(GUESSED, 0, remark, "answers")
 #undef OXP_OUTCOME
 '''
 
@@ -44,7 +45,10 @@ class TestParse(base.TestCase):
         self.assertEqual((enumerations.Entry('SENT', 0, '', 'sent'),),
                          found[enumerations.PROBE_OUTCOME])
         self.assertEqual(
-            (enumerations.Entry('IPIP', 0, 'ipip', 'RFC 2003'),),
+            (enumerations.Entry('GUESSED', 0, 'remark', 'answers'),),
+            found[enumerations.HOST_OUTCOME])
+        self.assertEqual(
+            (enumerations.Entry('IPIP', 0, 'ipip', 'RFC 2003', 4),),
             found[enumerations.ENCAPSULATION])
 
     def test_what_is_no_entry_is_refused_with_its_line(self):
@@ -57,8 +61,9 @@ class TestParse(base.TestCase):
                 ('(DROP_RATE, 1,', '(DROP_RATE, 1 + 0,', 7),
                 ('OXP_PROBE_OUTCOME(', 'OXP_OTHER(', 10),
                 ('"ipip"', 'ipip', 11),
-                ('#undef OXP_OUTCOME', '#undef OTHER', 12),
-                ('#undef OXP_OUTCOME', '#include "more.h"', 12)):
+                ('IPIP, 0, 4,', 'IPIP, 0,', 11),
+                ('#undef OXP_OUTCOME', '#undef OTHER', 13),
+                ('#undef OXP_OUTCOME', '#include "more.h"', 13)):
             self.assert_refused(old, new, f'line {line}:')
 
     def test_gaps_and_repetitions_are_refused_with_their_line(self):
@@ -66,7 +71,7 @@ class TestParse(base.TestCase):
                             'DROP_RATE', '2, not 1')
         self.assert_refused('DROP_RATE, 1,', 'PASS, 1,', 'line 7:', 'twice')
         self.assert_refused(
-            '"RFC 2003")', '"RFC 2003")\nOXP_ENCAPSULATION(GRE, 1, "ipip", '
+            '"RFC 2003")', '"RFC 2003")\nOXP_ENCAPSULATION(GRE, 1, 4, "ipip", '
             '"x")', 'line 12:', 'GRE', 'twice')
 
     def test_a_list_without_entries_is_refused(self):
@@ -80,6 +85,7 @@ class TestLists(base.TestCase):
         for made, macro in (
                 (enumerations.Outcome, enumerations.OUTCOME),
                 (enumerations.ProbeOutcome, enumerations.PROBE_OUTCOME),
+                (enumerations.HostOutcome, enumerations.HOST_OUTCOME),
                 (enumerations.Encapsulation, enumerations.ENCAPSULATION)):
             self.assertTrue(issubclass(made, enum.IntEnum))
             self.assertEqual(
@@ -88,7 +94,8 @@ class TestLists(base.TestCase):
                 [(one.name, one.value) for one in made])
             for one in made:
                 self.assertIs(one, made(int(one)))
-                self.assertIs(one, pickle.loads(pickle.dumps(one)))
+                copy = pickle.dumps(one)
+                self.assertIs(one, pickle.loads(copy))  # noqa: S301
 
     def test_numbers_that_no_member_has_are_refused(self):
         self.assertRaises(ValueError, enumerations.Outcome,

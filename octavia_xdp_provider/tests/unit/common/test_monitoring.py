@@ -62,8 +62,8 @@ class SystemdTestCase(base.TestCase):
         self.addCleanup(self.receiver.close)
         self.receiver.bind(self.path)
 
-    def told(self):
-        """All that systemd was told."""
+    def sent(self):
+        """All that systemd was sent."""
         found = []
         while True:
             try:
@@ -80,26 +80,26 @@ class SystemdTestCase(base.TestCase):
 
 class TestSystemd(SystemdTestCase):
 
-    def test_it_is_told_and_children_are_not_let_in(self):
+    def test_it_is_informed_and_children_are_not_let_in(self):
         mine = self.systemd(WATCHDOG_USEC='3000000',
                             WATCHDOG_PID=str(os.getpid()))
         self.assertEqual(({'PATH': '/bin'}, 3.0),
                          (self.environment, mine.watchdog_s))
-        for tell in (mine.ready, mine.alive, mine.stopping):
-            tell()
+        for report in (mine.ready, mine.alive, mine.stopping):
+            report()
         self.assertEqual(['READY=1', 'WATCHDOG=1', 'STOPPING=1'],
-                         self.told())
+                         self.sent())
 
     def test_what_is_meant_for_another_process_is_left_alone(self):
         other = self.systemd(WATCHDOG_USEC='3000000', WATCHDOG_PID='1')
         self.assertIsNone(other.watchdog_s)
         other.ready()
         other.alive()
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.sent())
 
     def test_without_systemd_nothing_is_said(self):
         systemd.Systemd({}).ready()
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.sent())
 
     def test_a_systemd_that_is_gone_does_no_harm(self):
         mine = self.systemd()
@@ -118,15 +118,15 @@ class TestWatchdog(SystemdTestCase):
         one = watchdog.Watchdog(watched, self.systemd(
             WATCHDOG_USEC='3000000'))
         one.look()
-        self.assertEqual(['WATCHDOG=1'], self.told())
+        self.assertEqual(['WATCHDOG=1'], self.sent())
         clock.now += 11
         one.look()
         one.look()
-        self.assertEqual([], self.told())
+        self.assertEqual([], self.sent())
         self.assertEqual(1, log.output.count('Hanging: worker for 11 s'))
         come_round()
         one.look()
-        self.assertEqual(['WATCHDOG=1'], self.told())
+        self.assertEqual(['WATCHDOG=1'], self.sent())
 
 
 class TestRepeated(base.TestCase):
@@ -241,7 +241,7 @@ class TestMonitoring(base.TestCase):
                                       made.start)
             self.assertIn('[agent] listen', str(error))
 
-    def test_nothing_listens_unless_it_is_told_to(self):
+    def test_nothing_listens_unless_it_is_configured_to(self):
         for group in ('agent', 'controller'):
             made = monitoring.Monitoring(self.load(), group)
             self.assertIsNone(made.listener)

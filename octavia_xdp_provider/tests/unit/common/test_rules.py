@@ -99,16 +99,26 @@ class TestSubnets(RulesTestCase):
         self.assertIsNone(rules.subnet_problem(document))
         members['m2']['address'] = '2001:db8::1'
         self.assertIn('2001:db8::1', rules.subnet_problem(document)[0])
-        members['m2']['subnet_id'] = 'v'
-        self.assertIn('the VIP', rules.subnet_problem(document)[0])
         members['m2']['subnet_id'] = None
         self.assertIsNone(rules.subnet_problem(document))
 
+    def test_members_of_both_families_may_name_a_subnet_of_the_vips(self):
+        """As Octavia's own tests do: "reached from where the VIP is"."""
+        document = base.document(vip_subnet_id='v', additional_vips=[
+            {'ip_address': '2001:db8:100::8', 'subnet_id': 'w'}])
+        members = document['pools']['pool']['members']
+        members['m2']['address'] = '2001:db8::1'
+        for subnet in 'v', 'w':
+            members['m1']['subnet_id'] = members['m2']['subnet_id'] = subnet
+            self.assertIsNone(rules.subnet_problem(document))
+
     def test_documents_of_before_are_still_done(self):
         """Nodes have no use for it."""
-        document = base.document(vip_subnet_id='v')
-        document['pools']['pool']['members']['m2'].update(
-            subnet_id='v', address='2001:db8::1')
+        document = base.document()
+        members = document['pools']['pool']['members']
+        members['m2']['address'] = '2001:db8::1'
+        members['m1']['subnet_id'] = members['m2']['subnet_id'] = 's'
+        self.assertIsNotNone(rules.subnet_problem(document))
         validation.validate(document)
 
 
@@ -190,7 +200,7 @@ class TestFailover(base.TestCase):
 
 class TestCommitted(base.TestCase):
 
-    def test_what_octavia_does_not_tell_is_kept(self):
+    def test_what_octavia_does_not_show_is_kept(self):
         mine = base.document(availability_zone={'zone': 'a'},
                              flavor={'member_port': 'rewrite'})
         theirs = base.document(name='new')

@@ -47,6 +47,17 @@ class TestRules(RulesTestCase):
         self.tree['flavor'] = {'member_port': 'rewrite'}
         self.accepted()
 
+    def test_ports_of_sctp_are_nobodys_to_rewrite(self):
+        self.listener['protocol'] = self.pool['protocol'] = 'SCTP'
+        for flavor in ({}, {'member_port': 'rewrite'},
+                       {'member_port': 'rewrite_on_member'}):
+            self.tree['flavor'] = flavor
+            self.members(base.member('198.18.10.13', protocol_port=8080))
+            self.refused('protocol_port', '8080', 'checksum',
+                         'Instead: let the member listen')
+            self.members(base.member('198.18.10.13'))
+            self.accepted()
+
     def test_any_port_without_a_listener(self):
         self.tree['listeners'] = {}
         self.members(base.member('198.18.10.13', protocol_port=8080))
@@ -57,7 +68,7 @@ class TestRules(RulesTestCase):
         self.tree['listeners']['other'] = dict(self.listener,
                                                protocol_port=8080)
         self.refused('protocol_port', '80 and 8080')
-        # Another port of the same host tells it.
+        # Another port of the same host shows it.
         self.tree['pools']['pool2'] = dict(self.pool, members={
             'x': base.member('198.18.10.11', protocol_port=81)})
         self.tree['listeners']['other']['default_pool_id'] = 'pool2'

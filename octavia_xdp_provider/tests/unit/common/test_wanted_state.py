@@ -18,7 +18,8 @@ POLICY = address_policy.AddressPolicy(
     (ipaddress.ip_network('10.0.0.0/8'),), frozenset({'198.18.1.6'}))
 # Fields that say no more than a document needs to be one.
 OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
-            'vip_subnet_id', 'vip_network_id', 'availability_zone'}
+            'vip_subnet_id', 'vip_network_id', 'availability_zone',
+            'tunnel', 'key', 'keys', 'mtu'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
@@ -36,6 +37,10 @@ def full_document():
     pool['members']['m1'].update(
         name='a', subnet_id='s', monitor_address='198.18.10.99',
         monitor_port=8080)
+    pool['members']['m2'].update(
+        monitor_address='198.18.10.99', tunnel={
+            'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
+            'keys': {'listener': 8}, 'mtu': 1442})
     pool['healthmonitor'].update(name='h', domain_name='www.example.org')
     return document
 
@@ -70,7 +75,9 @@ class TestDocument(base.TestCase):
         for kind, found in (
                 (spec.Document, document),
                 (spec.Listener, document['listeners']['listener']),
-                (spec.Pool, pool), (spec.Member, pool['members']['m1']),
+                (spec.Pool, pool), (spec.Member, {
+                    **pool['members']['m1'], **pool['members']['m2']}),
+                (spec.Tunnel, pool['members']['m2']['tunnel']),
                 (spec.SessionPersistence, pool['session_persistence']),
                 (spec.HealthMonitor, pool['healthmonitor'])):
             self.assertEqual(set(kind.__annotations__), set(found))
@@ -111,7 +118,9 @@ class TestDocument(base.TestCase):
     def test_unknown_fields_are_named_by_their_paths(self):
         objects = {path[:-1] for path in places(full_document())}
         for path in objects - {*METADATA, ('listeners',), ('pools',),
-                               ('pools', 'pool', 'members')}:
+                               ('pools', 'pool', 'members'),
+                               ('pools', 'pool', 'members', 'm2', 'tunnel',
+                                'keys')}:
             document = full_document()
             holder, name = at(document, (*path, 'shiny_new'))
             holder[name] = 1
@@ -261,6 +270,7 @@ class TestChange(base.TestCase):
     def test_changes_of_every_object_are_accepted(self):
         document = full_document()
         pool = document['pools']['pool']
+        del pool['members']['m2']['tunnel']  # no field of the API
         monitor = dict(pool['healthmonitor'])
         for kind, fields in (
                 ('loadbalancer', document), ('pool', pool),
@@ -280,6 +290,7 @@ class TestChange(base.TestCase):
 
     def test_fields_are_named_by_their_paths(self):
         document = full_document()
+        del document['pools']['pool']['members']['m2']['tunnel']
         monitor = document['pools']['pool']['healthmonitor']
         monitor['url_path'] = '/größe'
         path = 'pools.pool.healthmonitor.url_path'

@@ -155,6 +155,9 @@ class FakeOctavia:
         tree = self.tree(load_balancer_id)
         return tree and tree['loadbalancer', load_balancer_id]
 
+    def stop(self):
+        """The process ends."""
+
     def set_statuses(self, message):
         self._check()
         with self._lock:
@@ -199,7 +202,7 @@ class FakeOctavia:
     def operating(self, key):
         return self.statuses.get(key, {}).get('operating_status')
 
-    def told(self, since=0):
+    def sent_since(self, since=0):
         """(kind, id) → the statuses of messages since one."""
         found = {}
         for message in self.messages[since:]:

@@ -173,7 +173,7 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual('DELETED', self.provisioning())
 
-    def test_one_that_is_told_twice_ends(self):
+    def test_one_that_is_sent_twice_ends(self):
         """The controller was killed after Octavia knew."""
         self.delete()
         self.work()
@@ -189,11 +189,11 @@ class TestDeletion(advancing.AdvanceTestCase):
         self.work()
         self.assertEqual([], self.store.load_balancers())
 
-    def test_a_removed_member_that_is_told_twice_does_not_block(self):
+    def test_a_removed_member_that_is_sent_twice_does_not_block(self):
         self.request(advancing.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
-        with mock.patch.object(self.store, 'note_told',
+        with mock.patch.object(self.store, 'note_sent',
                                side_effect=SystemExit):
             try:
                 self.report()

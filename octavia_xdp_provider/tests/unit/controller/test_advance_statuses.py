@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which statuses Octavia is told while one load balancer is taken on."""
+"""Which statuses Octavia is sent while one load balancer is taken on."""
 
 
 from octavia_xdp_provider.tests.unit.controller import advancing
@@ -47,7 +47,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.store.mark(['lb'])
         self.work()
         self.assertEqual(sent, len(self.octavia.messages), 'sent again')
-        # The tenant mends it.
+        # The tenant corrects it.
         self.request(advancing.member('delete', 'm1'))
         self.commit(advancing.PATH, {('member', 'm1')})
         self.work()
@@ -73,9 +73,9 @@ class TestStatuses(advancing.AdvanceTestCase):
                 touched)
         self.assertEqual(
             {(kind, key): {'id': key, 'provisioning_status': 'ACTIVE'}
-             for kind, key in touched}, self.octavia.told(sent))
+             for kind, key in touched}, self.octavia.sent_since(sent))
 
-    def test_nothing_is_told_while_nothing_changes(self):
+    def test_nothing_is_sent_while_nothing_changes(self):
         self.report()
         self.work()
         sent = len(self.octavia.messages)
@@ -87,7 +87,7 @@ class TestStatuses(advancing.AdvanceTestCase):
             self.work()
         self.assertEqual(sent, len(self.octavia.messages))
 
-    def test_a_change_of_health_is_told_once_and_alone(self):
+    def test_a_change_of_health_is_sent_once_and_alone(self):
         self.report()
         self.work()
         sent = len(self.octavia.messages)
@@ -98,7 +98,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.assertEqual({'m1': 'ERROR', 'pool': 'DEGRADED',
                           'listener': 'DEGRADED', 'lb': 'DEGRADED'},
                          {key: record['operating_status'] for (_, key), record
-                          in self.octavia.told(sent).items()})
+                          in self.octavia.sent_since(sent).items()})
 
     def test_a_removed_member_stays_until_nodes_have_removed_it(self):
         self.report()
@@ -116,7 +116,7 @@ class TestStatuses(advancing.AdvanceTestCase):
         self.assertEqual('DELETED', self.provisioning('m1'))
         self.assertEqual((), self.store.load_balancer('lb').removed)
 
-    def test_an_item_that_was_taken_over_tells_nothing(self):
+    def test_an_item_that_was_taken_over_sends_nothing(self):
         self.report()
         item, = self.store.claim('test', 1, 60)
         self.advance.step(item, lambda: False)

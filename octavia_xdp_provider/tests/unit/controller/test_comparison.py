@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Octavia does not tell of a load balancer outlives a comparison."""
+"""What Octavia does not show of a load balancer outlives a comparison."""
 
 from unittest import mock
 

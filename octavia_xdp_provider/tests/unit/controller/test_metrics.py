@@ -100,7 +100,7 @@ class TestMetrics(unit.TestCase):
         counted.accepted('a')
         counted.done('a', True)
         counted.done('a', True)
-        # Another controller has told it.
+        # Another controller has sent it.
         counted.accepted('b')
         counted.done('b', False)
         counted.done('b', True)

@@ -27,7 +27,8 @@ class NodeApiTestCase(store_base.StoreTestCase):
         super().setUp()
         self.touched = []
         self.appeared = []
-        arguments = (self.store, self.touched.append,
+        arguments = (self.store,
+                     lambda host, ids, held: self.touched.append(ids),
                      lambda: self.appeared.append(1))
         self.api = node_api.NodesEndpoint(*arguments)
         self.old = node_api.NodesEndpointV1(*arguments)
@@ -79,7 +80,7 @@ class TestReports(NodeApiTestCase):
                              self.take(epoch, seq))
         self.assertTrue(self.take(8, 1)['taken'])
 
-    def test_what_a_new_epoch_does_not_tell_is_not_there(self):
+    def test_what_a_new_epoch_does_not_report_is_not_there(self):
         self.take(1, 1, held={'lb': held(3)})
         self.take(2, 1, complete=False)
         self.assertEqual(3, self.placement().synced_generation)
@@ -146,12 +147,12 @@ class TestBoundary(NodeApiTestCase):
         counters = {'foreign': {'bytes': 10 ** 9, 'flows': 9}}
         self.take(1, 1, counters={'lb': counters, 'other': counters})
         self.store.count('a', {'lb': counters})
-        self.assertEqual({}, self.store.statistics())
+        self.assertEqual({}, self.store.statistics(10))
         # Nor by a row that another node has made.
         self.api.report({}, 'b', 1, 1, report(counters={
             'other': {'foreign': {'bytes': 5, 'flows': 1}}}))
         self.take(1, 2, counters={'lb': counters})
-        self.assertEqual({'foreign': (5, 1)}, self.store.statistics())
+        self.assertEqual({'foreign': (5, 1, 0, 0)}, self.store.statistics(10))
 
     def test_it_fetches_nothing_of_others(self):
         self.take(1, 1)
@@ -171,6 +172,10 @@ class TestBoundary(NodeApiTestCase):
                 ('held', {f'lb{number}': held(1) for number in range(
                     messages.REPORT_PAGE + 1)}),
                 ('counters', {'lb': {'l': {'bytes': -1, 'flows': 0}}}),
+                ('counters', {'lb': {'l': {'bytes': 1, 'flows': 0,
+                                           'drops': -1}}}),
+                ('counters', {'lb': {'l': {'bytes': 1, 'flows': 0,
+                                           'active': -1}}}),
                 ('state', {'services': 'many'}),
                 ('state', {'more': 'x' * messages.STATE_BYTES_MAX}),
                 ('unknown', 1)):
@@ -229,7 +234,7 @@ class TestHeartbeat(NodeApiTestCase):
         return {node.host: node.last_seen for node in self.store.nodes()}
 
     def test_keeps_a_node_alive_once_it_has_reported(self):
-        api = node_api.HeartbeatEndpoint(self.store)
+        api = node_api.HeartbeatEndpoint(self.store.heartbeat)
         for host in ('a', 'nobody'):
             api.heartbeat({}, host)
         self.assertEqual({'a': 0, 'b': 0}, self.last_seen())
@@ -255,7 +260,7 @@ class TestVersion1(NodeApiTestCase):
         self.assertEqual((3, UP, None), (
             placement.synced_generation, placement.members,
             placement.announced))
-        self.assertEqual({'listener': (7, 1)}, self.store.statistics())
+        self.assertEqual({'listener': (7, 1, 0, 0)}, self.store.statistics(10))
 
     def test_a_node_may_change_its_version_both_ways(self):
         for epoch in (1, 2):

@@ -66,8 +66,9 @@ class TestProtocol(store_base.StoreTestCase):
         self.touched = set()
         self.store.register_node(HOST)
         self.endpoints = [
-            node_api.NodesEndpoint(self.store, self.touched.update,
-                                   lambda: None) for _ in range(2)]
+            node_api.NodesEndpoint(
+                self.store, lambda host, ids, held: self.touched.update(ids),
+                lambda: None) for _ in range(2)]
 
     def document(self, number):
         tree = base.tree(vip_address=f'203.0.113.{number}')

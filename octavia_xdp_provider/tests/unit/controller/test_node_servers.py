@@ -53,7 +53,7 @@ class TestBoundEndpoint(base.TestCase):
             metrics.Metrics(self.registry), self.clock)
 
     def refusal(self, method, **arguments):
-        """What the caller is told; that the server expects it."""
+        """What the caller is answered; that the server expects it."""
         expected = self.assertRaises(oslo_messaging.ExpectedException,
                                      method, {}, **arguments)
         kind, error, _ = expected.exc_info

@@ -15,10 +15,11 @@ from octavia_xdp_provider.controller import provider_agent
 
 # Far above what anything here takes.
 LIMIT_S = 20
-CHILD = ('import os, signal, sys, time\n'
-         'signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))\n'
+# A handler could run just before the wait, and would not end it.
+CHILD = ('import os, signal, sys\n'
+         'signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n'
          'os.write(int(sys.argv[1]), b"%d\\n" % os.getpid())\n'
-         f'time.sleep({LIMIT_S})')
+         f'signal.sigtimedwait([signal.SIGTERM], {LIMIT_S})')
 
 
 class TestProviderAgent(base.BaseTestCase):

@@ -38,8 +38,9 @@ ADDED = member('create', fields=base.member('198.18.10.13'))
 class RequestsTestCase(store_base.StoreTestCase):
 
     def request(self, change, request=None, seconds=30):
-        return self.store.request(change, request or str(uuid.uuid4()),
-                                  self.store.now() + seconds)
+        return self.store.request(
+            change, request or str(uuid.uuid4()),
+            self.store.now() + seconds).load_balancer_id
 
     def pending(self, key='lb'):
         row = self.store.load_balancer(key)

@@ -107,7 +107,7 @@ class TestMissing(ResyncTestCase):
             self.run_once()
         self.assertEqual(set(self.keys), self.held())
 
-    def test_more_than_the_quota_stay_and_the_operator_is_told(self):
+    def test_more_than_the_quota_stay_and_the_operator_is_warned(self):
         self.conf.set_override('missing_removals_max', 2, 'controller')
         log = self.useFixture(fixtures.FakeLogger())
         for key in self.keys:
@@ -164,9 +164,9 @@ class TestDrift(ResyncTestCase):
         self.run_once()
         self.assertEqual(set(), self.work())
 
-    def test_what_octavia_waits_for_is_told(self):
+    def test_what_octavia_waits_for_is_sent(self):
         row = self.store.load_balancer('lb3')
-        self.store.note_told('lb3', row.generation, active=True)
+        self.store.note_sent('lb3', row.generation, active=True)
         self.assertEqual((), self.store.load_balancer('lb3').unconfirmed)
         self.octavia.trees['lb3']['loadbalancer', 'lb3'] = 'PENDING_UPDATE'
         self.run_once()

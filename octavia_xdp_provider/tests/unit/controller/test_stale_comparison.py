@@ -17,26 +17,26 @@ class TestStaleComparison(store_base.StoreTestCase):
     def setUp(self):
         super().setUp()
         self.generation = self.store.create(base.document())
-        self.store.note_told('lb', self.generation, told={}, active=True,
+        self.store.note_sent('lb', self.generation, statuses={}, active=True,
                              deleted=True)
 
     def compared(self):
-        """What is to be told after a comparison that began before."""
+        """What is to be sent after a comparison that began before."""
         self.store.note_compared('lb', self.generation, 'then', PENDING,
                                  DYING)
         row = self.store.load_balancer('lb')
         return {item[:2] for item in row.unconfirmed}, {
             item[:2] for item in row.removed}
 
-    def test_what_octavia_waits_for_is_told(self):
+    def test_what_octavia_waits_for_is_sent(self):
         self.assertEqual((PENDING, DYING), self.compared())
 
-    def test_a_change_that_is_pending_is_not_told_active(self):
+    def test_a_change_that_is_pending_is_not_made_active(self):
         self.store.request(
             {'object': 'member', 'action': 'update', 'object_id': 'm1',
              'pool_id': 'pool', 'fields': {'weight': 2}}, 'request')
         self.assertEqual((set(), set()), self.compared())
 
-    def test_a_change_that_was_made_since_is_not_told_active(self):
+    def test_a_change_that_was_made_since_is_not_made_active(self):
         self.store.change('lb', lambda document: document)
         self.assertEqual((set(), set()), self.compared())

@@ -29,7 +29,7 @@ class Store:
     def __init__(self):
         self.sums = {}
 
-    def statistics(self):
+    def statistics(self, _node_timeout):
         return dict(self.sums)
 
 
@@ -38,7 +38,7 @@ class TestStatistics(base.TestCase):
     def setUp(self):
         super().setUp()
         self.store, self.octavia = Store(), Octavia()
-        self.statistics = statistics.Statistics(self.store, self.octavia)
+        self.statistics = statistics.Statistics(self.store, self.octavia, 10)
 
     def sent(self, sums):
         self.octavia.messages.clear()
@@ -49,8 +49,8 @@ class TestStatistics(base.TestCase):
     def test_a_record_has_all_fields_of_octavia_lib(self):
         self.assertEqual(
             {'id': 'a', 'bytes_in': 5, 'bytes_out': 0,
-             'active_connections': 0, 'total_connections': 2,
-             'request_errors': 0}, statistics.record('a', 5, 2))
+             'active_connections': 4, 'total_connections': 2,
+             'request_errors': 3}, statistics.record('a', 5, 2, 3, 4))
 
     def test_what_changed_is_sent_twice_and_nothing_else(self):
         self.assertEqual([], self.sent({}))
@@ -63,7 +63,7 @@ class TestStatistics(base.TestCase):
         self.assertEqual([], self.sent({'a': (1, 1), 'b': (3, 2)}))
 
     def test_what_a_former_leader_sends_late_does_not_stay(self):
-        other = statistics.Statistics(self.store, self.octavia)
+        other = statistics.Statistics(self.store, self.octavia, 10)
         self.store.sums = {'a': (9, 9)}
         old = Store()
         old.sums = {'a': (1, 1)}
@@ -117,34 +117,84 @@ class TestStatistics(base.TestCase):
 
 
 class TestSums(store_base.StoreTestCase):
-    """What the store adds up never falls."""
+    """What the store adds up never falls, but for active flows."""
 
     def setUp(self):
         super().setUp()
+        self.hold_time()
         self.store.create(base.document())
         self.store.place('lb', ['a', 'b'])
 
-    def count(self, host, size, flows):
+    def hear(self, *hosts):
+        for host in hosts:
+            self.seen(host, {})
+
+    def count(self, host, size, flows, **more):
         self.store.count(host, {'lb': {'listener': {
-            'bytes': size, 'flows': flows}}})
+            'bytes': size, 'flows': flows, **more}}})
 
     def sums(self):
-        return self.store.statistics()['listener']
+        return self.store.statistics(10)['listener']
 
     def test_nodes_are_added_up(self):
         self.count('a', 10, 1)
         self.count('b', 5, 2)
-        self.assertEqual((15, 3), self.sums())
+        self.assertEqual((15, 3, 0, 0), self.sums())
+        self.count('a', 10, 1, drops=4)
+        self.count('b', 5, 2, drops=2)
+        self.assertEqual((15, 3, 6, 0), self.sums())
 
     def test_a_node_that_starts_afresh_goes_on(self):
         self.count('a', 10, 1)
         self.count('a', 4, 1)
-        self.assertEqual((14, 1), self.sums())
+        self.assertEqual((14, 1, 0, 0), self.sums())
+        self.count('a', 4, 1, drops=7)
+        self.count('a', 4, 1, drops=2)
+        self.assertEqual((14, 1, 9, 0), self.sums())
+
+    def test_a_node_that_goes_back_to_an_earlier_release_lowers_nothing(self):
+        self.count('a', 10, 1, drops=7)
+        self.count('a', 12, 1)
+        self.assertEqual((12, 1, 7, 0), self.sums())
+        self.count('a', 12, 1, drops=8)
+        self.assertEqual((12, 1, 8, 0), self.sums())
 
     def test_a_node_that_leaves_leaves_what_it_counted(self):
-        self.count('a', 10, 1)
+        self.count('a', 10, 1, drops=3)
         self.store.place('lb', remove=['a'])
         self.store.remove_node('a')
-        self.assertEqual((10, 1), self.sums())
-        self.count('b', 1, 1)
-        self.assertEqual((11, 2), self.sums())
+        self.assertEqual((10, 1, 3, 0), self.sums())
+        self.count('b', 1, 1, drops=1)
+        self.assertEqual((11, 2, 4, 0), self.sums())
+
+    def test_active_flows_are_those_of_now(self):
+        self.hear('a', 'b')
+        self.count('a', 10, 1, active=7)
+        self.count('b', 10, 1, active=5)
+        self.assertEqual(12, self.sums().active)
+        self.count('a', 10, 1, active=2)
+        self.assertEqual(7, self.sums().active)
+        # of a release that does not report them
+        self.count('a', 10, 1)
+        self.assertEqual(5, self.sums().active)
+
+    def test_active_flows_of_a_silent_node_are_nobodys(self):
+        self.hear('a', 'b')
+        self.count('a', 10, 1, active=7)
+        self.count('b', 10, 1, active=5)
+        self.now += 8
+        self.hear('a')
+        self.now += 3
+        self.assertEqual((20, 2, 0, 7), self.sums())
+        self.hear('b')
+        self.assertEqual(12, self.sums().active)
+
+    def test_active_flows_go_with_the_node_that_had_them(self):
+        self.hear('a', 'b')
+        self.count('a', 10, 1, active=7)
+        self.count('b', 10, 1, active=5)
+        self.store.place('lb', remove=['b'])
+        self.store.report('b', 10 ** 9, {})
+        self.assertEqual((20, 2, 0, 7), self.sums())
+        self.store.remove_node('a')
+        self.assertEqual((20, 2, 0, 0), self.sums())

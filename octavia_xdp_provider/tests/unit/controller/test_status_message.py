@@ -28,7 +28,7 @@ class TestMessage(base.TestCase):
             status_message.message({('pool', 'p'): 'ERROR'},
                                    {('listener', 'l'): 'ACTIVE'}))
 
-    def test_what_octavia_was_told_is_not_told_again(self):
+    def test_what_octavia_was_sent_is_not_sent_again(self):
         self.assertEqual(
             {('pool', 'p'): 'ERROR', ('member', 'new'): 'ONLINE'},
             status_message.difference(

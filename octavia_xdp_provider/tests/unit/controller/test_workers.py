@@ -2,6 +2,7 @@
 """Threads that take the items of the work queue."""
 
 import threading
+import time
 from unittest import mock
 
 import fixtures
@@ -32,8 +33,9 @@ class TestWorkers(base.StoreTestCase):
                 with self.progress:
                     self.done.append(item.load_balancer_id)
                     self.progress.notify_all()
+        self.waiting = workers.Waiting(2)
         self.workers = workers.Workers(self.store, noting, 'mine', threads,
-                                       lease_s)
+                                       lease_s, waiting=self.waiting)
         self.thread = threading.Thread(target=self.workers.run)
         self.thread.start()
         self.addCleanup(self.stop)
@@ -103,6 +105,71 @@ class TestWorkers(base.StoreTestCase):
         go_on.set()
         self.wait(lambda: 'long' in self.done)
 
+    def test_those_that_wait_for_somebody_else_hold_up_none(self):
+        go_on = threading.Event()
+        self.addCleanup(go_on.set)
+
+        def step(item, is_mine):
+            if 'slow' in item.load_balancer_id:
+                with self.waiting.of(item.load_balancer_id):
+                    go_on.wait(LIMIT_S)
+        self.store.mark(['slow1', 'slow2'])
+        self.start(step)
+        for key in ('a', 'b', 'c'):
+            self.store.mark([key])
+            self.workers.wake()
+        self.wait(lambda: len(self.done) == 3)
+        self.assertEqual(['a', 'b', 'c'], sorted(self.done))
+        self.assertTrue(self.waiting.is_full)
+        self.assertEqual([], self.store.claim('other', 5, 60))
+        go_on.set()
+        self.wait(lambda: len(self.done) == 5)
+        self.assertFalse(self.waiting.is_full)
+
+    def test_one_that_waits_is_not_taken_for_one_that_hangs(self):
+        go_on, begun = threading.Event(), threading.Event()
+        late_s = [0.0]
+        clock = time.monotonic
+        self.useFixture(fixtures.MonkeyPatch(
+            'time.monotonic', lambda: clock() + late_s[0]))
+
+        def step(item, is_mine):
+            with self.waiting.of(item.load_balancer_id):
+                begun.set()
+                go_on.wait(LIMIT_S)
+            busy.append(self.workers.busy_s())
+        busy = []
+        self.store.mark(['slow'])
+        self.start(step)
+        self.assertTrue(begun.wait(LIMIT_S))
+        late_s[0] = 1000.0
+        busy.append(self.workers.busy_s())
+        go_on.set()
+        self.wait(lambda: self.done)
+        self.assertLess(max(busy), 500.0)
+
+    def test_what_is_named_is_done_before_its_time(self):
+        self.start(lambda item, is_mine: None)
+        self.store.mark(['named', 'other'], 600)
+        self.workers.wake(ids=['named', 'unknown'])
+        self.wait(lambda: self.done)
+        self.stop()
+        self.assertEqual(['named'], self.done)
+        self.assertEqual({'other'}, self.store.marked(['named', 'other']))
+
+    def test_what_was_to_be_done_later_is_not_done_again(self):
+        self.store.mark(['a', 'b'], 600)
+        claim = mock.Mock(side_effect=self.store.claim)
+        self.useFixture(fixtures.MockPatchObject(self.store, 'claim', claim))
+        self.start(lambda item, is_mine: None)
+        self.workers.wake(0.2, ['a', 'b'])
+        self.workers.wake(ids=['a'])
+        self.wait(lambda: len(self.done) == 2)
+        self.stop()
+        self.assertEqual([['a'], ['b']], [
+            call.args[3] for call in claim.mock_calls
+            if len(call.args) > 3])
+
     def test_a_mark_that_comes_meanwhile_is_not_lost(self):
         def step(item, is_mine):
             if not self.done:
@@ -115,14 +182,20 @@ class TestWorkers(base.StoreTestCase):
 
     def test_one_that_another_has_taken_over_is_not_finished_here(self):
         """As after a pause that was longer than the claim."""
-        mine = []
+        mine, paused_s = [], [0.0]
 
         def step(item, is_mine):
             mine.append(is_mine())
-            with mock.patch('time.time', return_value=9e9):
-                other, = self.store.claim('other', 1, 60)
-                mine.append(is_mine())
+            paused_s[0] = 61.0
+            other, = self.store.claim('other', 1, 60)
+            mine.append(is_mine())
             self.assertEqual(item.load_balancer_id, other.load_balancer_id)
+
+        # Clocks that are set back would let claims expire.
+        for clock in (time.time, time.monotonic):
+            self.useFixture(fixtures.MonkeyPatch(
+                f'time.{clock.__name__}',
+                lambda clock=clock: clock() + paused_s[0]))
         self.store.mark(['lb'])
         self.start(step)
         self.wait(lambda: self.done)
@@ -157,7 +230,8 @@ class TestWorkers(base.StoreTestCase):
             other, = self.store.claim('other', 1, 10)
             # Neither a late renewal nor a late end takes it from the other.
             self.store.renew('mine', ['lb'], 10)
-            self.store.finish(item, 'mine')
+            self.assertTrue(self.store.finish(item, 'mine'),
+                            'there is nothing to come back for')
             self.assertTrue(self.store.is_claimed_by('other', 'lb'))
             self.store.finish(other, 'other')
             self.assertEqual(set(), self.store.marked(['lb']))

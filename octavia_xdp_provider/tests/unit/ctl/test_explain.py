@@ -90,6 +90,15 @@ class TestDecisions(ExplainCase):
                          f'02:00:00:00:00:03, IPIP 10.0.0.* -> {address}$')
         self.assertRegex(lines[-1], '^outcome +FORWARDED, XDP_TX$')
 
+    def test_the_tunnel_of_a_member_is_said(self):
+        member, = self.node.states[DNS]
+        self.node.states[DNS] = [member._replace(tunnel=types.Tunnel(
+            '10.9.0.1', types.Encapsulation.GENEVE, 7))]
+        found = self.check(with_(UDP), Outcome.FORWARDED)
+        self.assertEqual('geneve 10.9.0.1 key 7',
+                         dict(found.steps)['tunnel'])
+        self.assertIn('10.9.0.1, VNI 7', found.text())
+
     def test_what_is_not_for_a_vip_is_left_to_the_kernel(self):
         for frame, topic, why in (
                 (with_(TCP, destination='192.0.2.77'), 'VIP',

@@ -28,16 +28,16 @@ class Controller:
     def __init__(self):
         self.now = 1000.0
         self.changes = []
-        self.tells_end = None
+        self.reports_end = None
         self.ends = queue.Queue()
         self.answer = {'accepted': 'x'}
 
     def ping(self, timeout_s):
         return self.now
 
-    def change(self, change, request, deadline, timeout_s, tells_end=False):
+    def change(self, change, request, deadline, timeout_s, reports_end=False):
         self.changes.append((change, request, deadline))
-        self.tells_end = tells_end
+        self.reports_end = reports_end
         if isinstance(self.answer, Exception):
             raise self.answer
         return dict(self.answer, now=self.now)
@@ -60,7 +60,7 @@ class TestControllerClient(base.TestCase):
             options.CONFIG_ENVIRONMENT_VARIABLE, path))
         self.controller = Controller()
         patch = mock.patch.object(rpc, 'DriverClient',
-                                  lambda transport: self.controller)
+                                  lambda transport, version: self.controller)
         patch.start()
         self.addCleanup(patch.stop)
         controller_client.ControllerClient.forget()
@@ -80,14 +80,14 @@ class TestControllerClient(base.TestCase):
         self.assertTrue(1000 < deadlines[1] < 1041, deadlines)
         self.assertTrue(5000 < deadlines[2] < 5040, deadlines)
 
-    def test_the_end_of_the_callers_transaction_is_told(self):
+    def test_the_end_of_the_callers_transaction_is_reported(self):
         engine = sa.create_engine('sqlite://')
         self.addCleanup(engine.dispose)
         for committed in (True, False):
             with orm.Session(engine) as session:
                 session.execute(sa.text('SELECT 1'))
                 self.client.change(CHANGE)
-                self.assertTrue(self.controller.tells_end)
+                self.assertTrue(self.controller.reports_end)
                 self.assertTrue(self.controller.ends.empty())
                 session.commit() if committed else session.rollback()
             self.assertEqual((self.controller.changes[-1][1], committed),
@@ -95,7 +95,7 @@ class TestControllerClient(base.TestCase):
 
     def test_nothing_is_promised_where_no_transaction_is_known(self):
         self.client.change(CHANGE)
-        self.assertFalse(self.controller.tells_end)
+        self.assertFalse(self.controller.reports_end)
 
     def test_a_change_that_was_refused_has_no_end(self):
         engine = sa.create_engine('sqlite://')

@@ -11,6 +11,7 @@ from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import zone
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.driver import provider
+from octavia_xdp_provider.driver import transactions
 from octavia_xdp_provider.driver import vip_port
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.driver import test_support
@@ -241,6 +242,19 @@ class TestProvider(base.TestCase):
         self.assertRaises(exceptions.UnsupportedOptionError,
                           self.driver.loadbalancer_failover_with_flavor,
                           'lb', 'f')
+
+    def test_l7_policies_that_octavia_does_not_hand_over_are_refused(self):
+        with mock.patch.object(transactions, 'current') as current:
+            current.return_value.made = {'listener', 'l7policy'}
+            error = self.assertRaises(
+                exceptions.UnsupportedOptionError,
+                self.driver.loadbalancer_create, self.balancer())
+            self.assertIn('l7policies', error.user_fault_string)
+            self.controller.change.assert_not_called()
+            current.return_value.made = {'listener'}
+            self.driver.loadbalancer_create(self.balancer())
+            current.return_value = None
+            self.driver.loadbalancer_create(self.balancer())
 
     def test_vips_of_other_subnets_are_refused_before_there_is_a_port(self):
         self.controller.policy = dataclasses.replace(

@@ -29,7 +29,7 @@ class TestTransactions(base.TestCase):
         session.execute(ONE)
         return session
 
-    def test_a_commit_is_told_once(self):
+    def test_a_commit_is_reported_once(self):
         session = self.session()
         transactions.current().then(self.ends.append)
         session.flush()
@@ -39,7 +39,7 @@ class TestTransactions(base.TestCase):
         session.commit()
         self.assertEqual([True], self.ends)
 
-    def test_a_rollback_is_told_as_such(self):
+    def test_a_rollback_is_reported_as_such(self):
         session = self.session()
         transactions.current().then(self.ends.append)
         session.rollback()
@@ -60,6 +60,24 @@ class TestTransactions(base.TestCase):
         except RuntimeError:
             pass
         self.assertEqual([False], self.ends)
+
+    def test_tables_of_new_rows_are_known(self):
+        base_class = orm.declarative_base()
+
+        class Row(base_class):
+            __tablename__ = 'rows'
+            key = sa.Column(sa.Integer, primary_key=True)
+        base_class.metadata.create_all(self.engine)
+        session = self.session()
+        row = Row()
+        session.add(row)
+        self.assertEqual(set(), transactions.current().made)
+        session.flush()
+        self.assertEqual({'rows'}, transactions.current().made)
+        session.commit()
+        session.delete(row)
+        session.flush()
+        self.assertEqual(set(), transactions.current().made)
 
     def test_a_savepoint_is_no_end(self):
         session = self.session()

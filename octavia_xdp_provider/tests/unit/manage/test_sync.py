@@ -35,7 +35,7 @@ class TestSync(base.ManageTestCase):
         """(exit status, what was listed)."""
         status, out, err = self.run_command(
             'sync', *options, '-f', 'value', '-c', 'load_balancer',
-            '-c', 'drift', '-c', 'mended')
+            '-c', 'drift', '-c', 'repaired')
         self.assertIn(status, (0, 2), err)
         return status, [line.strip() for line in out.splitlines()]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether all agree with what tenants were told: Octavia's statuses, the
+"""Whether all agree with what tenants were answered: Octavia's statuses, the
 database, and each node's documents, services, checks and routes."""
 
 from octavia_xdp_provider.common import spec

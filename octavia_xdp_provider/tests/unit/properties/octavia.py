@@ -21,7 +21,7 @@ _FAILURES = (exceptions.DriverError, exceptions.Conflict,
 
 
 class Octavia(base.FakeOctavia):
-    """:ivar wrong: what nobody should have told it, texts."""
+    """:ivar wrong: what nobody should have sent it, texts."""
 
     def __init__(self, clock):
         super().__init__()

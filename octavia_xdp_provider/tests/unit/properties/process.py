@@ -43,10 +43,12 @@ class Process:
                                _nothing)
         self._resync = resync.Resync(conf, store, octavia, _nothing)
         self.driver = _Endpoint(self, driver_api.DriverEndpoint(
-            store, _nothing, _nothing, notify))
+            store, _nothing, _nothing,
+            lambda found: notify(found.hosts)))
         self.nodes = _Endpoint(self, node_api.NodesEndpoint(
             store, _nothing, _nothing))
-        self.heartbeats = _Endpoint(self, node_api.HeartbeatEndpoint(store))
+        self.heartbeats = _Endpoint(self, node_api.HeartbeatEndpoint(
+            store.heartbeat))
 
     def kill(self):
         self.alive = False

@@ -23,7 +23,7 @@ from octavia_xdp_provider.tests.unit.properties import tenant
 from octavia_xdp_provider.tests.unit.properties import world
 
 SETTINGS = hypothesis.settings(
-    max_examples=form.repeats(8, 400), derandomize=not form.LONG,
+    max_examples=form.repeats(4, 400), derandomize=not form.LONG,
     stateful_step_count=form.repeats(30, 50), deadline=None, database=None,
     print_blob=True, report_multiple_bugs=False,
     suppress_health_check=list(hypothesis.HealthCheck))

@@ -73,8 +73,8 @@ class _DriverClient:
     def __init__(self, calls):
         self._calls = calls
 
-    def change(self, change, request, deadline, timeout_s, tells_end):
-        return self._calls.change(change, request, deadline, tells_end)
+    def change(self, change, request, deadline, timeout_s, reports_end):
+        return self._calls.change(change, request, deadline, reports_end)
 
     def cancel(self, request, timeout_s):
         self._calls.cancel(request)
@@ -128,7 +128,7 @@ class World:
         controller_client.ControllerClient.forget()
         self._stack.close()
 
-    def _client(self, transport):
+    def _client(self, transport, version):
         return _DriverClient(self._to_driver)
 
     def _network(self, endpoint):

@@ -158,7 +158,7 @@ class TestUplinkMonitor(base.TestCase):
         self.assertEqual('198.51.101.2', self.node().source_v4)
 
     def said(self):
-        """What the health checker is told of IPv4."""
+        """What the health checker gets of IPv4."""
         return uplinks_file.decode(pathlib.Path(
             self.directory, uplinks_file.FILE_NAME).read_bytes()).get(4)
 
@@ -167,7 +167,7 @@ class TestUplinkMonitor(base.TestCase):
             self.links[index] = self.links[index]._replace(
                 carrier=False, carrier_losses=1)
 
-    def test_the_health_checker_is_told_when_the_last_uplink_is_lost(self):
+    def test_the_health_checker_is_informed_when_the_last_uplink_is_lost(self):
         self.look()
         since = self.said().since_ns
         self.lose(1)

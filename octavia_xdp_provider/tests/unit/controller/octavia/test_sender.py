@@ -4,6 +4,8 @@
 import threading
 import time
 
+import fixtures
+
 from octavia_xdp_provider.controller.octavia import driver_agent
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.octavia import sender
@@ -41,6 +43,7 @@ class TestSender(base.TestCase):
         self.addCleanup(self.go_on.release, 1000)
         self.held = set()
         self.bad = set()
+        self.names_bad = True
         self.results = {}
         self.threads = []
         self.server = self.useFixture(
@@ -53,7 +56,9 @@ class TestSender(base.TestCase):
             self.go_on.acquire()
         if keys & self.bad:
             return {'status_code': 500, 'fault_string': 'bad record',
-                    'status_object': 'loadbalancers'}
+                    'status_object': 'loadbalancers', **(
+                        {'status_object_id': min(keys & self.bad)}
+                        if self.names_bad else {})}
         return OK
 
     def sender(self, timeout=60, calls=4):
@@ -113,15 +118,30 @@ class TestSender(base.TestCase):
         self.assertEqual({'a': None, 'b': None, 'c': None, 'd': None},
                          self.results)
 
-    def test_a_bad_record_fails_for_its_caller_only(self):
-        self.held, self.bad = {'a'}, {'c'}
-        self.send_while_one_is_held()
+    def assert_only_c_has_failed(self):
         self.assertEqual([['a'], ['b', 'c', 'd']], self.keys()[:2])
-        self.assertEqual([['b'], ['c'], ['d']], sorted(self.keys()[2:]))
         self.assertIsNone(self.results['b'])
         self.assertIsNone(self.results['d'])
         self.assertIsInstance(self.results['c'], errors.Rejected)
         self.assertIn('bad record', str(self.results['c']))
+
+    def test_a_bad_record_fails_for_its_caller_only(self):
+        self.held, self.bad = {'a'}, {'c'}
+        self.send_while_one_is_held()
+        self.assert_only_c_has_failed()
+        self.assertEqual([['b', 'd']], self.keys()[2:])
+
+    def test_a_bad_record_that_is_not_named_is_found(self):
+        self.held, self.bad, self.names_bad = {'a'}, {'c'}, False
+        self.send_while_one_is_held()
+        self.assert_only_c_has_failed()
+        self.assertEqual([['b'], ['c'], ['d']], sorted(self.keys()[2:]))
+
+    def test_several_bad_records_fail_one_after_the_other(self):
+        self.held, self.bad = {'a'}, {'b', 'd'}
+        self.send_while_one_is_held()
+        self.assertEqual(['b', 'd'], sorted(
+            key for key, error in self.results.items() if error))
 
     def test_kinds_of_messages_do_not_share_one(self):
         self.held = {'a', 'b'}
@@ -133,17 +153,52 @@ class TestSender(base.TestCase):
         self.assertEqual([['a'], ['b'], ['c'], ['d'], ['e']],
                          sorted(self.keys()))
 
-    def test_deletions_share_small_messages_side_by_side(self):
-        self.held = {'x'}
-        tested = self.sender(calls=2)
+    def delete_many(self, number, calls, *held):
+        """So many deletions, while one before them is held."""
+        self.held = {'x', *held}
+        tested = self.sender(calls=calls)
         self.send(tested, deleted('x'))
         self.arrived.acquire()
-        self.send(tested, *[deleted(f'd{number:02}') for number in range(12)])
+        self.send(tested, *[deleted(f'd{each:02}')
+                            for each in range(number)])
+        return tested
+
+    def test_deletions_that_wait_share_a_message(self):
+        self.delete_many(sender.DELETIONS_MAX + 2, 3)
         self.go_on.release()
         self.wait()
-        self.assertEqual(13, sum(map(len, self.keys())))
-        self.assertLessEqual(max(map(len, self.keys())),
-                             sender.DELETIONS_MAX)
+        self.assertEqual([1, sender.DELETIONS_MAX, 2],
+                         list(map(len, self.keys())))
+
+    def test_deletions_that_hang_leave_calls_for_others(self):
+        tested = self.delete_many(3, 4, 'd00')
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_xdp_provider.controller.octavia.sender.SLOW_S', 0.0))
+        tested.send(active('a'))
+        self.assertIn(['a'], self.keys())
+        self.go_on.release(2)
+        self.wait()
+
+    def test_a_deletion_is_waited_for_longer_than_all_else(self):
+        """It is slow anyway: to send it again would make it slower."""
+        tested = self.delete_many(2, 3, 'y')
+        tested._timeout_s = 0.0
+        self.assertRaises(errors.OctaviaUnavailable, tested.send,
+                          online('y'))
+        self.go_on.release(2)
+        self.wait()
+        self.assertEqual({'x': None, 'd00': None, 'd01': None},
+                         self.results)
+
+    def test_who_stops_waits_no_longer(self):
+        tested = self.delete_many(2, 3)
+        tested._timeout_s = 0.0
+        tested.stop()
+        self.wait()
+        self.assertEqual(
+            {'x': True, 'd00': False, 'd01': False},
+            {key: error.maybe_done for key, error in self.results.items()})
+        self.go_on.release()
 
     def test_a_message_has_an_end(self):
         self.held = {'a'}
@@ -205,13 +260,13 @@ class TestSender(base.TestCase):
              for record in message['loadbalancers'] if record['id'] == 'a'])
 
     def test_calls_at_the_same_time_are_limited(self):
-        self.held = {'a', 'b'}
-        tested = self.sender(timeout=1, calls=2)
-        self.send(tested, active('a'), online('b'))
+        self.held = {'a'}
+        tested = self.sender(timeout=1, calls=1)
+        self.send(tested, active('a'))
         error = self.assertRaises(errors.OctaviaUnavailable, tested.send,
-                                  deleted('c'))
+                                  online('b'))
         self.assertFalse(error.maybe_done)
-        self.assertEqual(2, len(self.keys()))
+        self.assertEqual([['a']], self.keys())
         self.wait()
 
     def test_without_a_server_all_callers_fail_at_once(self):

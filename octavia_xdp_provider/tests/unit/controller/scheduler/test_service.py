@@ -105,7 +105,7 @@ class TestOutage(SchedulerTestCase):
 
     def test_after_an_outage_nobody_gets_everything(self):
         before = self.on()
-        for _ in range(100):
+        for _ in range(20):
             self.now += 5
             self.duty.step()
             self.work()
@@ -155,7 +155,7 @@ class TestWorkIsInProportion(SchedulerTestCase):
         self.create(20)
         self.run_passes('a', 'b', 'c', 'd')
         self.placed.clear()
-        self.run_passes('a', 'b', 'c', 'd', passes=20)
+        self.run_passes('a', 'b', 'c', 'd', passes=8)
         self.assertEqual([], self.placed)
         on_d = self.on()['d']
         self.run_passes('a', 'b', 'c', passes=5, step_s=5)
@@ -167,7 +167,7 @@ class TestWorkIsInProportion(SchedulerTestCase):
         self.create(5)
         self.run_passes('a')
         self.placed.clear()
-        self.run_passes('a', passes=20, step_s=5)
+        self.run_passes('a', passes=8, step_s=5)
         self.assertEqual([], self.placed, 'no node could serve them')
         self.run_passes('a', 'b')
         self.assertEqual({'a': 5, 'b': 5}, self.counts())
@@ -194,7 +194,7 @@ class TestRebalance(SchedulerTestCase):
         self.duty.step()
         self.create(12)
         self.run_passes('a')
-        for _ in range(60):
+        for _ in range(40):
             self.run_passes('a', 'b', passes=1)
             self.assertLessEqual(self.store.under_way(1), 2)
         self.assertEqual({'a': 6, 'b': 6}, {
@@ -215,7 +215,7 @@ class TestRebalance(SchedulerTestCase):
 class TestBudget(SchedulerTestCase):
 
     OPTIONS = ('removal_budget_percent = 10\nremoval_budget_least = 3\n'
-               'removal_budget_span = 500\nrebalance_moves_max = 0\n'
+               'removal_budget_span = 150\nrebalance_moves_max = 0\n'
                'replicas = 1\n')
 
     def setUp(self):
@@ -233,18 +233,18 @@ class TestBudget(SchedulerTestCase):
 
     def test_that_it_is_used_up_is_said_once(self):
         with mock.patch.object(service.LOG, 'error') as log:
-            self.run_passes('b', passes=40, step_s=5)
+            self.run_passes('b', passes=22, step_s=5)
         self.assertEqual(1, log.call_count, log.mock_calls)
         self.assertIn('allow-removals', log.call_args[0][0])
 
     def test_the_budget_comes_back_with_time(self):
         self.run_passes('b', passes=14, step_s=5)
-        self.run_passes('b', passes=110, step_s=5)
+        self.run_passes('b', passes=32, step_s=5)
         self.assertEqual({'a': 4, 'b': 20}, self.counts())
 
     def test_a_persons_word_lets_the_rest_go(self):
         self.run_passes('b', passes=14, step_s=5)
-        self.store.allow_removals(7, 500)
+        self.store.allow_removals(7, 150)
         self.run_passes('b', passes=2)
         self.assertEqual({'b': 20}, self.counts())
 

@@ -24,7 +24,7 @@ class PlacementCase(base.LabTestCase):
 
     def setUp(self):
         super().setUp()
-        self.admin = cloud.connect(self.lab, cloud.ADMIN)
+        self.admin = self.connection(cloud.ADMIN)
 
     def create(self, port=80, hosts=topology.MEMBERS, ports=(80,), **more):
         """A load balancer with a listener; members answer on `ports`."""
@@ -130,7 +130,7 @@ class TestVipSubnets(PlacementCase):
 
     def test_a_tenants_own_subnet_with_the_operators_addresses(self):
         """Only VIPs of the named subnets are taken; no port is left."""
-        tenant = cloud.connect(self.lab)
+        tenant = self.connection()
         network = tenant.network.create_network(name=self.unique('own'))
         self.addCleanup(tenant.network.delete_network, network)
         subnet = tenant.network.create_subnet(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statuses that Octavia may have, though nobody noted that it was told."""
+"""Statuses that Octavia may have, though nobody noted that it was sent."""
 
 import contextlib
 from unittest import mock
@@ -10,7 +10,7 @@ from octavia_xdp_provider.tests.unit.controller import advancing
 DOWN = {'lb': {'m1': 'down', 'm2': 'up'}}
 
 
-class TestToldInDoubt(advancing.AdvanceTestCase):
+class TestStatusesInDoubt(advancing.AdvanceTestCase):
     """A member goes down and comes up again before the next attempt."""
 
     def setUp(self):
@@ -39,7 +39,7 @@ class TestToldInDoubt(advancing.AdvanceTestCase):
             {'ONLINE'}, {self.octavia.operating(key)
                          for key in ('lb', 'listener', 'pool', 'm1')})
 
-    def test_a_status_without_an_answer_is_told_again(self):
+    def test_a_status_without_an_answer_is_sent_again(self):
         self.report(members=DOWN)
         with self.fails_after('set_statuses', errors.OctaviaUnavailable(
                 'no answer in time', maybe_done=True)):
@@ -64,7 +64,7 @@ class TestToldInDoubt(advancing.AdvanceTestCase):
             self.work()
         self.assertIsNone(self.store.load_balancer('lb'))
 
-    def test_a_status_of_a_controller_that_died_is_told_again(self):
+    def test_a_status_of_a_controller_that_died_is_sent_again(self):
         self.report(members=DOWN)
         with self.fails_after('set_statuses', SystemExit()):
             self.assertRaises(SystemExit, self.work)

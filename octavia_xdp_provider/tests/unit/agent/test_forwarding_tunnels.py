@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members with tunnels: what the datapath gets, and how they are probed."""
+
+import ipaddress
+
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import probes
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.unit import base
+
+POLICY = address_policy.AddressPolicy(
+    (ipaddress.ip_network('203.0.113.0/24'),), (), frozenset())
+Encapsulation = datapath.Encapsulation
+GENEVE = {'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7}
+
+
+class TestTunnels(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.document = base.document()
+        self.pool = self.document['pools']['pool']
+        self.pool['healthmonitor'] = None
+        self.member = self.pool['members']['m1']
+
+    def planned(self, tunnel, path_mtu=None, listener='listener'):
+        """The service's member m1."""
+        self.member['tunnel'] = tunnel
+        plan = forwarding.plan(self.document, POLICY, path_mtu)
+        key, = plan.listeners[listener]
+        found, = (one for one in plan.services[key].members
+                  if one.address == '198.18.10.11')
+        return found
+
+    def test_the_datapath_gets_the_tunnel_and_the_name(self):
+        member = self.planned(GENEVE)
+        self.assertEqual(datapath.Tunnel('198.18.20.1', Encapsulation.GENEVE,
+                                         7, True), member.tunnel)
+        # the port is the name's alone
+        self.assertEqual(('198.18.10.11', 80), (member.address, member.port))
+
+    def test_without_a_key_the_port_is_written_as_ever(self):
+        tunnel = {'address': 'fd00:9::1', 'encapsulation': 'gre'}
+        self.assertEqual(0, self.planned(tunnel).port)
+        self.document['flavor'] = {'member_port': 'rewrite'}
+        member = self.planned(tunnel)
+        self.assertEqual(80, member.port)
+        self.assertFalse(member.tunnel.keeps_port)
+
+    def test_each_listener_has_its_key(self):
+        self.document['listeners']['other'] = dict(
+            self.document['listeners']['listener'], protocol_port=443)
+        self.pool['members'].pop('m2')
+        tunnel = dict(GENEVE, keys={'other': 9})
+        for listener, key in (('listener', 7), ('other', 9)):
+            self.assertEqual(
+                key, self.planned(tunnel, listener=listener).tunnel.key)
+
+    def test_the_mtu_is_the_least_of_path_and_end(self):
+        asked = []
+
+        def path_mtu(address):
+            asked.append(address)
+            return 1480
+        srv6 = {'address': 'fd00:9::', 'encapsulation': 'srv6', 'key': 7}
+        for tunnel, inner, mtu in (
+                (GENEVE, 1442, 1442 + 36), (GENEVE, 1450, 1480),
+                (dict(GENEVE, address='fd00:9::1'), 1300, 1356),
+                (srv6, 1430, 1470), (srv6, 1442, 1480)):
+            self.assertEqual(mtu, self.planned(
+                dict(tunnel, mtu=inner), path_mtu).mtu)
+        self.assertIn('198.18.20.1', asked)
+        self.assertIn('fd00:9::7', asked)
+        self.assertNotIn('198.18.10.11', asked)
+        self.assertEqual(1478, self.planned(dict(GENEVE, mtu=1442)).mtu)
+        self.assertEqual(0, self.planned(GENEVE).mtu)
+
+    def test_uplinks_are_needed_of_the_outer_family(self):
+        self.pool['members'].pop('m2')
+        self.member['tunnel'] = dict(GENEVE, address='fd00:9::1')
+        plan = forwarding.plan(self.document, POLICY)
+        service, = plan.services.values()
+        self.assertEqual({6}, service.families)
+
+    def monitored(self, mark=lambda *_way: 7, **monitor):
+        self.document = base.document()
+        self.pool = self.document['pools']['pool']
+        self.pool['healthmonitor'].update(monitor)
+        self.pool['members'].pop('m2')
+        self.pool['members']['m1'].update(tunnel=GENEVE)
+        return forwarding.plan(self.document, POLICY, mark=mark)
+
+    def test_probes_go_through_the_tunnel_and_nowhere_else(self):
+        seen = []
+
+        def mark(*way):
+            seen.append(way)
+            return 7
+        check, = self.monitored(mark).checks
+        self.assertEqual((base.VIP, 7), (check.address, check.mark))
+        (_vip, name, _settings, tunnel), = seen
+        self.assertEqual('198.18.10.11:80', str(name))
+        self.assertEqual('198.18.20.1', tunnel.address)
+
+    def test_probes_to_a_name_are_refused(self):
+        for mark, monitor, word in (
+                (lambda *_way: None, {}, 'probe_through_datapath'),
+                (lambda *_way: 7, {'type': 'UDP-CONNECT'},
+                 'monitor_address')):
+            if monitor:
+                self.pool['healthmonitor'] = dict(
+                    base.document()['pools']['pool']['healthmonitor'])
+            error = self.assertRaises(
+                errors.Refused, self.refused, mark, monitor)
+            self.assertEqual('healthmonitor', error.option)
+            self.assertIn(word, f'{error.why} {error.instead}')
+
+    def refused(self, mark, monitor):
+        document = base.document()
+        pool = document['pools']['pool']
+        pool['healthmonitor'].update(monitor)
+        pool['members'].pop('m2')
+        pool['members']['m1'].update(tunnel=GENEVE, protocol_port=8080)
+        return forwarding.plan(document, POLICY, mark=mark)
+
+    def test_what_is_probed_elsewhere_is_probed_there_too(self):
+        self.document = base.document()
+        pool = self.document['pools']['pool']
+        pool['members'].pop('m2')
+        pool['members']['m1'].update(
+            tunnel=GENEVE, monitor_address='198.18.10.99')
+        plan = forwarding.plan(self.document, POLICY, mark=lambda *_way: 7)
+        self.assertEqual({'198.18.10.99', base.VIP},
+                         {check.address for check in plan.checks})
+
+    def test_targets_of_marks_differ_by_their_tunnels(self):
+        plain = datapath.ProbeTarget(base.VIP, '198.18.10.11')
+        tunnels = [datapath.Tunnel('198.18.20.1', Encapsulation.GENEVE, key)
+                   for key in (1, 2)]
+        homes = {probes.home(plain._replace(tunnel=one))
+                 for one in (None, *tunnels)}
+        self.assertEqual(3, len(homes))

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A load balancer is looked at when its last node has reported."""
+
+from unittest import mock
+
+from octavia_xdp_provider.controller import awaited
+from octavia_xdp_provider.tests.unit import base
+
+
+class TestAwaited(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.awaited = awaited.Awaited()
+
+    def report(self, host, **generations):
+        return self.awaited.reported(host, generations, {
+            key: generation for key, generation in generations.items()
+            if generation is not None})
+
+    def test_the_last_of_several_nodes_counts(self):
+        self.awaited.expect('lb', 5, ['a', 'b'])
+        for _ in range(2):
+            self.assertEqual((set(), {'lb'}, set()), self.report('a', lb=5))
+        self.assertEqual(({'lb'}, set(), set()), self.report('b', lb=6))
+        # What is reported later is nothing that anybody waits for.
+        self.assertEqual((set(), set(), {'lb'}), self.report('b', lb=6))
+
+    def test_a_report_of_what_was_before_does_not_count(self):
+        self.awaited.expect('lb', 5, ['a'])
+        self.assertEqual((set(), {'lb'}, set()), self.report('a', lb=4))
+        self.assertEqual(({'lb'}, set(), set()), self.report('a', lb=5))
+
+    def test_a_node_that_has_given_it_up_has_reported(self):
+        self.awaited.expect('lb', 5, ['a'])
+        self.assertEqual(({'lb'}, set(), set()), self.report('a', lb=None))
+
+    def test_a_newer_change_takes_the_place_of_an_older_one(self):
+        self.awaited.expect('lb', 5, ['a', 'gone'])
+        self.awaited.expect('lb', 6, ['a'])
+        self.assertEqual(({'lb'}, set(), set()), self.report('a', lb=6))
+
+    def test_load_balancers_do_not_wait_for_each_other(self):
+        self.awaited.expect('one', 5, ['a'])
+        self.awaited.expect('two', 6, ['a', 'b'])
+        self.assertEqual(({'one'}, {'two'}, {'other'}),
+                         self.report('a', one=5, two=6, other=1))
+
+    def test_a_node_that_stays_silent_is_not_waited_for(self):
+        self.awaited.expect('lb', 5, ['a', 'b'])
+        with mock.patch.object(awaited.time, 'monotonic',
+                               return_value=float('inf')):
+            self.assertEqual((set(), set(), {'lb'}), self.report('a', lb=5))
+
+    def test_memory_is_bounded(self):
+        with mock.patch.object(awaited, '_MAX', 3):
+            for number in range(10):
+                self.awaited.expect(f'lb{number}', 1, ['a'])
+        self.assertLessEqual(len(self.awaited._changes), 3)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Changes of members' ports are seen, and what is missed is seen later."""
+
+from unittest import mock
+
+from octavia_xdp_provider.controller.neutron_ports import errors
+from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.neutron_ports import follower
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import test_neutron_ports
+from octavia_xdp_provider.tests.unit.controller.test_neutron_ports import red
+
+PER_STEP, NUMBER = 2, 6
+
+
+class Neutron(test_neutron_ports.Neutron):
+
+    def ports(self, addresses, **filters):
+        self.looked_at = sorted(addresses)
+        return super().ports(addresses, **filters)
+
+
+def port(number):
+    found = test_neutron_ports.port(f'port-{number}')
+    found['fixed_ips'] = [{'subnet_id': 'sub-red',
+                           'ip_address': f'10.0.0.{number}'}]
+    return found
+
+
+class TestFollower(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.ports = [port(number) for number in range(2, 2 + NUMBER)]
+        self.members = [red(address=f'10.0.0.{number}')
+                        for number in range(2, 2 + NUMBER)]
+        self.neutron = Neutron(
+            [*self.ports, test_neutron_ports.router_port()])
+        self.follower = follower.Follower(self.neutron, PER_STEP)
+        self.assertEqual(set(self.members), set(self.step()))
+
+    def step(self):
+        return self.follower.step(self.members)
+
+    def steps(self):
+        """What as many steps as there are turns have seen."""
+        seen = {}
+        for _ in range(NUMBER // PER_STEP):
+            seen.update(self.step())
+        return seen
+
+    def test_all_have_their_turn_and_a_step_looks_at_few(self):
+        looked_at = []
+        for _ in range(NUMBER // PER_STEP):
+            self.assertEqual({}, self.step())
+            self.assertEqual(PER_STEP, len(self.neutron.looked_at))
+            looked_at += self.neutron.looked_at
+        self.assertEqual({one.address for one in self.members},
+                         set(looked_at))
+
+    def test_a_port_that_was_moved_is_seen_in_its_turn(self):
+        for one in self.ports:
+            one['binding:host_id'] = 'hv2'
+        self.assertEqual(dict.fromkeys(self.members, 'hv2'), {
+            member: finding.port.host
+            for member, finding in self.steps().items()})
+        self.assertEqual({}, self.steps())
+
+    def test_with_a_hint_it_is_seen_at_once(self):
+        self.step()
+        for member, one in zip(self.members, self.ports, strict=True):
+            one['binding:host_id'] = 'hv2'
+            self.follower.hint([member])
+            self.assertEqual('hv2', self.step()[member].port.host)
+            one['binding:host_id'] = 'hv1'
+
+    def test_a_deleted_port_is_seen_in_its_turn(self):
+        self.neutron._ports.remove(self.ports[-1])
+        self.assertEqual(
+            {self.members[-1]: findings.Obstacle.NO_PORT},
+            {member: finding.obstacle
+             for member, finding in self.steps().items()})
+
+    def test_what_an_outage_hid_is_seen_after_it(self):
+        for one in self.ports:
+            one['binding:host_id'] = 'hv2'
+        self.follower.hint(self.members[-1:])
+        with mock.patch.object(self.neutron, 'networks', side_effect=(
+                errors.NeutronUnavailable())):
+            self.assertRaises(errors.NeutronUnavailable, self.step)
+        # The hint holds as well.
+        self.assertIn(self.members[-1], self.step())
+        self.steps()
+        self.assertEqual({}, self.steps())
+
+    def test_a_member_that_is_wanted_no_more_is_forgotten(self):
+        gone = self.members.pop()
+        self.step()
+        self.members.append(gone)
+        self.assertEqual([gone], list(self.step()))

@@ -1,0 +1,279 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members are found in Neutron, and why one has no tap is said by name."""
+
+from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.neutron_ports import obstacles
+from octavia_xdp_provider.controller.neutron_ports import options
+from octavia_xdp_provider.controller.neutron_ports import search
+from octavia_xdp_provider.controller.neutron_ports import security
+from octavia_xdp_provider.tests.unit import base
+
+ADDRESS, GATEWAY = '10.0.0.11', '10.0.0.1'
+OBSTACLE = findings.Obstacle
+
+
+def port(key='port', project='red', **more):
+    return {
+        'id': key, 'project_id': project, 'network_id': f'net-{project}',
+        'fixed_ips': [{'subnet_id': f'sub-{project}',
+                       'ip_address': ADDRESS}],
+        'mac_address': 'FA:16:3E:00:00:11', 'device_owner': 'compute:nova',
+        'status': 'ACTIVE', 'port_security_enabled': True,
+        'security_groups': [f'group-{project}'], 'revision_number': 7,
+        'binding:host_id': 'hv1', 'binding:vif_type': 'ovs',
+        'binding:vnic_type': 'normal', 'binding:profile': {}, **more}
+
+
+def router_port(project='red'):
+    return port(f'router-{project}', project, fixed_ips=[
+        {'subnet_id': f'sub-{project}', 'ip_address': GATEWAY}],
+        device_owner='network:router_interface',
+        mac_address='fa:16:3e:00:00:01', security_groups=[])
+
+
+def rule(**more):
+    return {'direction': 'ingress', 'ethertype': 'IPv4', 'protocol': 'tcp',
+            'port_range_min': 8080, 'port_range_max': 8080,
+            'remote_ip_prefix': None, 'remote_group_id': None, **more}
+
+
+class Neutron:
+    """Lists and filters as Neutron's API does, and counts calls."""
+
+    def __init__(self, ports, rules=(), **hidden):
+        self.calls = 0
+        self._ports = ports
+        self._rules = list(rules)
+        self._hidden = hidden
+        self.gateway = GATEWAY
+
+    def ports(self, addresses, subnet_id=None, project_id=None):
+        self.calls += 1
+        wanted = set(addresses)
+        return [row for row in self._ports
+                if project_id in (None, row['project_id'])
+                and any(fixed['ip_address'] in wanted
+                        and subnet_id in (None, fixed['subnet_id'])
+                        for fixed in row['fixed_ips'])]
+
+    def gateways(self, subnets):
+        self.calls += 1
+        found = {row['gateway_ip'] for row in subnets}
+        return [row for row in self._ports
+                if row['fixed_ips'][0]['ip_address'] in found]
+
+    def networks(self, ids):
+        return self._rows('networks', ids, mtu=1442)
+
+    def subnets(self, ids):
+        return self._rows('subnets', ids, gateway_ip=self.gateway)
+
+    def security_groups(self, ids):
+        return self._rows('groups', ids, security_group_rules=self._rules)
+
+    def _rows(self, kind, ids, **fields):
+        self.calls += 1
+        return [{'id': key, **fields} for key in set(ids)
+                if key not in self._hidden.get(kind, ())]
+
+
+def red(**more):
+    return findings.Wanted('red', **{
+        'address': ADDRESS, 'subnet_id': 'sub-red', **more})
+
+
+class TestOptions(base.TestCase):
+
+    USER = ('auth_type = password\nauth_url = http://127.0.0.1:5000/v3\n'
+            'username = u\npassword = p\n')
+
+    def test_credentials_are_the_sections_own_or_another_ones(self):
+        for text in (f'[neutron]\n{self.USER}',
+                     f'[octavia]\n{self.USER}[neutron]\n'
+                     'auth_section = octavia\n'):
+            session = options.load_session(self.load(text))
+            self.assertEqual('http://127.0.0.1:5000/v3',
+                             session.auth.auth_url)
+
+    def test_what_is_missing_or_wrong_is_named(self):
+        for text, word in (('', '[neutron] auth_type'),
+                           ('[neutron]\nauth_section = octavia\n',
+                            '[octavia] auth_type'),
+                           (f'[neutron]\n{self.USER}timeout = x\n',
+                            'timeout')):
+            error = self.assertRaises(
+                option_values.ConfigurationError, options.load_session,
+                self.load(text))
+            self.assertIn(word, str(error))
+
+
+class TestSearch(base.TestCase):
+
+    def find(self, neutron, *wanted):
+        found = search.find(neutron, wanted)
+        self.assertEqual(set(wanted), set(found))
+        return found[wanted[0]]
+
+    def test_all_that_a_hypervisor_needs_is_found(self):
+        finding = self.find(Neutron([port(), router_port()], [rule()]), red())
+        self.assertEqual(findings.Finding(findings.Port(
+            id='port', project_id='red', host='hv1', migrating_to=None,
+            status='ACTIVE', vif_type='ovs', vnic_type='normal',
+            mac='fa:16:3e:00:00:11', address=ADDRESS, subnet_id='sub-red',
+            network_id='net-red', mtu=1442, gateway_mac='fa:16:3e:00:00:01',
+            security_enabled=True, security_group_ids=('group-red',),
+            rules=(findings.Rule(4, 6, (8080, 8080), None, None, None),),
+            revision=7)), finding)
+
+    def test_tenants_with_the_same_addresses_have_their_own_ports(self):
+        neutron = Neutron([port(), router_port(),
+                           port('other', 'blue'), router_port('blue')])
+        blue = findings.Wanted('blue', ADDRESS, 'sub-blue')
+        found = search.find(neutron, [red(), blue])
+        self.assertEqual(['port', 'other'], [
+            found[one].port.id for one in (red(), blue)])
+        # Without subnets as well: a project's ports are its own.
+        found = search.find(neutron, [
+            red(subnet_id=None), findings.Wanted('blue', ADDRESS)])
+        self.assertEqual({'port', 'other'}, {
+            one.port.id for one in found.values()})
+
+    def test_a_member_without_subnet_that_two_ports_match_is_ambiguous(self):
+        second = port('second')
+        second['fixed_ips'] = [{'subnet_id': 'sub-2', 'ip_address': ADDRESS}]
+        neutron = Neutron([port(), second, router_port()])
+        finding = self.find(neutron, red(subnet_id=None))
+        self.assertEqual((None, OBSTACLE.AMBIGUOUS),
+                         (finding.port, finding.obstacle))
+        self.assertIn('subnet_id', finding.reason)
+        # With it there is no doubt.
+        self.assertEqual('port', self.find(neutron, red()).port.id)
+
+    def test_an_address_of_the_port_in_another_subnet_does_not_count(self):
+        one = port()
+        one['fixed_ips'].append({'subnet_id': 'sub-2',
+                                 'ip_address': '10.9.0.9'})
+        elsewhere = red(address='10.9.0.9')
+        found = search.find(Neutron([one, router_port()]),
+                            [red(), elsewhere])
+        self.assertEqual(OBSTACLE.NO_PORT, found[elsewhere].obstacle)
+        self.assertIsNone(found[red()].obstacle)
+
+    def test_an_address_in_another_spelling_is_the_same(self):
+        one = port(fixed_ips=[{'subnet_id': 'sub-red',
+                               'ip_address': '2001:db8::b'}])
+        finding = self.find(Neutron([one, router_port()]),
+                            red(address='2001:0db8:0::000b'))
+        self.assertEqual('2001:db8::b', finding.port.address)
+
+    def test_an_address_that_no_port_has(self):
+        finding = self.find(Neutron([router_port()]), red())
+        self.assertEqual(OBSTACLE.NO_PORT, finding.obstacle)
+        self.assertIn('sub-red', finding.reason)
+        self.assertIn(ADDRESS, finding.reason)
+
+    def test_a_subnet_whose_gateway_is_no_router_of_neutron(self):
+        finding = self.find(Neutron([port()]), red())
+        self.assertEqual((OBSTACLE.NO_GATEWAY, None),
+                         (finding.obstacle, finding.port.gateway_mac))
+        neutron = Neutron([port()])
+        neutron.gateway = None
+        self.assertIn('has no gateway', self.find(neutron, red()).reason)
+
+    def test_without_port_security_no_rule_counts(self):
+        finding = self.find(Neutron([
+            port(port_security_enabled=False), router_port()], [rule()]),
+            red())
+        self.assertEqual((False, (), ()), (
+            finding.port.security_enabled, finding.port.security_group_ids,
+            finding.port.rules))
+
+    def test_groups_that_cannot_be_read_are_not_taken_for_empty_ones(self):
+        for kind, key in (('groups', 'group-red'), ('networks', 'net-red'),
+                          ('subnets', 'sub-red')):
+            finding = self.find(Neutron(
+                [port(), router_port()], **{kind: [key]}), red())
+            self.assertEqual((None, OBSTACLE.NOT_VISIBLE),
+                             (finding.port, finding.obstacle))
+            self.assertIn(key, finding.reason)
+
+    def test_a_port_that_is_being_migrated_names_both_hosts(self):
+        finding = self.find(Neutron([port(**{'binding:profile': {
+            'migrating_to': 'hv2'}}), router_port()]), red())
+        self.assertEqual(('hv1', 'hv2'), (finding.port.host,
+                                          finding.port.migrating_to))
+
+    def test_many_members_of_a_subnet_take_as_few_calls_as_one(self):
+        neutron = Neutron([port(), router_port()])
+        self.find(neutron, red())
+        once = neutron.calls
+        neutron = Neutron([port(), router_port()])
+        self.find(neutron, *(red(address=f'10.0.0.{i}')
+                             for i in range(2, 100)))
+        self.assertEqual(once, neutron.calls)
+
+
+class TestObstacles(base.TestCase):
+
+    def test_each_kind_of_port_without_a_tap_is_named(self):
+        for wanted, fields in (
+                (OBSTACLE.UNBOUND, {'binding:host_id': '',
+                                    'binding:vif_type': 'unbound'}),
+                (OBSTACLE.BINDING_FAILED, {
+                    'binding:vif_type': 'binding_failed'}),
+                (OBSTACLE.VHOST_USER, {'binding:vif_type': 'vhostuser'}),
+                (OBSTACLE.UNKNOWN_VIF, {'binding:vif_type': 'agilio_ovs'}),
+                (OBSTACLE.DIRECT, {'binding:vnic_type': 'direct',
+                                   'binding:vif_type': 'hw_veb'}),
+                (OBSTACLE.DIRECT, {'binding:vnic_type': 'macvtap'}),
+                (OBSTACLE.DIRECT, {'binding:vnic_type': 'vdpa'}),
+                (OBSTACLE.OFFLOADED, {
+                    'binding:vnic_type': 'direct',
+                    'binding:profile': {'capabilities': ['switchdev']}}),
+                (OBSTACLE.BARE_METAL, {'binding:vnic_type': 'baremetal',
+                                       'binding:vif_type': 'other'}),
+                (OBSTACLE.BARE_METAL, {'device_owner': 'baremetal:none'}),
+                (OBSTACLE.TRUNK_SUBPORT, {'device_owner': 'trunk:subport'}),
+                (OBSTACLE.NOT_A_VM, {'device_owner': 'network:dhcp'})):
+            found = obstacles.of_port(port(**fields))
+            self.assertIsNotNone(found, fields)
+            self.assertEqual(wanted, found[0])
+            self.assertTrue(found[1])
+
+    def test_a_vm_with_a_tap_has_none(self):
+        for vif in 'ovs', 'bridge', 'tap':
+            self.assertIsNone(obstacles.of_port(
+                port(**{'binding:vif_type': vif})))
+        self.assertIsNone(obstacles.of_port(port(
+            **{'binding:profile': None})))
+
+
+class TestRules(base.TestCase):
+
+    def test_rules_of_all_groups_count_once_and_egress_never(self):
+        groups = [{'security_group_rules': [
+            rule(), rule(direction='egress', protocol='udp')]},
+            {'security_group_rules': [rule(), rule(
+                protocol=None, port_range_min=None, port_range_max=None,
+                remote_group_id='g')]}]
+        self.assertEqual(
+            {findings.Rule(4, 6, (8080, 8080), None, None, None),
+             findings.Rule(4, None, None, None, 'g', None)},
+            set(security.rules(groups)))
+        self.assertEqual(2, len(security.rules(groups)))
+        self.assertEqual(security.rules(groups),
+                         security.rules(reversed(groups)))
+
+    def protocol(self, name, **more):
+        return [one.protocol for one in security.rules(
+            [{'security_group_rules': [rule(protocol=name, **more)]}])]
+
+    def test_protocols_are_numbers(self):
+        for name, number in (('udp', 17), ('132', 132), ('sctp', 132),
+                             ('icmp', 1), (None, None), ('any', None)):
+            self.assertEqual([number], self.protocol(name), name)
+        self.assertEqual([58], self.protocol('icmp', ethertype='IPv6'))
+
+    def test_a_rule_of_a_protocol_that_no_listener_has_lets_in_nothing(self):
+        self.assertEqual([], self.protocol('vrrp'))

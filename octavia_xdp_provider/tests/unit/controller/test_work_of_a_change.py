@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much a change asks of the database: no more where there is more.
+
+Statements are counted, not seconds. Each costs the controller a quarter of a
+millisecond of CPU, and each transaction half of one.
+"""
+
+import uuid
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.controller import advance
+from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller.scheduler import service
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+HOSTS = ('a', 'b')
+# See store/sqlite.py.
+_OF_SQLITE = ('COMMIT', 'BEGIN IMMEDIATE')
+
+
+class Counter:
+    """Statements and transactions of a database."""
+
+    def __init__(self, store):
+        self.statements = []
+        self.transactions = 0
+        engine = store._writer
+        assert store._reader is engine
+        sa.event.listen(engine, 'before_cursor_execute', self._execute)
+        sa.event.listen(engine, 'begin', self._begin)
+
+    def _execute(self, connection, cursor, statement, parameters, context,
+                 executemany):
+        if statement not in _OF_SQLITE:
+            self.statements.append(statement)
+
+    def _begin(self, connection):
+        self.transactions += 1
+
+    def clear(self):
+        self.statements.clear()
+        self.transactions = 0
+
+
+class TestWork(store_base.StoreTestCase):
+    """One controller, two nodes, Octavia: without threads and messages."""
+
+    def setUp(self):
+        super().setUp()
+        self.octavia = store_base.FakeOctavia()
+        self.named = set()
+        self.epochs = {}
+        self.begin()
+
+    def begin(self):
+        """Counters, after the database is there."""
+        self.count = Counter(self.store)
+        self.advance = advance.Advance(
+            self.conf, self.store, self.octavia,
+            service.Scheduler(self.conf, self.store), lambda hosts: None)
+        self.driver = driver_api.DriverEndpoint(
+            self.store, lambda reports_end: None, self.named.update,
+            lambda found: self.named.add(found.load_balancer_id))
+        self.nodes = node_api.NodesEndpoint(
+            self.store, lambda host, ids, held: self.named.update(ids),
+            lambda: None)
+        for host in HOSTS:
+            self.seen(host, {})
+        self.set_conditions(**dict.fromkeys(HOSTS, 'live'))
+        self.as_of = dict.fromkeys(HOSTS, 0)
+        self.numbers = dict.fromkeys(HOSTS, 0)
+
+    def change(self, change, document):
+        """As far as octavia-api and the driver go."""
+        request = str(uuid.uuid4())
+        self.driver.change(None, change, request, self.store.now() + 30, True)
+        committed = document()
+        self.octavia.commit(committed, {('loadbalancer', committed['id'])})
+        self.driver.ended(None, request, True)
+
+    def work(self):
+        """What was named is looked at once."""
+        ids, found = set(self.named), []
+        self.named.clear()
+        for item in self.store.claim('test', 8, 60, ids):
+            found.append(item.load_balancer_id)
+            self.store.finish(item, 'test', self.advance.step(
+                item, lambda: True))
+        return found
+
+    def turn(self, host):
+        """Fetch, and report what was fetched."""
+        page = self.nodes.fetch(None, host, self.as_of[host])
+        self.as_of[host] = page['as_of']
+        self.numbers[host] += 1
+        self.nodes.report(None, host, 1, self.numbers[host], {
+            'as_of': page['as_of'], 'complete': True, 'gone': [],
+            'counters': {}, 'state': None, 'held': {
+                one['id']: {'generation': one['generation'], 'error': None,
+                            'announced': True, 'members': dict.fromkeys(
+                                members(one['document']), 'up')}
+                for one in page['changed']}})
+
+    def create(self, number):
+        tree = base.tree(vip_address=f'203.0.113.{number}')
+        key, pool = f'lb{number}', f'pool{number}'
+        tree['listeners'] = {f'listener{number}': dict(
+            tree['listeners']['listener'], default_pool_id=pool)}
+        tree['pools'] = {pool: tree['pools']['pool']}
+        self.change({'object': 'loadbalancer', 'action': 'create',
+                     'object_id': key, 'load_balancer_id': key,
+                     'fields': tree}, lambda: self.pending(key))
+        self.finish()
+
+    def pending(self, key):
+        row = self.store.load_balancer(key)
+        return row.pending['expected']
+
+    def finish(self):
+        """Until nobody has anything to do."""
+        while self.work():
+            for host in HOSTS:
+                self.turn(host)
+
+    def update(self, number, weight):
+        self.change({'object': 'member', 'action': 'update',
+                     'object_id': 'm1', 'pool_id': f'pool{number}',
+                     'fields': {'weight': weight}},
+                    lambda: self.pending(f'lb{number}'))
+        self.named.clear()  # its nodes are notified, and report
+        for host in HOSTS:
+            self.turn(host)
+        self.work()
+
+    def cost(self, number):
+        """(statements, transactions) of a change, which becomes ACTIVE."""
+        self.update(number, 7)
+        self.count.clear()
+        self.update(number, 9)
+        cost = len(self.count.statements), self.count.transactions
+        row = self.store.load_balancer(f'lb{number}')
+        self.assertEqual((), row.unconfirmed)
+        self.assertEqual(set(), self.store.marked([row.id]))
+        self.assertEqual('ACTIVE', self.octavia.trees[row.id][
+            'loadbalancer', row.id])
+        return cost
+
+    def test_a_change_costs_no_more_where_there_is_more(self):
+        for number in range(1, 4):
+            self.create(number)
+        few = self.cost(2)
+        for number in range(4, 24):
+            self.create(number)
+        self.assertEqual(few, self.cost(2))
+        statements, transactions = few
+        self.assertLessEqual(transactions, MOST_TRANSACTIONS)
+        self.assertLessEqual(statements, MOST_STATEMENTS,
+                             '\n'.join(self.count.statements))
+
+    def test_a_turn_of_a_node_without_news_costs_two_transactions(self):
+        self.create(1)
+        self.turn('a')
+        self.count.clear()
+        self.turn('a')
+        self.assertEqual(2, self.count.transactions)
+        self.assertLessEqual(len(self.count.statements), 6)
+
+
+# Of a member's weight: stored, promoted; fetched and reported by two nodes;
+# claimed, looked at, sent, noted, finished.
+MOST_TRANSACTIONS = 12
+MOST_STATEMENTS = 60
+
+
+def members(document):
+    return [key for pool in document['pools'].values()
+            for key in pool['members']]

@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Alerts for Prometheus: what each notices, and what it leaves alone.
+
+promtool judges the rules themselves; here is what it is given. ``WELL`` are
+metrics of a node and two controllers about which nobody shall be woken, some
+of them just below a limit. Each fault changes some of them.
+"""
+
+import json
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import yaml
+
+from octavia_xdp_provider.tests.unit import base
+
+ROOT = pathlib.Path(__file__).parents[3]
+RULES = ROOT / 'deploy/prometheus/octavia-xdp.rules.yaml'
+SOURCES = {
+    'octavia_xdp_agent_': 'octavia_xdp_provider/agent/metrics.py',
+    'octavia_xdp_controller_': 'octavia_xdp_provider/controller/metrics.py',
+    'octavia_xdp_result_handler_':
+        'octavia_xdp_provider/result_handler/metrics.py',
+    'octavia_xdp_outcome_': 'octavia_xdp_provider/result_handler/metrics.py',
+    'octavia_xdp_loop_': 'octavia_xdp_provider/common/monitoring.py',
+}
+# In promtool's notation, a value each minute: 1x3 is 1 1 1 1, 0+2x3 is
+# 0 2 4 6, _ is nothing.
+ALWAYS = '{}x60'
+A = 'octavia_xdp_agent_'
+C = 'octavia_xdp_controller_'
+H = 'octavia_xdp_result_handler_'
+DROPS = 'octavia_xdp_outcome_packets_total{{instance="lb1",outcome="{}"}}'
+BGP = A + 'bgp_session_up{{instance="lb1",neighbour="{}"}}'
+LEADER = C + 'leader{{instance="{}"}}'
+CONDITION = (C + 'node_condition{{instance="control1",host="{}",'
+             'condition="{}"}}')
+LAG = C + 'node_lag_generations{{instance="control1",host="{}"}}'
+LATENCY = H + 'latency_seconds_bucket{{instance="lb1",le="{}"}}'
+LB1 = '{instance="lb1"}'
+CONTROL1 = '{instance="control1"}'
+
+WELL = {
+    A + 'announcements{instance="lb1",state="announced"}': '4x60',
+    A + 'announcements{instance="lb1",state="waiting"}': '0x9 3 3 0x49',
+    A + 'announcements{instance="lb1",state="failed"}': '0x60',
+    A + 'announcer_up' + LB1: '1x60',
+    BGP.format('192.0.2.1'): '1x60',
+    BGP.format('192.0.2.2'): '1x60',
+    A + 'uplinks_ready{instance="lb1",version="4"}': '1x60',
+    A + 'uplinks_ready{instance="lb1",version="6"}': '0x60',
+    # What tenants have forbidden, and a scan now and then.
+    DROPS.format('drop_not_allowed'): '0+90000x60',
+    DROPS.format('drop_no_member'): '0+540x60',
+    DROPS.format('drop_internal'): '0x60',
+    DROPS.format('memory_full'): '0x60',
+    A + 'services' + LB1: '9000x60',
+    A + 'services_max' + LB1: '10000x60',
+    A + 'members' + LB1: '9000x60',
+    A + 'members_max' + LB1: '10000x60',
+    A + 'failed_load_balancers' + LB1: '0x9 1x3 0x46',
+    A + 'controller_silence_seconds' + LB1: '120x60',
+    H + 'checker_stretch' + LB1: '1x60',
+    LATENCY.format('0.1'): '0+100x60',
+    LATENCY.format('2.5'): '0+100x60',
+    LATENCY.format('+Inf'): '0+100x60',
+    H + 'failures_total' + LB1: '3x60',
+    H + 'rejected_files_total{instance="lb1",reason="malformed"}': '2x60',
+    LEADER.format('control1'): '1x60',
+    LEADER.format('control2'): '0x60',
+    C + 'database_up' + CONTROL1: '1x60',
+    C + 'work_due_seconds' + CONTROL1: '9x60',
+    CONDITION.format('lb1', 'live'): '1x60',
+    CONDITION.format('lb2', 'draining'): '1x60',
+    CONDITION.format('lb3', 'disabled'): '1x60',
+    LAG.format('lb1'): '0x9 3x3 0x46',
+    LAG.format('lb3'): '7x60',
+    'octavia_xdp_loop_age_seconds{instance="lb1",loop="worker"}': '120x60',
+}
+# Alert → what is different, and the labels that it says it of. It begins in
+# the tenth minute.
+FAULTS = {
+    'VipNotAnnounced': (
+        {A + 'announcements{instance="lb1",state="failed"}': '0x9 1x50'},
+        {'instance': 'lb1'}),
+    'AnnouncerDown': (
+        {A + 'announcer_up' + LB1: '1x9 0x50'}, {'instance': 'lb1'}),
+    'BgpSessionDown': (
+        {BGP.format('192.0.2.2'): '1x9 0x50'},
+        {'instance': 'lb1', 'neighbour': '192.0.2.2'}),
+    'NodeWithoutBgp': (
+        {BGP.format('192.0.2.1'): '1x9 0x50',
+         BGP.format('192.0.2.2'): '1x9 0x50'}, {'instance': 'lb1'}),
+    'NoUplink': (
+        {A + 'uplinks_ready{instance="lb1",version="4"}': '1x9 0x50'},
+        {'instance': 'lb1'}),
+    'Drops': (
+        {DROPS.format('drop_no_next_hop'): '0x9 0+660x50'},
+        {'instance': 'lb1', 'outcome': 'drop_no_next_hop'}),
+    'InternalDrops': (
+        {DROPS.format('drop_internal'): '0x9 0+1x50'},
+        {'instance': 'lb1', 'outcome': 'drop_internal'}),
+    'FlowMemoryFull': (
+        {DROPS.format('memory_full'): '0x9 0+1x50'},
+        {'instance': 'lb1', 'outcome': 'memory_full'}),
+    'TablesNearlyFull': (
+        {A + 'members' + LB1: '9000x9 9001x50'}, {'instance': 'lb1'}),
+    'CheckerOverloaded': (
+        {H + 'checker_stretch' + LB1: '1x9 1.2x50'}, {'instance': 'lb1'}),
+    'ResultsLate': (
+        {LATENCY.format('0.1'): '0+100x9 950+90x50'}, {'instance': 'lb1'}),
+    'ResultsFail': (
+        {H + 'failures_total' + LB1: '3x9 4+1x50'}, {'instance': 'lb1'}),
+    'NoLeader': ({LEADER.format('control1'): '1x9 0x50'}, {}),
+    'TwoLeaders': ({LEADER.format('control2'): '0x9 1x50'}, {}),
+    'NoController': (
+        {LEADER.format('control1'): '1x9 _x50',
+         LEADER.format('control2'): '0x9 _x50'}, {}),
+    'DatabaseDown': (
+        {C + 'database_up' + CONTROL1: '1x9 0x50'},
+        {'instance': 'control1'}),
+    'WorkWaits': ({C + 'work_due_seconds' + CONTROL1: '0x9 11x50'}, {}),
+    'NodeSilent': (
+        {CONDITION.format('lb1', 'live'): '1x9 _x50',
+         CONDITION.format('lb1', 'silent'): '_x9 1x50'},
+        {'host': 'lb1', 'condition': 'silent'}),
+    'NodeLags': ({LAG.format('lb1'): '0x9 4x50'}, {'host': 'lb1'}),
+    'LoadBalancersFail': (
+        {A + 'failed_load_balancers' + LB1: '0x9 2x50'},
+        {'instance': 'lb1'}),
+    'NodeAlone': (
+        {A + 'controller_silence_seconds' + LB1: '2x9 121x50'},
+        {'instance': 'lb1'}),
+    'LoopHangs': (
+        {'octavia_xdp_loop_age_seconds{instance="lb1",loop="worker"}':
+         '30x9 121x50'}, {'instance': 'lb1', 'loop': 'worker'}),
+}
+# One whole outage is more than one alert.
+ALSO = {'NodeWithoutBgp': [
+    ('BgpSessionDown', {'instance': 'lb1', 'neighbour': neighbour})
+    for neighbour in ('192.0.2.1', '192.0.2.2')]}
+
+
+def rules():
+    """Name without its prefix → rule."""
+    groups = yaml.safe_load(RULES.read_text())['groups']
+    return {rule['alert'].removeprefix('OctaviaXdp'): rule
+            for group in groups for rule in group['rules']}
+
+
+def case_of(name, different, expected):
+    """One of promtool's; ``expected``: (alert, labels) at the 50th minute."""
+    firing = [{
+        'labels': 'ALERTS' + labels_of({
+            'alertname': 'OctaviaXdp' + alert, 'alertstate': 'firing',
+            'severity': rules()[alert]['labels']['severity'], **labels}),
+        'value': 1} for alert, labels in expected]
+    question = 'ALERTS{alertstate="firing"}'
+    return {
+        'name': name, 'interval': '1m',
+        'input_series': [{'series': series, 'values': values} for
+                         series, values in {**WELL, **different}.items()],
+        'promql_expr_test': [
+            {'expr': question, 'eval_time': '8m', 'exp_samples': []},
+            {'expr': question, 'eval_time': '50m', 'exp_samples': firing}]}
+
+
+def labels_of(labels):
+    pairs = ','.join(f'{key}={json.dumps(value)}'
+                     for key, value in labels.items())
+    return f'{{{pairs}}}'
+
+
+class TestRules(base.TestCase):
+
+    def promtool(self, cases):
+        """What promtool says of test cases; None: they pass."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory, 'cases.json')
+            path.write_text(json.dumps({
+                'rule_files': [str(RULES)], 'evaluation_interval': '1m',
+                'tests': cases}))
+            done = subprocess.run(
+                ['promtool', 'test', 'rules', str(path)],
+                capture_output=True, text=True, check=False)
+        return done.stdout + done.stderr if done.returncode else None
+
+    def test_nothing_is_said_while_all_is_well(self):
+        self.assertIsNone(self.promtool([case_of('well', {}, [])]))
+
+    def test_each_fault_is_noticed_and_nothing_else(self):
+        self.assertEqual(sorted(rules()), sorted(FAULTS))
+        self.assertIsNone(self.promtool([
+            case_of(name, different, [(name, labels),
+                                        *ALSO.get(name, ())])
+            for name, (different, labels) in FAULTS.items()]))
+
+    def test_a_fault_that_is_not_noticed_fails(self):
+        self.assertIn('OctaviaXdpNoLeader', self.promtool(
+            [case_of('none', {}, [('NoLeader', {})])]))
+
+    def test_metrics_of_rules_are_there(self):
+        names = set(re.findall(r'octavia_xdp_[a-z_]+', ' '.join(
+            rule['expr'] for rule in rules().values())))
+        self.assertLess(10, len(names))
+        for name in sorted(names):
+            prefix = next(one for one in SOURCES if name.startswith(one))
+            text = (ROOT / SOURCES[prefix]).read_text()
+            plain = re.sub('_(total|bucket)$', '', name)
+            self.assertRegex(
+                text, rf"'({plain}|{plain.removeprefix(prefix)})'", name)
+
+    def test_each_says_what_it_is_and_what_to_do(self):
+        for name, rule in rules().items():
+            self.assertEqual({'summary', 'description'},
+                             set(rule['annotations']), name)
+            self.assertIn(rule['labels']['severity'],
+                          ('critical', 'warning'), name)
