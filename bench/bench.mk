@@ -7,7 +7,7 @@ BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
-.PHONY: bench-hc lint-bench-hc bench-datapath bench-tables bench-control
+.PHONY: bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control
 
 # make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
 bench-hc: setup $(BENCH_HC_PROGRAMS)
@@ -35,6 +35,11 @@ bench-datapath:
 	@mkdir -p build/bench
 	@$(MAKE) -s -C datapath bench \
 		BENCH_JSON=$(CURDIR)/build/bench/datapath.json
+
+# Needs root and Linux 6.6. make bench-host ARGUMENTS="--flows 1 1024"
+bench-host: setup
+	@$(MAKE) -s -C datapath host
+	@exec $(PYTHON) -m bench.host $(ARGUMENTS)
 
 # Needs root. make bench-tables ARGUMENTS="--rounds 3"
 bench-tables: setup

@@ -33,6 +33,9 @@ def parse():
                         f'{", ".join(CASES)}')
     parser.add_argument('--load-balancers', type=int, default=1000,
                         help='on the two real nodes (1000)')
+    parser.add_argument('--clones', action='store_true',
+                        help='all but one of them are copies in the '
+                             'databases, which saves a second for each')
     parser.add_argument('--members', type=int, default=20,
                         help='of each load balancer (20)')
     parser.add_argument('--rounds', type=int, default=100,
@@ -69,7 +72,7 @@ def parse():
 def in_lab(arguments, wanted, results):
     """The cases on two real nodes."""
     here = cluster.Cluster(arguments.lab, arguments.load_balancers,
-                           arguments.members)
+                           arguments.members, arguments.clones)
     cases = {
         'idle_pass': lambda: node.idle(here, arguments.idle_seconds),
         'api_to_map': lambda: changes.api_to_map(here, arguments.rounds),
@@ -87,7 +90,7 @@ def in_lab(arguments, wanted, results):
 def main():
     arguments = parse()
     warnings.filterwarnings('ignore', module='openstack')
-    # What was started is ended also when we are told to end.
+    # What was started is ended also when we are asked to end.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     wanted = [case for case in CASES
               if not arguments.only or case in arguments.only]

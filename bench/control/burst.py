@@ -2,7 +2,8 @@
 """Many at once: what of the time is the provider's.
 
 It is read from the controller's log: from the line that a request of the
-driver is stored to the line that Octavia was told.
+driver is stored to the line that Octavia was sent, of a deletion to the one
+that no node has it and Octavia is to be sent it.
 """
 
 import contextlib
@@ -18,10 +19,14 @@ _STAMP = r'^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3}) .*'
 _UUID = r'([0-9a-f-]{36})'
 _STORED = re.compile(_STAMP + r'Stored (?:create|delete) of loadbalancer '
                      + _UUID)
-_TOLD = re.compile(_STAMP + r'Load balancer ' + _UUID
-                   + r' (?:is ACTIVE as of|is deleted)')
-# For the log to be written.
-_SETTLE_S = 2.0
+_ACTIVE = re.compile(_STAMP + r'Load balancer ' + _UUID
+                     + r' is ACTIVE as of')
+_GONE = re.compile(_STAMP + r'Load balancer ' + _UUID
+                   + r': no node has it any more')
+_DELETED = re.compile(_STAMP + r'Load balancer ' + _UUID + r' is deleted')
+# For the log to be written: it is about an answer, which may come long after
+# Octavia has set the status.
+_SETTLE_S = 30.0
 
 
 def run(cluster, number):
@@ -34,40 +39,57 @@ def run(cluster, number):
                                 lambda _: cluster.create_one())
         created = time.monotonic()
         active = max(statuses.wait(ids, 'ACTIVE', poll_s=0.02).values())
-        time.sleep(_SETTLE_S)
-        creations = _spans(log, offset, ids)
+        creations = _wait_for_spans(log, offset, ids, _ACTIVE)
         offset = log.stat().st_size
         deleting = time.monotonic()
         clusters.together(ids, cluster.api.delete)
         gone = max(statuses.wait(ids, 'DELETED', poll_s=0.02).values())
-        time.sleep(_SETTLE_S)
-        deletions = _spans(log, offset, ids)
-    both = [*creations.values(), *deletions.values()]
-    if len(both) != 2 * number:
-        raise octavia.Failed(f'the log tells of {len(both)} of {2 * number} '
-                             'creations and deletions')
-    return {'p50_s': round(figures.percentile(both, 50), 2),
-            'p99_s': round(figures.percentile(both, 99), 2)}, {
+        sent = _wait_for_spans(log, offset, ids, _DELETED)
+        removals = _wait_for_spans(log, offset, ids, _GONE)
+    own = [*creations, *removals]
+    if len(own) + len(sent) != 3 * number:
+        raise octavia.Failed(
+            f'the log has {len(creations)} creations and of '
+            f'{len(removals)} and {len(sent)} deletions, {number} were made')
+    return {'p50_s': _percentile(own, 50), 'p99_s': _percentile(own, 99),
+            'deletions_sent_p50_s': _percentile(sent, 50),
+            'deletions_sent_p99_s': _percentile(sent, 99)}, {
         'load_balancers': number, 'clients': clusters.CLIENTS,
-        'create_p50_s': round(figures.percentile(creations.values(), 50), 2),
-        'delete_p50_s': round(figures.percentile(deletions.values(), 50), 2),
+        'create_p50_s': _percentile(creations, 50),
+        'create_p99_s': _percentile(creations, 99),
+        'remove_p50_s': _percentile(removals, 50),
+        'remove_p99_s': _percentile(removals, 99),
         'api_s': round(created - began, 1),
         'all_active_s': round(active - began, 1),
         'all_deleted_s': round(gone - deleting, 1)}
 
 
-def _spans(log, offset, ids):
-    """Id → seconds from stored to told."""
+def _percentile(samples, percent):
+    return round(figures.percentile(samples, percent), 2)
+
+
+def _wait_for_spans(log, offset, ids, end):
+    """What the log has when it has all, or does not get it."""
+    deadline = time.monotonic() + _SETTLE_S
+    while True:
+        found = _spans(log, offset, ids, end)
+        if len(found) == len(ids) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.2)
+
+
+def _spans(log, offset, ids, end):
+    """Seconds from stored to the line of ``end``, of those that have it."""
     stored, spans = {}, {}
     with open(log, errors='replace') as file:
         file.seek(offset)
         for line in file:
             if match := _STORED.match(line):
                 stored[match[2]] = _time(match[1])
-            elif (match := _TOLD.match(line)) and match[2] in stored:
+            elif (match := end.match(line)) and match[2] in stored:
                 spans.setdefault(match[2],
                                  _time(match[1]) - stored[match[2]])
-    return {key: spans[key] for key in ids if key in spans}
+    return [spans[key] for key in ids if key in spans]
 
 
 def _time(text):

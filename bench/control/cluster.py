@@ -10,6 +10,7 @@ import ipaddress
 import itertools
 import threading
 
+from bench.control import clones
 from bench.control import octavia as api
 from lab import deployment
 from lab import paths
@@ -32,7 +33,9 @@ class Cluster:
     :ivar ids: load balancers that stay for as long as the lab does.
     """
 
-    def __init__(self, name, size, members):
+    def __init__(self, name, size, members, copies=False):
+        """:param copies: all but one are copies in the databases."""
+        self._copies = copies
         self.lab = paths.Lab(name)
         self.size = size
         self._members = members
@@ -55,7 +58,7 @@ class Cluster:
         # As it is installed; what is measured is in the log's INFO lines.
         deployment.up(self.lab, control_only=True,
                       provider_options={'DEFAULT': {'debug': False}})
-        # Of one controller, whose log tells all.
+        # Of one controller, whose log has all.
         processes.stop(self.lab, octavia.SECOND_CONTROLLER)
         services = max(1024, 2 * self.size)
         topology.up(self.lab, {'datapath': {
@@ -66,7 +69,21 @@ class Cluster:
     def _fill(self):
         with progress.step(f'{self.size} load balancers with '
                            f'{self._members} members each'):
-            self.ids = self.create(self.size)
+            if not self._copies:
+                self.ids = self.create(self.size)
+                return
+            self.ids = self.create(1)
+            self.ids += clones.clone(self.lab, self.ids[0], self.size - 1,
+                                     topology.NODES)
+            processes.wait_for('tables of all', self._have_all,
+                               api.PATIENCE_S, 1.0)
+
+    def _have_all(self):
+        for node in topology.NODES:
+            with self.tables(node) as tables:
+                if len(tables.summaries()) < self.size:
+                    return False
+        return True
 
     def create(self, number):
         """Create load balancers from several clients and wait for them."""
@@ -75,9 +92,11 @@ class Cluster:
             statuses.wait(ids, 'ACTIVE', 600 + number, 0.1)
         return ids
 
-    def create_one(self):
+    def create_one(self, populated=True):
         """Create a load balancer, and wait for the API alone."""
         number = next(self._numbers)
+        if not populated:
+            return self.api.create(f'bench-{number}')
         first = int(MEMBERS[256]) + number * self._members
         return self.api.create(f'bench-{number}', [
             str(ipaddress.ip_address(first + index))

@@ -8,20 +8,18 @@ would take hours for so many and all of the machine, and the nodes' tables.
 """
 
 import contextlib
-import datetime
-import ipaddress
+import pathlib
 import random
 import re
 import shutil
 import sys
 import time
-import uuid
-
-from octavia_lib.api.drivers import data_models
 
 from bench.control import cluster as clusters
+from bench.control import driver
 from bench.control import figures
 from bench.control import octavia
+from bench.control import seed
 from bench.control import stand_in
 from lab import deployment
 from lab import namespaces
@@ -32,7 +30,7 @@ from lab.control import ini
 from lab.control import mariadb
 from lab.control import rabbitmq
 from octavia_xdp_provider.common import options
-from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
@@ -42,12 +40,14 @@ DATABASE = 'xdp_test_fleet'
 NODES_MAX = 200
 # Processes of simulated nodes: each has an interpreter's lock of its own.
 PROCESSES = 2
+# Load balancers that are created by the driver's calls; the others by seed.py,
+# so many in a transaction.
+CREATED = 20
+SEEDED = 500
 # Creations under way at once.
 CLIENTS = 32
-TIMEOUT_S = 30.0
 # For controller and nodes to start.
 START_S = 300
-VIPS = ipaddress.ip_network('198.18.0.0/16')
 SOCKETS = ('status', 'stats', 'get')
 _COMPARED = re.compile(
     r"Compared with Octavia's list of (\d+) load balancers in ([\d.]+) s")
@@ -70,8 +70,9 @@ def run(arguments):
     return found, {
         'load_balancers': arguments.fleet_load_balancers,
         'nodes': arguments.fleet_nodes, 'fill_s': fleet.fill_s,
-        'idle_cores': quiet['cores'], 'told_p50_s': busy['p50_s'],
-        'told_p99_s': busy['p99_s'], 'calls_of_driver_agent_per_s':
+        'idle_cores': quiet['cores'], 'cpu_ms_a_change': _cost_ms(
+            busy, quiet), 'sent_p50_s': busy['p50_s'],
+        'sent_p99_s': busy['p99_s'], 'calls_of_driver_agent_per_s':
             busy['messages_per_s'],
         'simulated_nodes_cores': busy['nodes_cores'],
         'mariadb_cores': busy['mariadb_cores'],
@@ -127,12 +128,21 @@ class Fleet:
             'octavia-xdp-manage', 'database', 'upgrade'], env={
                 **environment})
         conf = options.load(config_files=[str(path)])
+        self._replicas = conf.placement.replicas
         with namespaces.inside(self.lab, paths.CONTROL):
             store = queries.Store(schema.context_manager(conf))
             for host in self._hosts:
                 store.register_node(host)
+        self._store = store
         processes.start(self.lab, paths.CONTROL, CONTROLLER,
                         ['octavia-xdp-controller', '--config-file', path])
+        log = processes.find(self.lab, CONTROLLER).log
+        # What a node asks before is lost.
+        processes.wait_for(
+            'a controller that serves all', lambda: pathlib.Path(
+                log).read_text(
+                errors='replace').count('Serving node ') >= len(self._hosts),
+            START_S, 0.5)
         self._start_nodes()
 
         def all_live():
@@ -144,7 +154,7 @@ class Fleet:
                 return all(condition == 'live' for condition
                            in store.conditions().values())
         processes.wait_for('all nodes', all_live, START_S, 0.5)
-        self._driver = _Driver(self.lab, self._path('driver'))
+        self._driver = driver.Driver(self.lab, self._path('driver'))
 
     def _create_database(self):
         processes.run(self.lab, paths.CONTROL, [
@@ -159,7 +169,7 @@ class Fleet:
         both = {
             'DEFAULT': {'host': paths.CONTROL, 'use_stderr': True},
             'oslo_messaging_rabbit': rabbitmq.tls_options(self.lab),
-            'vip': {'allowed_networks': VIPS},
+            'vip': {'allowed_networks': driver.VIPS},
             'members': {'allowed_networks': clusters.MEMBERS}}
         ini.write(self._path('driver'), both, {'DEFAULT': {
             'transport_url': rabbitmq.driver_url(self.lab)}})
@@ -193,28 +203,49 @@ class Fleet:
                 cwd=paths.CHECKOUT)
 
     def fill(self):
-        """Create all load balancers by calls of the driver."""
+        """Give nodes and Octavia all load balancers; a few by the driver."""
         began = time.monotonic()
         with progress.step(f'{self._size} load balancers on '
                            f'{len(self._hosts)} nodes'):
-            clusters.together(range(self._size), self._create, CLIENTS)
+            self._seed(range(CREATED, self._size))
+            clusters.together(range(min(CREATED, self._size)), self._create,
+                              CLIENTS)
+            for key, _, _ in self._balancers:
+                if not self._octavia.wait(key, octavia.PATIENCE_S):
+                    raise octavia.Failed(f'{key} does not become ACTIVE')
         self.fill_s = round(time.monotonic() - began)
 
-    def _create(self, number):
-        tree = _tree(number, self._members)
+    def _seed(self, numbers):
+        documents = []
+        for number in numbers:
+            key, fields, pool = self._begin(number)
+            documents.append(spec.document(key, fields))
+            self._balancers.append((key, pool.pool_id,
+                                    pool.members[0].member_id))
+        with namespaces.inside(self.lab, paths.CONTROL):
+            for start in range(0, len(documents), SEEDED):
+                seed.seed(self._store, documents[start:start + SEEDED],
+                          self._hosts, self._replicas)
+
+    def _begin(self, number):
+        """A new one that is PENDING: (id, fields, its pool)."""
+        tree = driver.tree(number, self._members)
         fields = translate.load_balancer_tree(tree)
         fields['flavor'] = {}
-        key = tree.loadbalancer_id
         pool = tree.listeners[0].default_pool
-        request = self._driver.change({
-            'object': 'loadbalancer', 'action': 'create', 'object_id': key,
-            'load_balancer_id': key, 'fields': fields})
-        found = self._octavia.begin(key, 'PENDING_CREATE', [
+        self._octavia.begin(tree.loadbalancer_id, 'PENDING_CREATE', [
             ('listeners', tree.listeners[0].listener_id),
             ('pools', pool.pool_id),
             *(('members', member.member_id) for member in pool.members)])
+        return tree.loadbalancer_id, fields, pool
+
+    def _create(self, number):
+        key, fields, pool = self._begin(number)
+        request = self._driver.change({
+            'object': 'loadbalancer', 'action': 'create', 'object_id': key,
+            'load_balancer_id': key, 'fields': fields})
         self._driver.committed(request)
-        if not found.active.wait(octavia.PATIENCE_S):
+        if not self._octavia.wait(key, octavia.PATIENCE_S):
             raise octavia.Failed(f'{key} does not become ACTIVE')
         self._balancers.append((key, pool.pool_id,
                                 pool.members[0].member_id))
@@ -247,7 +278,8 @@ class Fleet:
         cores = {name: round((_cpu(some) - used[name]) / took, 2)
                  for name, some in pids.items()}
         return {
-            'cores': cores[CONTROLLER],
+            'cores': cores[CONTROLLER], 'cpu_s': _cpu(pids[CONTROLLER])
+            - used[CONTROLLER], 'seconds': took, 'changes': len(spans),
             'changes_per_s': round(len(spans) / took, 1),
             'p50_s': spans and round(figures.percentile(spans, 50), 2),
             'p99_s': spans and round(figures.percentile(spans, 99), 2),
@@ -315,61 +347,12 @@ class Fleet:
         return round(time.monotonic() - began, 1)
 
 
-class _Driver:
-    """The driver's side of its calls."""
-
-    def __init__(self, lab, path):
-        conf = options.load(config_files=[str(path)])
-        self._lab = lab
-        with namespaces.inside(lab, paths.CONTROL):
-            self._client = rpc.DriverClient(rpc.transport(conf))
-            self._ahead_s = self._client.ping(TIMEOUT_S) - time.time()
-
-    def change(self, change):
-        """Ask for a change. Returns the request's id."""
-        request = str(uuid.uuid4())
-        # Connections are made when they are needed.
-        with namespaces.inside(self._lab, paths.CONTROL):
-            answer = self._client.change(
-                change, request, time.time() + self._ahead_s + TIMEOUT_S,
-                TIMEOUT_S, True)
-        if 'accepted' not in answer:
-            raise octavia.Failed(f'{datetime.datetime.now()}: {answer}')
-        return request
-
-    def committed(self, request):
-        with namespaces.inside(self._lab, paths.CONTROL):
-            self._client.ended(request, True)
-
-
-def _tree(number, members):
-    """A load balancer as octavia-api hands it to the driver."""
-    def name():
-        return str(uuid.uuid4())
-
-    first = int(clusters.MEMBERS[256]) + number * 4 % 2 ** 15
-    pool = data_models.Pool(
-        pool_id=name(), name='', protocol='TCP', admin_state_up=True,
-        lb_algorithm='SOURCE_IP_PORT', members=[
-            data_models.Member(
-                member_id=name(), name='', protocol_port=80, weight=1,
-                admin_state_up=True, backup=False,
-                address=str(ipaddress.ip_address(first + index)))
-            for index in range(members)],
-        healthmonitor=data_models.HealthMonitor(
-            healthmonitor_id=name(), name='', type='TCP', delay=60,
-            timeout=5, max_retries=2, max_retries_down=2,
-            admin_state_up=True))
-    listener = data_models.Listener(
-        listener_id=name(), name='', protocol='TCP', protocol_port=80,
-        admin_state_up=True, default_pool_id=pool.pool_id,
-        default_pool=pool)
-    return data_models.LoadBalancer(
-        loadbalancer_id=name(), name=f'fleet-{number}',
-        project_id=32 * '0', admin_state_up=True,
-        vip_address=str(VIPS[256 + number]), vip_port_id=name(),
-        vip_subnet_id=name(), vip_network_id=name(),
-        listeners=[listener], pools=[pool])
+def _cost_ms(busy, quiet):
+    """CPU of the controller for one change, without what it needs idle."""
+    if not busy['changes']:
+        return None
+    idle_s = quiet['cpu_s'] / quiet['seconds'] * busy['seconds']
+    return round((busy['cpu_s'] - idle_s) / busy['changes'] * 1000, 1)
 
 
 def _holding(log):

@@ -61,19 +61,20 @@ class Api:
                          f'{text[:500].decode(errors="replace")}')
         return (json.loads(text) if text else None), came
 
-    def create(self, name, members):
-        """A fully populated load balancer. Returns its id."""
-        answer, _came = self.request('POST', 'loadbalancers', {
-            'loadbalancer': {
-                'name': name, 'provider': 'xdp',
-                'vip_subnet_id': self.subnet_id,
-                'listeners': [{
-                    'name': name, 'protocol': 'TCP', 'protocol_port': PORT,
-                    'default_pool': {
-                        'name': name, 'protocol': 'TCP',
-                        'lb_algorithm': 'SOURCE_IP_PORT', 'members': [
-                            {'address': address, 'protocol_port': PORT}
-                            for address in members]}}]}})
+    def create(self, name, members=()):
+        """A load balancer, with members fully populated. Returns its id."""
+        wanted = {'name': name, 'provider': 'xdp',
+                  'vip_subnet_id': self.subnet_id}
+        if members:
+            wanted['listeners'] = [{
+                'name': name, 'protocol': 'TCP', 'protocol_port': PORT,
+                'default_pool': {
+                    'name': name, 'protocol': 'TCP',
+                    'lb_algorithm': 'SOURCE_IP_PORT', 'members': [
+                        {'address': address, 'protocol_port': PORT}
+                        for address in members]}}]
+        answer, _came = self.request('POST', 'loadbalancers',
+                                     {'loadbalancer': wanted})
         return answer['loadbalancer']['id']
 
     def delete(self, load_balancer_id):
@@ -114,8 +115,10 @@ class Statuses:
             return {}
         with self._connection.cursor() as cursor:
             cursor.execute(
-                'SELECT id, provisioning_status FROM load_balancer WHERE id '
-                f'IN ({", ".join(["%s"] * len(ids))})', list(ids))
+                'SELECT id, provisioning_status '  # noqa: S608
+                'FROM load_balancer WHERE id '
+                f'IN ({", ".join(["%s"] * len(ids))})',
+                list(ids))
             return dict(cursor.fetchall())
 
     def wait(self, ids, wanted, patience_s=PATIENCE_S, poll_s=POLL_S):

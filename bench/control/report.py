@@ -8,10 +8,15 @@ AIMS = {
          150),
         ('p99_ms', 'the same, p99', 'ms', 500)),
     'create_active': (
-        ('p50_s', 'creation → ACTIVE, alone, p50', 's', 1),),
+        ('p50_s', 'creation → ACTIVE, alone, p50', 's', 1),
+        ('populated_p50_s', 'the same, fully populated', 's', None)),
     'burst': (
-        ('p50_s', 'driver call stored → statuses told, p50', 's', 1),
-        ('p99_s', 'the same, p99', 's', 3)),
+        ('p50_s', 'driver call stored → ACTIVE sent, or removed from all '
+         'nodes, p50', 's', 1),
+        ('p99_s', 'the same, p99', 's', 3),
+        ('deletions_sent_p50_s', 'deletion stored → DELETED sent, with '
+         'Octavia\'s share, p50', 's', None),
+        ('deletions_sent_p99_s', 'the same, p99', 's', None)),
     'cold_node': (
         ('seconds', 'a node that starts empty → tables of all', 's', 5),),
     'idle_pass': (

@@ -26,7 +26,7 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.node import run_directory
 
 # Between two lines that say what all nodes hold.
-TELL_S = 0.25
+REPORT_S = 0.25
 
 
 class NullReconciler:
@@ -51,6 +51,9 @@ class NullReconciler:
 
     def announce(self, ready):
         """Nothing is announced."""
+
+    def leaving_s(self):
+        """Nothing has to wait before it goes."""
 
     def counters(self):
         return {}
@@ -96,7 +99,7 @@ class Node:
         self.reconciler = NullReconciler()
         self._worker = worker.Worker(
             self.reconciler, Null(), Null(), Null(),
-            lambda: self._link.wake(), self.stop,
+            lambda: self._link.report_soon(), self.stop,
             metrics.Metrics(prometheus_client.CollectorRegistry()))
         self._link = link.Link(
             conf.host, controller,
@@ -130,7 +133,7 @@ def main():
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
     before = None
-    while not ending.wait(TELL_S):
+    while not ending.wait(REPORT_S):
         held = sum(len(node.reconciler.held) for node in nodes)
         if held != before:
             print(f'holding {held}', flush=True)

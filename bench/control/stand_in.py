@@ -4,7 +4,7 @@
 It is no Octavia: no Keystone, no database, no process for each message.
 It answers the requests of controller/octavia/api.py over HTTP and takes
 messages on octavia-driver-agent's sockets, and so costs next to nothing
-beside the controller that is measured. Documents are not told: what
+beside the controller that is measured. Documents are not sent: what
 controllers compare whole is not part of what it is used for.
 """
 
@@ -66,6 +66,12 @@ class Octavia:
                 return False
             found.active.clear()
             return True
+
+    def wait(self, key, timeout):
+        """Until nothing is pending; whether that is so."""
+        with self._lock:
+            found = self._balancers[key]
+        return found.active.wait(timeout)
 
     def take(self, message):
         """A message of statuses."""

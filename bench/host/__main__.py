@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nanoseconds per packet of a hypervisor's programs, by case.
+
+Each packet is one BPF_PROG_TEST_RUN, net of a program that returns at once
+(the tap's egress, with the mark), run in turn with it: medians of all. Needs
+root; JSON in build/bench/host.json.
+"""
+
+import argparse
+import ctypes
+import json
+import os
+import pathlib
+import random
+import statistics
+import struct
+import subprocess
+import tempfile
+
+from scapy.layers import inet
+from scapy.layers import l2
+
+from octavia_xdp_provider.host import datapath
+from octavia_xdp_provider.host import types
+
+ROOT = pathlib.Path(__file__).parents[2]
+LIBRARY = ROOT / 'datapath/build/liboctavia_xdp_host.so'
+PORT, OTHER = (f'{number}' * 8 + '-1111-1111-1111-111111111111'
+               for number in (1, 2))
+NODE, LOCAL, VIP, FIXED = '10.0.0.17', '10.1.0.1', '192.0.2.1', '10.7.0.5'
+MARK = 0x6f78686f
+LO = 1
+KEY, OTHER_KEY = 5, 6
+LIMITS = {'other_nic': 30, 'other_tap': 60, 'known_in': 300, 'reply': 250,
+          'new_16_rules': 600}
+
+
+def encapsulated(key: int, client: str, sport: int, flags: str) -> bytes:
+    inner = bytes(inet.IP(src=client, dst=VIP) /
+                  inet.TCP(sport=sport, dport=80, flags=flags) / b'x')
+    raw = struct.pack('!HHI', 0, 0x0800, key << 8) + inner
+    return bytes(l2.Ether(src='02:00:00:00:00:01', dst='02:00:00:00:00:02') /
+                 inet.IP(src=NODE, dst=LOCAL) /
+                 inet.UDP(sport=0xc001, dport=6081, chksum=0) / raw)
+
+
+class Varied:
+    """A frame of which client's address and port change; checksums stay as
+    they are, for nobody here verifies them but of the outer header."""
+
+    def __init__(self, data: bytes, address: int, port: int):
+        self.data, self.address, self.port = bytearray(data), address, port
+
+    def of(self, flow: int) -> bytes:
+        struct.pack_into('!I', self.data, self.address,
+                         0x14000000 + (flow >> 4))
+        struct.pack_into('!H', self.data, self.port, 40000 + (flow & 15))
+        return bytes(self.data)
+
+
+class Hypervisor:
+
+    def __init__(self, folder: str, flows: int):
+        datapath.Datapath.create(folder, types.Sizes(
+            64, 8, max(flows, 1024), 1 << 17, 1 << 17), str(LIBRARY))
+        self.host = datapath.Datapath(folder, str(LIBRARY))
+        self.host.set_settings(types.Settings(LO, LOCAL))
+        self.host.set_networks(['10.0.0.0/24'])
+        rules = [types.Rule(4, 'tcp', (port, port))
+                 for port in range(1, 16)] + [types.Rule(4, 'tcp')]
+        for port, key, fixed in ((PORT, KEY, FIXED),
+                                 (OTHER, OTHER_KEY, '10.7.0.6')):
+            self.host.set_port(types.Port(port, LO, flows_max=1 << 30), rules)
+            self.host.set_entry(types.Entry(
+                key, port, VIP, 80 if key == KEY else 81, fixed, 8080, 'tcp',
+                '02:00:00:00:00:05', '02:00:00:00:00:06', 1400))
+        self.syn = Varied(encapsulated(KEY, '20.0.0.0', 1, 'S'), 62, 70)
+        self.ack = Varied(encapsulated(KEY, '20.0.0.0', 1, 'A'), 62, 70)
+        other = encapsulated(OTHER_KEY, '20.0.0.0', 1, 'S')
+        self.flood = Varied(other[:72] + struct.pack('!H', 81) + other[74:],
+                            62, 70)
+        self.reply = Varied(bytes(
+            l2.Ether(src='02:00:00:00:00:05', dst='02:00:00:00:00:06') /
+            inet.IP(src=FIXED, dst='20.0.0.0') /
+            inet.TCP(sport=8080, dport=1, flags='A') / b'x'), 30, 36)
+        self.empty = bytes(l2.Ether() / inet.IP() / inet.TCP())
+
+    def run(self, hook: types.Hook, data: bytes) -> int:
+        return self.host.run(hook, data, LO).duration
+
+    def floor(self) -> int:
+        return self.host.run(types.Hook.TAP_OUT, self.empty, LO,
+                             MARK).duration
+
+    def establish(self, flow: int) -> None:
+        self.run(types.Hook.NIC, self.syn.of(flow))
+        self.run(types.Hook.TAP_IN, self.reply.of(flow))
+        self.run(types.Hook.NIC, self.ack.of(flow))
+
+
+def measured(hypervisor: Hypervisor, packets: int, one) -> dict[str, float]:
+    """`one` runs a packet and says how long it took."""
+    floors, costs = [], []
+    for _ in range(packets):
+        floors.append(hypervisor.floor())
+        costs.append(one())
+    floor, cost = statistics.median(floors), statistics.median(costs)
+    return {'floor_ns': floor, 'net_ns': cost - floor,
+            'ratio': round(cost / floor, 2), 'packets': packets}
+
+
+def cases(hypervisor: Hypervisor, flows: int, packets: int):
+    nic, tap = types.Hook.NIC, types.Hook.TAP_IN
+    for flow in range(flows):
+        hypervisor.establish(flow)
+    chosen = random.Random(1)
+    other = bytes(l2.Ether(dst='02:00:00:00:00:02') /
+                  inet.IP(src='10.9.0.1', dst='10.9.0.2') /
+                  inet.TCP(sport=22, dport=4000) / b'x')
+
+    def any_flow(varied):
+        return varied.of(chosen.randrange(flows))
+    yield 'known_in', measured(hypervisor, packets, lambda: hypervisor.run(
+        nic, any_flow(hypervisor.ack)))
+    yield 'reply', measured(hypervisor, packets, lambda: hypervisor.run(
+        tap, any_flow(hypervisor.reply)))
+    yield 'other_nic', measured(hypervisor, packets, lambda: hypervisor.run(
+        nic, other))
+    yield 'other_tap', measured(hypervisor, packets, lambda: hypervisor.run(
+        tap, other))
+    fresh = iter(range(1 << 26, 1 << 27))
+    yield 'new_16_rules', measured(
+        hypervisor, packets, lambda: hypervisor.run(
+            nic, hypervisor.syn.of(next(fresh))))
+
+    def amid_flood():
+        for _ in range(4):
+            hypervisor.run(nic, hypervisor.flood.of(next(fresh)))
+        return hypervisor.run(nic, any_flow(hypervisor.ack))
+    yield 'known_in_amid_flood', measured(hypervisor, packets // 4,
+                                          amid_flood)
+
+
+def enter_namespaces() -> None:
+    """A loopback device and mounts of its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(0x00020000 | 0x40000000):
+        raise OSError(ctypes.get_errno(), 'unshare')
+    subprocess.run(('mount', '--make-rprivate', '/'), check=True)
+    subprocess.run(('ip', 'link', 'set', 'lo', 'up'), check=True)
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--packets', type=int, default=20000)
+    parser.add_argument('--flows', type=int, nargs='+',
+                        default=[1, 1 << 16, 1 << 20])
+    arguments = parser.parse_args()
+    enter_namespaces()
+    out: dict[str, dict] = {}
+    for flows in arguments.flows:
+        with tempfile.TemporaryDirectory() as directory:
+            subprocess.run(('mount', '-t', 'bpf', 'bpf', directory),
+                           check=True)
+            try:
+                hypervisor = Hypervisor(directory + '/host', flows)
+                confirmed = {}
+                for name, result in cases(hypervisor, flows,
+                                          arguments.packets):
+                    confirmed[name] = result
+                    limit = LIMITS.get(name)
+                    print(f'{flows:>8} flows  {name:<20} '
+                          f'{result["net_ns"]:>6.0f} ns net, '
+                          f'{result["ratio"]} of the floor'
+                          f'{f", limit {limit}" if limit else ""}',
+                          flush=True)
+                confirmed['confirmed_flows'] = sum(
+                    port.flows for port in hypervisor.host.ports())
+                out[str(flows)] = confirmed
+                hypervisor.host.close()
+            finally:
+                subprocess.run(('umount', '-l', directory), check=True)
+    path = ROOT / 'build/bench/host.json'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(out, indent=1) + '\n')
+
+
+if __name__ == '__main__':
+    main()
