@@ -14,7 +14,7 @@ use octavia_xdp_hc::reason::Reason;
 use octavia_xdp_hc::state::State;
 use rustix::process::Signal;
 
-use crate::support::documents::{A, B, http, tcp};
+use crate::support::documents::{A, B, http, key, tcp, with_timeout};
 use crate::support::node::{Node, PROGRAM, now, output, pause};
 use crate::support::server::{Behaviour, FINE, SILENT, Server, Then, fine_after, nobody};
 
@@ -161,9 +161,9 @@ fn a_torn_snapshot_is_set_aside() {
 fn a_stopped_process_reports_nothing_down() {
     let mut node = Node::new();
     // Answers well within the timeout, but not if most of it is gone.
-    let server = Server::start(fine_after(Duration::from_millis(300)));
+    let server = Server::start(fine_after(Duration::from_secs(1)));
     let checks: Vec<_> = (1..50)
-        .map(|i| http(&format!("{i:016x}"), server.address, 1))
+        .map(|i| with_timeout(http(&key(i), server.address, 1), 4))
         .collect();
     node.write(&checks);
     node.start();
@@ -176,7 +176,7 @@ fn a_stopped_process_reports_nothing_down() {
     node.wait("states", all_up);
     for _ in 0..3 {
         node.signal(Signal::STOP);
-        pause(Duration::from_millis(2200));
+        pause(Duration::from_millis(4500));
         node.signal(Signal::CONT);
         pause(Duration::from_millis(1500));
     }

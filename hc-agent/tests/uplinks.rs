@@ -14,7 +14,7 @@ use octavia_xdp_hc::uplinks::file::{FILE_NAME, SOCKET_NAME};
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Value, json};
 
-use crate::support::documents::{A, http};
+use crate::support::documents::{A, http, with_timeout};
 use crate::support::node::{Node, pause};
 use crate::support::server::{FINE, SILENT, Server};
 
@@ -89,7 +89,7 @@ impl Agent {
 fn up(node: &mut Node) -> Server {
     let server = Server::start(FINE);
     let target = server.address;
-    node.write(&[http(A, target, 2)]);
+    node.write(&[with_timeout(http(A, target, 2), 1)]);
     node.start();
     node.wait_state(A, State::Up);
     drop(server);

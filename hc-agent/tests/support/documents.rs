@@ -17,11 +17,12 @@ pub(crate) fn key(number: usize) -> String {
     format!("{number:016x}")
 }
 
-/// A check of type tcp, up with its first success.
+/// A check of type tcp, up with its first success. Nothing that answers misses this
+/// timeout, however busy the machine is.
 pub(crate) fn tcp(key: &str, target: SocketAddr, fall: u8) -> Value {
     json!({
         "key": key, "type": "tcp", "address": target.ip().to_string(),
-        "port": target.port(), "delay": 1, "timeout": 1, "rise": 1, "fall": fall,
+        "port": target.port(), "delay": 1, "timeout": 60, "rise": 1, "fall": fall,
     })
 }
 
@@ -33,6 +34,12 @@ pub(crate) fn http(key: &str, target: SocketAddr, fall: u8) -> Value {
         "method": "GET", "path": "/", "version": "1.0", "host": null,
         "expected_codes": [[200, 299]],
     });
+    check
+}
+
+/// The same check with another timeout, in seconds.
+pub(crate) fn with_timeout(mut check: Value, seconds: u8) -> Value {
+    check["timeout"] = json!(seconds);
     check
 }
 
