@@ -132,8 +132,8 @@ def _remote_type(error: Exception) -> str:
     return str(getattr(error, 'exc_type', None) or type(error).__name__)
 
 
-def _client(rpc_transport: Transport, topic: str, namespace: str,
-            version: str = VERSION) -> Any:
+def client(rpc_transport: Transport, topic: str, namespace: str,
+           version: str = VERSION) -> Any:
     return oslo_messaging.get_rpc_client(
         rpc_transport,
         oslo_messaging.Target(exchange=EXCHANGE, topic=topic,
@@ -151,8 +151,8 @@ class DriverClient:
     def __init__(self, rpc_transport: Transport,
                  version: str = DRIVER_VERSION) -> None:
         self._reports_end = version != DRIVER_VERSION_BEFORE
-        self._client = _client(rpc_transport, CONTROLLER_TOPIC,
-                               DRIVER_NAMESPACE, version)
+        self._client = client(rpc_transport, CONTROLLER_TOPIC,
+                              DRIVER_NAMESPACE, version)
 
     def _call(self, timeout_s: float, method: str, **arguments: Any) -> Any:
         return self._client.prepare(timeout=timeout_s).call(
@@ -196,8 +196,8 @@ class NodesClient:
     def __init__(self, rpc_transport: Transport, timeout: float = 10,
                  version: str = NODES_VERSION) -> None:
         self._version = version
-        self._client = _client(rpc_transport, CONTROLLER_TOPIC,
-                               NODES_NAMESPACE, version).prepare(
+        self._client = client(rpc_transport, CONTROLLER_TOPIC,
+                              NODES_NAMESPACE, version).prepare(
                                    timeout=timeout)
 
     def fetch(self, host: str, since: int, after: str | None = None
@@ -228,8 +228,8 @@ class NodesClientV1:
 
     def __init__(self, rpc_transport: Transport,
                  timeout: float = 10) -> None:
-        self._client = _client(rpc_transport, CONTROLLER_TOPIC,
-                               NODES_NAMESPACE).prepare(timeout=timeout)
+        self._client = client(rpc_transport, CONTROLLER_TOPIC,
+                              NODES_NAMESPACE).prepare(timeout=timeout)
 
     def fetch(self, host: str, known: dict[str, int]
               ) -> messages.FetchAnswerV1:
@@ -246,8 +246,8 @@ class HeartbeatClient:
     """A node's sign of life."""
 
     def __init__(self, rpc_transport: Transport) -> None:
-        self._client = _client(rpc_transport, HEARTBEAT_TOPIC,
-                               HEARTBEAT_NAMESPACE)
+        self._client = client(rpc_transport, HEARTBEAT_TOPIC,
+                              HEARTBEAT_NAMESPACE)
 
     def heartbeat(self, host: str) -> None:
         self._client.cast({}, 'heartbeat', host=host)
@@ -258,7 +258,7 @@ class WakeupClient:
     by themselves."""
 
     def __init__(self, rpc_transport: Transport) -> None:
-        self._client = _client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE)
+        self._client = client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE)
 
     def notify(self, host: str) -> None:
         self._client.prepare(server=host).cast({}, 'changed')

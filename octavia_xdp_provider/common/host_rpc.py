@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface between agents of hypervisors and controllers.
+
+============ ============ ===============================================
+interface    server       methods
+============ ============ ===============================================
+hosts 1.0    controller   ``fetch(host, since, after)`` → a page of what is
+                          different since a generation;
+                          ``compare(host, after)`` → a page of generations;
+                          ``documents(host, ids)`` → those, or the first of
+                          them where they are too many for a message;
+                          ``report(host, epoch, seq, report)`` → whether it
+                          was taken
+host-wakeup  each host    ``changed()``, a cast without content: fetch now
+============ ============ ===============================================
+
+It works as that of LB nodes does (common/rpc.py and :doc:`node-protocol`):
+what is wanted is fetched by generation, what is there is reported in numbered
+reports, and whatever is lost, late or comes twice changes nothing.
+
+* ``host`` is the name that Neutron has of the hypervisor (binding:host_id).
+  Each hypervisor has a virtual host and a user of its own on the broker, and
+  a call in the name of another is refused.
+* A fetch is also the sign of life: an agent that is well fetches at least
+  every FETCH_S seconds, and when it is notified.
+* Generations are those of all LB nodes' documents, one sequence: they grow,
+  with gaps. Fetch from ``as_of`` 0 after a start, then compare once; compare
+  again every few minutes, and where an answer says so. An answer that says
+  ``compare`` removes nothing by itself.
+* An agent reports what it has *looked at*, also with an error, once it is in
+  the datapath: controllers send LB nodes a tunnel when its entry was reported
+  without one. What shall go is taken off the hypervisor after the LB nodes
+  have stopped; the agent removes it at once when it is ``removed``.
+* Its state stays when its agent ends: no answer of a controller but a fetch,
+  or a whole compare, takes anything away.
+"""
+
+from typing import Any
+from typing import cast
+
+from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.common import rpc
+
+CONTROLLER_TOPIC = 'octavia-xdp-controller-hosts'
+HOST_TOPIC = 'octavia-xdp-host'
+
+HOSTS_NAMESPACE = 'hosts'
+WAKEUP_NAMESPACE = 'host-wakeup'
+VERSION = '1.0'
+
+# Seconds between two fetches of an agent at most.
+FETCH_S = 10.0
+
+
+class HostsClient:
+    """An agent's calls of the controller.
+
+    :raises rpc.TRANSPORT_ERRORS: of each call, nobody answered in time.
+    """
+
+    def __init__(self, rpc_transport: rpc.Transport, timeout: float = 10
+                 ) -> None:
+        self._client = rpc.client(
+            rpc_transport, CONTROLLER_TOPIC, HOSTS_NAMESPACE,
+            VERSION).prepare(timeout=timeout)
+
+    def _call(self, method: str, **arguments: Any) -> Any:
+        return self._client.call({}, method, **arguments)
+
+    def fetch(self, host: str, since: int, after: str | None = None
+              ) -> host_messages.FetchAnswer:
+        """:param since: the ``as_of`` of the last fetch; 0: it has nothing.
+
+        :param after: the ``more`` of the page before.
+        """
+        return cast(host_messages.FetchAnswer, self._call(
+            'fetch', host=host, since=since, after=after))
+
+    def compare(self, host: str, after: str | None = None
+                ) -> host_messages.CompareAnswer:
+        return cast(host_messages.CompareAnswer, self._call(
+            'compare', host=host, after=after))
+
+    def documents(self, host: str, ids: list[str]
+                  ) -> list[host_messages.Entry]:
+        return cast(list[host_messages.Entry], self._call(
+            'documents', host=host, ids=ids))
+
+    def report(self, host: str, epoch: int, seq: int,
+               report: host_messages.Report) -> host_messages.ReportAnswer:
+        """:param epoch: greater than any before, a time in milliseconds say;
+            a new one begins with seq 1 and all that there is.
+        """
+        return cast(host_messages.ReportAnswer, self._call(
+            'report', host=host, epoch=epoch, seq=seq, report=report))
+
+
+class WakeupClient:
+    """Wakes agents up. A lost notification does no harm: agents also ask by
+    themselves."""
+
+    def __init__(self, rpc_transport: rpc.Transport) -> None:
+        self._client = rpc.client(rpc_transport, HOST_TOPIC, WAKEUP_NAMESPACE)
+
+    def notify(self, host: str) -> None:
+        self._client.prepare(server=host).cast({}, 'changed')
