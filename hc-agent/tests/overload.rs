@@ -145,12 +145,14 @@ fn more_than_the_node_can_do_stretches_intervals_and_says_so() {
     assert_eq!(node.downs(), 0);
 
     // Less to do: intervals are whole again, step by step. Enough checks are left for
-    // several starts in a window, of which the least late one counts.
+    // several starts in a window, of which the least late one counts. How short they
+    // get depends on what else this machine does.
     let left = 12;
+    let longest = node.snapshot().unwrap().stretch_percent;
     node.write(&checks[..left]);
     node.wait("shorter intervals", || {
         node.snapshot()
-            .is_some_and(|s| s.records.len() == left && s.stretch_percent < 250)
+            .is_some_and(|s| s.records.len() == left && s.stretch_percent < longest)
     });
     assert_eq!(node.downs(), 0, "{}", node.log());
 }

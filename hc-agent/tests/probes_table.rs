@@ -21,12 +21,12 @@ const TIMEOUT: Duration = Duration::from_secs(2);
 /// Of probes that shall not end by it, on a machine that is as busy as may be.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between two bytes of a server that is too slow to be in time.
-const SLOW: Duration = Duration::from_millis(100);
-/// Lasts longer than TIMEOUT at that pace.
+const SLOW: Duration = Duration::from_millis(500);
+/// Lasts much longer than TIMEOUT at that pace.
 const SLOW_LINE: &[u8] =
     b"HTTP/1.0 200 This line has a reason phrase as long as it takes\r\n";
-/// Longer than TIMEOUT.
-const LATE: Duration = Duration::from_secs(4);
+/// So much longer than TIMEOUT that a busy machine is not late by it.
+const LATE: Duration = Duration::from_secs(120);
 const NONE: u16 = 0;
 
 /// The reason and the number beside it.

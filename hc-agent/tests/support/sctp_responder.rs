@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use super::node::{PATIENCE, now};
+
 const HEADER: usize = 12;
 const OUR_TAG: u32 = 0x0a0b_0c0d;
 
@@ -90,15 +92,18 @@ impl Responder {
         Self { stop, aborted }
     }
 
-    /// Whether ABORT comes, or came, after INIT ACK.
-    pub(crate) fn aborted(&self) -> bool {
-        for _ in 0..100 {
-            if self.aborted.load(Ordering::Relaxed) {
-                return true;
-            }
-            thread::sleep(Duration::from_millis(2));
+    /// Whether ABORT has come after INIT ACK.
+    pub(crate) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Relaxed)
+    }
+
+    /// Wait until ABORT comes after INIT ACK.
+    pub(crate) async fn wait_for_abort(&self) {
+        let end = now() + PATIENCE;
+        while !self.is_aborted() {
+            assert!(now() < end, "no ABORT");
+            tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        false
     }
 }
 
