@@ -210,7 +210,7 @@ int attach_out(const struct interface *interface,
 	}
 	if (attach_filter(interface, false, installed->out >= 0, program))
 		return -1;
-	return forget_clsact();
+	return forget_clsact(interface);
 }
 
 static int attach_xdp(const struct interface *interface,

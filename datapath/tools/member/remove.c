@@ -41,7 +41,7 @@ int remove_all(struct arguments *arguments)
 	if (!detach_ingress(&interface, &installed, true, true) &&
 	    !sweep_addresses(interface.index, NULL) &&
 	    !restore_sysctls(&interface, &installed.record.undo) &&
-	    !detach_out(&interface, &installed))
+	    !detach_out(&interface, &installed) && !forget_clsact(&interface))
 		status = 0;
 	close_installed(&installed);
 	return status ? 1 : 0;

@@ -79,10 +79,11 @@ const char *sysctl_name(enum sysctl which);
 
 /* lock.c */
 int lock(void);
-/* A qdisc of ours whose first program is not there yet. */
+
+/* note.c: a qdisc of ours whose first program is not there yet. */
 int note_clsact(const struct interface *interface);
 bool noted_clsact(const struct interface *interface);
-int forget_clsact(void);
+int forget_clsact(const struct interface *interface);
 
 /* netlink.c */
 #define ADDRESSES_MAX 1024

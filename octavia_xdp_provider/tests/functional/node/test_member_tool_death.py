@@ -3,9 +3,13 @@
 
 import json
 import os
+import pathlib
 import random
 import signal
+import socket
+import struct
 import subprocess
+import uuid
 
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import member_tool
@@ -13,6 +17,10 @@ from octavia_xdp_provider.tests.support import form
 
 FULL = member_tool.FULL
 OTHER_VIP = member_tool.OTHER_VIP
+LOCK = pathlib.Path('/run/octavia-xdp-member.lock')
+BOOT = pathlib.Path('/proc/sys/kernel/random/boot_id')
+# Of linux/socket.h; the socket module has no name for it.
+SO_NETNS_COOKIE = 71
 INJECT = fabric.DATAPATH / 'build/tests/inject.so'
 
 
@@ -51,6 +59,70 @@ class TestKilled(member_tool.Tool):
             self.assertEqual(before, self.state())
         places = self.sweep(FULL, remove, remove, form.repeats(4, 1))
         self.assertGreater(places, 20)
+
+    def test_setup_then_remove_though_another_namespace_was_set_up(self):
+        """What one was killed with is not forgotten by another one."""
+        before, halfway = self.state(), []
+
+        def prepare():
+            self.tool('remove', 'eth0')
+
+        def elsewhere_then_remove():
+            state = self.state()
+            if 'clsact' in state['qdisc'] and not any(state['filters']):
+                halfway.append(state)
+                for words in (('setup', '--any-source', '--tc', 'gw0'),
+                              ('remove', 'gw0')):
+                    self.run_in(self.client, str(fabric.TOOL), *words)
+            prepare()
+            self.assertEqual(before, self.state())
+        self.sweep(FULL, prepare, elsewhere_then_remove)
+        # Between the qdisc and its first filter.
+        self.assertTrue(halfway)
+
+    def test_somebody_elses_qdisc_stays_once_the_own_one_is_gone(self):
+        def again():
+            self.tool('remove', 'eth0')
+            self.qdisc('add')
+            self.tool('remove', 'eth0')
+            self.qdisc('del')
+        self.sweep(FULL, lambda: None, again, form.repeats(4, 1))
+
+    def test_a_note_of_an_earlier_release_holds(self):
+        """It was in one file, by the namespace's inode number."""
+        inode = pathlib.Path('/run/netns', self.member).stat().st_ino
+        index = self.link()['ifindex']
+        self.addCleanup(LOCK.write_text, '')
+        for number, is_gone in ((inode, True), (inode + 1, False)):
+            self.check_note(LOCK, f'clsact {number} {index}\n', is_gone)
+            self.assertEqual(is_gone, not LOCK.read_text())
+
+    def test_a_note_of_an_earlier_boot_does_not(self):
+        """Cookies of namespaces come again with each boot."""
+        with fabric.inside(self.member), socket.socket() as any_socket:
+            cookie, = struct.unpack('Q', any_socket.getsockopt(
+                socket.SOL_SOCKET, SO_NETNS_COOKIE, 8))
+        note = LOCK.with_name(
+            f'octavia-xdp-member.clsact-{cookie}-{self.link()["ifindex"]}')
+        for boot, is_gone in ((BOOT.read_text(), True),
+                              (str(uuid.uuid4()), False)):
+            self.check_note(note, boot, is_gone)
+            self.assertFalse(note.exists())
+
+    def check_note(self, path, text, is_gone):
+        """What becomes of a qdisc with a note but without a program."""
+        before = self.state()
+        self.qdisc('add')
+        path.write_text(text)
+        self.tool('remove', 'eth0')
+        if not is_gone:
+            self.qdisc('del')
+        self.assertEqual(before, self.state())
+
+    def qdisc(self, action):
+        """As somebody else does."""
+        self.run_in(self.member, 'tc', 'qdisc', action, 'dev', 'eth0',
+                    'clsact')
 
     def test_change_then_setup(self):
         other = ('setup', '--vip', OTHER_VIP, '--any-source', '--tc', 'eth0')

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * The note that a clsact qdisc is about to be made, between which and the
+ * first program, with its record, setup could be killed. It has no better
+ * place than a file, one for each interface of each network namespace: what
+ * is done in another one says nothing about this. The file is named by the
+ * namespace's cookie, which the kernel gives out once, where inode numbers
+ * come again; it holds the id of the boot, as cookies do, too, after a boot,
+ * and a container's /run may outlast one.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tool.h"
+
+#define NOTE "/run/octavia-xdp-member.clsact-%" PRIu64 "-%u"
+#define NOTE_NAME 80
+/* The only one of earlier releases, with the namespace's inode number. */
+#define NOTE_BEFORE "/run/octavia-xdp-member.lock"
+#define BOOT "/proc/sys/kernel/random/boot_id"
+#define NOTE_TEXT 64
+
+#ifndef SO_NETNS_COOKIE
+#define SO_NETNS_COOKIE 71
+#endif
+
+static int find_cookie(uint64_t *out)
+{
+	socklen_t length = sizeof(*out);
+	int any = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int status = any < 0 || getsockopt(any, SOL_SOCKET, SO_NETNS_COOKIE,
+					   out, &length)
+			     ? -errno
+			     : 0;
+
+	if (any >= 0)
+		close(any);
+	return status ? complain_status(status, "the network namespace") : 0;
+}
+
+static int name_note(const struct interface *interface, char name[NOTE_NAME])
+{
+	uint64_t cookie;
+
+	if (find_cookie(&cookie))
+		return -1;
+	snprintf(name, NOTE_NAME, NOTE, cookie, interface->index);
+	return 0;
+}
+
+/* What a small file holds, as a text; -1: there is none. */
+static int read_text(const char *name, char text[NOTE_TEXT])
+{
+	int file = open(name, O_RDONLY | O_CLOEXEC);
+	ssize_t length = file < 0 ? -1 : read(file, text, NOTE_TEXT - 1);
+
+	if (file >= 0)
+		close(file);
+	if (length < 0)
+		return -1;
+	text[length] = '\0';
+	return 0;
+}
+
+static bool is_noted_before(const struct interface *interface)
+{
+	char text[NOTE_TEXT], noted[NOTE_TEXT];
+	struct stat space;
+
+	if (stat("/proc/self/ns/net", &space) || read_text(NOTE_BEFORE, noted))
+		return false;
+	snprintf(text, sizeof(text), "clsact %ju %u\n", (uintmax_t)space.st_ino,
+		 interface->index);
+	return !strcmp(text, noted);
+}
+
+int note_clsact(const struct interface *interface)
+{
+	char name[NOTE_NAME], boot[NOTE_TEXT];
+	ssize_t length, written;
+	int file;
+
+	if (name_note(interface, name))
+		return -1;
+	if (read_text(BOOT, boot))
+		return complain_status(-errno, "%s", BOOT);
+	length = strlen(boot);
+	file = open(name, O_CREAT | O_TRUNC | O_WRONLY | O_CLOEXEC, 0600);
+	written = file < 0 ? -1 : write(file, boot, length);
+	if (written != length) {
+		complain_status(written < 0 ? -errno : -ENOSPC, "%s", name);
+		if (file >= 0)
+			close(file);
+		return -1;
+	}
+	close(file);
+	return 0;
+}
+
+bool noted_clsact(const struct interface *interface)
+{
+	char name[NOTE_NAME], boot[NOTE_TEXT], noted[NOTE_TEXT];
+
+	if (!name_note(interface, name) && !read_text(BOOT, boot) &&
+	    !read_text(name, noted) && !strcmp(boot, noted))
+		return true;
+	return is_noted_before(interface);
+}
+
+int forget_clsact(const struct interface *interface)
+{
+	char name[NOTE_NAME];
+
+	if (name_note(interface, name))
+		return -1;
+	if (unlinkat(AT_FDCWD, name, 0) && errno != ENOENT)
+		return complain_status(-errno, "%s", name);
+	if (is_noted_before(interface) && truncate(NOTE_BEFORE, 0))
+		return complain_status(-errno, "%s", NOTE_BEFORE);
+	return 0;
+}
