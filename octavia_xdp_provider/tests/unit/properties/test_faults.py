@@ -5,8 +5,8 @@ In long form (OCTAVIA_XDP_TESTS=long) the calls are others in each run;
 hypothesis prints those that failed, as a test to be copied.
 """
 
+import contextlib
 import pathlib
-import shutil
 import tempfile
 
 import hypothesis
@@ -52,8 +52,16 @@ class Machine(stateful.RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self._directory = tempfile.mkdtemp(prefix='octavia-xdp-properties-')
+        # hypothesis ends no machine that could not be made.
+        with contextlib.ExitStack() as stack:
+            self._make(stack)
+            self._stack = stack.pop_all()
+
+    def _make(self, stack):
+        self._directory = stack.enter_context(tempfile.TemporaryDirectory(
+            prefix='octavia-xdp-properties-'))
         self.world = world.World(self._directory, self._load, manager)
+        stack.callback(self.world.close)
         self.tenant, self.octavia = self.world.tenant, self.world.octavia
         self.backup = None
         # Nodes have been heard and judged once.
@@ -71,16 +79,13 @@ class Machine(stateful.RuleBasedStateMachine):
         return options.load(config_files=[str(path)])
 
     def teardown(self):
-        try:
+        with self._stack:
             if self.world.settle() is None:
                 raise AssertionError(
                     'it never ends: ' + str(
                         agreement.Agreement(self.world).problems))
             problems = agreement.Agreement(self.world).problems
             assert not problems, '\n'.join(problems)
-        finally:
-            self.world.close()
-            shutil.rmtree(self._directory)
 
     # Calls of the API
 

@@ -91,11 +91,17 @@ class World:
     """
 
     def __init__(self, directory, load, manager):
-        self._stack = contextlib.ExitStack()
+        # What fails here undoes its patches: nobody could close it.
+        with contextlib.ExitStack() as stack:
+            self._make(stack, directory, load, manager)
+            self._stack = stack.pop_all()
+
+    def _make(self, stack, directory, load, manager):
         self.clock = clock.Clock()
         self._threads = _Threads()
         self._path = f'{directory}/db.sqlite'
         self.conf = load(CONFIGURATION.format(path=self._path))
+        stack.callback(controller_client.ControllerClient.forget)
         for patch in (
                 *self.clock.patches(),
                 mock.patch.object(bounded_calls, 'threading', self._threads),
@@ -104,7 +110,7 @@ class World:
                 mock.patch.object(controller_client.options, 'load',
                                   lambda: self.conf),
                 mock.patch.object(rpc, 'DriverClient', self._client)):
-            self._stack.enter_context(patch)
+            stack.enter_context(patch)
         self.store = queries.Store(manager(self.conf, self._path))
         self.octavia = octavia.Octavia(self.clock)
         self.dead_members = set()
@@ -125,7 +131,7 @@ class World:
                                     provider.XdpProviderDriver())
 
     def close(self):
-        controller_client.ControllerClient.forget()
+        """What it has patched is as before."""
         self._stack.close()
 
     def _client(self, transport, version):
