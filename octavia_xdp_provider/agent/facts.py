@@ -6,6 +6,7 @@ at once that there is nothing to report.
 """
 
 from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.node import types
 
 
 class Facts:
@@ -87,6 +88,16 @@ class Facts:
         return summed | {'active': sum(
             one.active for key, one in services
             if key.address in self._announced)}
+
+    def active_flows(self):
+        """Transport protocol → flows that are alive, of all services whose
+        VIP is announced. For any thread."""
+        found = dict.fromkeys(types.PROTOCOLS, 0)
+        announced = self._announced
+        for key, one in self._tables.services.items():
+            if key.address in announced:
+                found[key.protocol] += one.active
+        return found
 
 
 def _state(member):

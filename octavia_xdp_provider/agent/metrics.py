@@ -87,6 +87,11 @@ class Collector:
                      'answered', time.monotonic() - self._link.answered_at)
         yield from self._of_load_balancers()
         yield from self._of_maps()
+        flows = _family('active_flows', 'Flows of announced VIPs that are '
+                        'alive, counted or estimated', 'protocol')
+        for protocol, number in self._worker.active_flows().items():
+            flows.add_metric([protocol.lower()], number)
+        yield flows
         yield from self._of_announcements()
         ready = _family('uplinks_ready', 'Whether packets of an IP version '
                         'leave by some uplink', 'version')

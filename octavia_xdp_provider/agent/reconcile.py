@@ -191,6 +191,10 @@ class Reconciler:
         """See facts.Facts."""
         return self._facts.counters()
 
+    def active_flows(self):
+        """See facts.Facts."""
+        return self._facts.active_flows()
+
     def members(self):
         """What the datapath says of every monitored member now.
 

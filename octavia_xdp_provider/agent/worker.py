@@ -87,6 +87,10 @@ class Worker:
         """See facts.Facts."""
         return self._reconciler.counters()
 
+    def active_flows(self):
+        """See facts.Facts."""
+        return self._reconciler.active_flows()
+
     def run(self):
         """Until ``stop`` is called, or another library took over."""
         done = None  # the load balancers of the last whole pass

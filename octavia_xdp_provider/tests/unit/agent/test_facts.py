@@ -8,6 +8,7 @@ from octavia_xdp_provider.agent import facts
 from octavia_xdp_provider.agent import reports
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import planning
 
@@ -52,6 +53,18 @@ class TestFacts(planning.PlanTestCase):
             self.update(announced=announced)
             self.assertEqual(
                 active, self.facts.counters()['lb']['listener']['active'])
+
+    def test_flows_of_the_node_are_those_of_announced_vips(self):
+        self.tables.services = {
+            datapath.Key(address, protocol, port): mock.Mock(active=active)
+            for address, protocol, port, active in (
+                (base.VIP, 'TCP', 80, 5), (base.VIP, 'TCP', 443, 7),
+                (base.VIP, 'UDP', 80, 11), ('203.0.113.1', 'TCP', 80, 13))}
+        self.assertEqual({'TCP': 0, 'UDP': 0, 'SCTP': 0},
+                         self.facts.active_flows())
+        self.update(announced=[base.VIP])
+        self.assertEqual({'TCP': 12, 'UDP': 11, 'SCTP': 0},
+                         self.facts.active_flows())
 
     def test_what_is_the_same_stays_the_same_object(self):
         before = self.facts.held['lb']
