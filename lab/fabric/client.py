@@ -3,8 +3,10 @@
 
 import collections
 import concurrent.futures
+import contextlib
 import dataclasses
 import errno
+import http.client
 import socket
 import time
 
@@ -130,6 +132,49 @@ def udp(lab, address, port, number=100, timeout=2.0):
             else:
                 answers.failures.append(f'sent {i}, got {echo}')
     return answers
+
+
+class Connections:
+    """Connections to an HTTP server that stay open until the end of a `with`
+    block."""
+
+    def __init__(self, lab, address, port, number):
+        self._lab = lab
+        self._opened = []
+        self._all = [http.client.HTTPConnection(str(address), port, timeout=60)
+                     for _ in range(number)]
+
+    def __enter__(self):
+        with contextlib.ExitStack() as stack:
+            stack.push(self.__exit__)
+            for one in self._all:
+                with namespaces.inside(self._lab, CLIENT):
+                    one.connect()
+                one.auto_open = 0  # never again, and from nowhere else
+                self._opened.append(one)
+            stack.pop_all()
+        return self
+
+    def __exit__(self, *_exception):
+        self.close(len(self._opened))
+
+    def ask(self):
+        """A request over each, so that the server does not close any.
+
+        :returns: how many were answered.
+        """
+        answered = 0
+        for one in self._opened:
+            one.request('GET', '/')
+            answer = one.getresponse()
+            answer.read()
+            answered += answer.status == 200
+        return answered
+
+    def close(self, number):
+        """Close so many of them, in order."""
+        for _ in range(number):
+            self._opened.pop().close()
 
 
 def path_mtu(lab, address, port, timeout=10):

@@ -4,6 +4,7 @@
 import ipaddress
 import json
 
+from lab import cloud
 from lab import paths
 from lab import processes
 from lab.fabric import capture
@@ -16,6 +17,8 @@ from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.models import maglev_model
 
+# On both nodes but for one time in 16 million.
+CONNECTIONS = 24
 CURL_PACKETS = 3  # SYN, ACK, request: the least that a request sends
 
 
@@ -95,6 +98,41 @@ class TestTraffic(base.LabTestCase):
         self.assertGreaterEqual(len(dropped), 20)
         self.wait('drops of both nodes', lambda: statistics() == (
             sum(forwarded), 100, len(dropped)), 40, 0.5)
+
+    def test_statistics_show_the_connections_that_are_open(self):
+        """Of both nodes, over which the router spreads them."""
+        balancer, listener, *_ = self.create_web()
+
+        def shown():
+            return self.sdk.get(f'/lbaas/listeners/{listener.id}/stats').json(
+                )['stats']['active_connections']
+
+        def wait_shown(number):
+            def asked_and_shown():
+                self.assertEqual(number, connections.ask())
+                return shown() == number
+            self.wait(f'{number} active connections', asked_and_shown, 120,
+                      1)
+            for words in (('stats', 'show', balancer.name),
+                          ('listener', 'stats', 'show', listener.name)):
+                printed = cloud.openstack(self.lab, 'loadbalancer', *words)
+                self.assertEqual(number, int(printed['active_connections']))
+                self.assertEqual(number, connections.ask())
+
+        self.assertEqual(0, shown())
+        with client.Connections(self.lab, balancer.vip_address, 80,
+                                CONNECTIONS) as connections:
+            wait_shown(CONNECTIONS)
+            on_nodes = []
+            for node in topology.NODES:
+                with self.datapath(node) as opened:
+                    on_nodes.append(
+                        opened.service(self.key(balancer)).active)
+            self.assertEqual(CONNECTIONS, sum(on_nodes))
+            self.assertTrue(all(on_nodes), on_nodes)
+            connections.close(CONNECTIONS // 3)
+            wait_shown(CONNECTIONS - CONNECTIONS // 3)
+        self.wait('no active connection', lambda: shown() == 0, 120, 1)
 
     def test_outer_headers_at_a_member_follow_rfc_2003(self):
         balancer, *_ = self.create_web(hosts=['member1'])
