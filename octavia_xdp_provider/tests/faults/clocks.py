@@ -8,17 +8,32 @@ sets a host's clock.
 """
 
 import pathlib
+import subprocess
 
 from lab import processes
 
 # Debian's libfaketime, for programs with threads.
 _LIBRARY = '*/faketime/libfaketimeMT.so.1'
 JUMP_S = 3600
+# What it does to sleeps is undone by this.
+_SLEEP = pathlib.Path(__file__).with_name('sleep.c')
 
 
 def library():
     """The path of libfaketime, or None."""
     return next(iter(sorted(pathlib.Path('/usr/lib').glob(_LIBRARY))), None)
+
+
+def environment(file):
+    """What a process needs in its environment so that `file` sets its clock.
+
+    :raises CalledProcessError: the C compiler failed.
+    """
+    built = file.with_name(f'{file.name}-sleep.so')
+    subprocess.run(['cc', '-shared', '-fPIC', '-D_GNU_SOURCE', '-o', built,
+                    _SLEEP], check=True)
+    return {'LD_PRELOAD': f'{built} {library()}', 'FAKETIME_NO_CACHE': '1',
+            'DONT_FAKE_MONOTONIC': '1', 'FAKETIME_TIMESTAMP_FILE': str(file)}
 
 
 class Clock:
@@ -32,9 +47,7 @@ class Clock:
     def take(self):
         """Start the process so that its clock can be set."""
         self.set(0)
-        self._restart({'LD_PRELOAD': str(library()), 'FAKETIME_NO_CACHE': '1',
-                       'DONT_FAKE_MONOTONIC': '1',
-                       'FAKETIME_TIMESTAMP_FILE': str(self._file)})
+        self._restart(environment(self._file))
 
     def set(self, seconds):
         """:param seconds: by which the clock is fast."""
