@@ -13,16 +13,17 @@ import threading
 
 import prometheus_client
 
-from octavia_xdp_provider.agent import fetching
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import reports
 from octavia_xdp_provider.agent import service
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.agent import worker
+from octavia_xdp_provider.common import fetching
+from octavia_xdp_provider.common import link as common_link
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.node import run_directory
 
 # Between two lines that say what all nodes hold.
@@ -39,7 +40,7 @@ class NullReconciler:
     def reconcile(self, wanted_state, ready):
         held = {}
         for key, (generation, document) in (
-                wanted_state.load_balancers.items()):
+                wanted_state.documents.items()):
             one = self.held.get(key)
             if one is None or one['generation'] != generation:
                 one = {'generation': generation, 'error': None,
@@ -107,7 +108,7 @@ class Node:
                 files.wanted)),
             reports.Reporter(), self._worker, NullState(), files,
             conf.agent.report_interval)
-        self._heartbeat = link.Heartbeat(
+        self._heartbeat = common_link.Heartbeat(
             conf.host, rpc.HeartbeatClient(transport))
         self._server = rpc.server(
             transport, rpc.NODE_TOPIC, conf.host,

@@ -1,156 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The threads that talk to the controller.
+"""The link of an LB node to the controller."""
 
-The link fetches what the node should have, waits until the worker has made
-it true, and reports. The heartbeat only says that the node is there, on a
-way of its own, so that a node which is busy, or has a lot to report, is not
-taken for dead.
-"""
-
-import threading
-import time
-
-from oslo_log import log as logging
-
-from octavia_xdp_provider.agent import reports
-from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import link
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.node import datapath
 
-LOG = logging.getLogger(__name__)
 
-# After a failure of the link.
-RETRY_S = 1.0
-# For the worker to make true what was fetched, before it is reported.
-WORKER_TIMEOUT_S = 10.0
-HEARTBEAT_S = 2.0
-# Between two reports if nothing is new: where the controller's database was
-# restored, it has forgotten what was reported to it.
-SILENCE_S = 30.0
-# Between two reports of counters and of figures that always change.
-FIGURES_S = 10.0
-
-
-class Link:
-    """Talks; ``run`` until ``stop``.
+class Link(link.Link):
+    """See there.
 
     :param controller: rpc.NodesClient.
-    :param fetcher: fetching.Fetcher.
-    :param reporter: reports.Reporter.
     :param worker: worker.Worker.
     :param state: node_state.NodeState.
     :param files: run_directory.RunDirectory.
-    :param interval: seconds between two questions without a notification.
-    :param failed: called with "link" when the controller was not reached.
-    :ivar answered_at: when the controller answered last, time.monotonic().
     """
 
-    def __init__(self, host, controller, fetcher, reporter, worker, state,
-                 files, interval, failed=lambda kind: None):
-        self._failed = failed
-        self.answered_at = time.monotonic()
-        self._host = host
-        self._controller = controller
-        self._fetcher = fetcher
-        self._worker = worker
-        self._state = state
-        self._files = files
-        self._interval = interval
-        self._reporter = reporter
-        self._facts = reports.Facts()
-        self._figures_at = 0.0
-        self._problems = []
-        self._directory_error = None
-        self._complaint = None
-        self._stop = threading.Event()
-        self._talk = threading.Event()
-        self._ask = True
-        self._ask_at = 0.0
-        self._report_at = 0.0
+    unreadable = datapath.DatapathError
 
-    def wake(self):
-        """Ask now: the controller may want something else."""
-        self._ask = True
-        self._talk.set()
-
-    def report_soon(self):
-        """Report now, if there is something new."""
-        self._talk.set()
-
-    def stop(self):
-        self._stop.set()
-        self._talk.set()
-
-    @property
-    def wanted(self):
-        """wanted.Wanted, or None while it is not known."""
-        return self._fetcher.wanted
-
-    def run(self):
-        if self._fetcher.wanted is not None:
-            self._worker.want(self._fetcher.wanted)
-        while not self._stop.is_set():
-            self._talk.clear()
-            # A pass ends when what was fetched has been made true: nobody
-            # has to ask again for that.
-            asks = self._ask or time.monotonic() >= self._ask_at
-            if asks:
-                self._ask = False
-                self._ask_at = time.monotonic() + self._interval
-            if not self._try(self._turn if asks else self._report_news):
-                self._stop.wait(RETRY_S)
-                self._ask_at = time.monotonic() + self._interval
-            self._talk.wait(max(0.0, self._ask_at - time.monotonic()))
-
-    def _turn(self):
-        before = self._fetcher.wanted
-        self._reporter.again(self._fetcher.fetch())
-        wanted = self._fetcher.wanted
-        if (before is None
-                or wanted.load_balancers is not before.load_balancers):
-            self._worker.want(wanted)
-            # While the worker is at it.
-            self._fetcher.save()
-            self._worker.wait_for(wanted, WORKER_TIMEOUT_S)
-        else:
-            self._fetcher.save()
-        if time.monotonic() >= self._report_at:
-            self.report()
-        else:
-            self._report_news()
-
-    def _try(self, function):
-        """Call a function; whether that went well. A failure that lasts is
-        logged once."""
-        complaint = None
-        try:
-            function()
-        except datapath.DatapathError as error:
-            # An OSError as well, but none of the transport's.
-            LOG.error('The tables cannot be read for the report: %s.',
-                      error.text)
-            return False
-        except rpc.TRANSPORT_ERRORS as error:
-            complaint = self._complain(error)
-        except errors.Refused as error:
-            complaint = f'An answer of the controller is malformed: {error}'
-        except Exception:
-            LOG.exception('Talking to the controller failed.')
-            return False
-        if complaint and self._complaint is None:
-            LOG.warning('%s', complaint)
-        elif complaint is None and self._complaint:
-            LOG.info('The controller answers again.')
-        self._complaint = complaint
-        if complaint is None:
-            self.answered_at = time.monotonic()
-        else:
-            self._failed('link')
-        return complaint is None
-
-    @staticmethod
-    def _complain(error):
+    def complain(self, error):
         if rpc.is_unsupported_version(error):
             older = ' or '.join(reversed(rpc.NODES_VERSIONS[:-1]))
             return ('The controller does not know the version of the '
@@ -160,62 +28,10 @@ class Link:
                     'node.')
         if rpc.is_refused(error):
             return f'The controller refuses what this node says: {error}'
-        return (f'The controller does not answer ({type(error).__name__}: '
-                f'{error}); going on with what it sent last.')
+        return super().complain(error)
 
-    def report(self):
-        """Report all that has not been reported, and that there
-        is no more."""
-        if self._worker.result is None:
-            return
-        self._collect()
-        self._reporter.send(self._controller, self._host, self._facts)
-        self._report_at = time.monotonic() + SILENCE_S
-
-    def _report_news(self):
-        """Report what has not been reported, if anything."""
-        if self._worker.result is None:
-            return
-        self._collect()
-        if self._reporter.has_news(self._facts):
-            self._reporter.send(self._controller, self._host, self._facts)
-
-    def _collect(self):
-        """What there is to be reported now."""
-        result, wanted = self._worker.result, self._fetcher.wanted
-        # What was made true for an earlier fetch is true for a later one
-        # that asked for the same.
-        self._facts.as_of = (
-            wanted if self._worker.has_made_true(wanted)
-            else result.wanted).as_of
-        problems = self._find_problems()
-        self._facts.awaited_as_of = self._fetcher.removed_as_of
-        self._facts.held = distrusted(self._worker.held, problems)
-        now = time.monotonic()
-        if now >= self._figures_at or problems != self._problems:
-            self._figures_at = now + FIGURES_S
-            self._facts.counters = self._worker.counters()
-            self._facts.state = self._state.read(problems)
-        self._problems = problems
-
-    def _find_problems(self):
-        """Why this node does not do what is wanted: texts, mostly none."""
-        problems = list(self._worker.problems)
-        error = None
-        try:
-            self._files.check_writable()
-        except OSError as caught:
-            error = (f'{self._files.directory} cannot be written: '
-                     f'{caught.strerror or caught}')
-            problems.append(error)
-        if error != self._directory_error:
-            if error:
-                LOG.error('%s. This node reports that it cannot do what is '
-                          'wanted.', error)
-            else:
-                LOG.info('%s can be written again.', self._files.directory)
-        self._directory_error = error
-        return problems
+    def distrusted(self, held, problems):
+        return distrusted(held, problems)
 
 
 def distrusted(held, problems):
@@ -230,36 +46,3 @@ def distrusted(held, problems):
     return {key: {**one, 'error': one['error'] or error,
                   'members': dict.fromkeys(one['members'], 'unknown')}
             for key, one in held.items()}
-
-
-class Heartbeat:
-    """Says that the node is there; a broker that is away holds it up and
-    nobody else.
-
-    :param client: rpc.HeartbeatClient.
-    :param failed: called with "heartbeat" when it could not be sent.
-    """
-
-    def __init__(self, host, client, failed=lambda kind: None):
-        self._failed = failed
-        self._host = host
-        self._client = client
-        self._stop = threading.Event()
-
-    def start(self):
-        # A daemon: a call to a broker that is away does not end.
-        threading.Thread(target=self._run, name='heartbeat',
-                         daemon=True).start()
-
-    def stop(self):
-        self._stop.set()
-
-    def _run(self):
-        while not self._stop.wait(HEARTBEAT_S):
-            try:
-                self._client.heartbeat(self._host)
-            except rpc.TRANSPORT_ERRORS as error:
-                self._failed('heartbeat')
-                LOG.debug('No heartbeat: %s', error)
-            except Exception:
-                LOG.exception('The heartbeat failed and goes on.')

@@ -103,7 +103,7 @@ class Collector:
     def _of_load_balancers(self):
         wanted, result = self._link.wanted, self._worker.result
         yield _gauge('load_balancers', 'Load balancers that this node shall '
-                     'have', len(wanted.load_balancers) if wanted else 0)
+                     'have', len(wanted.documents) if wanted else 0)
         yield _gauge('draining', 'Those that it announces as a last resort',
                      len(wanted.draining) if wanted else 0)
         yield _gauge('failed_load_balancers', 'Those that it cannot make true',

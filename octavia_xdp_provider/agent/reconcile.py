@@ -39,8 +39,8 @@ from octavia_xdp_provider.agent import facts
 from octavia_xdp_provider.agent import files as agent_files
 from octavia_xdp_provider.agent import plans as agent_plans
 from octavia_xdp_provider.agent import tables
-from octavia_xdp_provider.agent.wanted import Wanted
 from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.common.wanted import Wanted
 from octavia_xdp_provider.node import wakeup
 
 LOG = logging.getLogger(__name__)
@@ -70,7 +70,7 @@ class PassResult(typing.NamedTuple):
         return {key: {'generation': generation,
                       'error': self.failed.get(key)}
                 for key, (generation, _)
-                in self.wanted.load_balancers.items()}
+                in self.wanted.documents.items()}
 
 
 class Reconciler:
@@ -126,9 +126,9 @@ class Reconciler:
         :raises DatapathError: the datapath cannot be reached at all.
         """
         before = {**self._leaving, **self._owners}
-        self._plan(wanted.load_balancers)
+        self._plan(wanted.documents)
         self._draining = frozenset().union(*(
-            _vips(wanted.load_balancers[key][1]) or ()
+            _vips(wanted.documents[key][1]) or ()
             for key in wanted.draining))
         self._look()
         failed = dict(self._plans.failed)
@@ -144,7 +144,7 @@ class Reconciler:
         changed, self._changed = self._changed, set()
         self._announce_tables(ready)
         for error in self.file_errors.values():
-            for key in wanted.load_balancers:
+            for key in wanted.documents:
                 failed.setdefault(key, error)
         self._failed = failed
         self._update_facts()

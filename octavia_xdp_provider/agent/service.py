@@ -21,26 +21,27 @@ import time
 from oslo_log import log as logging
 import oslo_messaging
 
-from octavia_xdp_provider.agent import fetching
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import node_state
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import recheck
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import reports
 from octavia_xdp_provider.agent import version1
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.agent.uplinks import path_mtu
 from octavia_xdp_provider.common import checks_file
+from octavia_xdp_provider.common import fetching
+from octavia_xdp_provider.common import link as common_link
 from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import secret_file
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
@@ -103,7 +104,7 @@ class Agent:
         self._link = self._make_link(transport, node_state.NodeState(
             conf, self._files, self._datapath, announce, self._uplinks,
             through, lambda: self._own_addresses))
-        self._heartbeat = link.Heartbeat(
+        self._heartbeat = common_link.Heartbeat(
             conf.host, rpc.HeartbeatClient(transport), self.metrics.failed)
         self._monitoring.registry.register(metrics.Collector(
             self._datapath, self._link, self._worker, self._uplinks,

@@ -2,7 +2,7 @@
 """The link in version 1.0 of the interface for nodes, for controllers of an
 earlier release: everything, each time."""
 
-from octavia_xdp_provider.agent import wanted as wanted_state
+from octavia_xdp_provider.common import wanted as wanted_state
 
 
 class FetcherV1:
@@ -17,7 +17,7 @@ class FetcherV1:
         self.removed_as_of = 0
 
     def fetch(self):
-        known = self.wanted.load_balancers if self.wanted else {}
+        known = self.wanted.documents if self.wanted else {}
         answer = self._controller.fetch(self._host, {
             key: generation for key, (generation, _) in known.items()})
         held = {key: (generation, answer['documents'][key])

@@ -68,7 +68,7 @@ class Worker:
     def has_made_true(self, wanted):
         result = self.result
         return (result is not None and wanted is not None
-                and result.wanted.load_balancers is wanted.load_balancers)
+                and result.wanted.documents is wanted.documents)
 
     def wait_for(self, wanted, timeout):
         """Until this is made true; whether it is."""
@@ -106,13 +106,13 @@ class Worker:
                 self._probes.attach()
                 if wanted is None:
                     self._reconciler.announce(frozenset())
-                elif (wanted.load_balancers is not done
+                elif (wanted.documents is not done
                       or ticks >= FULL_PASS_S / TICK_S
                       or self._reconciler.leaving_s() == 0.0):
                     begun = time.monotonic()
                     result = self._reconcile(wanted, ready)
                     self._metrics.passed(time.monotonic() - begun)
-                    done, ticks = wanted.load_balancers, 0
+                    done, ticks = wanted.documents, 0
                     with self._done:
                         self.result = result
                         self._done.notify_all()
@@ -137,7 +137,7 @@ class Worker:
         began = time.thread_time()
         result = self._reconciler.reconcile(wanted, ready)
         LOG.debug('A pass over %s load balancers with %s changed took %.1f '
-                  'ms of CPU.', len(wanted.load_balancers), result.changed,
+                  'ms of CPU.', len(wanted.documents), result.changed,
                   (time.thread_time() - began) * 1000)
         return result
 

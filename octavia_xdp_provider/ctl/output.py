@@ -1,82 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables for people, JSON for programs."""
+"""Output of octavia-xdp-ctl: what LB nodes have, as common/output.py shows
+it."""
 
-import json
+from octavia_xdp_provider.common.output import cell
+from octavia_xdp_provider.common.output import dump
+from octavia_xdp_provider.common.output import line
+from octavia_xdp_provider.common.output import plain
+from octavia_xdp_provider.common.output import short
+from octavia_xdp_provider.common.output import table
 
-import prettytable
-
-_UNITS = ('', 'k', 'M', 'G', 'T', 'P', 'E')
-
-
-def table(headers, rows):
-    """Text in columns; numbers are right-aligned.
-
-    :param headers: names of columns.
-    :param rows: sequences of texts and numbers; None is shown as ``-``.
-    """
-    rows = [list(row) for row in rows]
-    if not rows:
-        return '  '.join(headers)
-    out = prettytable.PrettyTable(list(headers))
-    out.border = False
-    out.left_padding_width = 0
-    out.right_padding_width = 2
-    out.align = 'l'
-    for position, header in enumerate(headers):
-        values = [row[position] for row in rows]
-        if any(isinstance(value, int | float) and not isinstance(value, bool)
-               for value in values):
-            out.align[header] = 'r'
-    for row in rows:
-        out.add_row([cell(value) for value in row])
-    return '\n'.join(line.rstrip() for line in out.get_string().splitlines())
-
-
-def cell(value):
-    """A value as a table shows it."""
-    if value is None:
-        return '-'
-    if isinstance(value, bool):
-        return 'yes' if value else 'no'
-    if isinstance(value, float):
-        return f'{value:.2f}'
-    return value
-
-
-def short(number):
-    """A number of at most five characters: 1234 is 1.23k."""
-    number = float(number)
-    for unit in _UNITS:
-        if number < 999.5 or unit == _UNITS[-1]:
-            break
-        number /= 1000
-    if not unit and number == int(number):
-        return str(int(number))
-    decimals = 2 if number < 9.995 else 1 if number < 99.95 else 0
-    return f'{number:.{decimals}f}{unit}'
-
-
-def dump(value):
-    """JSON, of named tuples as objects."""
-    return json.dumps(plain(value), indent=2)
-
-
-def line(value):
-    """The same on one line, for what is written again and again."""
-    return json.dumps(plain(value))
-
-
-def plain(value):
-    """Only what JSON has; bytes are hexadecimal."""
-    if hasattr(value, '_asdict'):
-        value = value._asdict()
-    if isinstance(value, dict):
-        return {str(key): plain(one) for key, one in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [plain(one) for one in value]
-    if isinstance(value, bytes):
-        return value.hex()
-    return value
+__all__ = ['cell', 'dump', 'key', 'line', 'member_state', 'plain', 'short',
+           'table', 'tunnel', 'tunnel_value']
 
 
 def key(service):

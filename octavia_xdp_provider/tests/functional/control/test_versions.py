@@ -13,9 +13,9 @@ from octavia_lib.api.drivers import exceptions
 import oslo_messaging
 
 from octavia_xdp_provider.agent import version1
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.driver import controller_client
 from octavia_xdp_provider.tests.functional.support import control
@@ -60,7 +60,7 @@ class NodeV1(node.Node):
 
     def work(self):
         self._fetcher.fetch()
-        held = self._fetcher.wanted.load_balancers
+        held = self._fetcher.wanted.documents
         self._reporter.send(self._controller, self._host, Facts(
             self._fetcher.wanted.as_of,
             {key: {'generation': generation, 'error': None, 'members': {}}

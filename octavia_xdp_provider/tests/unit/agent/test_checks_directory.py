@@ -95,11 +95,11 @@ class TestPasses(reconciling.ReconcilerTestCase):
         other = self.other()
         entry = (5, other)
         reconcile = self.reconciler.reconcile
-        reconcile(self.wanted(self.document)._replace(load_balancers={
+        reconcile(self.wanted(self.document)._replace(documents={
             'lb': (5, self.document), 'other': entry}), reconciling.BOTH)
         document = base.document()
         document['pools']['pool']['healthmonitor']['delay'] = 7
-        wanted = self.wanted(document)._replace(load_balancers={
+        wanted = self.wanted(document)._replace(documents={
             'lb': (6, document), 'other': entry})
         with mock.patch.object(atomic_file, 'replace',
                                wraps=atomic_file.replace) as replace:

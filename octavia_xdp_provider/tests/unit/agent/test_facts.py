@@ -5,8 +5,8 @@ import types
 from unittest import mock
 
 from octavia_xdp_provider.agent import facts
-from octavia_xdp_provider.agent import reports
 from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base

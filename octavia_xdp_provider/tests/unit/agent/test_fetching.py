@@ -10,11 +10,11 @@ from unittest import mock
 
 import fixtures
 
-from octavia_xdp_provider.agent import fetching
 from octavia_xdp_provider.agent import version1
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.common import atomic_file
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import fetching
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.tests.unit import base
 
 
@@ -58,7 +58,7 @@ class FetchingTestCase(base.TestCase):
     def held(self):
         found = self.fetcher.wanted
         return found.as_of, {key: generation for key, (generation, _)
-                             in found.load_balancers.items()}
+                             in found.documents.items()}
 
 
 class TestFetching(FetchingTestCase):
@@ -70,7 +70,7 @@ class TestFetching(FetchingTestCase):
         self.assertEqual(mock.call('host', 5, None),
                          self.controller.fetch.call_args)
         self.assertEqual(
-            'new', self.fetcher.wanted.load_balancers['b'][1]['name'])
+            'new', self.fetcher.wanted.documents['b'][1]['name'])
 
     def test_what_the_controller_takes_away_is_removed(self):
         self.answer(5, entry('a', 3), entry('b', 4))
@@ -78,9 +78,9 @@ class TestFetching(FetchingTestCase):
 
     def test_unchanged_answer_needs_no_pass(self):
         self.answer(5, entry('a', 3))
-        held = self.fetcher.wanted.load_balancers
+        held = self.fetcher.wanted.documents
         self.assertEqual((7, {'a': 3}), self.answer(7))
-        self.assertIs(held, self.fetcher.wanted.load_balancers)
+        self.assertIs(held, self.fetcher.wanted.documents)
 
     def test_pages_are_as_of_the_first(self):
         pages = [
@@ -117,7 +117,7 @@ class TestFetching(FetchingTestCase):
         self.assertEqual(
             (6, {'a': 9, 'c': 1}),
             self.answer(6, generations={'a': 9, 'c': 1}))
-        self.assertEqual('asked for', self.fetcher.wanted.load_balancers[
+        self.assertEqual('asked for', self.fetcher.wanted.documents[
             'a'][1]['name'])
         self.restart()
         self.assertEqual((6, {'a': 9}),
@@ -263,6 +263,6 @@ class TestVersion1(FetchingTestCase):
 
     def test_unchanged_answer_needs_no_pass(self):
         self.answer(5, {'a': 3})
-        held = self.fetcher.wanted.load_balancers
+        held = self.fetcher.wanted.documents
         self.answer(7, {'a': 3}, {})
-        self.assertIs(held, self.fetcher.wanted.load_balancers)
+        self.assertIs(held, self.fetcher.wanted.documents)

@@ -11,10 +11,10 @@ import threading
 
 import oslo_messaging
 
-from octavia_xdp_provider.agent import fetching
-from octavia_xdp_provider.agent import link
-from octavia_xdp_provider.agent import reports
-from octavia_xdp_provider.agent import wanted
+from octavia_xdp_provider.common import fetching
+from octavia_xdp_provider.common import link as common_link
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.tests.unit.agent import test_link
 
 # One attempt each RETRY_S and report_interval.
@@ -76,17 +76,17 @@ class TestHoursAlone(test_link.LinkTestCase):
         for _ in range(HOUR):
             self.assertFalse(self.turn())
         kept, threads = self.kept(), threading.active_count()
-        with self.assertNoLogs(link.LOG.logger, 'INFO'):
+        with self.assertNoLogs(common_link.LOG.logger, 'INFO'):
             for _ in range((HOURS - 1) * HOUR):
                 self.assertFalse(self.turn())
         self.assertEqual((kept, threads),
                          (self.kept(), threading.active_count()))
         # What is wanted stays, now and over a restart of the agent.
-        self.assertIs(before.load_balancers,
-                      self.fetcher.wanted.load_balancers)
+        self.assertIs(before.documents,
+                      self.fetcher.wanted.documents)
         self.assertEqual({'a': (3, {'name': 'web'})},
                          wanted.Cache(self.files.wanted).load()
-                         .load_balancers)
+                         .documents)
         # The first answer ends it, with what is true then.
         self.answers = self.reaches = True
         said = len(self.reports)

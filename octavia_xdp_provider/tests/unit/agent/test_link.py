@@ -13,10 +13,11 @@ import prometheus_client
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import reports
 from octavia_xdp_provider.agent import version1
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.agent import worker
+from octavia_xdp_provider.common import link as common_link
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.tests.unit import base
@@ -44,8 +45,8 @@ class LinkTestCase(base.TestCase):
         self.worker = mock.Mock(problems=[], held={'a': held()})
         self.worker.result = reconcile.PassResult(self.fetcher.wanted, {})
         self.worker.has_made_true.side_effect = lambda one: (
-            one.load_balancers
-            is self.worker.result.wanted.load_balancers)
+            one.documents
+            is self.worker.result.wanted.documents)
         self.worker.counters.return_value = {}
         self.state = mock.Mock()
         self.state.read.side_effect = lambda problems: {
@@ -89,7 +90,7 @@ class TestReports(LinkTestCase):
         self.fetcher.removed_as_of = 8
         self.link._turn()
         self.assertEqual([5, 8], [one['as_of'] for one in self.reports])
-        with mock.patch.object(link.time, 'monotonic',
+        with mock.patch.object(common_link.time, 'monotonic',
                                return_value=float('inf')):
             self.link._turn()
         self.assertEqual(3, len(self.reports))
@@ -329,8 +330,8 @@ class TestHeartbeat(base.TestCase):
                 return
             raise error
         client.heartbeat.side_effect = heartbeat
-        beat = link.Heartbeat('host', client)
-        with mock.patch.object(link, 'HEARTBEAT_S', 0.01):
+        beat = common_link.Heartbeat('host', client)
+        with mock.patch.object(common_link, 'HEARTBEAT_S', 0.01):
             beat.start()
             self.assertTrue(enough.wait(30))
             beat.stop()

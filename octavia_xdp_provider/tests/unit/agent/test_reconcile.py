@@ -101,7 +101,7 @@ class TestReconciler(reconciling.ReconcilerTestCase):
         self.set_clock()
         self.run_pass(self.document)
         self.document['admin_state_up'] = False
-        off = self.wanted()._replace(load_balancers={
+        off = self.wanted()._replace(documents={
             'lb': (6, self.document)})
         self.reconciler.reconcile(off, BOTH)
         self.assertEqual(5, self.reconciler.held['lb']['generation'])

@@ -9,8 +9,8 @@ import fixtures
 import oslo_messaging
 
 from octavia_xdp_provider.agent import service
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.tests.unit import base

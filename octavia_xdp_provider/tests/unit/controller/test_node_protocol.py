@@ -4,11 +4,11 @@ repeats and delays messages, against a model of who has what."""
 
 import random
 
-from octavia_xdp_provider.agent import fetching
-from octavia_xdp_provider.agent import reports
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.common import changes
+from octavia_xdp_provider.common import fetching
+from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
@@ -44,7 +44,7 @@ class Node:
             key: {'generation': generation, 'error': None,
                   'announced': True, 'members': self.members.get(
                       key, {'m1': 'unknown'})}
-            for key, (generation, _) in found.load_balancers.items()}
+            for key, (generation, _) in found.documents.items()}
 
     def probe(self):
         """A member is found in another state."""
@@ -143,7 +143,7 @@ class TestProtocol(store_base.StoreTestCase):
         expected = self.expected()
         self.assertEqual(expected, {
             key: document for key, (_, document)
-            in node.fetcher.wanted.load_balancers.items()}, seed)
+            in node.fetcher.wanted.documents.items()}, seed)
         placements = self.store.placements()
         # Every removal is confirmed.
         self.assertEqual(set(expected), {

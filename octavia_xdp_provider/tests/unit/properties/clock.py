@@ -5,7 +5,7 @@ import time
 import types
 from unittest import mock
 
-from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.common import link
 from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.driver import bounded_calls

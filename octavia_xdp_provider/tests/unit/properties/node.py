@@ -8,13 +8,13 @@ import pathlib
 import shutil
 import types
 
-from octavia_xdp_provider.agent import fetching
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import reconcile
-from octavia_xdp_provider.agent import reports
-from octavia_xdp_provider.agent import wanted
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import fetching
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.tests.unit.agent import reconciling
 from octavia_xdp_provider.tests.unit.controller import network
 
@@ -69,7 +69,7 @@ class Worker:
 
     def has_made_true(self, what):
         return (self.result is not None and what is not None
-                and self.result.wanted.load_balancers is what.load_balancers)
+                and self.result.wanted.documents is what.documents)
 
     def tick(self):
         if self.result is None:
@@ -185,7 +185,7 @@ class Node:
         found = self.fetcher.wanted
         return {} if found is None else {
             key: document for key, (_, document)
-            in found.load_balancers.items()}
+            in found.documents.items()}
 
     def services(self):
         """(address, protocol, port) → {(member, weight, enabled, up)}."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the controller wants of this node, and a cache of it.
+"""What the controller wants of an LB node or a hypervisor, and a cache of it.
 
-The cache has a file for each load balancer, so that a change costs what it
-is about, and one that says of which fetch they are. After a restart without
-a controller the node goes on looking after what it has. The files name the
+The cache has a file for each document, so that a change costs what it is
+about, and one that says of which fetch they are. After a restart without a
+controller the agent goes on looking after what it has. The files name the
 targets of all tenants: nobody else reads them.
 """
 
@@ -27,21 +27,22 @@ _AS_OF = 'as_of'
 _MODE = 0o600
 _DIRECTORY_MODE = 0o700
 
-# Generation and document. A changed load balancer is another object.
+# Generation and document. A changed document is another object.
 Entry = tuple[int, dict[str, Any]]
 
 
 class Wanted(NamedTuple):
-    """What the controller wants of this node.
+    """What the controller wants of this agent.
 
-    ``load_balancers``: id → (generation, document); is never changed, there
-    is another dictionary instead. ``draining``: ids of those that are to be
-    announced as a last resort. Whoever begins or ends that has another
-    generation.
+    ``documents``: id → (generation, document), of load balancers on an LB
+    node, of ports and address sets on a hypervisor; is never changed, there
+    is another dictionary instead. ``draining``: ids of load balancers that
+    are to be announced as a last resort. Whoever begins or ends that has
+    another generation.
     """
 
     as_of: int
-    load_balancers: Mapping[str, Entry]
+    documents: Mapping[str, Entry]
     draining: frozenset[str] = frozenset()
 
 
@@ -90,7 +91,7 @@ class Cache:
             key: (int(generation), dict(document))
             for key, (generation, document)
             in cached['load_balancers'].items()})
-        self._unsaved = set(wanted.load_balancers)
+        self._unsaved = set(wanted.documents)
         return wanted
 
     def save(self, wanted: Wanted, changed: Iterable[str]) -> None:
@@ -106,7 +107,7 @@ class Cache:
         except OSError as error:
             if self.error is None:
                 LOG.error('The cache %s cannot be written (%s). After a '
-                          'restart without a controller this node would '
+                          'restart without a controller this agent would '
                           'go back to what it holds.', self._directory,
                           error.strerror or error)
             self.error = str(error.strerror or error)
@@ -118,12 +119,12 @@ class Cache:
     def _write(self, wanted: Wanted) -> None:
         if not self._directory.exists():
             self._directory.mkdir(mode=_DIRECTORY_MODE)
-            self._unsaved.update(wanted.load_balancers)
+            self._unsaved.update(wanted.documents)
         if self._saved_as_of is None:
             self._remove_others(wanted)
         for key in sorted(self._unsaved):
             path = self._directory / f'{key}{_SUFFIX}'
-            entry = wanted.load_balancers.get(key)
+            entry = wanted.documents.get(key)
             if entry is None:
                 path.unlink(missing_ok=True)
             else:
@@ -144,7 +145,7 @@ class Cache:
         """What a cache that could not be used has left, and temporary
         files of a writer that was killed."""
         for path in self._directory.iterdir():
-            if path.name.removesuffix(_SUFFIX) not in wanted.load_balancers:
+            if path.name.removesuffix(_SUFFIX) not in wanted.documents:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the controller what this node should have.
+"""Asks the controller what an LB node or a hypervisor should have.
 
 Mostly for what has changed since the last fetch. Everything is compared, by
 ids and generations alone, after a start, every few minutes, and where the
@@ -9,26 +9,37 @@ controller says that a difference does not hold it all.
 from collections.abc import Iterator
 import time
 from typing import Any
+from typing import NamedTuple
 
 from oslo_log import log as logging
 
-from octavia_xdp_provider.agent import wanted as wanted_state
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.common import wanted as wanted_state
 
 LOG = logging.getLogger(__name__)
 
 # Between two comparisons of everything.
 COMPARE_S = 300.0
 
-_FETCHED = shape.Shape(messages.FetchAnswer)
-_COMPARED = shape.Shape(messages.CompareAnswer)
-_ENTRIES = shape.Shape(list[messages.Entry])
+class Shapes(NamedTuple):
+    """Of a controller's answers, and how many documents it is asked for."""
+
+    fetched: shape.Shape
+    compared: shape.Shape
+    entries: shape.Shape
+    documents_page: int
+
+
+NODES = Shapes(shape.Shape(messages.FetchAnswer),
+               shape.Shape(messages.CompareAnswer),
+               shape.Shape(list[messages.Entry]), messages.DOCUMENTS_PAGE)
 
 
 class Fetcher:
     """Keeps what is wanted; belongs to one thread.
 
+    :param controller: rpc.NodesClient, or what has its calls.
     :ivar wanted: wanted.Wanted, or None while it is not known.
     :ivar removed_as_of: of the last fetch that took something away, or
         compared all: the controller waits until the node has seen that.
@@ -36,7 +47,9 @@ class Fetcher:
 
     def __init__(self, controller: Any, host: str,
                  cache: wanted_state.Cache,
-                 clock: Any = time.monotonic) -> None:
+                 clock: Any = time.monotonic, shapes: Shapes = NODES
+                 ) -> None:
+        self._shapes = shapes
         self._controller = controller
         self._host = host
         self._cache = cache
@@ -54,7 +67,7 @@ class Fetcher:
         :raises Refused: an answer is malformed; nothing has changed.
         """
         since = self.wanted.as_of if self.wanted else 0
-        held = dict(self.wanted.load_balancers) if self.wanted else {}
+        held = dict(self.wanted.documents) if self.wanted else {}
         draining = set(self.wanted.draining) if self.wanted else set()
         as_of, mentioned, compare = since, [], False
         removed = False
@@ -63,7 +76,7 @@ class Fetcher:
                 as_of = page['as_of']
             compare |= page['compare']
             for entry in page['changed']:
-                _take(entry, held, draining)
+                self.take(entry, held, draining)
                 mentioned.append(entry['id'])
             for key in page['removed']:
                 held.pop(key, None)
@@ -80,11 +93,26 @@ class Fetcher:
             self.removed_as_of = max(as_of, since)
         return mentioned
 
-    def _pages(self, since: int) -> Iterator[messages.FetchAnswer]:
+    def look_at(self, page: Any) -> None:
+        """A page of a fetch, its shape has been checked; for who needs more
+        of it than documents.
+
+        :raises Refused: nothing of it is taken.
+        """
+
+    def take(self, entry: Any, held: dict[str, wanted_state.Entry],
+             draining: set[str]) -> None:
+        """Keep a document."""
+        held[entry['id']] = entry['generation'], entry['document']
+        (draining.add if entry.get('draining') else draining.discard)(
+            entry['id'])
+
+    def _pages(self, since: int) -> Iterator[Any]:
         after = None
         while True:
             page = self._controller.fetch(self._host, since, after)
-            _FETCHED.check(page, 'fetch')
+            self._shapes.fetched.check(page, 'fetch')
+            self.look_at(page)
             yield page
             after = page['more']
             if after is None:
@@ -94,11 +122,12 @@ class Fetcher:
                  draining: set[str], as_of: int, mentioned: list[str]
                  ) -> int:
         """Compare everything. Returns what it is as of."""
-        after, listed, first = None, {}, None
+        listed: dict[str, int] = {}
+        after, first = None, None
         while True:
             page = self._controller.compare(self._host, after)
-            _COMPARED.check(page, 'compare')
-            first = page['as_of'] if first is None else first
+            self._shapes.compared.check(page, 'compare')
+            first = int(page['as_of']) if first is None else first
             listed.update(page['generations'])
             after = page['more']
             if after is None:
@@ -106,7 +135,7 @@ class Fetcher:
         missing = sorted(key for key, generation in listed.items()
                          if held.get(key, (None,))[0] != generation)
         for entry in self._documents(missing):
-            _take(entry, held, draining)
+            self.take(entry, held, draining)
             mentioned.append(entry['id'])
         if first < as_of:
             # An empty or older database: it may add and change, but what
@@ -118,14 +147,14 @@ class Fetcher:
                 del held[key]
         return max(first, as_of)
 
-    def _documents(self, ids: list[str]) -> Iterator[messages.Entry]:
+    def _documents(self, ids: list[str]) -> Iterator[Any]:
         while ids:
             page = self._controller.documents(
-                self._host, ids[:messages.DOCUMENTS_PAGE])
-            _ENTRIES.check(page, 'documents')
+                self._host, ids[:self._shapes.documents_page])
+            self._shapes.entries.check(page, 'documents')
             if not page:
                 # They have left this node since.
-                ids = ids[messages.DOCUMENTS_PAGE:]
+                ids = ids[self._shapes.documents_page:]
                 continue
             yield from page
             got = {entry['id'] for entry in page}
@@ -133,7 +162,7 @@ class Fetcher:
 
     def _keep(self, as_of: int, held: dict[str, wanted_state.Entry],
               draining: set[str]) -> None:
-        before = self.wanted.load_balancers if self.wanted else {}
+        before = self.wanted.documents if self.wanted else {}
         changed = {key for key in held.keys() | before.keys()
                    if not _same(held.get(key), before.get(key))}
         if changed or self.wanted is None:
@@ -154,18 +183,11 @@ class Fetcher:
         if not self._complained:
             LOG.error(
                 'The controller\'s database is older (%s) than what it sent '
-                'before (%s). Nothing is removed from this node until it has '
-                'caught up; to accept it as it is, stop the agent, delete '
-                'the directory "wanted" in its run directory and start it.',
+                'before (%s). Nothing is removed here until it has caught up; '
+                'to accept it as it is, stop the agent, delete the '
+                'directory "wanted" in its run directory and start it.',
                 theirs, ours)
         self._complained = True
-
-
-def _take(entry: messages.Entry, held: dict[str, wanted_state.Entry],
-          draining: set[str]) -> None:
-    held[entry['id']] = entry['generation'], entry['document']
-    (draining.add if entry.get('draining') else draining.discard)(
-        entry['id'])
 
 
 def _same(one: wanted_state.Entry | None,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is still to be reported to the controller, and how.
+"""What an LB node or a hypervisor has still to report, and how.
 
-An epoch of reports begins with all that the node has; then goes what has
+An epoch of reports begins with all that it has; then goes what has
 changed since. One report is under way at a time and is repeated as it is
 until the controller answers: it takes each once, in order. Where it cannot
 take one (its database is another one, say, or another agent has reported
@@ -11,9 +11,11 @@ All values are whole: a member's state, and not its change. So whatever is
 reported late is reported right.
 """
 
+from collections.abc import Callable
 import dataclasses
 import time
 from typing import Any
+from typing import NamedTuple
 
 from oslo_log import log as logging
 
@@ -22,20 +24,49 @@ from octavia_xdp_provider.common import messages
 LOG = logging.getLogger(__name__)
 
 
+def _nothing(_one: Any) -> int:
+    return 0
+
+
+def _members(one: messages.Held) -> int:
+    return len(one['members'])
+
+
+class Sizes(NamedTuple):
+    """How much one report takes.
+
+    ``held``, ``counters``: of so many ids at most; ``gone``: ids.
+    ``weigh_held``, ``weigh_counters``: what is within one of them, members
+    say; of them all together at most ``held_weight``, ``counters_weight``,
+    unless one alone is more.
+    """
+
+    held: int
+    gone: int
+    counters: int
+    weigh_held: Callable[[Any], int] = _nothing
+    held_weight: int = 0
+    weigh_counters: Callable[[Any], int] = _nothing
+    counters_weight: int = 0
+
+
+NODES = Sizes(messages.REPORT_PAGE, messages.COMPARE_PAGE,
+              messages.REPORT_PAGE, _members, messages.REPORT_PAGE_MEMBERS)
+
+
 @dataclasses.dataclass
 class Facts:
-    """What there is to be reported, fields as in messages.Report.
+    """What there is to be reported, fields as in messages.Report or
+    host_messages.Report.
 
     ``awaited_as_of``: the controller waits for the word that the node has
     seen what was wanted then.
     """
 
     as_of: int = 0
-    held: dict[str, messages.Held] = dataclasses.field(default_factory=dict)
-    counters: dict[str, dict[str, messages.Counters]] = dataclasses.field(
-        default_factory=dict)
-    state: messages.NodeState = dataclasses.field(
-        default_factory=lambda: messages.NodeState())
+    held: dict[str, Any] = dataclasses.field(default_factory=dict)
+    counters: dict[str, Any] = dataclasses.field(default_factory=dict)
+    state: Any = dataclasses.field(default_factory=dict)
     awaited_as_of: int = 0
 
 
@@ -46,14 +77,16 @@ class Reporter:
         controller says so if it was not.
     """
 
-    def __init__(self, epoch: int | None = None) -> None:
+    def __init__(self, epoch: int | None = None, sizes: Sizes = NODES
+                 ) -> None:
+        self._sizes = sizes
         self._epoch = time.time_ns() // 10 ** 6 if epoch is None else epoch
         self._begin(self._epoch)
 
     def _begin(self, epoch: int) -> None:
         self._epoch, self._seq = epoch, 0
         self._reported = Facts()
-        self._open: messages.Report | None = None
+        self._open: Any = None
         self._complete = False
 
     def again(self, ids: list[str]) -> None:
@@ -76,7 +109,7 @@ class Reporter:
         return bool(page['held'] or page['gone'] or page['counters']
                     or page['state'] is not None)
 
-    def next(self, facts: Facts) -> tuple[int, int, messages.Report]:
+    def next(self, facts: Facts) -> tuple[int, int, Any]:
         """Epoch, number and content of the report that is to be sent."""
         if self._open is None:
             self._open = self._page(facts)
@@ -95,31 +128,39 @@ class Reporter:
             elif not self.is_behind:
                 return
 
-    def _page(self, facts: Facts) -> messages.Report:
-        reported = self._reported
-        held: dict[str, messages.Held] = {}
-        complete, room = True, messages.REPORT_PAGE_MEMBERS
+    def _page(self, facts: Facts) -> Any:
+        reported, sizes = self._reported, self._sizes
+        held: dict[str, Any] = {}
+        complete, room = True, sizes.held_weight
         for key, one in facts.held.items():
             before = reported.held.get(key)
             if before is one or before == one:
                 continue
-            room -= len(one['members'])
-            if held and (room < 0 or len(held) == messages.REPORT_PAGE):
+            room -= sizes.weigh_held(one)
+            if held and (room < 0 or len(held) == sizes.held):
                 complete = False
                 break
             held[key] = one
         gone = [key for key in reported.held if key not in facts.held]
-        complete &= len(gone) <= messages.COMPARE_PAGE
-        counters = {}
-        for key, listeners in facts.counters.items():
-            if reported.counters.get(key) != listeners and key in facts.held:
-                counters[key] = listeners
-                if len(counters) == messages.REPORT_PAGE:
-                    break
+        complete &= len(gone) <= sizes.gone
         return {'as_of': facts.as_of, 'complete': complete, 'held': held,
-                'gone': gone[:messages.COMPARE_PAGE], 'counters': counters,
+                'gone': gone[:sizes.gone],
+                'counters': self._page_of_counters(facts),
                 'state': None if facts.state == reported.state
                 else facts.state}
+
+    def _page_of_counters(self, facts: Facts) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        room = self._sizes.counters_weight
+        for key, one in facts.counters.items():
+            if self._reported.counters.get(key) == one or (
+                    key not in facts.held):
+                continue
+            room -= self._sizes.weigh_counters(one)
+            if found and (room < 0 or len(found) == self._sizes.counters):
+                break
+            found[key] = one
+        return found
 
     def answered(self, answer: messages.ReportAnswer) -> bool:
         """Take the controller's answer. False: all is reported once more."""
