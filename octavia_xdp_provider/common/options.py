@@ -19,6 +19,7 @@ from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import bgp_options
 from octavia_xdp_provider.common import control_options
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import host_options
 from octavia_xdp_provider.common import node_options
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import policy
@@ -35,7 +36,9 @@ default_opts = [
                default=socket.gethostname(),
                sample_default='<hostname>',
                help='Name of this machine: the name under which an LB node '
-                    'is known to the controller, and must be unique.'),
+                    'is known to the controller, and must be unique. On a '
+                    'hypervisor the name that Neutron has of it '
+                    '(binding:host_id).'),
     cfg.FloatOpt('hang_timeout',
                  default=120.0, min=1.0,
                  help='Seconds after which a loop of controller, agent or '
@@ -59,6 +62,7 @@ GROUPS = {
     'agent': node_options.agent_opts,
     'bgp': bgp_options.bgp_opts,
     'datapath': node_options.datapath_opts,
+    host_options.GROUP: host_options.host_opts,
     'upgrade_levels': node_options.upgrade_opts,
 }
 
@@ -156,6 +160,7 @@ def check(conf):
                         ('agent', 'listen'), ('controller', 'listen')):
         option_values.listening_address(conf, group, name)
     node_options.check(conf)
+    host_options.check(conf)
     bgp_options.check(conf)
 
 

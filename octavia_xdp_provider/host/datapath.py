@@ -152,9 +152,19 @@ class Datapath:
     def traced(self, timeout_ms: int = 0) -> list[tuple[
             types.Hook, enumerations.HostOutcome, int, bytes]]:
         """(hook, outcome, key, first bytes) of packets since the last call."""
+        return [(one.hook, one.outcome, one.key, one.data)
+                for one in self.packets(timeout_ms)]
+
+    def packets(self, timeout_ms: int = 0) -> list[types.Traced]:
+        """The same with all that is known of each.
+
+        :param timeout_ms: to wait for the first, milliseconds.
+        """
         out = self._ffi.new('struct oxh_traced[]', 256)
         count = self._call(self._api.oxh_trace_next, self._host, out, 256,
                            timeout_ms)
-        return [(types.Hook(one.hook), enumerations.HostOutcome(one.outcome),
-                 one.key, bytes(one.data)[:min(one.length, len(one.data))])
-                for one in out[0:count]]
+        return [types.Traced(
+            one.time, types.Hook(one.hook),
+            enumerations.HostOutcome(one.outcome), one.ifindex, one.key,
+            one.length, bytes(one.data)[:min(one.length, len(one.data))])
+            for one in out[0:count]]

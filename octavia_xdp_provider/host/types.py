@@ -7,6 +7,8 @@ Ports and keys are numbers, times seconds, MACs and addresses text.
 import enum
 import typing
 
+from octavia_xdp_provider.common import enumerations
+
 PROTOCOLS = {'tcp': 6, 'udp': 17, 'sctp': 132}
 PROTOCOL_NAMES = {number: name for name, number in PROTOCOLS.items()}
 
@@ -117,3 +119,17 @@ class Frame(typing.NamedTuple):
     data: bytes
     mark: int
     duration: int  # ns that the program took
+
+
+class Traced(typing.NamedTuple):
+    """A packet that a program has seen. ``time``: ns, monotonic; ``key``: 0:
+    none; ``length``: of the frame, bytes; ``data``: its first ones, as it
+    left the program."""
+
+    time: int
+    hook: Hook
+    outcome: enumerations.HostOutcome
+    ifindex: int
+    key: int
+    length: int
+    data: bytes

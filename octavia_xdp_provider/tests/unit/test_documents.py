@@ -12,6 +12,7 @@ import typing
 from lab.fabric import nodes
 import octavia_xdp_provider
 from octavia_xdp_provider.cmd import ctl
+from octavia_xdp_provider.cmd import host
 from octavia_xdp_provider.common import checks
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import flavor
@@ -207,6 +208,13 @@ class TestCommands(base.TestCase):
                       if isinstance(action, argparse._SubParsersAction)]
         self.assertIn('verify', commands)
         self.assert_named('admin/octavia-xdp-ctl.rst', 'octavia-xdp-ctl',
+                          commands)
+
+    def test_commands_of_a_hypervisor(self):
+        [commands] = [action.choices for action in host.parser()._actions
+                      if isinstance(action, argparse._SubParsersAction)]
+        self.assertIn('verify', commands)
+        self.assert_named('admin/hypervisors.rst', 'octavia-xdp-host',
                           commands)
 
     def test_commands_of_the_control_host(self):

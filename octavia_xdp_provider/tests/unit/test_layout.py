@@ -27,6 +27,7 @@ ROOMS = {
     'ctl': {'common', 'node', 'packet_model', 'ctl'},
     'drops': {'drops'},
     'host': {'common', 'host'},
+    'hostctl': {'common', 'host', 'hostctl'},
     'host_model': {'host_model'},
 }
 

@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The link of a hypervisor's agent to the controller."""
+
+import typing
+
+from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.common import host_rpc
+from octavia_xdp_provider.common import link
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.host.library import HostError
+
+# How much one report takes.
+HOSTS = reports.Sizes(
+    host_messages.REPORT_PAGE, host_messages.COMPARE_PAGE,
+    host_messages.REPORT_PAGE,
+    weigh_counters=lambda one: len(one['entries']) or 1,
+    counters_weight=host_messages.COUNTERS_MAX)
+
+
+class Link(link.Link):
+    """See there.
+
+    :param controller: host_rpc.HostsClient.
+    :param fetcher: fetching.Fetcher.
+    :param worker: worker.Worker.
+    :param state: host_state.HostState.
+    :param files: run_directory.RunDirectory.
+    """
+
+    unreadable = HostError
+
+    def complain(self, error: Exception) -> str:
+        if rpc.is_unsupported_version(error):
+            return ('The controller does not know version '
+                    f'{host_rpc.VERSION} of the interface for hypervisors; '
+                    'upgrade it first. Going on with what it sent last.')
+        if rpc.is_refused(error):
+            return f'The controller refuses what this agent says: {error}'
+        return typing.cast(str, super().complain(error))

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hypervisor's agent has done, and what its datapath counts, for
+Prometheus."""
+
+import collections.abc
+import time
+import typing
+
+import prometheus_client
+from prometheus_client import core
+
+PREFIX = 'octavia_xdp_host_'
+# Seconds of a pass.
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+class Metrics:
+    """Counters. Any thread may use it."""
+
+    def __init__(self, registry: prometheus_client.CollectorRegistry
+                 ) -> None:
+        self._passes = prometheus_client.Histogram(
+            PREFIX + 'pass_seconds', 'Passes that make true what is wanted',
+            buckets=BUCKETS, registry=registry)
+        self._failed_passes = prometheus_client.Counter(
+            PREFIX + 'failed_passes', 'Passes that were given up',
+            registry=registry)
+        self._failures = prometheus_client.Counter(
+            PREFIX + 'rpc_failures', 'Talks with the controller that failed',
+            registry=registry)
+
+    def passed(self, seconds: float) -> None:
+        self._passes.observe(seconds)
+
+    def pass_failed(self) -> None:
+        self._failed_passes.inc()
+
+    def failed(self, _kind: str) -> None:
+        """The controller was not reached."""
+        self._failures.inc()
+
+
+class Collector:
+    """Looks when Prometheus asks.
+
+    :param link: link.Link.
+    :param worker: worker.Worker.
+    :param watch: watch.Watch.
+    """
+
+    def __init__(self, link: typing.Any, worker: typing.Any,
+                 watch: typing.Any) -> None:
+        self._link = link
+        self._worker = worker
+        self._watch = watch
+
+    def describe(self) -> list[typing.Any]:
+        """Nothing is looked at before somebody wants to know."""
+        return []
+
+    def collect(self) -> collections.abc.Iterator[typing.Any]:
+        """Called by Prometheus' registry."""
+        yield _gauge('controller_silence_seconds', 'Since a controller has '
+                     'answered', time.monotonic() - self._link.answered_at)
+        held = self._worker.held
+        yield _gauge('wanted', 'Ports and address sets that this hypervisor '
+                     'shall have', len(held))
+        yield _gauge('failed', 'Those that cannot be made true, or have a '
+                     'tap that cannot be served',
+                     sum(one['error'] is not None for one in held.values()))
+        yield _gauge('taps', 'Ports that have a tap here', sum(
+            one['ifindex'] is not None for one in held.values()))
+        yield _gauge('open_vswitch_known', 'Whether Open vSwitch\'s database '
+                     'has answered', float(self._watch.is_known))
+        facts = self._worker.facts
+        for name, text, value in (
+                ('ports', 'Ports in the datapath', len(facts.ports)),
+                ('entries', 'Listeners at members in the datapath',
+                 len(facts.entries)),
+                ('flows', 'Confirmed flows', facts.flows)):
+            yield _gauge(name, text, value)
+        yield from _of_packets(facts)
+
+
+def _of_packets(facts: typing.Any) -> collections.abc.Iterator[typing.Any]:
+    packets = core.CounterMetricFamily(
+        PREFIX + 'packets', 'Packets by what happened to them',
+        labels=['outcome'])
+    for outcome, count in sorted(facts.outcomes.items()):
+        packets.add_metric([outcome], count)
+    yield packets
+    drops = core.CounterMetricFamily(
+        PREFIX + 'port_drops', 'Packets that were dropped, of a port',
+        labels=['port', 'outcome'])
+    for port, outcomes in sorted(facts.drops.items()):
+        for outcome, count in sorted(outcomes.items()):
+            drops.add_metric([port, outcome], count)
+    yield drops
+    for direction in ('in', 'out'):
+        for unit in ('packets', 'bytes'):
+            family = core.CounterMetricFamily(
+                f'{PREFIX}port_{unit}_{direction}',
+                f'{unit.capitalize()} {"to" if direction == "in" else "of"} '
+                'members of a port', labels=['port'])
+            sums: dict[str, int] = {}
+            for one in facts.entries:
+                sums[one.entry.port_id] = (
+                    sums.get(one.entry.port_id, 0)
+                    + getattr(one, f'{unit}_{direction}'))
+            for port, count in sorted(sums.items()):
+                family.add_metric([port], count)
+            yield family
+
+
+def _gauge(name: str, text: str, value: float) -> typing.Any:
+    return core.GaugeMetricFamily(PREFIX + name, text, value=value)

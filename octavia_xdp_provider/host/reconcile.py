@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the hypervisor's datapath what is wanted, where the taps are now.
+
+The order within a pass:
+
+1. Settings, networks of LB nodes, the program at the underlay's interfaces.
+2. Address sets, so that no rule names one that is not there yet.
+3. Ports and entries go that are not wanted, or whose key is another's now.
+   An entry goes with its flows, a port with its entries.
+4. Each port: programs at its tap, then the port, then its entries. What a key
+   lets in finds a tap with programs.
+5. Programs at interfaces that are no port's tap any more, then address sets
+   that no rule names.
+
+A pass compares with what the datapath lists, so that a restarted agent repairs
+what differs and touches nothing else. What cannot be listed (rules, address
+sets) is set again in the first pass and now and then.
+"""
+
+import collections.abc
+import time
+import typing
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common.wanted import Wanted
+from octavia_xdp_provider.host import address_sets
+from octavia_xdp_provider.host import documents
+from octavia_xdp_provider.host import pins as pins_module
+from octavia_xdp_provider.host import plans
+from octavia_xdp_provider.host import settings as settings_module
+from octavia_xdp_provider.host import types
+from octavia_xdp_provider.host.library import HostError
+from octavia_xdp_provider.host.taps import Tap
+from octavia_xdp_provider.host.taps import Taps
+
+LOG = logging.getLogger(__name__)
+
+# Between two times that everything is set that cannot be listed.
+AGAIN_S = 300.0
+_TAP_HOOKS = (types.Hook.TAP_IN, types.Hook.TAP_OUT)
+
+Error = errors.Refused | OSError
+
+
+class PassResult(typing.NamedTuple):
+    """``wanted``: what was made true."""
+
+    wanted: Wanted
+
+
+class _Held(typing.NamedTuple):
+    """What the datapath lists, and programs."""
+
+    ports: dict[str, types.PortState]
+    entries: dict[int, types.Entry]
+    pins: frozenset[pins_module.Pin]
+
+
+class Reconciler:
+    """Belongs to one thread.
+
+    :param dataplane: datapath.Datapath.
+    :param numbers: of address sets.
+    :param pin_directory: of the datapath.
+    :param flows_per_port: gives the number, now.
+    :ivar held: id → host_messages.Held, of what there is. Another dictionary
+        when something in it is another.
+    """
+
+    def __init__(self, dataplane: typing.Any,
+                 numbers: address_sets.Numbers, pin_directory: str,
+                 flows_per_port: collections.abc.Callable[[], int],
+                 clock: collections.abc.Callable[[], float] = time.monotonic
+                 ) -> None:
+        self._datapath = dataplane
+        self._numbers = numbers
+        self._pin_directory = pin_directory
+        self._flows_per_port = flows_per_port
+        self._clock = clock
+        self._again_at = 0.0
+        self._networks: typing.Any = None
+        self._sets: dict[str, int] = {}  # id → generation that was set
+        self._set_rules: dict[str, tuple[types.Rule, ...]] = {}
+        self._set_taps: dict[str, int] = {}
+        self._plans: dict[str, tuple[host_spec.Port, plans.Plan]] = {}
+        self._numbered: frozenset[str] = frozenset()
+        self._parsed: dict[str, tuple[int, documents.Parsed]] = {}
+        self.held: dict[str, host_messages.Held] = {}
+
+    def prepare(self, settings: settings_module.Settings,
+                common: host_spec.Common | None) -> list[str]:
+        """Step 1. Of ``common`` nothing is known before a controller has
+        answered, once: what the datapath has stays then.
+
+        :returns: problems of the hypervisor, in words.
+        """
+        problems = list(settings.problems)
+        attempts: list[collections.abc.Callable[[], object]] = [
+            lambda: self._datapath.set_settings(settings.datapath)]
+        if common is not None:
+            attempts.append(lambda: self._set_networks(common))
+        attempts += [
+            lambda ifindex=ifindex: self._datapath.attach(
+                types.Hook.NIC, ifindex)
+            for ifindex in settings.underlay]
+        attempts.append(lambda: self._detach(
+            {types.Hook.NIC}, frozenset(settings.underlay)))
+        for attempt in attempts:
+            try:
+                attempt()
+            except OSError as error:
+                problems.append(words(error))
+        return problems
+
+    def reconcile(self, wanted: Wanted, taps: Taps) -> None:
+        """Steps 2 to 5. What cannot be done is in ``held``.
+
+        :raises HostError: the datapath cannot be read at all.
+        """
+        if self._clock() >= self._again_at:
+            self._again_at = self._clock() + AGAIN_S
+            self._sets, self._set_rules, self._set_taps = {}, {}, {}
+            self._networks = None
+        failed: dict[str, Error] = {}
+        parsed = self._parse(wanted, failed)
+        now = self._listed()
+        self._set_address_sets(wanted, parsed, failed)
+        planned = self._plan(parsed)
+        self._remove(now, wanted, planned, failed)
+        ifindices: dict[str, int] = {}
+        for key, plan in planned.items():
+            tap = taps.get(key)
+            try:
+                ifindices[key] = self._make(plan, tap, now)
+            except HostError as error:
+                failed[key] = error
+                self._set_rules.pop(key, None)
+                self._set_taps.pop(key, None)
+                ifindices[key] = (tap.ifindex or 0) if tap else 0
+        for key, state in now.ports.items():
+            if key in wanted.documents:
+                # Its document is malformed: it stays as it is.
+                ifindices.setdefault(key, state.ifindex)
+        self._detach_taps(frozenset(ifindices.values()))
+        self._forget_sets(wanted, failed)
+        self._hold(wanted, taps, ifindices, failed)
+
+    def _parse(self, wanted: Wanted, failed: dict[str, Error]
+               ) -> dict[str, documents.Parsed]:
+        """Documents by id, without those that are malformed."""
+        parsed = {}
+        for key, (generation, document) in wanted.documents.items():
+            before = self._parsed.get(key)
+            if before is not None and before[0] == generation:
+                parsed[key] = before[1]
+                continue
+            try:
+                parsed[key] = documents.parse(key, document)
+            except errors.Refused as error:
+                failed[key] = error
+        self._parsed = {key: (wanted.documents[key][0], one)
+                        for key, one in parsed.items()}
+        return parsed
+
+    def _plan(self, parsed: dict[str, documents.Parsed]
+              ) -> dict[str, plans.Plan]:
+        """Of each port; those of unchanged documents are kept."""
+        if self._numbers.ids != self._numbered:
+            self._numbered, self._plans = self._numbers.ids, {}
+        kept = {}
+        for key, one in parsed.items():
+            if one.port is None:
+                continue
+            before = self._plans.get(key)
+            kept[key] = (before if before and before[0] is one.port else
+                         (one.port, plans.plan(one.port, self._numbers.get)))
+        self._plans = kept
+        return {key: plan for key, (_port, plan) in kept.items()}
+
+    def _listed(self) -> _Held:
+        return _Held({one.id: one for one in self._datapath.ports()},
+                     {one.entry.key: one.entry
+                      for one in self._datapath.entries()},
+                     pins_module.pins(self._pin_directory))
+
+    def _set_networks(self, common: host_spec.Common) -> None:
+        if common != self._networks:
+            self._datapath.set_networks(common['networks'], common['closed'])
+            self._networks = common
+
+    def _set_address_sets(self, wanted: Wanted,
+                          parsed: dict[str, documents.Parsed],
+                          failed: dict[str, Error]) -> None:
+        for key, one in parsed.items():
+            if one.address_set is None or (
+                    self._sets.get(key) == wanted.documents[key][0]):
+                continue
+            try:
+                self._datapath.set_address_set(
+                    self._numbers.give(key), one.address_set['networks'])
+            except OSError as error:
+                failed[key] = error
+            else:
+                self._sets[key] = wanted.documents[key][0]
+
+    def _remove(self, now: _Held, wanted: Wanted,
+                planned: dict[str, plans.Plan],
+                failed: dict[str, Error]) -> None:
+        """Step 3. A port whose document is malformed stays as it is."""
+        for port_id in sorted(now.ports.keys() - wanted.documents.keys()):
+            self._attempt(failed, port_id,
+                          lambda one=port_id: self._datapath.delete_port(one))
+            self._set_rules.pop(port_id, None)
+            self._set_taps.pop(port_id, None)
+        keys = {key: entry for plan in planned.values()
+                for key, entry in plan.entries.items()}
+        for key, entry in sorted(now.entries.items()):
+            if entry.port_id not in wanted.documents:
+                continue  # gone with its port
+            other = keys.get(key)
+            if other is None and entry.port_id not in planned:
+                continue
+            if other is None or not plans.same_name(entry, other):
+                self._attempt(
+                    failed, entry.port_id,
+                    lambda one=key: self._datapath.delete_entry(one))
+                now.entries.pop(key)
+
+    def _attempt(self, failed: dict[str, Error], key: str,
+                 function: collections.abc.Callable[[], object]) -> None:
+        try:
+            function()
+        except HostError as error:
+            failed[key] = error
+            LOG.error('%s: %s', key, words(error))
+
+    def _make(self, plan: plans.Plan, tap: Tap | None, now: _Held) -> int:
+        """Step 4. Returns the tap that it has now, or 0.
+
+        :raises HostError: not all could be done.
+        """
+        ifindex, error = 0, None
+        if tap is not None and tap.ifindex is not None:
+            try:
+                self._attach(plan.id, tap.ifindex, now.pins)
+                ifindex = tap.ifindex
+            except HostError as caught:
+                # It is gone again, say: entries wait for it all the same.
+                error = caught
+        state = now.ports.get(plan.id)
+        wanted = types.Port(plan.id, ifindex, plan.open,
+                            self._flows_per_port())
+        if self._set_rules.get(plan.id) != plan.rules or state is None or (
+                state.ifindex, state.open, state.flows_max, state.rules) != (
+                wanted.ifindex, wanted.open, wanted.flows_max,
+                len(plan.rules)):
+            self._datapath.set_port(wanted, plan.rules)
+            self._set_rules[plan.id] = plan.rules
+        for key, entry in plan.entries.items():
+            if now.entries.get(key) != entry:
+                error = self._set_entry(entry) or error
+        if error is not None:
+            raise error
+        return ifindex
+
+    def _attach(self, port_id: str, ifindex: int,
+                pins: frozenset[pins_module.Pin]) -> None:
+        if self._set_taps.get(port_id) == ifindex and all(
+                pins_module.Pin(hook, ifindex) in pins
+                for hook in _TAP_HOOKS):
+            return
+        for hook in _TAP_HOOKS:
+            self._datapath.attach(hook, ifindex)
+        self._set_taps[port_id] = ifindex
+
+    def _set_entry(self, entry: types.Entry) -> HostError | None:
+        try:
+            self._datapath.set_entry(entry)
+        except HostError as error:
+            return error
+        return None
+
+    def _detach_taps(self, kept: frozenset[int]) -> None:
+        """Step 5."""
+        try:
+            self._detach(_TAP_HOOKS, kept)
+        except OSError as error:
+            LOG.error('Programs stay at interfaces that are no taps of '
+                      'members any more: %s', words(error))
+
+    def _detach(self, hooks: collections.abc.Collection[types.Hook],
+                kept: frozenset[int]) -> None:
+        """From all interfaces but these."""
+        for pin in sorted(pins_module.pins(self._pin_directory)):
+            if pin.hook in hooks and pin.ifindex not in kept:
+                self._datapath.detach(pin.hook, pin.ifindex)
+
+    def _forget_sets(self, wanted: Wanted, failed: dict[str, Error]) -> None:
+        for key in self._numbers.ids - wanted.documents.keys():
+            number = self._numbers.get(key)
+            try:
+                if number is not None:
+                    self._datapath.set_address_set(number, ())
+                self._numbers.forget(key)
+            except OSError as error:
+                failed[key] = error
+            self._sets.pop(key, None)
+
+    def _hold(self, wanted: Wanted, taps: Taps, ifindices: dict[str, int],
+              failed: dict[str, Error]) -> None:
+        held: dict[str, host_messages.Held] = {}
+        for key, (generation, _document) in wanted.documents.items():
+            tap = taps.get(key)
+            error = failed.get(key)
+            text = words(error) if error is not None else None
+            if text is None and tap is not None:
+                text = tap.problem
+            held[key] = {
+                'generation': generation,
+                'ifindex': ifindices.get(key) or None,
+                'error': text[:messages.TEXT_MAX] if text else None}
+        for key, one in held.items():
+            before = self.held.get(key)
+            if one['error'] and (before is None
+                                 or before['error'] != one['error']):
+                LOG.warning('%s: %s', key, one['error'])
+        if held != self.held:
+            self.held = held
+
+
+def words(error: Exception) -> str:
+    """What the library or a contract said, without its number."""
+    return str(getattr(error, 'strerror', None) or error)

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent of a hypervisor: its parts, wired together, and its threads.
+
+The *link* fetches what the hypervisor should have and reports what it has, the
+*watch* follows where the taps of ports are, the *worker* makes it true. All
+that waits for the broker has threads that nobody waits for.
+"""
+
+import threading
+import time
+import typing
+
+from oslo_config import cfg
+from oslo_log import log as logging
+import oslo_messaging
+
+from octavia_xdp_provider.common import host_rpc
+from octavia_xdp_provider.common import monitoring
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import wanted
+from octavia_xdp_provider.host import address_sets
+from octavia_xdp_provider.host import documents
+from octavia_xdp_provider.host import fetching
+from octavia_xdp_provider.host import host_state
+from octavia_xdp_provider.host import link
+from octavia_xdp_provider.host import links
+from octavia_xdp_provider.host import metrics
+from octavia_xdp_provider.host import reconcile
+from octavia_xdp_provider.host import run_directory
+from octavia_xdp_provider.host import settings
+from octavia_xdp_provider.host import watch
+from octavia_xdp_provider.host import worker
+
+LOG = logging.getLogger(__name__)
+
+# Seconds without an answer of a controller that GET /healthcheck allows.
+CONTROLLER_SILENCE_S = 60.0
+# Seconds that the end waits for a talk with the controller.
+TALK_ENDS_S = 5.0
+
+
+class WakeupEndpoint:
+    """RPC endpoint by which the controller wakes this agent up."""
+
+    target = oslo_messaging.Target(namespace=host_rpc.WAKEUP_NAMESPACE,
+                                   version=host_rpc.VERSION)
+
+    def __init__(self, notified: typing.Callable[[], None]) -> None:
+        self._notified = notified
+
+    def changed(self, context: typing.Any) -> None:
+        self._notified()
+
+
+class HostAgent:
+    """Wires the parts together; ``run`` until ``stop``.
+
+    :raises HostError: the kernel is too old, say, or there is no bpffs.
+    """
+
+    def __init__(self, conf: cfg.ConfigOpts) -> None:
+        self._conf = conf
+        self._files = run_directory.RunDirectory(conf)
+        self._files.make()
+        if self._files.create_datapath():
+            LOG.info('There was no state in %s; it is made.',
+                     conf.host_agent.pin_directory)
+        self._monitoring = monitoring.Monitoring(conf, 'host_agent')
+        self.metrics = metrics.Metrics(self._monitoring.registry)
+        watched = self._monitoring.loops.watch
+        self._watch = watch.Watch(
+            conf.host_agent.ovsdb, self._port_ids, self._wake_worker,
+            watched('taps'))
+        self._worker = worker.Worker(
+            reconcile.Reconciler(
+                dataplane := self._files.open_datapath(),
+                address_sets.Numbers(self._files.address_sets),
+                conf.host_agent.pin_directory,
+                lambda: conf.host_agent.flows_per_port),
+            dataplane, links.Links(),
+            lambda snapshot: settings.find(conf, snapshot), self._watch,
+            lambda: self._fetcher.common, self._report_soon, self.metrics,
+            watched('worker'))
+        transport = rpc.transport(conf)
+        controller = host_rpc.HostsClient(transport)
+        self._fetcher = fetching.Fetcher(
+            controller, conf.host, wanted.Cache(self._files.wanted),
+            self._files.common, self._wake_worker)
+        self._link = link.Link(
+            conf.host, controller, self._fetcher,
+            reports.Reporter(sizes=link.HOSTS), self._worker,
+            host_state.HostState(conf, self._worker), self._files,
+            conf.host_agent.fetch_interval, self.metrics.failed)
+        self._monitoring.registry.register(
+            metrics.Collector(self._link, self._worker, self._watch))
+        for name, check in (('controller', self._check_controller),
+                            ('host', self._check_host)):
+            self._monitoring.health.add(name, check)
+        self._stopped = threading.Event()
+        self._server = rpc.server(transport, host_rpc.HOST_TOPIC, conf.host,
+                                  [WakeupEndpoint(self._link.wake)])
+
+    def _port_ids(self) -> list[str]:
+        known = self._fetcher.wanted
+        return [key for key, (_generation, document)
+                in (known.documents.items() if known else ())
+                if documents.is_port(document)]
+
+    def _check_controller(self) -> str | None:
+        if self._fetcher.refused:
+            return f'the controller refuses this host: {self._fetcher.refused}'
+        silent_s = time.monotonic() - self._link.answered_at
+        if silent_s <= CONTROLLER_SILENCE_S:
+            return None
+        return (f'no controller has answered for {silent_s:.0f} s; the '
+                'hypervisor goes on with what it has')
+
+    def _check_host(self) -> str | None:
+        return '; '.join(self._worker.problems) or None
+
+    def _wake_worker(self) -> None:
+        self._worker.wake()
+
+    def _report_soon(self) -> None:
+        self._link.report_soon()
+
+    def stop(self) -> None:
+        """Ask ``run`` to return. Packets go on without us."""
+        self._stopped.set()
+        self._worker.stop()
+        self._link.stop()
+
+    def reload(self) -> None:
+        """Options have changed."""
+        self._worker.wake()
+
+    def run(self) -> int:
+        """Serve until ``stop`` is called.
+
+        :raises ConfigurationError: it cannot listen where it shall.
+        """
+        self._monitoring.start()
+        self._watch.start()
+        thread = threading.Thread(target=self._worker.run, name='worker')
+        thread.start()
+        talk = threading.Thread(target=self._link.run, name='link',
+                                daemon=True)
+        talk.start()
+        listening = threading.Event()
+        threading.Thread(target=self._listen, args=(listening,),
+                         name='listen', daemon=True).start()
+        self._monitoring.ready()
+        LOG.info('Agent of hypervisor %s serves.', self._conf.host)
+        self._stopped.wait()
+        self._monitoring.stop()
+        if listening.is_set():
+            self._server.stop()
+            self._server.wait()
+        thread.join()
+        self._watch.stop()
+        talk.join(TALK_ENDS_S)
+        LOG.info('Agent of hypervisor %s has stopped; the kernel goes on.',
+                 self._conf.host)
+        return 0
+
+    def _listen(self, listening: threading.Event) -> None:
+        """Let the controller wake this agent up, once the broker is there.
+        """
+        try:
+            self._server.start()
+        except Exception:
+            LOG.exception('The controller cannot wake this agent up: changes '
+                          'are fetched every %s s.',
+                          self._conf.host_agent.fetch_interval)
+        else:
+            listening.set()

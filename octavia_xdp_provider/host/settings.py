@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hypervisor itself is to the datapath: interfaces and addresses.
+
+They come from the options and from what the kernel has of them now. What is
+missing is named, and everything else goes on: a hypervisor whose reply
+interface is gone still takes packets of flows to its members, and says so.
+"""
+
+import typing
+
+from oslo_config import cfg
+
+from octavia_xdp_provider.common import host_options
+from octavia_xdp_provider.host import links as links_module
+from octavia_xdp_provider.host import types
+
+
+class Settings(typing.NamedTuple):
+    """``underlay``: indices of the interfaces that are there; ``mtu``: the
+    least of theirs, bytes, 0 where there is none; ``problems``: by name, in
+    words."""
+
+    datapath: types.Settings
+    underlay: tuple[int, ...]
+    mtu: int
+    problems: tuple[str, ...]
+
+    @property
+    def geneve(self) -> list[str]:
+        """Addresses to which LB nodes may send it."""
+        return [one for one in (self.datapath.local_v4,
+                                self.datapath.local_v6) if one]
+
+
+def find(conf: cfg.ConfigOpts, snapshot: links_module.Snapshot) -> Settings:
+    """:param snapshot: of the kernel."""
+    options = conf.host_agent
+    problems = [
+        f'there is no interface {name} ([host_agent] underlay_interfaces): '
+        'LB nodes do not reach members through it'
+        for name in options.underlay_interfaces if name not in snapshot.links]
+    underlay = [snapshot.links[name] for name in options.underlay_interfaces
+                if name in snapshot.links]
+    settings = types.Settings(
+        reply_ifindex=_reply_ifindex(options, snapshot, problems),
+        **_addresses(conf, snapshot, problems))
+    return Settings(settings, tuple(link.index for link in underlay),
+                    min((link.mtu for link in underlay), default=0),
+                    tuple(problems))
+
+
+def _reply_ifindex(options: typing.Any, snapshot: links_module.Snapshot,
+                   problems: list[str]) -> int:
+    name = options.reply_interface or options.underlay_interfaces[0]
+    link = snapshot.links.get(name)
+    if link is not None:
+        return link.index
+    if options.reply_interface:
+        problems.append(
+            f'there is no interface {name} ([host_agent] reply_interface): '
+            'answers of members are dropped')
+    return 0
+
+
+def _addresses(conf: cfg.ConfigOpts, snapshot: links_module.Snapshot,
+               problems: list[str]) -> dict[str, typing.Any]:
+    options = conf.host_agent
+    first = options.underlay_interfaces[0]
+    v4 = v6 = sid = None
+    if host_options.GENEVE in options.encapsulations:
+        v4 = options.local_address or snapshot.address(first, 4)
+        v6 = options.local_address_v6 or snapshot.address(first, 6)
+    if host_options.SRV6 in options.encapsulations:
+        network = host_options.sid_network(conf)
+        sid = str(network.network_address) if network else None
+    if not (v4 or v6 or sid):
+        problems.append(
+            'LB nodes cannot reach this hypervisor: no encapsulation of '
+            '[host_agent] encapsulations has an address; set local_address, '
+            'local_address_v6 or sid_prefix')
+    return {'local_v4': v4, 'local_v6': v6, 'sid': sid}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The thread that follows where ports are.
+
+It waits for events of Open vSwitch's database and of the kernel's links, and
+looks by itself now and then: events are lost, and each look says all.
+"""
+
+import os
+import select
+import threading
+import typing
+
+from oslo_log import log as logging
+from ovs import poller as ovs_poller
+
+from octavia_xdp_provider.host import links as links_module
+from octavia_xdp_provider.host import ovsdb
+from octavia_xdp_provider.host import taps as taps_module
+
+LOG = logging.getLogger(__name__)
+
+# Between two looks without an event.
+LOOK_S = 10.0
+# After a failure.
+RETRY_S = 1.0
+
+
+class Watch:
+    """Runs from ``start`` until ``stop``.
+
+    :param remote: of Open vSwitch's database.
+    :param port_ids: gives the ids of wanted ports; these alone are looked
+        for by name before Open vSwitch's database has answered.
+    :param changed: called when the taps are others.
+    :param come_round: see Loops.watch.
+    :ivar taps: Tap by id of the port; None before the first look. Is never
+        changed, there is another one instead.
+    :ivar is_known: whether Open vSwitch's database has answered.
+    """
+
+    def __init__(self, remote: str,
+                 port_ids: typing.Callable[[], typing.Iterable[str]],
+                 changed: typing.Callable[[], None],
+                 come_round: typing.Callable[[], None] = lambda: None
+                 ) -> None:
+        self._remote = remote
+        self._port_ids = port_ids
+        self._changed = changed
+        self._come_round = come_round
+        self._stop = threading.Event()
+        self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+        self._thread = threading.Thread(target=self._run, name='taps')
+        self.taps: taps_module.Taps | None = None
+        self.is_known = False
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look now; from any thread."""
+        os.eventfd_write(self._wake, 1)
+
+    def stop(self) -> None:
+        """Returns when the thread has ended."""
+        self._stop.set()
+        self.wake()
+        if self._thread.ident is not None:
+            self._thread.join()
+        os.close(self._wake)
+
+    def _run(self) -> None:
+        complained = False
+        while not self._stop.is_set():
+            try:
+                self._follow()
+            except Exception:
+                if not complained:
+                    LOG.exception('Taps cannot be followed; trying again.')
+                complained = True
+                self._stop.wait(RETRY_S)
+
+    def _follow(self) -> None:
+        links = links_module.Links()
+        database = ovsdb.Database(self._remote)
+        try:
+            events = links.watch()
+            while not self._stop.is_set():
+                self._come_round()
+                database.run()
+                self._look(links, database)
+                poller = ovs_poller.Poller()
+                database.wait(poller)
+                for descriptor in events, self._wake:
+                    poller.fd_wait(descriptor, ovs_poller.POLLIN)
+                poller.timer_wait(int(LOOK_S * 1000))
+                poller.block()
+                if _is_readable(self._wake):
+                    os.eventfd_read(self._wake)
+                links.drain(lambda: _is_readable(events))
+        finally:
+            database.close()
+            links.close()
+
+    def _look(self, links: links_module.Links, database: ovsdb.Database
+              ) -> None:
+        known = database.is_known
+        if known:
+            taps = taps_module.find(database.interfaces(), links.links())
+        elif self.is_known:
+            return  # a new connection; what the last one said stays
+        else:
+            taps = taps_module.guess(links.links(), self._port_ids())
+        if taps != self.taps or known != self.is_known:
+            self.taps, self.is_known = taps, known
+            self._changed()
+
+
+def _is_readable(descriptor: int) -> bool:
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(0))

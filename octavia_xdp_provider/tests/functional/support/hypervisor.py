@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hypervisor with VMs that know nothing of load balancers.
+
+The member's namespace of the fabric is the hypervisor; each VM is a namespace
+behind a veth, as behind a tap. Needs root and Linux 6.6.
+"""
+
+import os
+import pathlib
+import socket
+import struct
+import tempfile
+import uuid
+
+from octavia_xdp_provider.host import types
+from octavia_xdp_provider.tests.functional.support import fabric
+
+LIBRARY = fabric.DATAPATH / 'build/liboctavia_xdp_host.so'
+FIXED, FIXED6, SUBNET_GATEWAY = '192.168.7.5', 'fd00:7::5', '192.168.7.1'
+SUBNET_GATEWAY6 = 'fd00:7::1'
+VM_MAC, ROUTER_MAC = 'fa:16:3e:00:00:05', 'fa:16:3e:00:00:01'
+LISTENER, LOCAL = 80, 8080
+SID = '2001:db8:1:2:3:4::'
+ALL = (types.Rule(4, 'tcp', (LOCAL, LOCAL)), types.Rule(4, 'udp'),
+       types.Rule(6))
+FAMILIES = {4: (socket.AF_INET, fabric.VIP, FIXED),
+            6: (socket.AF_INET6, fabric.VIP6, FIXED6)}
+
+
+class VirtualMachine:
+    """A namespace with one interface, and its port and keys."""
+
+    def __init__(self, number, test):
+        self.namespace = f'oxh-v{number}-{uuid.uuid4().hex[:8]}'
+        self.port = str(uuid.UUID(int=(number + 1) << 96))
+        self.tap = f'tap{self.port[:11]}'
+        self.first_key = 100 * (number + 1)
+        fabric.command('ip', 'netns', 'add', self.namespace)
+        test.addCleanup(fabric.command, 'ip', 'netns', 'del', self.namespace)
+        test.sysctl(self.namespace, ipv6__conf__default__accept_dad=0)
+        self.test = test
+        self.plug_in()
+
+    def plug_in(self):
+        """A tap, new; the VM keeps nothing of what it had."""
+        test = self.test
+        fabric.command(
+            'ip', '-n', test.member, 'link', 'add', self.tap, 'mtu', '1442',
+            'type', 'veth', 'peer', 'name', 'eth0', 'address', VM_MAC, 'mtu',
+            '1442', 'netns', self.namespace)
+        for namespace, interface in ((test.member, self.tap),
+                                     (self.namespace, 'lo'),
+                                     (self.namespace, 'eth0')):
+            fabric.command('ip', '-n', namespace, 'link', 'set', interface,
+                           'up')
+        for address, gateway, words in (
+                (f'{FIXED}/24', SUBNET_GATEWAY, ()),
+                (f'{FIXED6}/64', SUBNET_GATEWAY6, ('nodad',))):
+            fabric.command('ip', '-n', self.namespace, 'address', 'add',
+                           address, 'dev', 'eth0', *words)
+            fabric.command('ip', '-n', self.namespace, 'route', 'add',
+                           'default', 'via', gateway)
+            fabric.command('ip', '-n', self.namespace, 'neigh', 'add',
+                           gateway, 'dev', 'eth0', 'lladdr', ROUTER_MAC)
+        with fabric.inside(test.member):
+            self.ifindex = socket.if_nametoindex(self.tap)
+
+    def plug_out(self):
+        """The tap goes, as when the VM ends or moves."""
+        fabric.command('ip', '-n', self.test.member, 'link', 'del', self.tap)
+
+    def entries(self, vips):
+        number = 0
+        for vip, fixed in zip(vips, (FIXED, FIXED6), strict=True):
+            for protocol in ('tcp', 'udp'):
+                yield types.Entry(
+                    self.first_key + number, self.port, vip, LISTENER, fixed,
+                    LOCAL, protocol, VM_MAC, ROUTER_MAC,
+                    1400 if '.' in vip else 1380)
+                number += 1
+
+
+class Hypervisor(fabric.Fabric):
+    """``keys``: by (VIP, protocol), of what clients send."""
+
+    def setUp(self):
+        super().setUp()
+        if not LIBRARY.exists():
+            self.skipTest('the library is not built (make -C datapath)')
+        if tuple(map(int, os.uname().release.split('.')[:2])) < (6, 6):
+            self.skipTest('tcx is not in this kernel')
+        self.sid = False
+        self.keys = {}
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        fabric.command('mount', '-t', 'bpf', 'bpf', directory.name)
+        self.addCleanup(fabric.command, 'umount', '-l', directory.name)
+        self.folder = str(pathlib.Path(directory.name, 'host'))
+        with fabric.inside(self.member):
+            self.nic = socket.if_nametoindex('eth0')
+
+    def through_node(self, frame):
+        inner = fabric.parsed(frame[14:])
+        v6 = inner.version == 6
+        protocol = {6: 'tcp', 17: 'udp'}.get(inner.nh if v6 else inner.proto,
+                                             'tcp')
+        key = self.keys[inner.dst, protocol]
+        if self.sid:
+            return fabric.inet6.IPv6(
+                src=fabric.NODE6, dst=SID + f'{key:x}',
+                nh=41 if v6 else 4) / fabric.scapy_packet.Raw(frame[14:])
+        shim = struct.pack('!HHI', 0, 0x86dd if v6 else 0x0800, key << 8)
+        return fabric.inet.IP(src=fabric.NODE, dst=fabric.OWN) / (
+            fabric.inet.UDP(sport=0xc001, dport=6081, chksum=0) /
+            fabric.scapy_packet.Raw(shim + frame[14:]))
+
+    def server(self, vm, version, kind=socket.SOCK_STREAM):
+        family, _, fixed = FAMILIES[version]
+        server = self.socket(vm.namespace, family, kind)
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        server.bind((fixed, LOCAL))
+        if kind == socket.SOCK_STREAM:
+            server.listen()
+        return server
+
+    def connect(self, server, version, vip=None):
+        """Client's and server's end; the server sees the client's address."""
+        family, own_vip, _ = FAMILIES[version]
+        client = self.socket(self.client, family, socket.SOCK_STREAM)
+        client.connect((vip or own_vip, LISTENER))
+        accepted, peer = server.accept()
+        self.addCleanup(accepted.close)
+        accepted.settimeout(20)
+        self.assertEqual((fabric.CLIENT, fabric.CLIENT6)[version == 6],
+                         peer[0])
+        return client, accepted
+
+    def exchange(self, client, server):
+        client.sendall(b'question')
+        self.assertEqual(b'question', server.recv(100))
+        server.sendall(b'answer')
+        self.assertEqual(b'answer', client.recv(100))

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the hypervisor is to the datapath, and what is refused by name."""
+
+from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.host import links
+from octavia_xdp_provider.host import settings
+from octavia_xdp_provider.tests.unit import base
+
+KERNEL = links.Snapshot(
+    {'eth0': links.Link(2, 'eth0', 1500), 'eth1': links.Link(3, 'eth1', 9000)},
+    {(2, 4): '192.0.2.1', (2, 6): '2001:db8::1'})
+
+
+class TestSettings(base.TestCase):
+
+    def find(self, *lines):
+        return settings.find(
+            self.load('\n'.join(('[host_agent]', *lines))), KERNEL)
+
+    def test_defaults_are_the_first_interfaces(self):
+        found = self.find()
+        self.assertEqual(((2,), 1500, ()), (found.underlay, found.mtu,
+                                            found.problems))
+        self.assertEqual(['192.0.2.1', '2001:db8::1'], found.geneve)
+        self.assertEqual((2, None), (found.datapath.reply_ifindex,
+                                     found.datapath.sid))
+
+    def test_named(self):
+        found = self.find('underlay_interfaces = eth1,eth0',
+                          'reply_interface = eth1', 'encapsulations = srv6',
+                          'sid_prefix = 2001:db8:1:2:3:4::/96')
+        self.assertEqual(((3, 2), 1500, ()), (found.underlay, found.mtu,
+                                              found.problems))
+        self.assertEqual(([], 3, '2001:db8:1:2:3:4::'), (
+            found.geneve, found.datapath.reply_ifindex, found.datapath.sid))
+
+    def test_what_is_missing_is_named(self):
+        found = self.find('underlay_interfaces = eth0,bond7',
+                          'reply_interface = vrf9')
+        self.assertEqual((2,), found.underlay)
+        self.assertEqual(0, found.datapath.reply_ifindex)
+        self.assertIn('bond7', found.problems[0])
+        self.assertIn('reply_interface', found.problems[1])
+        found = self.find('encapsulations = srv6')
+        self.assertIn('sid_prefix', found.problems[0])
+
+    def test_bad_values_name_their_option(self):
+        for line, name in (('sid_prefix = 2001:db8::/64', 'sid_prefix'),
+                           ('sid_prefix = 192.0.2.0/24', 'sid_prefix'),
+                           ('local_address = ::1', 'local_address'),
+                           ('local_address_v6 = 192.0.2.1',
+                            'local_address_v6'),
+                           ('closed_networks = all', 'closed_networks'),
+                           ('underlay_interfaces =', 'underlay_interfaces'),
+                           ('encapsulations = gre', 'encapsulations'),
+                           ('listen = here', 'listen')):
+            error = self.assertRaises(option_values.ConfigurationError,
+                                      self.find, line)
+            self.assertIn(name, str(error))
