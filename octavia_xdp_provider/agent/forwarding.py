@@ -120,8 +120,9 @@ def checks(monitor, member, through=None):
             at_service, type=_CONNECT[through.service.protocol], http=None,
             tls=None)
         found = [own, at_service]
-    if at_service.type == 'udp-connect':
-        # Silence is good there: of a tunnel that ends nowhere, too.
+    if at_service.type == 'udp-connect' and not spec.is_keyed(member):
+        # Silence is good there: of a tunnel that ends nowhere, too. A host
+        # that knows a member by a key lets no echo request pass.
         found.append(dataclasses.replace(at_service, type='ping'))
     return found
 

@@ -5,6 +5,7 @@ import pbr.version
 
 from octavia_xdp_provider.agent import checker_status
 from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import spec
 
 
 class NodeState:
@@ -24,6 +25,7 @@ class NodeState:
         self._announce = announce
         self._uplinks = uplinks
         self._probes = probes
+        self._probe_through = conf.agent.probe_through_datapath
         self._version = pbr.version.VersionInfo(
             'octavia-xdp-provider').release_string()
 
@@ -37,6 +39,8 @@ class NodeState:
         info = self._datapath.info()
         return {
             'version': self._version,
+            'document_version': spec.VERSION,
+            'probe_through_datapath': self._probe_through,
             'problems': list(problems),
             **self._uplinks.report(),
             **self._probes.report(),

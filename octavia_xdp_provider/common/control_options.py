@@ -116,6 +116,49 @@ defaults_opts = [
                help='Default of flavors. Unless set: 350.'),
 ]
 
+zero_touch_opts = [
+    cfg.StrOpt('mode',
+               choices=list(flavor.ZERO_TOUCH), default='off',
+               help='Default of flavors\' zero_touch: whether members are '
+                    'VMs that know nothing of the load balancer and are '
+                    'reached through an agent on their hypervisor. off: '
+                    'members are reached at their addresses, and prepared for '
+                    'it. required: only so. preferred: members for which it '
+                    'is not possible are reached at their addresses. '
+                    '"octavia-xdp-manage lb members" shows why.'),
+    cfg.ListOpt('node_networks',
+                default=[],
+                help='Networks (CIDR) of the LB nodes\' addresses on the '
+                     'underlay: hypervisors take members\' packets from '
+                     'these alone, and let health checks from them in. '
+                     'Nobody else may send from them; the fabric has to see '
+                     'to that. Needed.'),
+    cfg.ListOpt('host_networks',
+                default=[],
+                help='Networks (CIDR) in which hypervisors\' addresses and '
+                     'SIDs are, to which LB nodes send. What a hypervisor '
+                     'reports outside of them is not used. Needed.'),
+    cfg.ListOpt('closed_networks',
+                default=[],
+                help='Networks (CIDR) to which no hypervisor sends an answer '
+                     'of a flow whose state it has lost.'),
+    cfg.IntOpt('host_timeout',
+               default=60, min=10,
+               help='Seconds without a call after which a hypervisor\'s '
+                    'agent is given no new members. Those that it has are '
+                    'served on: its programs need no agent.'),
+    cfg.FloatOpt('neutron_interval',
+                 default=10.0, min=1.0,
+                 help='Seconds between two looks in Neutron at 200 members, '
+                      'in turns. New ones are looked for at once.'),
+    cfg.IntOpt('key_quarantine',
+               default=600, min=60,
+               help='Seconds for which the key of a member that was removed '
+                    'from a hypervisor is given to no other there: packets '
+                    'of an LB node that was cut off do not reach another '
+                    'tenant\'s VM.'),
+]
+
 node_server_opts = [
     cfg.StrOpt('transport_url',
                secret=True,
@@ -154,7 +197,7 @@ placement_opts = [
                     'an outage in which no node was heard, it begins anew. '
                     'At least node_timeout.'),
     cfg.ListOpt('filters',
-                default=['live', 'capacity', 'zone'],
+                default=['live', 'capacity', 'zone', 'zero_touch'],
                 help='Filters that say which LB nodes may be given a load '
                      'balancer: plugins of the namespace '
                      'octavia_xdp.scheduler.filters.'),

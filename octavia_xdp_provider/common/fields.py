@@ -134,6 +134,7 @@ class Flavor(TypedDict, total=False):
     idle_timeout: int
     algorithms_served_by_hash: list[str]
     member_port: str
+    zero_touch: str
 
 
 class Zone(TypedDict, total=False):
@@ -189,3 +190,5 @@ MonitorType = Literal['HTTP', 'HTTPS', 'PING', 'SCTP', 'TCP', 'TLS-HELLO',
                       'UDP-CONNECT']
 HttpMethod = Literal['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'TRACE',
                      'OPTIONS', 'CONNECT', 'PATCH']
+# How members are reached that have no tunnel; see common/spec.py.
+MemberWay = Literal['direct', 'none']

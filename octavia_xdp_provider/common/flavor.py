@@ -16,6 +16,7 @@ from octavia_xdp_provider.common import profile
 Key = profile.Key
 ENCAPSULATIONS = enumerations.ENCAPSULATIONS
 MEMBER_PORTS = ('same', 'rewrite', 'rewrite_on_member')
+ZERO_TOUCH = ('off', 'preferred', 'required')
 
 # Algorithms of pools that nodes do: a consistent hash of a flow's addresses
 # and ports, or of its source address.
@@ -102,6 +103,12 @@ KEYS = {
         'with several ports. With rewrite_on_member the program does both, '
         'which costs LB nodes nothing: a pool has each address once.',
         *_one_of(MEMBER_PORTS), 'same'),
+    'zero_touch': Key(
+        'Whether members are VMs that know nothing of the load balancer, and '
+        'are reached through their hypervisor, on any port: with required '
+        'all of them, with preferred those for which that is possible, '
+        'others as encapsulation and member_port say.',
+        *_one_of(ZERO_TOUCH), 'off'),
 }
 
 
@@ -136,6 +143,12 @@ def needs_2(metadata: Mapping[str, Any]) -> bool:
 def needs_3(metadata: Mapping[str, Any]) -> bool:
     """Likewise version 2."""
     return value(metadata, 'encapsulation') in _NEW_ENCAPSULATIONS
+
+
+def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """Without what the controllers alone look after."""
+    return {key: found for key, found in metadata.items()
+            if key != 'zero_touch'}
 
 
 def problem(metadata: Any) -> errors.Problem | None:

@@ -126,7 +126,9 @@ class NodeState(TypedDict, total=False):
     ``health_checker``: the checker's own figures, null if it does not
     answer. ``addresses``: its own, at most NODE_ADDRESSES_MAX, which are
     nobody's member: no more, as a node could take them from tenants. ``zone``:
-    its availability zone, null for none. A newer node may say more.
+    its availability zone, null for none. ``document_version``: the newest of
+    load balancers' that it knows; ``probe_through_datapath``: whether it
+    sends health checks as traffic. A newer node may say more.
     """
 
     version: Text
@@ -143,6 +145,8 @@ class NodeState(TypedDict, total=False):
     addresses: Annotated[list[Text], pydantic.Field(
         max_length=NODE_ADDRESSES_MAX)]
     zone: Text | None
+    document_version: Integer
+    probe_through_datapath: bool
 
 
 @shape.strict

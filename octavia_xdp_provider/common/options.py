@@ -55,6 +55,7 @@ GROUPS = {
     'vip': control_options.vip_opts,
     'members': control_options.member_opts,
     'nodes': control_options.node_server_opts,
+    'zero_touch': control_options.zero_touch_opts,
     'api': control_options.api_opts,
     'defaults': control_options.defaults_opts,
     'placement': control_options.placement_opts,
@@ -103,6 +104,8 @@ def api_policy(conf):
     if conf.api.algorithms_served_by_hash:
         defaults['algorithms_served_by_hash'] = sorted(
             conf.api.algorithms_served_by_hash)
+    if conf.zero_touch.mode != 'off':
+        defaults['zero_touch'] = conf.zero_touch.mode
     problem = flavor.problem(defaults)
     if problem:
         raise option_values.ConfigurationError(
@@ -153,6 +156,8 @@ def check(conf):
     option_values.networks(conf, 'vip', 'allowed_networks')
     for name in ('allowed_networks', 'denied_networks'):
         option_values.networks(conf, 'members', name)
+    for name in ('node_networks', 'host_networks', 'closed_networks'):
+        option_values.networks(conf, 'zero_touch', name)
     for name in ('subnet_ids', 'network_ids'):
         option_values.uuids(conf, 'vip', name)
     api_policy(conf)

@@ -5,6 +5,7 @@ Most follow from two facts: members answer clients directly, so that nothing
 between them can change an answer; and LB nodes share no state.
 """
 
+from collections.abc import Iterable
 import ipaddress
 
 from octavia_xdp_provider.common import address_policy
@@ -13,6 +14,7 @@ from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import persistence
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import tunnels
+from octavia_xdp_provider.common import zero_touch
 
 # A table of the datapath addresses its members by this many indices
 # (OXP_MEMBERS_MAX in datapath/include/octavia_xdp.h).
@@ -28,6 +30,7 @@ def check(doc: spec.Document) -> None:
     if len(set(vips)) < len(vips):
         raise errors.Refused('additional_vips', 'one address is there twice',
                              'name each address once')
+    zero_touch.check(doc)
     for pool in doc['pools'].values():
         _algorithm(doc, pool)
         _pool(doc, vips, pool)
@@ -36,10 +39,11 @@ def check(doc: spec.Document) -> None:
         for pool in spec.pools_of(doc, listener):
             _same_protocol(listener, pool)
             _addresses(doc, pool)
-            tunnels.check(listener_id, listener, pool)
+            if not any(True for _ in _awaiting(doc, listener_id)):
+                tunnels.check(listener_id, listener, pool)
             if (flavor.value(doc['flavor'], 'member_port') == 'same'
                     or transport(listener['protocol']) == 'SCTP'):
-                _same_ports(listener, pool)
+                _same_ports(doc, listener, pool)
     if flavor.value(doc['flavor'], 'member_port') != 'same':
         _answers_name_their_listener(doc)
 
@@ -154,6 +158,8 @@ def _pool(doc: spec.Document, vips: list[address_policy.Address],
         if 'tunnel' in member:
             tunnels.check_end(vips, member)
             continue
+        if _is_elsewhere(doc, member):
+            continue
         if encapsulation == 'srv6' and address.version != 6:
             raise errors.Refused(
                 'address', f'{address} is no IPv6 address, and the load '
@@ -224,9 +230,21 @@ def port_on_node(doc: spec.Document, protocol: str,
     """
     if transport(protocol) == 'SCTP' or not (
             flavor.value(doc['flavor'], 'member_port') == 'rewrite'
-            or spec.is_keyed(member)):
+            or spec.is_keyed(member) or _is_elsewhere(doc, member)):
         return 0
     return member['protocol_port']
+
+
+def _awaiting(doc: spec.Document, listener_id: str) -> Iterable[str]:
+    """Members without a key of a listener that nodes do not have yet."""
+    return spec.awaiting_keys(doc, listener_id) if (
+        spec.is_zero_touch(doc)) else ()
+
+
+def _is_elsewhere(doc: spec.Document, member: spec.Member) -> bool:
+    """Whether nodes do not know the member, or not by its address and port:
+    a controller says which ones they are sent."""
+    return spec.is_zero_touch(doc) and member.get('way') != 'direct'
 
 
 def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
@@ -259,7 +277,8 @@ def _addresses(doc: spec.Document, pool: spec.Pool) -> None:
         seen[key] = address
 
 
-def _same_ports(listener: spec.Listener, pool: spec.Pool) -> None:
+def _same_ports(doc: spec.Document, listener: spec.Listener,
+                pool: spec.Pool) -> None:
     if transport(listener['protocol']) == 'SCTP':
         why = ('SCTP\'s checksum covers the whole packet, so that no flavor '
                'has its ports rewritten')
@@ -270,7 +289,8 @@ def _same_ports(listener: spec.Listener, pool: spec.Pool) -> None:
         instead = ('let the member listen on the listener\'s port, or use a '
                    'flavor with member_port rewrite')
     for member in pool['members'].values():
-        if spec.is_keyed(member) and listener['protocol'] != 'SCTP':
+        if listener['protocol'] != 'SCTP' and (
+                spec.is_keyed(member) or _is_elsewhere(doc, member)):
             continue  # the end of its tunnel rewrites the port
         if member['protocol_port'] != listener['protocol_port']:
             raise errors.Refused(
@@ -287,7 +307,7 @@ def _answers_name_their_listener(doc: spec.Document) -> None:
     for listener in doc['listeners'].values():
         for pool in spec.pools_of(doc, listener):
             for member in pool['members'].values():
-                if spec.is_keyed(member):
+                if spec.is_keyed(member) or _is_elsewhere(doc, member):
                     continue  # the end of its tunnel remembers flows
                 key = (transport(listener['protocol']),
                        ipaddress.ip_address(member['address']),

@@ -123,8 +123,11 @@ class Member(TypedDict):
 
     ``address`` and port are the member's name, by which nodes choose it.
     ``tunnel``: how packets get to it, unless by the flavor's encapsulation to
-    its address. It is the controller's: the API has no such field, and its
-    changes leave it as it is.
+    its address. ``way``: of a member without a tunnel where the flavor has
+    zero_touch: "direct", at its address, or "none", not at all. Where it has
+    neither yet, a controller is still to find out. Both are the controller's:
+    the API has no such fields, and its changes leave them as they are. Nodes
+    are sent what they can reach, and no ``way``.
     """
 
     name: NotRequired[str | None]
@@ -137,6 +140,7 @@ class Member(TypedDict):
     monitor_address: types.Address | None
     monitor_port: types.Port | None
     tunnel: NotRequired[Tunnel]
+    way: NotRequired[types.MemberWay]
 
 
 @shape.strict
@@ -298,6 +302,15 @@ def for_node(doc: Document) -> Document:
     """
     result: Fields = dict(doc)
     result.pop('availability_zone', None)
+    if is_zero_touch(doc):
+        result['flavor'] = flavor.for_nodes(doc['flavor'])
+        result['pools'] = {key: _reached(pool)
+                           for key, pool in doc['pools'].items()}
+        result['listeners'] = {
+            key: listener for key, listener in doc['listeners'].items()
+            if not any(True for _ in awaiting_keys(doc, key))}
+    elif 'zero_touch' in doc['flavor']:
+        result['flavor'] = flavor.for_nodes(doc['flavor'])
     if _needs_3(doc):
         return cast(Document, result)
     result['version'] = 2
@@ -308,8 +321,46 @@ def for_node(doc: Document) -> Document:
             key: {name: value for name, value in listener.items()
                   if name not in ('timeout_client_data',
                                   'timeout_member_data')}
-            for key, listener in doc['listeners'].items()}
+            for key, listener in result['listeners'].items()}
     return cast(Document, result)
+
+
+def _reached(pool: Pool) -> Fields:
+    """A pool with the members that nodes can reach."""
+    return {**pool, 'members': {
+        key: {name: value for name, value in member.items() if name != 'way'}
+        for key, member in pool['members'].items() if is_reached(member)}}
+
+
+def is_zero_touch(doc: Document) -> bool:
+    """Whether a controller decides how each member is reached."""
+    return bool(flavor.value(doc['flavor'], 'zero_touch') != 'off')
+
+
+def is_reached(member: Member) -> bool:
+    """Of a member where the flavor has zero_touch: whether nodes are sent
+    it."""
+    return 'tunnel' in member or member.get('way') == 'direct'
+
+
+def undecided(doc: Document) -> set[str]:
+    """Ids of members of which it is not known yet how they are reached."""
+    if not is_zero_touch(doc):
+        return set()
+    return {key for pool in doc['pools'].values()
+            for key, member in pool['members'].items()
+            if 'tunnel' not in member and 'way' not in member}.union(
+                *(awaiting_keys(doc, key) for key in doc['listeners']))
+
+
+def awaiting_keys(doc: Document, listener_id: str) -> Iterator[str]:
+    """Ids of members whose tunnel has no key of a listener yet that sends
+    them traffic. Nodes are not sent the listener before."""
+    for pool in pools_of(doc, doc['listeners'][listener_id]):
+        for key, member in pool['members'].items():
+            if 'tunnel' in member and (
+                    tunnel_key(member['tunnel'], listener_id) is None):
+                yield key
 
 
 def _flavor_idle_time(doc: Document) -> int:
@@ -411,14 +462,14 @@ def as_committed(mine: Document, theirs: Document) -> Document:
     given: Fields = dict(mine)
     result.update((name, copy.deepcopy(given[name]))
                   for name in KEPT if name in given)
-    if has_tunnels(mine):
+    if has_tunnels(mine) or is_zero_touch(mine):
         result['pools'] = copy.deepcopy(result['pools'])
         for pool_id, pool in result['pools'].items():
             members = mine['pools'].get(pool_id, {'members': {}})['members']
             for key in pool['members'].keys() & members.keys():
-                if 'tunnel' in members[key]:
-                    pool['members'][key]['tunnel'] = copy.deepcopy(
-                        members[key]['tunnel'])
+                pool['members'][key].update(cast(Any, copy.deepcopy(
+                    {name: members[key].get(name) for name in ('tunnel', 'way')
+                     if name in members[key]})))
     return cast(Document, result)
 
 
@@ -433,7 +484,7 @@ def differences(doc: Document, other: Document) -> list[str]:
     Only fields that ``doc`` knows are compared, and null equals absent:
     Octavia's database returns more fields, and nulls for what was never
     set. What is as it was made (``KEPT``) is not compared, nor is what is
-    not Octavia's: tunnels.
+    not Octavia's: tunnels and ways.
     """
     found: list[str] = []
     for kind, key in sorted(objects(doc) ^ objects(other)):
@@ -442,7 +493,7 @@ def differences(doc: Document, other: Document) -> list[str]:
     def compare(path: str, mine: Any, theirs: Any) -> None:
         for name, value in mine.items():
             if name in ('listeners', 'pools', 'members', 'healthmonitor',
-                        'version', 'tunnel', *KEPT):
+                        'version', 'tunnel', 'way', *KEPT):
                 continue
             if value is None and name in _NEW_IN_2:
                 continue

@@ -25,7 +25,7 @@ _DOCUMENT = shape.Shape(spec.Document)
 _CHANGE = shape.Shape(changes.Change)
 
 # What a change may say of a member, or a document before version 3.
-_MEMBER: Any = shape.partial(spec.Member, without=('tunnel',))
+_MEMBER: Any = shape.partial(spec.Member, without=('tunnel', 'way'))
 _HEALTH_MONITOR: Any = shape.partial(spec.HealthMonitor)
 _LISTENER: Any = shape.partial(spec.Listener)
 

@@ -14,6 +14,7 @@ status of one generation never meets the next one.
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import committed
 from octavia_xdp_provider.controller import comparison
 from octavia_xdp_provider.controller import progress as progresses
@@ -235,7 +236,8 @@ def _heard(now):
 
 def _progress(now):
     return progresses.Progress(now.balancer.generation, now.placements,
-                               _heard(now), now.states)
+                               _heard(now), now.states,
+                               spec.undecided(now.balancer.document))
 
 
 def _earlier(one, other):

@@ -76,6 +76,11 @@ def node_vhost(host: str) -> str:
     return f'octavia-xdp-node-{host}'
 
 
+def host_vhost(host: str) -> str:
+    """The same of a hypervisor, whose name may be that of an LB node."""
+    return f'octavia-xdp-host-{host}'
+
+
 def new_password() -> str:
     return secrets.token_urlsafe(24)
 
@@ -90,7 +95,15 @@ def for_control(controller_password: str, driver_password: str) -> Grants:
 
 def for_node(host: str, password: str) -> Grants:
     """What a node needs, once for_control() is done."""
-    name = node_vhost(host)
+    return _of_one(node_vhost(host), password)
+
+
+def for_host(host: str, password: str) -> Grants:
+    """What a hypervisor needs."""
+    return _of_one(host_vhost(host), password)
+
+
+def _of_one(name: str, password: str) -> Grants:
     return Grants((User(name, password),),
                   (VirtualHost(name, (name, CONTROLLER_USER), True),))
 
@@ -113,9 +126,11 @@ def commands(grants: Grants) -> list[list[str]]:
     return found
 
 
-def commands_to_remove_node(host: str) -> list[list[str]]:
-    """The same, to take everything back that a node had."""
-    name = node_vhost(host)
+def commands_to_remove(name: str) -> list[list[str]]:
+    """The same, to take everything back that a node or hypervisor had.
+
+    :param name: of its virtual host.
+    """
     return [['delete_user', name], ['delete_vhost', name]]
 
 
@@ -158,8 +173,16 @@ def node_transport_url(template: str, host: str, password: str) -> str:
 
     :param template: ``[nodes] transport_url``: same brokers, other user.
     """
+    return transport_url(template, node_vhost(host), password)
+
+
+def transport_url(template: str, vhost: str, password: str) -> str:
+    """The same of whoever has a virtual host of its own.
+
+    :param template: ``[nodes] transport_url``: same brokers, other user.
+    """
     parts = urllib.parse.urlsplit(template)
-    name = urllib.parse.quote(node_vhost(host), safe='')
+    name = urllib.parse.quote(vhost, safe='')
     secret = urllib.parse.quote(password, safe='')
     brokers = ','.join(f'{name}:{secret}@{broker.rpartition("@")[2]}'
                        for broker in parts.netloc.split(','))

@@ -47,6 +47,9 @@ class NodeServers:
     :param registered: gives their hosts; asked every LOOK_S seconds.
     :param topics: topic → endpoints; each of their methods has the
         arguments (context, host, …).
+    :param vhost: gives the virtual host of one; hypervisors are served as
+        nodes are, in others.
+    :param wakeup: a client with notify(host), of a transport.
     :raises ConfigurationError: it is not known where.
     """
 
@@ -54,7 +57,9 @@ class NodeServers:
                  registered: Callable[[], Iterable[str]],
                  topics: dict[str, list[Any]],
                  counted: metrics.Metrics | None = None,
-                 come_round: Callable[[], None] = lambda: None) -> None:
+                 come_round: Callable[[], None] = lambda: None,
+                 vhost: Callable[[str], str] = broker.node_vhost,
+                 wakeup: Callable[[Any], Any] = rpc.WakeupClient) -> None:
         if '{vhost}' not in (conf.nodes.transport_url or ''):
             raise option_values.ConfigurationError(
                 '[nodes] transport_url: name the broker as "octavia-xdp-'
@@ -66,6 +71,7 @@ class NodeServers:
         self._metrics = counted or metrics.Metrics(
             prometheus_client.CollectorRegistry())
         self._come_round = come_round
+        self._vhost, self._wakeup = vhost, wakeup
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._stopping = threading.Event()
@@ -93,8 +99,9 @@ class NodeServers:
             gone = [self._nodes.pop(host)
                     for host in self._nodes.keys() - wanted]
             for host in wanted - self._nodes.keys():
-                self._nodes[host] = _Node(self._conf, host, self._topics,
-                                          self._metrics)
+                self._nodes[host] = _Node(
+                    self._conf, host, self._topics, self._metrics,
+                    self._vhost(host), self._wakeup)
         for node in gone:
             node.stop()
         for node in gone:
@@ -119,8 +126,10 @@ class _Node:
 
     def __init__(self, conf: cfg.ConfigOpts, host: str,
                  topics: dict[str, list[Any]],
-                 counted: metrics.Metrics) -> None:
+                 counted: metrics.Metrics, vhost: str,
+                 wakeup: Callable[[Any], Any]) -> None:
         self._metrics = counted
+        self._vhost, self._wakeup = vhost, wakeup
         self._conf = conf
         self._host = host
         self._topics = topics
@@ -147,7 +156,7 @@ class _Node:
         transport = None
         try:
             transport = rpc.transport(
-                self._conf, url=transport_url(self._conf, self._host))
+                self._conf, url=transport_url(self._conf, self._vhost))
             rate = Rate(self._conf.nodes.calls_per_second)
             for topic, endpoints in self._topics.items():
                 servers.append(rpc.server(
@@ -156,7 +165,7 @@ class _Node:
                      for endpoint in endpoints]))
                 servers[-1].start()
             LOG.info('Serving node %s.', self._host)
-            self._send_notifications(rpc.WakeupClient(transport))
+            self._send_notifications(self._wakeup(transport))
         except Exception:
             LOG.exception('Node %s cannot be served.', self._host)
         for server in servers:
@@ -166,7 +175,7 @@ class _Node:
         if transport is not None:
             transport.cleanup()
 
-    def _send_notifications(self, client: rpc.WakeupClient) -> None:
+    def _send_notifications(self, client: Any) -> None:
         while True:
             self._notify.wait()
             self._notify.clear()
@@ -257,7 +266,7 @@ class Rate:
             self._sleep(delay)
 
 
-def transport_url(conf: cfg.ConfigOpts, host: str) -> str:
+def transport_url(conf: cfg.ConfigOpts, vhost: str) -> str:
     """Where the controllers and a node talk."""
-    name = urllib.parse.quote(broker.node_vhost(host), safe='')
+    name = urllib.parse.quote(vhost, safe='')
     return str(conf.nodes.transport_url).replace('{vhost}', name)

@@ -18,8 +18,12 @@ class Progress:
     them.
     """
 
-    def __init__(self, generation, placements, live, states):
+    def __init__(self, generation, placements, live, states,
+                 undecided=frozenset()):
         """:param live: hosts.
+
+        :param undecided: members of which it is not known yet how they are
+            reached: nobody is done before.
 
         :param states: host → what the node reports of itself.
         """
@@ -40,6 +44,7 @@ class Progress:
         self.replacing = any(row.replace and row.draining_since is None
                              for row in wanted)
         self.any_done = bool(done)
-        self.all_done = (bool(done) and not self.replacing and
+        self.all_done = (bool(done) and not self.replacing
+                         and not undecided and
                          set(self.hosts) == done | set(self.failing))
         self.removed = set(self.hosts) == done

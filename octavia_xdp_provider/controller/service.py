@@ -12,13 +12,16 @@ import uuid
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import health
+from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller import awaited
+from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller import heartbeats
+from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import node_servers
@@ -30,6 +33,7 @@ from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import service as scheduler
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.controller.zero_touch import service as ways
 
 LOG = logging.getLogger(__name__)
 
@@ -101,6 +105,15 @@ class Controller:
                 rpc.HEARTBEAT_TOPIC: [
                     node_api.HeartbeatEndpoint(self._heartbeats.heard)]},
             self.metrics, watch('nodes'))
+        self._hosts = node_servers.NodeServers(
+            conf, self._store.hypervisor_hosts, {
+                host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
+                    conf, self._store, self._wake_zero_touch)]},
+            self.metrics, watch('hosts'), broker.host_vhost,
+            host_rpc.WakeupClient)
+        self._zero_touch = ways.Loop(ways.ZeroTouch(
+            conf, self._store, duty.LEASE, self._leadership.token,
+            self._hosts.notify, self._notify))
         self._monitoring.registry.register(metrics.Collector(
             self._store, lambda: self._leadership.token() is not None))
         for name, attempt in (
@@ -127,7 +140,8 @@ class Controller:
         """
         self._monitoring.start()
         section = self._conf.controller
-        parts = (self._workers, self._duty, self._nodes, self._heartbeats)
+        parts = (self._workers, self._duty, self._nodes, self._heartbeats,
+                 self._hosts, self._zero_touch)
         threads = [threading.Thread(target=part.run, name=type(part).__name__)
                    for part in parts]
         threads += [
@@ -191,8 +205,12 @@ class Controller:
         """What is wanted of nodes changed."""
         self._nodes.notify(hosts)
 
+    def _wake_zero_touch(self):
+        self._zero_touch.wake()
+
     def _promoted(self, found):
         """A change is wanted now (store.documents.Promoted)."""
+        self._zero_touch.wake()
         if found.to_be_placed:
             self._workers.wake(ids=[found.load_balancer_id])
             return

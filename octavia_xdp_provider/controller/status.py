@@ -75,16 +75,25 @@ class Rule(Generic[_F]):
 
 @dataclasses.dataclass(frozen=True)
 class MemberFacts:
-    """``says``: what the nodes that know say of it, "up" and "down"."""
+    """``says``: what the nodes that know say of it, "up" and "down".
+    ``way``: where a controller decides on it, see spec.Member: "none" where
+    it cannot be reached, "open" before that is known, "" for all else."""
 
     enabled: bool
     monitored: bool
     weight: int
     says: frozenset[str]
+    way: str = ''
 
 
 MEMBER: tuple[Rule[MemberFacts], ...] = (
     Rule('disabled', lambda m: not m.enabled, lib.OFFLINE),
+    Rule('cannot be reached through its hypervisor, as the flavor requires',
+         lambda m: m.way == 'none', lib.ERROR,
+         '``octavia-xdp-manage lb members`` shows why'),
+    Rule('how it is reached is not known yet', lambda m: m.way == 'open',
+         lib.OFFLINE, 'its port is looked for, or its hypervisor is not '
+         'ready'),
     Rule('no health monitor, weight 0',
          lambda m: not m.monitored and m.weight == 0, lib.DRAINING,
          'takes no new flows'),
@@ -271,7 +280,8 @@ def _fold_pool(result: Statuses, document: spec.Document, pool_id: str,
         status = _status(MEMBER, MemberFacts(
             member['admin_state_up'], _monitored(pool), member['weight'],
             frozenset(node.members.get(member_id, '') for node in nodes
-                      if node.live) & {'up', 'down'}))
+                      if node.live) & {'up', 'down'},
+            _way(document, member)))
         result['member', member_id] = status
         if member['admin_state_up']:
             members.append(status)
@@ -280,6 +290,12 @@ def _fold_pool(result: Statuses, document: spec.Document, pool_id: str,
                for listener in document['listeners'].values())
     result['pool', pool_id] = _status(
         POOL, PoolFacts(up, used, tuple(members)))
+
+
+def _way(document: spec.Document, member: spec.Member) -> str:
+    if not spec.is_zero_touch(document) or spec.is_reached(member):
+        return ''
+    return member.get('way') or 'open'
 
 
 def _monitored(pool: spec.Pool) -> bool:
@@ -291,6 +307,7 @@ def _takes_flows(document: spec.Document, node: NodeView) -> bool:
     """Whether some member takes new flows, as far as the node knows."""
     return any(
         member['admin_state_up'] and member['weight'] > 0
+        and not _way(document, member)
         and (not _monitored(pool) or node.members.get(member_id) == 'up')
         for _, _, pool in spec.forwarded(document)
         for member_id, member in pool['members'].items())

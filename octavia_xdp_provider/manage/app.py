@@ -10,6 +10,7 @@ import pbr.version
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.manage import database
 from octavia_xdp_provider.manage import drain
+from octavia_xdp_provider.manage import hosts
 from octavia_xdp_provider.manage import load_balancers
 from octavia_xdp_provider.manage import members
 from octavia_xdp_provider.manage import node_registration
@@ -22,6 +23,12 @@ PROGRAM = 'octavia-xdp-manage'
 COMMANDS = {
     'broker setup': node_registration.Control,
     'database upgrade': database.Upgrade,
+    'host create': hosts.Create,
+    'host delete': hosts.Delete,
+    'host disable': hosts.Disable,
+    'host enable': hosts.Enable,
+    'host list': hosts.List,
+    'host show': hosts.Show,
     'lb list': load_balancers.List,
     'lb members': members.Members,
     'lb move': load_balancers.Move,

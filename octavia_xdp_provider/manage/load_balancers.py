@@ -122,6 +122,11 @@ class Show(command.Show):
                 'members_down': sum(state == 'down' for state
                                     in (one.members or {}).values()),
             } for one in mine]),
+            'refused_by': Lines([{
+                'host': host, 'because': why} for host, why
+                in service.Scheduler(self.conf, store).refusals(
+                    balancer).items()
+                if host not in {one.host for one in mine}]),
             'listeners': Lines([{
                 'id': key, 'name': one.get('name'),
                 'protocol': one['protocol'], 'port': one['protocol_port'],

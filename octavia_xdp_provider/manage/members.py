@@ -6,6 +6,7 @@ import time
 
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.neutron_ports import client
 from octavia_xdp_provider.controller.neutron_ports import errors
 from octavia_xdp_provider.controller.neutron_ports import findings
@@ -14,7 +15,8 @@ from octavia_xdp_provider.controller.neutron_ports import search
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import names
 
-COLUMNS = ('member', 'name', 'address', 'protocol_port', 'encapsulation',
+COLUMNS = ('member', 'name', 'address', 'protocol_port', 'way', 'why',
+           'encapsulation',
            'port', 'hypervisor', 'status', 'mtu', 'gateway_mac',
            'security_groups', 'has_tap', 'reason')
 
@@ -22,7 +24,9 @@ COLUMNS = ('member', 'name', 'address', 'protocol_port', 'encapsulation',
 class Members(command.List):
     """List the members of a load balancer, and where Neutron has them.
 
-    LB nodes reach a member at its address, wrapped as "encapsulation" says.
+    "way" is how LB nodes reach a member: "direct", at its address, wrapped as
+    "encapsulation" says; "tunnel", through the agent on its hypervisor;
+    "waiting" until that has confirmed it; "none", not at all; and "why".
     "has_tap" is whether its port is a VM's whose packets pass a tap of its
     hypervisor, with a router as its gateway; "reason" says what it is
     instead. "security_groups" is "open" where port security is off. Neutron
@@ -35,8 +39,11 @@ class Members(command.List):
         return parser
 
     def take_action(self, arguments):
+        store = self.store()
         document = names.load_balancer(
-            self.store(), arguments.load_balancer).document
+            store, arguments.load_balancer).document
+        ways = {way.member_id: way
+                for way in store.member_ways(document['id'])}
         members = _members(document)
         try:
             found = search.find(_neutron(self.conf), {
@@ -46,14 +53,20 @@ class Members(command.List):
                 f'Neutron cannot be asked, nothing is known: {error}'
             ) from error
         encapsulation = flavor.value(document['flavor'], 'encapsulation')
+        unknown = 'waiting' if spec.is_zero_touch(document) else 'direct'
         return COLUMNS, [
             [key, member.get('name'), member['address'],
-             member['protocol_port'], encapsulation,
+             member['protocol_port'],
+             ways[key].way if key in ways else unknown,
+             ways[key].reason if key in ways else '',
+             member['tunnel']['encapsulation'] if 'tunnel' in member
+             else encapsulation,
              *_columns(found[wanted])]
             for key, (member, wanted) in sorted(
                 members.items(), key=lambda one: (
                     one[1][0]['address'], one[1][0]['protocol_port'],
                     one[0]))]
+
 
 class Watch(command.Command):
     """Print where the members of a load balancer are, and each change of it.

@@ -12,15 +12,15 @@ from octavia_xdp_provider.manage import command
 RABBITMQCTL = 'rabbitmqctl'
 
 
-def _arguments(parser):
-    parser.add_argument('host', help='[DEFAULT] host of the node')
+def add_arguments(parser, help_='[DEFAULT] host of the node'):
+    parser.add_argument('host', help=help_)
     parser.add_argument(
         '--apply', action='store_true',
         help=f'run {RABBITMQCTL} here, on a host of the broker, instead of '
              'printing what to run')
 
 
-def _checked(host):
+def checked(host):
     if not broker.HOST_PATTERN.fullmatch(host):
         raise command.NotDone(
             f'{host!r} cannot be the name of a node: use up to 64 letters, '
@@ -28,7 +28,7 @@ def _checked(host):
     return host
 
 
-def _carry_out(app, arguments, commands, ignored=()):
+def carry_out(app, arguments, commands, ignored=()):
     """Run or print commands of the broker.
 
     :param ignored: texts of errors that mean that there is nothing to do.
@@ -60,11 +60,11 @@ class Create(command.Command):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        _arguments(parser)
+        add_arguments(parser)
         return parser
 
     def take_action(self, arguments):
-        host = _checked(arguments.host)
+        host = checked(arguments.host)
         if not self.conf.nodes.transport_url:
             raise command.NotDone(
                 '[nodes] transport_url is not set: without it the '
@@ -76,7 +76,7 @@ class Create(command.Command):
         if not is_new:
             commands = [['change_password', *one[1:]]
                         if one[0] == 'add_user' else one for one in commands]
-        _carry_out(self.app, arguments, commands, ('already exists',))
+        carry_out(self.app, arguments, commands, ('already exists',))
         url = broker.node_transport_url(self.conf.nodes.transport_url, host,
                                         password)
         self.app.stdout.write(
@@ -94,15 +94,15 @@ class Delete(command.Command):
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
-        _arguments(parser)
+        add_arguments(parser)
         return parser
 
     def take_action(self, arguments):
-        host = _checked(arguments.host)
+        host = checked(arguments.host)
         if not self.store().remove_node(host):
             raise command.NotDone(f'node {host} is unknown')
-        _carry_out(self.app, arguments,
-                   broker.commands_to_remove_node(host),
+        carry_out(self.app, arguments,
+                   broker.commands_to_remove(broker.node_vhost(host)),
                    ('does not exist', 'no_such'))
 
 
@@ -128,7 +128,7 @@ class Control(command.Command):
             self.app.stdout.write(
                 json.dumps(broker.definitions(grants), indent=2) + '\n')
         else:
-            _carry_out(self.app, arguments, broker.commands(grants),
+            carry_out(self.app, arguments, broker.commands(grants),
                        ('already exists',))
         self.app.stdout.write(
             'Configuration of the controllers:\n'

@@ -90,6 +90,17 @@ class Neutron:
         """
         return self._all(self._network.security_groups, 'id', ids)
 
+    def ports_of_groups(self, ids: Iterable[str]) -> list[Row]:
+        """Ports that are in one of these security groups."""
+        return self._all(self._network.ports, 'security_groups', ids)
+
+    def address_groups(self, ids: Iterable[str]) -> list[Row]:
+        """Address groups by id; what is not there is left out."""
+        wanted = set(ids)
+        return [row for row in self._limited.call(
+            _rows, self._network.address_groups, {'limit': _PAGE})
+            if row['id'] in wanted] if wanted else []
+
     def _all(self, listed: Callable[..., Iterable[Any]], name: str,
              values: Iterable[str], always: Iterable[str] = (),
              filters: dict[str, str] | None = None) -> list[Row]:

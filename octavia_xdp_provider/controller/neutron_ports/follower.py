@@ -34,17 +34,22 @@ class Follower:
         """Let the next step look at these, whosever turn it is."""
         self._hinted.update(members)
 
-    def step(self, wanted: Iterable[findings.Wanted]
+    def step(self, wanted: Iterable[findings.Wanted],
+             in_turns: bool = True
              ) -> dict[findings.Wanted, findings.Finding]:
         """Members that are new, or whose finding is another one than before.
 
+        :param in_turns: whether to look at those too whose turn it is.
         :raises NeutronUnavailable: the next step sees what this one missed.
         """
         members = set(wanted)
         for gone in self._known.keys() - members:
             del self._known[gone]
         look = {*(members - self._known.keys()), *(self._hinted & members),
-                *itertools.islice(self._known, self._per_step)}
+                *itertools.islice(self._known,
+                                  self._per_step if in_turns else 0)}
+        if not look:
+            return {}
         found = search.find(self._neutron, look)
         self._hinted.clear()
         changed = {member: finding for member, finding in found.items()

@@ -38,6 +38,22 @@ def zone(host, document):
             f'balancer in {wanted!r}')
 
 
+def zero_touch(host, document):
+    """Nodes that can reach members through their hypervisors."""
+    if not spec.is_zero_touch(document):
+        return None
+    version = host.report.get('document_version', 0)
+    if version < spec.TUNNELS_SINCE:
+        return (f'the node knows documents up to version {version or "2"}, '
+                f'and members of hypervisors need {spec.TUNNELS_SINCE}: '
+                'upgrade it')
+    if not host.report.get('probe_through_datapath'):
+        return ('the node does not send health checks as traffic, the only '
+                'way to members of hypervisors: set [agent] '
+                'probe_through_datapath on it')
+    return None
+
+
 def services(document):
     """Entries of a node's tables that a load balancer takes at most."""
     return len(spec.vips(document)) * len(document['listeners'])

@@ -218,6 +218,16 @@ class Scheduler:
                  emptiest.name)
         return move.load_balancer_id, emptiest.name
 
+    def refusals(self, balancer):
+        """Host → why it may not be given a load balancer, of those that may
+        not."""
+        decider = self._decider(
+            self._store.load(),
+            clusters.conditions(self._store.conditions()))
+        found = {name: decider.refusal(host, balancer.document)
+                 for name, host in decider.cluster.hosts.items()}
+        return {name: why for name, why in sorted(found.items()) if why}
+
     def plan(self):
         """The moves that would even out the load, see rebalance.plan."""
         decider = self._decider(

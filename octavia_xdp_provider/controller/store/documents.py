@@ -203,6 +203,8 @@ class Documents(addresses.Addresses):
         row.generation = generation
         row.changed_at = self._now(session)
         row.replicas = document['flavor'].get('replicas')
+        row.zero_touch = (document['flavor'].get('zero_touch')
+                          if spec.is_zero_touch(document) else None)
         row.unconfirmed = _with(row.unconfirmed or '[]', pending, generation)
         session.flush()
         if not self._holds_the_same(before, document):

@@ -51,7 +51,8 @@ class LoadBalancer(Base):
     ``updated_at`` in Octavia's last list; ``compared_at``: as of which value
     the document was compared
     with Octavia's, "sent" if nothing has moved it since but what Octavia was
-    sent, null if it shall be compared.
+    sent, null if it shall be compared. ``zero_touch``: the flavor's, null for
+    off.
     """
 
     __tablename__ = 'load_balancers'
@@ -70,6 +71,7 @@ class LoadBalancer(Base):
     replicas = sa.Column(sa.Integer, nullable=True)
     listed_at = sa.Column(sa.String(64), nullable=True)
     compared_at = sa.Column(sa.String(64), nullable=True)
+    zero_touch = sa.Column(sa.String(16), nullable=True, index=True)
 
 
 class Pool(Base):
@@ -300,3 +302,83 @@ class Miss(Base):
     load_balancer_id = sa.Column(sa.String(36), primary_key=True)
     number = sa.Column(sa.Integer, nullable=False)
     first_at = sa.Column(sa.Double(), nullable=False)
+
+
+class Hypervisor(Base):
+    """A hypervisor whose agent may call, as the operator registered it.
+
+    ``host``: as Neutron has it. ``last_seen``: seconds since the epoch by the
+    database's clock, 0: never. ``in_service``: the operator's word.
+    ``state``: what the agent last reported of itself, JSON. ``report_epoch``,
+    ``report_seq``, ``complete``: as of Node. ``reported_generation``: drawn
+    when a report changed something that others wait for.
+    """
+
+    __tablename__ = 'hypervisors'
+    host = sa.Column(sa.String(255), primary_key=True)
+    last_seen = sa.Column(sa.Double(), nullable=False, default=0)
+    in_service = sa.Column(sa.Boolean, nullable=False, default=True)
+    state = sa.Column(Document, nullable=False, default='{}')
+    report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
+    report_seq = sa.Column(sa.BigInteger, nullable=False, default=0)
+    complete = sa.Column(sa.Boolean, nullable=False, default=False)
+    reported_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
+
+
+class HostObject(Base):
+    """A port or an address set that a hypervisor should have.
+
+    ``generation``: of the document. ``removed_generation``: not null when it
+    shall go; the row goes when the agent, as of that generation or later,
+    does not have it any more. The others are as the agent reported them:
+    ``held_generation`` is 0 where it does not have it; ``counters``: JSON.
+    """
+
+    __tablename__ = 'host_objects'
+    host = sa.Column(sa.String(255), primary_key=True)
+    id = sa.Column(sa.String(36), primary_key=True)
+    kind = sa.Column(sa.String(16), nullable=False)
+    document = sa.Column(Document, nullable=False)
+    generation = sa.Column(sa.BigInteger, nullable=False)
+    removed_generation = sa.Column(sa.BigInteger, nullable=True)
+    held_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
+    ifindex = sa.Column(sa.Integer, nullable=True)
+    error = sa.Column(sa.Text, nullable=True)
+    report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
+    counters = sa.Column(Document, nullable=True)
+
+
+class HostKey(Base):
+    """A key of a hypervisor: a listener at a member.
+
+    ``entry``: of the port's document, JSON; it is there until LB nodes have
+    stopped to use the key. ``unused_generation``: not null when the load
+    balancer's document, from this generation on, does not use it.
+    ``free_at``: not null when the entry was taken off the hypervisor: since
+    then nobody may have the key until this time, seconds since the epoch by
+    the database's clock.
+    """
+
+    __tablename__ = 'host_keys'
+    host = sa.Column(sa.String(255), primary_key=True)
+    key = sa.Column(sa.BigInteger, primary_key=True, autoincrement=False)
+    port_id = sa.Column(sa.String(36), nullable=False)
+    load_balancer_id = sa.Column(sa.String(36), nullable=False, index=True)
+    listener_id = sa.Column(sa.String(36), nullable=False)
+    member_id = sa.Column(sa.String(36), nullable=False)
+    entry = sa.Column(Document, nullable=False)
+    unused_generation = sa.Column(sa.BigInteger, nullable=True)
+    free_at = sa.Column(sa.Double(), nullable=True)
+
+
+class MemberWay(Base):
+    """How a member is reached, for the operator: ``way`` is tunnel, direct,
+    none or waiting, ``host`` the hypervisor, ``reason`` why."""
+
+    __tablename__ = 'member_ways'
+    load_balancer_id = sa.Column(sa.String(36), primary_key=True)
+    member_id = sa.Column(sa.String(36), primary_key=True)
+    way = sa.Column(sa.String(16), nullable=False)
+    host = sa.Column(sa.String(255), nullable=True)
+    port_id = sa.Column(sa.String(36), nullable=True)
+    reason = sa.Column(sa.Text, nullable=False, default='')

@@ -5,8 +5,10 @@ import inspect
 from unittest import mock
 
 from octavia_xdp_provider.agent import service
+from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.tests.unit import base
 
@@ -16,6 +18,7 @@ ENDS = (
     (rpc.NodesClientV1, node_api.NodesEndpointV1),
     (rpc.HeartbeatClient, node_api.HeartbeatEndpoint),
     (rpc.WakeupClient, service.WakeupEndpoint),
+    (host_rpc.HostsClient, host_api.HostsEndpoint),
 )
 
 

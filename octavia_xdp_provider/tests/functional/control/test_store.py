@@ -16,6 +16,7 @@ from octavia_xdp_provider.tests.unit.controller import test_node_api
 from octavia_xdp_provider.tests.unit.controller import test_requests
 from octavia_xdp_provider.tests.unit.controller import test_store
 from octavia_xdp_provider.tests.unit.controller import test_store_base
+from octavia_xdp_provider.tests.unit.controller import test_zero_touch
 
 
 class Server:
@@ -107,3 +108,19 @@ _on_servers(
     test_requests.TestRequests, test_node_api.TestReports, TestRaces)
 # There is no server below it.
 del TestRaces
+
+
+class TestWaysOnMariaDB(MariaDB, test_zero_touch.TestOrder):
+    """Keys and documents of hypervisors."""
+
+
+class TestWaysOnPostgreSQL(PostgreSQL, test_zero_touch.TestOrder):
+    """Keys and documents of hypervisors."""
+
+
+class TestMigrationOnMariaDB(MariaDB, test_zero_touch.TestMigration):
+    """A VM that moves."""
+
+
+class TestMigrationOnPostgreSQL(PostgreSQL, test_zero_touch.TestMigration):
+    """A VM that moves."""

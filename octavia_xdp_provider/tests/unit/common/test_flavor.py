@@ -91,7 +91,8 @@ class TestFlavor(base.TestCase):
             {'replicas': None, 'encapsulation': 'ipip', 'dscp': None,
              'srv6_function': 0, 'quic': False, 'new_flow_rate': 0,
              'new_flow_burst': None, 'idle_timeout': 350,
-             'member_port': 'same', 'algorithms_served_by_hash': ()},
+             'member_port': 'same', 'algorithms_served_by_hash': (),
+             'zero_touch': 'off'},
             {key: flavor.value({}, key) for key in flavor.KEYS})
         for key, spec in flavor.KEYS.items():
             if spec.default not in (None, ()):

@@ -19,7 +19,7 @@ POLICY = address_policy.AddressPolicy(
 # Fields that say no more than a document needs to be one.
 OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
             'vip_subnet_id', 'vip_network_id', 'availability_zone',
-            'tunnel', 'key', 'keys', 'mtu'}
+            'tunnel', 'key', 'keys', 'mtu', 'way'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
@@ -38,7 +38,7 @@ def full_document():
         name='a', subnet_id='s', monitor_address='198.18.10.99',
         monitor_port=8080)
     pool['members']['m2'].update(
-        monitor_address='198.18.10.99', tunnel={
+        monitor_address='198.18.10.99', way='direct', tunnel={
             'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
             'keys': {'listener': 8}, 'mtu': 1442})
     pool['healthmonitor'].update(name='h', domain_name='www.example.org')
@@ -270,7 +270,8 @@ class TestChange(base.TestCase):
     def test_changes_of_every_object_are_accepted(self):
         document = full_document()
         pool = document['pools']['pool']
-        del pool['members']['m2']['tunnel']  # no field of the API
+        for name in ('tunnel', 'way'):  # no fields of the API
+            del pool['members']['m2'][name]
         monitor = dict(pool['healthmonitor'])
         for kind, fields in (
                 ('loadbalancer', document), ('pool', pool),
@@ -290,7 +291,8 @@ class TestChange(base.TestCase):
 
     def test_fields_are_named_by_their_paths(self):
         document = full_document()
-        del document['pools']['pool']['members']['m2']['tunnel']
+        for name in ('tunnel', 'way'):
+            del document['pools']['pool']['members']['m2'][name]
         monitor = document['pools']['pool']['healthmonitor']
         monitor['url_path'] = '/größe'
         path = 'pools.pool.healthmonitor.url_path'

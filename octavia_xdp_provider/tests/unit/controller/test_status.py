@@ -49,12 +49,17 @@ def without(*names):
 
 
 OFF = {'admin_state_up': False}
+REQUIRED = {'flavor': {'zero_touch': 'required'}}
 DRAINED = {'weight': 0}
 
 # kind → rule → (document, nodes) for which this rule decides.
 CASES = {
     'member': {
         'disabled': (changed(m1=OFF), [node()]),
+        'cannot be reached through its hypervisor, as the flavor requires': (
+            changed(loadbalancer=REQUIRED, m1={'way': 'none'}), [node()]),
+        'how it is reached is not known yet': (
+            changed(loadbalancer=REQUIRED), [node()]),
         'no health monitor, weight 0': (
             changed(m1=DRAINED, healthmonitor=OFF), [node()]),
         'no health monitor, or a disabled one': (

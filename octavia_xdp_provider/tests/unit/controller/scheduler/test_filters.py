@@ -23,6 +23,18 @@ class TestFilters(base.TestCase):
             self.assertEqual(
                 fits, filters.zone(host(zone=zone), document) is None)
 
+    def test_zero_touch_needs_nodes_that_know_tunnels_and_probe_through_them(
+            self):
+        wants = base.document(flavor={'zero_touch': 'preferred'})
+        able = {'document_version': 3, 'probe_through_datapath': True}
+        self.assertIsNone(filters.zero_touch(host(), base.document()))
+        self.assertIsNone(filters.zero_touch(host(**able), wants))
+        for state, word in (({}, 'upgrade'),
+                            ({**able, 'document_version': 2}, 'upgrade'),
+                            ({**able, 'probe_through_datapath': False},
+                             'probe_through_datapath')):
+            self.assertIn(word, filters.zero_touch(host(**state), wants))
+
     def test_each_vip_takes_room(self):
         document = base.document(
             additional_vips=[{'ip_address': '2001:db8::1'}])

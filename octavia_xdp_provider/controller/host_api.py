@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls of hypervisors' agents: fetch what they should have, report what
+they have."""
+
+import json
+from typing import Annotated
+
+import oslo_messaging
+import pydantic
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.common import host_rpc
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import shape
+
+_FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
+                         after=host_messages.Id | None)
+_DOCUMENTS = shape.arguments(
+    host=messages.Host, ids=Annotated[
+        list[host_messages.Id],
+        pydantic.Field(max_length=host_messages.DOCUMENTS_PAGE)])
+_REPORT = shape.arguments(host=messages.Host, epoch=messages.Integer,
+                          seq=messages.Integer, report=host_messages.Report)
+
+
+class HostsEndpoint:
+    """RPC endpoint of the hypervisors.
+
+    What an agent sends is checked before anything is done with it. One that
+    was taken over sees and changes rows of its own hypervisor alone.
+
+    :raises Refused: of each method, what was sent is malformed, or the
+        hypervisor is not registered.
+    """
+
+    target = oslo_messaging.Target(namespace=host_rpc.HOSTS_NAMESPACE,
+                                   version=host_rpc.VERSION)
+
+    def __init__(self, conf, store, reported):
+        """:param reported: called when a report has changed something."""
+        self._common = {
+            'networks': list(conf.zero_touch.node_networks),
+            'closed': list(conf.zero_touch.closed_networks)}
+        self._refused = None if self._common['networks'] else (
+            '[zero_touch] node_networks of the controllers is not set, so '
+            'that nobody is known from whom packets may be taken')
+        self._store = store
+        self._reported = reported
+
+    def fetch(self, context, host, since, after=None):
+        """See Hypervisors.host_changes."""
+        _FETCH.check({'host': host, 'since': since, 'after': after})
+        if self._refused:
+            self._store.host_generations(host, limit=1)
+            answer = {'as_of': since, 'changed': [], 'removed': [],
+                      'more': None, 'compare': False}
+        else:
+            answer = self._store.host_changes(host, since, after)
+        self._store.hypervisor_seen(host)
+        return {**answer, 'common': self._common, 'refused': self._refused}
+
+    def compare(self, context, host, after=None):
+        """See Hypervisors.host_generations."""
+        _FETCH.check({'host': host, 'since': 0, 'after': after})
+        return self._store.host_generations(host, after)
+
+    def documents(self, context, host, ids):
+        """See Hypervisors.host_documents."""
+        _DOCUMENTS.check({'host': host, 'ids': ids})
+        return self._store.host_documents(host, ids)
+
+    def report(self, context, host, epoch, seq, report):
+        """Take an agent's report (host_messages.Report)."""
+        _REPORT.check({'host': host, 'epoch': epoch, 'seq': seq,
+                       'report': report})
+        _check_size('state', report['state'])
+        taken = self._store.take_host_report(host, epoch, seq, report)
+        if taken.news:
+            self._reported()
+        return taken.answer
+
+
+def _check_size(name, value):
+    """:raises Refused: it is too long."""
+    size = len(json.dumps(value))
+    if size > messages.STATE_BYTES_MAX:
+        raise errors.Refused(f'report.{name}', f'it has {size} bytes',
+                             f'use at most {messages.STATE_BYTES_MAX}')

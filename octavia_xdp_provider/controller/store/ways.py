@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How members are reached: keys and documents of hypervisors.
+
+The leader alone writes these rows, under its lease; what agents report of
+them has columns of its own (host_reports.py).
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+import dataclasses
+import json
+from typing import Any
+
+import sqlalchemy as sa
+
+from octavia_xdp_provider.controller.store import base
+from octavia_xdp_provider.controller.store import hypervisors
+from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.store import models
+
+_BALANCERS = models.LoadBalancer.__table__
+_KEYS = models.HostKey.__table__
+_OBJECTS = models.HostObject.__table__
+_PLACEMENTS = models.Placement.__table__
+_NODES = models.Node.__table__
+_WAYS = models.MemberWay.__table__
+
+
+@dataclasses.dataclass(frozen=True)
+class Key:
+    """A key of a hypervisor; see models.py. ``entry``: host_spec.Entry."""
+
+    host: str
+    key: int
+    port_id: str
+    load_balancer_id: str
+    listener_id: str
+    member_id: str
+    entry: dict[str, Any]
+    unused_generation: int | None = None
+    free_at: float | None = None
+
+    @property
+    def name(self) -> tuple[str, int]:
+        return self.host, self.key
+
+
+@dataclasses.dataclass(frozen=True)
+class Way:
+    """How a member is reached; see models.py."""
+
+    load_balancer_id: str
+    member_id: str
+    way: str
+    host: str | None = None
+    port_id: str | None = None
+    reason: str = ''
+
+
+@dataclasses.dataclass
+class Changes:
+    """What one step of the leader stores, in one transaction.
+
+    ``keys``: whole rows by (host, key), None: the row goes. ``documents``:
+    (host, id) → (kind, document), None: it shall leave the hypervisor.
+    ``ways``: of load balancers by id, all of each.
+    """
+
+    keys: dict[tuple[str, int], Key | None] = dataclasses.field(
+        default_factory=dict)
+    documents: dict[tuple[str, str], tuple[str, dict[str, Any]] | None] = (
+        dataclasses.field(default_factory=dict))
+    ways: dict[str, list[Way]] = dataclasses.field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.keys or self.documents or self.ways)
+
+
+class Ways(base.Base):
+    """Queries of the leader about hypervisors."""
+
+    def zero_touch_generations(self) -> dict[str, int]:
+        """Id → generation of the load balancers that are not deleted."""
+        with self._reading_rows() as rows:
+            return {row.id: int(row.generation) for row in rows.execute(
+                sa.select(_BALANCERS.c.id, _BALANCERS.c.generation).where(
+                    _BALANCERS.c.zero_touch.is_not(None),
+                    _BALANCERS.c.deleted.is_(False),
+                    _BALANCERS.c.generation > 0))}
+
+    def host_keys(self) -> list[Key]:
+        with self._reading_rows() as rows:
+            return [Key(
+                row.host, int(row.key), row.port_id, row.load_balancer_id,
+                row.listener_id, row.member_id, json.loads(row.entry),
+                row.unused_generation, row.free_at)
+                for row in rows.execute(sa.select(_KEYS))]
+
+    def synced_generations(self, load_balancer_ids: Iterable[str],
+                           conditions: Iterable[str]) -> dict[str, int]:
+        """By load balancer: what all its nodes in one of these conditions
+        have looked at, those that it leaves too. One that is on none is
+        left out."""
+        found: dict[str, int] = {}
+        with self._reading_rows() as rows:
+            for ids in base.chunks(load_balancer_ids):
+                for row in rows.execute(sa.select(
+                        _PLACEMENTS.c.load_balancer_id,
+                        sa.func.min(_PLACEMENTS.c.synced_generation).label(
+                            'least')).join(
+                                _NODES, _NODES.c.host == _PLACEMENTS.c.host
+                        ).where(
+                            _PLACEMENTS.c.load_balancer_id.in_(ids),
+                            # One that never had it uses no key.
+                            _PLACEMENTS.c.synced_generation > 0,
+                            _NODES.c.condition.in_(list(conditions))
+                        ).group_by(_PLACEMENTS.c.load_balancer_id)):
+                    found[row.load_balancer_id] = int(row.least)
+        return found
+
+    def member_ways(self, load_balancer_id: str | None = None) -> list[Way]:
+        query = sa.select(_WAYS)
+        if load_balancer_id is not None:
+            query = query.where(_WAYS.c.load_balancer_id == load_balancer_id)
+        with self._reading_rows() as rows:
+            return [Way(row.load_balancer_id, row.member_id, row.way,
+                        row.host, row.port_id, row.reason)
+                    for row in rows.execute(query)]
+
+    @base.retried
+    def store_ways(self, changes: Changes, lease: str, token: int
+                   ) -> list[hypervisors.HostObject]:
+        """Store what the leader has decided.
+
+        :returns: documents that have changed, as they are stored.
+        :raises LeaseLost: it leads no more, and nothing was stored.
+        """
+        with self._writing() as rows:
+            generation = self._next_generation(rows)
+            leases.Leases._check_lease(rows, lease, token)
+            self._store_keys(rows, changes.keys)
+            for key, ways in changes.ways.items():
+                rows.execute(sa.delete(_WAYS).where(
+                    _WAYS.c.load_balancer_id == key))
+                if ways:
+                    rows.execute(sa.insert(_WAYS), [
+                        dataclasses.asdict(way) for way in ways])
+            return [self._store_document(rows, host, key, wanted, generation)
+                    for (host, key), wanted
+                    in sorted(changes.documents.items())]
+
+    @staticmethod
+    def _store_keys(rows: Any, keys: Mapping[tuple[str, int], Key | None]
+                    ) -> None:
+        for (host, number), key in sorted(keys.items(),
+                                          key=lambda one: one[0]):
+            rows.execute(sa.delete(_KEYS).where(
+                _KEYS.c.host == host, _KEYS.c.key == number))
+            if key is not None:
+                rows.execute(sa.insert(_KEYS).values({
+                    **dataclasses.asdict(key),
+                    'entry': json.dumps(key.entry, sort_keys=True)}))
+
+    @staticmethod
+    def _store_document(rows: Any, host: str, key: str,
+                        wanted: tuple[str, dict[str, Any]] | None,
+                        generation: int) -> hypervisors.HostObject:
+        where = (_OBJECTS.c.host == host, _OBJECTS.c.id == key)
+        if wanted is None:
+            rows.execute(sa.update(_OBJECTS).where(
+                *where, _OBJECTS.c.removed_generation.is_(None)).values(
+                    removed_generation=generation))
+            return hypervisors.HostObject(host, key, '', {}, 0, generation)
+        kind, document = wanted
+        values = {'kind': kind, 'generation': generation,
+                  'document': json.dumps(document, sort_keys=True),
+                  'removed_generation': None}
+        if not rows.execute(sa.update(_OBJECTS).where(*where).values(
+                values)).rowcount:
+            rows.execute(sa.insert(_OBJECTS).values(
+                host=host, id=key, held_generation=0, report_epoch=0,
+                **values))
+        return hypervisors.HostObject(host, key, kind, document, generation)

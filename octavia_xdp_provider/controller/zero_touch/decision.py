@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How each member of a load balancer shall be reached, and why. Pure."""
+
+from collections.abc import Callable
+from collections.abc import Mapping
+import dataclasses
+
+from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import zero_touch
+from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.zero_touch import ends as ends_
+from octavia_xdp_provider.controller.zero_touch import port_documents
+
+TUNNEL, DIRECT, NONE, WAITING = 'tunnel', 'direct', 'none', 'waiting'
+
+# Of a member that has a tunnel these may pass; it keeps the tunnel.
+_PASSING = frozenset((
+    findings.Obstacle.UNBOUND, findings.Obstacle.BINDING_FAILED,
+    findings.Obstacle.NOT_VISIBLE, findings.Obstacle.NO_GATEWAY))
+
+Seen = Mapping[findings.Wanted, findings.Finding]
+
+
+@dataclasses.dataclass(frozen=True)
+class Decision:
+    """``way``: TUNNEL, to ``port`` on each of ``hosts``, the first of which
+    is where it is; DIRECT, NONE; or WAITING: as it is now."""
+
+    way: str
+    reason: str = ''
+    hosts: tuple[str, ...] = ()
+    port: findings.Port | None = None
+
+
+def wanted(document: spec.Document, member: spec.Member) -> findings.Wanted:
+    return findings.Wanted(document.get('project_id') or '',
+                           member['address'], member.get('subnet_id'))
+
+
+def listeners(document: spec.Document, pool_id: str) -> list[str]:
+    """Ids of the listeners that send traffic to a pool, also disabled ones:
+    they may be enabled at any time."""
+    return sorted(key for key, one in document['listeners'].items()
+                  if one['default_pool_id'] == pool_id)
+
+
+def decide(document: spec.Document, seen: Seen, ends: ends_.Ends,
+           is_silent: Callable[[str], bool]) -> dict[str, Decision]:
+    """By member id.
+
+    :param seen: what Neutron has; what is missing is not known yet.
+    :param ends: of the registered hypervisors.
+    :param is_silent: whether one has not called for long.
+    """
+    problem = zero_touch.load_balancer_problem(document)
+    return {key: _decide(document, pool_id, key, seen, ends, is_silent,
+                         problem[0] if problem else '')
+            for pool_id, pool in document['pools'].items()
+            for key in pool['members']}
+
+
+def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
+            ends: ends_.Ends, is_silent: Callable[[str], bool],
+            problem: str) -> Decision:
+    pool = document['pools'][pool_id]
+    member = pool['members'][key]
+    own = zero_touch.member_problem(document, pool, member)
+    if problem or own:
+        return _without(document, pool_id, member,
+                        problem or (own[1][0] if own else ''))
+    finding = seen.get(wanted(document, member))
+    if finding is None:
+        return Decision(WAITING, 'Neutron has not been asked yet')
+    port = finding.port
+    if finding.obstacle is not None or port is None or port.host is None:
+        if 'tunnel' in member and finding.obstacle in _PASSING:
+            return Decision(WAITING, f'its tunnel stays, but '
+                            f'{finding.reason}')
+        return _without(document, pool_id, member, finding.reason)
+    reason = _port_problem(port) or _host_problem(port.host, ends)
+    if not reason and 'tunnel' not in member and is_silent(port.host):
+        reason = f'the agent of hypervisor {port.host} is not heard'
+    if reason:
+        return _without(document, pool_id, member, reason)
+    hosts = [port.host]
+    if port.migrating_to not in (None, port.host) and isinstance(
+            ends.get(port.migrating_to or ''), ends_.End):
+        hosts.append(str(port.migrating_to))
+    return Decision(TUNNEL, '', tuple(hosts), port)
+
+
+def _port_problem(port: findings.Port) -> str:
+    if port.mtu < fields.INNER_MTU_MIN:
+        return (f'the MTU of its network is {port.mtu}, less than '
+                f'{fields.INNER_MTU_MIN}')
+    number = len(port_documents.rules(port))
+    if port.security_enabled and number > host_spec.RULES_MAX:
+        return (f'its port has {number} rules, and a hypervisor takes '
+                f'{host_spec.RULES_MAX}')
+    return ''
+
+
+def _host_problem(host: str, ends: ends_.Ends) -> str:
+    end = ends.get(host)
+    if end is None:
+        return (f'no agent is registered for hypervisor {host} '
+                '("octavia-xdp-manage host create")')
+    return end if isinstance(end, str) else ''
+
+
+def without(document: spec.Document, member_id: str, reason: str) -> Decision:
+    """A member that cannot be reached through its hypervisor."""
+    for pool_id, pool in document['pools'].items():
+        if member_id in pool['members']:
+            return _without(document, pool_id, pool['members'][member_id],
+                            reason)
+    return Decision(NONE, reason)
+
+
+def _without(document: spec.Document, pool_id: str, member: spec.Member,
+             reason: str) -> Decision:
+    if flavor.value(document['flavor'], 'zero_touch') == 'required':
+        return Decision(NONE, reason)
+    if flavor.value(document['flavor'], 'member_port') == 'same':
+        for key in listeners(document, pool_id):
+            port = document['listeners'][key]['protocol_port']
+            if port != member['protocol_port']:
+                return Decision(NONE, (
+                    f'{reason}; and it cannot be reached at its address, '
+                    f'where nothing writes its port {member["protocol_port"]} '
+                    f'in place of the listener\'s {port}'))
+    return Decision(DIRECT, reason)

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where tunnels to a hypervisor end, as far as what it reports is believed."""
+
+from collections.abc import Iterable
+import dataclasses
+import ipaddress
+from typing import Any
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.common import tunnels
+from octavia_xdp_provider.controller.store import hypervisors
+
+_HEADER = {4: 20, 6: 40}
+
+
+@dataclasses.dataclass(frozen=True)
+class End:
+    """``address``: of the hypervisor, or the first of its SIDs. ``bits``: of
+    a key. ``mtu``: greatest packet inside, bytes. ``entries_max``: None for
+    any number."""
+
+    encapsulation: str
+    address: str
+    bits: int
+    mtu: int
+    entries_max: int | None = None
+
+
+Ends = dict[str, End | str]
+
+
+def of_all(hosts: Iterable[hypervisors.Hypervisor],
+           policy: address_policy.AddressPolicy,
+           networks: Iterable[Any]) -> Ends:
+    """By host: the end, or why there is none, as a text.
+
+    :param networks: in which ends may be.
+    """
+    allowed = list(networks)
+    found: Ends = {one.host: _of(one, policy, allowed) for one in hosts}
+    by_address: dict[tuple[str, str], list[str]] = {}
+    for host, end in found.items():
+        if isinstance(end, End):
+            by_address.setdefault((end.encapsulation, end.address),
+                                  []).append(host)
+    for (_, address), several in by_address.items():
+        # Which of them lies is not known.
+        for host in several if len(several) > 1 else ():
+            found[host] = (f'{" and ".join(sorted(several))} report the same '
+                           f'address {address}')
+    return found
+
+
+def _of(host: hypervisors.Hypervisor, policy: address_policy.AddressPolicy,
+        networks: list[Any]) -> End | str:
+    if not host.in_service:
+        return f'hypervisor {host.host} is disabled'
+    state = host.state
+    if not state:
+        return f'the agent of hypervisor {host.host} has not reported yet'
+    if int(state.get('document_version') or 0) < host_spec.VERSION:
+        return (f'the agent of hypervisor {host.host} does not know documents '
+                f'of version {host_spec.VERSION}: upgrade it')
+    if state.get('srv6'):
+        prefix = ipaddress.ip_network(state['srv6'])
+        if prefix.version != 6 or prefix.prefixlen != 96:
+            return (f'hypervisor {host.host} reports SIDs in {prefix}, which '
+                    'is no IPv6 network of 96 bits')
+        encapsulation = 'srv6'
+        address = ipaddress.ip_address(str(prefix.network_address))
+    elif state.get('geneve'):
+        encapsulation = 'geneve'
+        address = ipaddress.ip_address(state['geneve'][0])
+    else:
+        return (f'hypervisor {host.host} reports no address for Geneve and no '
+                'network of SIDs')
+    if not any(address in network for network in networks):
+        return (f'hypervisor {host.host} reports {address}, which is outside '
+                'of [zero_touch] host_networks')
+    problem = policy.member_problem(str(address))
+    if problem:
+        return (f'hypervisor {host.host} reports an address that nodes would '
+                f'refuse: {problem[0]}')
+    overhead = _HEADER[address.version] + enumerations.SHIMS[
+        enumerations.Encapsulation[encapsulation.upper()]]
+    mtu = int(state.get('mtu') or 1500) - overhead
+    if mtu < fields.INNER_MTU_MIN:
+        return (f'hypervisor {host.host} has an MTU of {state.get("mtu")}, '
+                f'which leaves {mtu} bytes, less than '
+                f'{fields.INNER_MTU_MIN}')
+    return End(encapsulation, str(address), tunnels.KEYS[encapsulation],
+               min(mtu, 65535), state.get('entries_max'))

@@ -1,0 +1,376 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From decisions to keys, documents of hypervisors and members' tunnels.
+
+All of it is computed from rows that the leader alone writes, and that it has
+in memory; what one step changes is stored in one transaction.
+"""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+from collections.abc import Mapping
+import copy
+import dataclasses
+import random
+from typing import Any
+from typing import cast
+
+from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.store import hypervisors
+from octavia_xdp_provider.controller.store import ways
+from octavia_xdp_provider.controller.zero_touch import decision
+from octavia_xdp_provider.controller.zero_touch import ends as ends_
+from octavia_xdp_provider.controller.zero_touch import port_documents
+
+# Of a key of a load balancer that is deleted: no node may have it any more.
+NEVER = 2 ** 62
+
+Decisions = dict[str, decision.Decision]
+PortKey = tuple[str, str]  # host, Neutron's id
+
+
+class Plan:
+    """The leader's rows, and what is to be stored of them.
+
+    :ivar changes: since the last take().
+    """
+
+    def __init__(self, keys: Iterable[ways.Key],
+                 objects: Iterable[hypervisors.HostObject],
+                 member_ways: Iterable[ways.Way], quarantine_s: float,
+                 draw: Callable[[int], int] | None = None) -> None:
+        """:param draw: gives a random number below one that is given."""
+        self.keys = {one.name: one for one in keys}
+        self.objects = {(one.host, one.id): one for one in objects}
+        self._ways: dict[str, list[ways.Way]] = {}
+        for way in member_ways:
+            self._ways.setdefault(way.load_balancer_id, []).append(way)
+        self._quarantine_s = quarantine_s
+        self._draw = draw or random.SystemRandom().randrange
+        self._ports: dict[PortKey, tuple[findings.Port, int]] = {}
+        self._by_balancer: dict[str, set[tuple[str, int]]] = {}
+        for one in self.keys.values():
+            self._by_balancer.setdefault(one.load_balancer_id,
+                                         set()).add(one.name)
+        self.changes = ways.Changes()
+
+    def take(self) -> ways.Changes:
+        found, self.changes = self.changes, ways.Changes()
+        return found
+
+    def stored(self, documents: Iterable[hypervisors.HostObject]) -> None:
+        """Documents that were stored, with their generations."""
+        for one in documents:
+            self.objects[one.host, one.id] = dataclasses.replace(
+                self.objects.get((one.host, one.id), one), kind=one.kind,
+                document=one.document, generation=one.generation,
+                removed_generation=one.removed_generation)
+
+    def reported(self, hosts: Iterable[str],
+                 objects: Iterable[hypervisors.HostObject]) -> None:
+        """What some hypervisors have now."""
+        for name in [name for name in self.objects if name[0] in set(hosts)]:
+            del self.objects[name]
+        self.objects.update(((one.host, one.id), one) for one in objects)
+
+    def keys_of(self, load_balancer_id: str) -> list[ways.Key]:
+        return [self.keys[name] for name
+                in sorted(self._by_balancer.get(load_balancer_id, ()))]
+
+    def balancers_on(self, hosts: Iterable[str]) -> set[str]:
+        """Load balancers with a key on one of these hypervisors."""
+        some = set(hosts)
+        return {key for key, names in self._by_balancer.items()
+                if any(host in some for host, _ in names)}
+
+    # Keys
+
+    def _set_key(self, key: ways.Key) -> None:
+        if self.keys.get(key.name) != key:
+            self.keys[key.name] = self.changes.keys[key.name] = key
+            self._by_balancer.setdefault(key.load_balancer_id,
+                                         set()).add(key.name)
+
+    def expire(self, now: float) -> None:
+        """Forget keys whose quarantine is over. One that ends later than any
+        can is taken for one that began before the clock was set back, and
+        begins anew."""
+        for name, key in list(self.keys.items()):
+            if key.free_at is None:
+                continue
+            if key.free_at > now + self._quarantine_s:
+                self._set_key(dataclasses.replace(
+                    key, free_at=now + self._quarantine_s))
+            elif key.free_at <= now:
+                del self.keys[name]
+                self.changes.keys[name] = None
+                names = self._by_balancer[key.load_balancer_id]
+                names.discard(name)
+                if not names:
+                    del self._by_balancer[key.load_balancer_id]
+
+    def release(self, synced: Mapping[str, int], now: float) -> set[PortKey]:
+        """Begin the quarantine of keys that no node uses any more.
+
+        :param synced: Ways.synced_generations() of their load balancers.
+        :returns: ports whose documents have changed by that.
+        """
+        touched = set()
+        for key in list(self.keys.values()):
+            if key.unused_generation is None or key.free_at is not None:
+                continue
+            least = synced.get(key.load_balancer_id)
+            if least is None or least >= key.unused_generation:
+                self._set_key(dataclasses.replace(
+                    key, free_at=now + self._quarantine_s))
+                touched.add((key.host, key.port_id))
+        return touched
+
+    def unused(self) -> set[str]:
+        """Load balancers that have keys which nodes may still use."""
+        return {key.load_balancer_id for key in self.keys.values()
+                if key.unused_generation is not None and key.free_at is None}
+
+    def assign(self, balancer_id: str, document: spec.Document | None,
+               generation: int, decisions: Decisions, ends: ends_.Ends
+               ) -> tuple[set[PortKey], dict[str, str]]:
+        """Give keys to what needs them, and mark those that nothing does.
+
+        :param document: None: the load balancer is deleted.
+        :returns: ports that are concerned, and members that cannot have one,
+            with the reason.
+        """
+        touched: set[PortKey] = set()
+        needed: set[tuple[str, int]] = set()
+        full: dict[str, str] = {}
+        if document is not None:
+            for member_id, one in decisions.items():
+                for host in one.hosts:
+                    problem = self._assign_member(
+                        document, member_id, host, one, ends, touched, needed)
+                    if problem:
+                        full[member_id] = problem
+            needed |= self._in_use(document)
+        for key in self.keys_of(balancer_id):
+            if key.name in needed:
+                continue
+            if key.free_at is None and key.unused_generation is None:
+                self._set_key(dataclasses.replace(
+                    key, unused_generation=NEVER if document is None
+                    else generation))
+            elif document is None and key.free_at is None:
+                self._set_key(dataclasses.replace(
+                    key, unused_generation=NEVER))
+        return touched, full
+
+    def _assign_member(self, document: spec.Document, member_id: str,
+                       host: str, one: decision.Decision, ends: ends_.Ends,
+                       touched: set[PortKey], needed: set[tuple[str, int]]
+                       ) -> str:
+        end, port = ends[host], one.port
+        if not isinstance(end, ends_.End) or port is None:
+            return ''
+        pool_id, member = next(
+            (pool_id, pool['members'][member_id])
+            for pool_id, pool in document['pools'].items()
+            if member_id in pool['members'])
+        self._ports[host, port.id] = port, min(port.mtu, end.mtu)
+        touched.add((host, port.id))
+        for listener_id in decision.listeners(document, pool_id):
+            key = self._find(document['id'], listener_id, member_id, host,
+                             end.bits)
+            if key is None:
+                problem = self._lack(host, port.id, end)
+                if problem:
+                    return problem
+                key = self._new(host, end.bits)
+            found = port_documents.entry(document, listener_id, member_id,
+                                         member, port)
+            self._set_key(ways.Key(
+                host, key, port.id, document['id'], listener_id, member_id,
+                {**found, 'key': key}))
+            needed.add((host, key))
+        return ''
+
+    def _find(self, balancer_id: str, listener_id: str, member_id: str,
+              host: str, bits: int) -> int | None:
+        """A key that was given before: to the same it may be given again."""
+        own = [key for key in self.keys_of(balancer_id)
+               if (key.listener_id, key.member_id, key.host)
+               == (listener_id, member_id, host) and not key.key >> bits]
+        return min((key.free_at is not None, key.key)
+                   for key in own)[1] if own else None
+
+    def _lack(self, host: str, port_id: str, end: ends_.End) -> str:
+        own = [key for key in self.keys.values()
+               if key.host == host and key.free_at is None]
+        if end.entries_max is not None and len(own) >= end.entries_max:
+            return (f'hypervisor {host} has {len(own)} of {end.entries_max} '
+                    'entries')
+        number = sum(key.port_id == port_id for key in own)
+        if number >= host_spec.ENTRIES_MAX:
+            return f'its port has {number} listeners, and no more can be'
+        return ''
+
+    def _new(self, host: str, bits: int) -> int:
+        """A key that no entry of the hypervisor has, nor had lately."""
+        while True:
+            key = self._draw(1 << bits)
+            if key and (host, key) not in self.keys:
+                return key
+
+    def _in_use(self, document: spec.Document) -> set[tuple[str, int]]:
+        """Keys that nodes are sent."""
+        by_use = {(key.listener_id, key.member_id, key.key): key.name
+                  for key in self.keys_of(document['id'])
+                  if key.free_at is None}
+        return {name for pool in document['pools'].values()
+                for member_id, member in pool['members'].items()
+                if 'tunnel' in member
+                for listener_id, key in (
+                    member['tunnel'].get('keys') or {}).items()
+                if (name := by_use.get((listener_id, member_id, key)))}
+
+    # Documents of hypervisors
+
+    def refresh(self, ports: Iterable[PortKey],
+                sets: Mapping[str, Iterable[str]]) -> None:
+        """Make the documents of some ports, and of the address sets on their
+        hypervisors, as they should be now."""
+        ports = set(ports)
+        entries: dict[PortKey, list[dict[str, Any]]] = {}
+        for key in self.keys.values():
+            if key.free_at is None:
+                entries.setdefault((key.host, key.port_id), []).append(
+                    key.entry)
+        for name in ports:
+            self._set_port(name, entries.get(name, []))
+        self.refresh_sets({host for host, _ in ports}, sets)
+
+    def _set_port(self, name: PortKey, entries: list[dict[str, Any]]) -> None:
+        if not entries:
+            self._ports.pop(name, None)
+            self._set_document(name, None)
+        elif name in self._ports:
+            self._set_document(name, (
+                host_spec.PORT, port_documents.port_document(
+                    *self._ports[name], entries)))
+        elif name in self.objects:
+            self._set_document(name, (
+                host_spec.PORT, port_documents.with_entries(
+                    self.objects[name].document, entries)))
+
+    def refresh_sets(self, hosts: set[str], sets: Mapping[str, Iterable[str]]
+                     ) -> None:
+        """:param sets: id → networks, as far as they are known."""
+        there = {name: found for name in {
+            *self.objects, *self.changes.documents}
+            if name[0] in hosts and (found := self._wanted(name))}
+        named = {(host, key) for (host, _), (kind, document) in there.items()
+                 if kind == host_spec.PORT
+                 for key in port_documents.named_sets(document)}
+        for host, key in named:
+            if key in sets:
+                self._set_document((host, key), (
+                    host_spec.ADDRESS_SET,
+                    port_documents.address_set(key, sets[key])))
+        for name, (kind, _) in there.items():
+            if kind == host_spec.ADDRESS_SET and name not in named:
+                self._set_document(name, None)
+
+    def _wanted(self, name: PortKey) -> tuple[str, dict[str, Any]] | None:
+        if name in self.changes.documents:
+            return self.changes.documents[name]
+        one = self.objects.get(name)
+        return None if one is None or one.removed_generation is not None else (
+            one.kind, one.document)
+
+    def _set_document(self, name: PortKey,
+                      wanted: tuple[str, dict[str, Any]] | None) -> None:
+        if self._wanted(name) != wanted:
+            self.changes.documents[name] = wanted
+
+    def named_sets(self) -> set[str]:
+        """Ids of all address sets that rules on hypervisors name."""
+        return {key for one in self.objects.values()
+                if one.kind == host_spec.PORT
+                and one.removed_generation is None
+                for key in port_documents.named_sets(one.document)}
+
+    # Documents of LB nodes
+
+    def document(self, before: spec.Document, decisions: Decisions,
+                 ends: ends_.Ends) -> spec.Document:
+        """The document with each member's tunnel or way, and what came of
+        each decision noted for the operator."""
+        after = copy.deepcopy(before)
+        noted = []
+        for pool_id, pool in after['pools'].items():
+            for key, member in pool['members'].items():
+                way = self._set_way(after, pool_id, key, member,
+                                    decisions[key], ends)
+                noted.append(way)
+        self.set_ways(after['id'], noted)
+        return after
+
+    def _set_way(self, document: spec.Document, pool_id: str, key: str,
+                 member: spec.Member, one: decision.Decision,
+                 ends: ends_.Ends) -> ways.Way:
+        host = one.hosts[0] if one.hosts else None
+        found, reason = one.way, one.reason
+        if host is not None and one.port is not None:
+            # Where no listener uses it there is nothing to wait for.
+            reason = self._not_ready(host, one.port.id) if (
+                decision.listeners(document, pool_id)) else ''
+            if not reason:
+                member.pop('way', None)
+                member['tunnel'] = self._tunnel(
+                    document, pool_id, key, host, ends[host], one.port)
+            elif 'tunnel' not in member:
+                found = decision.WAITING
+        elif found in (decision.DIRECT, decision.NONE):
+            member.pop('tunnel', None)
+            member['way'] = cast(Any, found)
+        if found == decision.WAITING and 'tunnel' in member:
+            found = decision.TUNNEL
+        return ways.Way(document['id'], key, found, host,
+                        one.port.id if one.port else None, reason)
+
+    def _not_ready(self, host: str, port_id: str) -> str:
+        """Why nodes cannot be sent a tunnel yet."""
+        one = self.objects.get((host, port_id))
+        if one is not None and one.error:
+            return f'hypervisor {host}: {one.error}'
+        if one is None or not one.is_held or (
+                (host, port_id) in self.changes.documents):
+            return f'hypervisor {host} has not confirmed it yet'
+        return ''
+
+    def _tunnel(self, document: spec.Document, pool_id: str, member_id: str,
+                host: str, end: ends_.End | str, port: findings.Port
+                ) -> spec.Tunnel:
+        assert isinstance(end, ends_.End)
+        keys = {listener: self._find(document['id'], listener, member_id,
+                                     host, end.bits)
+                for listener in decision.listeners(document, pool_id)}
+        return {'address': end.address, 'encapsulation': end.encapsulation,
+                'keys': {listener: key for listener, key in keys.items()
+                         if key is not None},
+                'mtu': min(port.mtu, end.mtu)}
+
+    def set_ways(self, balancer_id: str, noted: list[ways.Way]) -> None:
+        noted = sorted(noted, key=lambda way: way.member_id)
+        if noted != sorted(self._ways.get(balancer_id, []),
+                           key=lambda way: way.member_id):
+            self._ways[balancer_id] = self.changes.ways[balancer_id] = noted
+        if not noted:
+            self._ways.pop(balancer_id, None)
+
+    def errors_of(self, decisions: Decisions) -> dict[str, str]:
+        """Members that the hypervisor says it cannot do."""
+        return {key: f'hypervisor {one.hosts[0]}: {found.error}'
+                for key, one in decisions.items()
+                if one.hosts and one.port is not None
+                and (found := self.objects.get((one.hosts[0], one.port.id)))
+                and found.error}

@@ -1,0 +1,355 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The leader's work for members that are reached through hypervisors.
+
+A step compares what load balancers want, what Neutron has and what
+hypervisors report with what is stored, and stores what follows: documents of
+hypervisors first, tunnels in the documents of LB nodes once the hypervisor
+has confirmed them. It looks at load balancers of which something of that has
+changed. What it has in memory can all be read again: another leader does.
+"""
+
+import dataclasses
+import threading
+import time
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.controller.neutron_ports import address_sets
+from octavia_xdp_provider.controller.neutron_ports import client
+from octavia_xdp_provider.controller.neutron_ports import errors as absence
+from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.neutron_ports import follower
+from octavia_xdp_provider.controller.scheduler import cluster as clusters
+from octavia_xdp_provider.controller.store import leases
+from octavia_xdp_provider.controller.zero_touch import decision
+from octavia_xdp_provider.controller.zero_touch import ends
+from octavia_xdp_provider.controller.zero_touch import plan
+
+LOG = logging.getLogger(__name__)
+
+# Seconds between two steps, unless somebody wakes it.
+INTERVAL_S = 1.0
+# Seconds after which every load balancer is looked at again.
+_ALL_S = 300.0
+_EXPIRE_S = 10.0
+_HEARD = tuple(one.value for one in clusters.HEARD)
+
+
+class Loop:
+    """Runs steps until ``stop`` is called."""
+
+    def __init__(self, work):
+        self._work = work
+        self._woken = threading.Event()
+        self._stopping = False
+
+    def wake(self):
+        """Something has changed. Any thread may call this."""
+        self._woken.set()
+
+    def stop(self):
+        self._stopping = True
+        self._woken.set()
+
+    def run(self):
+        failing = False
+        while not self._stopping:
+            self._woken.clear()
+            try:
+                self._work.step()
+                failing = False
+            except leases.LeaseLost as error:
+                LOG.info('Another controller leads: %s.', error)
+            except Exception:
+                if not failing:
+                    LOG.exception('Members on hypervisors cannot be looked '
+                                  'after; trying again.')
+                failing = True
+            self._woken.wait(INTERVAL_S)
+
+
+class ZeroTouch:
+    """Belongs to one thread."""
+
+    def __init__(self, conf, store, lease, token, notify_hosts, notify_nodes,
+                 neutron=None):
+        """:param lease: name of the leader's lease.
+
+        :param token: gives its token, or None: another one leads.
+        :param notify_hosts: called with hypervisors that shall fetch.
+        :param notify_nodes: called with LB nodes that shall.
+        :param neutron: neutron_ports.client.Neutron; None: made when needed.
+        """
+        self._conf = conf.zero_touch
+        self._store = store
+        self._lease, self._token = lease, token
+        self._notify_hosts, self._notify_nodes = notify_hosts, notify_nodes
+        self._make_neutron = (lambda: neutron) if neutron else (
+            lambda: client.Neutron(conf))
+        # Instead of members' networks there are those of hypervisors.
+        self._policy = dataclasses.replace(
+            options.allowed_addresses(conf), member_networks=None)
+        self._networks = option_values.networks(conf, 'zero_touch',
+                                                'host_networks')
+        self._led_with = None
+        self._complained = None
+
+    def _begin(self, token):
+        """This process leads since a moment ago."""
+        self._neutron = self._follower = None
+        self._balancers = {}  # id → rows.LoadBalancer
+        self._found = {}  # Wanted → Finding
+        self._sets = {}  # id → networks
+        self._hosts = {}
+        self._ends = {}
+        self._silent = set()
+        self._dirty = set()
+        self._ports = set()  # (host, port id) to be made anew
+        self._due = {}
+        self._plan = plan.Plan(
+            self._store.host_keys(), self._store.host_objects(),
+            self._store.member_ways(), self._conf.key_quarantine)
+        self._led_with = token
+
+    def step(self):
+        """Do what is to be done now.
+
+        :raises LeaseLost: another one leads.
+        """
+        token = self._token()
+        if token is None:
+            self._led_with = None
+            return
+        if token != self._led_with:
+            self._begin(token)
+        try:
+            self._step(token)
+        except Exception:
+            # What is in memory may be ahead of what is stored.
+            self._led_with = None
+            raise
+
+    def _step(self, token):
+        if self._is_due('all', _ALL_S):
+            self._dirty |= self._balancers.keys()
+        self._read_balancers()
+        if not self._balancers and not self._plan.keys and (
+                not self._plan.objects):
+            return
+        self._read_hosts()
+        self._follow()
+        self._let_go()
+        looked_at = {key: self._look(key) for key in sorted(self._dirty)}
+        self._plan.refresh(self._ports, self._sets)
+        self._ports.clear()
+        self._save(token)
+        self._dirty.clear()
+        for key, decisions in looked_at.items():
+            if decisions is not None:
+                self._send_ways(key, decisions)
+        self._save(token)
+
+    def _is_due(self, name, interval_s):
+        now = time.monotonic()
+        if now < self._due.get(name, 0.0):
+            return False
+        self._due[name] = now + interval_s
+        return True
+
+    def _save(self, token):
+        changes = self._plan.take()
+        if not changes:
+            return
+        self._plan.stored(self._store.store_ways(changes, self._lease, token))
+        hosts = {host for host, _ in changes.documents}
+        if hosts:
+            self._notify_hosts(hosts)
+
+    # What has changed
+
+    def _read_balancers(self):
+        generations = self._store.zero_touch_generations()
+        changed = {key for key, generation in generations.items()
+                   if key not in self._balancers
+                   or self._balancers[key].generation != generation}
+        gone = (self._balancers.keys() | {
+            key.load_balancer_id for key in self._plan.keys.values()
+            if key.unused_generation != plan.NEVER and key.free_at is None}
+        ) - generations.keys()
+        for key in gone:
+            self._balancers.pop(key, None)
+        if changed:
+            self._balancers.update(
+                (row.id, row) for row in self._store.load_balancers(changed)
+                if not row.deleted and row.generation)
+        self._dirty |= changed | gone
+
+    def _read_hosts(self):
+        now = self._store.now()
+        before, ends_before = self._hosts, self._ends
+        self._hosts = {one.host: one for one in self._store.hypervisors()}
+        self._ends = ends.of_all(self._hosts.values(), self._policy,
+                                 self._networks)
+        silent = {host for host, one in self._hosts.items()
+                  if now - one.last_seen > self._conf.host_timeout}
+        reported = {host for host, one in self._hosts.items()
+                    if host not in before or one.reported_generation
+                    != before[host].reported_generation}
+        changed = {host for host in {*self._hosts, *before}
+                   if self._ends.get(host) != ends_before.get(host)}
+        changed |= (silent ^ self._silent) | reported
+        self._silent = silent
+        if reported:
+            self._plan.reported(reported, self._store.host_objects(reported))
+        if changed:
+            self._dirty |= self._plan.balancers_on(changed)
+            self._dirty |= {
+                key for key, row in self._balancers.items()
+                if any(self._host_of(wanted) in changed
+                       for wanted in _wanted(row.document))}
+            self._hint(reported)
+
+    def _host_of(self, wanted):
+        finding = self._found.get(wanted)
+        return finding.port.host if finding and finding.port else None
+
+    def _hint(self, hosts):
+        """A tap that has come where Neutron did not have the port: the VM
+        may have been moved."""
+        if self._follower is None:
+            return
+        here = {one.id for one in self._plan.objects.values()
+                if one.host in hosts and one.ifindex is not None}
+        self._follower.hint(
+            wanted for wanted, finding in self._found.items()
+            if finding.port and finding.port.id in here
+            and self._plan.objects.get(
+                (finding.port.host, finding.port.id)) is not None
+            and self._plan.objects[
+                finding.port.host, finding.port.id].ifindex is None)
+
+    def _follow(self):
+        wanted = {one for row in self._balancers.values()
+                  for one in _wanted(row.document)}
+        in_turns = self._is_due('neutron', self._conf.neutron_interval)
+        try:
+            if self._follower is None:
+                if not wanted:
+                    return
+                self._neutron = self._make_neutron()
+                self._follower = follower.Follower(self._neutron)
+            changed = self._follower.step(wanted, in_turns)
+            self._found = {key: value for key, value in self._found.items()
+                           if key in wanted} | changed
+            if in_turns:
+                self._follow_sets()
+            self._complained = None
+        except (absence.NeutronUnavailable,
+                option_values.ConfigurationError) as error:
+            if str(error) != self._complained:
+                LOG.error('Members are not looked for, and stay as they are: '
+                          '%s', error)
+            self._complained = str(error)
+            return
+        if changed:
+            self._dirty |= {key for key, row in self._balancers.items()
+                            if any(one in changed
+                                   for one in _wanted(row.document))}
+            self._ask_for_new_sets(changed)
+
+    def _ask_for_new_sets(self, changed):
+        named = {key for finding in changed.values() if finding.port
+                 for rule in finding.port.rules for key in (
+                     rule.remote_group_id, rule.remote_address_group_id)
+                 if key}
+        if named - self._sets.keys():
+            try:
+                self._follow_sets()
+            except absence.NeutronUnavailable:
+                self._due.pop('neutron', None)
+
+    def _follow_sets(self):
+        rules = [rule for finding in self._found.values() if finding.port
+                 for rule in finding.port.rules]
+        groups = {rule.remote_group_id for rule in rules
+                  if rule.remote_group_id}
+        lists = {rule.remote_address_group_id for rule in rules
+                 if rule.remote_address_group_id}
+        if not groups and not lists:
+            return
+        self._sets = address_sets.find(self._neutron, groups, lists)
+        self._plan.refresh_sets({host for host, _ in self._plan.objects},
+                                self._sets)
+
+    # What follows
+
+    def _let_go(self):
+        """Take off hypervisors what no node uses any more."""
+        now = self._store.now()
+        if self._is_due('expire', _EXPIRE_S):
+            self._plan.expire(now)
+        unused = self._plan.unused()
+        if unused:
+            self._ports |= self._plan.release(
+                self._store.synced_generations(unused, _HEARD), now)
+
+    def _look(self, key):
+        """Decide on a load balancer's members, and give them keys."""
+        row = self._balancers.get(key)
+        if row is None:
+            self._plan.assign(key, None, 0, {}, self._ends)
+            self._plan.set_ways(key, [])
+            return None
+        decisions = decision.decide(row.document, self._found, self._ends,
+                                    self._silent.__contains__)
+        touched, full = self._plan.assign(key, row.document, row.generation,
+                                          decisions, self._ends)
+        self._ports |= touched
+        for member, reason in {**self._plan.errors_of(decisions),
+                               **full}.items():
+            if not _has_tunnel(row.document, member):
+                decisions[member] = decision.without(row.document, member,
+                                                     reason)
+        return decisions
+
+    def _send_ways(self, key, decisions):
+        """Store how members are reached, for LB nodes."""
+        row = self._balancers[key]
+        after = self._plan.document(row.document, decisions, self._ends)
+        if after == row.document:
+            return
+        try:
+            validation.validate(after, None)
+            generation = self._store.change(key, lambda document: after,
+                                            expected=row.generation)
+        except errors.UnknownObject:
+            generation = None
+        except errors.Refused as error:
+            LOG.error('Load balancer %s: members\' tunnels stay as they are: '
+                      '%s', key, error)
+            return
+        if generation is None:
+            # A change is pending: after it.
+            self._dirty.add(key)
+            return
+        LOG.info('Load balancer %s: how members are reached has changed, '
+                 'generation %s.', key, generation)
+        self._dirty.add(key)  # Keys that are not used any more.
+        self._notify_nodes({one.host for one
+                            in self._store.placements([key])})
+
+
+def _has_tunnel(document, member_id):
+    return any('tunnel' in pool['members'].get(member_id, {})
+               for pool in document['pools'].values())
+
+
+def _wanted(document: spec.Document) -> list[findings.Wanted]:
+    return [decision.wanted(document, member)
+            for pool in document['pools'].values()
+            for member in pool['members'].values()]
