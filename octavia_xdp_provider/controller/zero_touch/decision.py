@@ -80,6 +80,9 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
             return Decision(WAITING, f'its tunnel stays, but '
                             f'{finding.reason}')
         return _without(document, pool_id, member, finding.reason)
+    end = ends.get(port.host)
+    if 'tunnel' in member and isinstance(end, ends_.Shared):
+        return Decision(WAITING, f'its tunnel stays, but {end}')
     reason = _port_problem(port) or _host_problem(port.host, ends)
     if not reason and 'tunnel' not in member and is_silent(port.host):
         reason = f'the agent of hypervisor {port.host} is not heard'

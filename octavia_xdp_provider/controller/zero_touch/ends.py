@@ -29,6 +29,11 @@ class End:
     entries_max: int | None = None
 
 
+class Shared(str):
+    """Why an end is not used that another hypervisor reports too: one of them
+    lies, and must not take from the other what that has."""
+
+
 Ends = dict[str, End | str]
 
 
@@ -49,8 +54,9 @@ def of_all(hosts: Iterable[hypervisors.Hypervisor],
     for (_, address), several in by_address.items():
         # Which of them lies is not known.
         for host in several if len(several) > 1 else ():
-            found[host] = (f'{" and ".join(sorted(several))} report the same '
-                           f'address {address}')
+            found[host] = Shared(
+                f'{" and ".join(sorted(several))} report the same address '
+                f'{address}')
     return found
 
 

@@ -21,6 +21,15 @@ class TestBroker(base.TestCase):
                           ('octavia-xdp-node-lb2', 'octavia-xdp-node-lb2')},
                          mine)
 
+    def test_a_hypervisor_and_a_node_of_one_name_share_nothing(self):
+        grants = broker.for_host('x', 'p'), broker.for_node('x', 'q')
+        users = {entry['user'] for entry in broker.definitions(
+            *grants)['permissions']} - {broker.CONTROLLER_USER}
+        self.assertEqual({'octavia-xdp-host-x', 'octavia-xdp-node-x'}, users)
+        for entry in broker.definitions(*grants)['permissions']:
+            self.assertIn(entry['user'], (entry['vhost'],
+                                          broker.CONTROLLER_USER))
+
     def test_commands_and_definitions_grant_the_same(self):
         grants = (broker.for_control('c', 'd'), broker.for_node('lb1', 'x'))
         found = broker.definitions(*grants)

@@ -399,6 +399,21 @@ class TestObstacles(ZeroTouchTestCase):
             self.assertIn(word, self.reason()[1])
         self.assertEqual({}, self.sent())
 
+    def test_a_hypervisor_that_claims_anothers_address_takes_nothing(self):
+        self.create()
+        self.converge()
+        before, keys = self.members(), self.hv1.keys()
+        self.hv2.state['geneve'] = ['198.18.20.1']
+        self.hv2.report()
+        self.converge()
+        self.assertEqual(before, self.members())
+        self.assertEqual(keys, self.hv1.keys())
+        self.assertIn('same address', self.reason()[1])
+        self.hv2.state['geneve'] = ['198.18.20.2']
+        self.hv2.report()
+        self.converge()
+        self.assertEqual(('tunnel', ''), self.reason())
+
     def test_neutron_is_away(self):
         self.create()
         with mock.patch.object(

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an operator says and sees of hypervisors."""
+
+from octavia_xdp_provider.controller.store import ways
+from octavia_xdp_provider.tests.unit.manage import base
+
+PORT_ID = '00000000-0000-4000-8000-000000000001'
+
+
+class TestHosts(base.ManageTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.store.register_hypervisor('hv1')
+        token = self.store.acquire('duty', 'test', 60)
+        self.store.store_ways(ways.Changes(
+            {('hv1', 7): ways.Key('hv1', 7, PORT_ID, 'a', 'l', 'm', {})},
+            {('hv1', PORT_ID): ('port', {'entries': [{'key': 7}]})}),
+            'duty', token)
+
+    def report(self, error=None):
+        generation = self.store.host_objects(['hv1'])[0].generation
+        self.store.take_host_report('hv1', 1, 1, {
+            'as_of': generation, 'complete': True, 'gone': [],
+            'held': {PORT_ID: {'generation': generation, 'ifindex': 3,
+                               'error': error}},
+            'counters': {PORT_ID: {'drops': {'not_allowed': 2}, 'active': 1,
+                                   'entries': []}},
+            'state': {'geneve': ['198.18.20.1'], 'mtu': 1500}})
+
+    def test_what_it_should_have_and_has(self):
+        row, = self.listed('host', 'list')
+        self.assertEqual(('hv1', False, 'never', 1, 0, 1), tuple(
+            row[name] for name in ('host', 'alive', 'last_report', 'ports',
+                                   'ports_ready', 'keys')))
+        self.report()
+        row, = self.listed('host', 'list')
+        self.assertEqual((True, 1, '198.18.20.1', ''), tuple(
+            row[name] for name in ('alive', 'ports_ready', 'tunnels_to',
+                                   'problems')))
+
+    def test_an_error_is_shown(self):
+        self.report('no room')
+        row, = self.listed('host', 'list')
+        self.assertEqual(0, row['ports_ready'])
+        self.assertIn('no room', row['problems'])
+
+    def test_it_is_disabled_and_enabled(self):
+        for command, wanted in (('disable', False), ('enable', True)):
+            self.run_command('host', command, 'hv1')
+            row, = self.listed('host', 'list')
+            self.assertEqual(wanted, row['in_service'])
+
+    def test_one_that_is_unknown_is_named(self):
+        for command in ('show', 'disable', 'enable', 'delete'):
+            self.assertIn('hv9 is unknown', self.refused(
+                'host', command, 'hv9'))
