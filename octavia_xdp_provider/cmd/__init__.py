@@ -8,6 +8,12 @@ none. The driver inside octavia-api does not come through here and leaves the
 choice to Octavia.
 """
 
+import warnings
+
 from oslo_service import backend
 
 backend.register_backend_default_hook(lambda: backend.BackendType.THREADING)
+
+# Open vSwitch's library imports eventlet where it finds it, which says so to
+# everybody, and uses none of it.
+warnings.filterwarnings('ignore', message=r'\s*Eventlet is deprecated')

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import sys
@@ -19,6 +20,8 @@ from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import host_agent
 from octavia_xdp_provider.tests.functional.support import hypervisor
 
+UNIT = pathlib.Path(__file__).parents[4] / (
+    'deploy/systemd/octavia-xdp-host-agent.service')
 # Seconds that something may take, on however busy a machine.
 LONG_S = 120
 COMMON = {'networks': ['10.0.0.0/24', '2001:db8::/48'], 'closed': []}
@@ -161,10 +164,20 @@ flows_max = 4096
 
     # The process
 
+    @staticmethod
+    def as_the_unit():
+        """Words that run a command with the capabilities of the unit."""
+        names = re.search('^CapabilityBoundingSet=(.*)$', UNIT.read_text(),
+                          re.MULTILINE)[1].lower().split()
+        kept = ','.join(['-all', *(f'+{name.removeprefix("cap_")}'
+                                   for name in names)])
+        return ['setpriv', '--bounding-set', kept, '--no-new-privs', '--']
+
     def start(self):
         with open(self.directory / 'log', 'a') as log:
             self.process = subprocess.Popen(
                 ['nsenter', f'--net=/run/netns/{self.member}',
+                 *self.as_the_unit(),
                  sys.executable, '-W', 'ignore', host_agent.__file__,
                  str(self.directory), '--config-file', str(self.config)],
                 stdout=log, stderr=log)

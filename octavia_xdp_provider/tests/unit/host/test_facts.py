@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is reported of the datapath's counters, and how much at a time."""
+
+from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.common import reports
+from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.common.host_messages import COUNTERS_MAX
+from octavia_xdp_provider.common.host_messages import PortCounters
+from octavia_xdp_provider.host import facts
+from octavia_xdp_provider.host import link
+from octavia_xdp_provider.host import types
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.host import fakes
+
+Outcome = enumerations.HostOutcome
+
+
+class Datapath:
+
+    def ports(self):
+        return [types.PortState(fakes.PORT, 7, False, 1000, 4, 1)]
+
+    def entries(self):
+        return [types.EntryState(types.Entry(
+            5, fakes.PORT, '203.0.113.10', 80, '10.0.0.5', 8080, 'tcp',
+            fakes.MAC, fakes.GATEWAY_MAC), 1, 2, 3, 4, 5, 6)]
+
+    def drops(self):
+        return {(fakes.PORT, Outcome.DROP_NOT_ALLOWED): 6,
+                (fakes.PORT, Outcome.GUESSED): 9}
+
+    def outcomes(self):
+        return {Outcome.PASS: 0, Outcome.GUESSED: 9,
+                Outcome.DROP_NOT_ALLOWED: 6, Outcome.DROP_KEY: 2}
+
+
+class TestFacts(base.TestCase):
+
+    def test_counters_of_ports(self):
+        counters = facts.read(Datapath()).counters()
+        self.assertEqual({fakes.PORT: {
+            'drops': {'drop_not_allowed': 6}, 'active': 4, 'entries': [{
+                'key': 5, 'packets_in': 1, 'bytes_in': 2, 'packets_out': 3,
+                'bytes_out': 4, 'flows': 5, 'drops': 6}]}}, counters)
+        shape.Shape(PortCounters).check(counters[fakes.PORT])
+
+    def test_drops_of_no_port(self):
+        self.assertEqual({'drop_key': 2}, facts.read(Datapath()).unclaimed())
+
+    def test_a_report_has_no_more_counters_than_it_may(self):
+        one = facts.read(Datapath()).counters()[fakes.PORT]
+        found = {str(number): {**one, 'entries': one['entries'] * 1000}
+                 for number in range(6)}
+        reporter = reports.Reporter(1, link.HOSTS)
+        known = reports.Facts(
+            held={key: {'generation': 1, 'ifindex': None, 'error': None}
+                  for key in found}, counters=found, state={})
+        sent = {}
+        while reporter.has_news(known):
+            _epoch, seq, report = reporter.next(known)
+            self.assertLessEqual(sum(len(one['entries']) for one in report[
+                'counters'].values()), COUNTERS_MAX)
+            sent.update(report['counters'])
+            reporter.answered({'taken': True, 'epoch': 1, 'seq': seq})
+        self.assertEqual(found, sent)
