@@ -27,6 +27,7 @@ class Octavia(base.FakeOctavia):
         super().__init__()
         self._clock = clock
         self._open = {}     # id → function that commits
+        self._made = {}     # id → VIP, of creations that are open
         self._blocked = []  # messages that wait for an open transaction
         self.answers = True
         self.wrong = []
@@ -41,8 +42,11 @@ class Octavia(base.FakeOctavia):
         """A load balancer with all below it: data_models.LoadBalancer."""
         document = spec.document(balancer.loadbalancer_id,
                                  translate.load_balancer_tree(balancer))
-        return self._within(document['id'], lambda: call(balancer),
-                            lambda: self.commit(document))
+        taken = self._within(document['id'], lambda: call(balancer),
+                             lambda: self.commit(document))
+        if taken:
+            self._made[document['id']] = document['vip_address']
+        return taken
 
     def change(self, key, call, edit, pending, deleted=()):
         """Any change of a load balancer.
@@ -66,12 +70,20 @@ class Octavia(base.FakeOctavia):
         return True
 
     @property
+    def vips(self):
+        """Addresses that have a port in Neutron, which gives none out twice.
+        """
+        return {document['vip_address'] for document
+                in self.documents.values()} | set(self._made.values())
+
+    @property
     def transactions(self):
         return sorted(self._open)
 
     def end(self, key, commits):
         """A transaction ends."""
         commit = self._open.pop(key)
+        self._made.pop(key, None)
         if commits:
             commit()
         blocked, self._blocked = self._blocked, []
@@ -135,6 +147,7 @@ class Octavia(base.FakeOctavia):
 
     def restore(self, backup):
         self._open.clear()
+        self._made.clear()
         self._blocked.clear()
         (self.documents, self.trees, self.updated_at,
          self.statuses) = copy.deepcopy(backup)

@@ -115,9 +115,8 @@ class Machine(stateful.RuleBasedStateMachine):
             return
         self._begin(seed, faults)
         address = some(tenant.VIPS, vip)
-        if any(document['vip_address'] == address
-               for document in self.octavia.documents.values()):
-            return  # Neutron would not give it out.
+        if address in self.octavia.vips:
+            return
         self._end(self.tenant.create(address, addresses, monitored), commits)
 
     @stateful.rule(seed=SEEDS, faults=BOOLEANS, number=ANY, which=ANY,

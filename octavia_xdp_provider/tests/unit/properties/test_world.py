@@ -56,3 +56,24 @@ class TestWorld(base.TestCase):
             self.assertRaises(Broken, test_faults.Machine)
         self.assert_nothing_left()
         self.assertFalse(os.path.exists(os.path.dirname(made[0])))
+
+
+class TestAddresses(base.TestCase):
+
+    def test_neutron_gives_no_address_out_that_an_open_creation_has(self):
+        machine = test_faults.Machine()
+        self.addCleanup(machine._stack.close)
+
+        def create(commits):
+            before = set(machine.octavia.trees) | set(
+                machine.octavia.transactions)
+            machine.create(seed=0, faults=False, vip=0, addresses=[],
+                           monitored=False, commits=commits)
+            return (set(machine.octavia.trees) | set(
+                machine.octavia.transactions)) - before
+        key, = create(None)
+        self.assertEqual(set(), create(True))
+        self.assertEqual([key], machine.octavia.transactions)
+        vips = machine.octavia.vips
+        machine.end_transaction(0, False)
+        self.assertEqual(1, len(vips - machine.octavia.vips))
