@@ -40,8 +40,7 @@ def load_session(conf: cfg.ConfigOpts) -> Any:
         for opt in _api_opts():
             _ = conf[GROUP][opt.dest]  # a value is looked at when it is read
         auth = loading.load_auth_from_conf_options(conf, GROUP)
-        session = loading.load_session_from_conf_options(
-            conf, GROUP, auth=auth)
+        session = keystone_options.load_session(conf, GROUP, auth)
     except (exceptions.ClientException, cfg.Error, ValueError) as error:
         raise option_values.ConfigurationError(
             f'[{GROUP}]: {error}') from error

@@ -63,8 +63,7 @@ def load_adapter(conf: cfg.ConfigOpts) -> Any:
         for opt in [*octavia_opts, *_api_opts()]:
             _ = conf[GROUP][opt.dest]  # a value is looked at when it is read
         auth = loading.load_auth_from_conf_options(conf, GROUP)
-        session = loading.load_session_from_conf_options(
-            conf, GROUP, auth=auth)
+        session = keystone_options.load_session(conf, GROUP, auth)
         return loading.load_adapter_from_conf_options(
             conf, GROUP, session=session, auth=auth)
     except (exceptions.ClientException, cfg.Error, ValueError) as error:

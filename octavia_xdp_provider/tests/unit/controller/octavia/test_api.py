@@ -2,6 +2,11 @@
 """Calls of Octavia's API, over HTTP."""
 
 import threading
+import time
+import types
+from unittest import mock
+
+from keystoneauth1 import _fair_semaphore
 
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.controller.octavia import api
@@ -65,6 +70,18 @@ class TestConfiguration(base.TestCase):
     def test_a_page_size_that_is_no_size_is_refused(self):
         self.assertIn('page_size', self.refused(
             '[octavia]\nauth_type = none\npage_size = 0\n'))
+
+
+class TestClock(ApiTestCase):
+
+    def test_a_clock_that_is_set_back_delays_no_request(self):
+        self.add(balancer('a'))
+        tested = self.api()
+        clock = types.SimpleNamespace(
+            time=lambda: time.time() - 3600, sleep=mock.Mock(
+                side_effect=AssertionError('it waits for an hour')))
+        with mock.patch.object(_fair_semaphore, 'time', clock):
+            self.assertEqual('ACTIVE', tested.provisioning_status('a'))
 
 
 class TestListed(ApiTestCase):
