@@ -1,18 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hypervisor's library, loaded with its own header.
+"""The hypervisor's library, and conversions for its calls."""
 
-As node/library.py does for LB nodes: cffi in ABI mode, and the library
-carries the text of its header.
-"""
-
-import errno
 import ipaddress
 import os
 import typing
 import uuid
 
-import cffi
-
+from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.host import types
 
 API_VERSION = 1
@@ -20,11 +14,8 @@ LIBRARY = 'liboctavia_xdp_host.so.1'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 
-class HostError(OSError):
+class HostError(shared_library.LibraryError):
     """The library refused; errno and text are its own."""
-
-    def __init__(self, number: int, text: str):
-        super().__init__(number, text or os.strerror(number))
 
 
 class Library:
@@ -32,17 +23,8 @@ class Library:
 
     def __init__(self, path: str | None = None):
         path = path or os.environ.get(LIBRARY_VARIABLE) or LIBRARY
-        ffi = cffi.FFI()
-        ffi.cdef('extern const char oxp_api_header[];')
-        header = ffi.string(ffi.dlopen(path).oxp_api_header).decode()
-        self.ffi = cffi.FFI()
-        self.ffi.cdef(header)
-        self.api = self.ffi.dlopen(path)
-        if self.api.OXH_API_VERSION != API_VERSION:
-            raise HostError(
-                errno.EPROTO,
-                f'{path} has interface version {self.api.OXH_API_VERSION}, '
-                f'this package needs {API_VERSION}')
+        self.ffi, self.api = shared_library.load_version(
+            path, 'OXH_API_VERSION', API_VERSION, HostError)
 
     def call(self, function: typing.Any, *arguments: typing.Any) -> int:
         """:raises HostError: as the library says."""

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shared library of the datapath, loaded with its own header.
-
-The binding is cffi in ABI mode: no compiler at install time, one shared
-library to deploy. The library carries the text of its own header as a
-string, so there is one contract for C and Python and it cannot drift.
-"""
+"""The shared library of the datapath, and conversions for its calls."""
 
 import errno
 import functools
@@ -12,8 +7,7 @@ import ipaddress
 import os
 import typing
 
-import cffi
-
+from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.node import types
 
 API_VERSION = 9
@@ -23,15 +17,8 @@ LIBRARY = 'liboctavia_xdp.so.4'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 
-class DatapathError(OSError):
+class DatapathError(shared_library.LibraryError):
     """The library refused; errno and text are its own."""
-
-    def __init__(self, number: int, text: str):
-        super().__init__(number, text or os.strerror(number))
-
-    @property
-    def text(self) -> str:
-        return self.strerror
 
 
 def load(path: str):
@@ -39,17 +26,7 @@ def load(path: str):
 
     :raises DatapathError: this is no library of the datapath.
     """
-    ffi = cffi.FFI()
-    ffi.cdef('extern const char oxp_api_header[];')
-    try:
-        header = ffi.string(ffi.dlopen(path).oxp_api_header).decode()
-    except KeyError:
-        raise DatapathError(
-            errno.ELIBBAD, f'{path} is not the datapath\'s library'
-        ) from None
-    ffi = cffi.FFI()
-    ffi.cdef(header)
-    return ffi, ffi.dlopen(path)
+    return shared_library.load(path, DatapathError)
 
 
 def path_of(path: str | None) -> str:
@@ -60,13 +37,8 @@ class Library:
     """The loaded shared library, its parsed header, and conversions."""
 
     def __init__(self, path: str | None = None):
-        path = path_of(path)
-        self.ffi, self.api = load(path)
-        if self.api.OXP_API_VERSION != API_VERSION:
-            raise DatapathError(
-                errno.EPROTO,
-                f'{path} has interface version {self.api.OXP_API_VERSION}, '
-                f'this package needs {API_VERSION}')
+        self.ffi, self.api = shared_library.load_version(
+            path_of(path), 'OXP_API_VERSION', API_VERSION, DatapathError)
 
     def address(self, text: str):
         return self.ffi.new('struct oxp_address *', (_packed(text),))
