@@ -16,6 +16,7 @@
 
 #include "error.h"
 #include "load/load.h"
+#include "pin_path.h"
 #include "state.h"
 
 /* linux/bpf.h, from Linux 6.6 on. */
@@ -32,7 +33,7 @@ static char *link_path(const struct oxh_host *host, uint32_t hook,
 	char name[32];
 
 	snprintf(name, sizeof(name), "%s-%u", hook_names[hook], ifindex);
-	return path_of(host->folder, "links", name);
+	return path_below(host->folder, "links", name);
 }
 
 static int check_hook(uint32_t hook, char *error)

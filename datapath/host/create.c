@@ -5,7 +5,6 @@
  *   <folder>/links/<hook>-<ifindex>
  * The maps appear together: they are pinned in maps-new, which is renamed.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -22,24 +21,10 @@
 #include "error.h"
 #include "host.skel.h"
 #include "load/load.h"
+#include "pin_path.h"
 #include "state.h"
 
 static const struct load load = {.what = "the hypervisor's maps"};
-
-static void remove_all(const char *folder, const char *part)
-{
-	char *path = path_of(folder, part, NULL);
-	DIR *directory = path ? opendir(path) : NULL;
-	struct dirent *one;
-
-	while (directory && (one = readdir(directory)))
-		unlinkat(dirfd(directory), one->d_name, 0);
-	if (directory)
-		closedir(directory);
-	if (path)
-		rmdir(path);
-	free(path);
-}
 
 /* tcx came with Linux 6.6. */
 static int check_kernel(char *error)
@@ -148,15 +133,15 @@ static int write_settings(int map, const struct geometry *geometry)
 
 static int pin_all(struct host *object, const char *folder)
 {
-	char *from = path_of(folder, "maps-new", NULL);
-	char *to = path_of(folder, "maps", NULL);
+	char *from = path_below(folder, "maps-new", NULL);
+	char *to = path_below(folder, "maps", NULL);
 	int status = from && to ? 0 : -ENOMEM;
 
-	remove_all(folder, "maps-new"); /* of one who died here */
+	remove_folder_below(folder, "maps-new"); /* of one who died here */
 	if (!status && mkdir(from, 0700))
 		status = -errno;
 	for (int i = 0; !status && i < MAPS; i++) {
-		char *path = path_of(from, map_names[i], NULL);
+		char *path = path_below(from, map_names[i], NULL);
 		struct bpf_map *map =
 			bpf_object__find_map_by_name(object->obj, map_names[i]);
 
@@ -166,7 +151,7 @@ static int pin_all(struct host *object, const char *folder)
 	if (!status && rename(from, to))
 		status = -errno;
 	if (status)
-		remove_all(folder, "maps-new");
+		remove_folder_below(folder, "maps-new");
 	free(from);
 	free(to);
 	return status;
@@ -174,7 +159,7 @@ static int pin_all(struct host *object, const char *folder)
 
 static int make_folder(const char *folder, char *error)
 {
-	char *links = path_of(folder, "links", NULL);
+	char *links = path_below(folder, "links", NULL);
 	int status = 0;
 
 	if (!links)
@@ -232,7 +217,7 @@ int oxh_create(const char *folder, const struct oxh_sizes *sizes, char *error)
 	host.lock = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (host.lock < 0)
 		return failure(error, -errno, "cannot open %s", folder);
-	maps = path_of(folder, "maps", NULL);
+	maps = path_below(folder, "maps", NULL);
 	status = lock_host(&host, error);
 	if (!status && maps && !access(maps, F_OK)) {
 		status = oxh_open(folder, &opened, error);
@@ -253,9 +238,9 @@ int oxh_remove(const char *folder, char *error)
 		return errno == ENOENT ? 1
 				       : failure(error, -errno,
 						 "cannot look at %s", folder);
-	remove_all(folder, "links");
-	remove_all(folder, "maps-new");
-	remove_all(folder, "maps");
+	remove_folder_below(folder, "links");
+	remove_folder_below(folder, "maps-new");
+	remove_folder_below(folder, "maps");
 	if (rmdir(folder))
 		return failure(error, -errno, "cannot remove %s", folder);
 	return 0;

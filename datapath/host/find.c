@@ -24,3 +24,13 @@ int bits_of(const struct oxh_network *network)
 		return -EINVAL;
 	return network->length + (v4 ? 96 : 0);
 }
+
+void mask_address(uint8_t *address, int bits)
+{
+	for (int i = 0; i < 16; i++) {
+		int left = bits - 8 * i;
+
+		if (left < 8)
+			address[i] &= left > 0 ? 0xff << (8 - left) : 0;
+	}
+}

@@ -58,7 +58,7 @@ void forget_flows(struct oxh_host *host, uint32_t place)
 
 		for (uint32_t i = 0; i < host->count[which]; i++)
 			for (int way = 0; way < HOST_FLOW_WAYS; way++) {
-				__u64 *word = &sets[i].state[way];
+				__u64 *word = host_state(&sets[i], way);
 				uint64_t was =
 					__atomic_load_n(word, __ATOMIC_ACQUIRE);
 
@@ -81,7 +81,7 @@ static int tick_table(struct oxh_host *host, int table, uint32_t now,
 
 	for (uint32_t i = 0; i < host->count[which]; i++)
 		for (int way = 0; way < HOST_FLOW_WAYS; way++) {
-			__u64 *word = &sets[i].state[way];
+			__u64 *word = host_state(&sets[i], way);
 			uint64_t was = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 			uint32_t place = was & HOST_FLOW_PLACE_MASK;
 
@@ -145,7 +145,7 @@ static void describe(struct oxh_host *host, const struct host_flow_set *set,
 int oxh_flows_list(struct oxh_host *host, uint32_t table, struct oxh_flow *out,
 		   uint32_t capacity, char *error)
 {
-	const struct host_flow_set *sets;
+	struct host_flow_set *sets;
 	uint32_t now = now_in_units(), count = 0;
 
 	if (table >= TABLES)
@@ -153,8 +153,8 @@ int oxh_flows_list(struct oxh_host *host, uint32_t table, struct oxh_flow *out,
 	sets = host->memory[maps_of_tables[table]];
 	for (uint32_t i = 0; i < host->count[maps_of_tables[table]]; i++)
 		for (int way = 0; way < HOST_FLOW_WAYS; way++) {
-			uint64_t state = __atomic_load_n(&sets[i].state[way],
-							 __ATOMIC_ACQUIRE);
+			uint64_t state = __atomic_load_n(
+				host_state(&sets[i], way), __ATOMIC_ACQUIRE);
 
 			if (!state || (state & HOST_FLOW_PLACE_MASK) >=
 					      host->count[MAP_ENTRIES])

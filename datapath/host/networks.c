@@ -9,6 +9,7 @@
 
 #include "error.h"
 #include "state.h"
+#include "synchronize.h"
 
 /* Seconds as units, which are a little longer. */
 static uint32_t units(uint32_t seconds, uint32_t otherwise)
@@ -68,18 +69,6 @@ static bool contains(const struct list *list, const void *key, size_t length)
 	return false;
 }
 
-static void mask(uint8_t *address, int bits)
-{
-	for (int i = 0; i < 16; i++) {
-		int left = bits - 8 * i;
-
-		if (left <= 0)
-			address[i] = 0;
-		else if (left < 8)
-			address[i] &= 0xff << (8 - left);
-	}
-}
-
 /* Adds and changes first, so that a network that stays is never missing. */
 static int write_networks(int map, struct list *wanted, struct list *old,
 			  char *error)
@@ -104,13 +93,79 @@ static int write_networks(int map, struct list *wanted, struct list *old,
 	return 0;
 }
 
+struct element {
+	struct host_network key;
+	uint32_t is;
+};
+
+static bool is_within(const struct host_network *one,
+		      const struct host_network *other)
+{
+	struct ip_address masked = one->address;
+
+	mask_address(masked.bytes, other->bits);
+	return one->bits >= other->bits &&
+	       !memcmp(&masked, &other->address, sizeof(masked));
+}
+
+/* Whether all addresses in it are LB nodes': what is found first, without a
+ * look at what else is set, must be right. */
+static bool is_all_nodes(const struct element *one, const struct list *wanted)
+{
+	const struct element *other = (const struct element *)wanted->bytes;
+
+	for (size_t i = 0; i < wanted->count; i++)
+		if (!(other[i].is & HOST_NETWORK_NODES) &&
+		    is_within(&other[i].key, &one->key))
+			return false;
+	return one->is & HOST_NETWORK_NODES;
+}
+
+static uint32_t choose_nodes(const struct list *wanted, struct host_nodes *out)
+{
+	const struct element *one = (const struct element *)wanted->bytes;
+	uint32_t count = 0;
+
+	for (size_t i = 0; i < wanted->count && count < HOST_NODES_MAX; i++) {
+		if (!is_all_nodes(&one[i], wanted))
+			continue;
+		memcpy(out[count].address, &one[i].key.address, 16);
+		memset(out[count].mask, 0xff, 16);
+		mask_address((uint8_t *)out[count].mask, one[i].key.bits);
+		count++;
+	}
+	return count;
+}
+
+/* Packets find nothing in `nodes` while they are written, and look into the
+ * map. */
+static int write_all(struct oxh_host *host, struct list *wanted,
+		     struct list *old, char *error)
+{
+	struct host_settings *own = settings_of(host);
+	struct host_nodes nodes[HOST_NODES_MAX] = {};
+	uint32_t count = choose_nodes(wanted, nodes);
+	bool same = own->nodes_count == count &&
+		    !memcmp(own->nodes, nodes, sizeof(nodes));
+	int status = 0;
+
+	if (!same) {
+		__atomic_store_n(&own->nodes_count, 0, __ATOMIC_RELEASE);
+		status = synchronize(error);
+	}
+	if (!status)
+		status = write_networks(host->map[MAP_NETWORKS], wanted, old,
+					error);
+	if (!status && !same) {
+		memcpy(own->nodes, nodes, sizeof(nodes));
+		__atomic_store_n(&own->nodes_count, count, __ATOMIC_RELEASE);
+	}
+	return status;
+}
+
 int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 		     uint32_t count, char *error)
 {
-	struct element {
-		struct host_network key;
-		uint32_t is;
-	};
 	struct list wanted = {.size = sizeof(struct element)};
 	struct list old = {.size = sizeof(struct host_network)};
 	int status = 0;
@@ -124,7 +179,7 @@ int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 
 		one.key.bits = bits;
 		memcpy(&one.key.address, &networks[i].address, 16);
-		mask(one.key.address.bytes, bits);
+		mask_address(one.key.address.bytes, bits);
 		if (networks[i].nodes)
 			one.is |= HOST_NETWORK_NODES;
 		status = bits < 0 ? failure(error, bits, "prefix length %u",
@@ -134,8 +189,7 @@ int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 	if (!status)
 		status = lock_host(host, error);
 	if (!status) {
-		status = write_networks(host->map[MAP_NETWORKS], &wanted, &old,
-					error);
+		status = write_all(host, &wanted, &old, error);
 		unlock_host(host);
 	}
 	free(wanted.bytes);
@@ -194,7 +248,7 @@ int oxh_set_set(struct oxh_host *host, uint32_t set,
 					       .set = htonl(set)};
 
 		memcpy(&one.address, &networks[i].address, 16);
-		mask(one.address.bytes, bits);
+		mask_address(one.address.bytes, bits);
 		status = bits < 0 ? failure(error, bits, "prefix length %u",
 					    networks[i].length)
 				  : append(&wanted, &one);

@@ -2,7 +2,6 @@
 /* A handle: maps, memory and programs of a state that is there. */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -15,6 +14,7 @@
 #include "error.h"
 #include "host.skel.h"
 #include "load/load.h"
+#include "pin_path.h"
 #include "state.h"
 
 const char *const map_names[MAPS] = {
@@ -24,16 +24,6 @@ const char *const map_names[MAPS] = {
 };
 
 static const struct load load = {.what = "the hypervisor's programs"};
-
-char *path_of(const char *folder, const char *part, const char *name)
-{
-	char *path;
-
-	if (asprintf(&path, "%s/%s%s%s", folder, part, name ? "/" : "",
-		     name ? name : "") < 0)
-		return NULL;
-	return path;
-}
 
 int lock_host(struct oxh_host *host, char *error)
 {
@@ -74,7 +64,7 @@ static int map_memory(struct oxh_host *host, int which)
 static int open_maps(struct oxh_host *host, char *error)
 {
 	for (int i = 0; i < MAPS; i++) {
-		char *folder = path_of(host->folder, "maps", map_names[i]);
+		char *folder = path_below(host->folder, "maps", map_names[i]);
 		int status = 0;
 
 		if (!folder)

@@ -28,7 +28,7 @@ static int parse_rule(const struct oxh_rule *rule, struct host_rule *out,
 		      char *error)
 {
 	int bits = bits_of(&rule->remote);
-	uint8_t mask[16] = {}, address[16];
+	uint8_t mask[16], address[16];
 
 	if (rule->family != 4 && rule->family != 6)
 		return failure(error, -EINVAL, "a rule's family is %u",
@@ -43,12 +43,9 @@ static int parse_rule(const struct oxh_rule *rule, struct host_rule *out,
 	memcpy(address, rule->remote.address.bytes, sizeof(address));
 	if (rule->set)
 		memcpy(address, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12);
-	for (int i = 0; i < 16; i++) {
-		int left = bits - 8 * i;
-
-		mask[i] = left >= 8 ? 0xff : left > 0 ? 0xff << (8 - left) : 0;
-		address[i] &= mask[i];
-	}
+	mask_address(address, bits);
+	memset(mask, 0xff, sizeof(mask));
+	mask_address(mask, bits);
 	*out = (struct host_rule){
 		.set = rule->set,
 		.port_min = rule->port_min,

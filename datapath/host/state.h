@@ -71,9 +71,6 @@ static inline struct host_rules *rules_of(struct oxh_host *host)
 	return host->memory[MAP_RULES];
 }
 
-/* path_of(…, "maps", NULL) or with a name in it; NULL: no memory. */
-char *path_of(const char *folder, const char *part, const char *name);
-
 int lock_host(struct oxh_host *host, char *error);
 void unlock_host(struct oxh_host *host);
 
@@ -96,5 +93,8 @@ int move_listeners(struct oxh_host *host, uint32_t host_port, uint32_t from,
 
 /* Length in bits of the 128; negative: more than its family has. */
 int bits_of(const struct oxh_network *network);
+
+/* Of 16 bytes those of the first bits stay, the others become 0. */
+void mask_address(uint8_t *address, int bits);
 
 #endif

@@ -12,8 +12,9 @@
  *   ports      ARRAY, mapped           struct host_port, by place
  *   rules      ARRAY, mapped           struct host_rules, 2 * port + which
  *   listeners  HASH     struct host_listener_key       struct host_listener
- *   networks   LPM_TRIE struct host_network            __u32 enum
- * host_network_is sets       LPM_TRIE struct host_set_network        __u8
+ *   networks   LPM_TRIE struct host_network            __u32, enum
+ *                                                      host_network_is
+ *   sets       LPM_TRIE struct host_set_network        __u8
  *   fragments  LRU_HASH struct host_fragment           __u32 place
  *   flows      ARRAY, mapped           struct host_flow_set
  *   half_open  ARRAY, mapped           struct host_flow_set
@@ -40,6 +41,13 @@
  * tells it from what came another way. */
 #define HOST_MARK 0x6f78686f
 
+/* A network of LB nodes in which no other one is that has none. */
+struct host_nodes {
+	__u64 address[2]; /* as in struct ip_address; masked already */
+	__u64 mask[2];
+};
+#define HOST_NODES_MAX 4
+
 struct host_settings {
 	__u32 layout;
 	__u32 reply_ifindex; /* answers leave by it; 0: nothing is sent */
@@ -55,8 +63,11 @@ struct host_settings {
 	__u32 half_open_sets;
 	__u32 direct_sets;
 	__u32 traced_port; /* place + 1; 0: nothing is traced; all ones: all */
-	__u32 reserved;
-	__u64 seed[2]; /* secret: names flows */
+	__u32 nodes_count; /* of `nodes` */
+	__u64 seed[2];     /* secret: names flows */
+	/* Some of what is in `networks`: most sources are found here. Written
+	 * while nodes_count is 0 and no packet reads. */
+	struct host_nodes nodes[HOST_NODES_MAX];
 };
 
 /* A listener at a member. What names it, all but `macs` and `mss`, stays as it
@@ -151,8 +162,9 @@ struct host_fragment {
 };
 
 /*
- * Flows. A set is four cache lines of which a look-up reads the first, and the
- * second if a tag is the flow's: `client` is there for whoever lists flows.
+ * Flows. A set is two cache lines with four flows each, and two with their
+ * clients for whoever lists flows. The first one fills first: most look-ups
+ * read one line.
  * The tag is a keyed hash of all that names the flow (bpf/host/hash.h), 64
  * bits of which strangers know nothing, so that it stands for the flow. Its
  * low bits choose the set; in half_open the port does, in part, so that a
@@ -168,6 +180,7 @@ struct host_fragment {
  * this order. Who finds a tag reads the state, and the tag once more.
  */
 #define HOST_FLOW_WAYS 8
+#define HOST_LINE_WAYS 4
 #define HOST_FLOW_PORT_SHIFT 48
 #define HOST_FLOW_GENERATION_SHIFT 34
 #define HOST_GENERATION_MASK 0x3fff
@@ -184,11 +197,25 @@ enum host_flow_flag {
 	HOST_FLOW_DATAGRAM = 8 << 16, /* not TCP */
 };
 
+struct host_flow_line {
+	__u64 tag[HOST_LINE_WAYS];
+	__u64 state[HOST_LINE_WAYS];
+};
+
 struct host_flow_set {
-	__u64 tag[HOST_FLOW_WAYS];
-	__u64 state[HOST_FLOW_WAYS];
+	struct host_flow_line line[HOST_FLOW_WAYS / HOST_LINE_WAYS];
 	struct ip_address client[HOST_FLOW_WAYS];
 };
+
+static inline __u64 *host_tag(struct host_flow_set *set, __u32 way)
+{
+	return &set->line[way / HOST_LINE_WAYS].tag[way % HOST_LINE_WAYS];
+}
+
+static inline __u64 *host_state(struct host_flow_set *set, __u32 way)
+{
+	return &set->line[way / HOST_LINE_WAYS].state[way % HOST_LINE_WAYS];
+}
 
 /* Half-open flows of a port lie in one of so many parts of the table. */
 #define HOST_HALF_OPEN_PARTS 16

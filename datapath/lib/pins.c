@@ -10,7 +10,6 @@
  */
 #include "pins.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -23,32 +22,18 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
+#include "pin_path.h"
 #include "state.h"
 
 char *pin_path(const struct oxp_node *node, const char *folder,
 	       const char *name)
 {
-	char *path;
-
-	if (asprintf(&path, "%s/%s%s%s", node->pin_directory, folder,
-		     name ? "/" : "", name ? name : "") < 0)
-		return NULL;
-	return path;
+	return path_below(node->pin_directory, folder, name);
 }
 
 void remove_folder(const struct oxp_node *node, const char *folder)
 {
-	char *path = pin_path(node, folder, NULL);
-	DIR *directory = path ? opendir(path) : NULL;
-	struct dirent *one;
-
-	while (directory && (one = readdir(directory)))
-		unlinkat(dirfd(directory), one->d_name, 0);
-	if (directory)
-		closedir(directory);
-	if (path)
-		rmdir(path);
-	free(path);
+	remove_folder_below(node->pin_directory, folder);
 }
 
 int rename_folder(const struct oxp_node *node, const char *from, const char *to)

@@ -100,7 +100,8 @@ struct arrived {
 
 /* PASS: not ours; IN: go on; others: the drop. */
 static __always_inline enum host_outcome
-arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen)
+arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
+       const struct host_settings *node)
 {
 	void *data = (void *)(long)skb->data,
 	     *end = (void *)(long)skb->data_end;
@@ -116,7 +117,7 @@ arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen)
 	    !find_tunnel(&outer, end, tunnel, &seen->key))
 		return HOST_PASS;
 	place = find_key(seen->key);
-	if (!(network_of(&outer.source) & HOST_NETWORK_NODES))
+	if (!is_of_node(&outer.source, node))
 		return place ? HOST_DROP_SOURCE : HOST_PASS;
 	if (!place)
 		return HOST_DROP_KEY;

@@ -75,11 +75,14 @@ trace_if_wanted(struct __sk_buff *skb, const struct seen *seen, __u32 outcome)
 		trace(skb, seen, outcome);
 }
 
-static __always_inline int drop(struct __sk_buff *skb, const struct seen *seen,
-				__u32 outcome)
+__noinline int drop(struct __sk_buff *skb, const struct seen *seen,
+		    __u32 outcome)
 {
-	struct host_counters *own = counters_at(seen->place);
+	struct host_counters *own;
 
+	if (!seen)
+		return 2;
+	own = counters_at(seen->place);
 	if (own)
 		own->drops++;
 	count_drop(seen->host_port, outcome);

@@ -19,10 +19,8 @@ enum table {
 
 struct flow {
 	struct host_flow_set *set; /* NULL: none */
+	__u64 *word;               /* of its state */
 	__u64 state;               /* as it was read */
-	__u32 way;
-	__u32 number; /* of the set in its table */
-	__u32 table;
 };
 
 static __always_inline struct host_flow_set *set_of(__u32 table, __u32 number)
@@ -86,33 +84,36 @@ static __always_inline __u32 idle_of(__u64 state,
 	return state & HOST_FLOW_DATAGRAM ? node->udp_idle : node->tcp_idle;
 }
 
-/* A way that was checked: the verifier forgets bounds of what it did not see
- * in a register since. */
-static __always_inline __u32 checked(__u32 way)
-{
-	_Static_assert(HOST_FLOW_WAYS == 8, "mask of ways");
-	asm volatile("%0 &= 7" : "+r"(way));
-	return way;
-}
-
 static __always_inline bool exchange(const struct flow *flow, __u64 to)
 {
-	__u64 *word = &flow->set->state[checked(flow->way)];
-
-	return __sync_val_compare_and_swap(word, flow->state, to) ==
+	return __sync_val_compare_and_swap(flow->word, flow->state, to) ==
 	       flow->state;
 }
 
-/* The way of the set's place that has the tag; HOST_FLOW_WAYS: none has. */
-__noinline __u32 find_way(__u32 table, __u32 number, __u64 tag)
+/* The state of the flow in a set; NULL: it is not there. Which way it was is
+ * hidden from the verifier, which would follow all that comes for each. */
+static __always_inline __u64 *state_of(struct host_flow_set *set, __u64 tag)
 {
-	const struct host_flow_set *set = set_of(table, number);
+	__u64 at = 0;
 
-	if (set)
-		for (__u32 way = 0; way < HOST_FLOW_WAYS; way++)
-			if (READ_ONCE(set->tag[way]) == tag)
-				return way;
-	return HOST_FLOW_WAYS;
+	_Static_assert(sizeof(set->line[0]) == 64 && HOST_LINE_WAYS == 4 &&
+			       HOST_FLOW_WAYS == 8,
+		       "bits of what is added");
+#pragma unroll
+	for (__u32 way = 0; way < HOST_FLOW_WAYS; way++) {
+		at = way / HOST_LINE_WAYS * 64 + way % HOST_LINE_WAYS * 8;
+		if (READ_ONCE(*host_tag(set, way)) == tag)
+			goto found;
+	}
+	return NULL;
+found:
+	asm volatile("%0 ^= %1\n%0 ^= %1\n%0 &= 0x58" : "+r"(at) : "r"(tag));
+	return (void *)set->line[0].state + at;
+}
+
+static __always_inline __u64 *tag_beside(__u64 *word)
+{
+	return word - HOST_LINE_WAYS;
 }
 
 /* False: the flow is not in this set. Sets flow->set all the same. */
@@ -120,17 +121,14 @@ static __always_inline bool in_set(struct flow *flow, __u32 table, __u32 number,
 				   __u64 tag)
 {
 	struct host_flow_set *set = set_of(table, number);
-	__u32 way = find_way(table, number, tag);
 
 	flow->set = set;
-	flow->table = table;
-	flow->number = number;
-	if (!set || way >= HOST_FLOW_WAYS)
+	flow->word = set ? state_of(set, tag) : NULL;
+	if (!flow->word)
 		return false;
-	flow->way = way = checked(way);
-	flow->state = READ_ONCE(set->state[way]);
+	flow->state = READ_ONCE(*flow->word);
 	return flow->state && place_of(flow->state) != HOST_NO_PLACE &&
-	       READ_ONCE(set->tag[way]) == tag;
+	       READ_ONCE(*tag_beside(flow->word)) == tag;
 }
 
 /* A flow that is not in the first of its sets may be in the second: only when
@@ -152,6 +150,41 @@ static __always_inline bool find_confirmed(struct flow *flow, __u64 tag,
 {
 	return in_set(flow, TABLE_FLOWS, first_set(tag, node), tag) ||
 	       in_set(flow, TABLE_FLOWS, second_set(tag, node), tag);
+}
+
+/*
+ * Whether a packet that neither opens nor closes belongs to a confirmed flow of
+ * the entry, in the first of its sets, that nothing is to be said of but that
+ * it goes on: which is what nearly all packets are. False: whoever looks at all
+ * knows.
+ */
+static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
+					   __u32 generation,
+					   const struct host_settings *node)
+{
+	const __u64 compared =
+		HOST_FLOW_PLACE_MASK |
+		(__u64)HOST_GENERATION_MASK << HOST_FLOW_GENERATION_SHIFT |
+		HOST_FLOW_ANSWERED | HOST_FLOW_GUESSED | HOST_FLOW_CLOSING;
+	struct host_flow_set *set = set_of(TABLE_FLOWS, first_set(tag, node));
+	__u64 *word = set ? state_of(set, tag) : NULL, state;
+	__u32 now, age;
+
+	if (!word)
+		return false;
+	state = READ_ONCE(*word);
+	if ((state & compared) !=
+		    new_state(place, 0, generation, 0, HOST_FLOW_ANSWERED) ||
+	    READ_ONCE(*tag_beside(word)) != tag)
+		return false;
+	now = now_in_units();
+	age = age_of(state, now);
+	if (age <= REFRESH_AGE)
+		return true;
+	if (age > idle_of(state, node))
+		return false;
+	__sync_val_compare_and_swap(word, state, with_time(state, now));
+	return true;
 }
 
 /* The ports share the parts; which one a port has is no secret. */
@@ -176,11 +209,18 @@ static __always_inline bool find_direct(struct flow *flow, __u64 tag,
 #define OVER (HOST_FLOW_TIME_MASK + 1) /* and above: scores of free places */
 #define SCORE_SHIFT 3
 
-/* 1 if left < right. Without branches, whose combinations the verifier would
- * all follow. */
+/* Without branches, whose combinations the verifier would all follow: the
+ * compiler must not see that it is 0 or 1. */
+static __always_inline __u64 no_branch(__u64 bit)
+{
+	asm volatile("" : "+r"(bit));
+	return bit;
+}
+
+/* 1 if left < right. */
 static __always_inline __u64 is_less(__u64 left, __u64 right)
 {
-	return (left - right) >> 63;
+	return no_branch((left - right) >> 63);
 }
 
 static __always_inline __u64 chosen(__u64 bit, __u64 yes, __u64 no)
@@ -188,39 +228,37 @@ static __always_inline __u64 chosen(__u64 bit, __u64 yes, __u64 no)
 	return no ^ ((yes ^ no) & -bit);
 }
 
-/* How well a place would do for another flow; 0: it may not be taken. `idle`
- * is the table's, 0: as the flow says. In a table that is bounded the oldest
- * gives way, in the other one what closes. */
-static __always_inline __u64 score_of(__u64 state, __u64 now, __u64 idle,
-				      __u64 bounded,
+static __always_inline __u64 is_zero(__u64 word)
+{
+	return no_branch(((word - 1) & ~word) >> 63);
+}
+
+/* How well a place of `flows` would do for another one; 0: it may not be
+ * taken. */
+static __always_inline __u64 score_of(__u64 state, __u64 now,
 				      const struct host_settings *node)
 {
 	__u64 age =
 		(now - (state >> HOST_FLOW_TIME_SHIFT)) & HOST_FLOW_TIME_MASK;
 	__u64 closing = state / HOST_FLOW_CLOSING & 1;
-	__u64 own = chosen(state / HOST_FLOW_DATAGRAM & 1, node->udp_idle,
-			   node->tcp_idle);
-	__u64 none = ((state - 1) & ~state) >> 63;
+	__u64 idle = chosen(state / HOST_FLOW_DATAGRAM & 1, node->udp_idle,
+			    node->tcp_idle);
 	__u64 over;
 
-	own = chosen(closing, node->closing_idle, own);
-	over = is_less(chosen(((idle - 1) & ~idle) >> 63, own, idle), age);
-	return chosen(none, 2 * OVER,
-		      over * OVER + (bounded | closing | over) * age + bounded);
+	over = is_less(chosen(closing, node->closing_idle, idle), age);
+	return chosen(is_zero(state), 2 * OVER,
+		      over * OVER + (closing | over) * age);
 }
 
 /* The best place of a set: its score, and the way in the low bits. */
-__noinline __u64 best_place(__u32 table, __u32 number, __u32 now, __u32 idle)
+static __always_inline __u64 best_place(struct host_flow_set *set, __u32 now,
+					const struct host_settings *node)
 {
-	const struct host_settings *node = settings_at(0);
-	const struct host_flow_set *set = set_of(table, number);
-	__u64 bounded = table != TABLE_FLOWS, best = 0;
+	__u64 best = 0;
 
-	if (!set || !node)
-		return 0;
 	for (__u64 way = 0; way < HOST_FLOW_WAYS; way++) {
-		__u64 score = score_of(READ_ONCE(set->state[way]), now, idle,
-				       bounded, node);
+		__u64 score =
+			score_of(READ_ONCE(*host_state(set, way)), now, node);
 
 		score = score << SCORE_SHIFT | (HOST_FLOW_WAYS - 1 - way);
 		best = chosen(is_less(best, score), score, best);
@@ -228,17 +266,55 @@ __noinline __u64 best_place(__u32 table, __u32 number, __u32 now, __u32 idle)
 	return best;
 }
 
-/* The score of the place that `flow` then has: if it is not 0 it may be
- * taken. */
-static __always_inline __u32 choose(struct flow *flow, __u32 now, __u32 idle)
+/* The way of what is best. */
+static __always_inline __u32 way_of(__u64 best)
 {
-	__u64 best = best_place(flow->table, flow->number, now, idle);
+	__u32 way = HOST_FLOW_WAYS - 1 - best % HOST_FLOW_WAYS;
 
+	_Static_assert(HOST_FLOW_WAYS == 8, "mask of ways");
+	asm volatile("%0 &= 7" : "+r"(way));
+	return way;
+}
+
+static __always_inline void take_way(struct flow *flow, __u32 way)
+{
+	flow->word = host_state(flow->set, way);
+	flow->state = READ_ONCE(*flow->word);
+}
+
+/* The score of the place in the set, 0: it may not be taken; `way` is set. */
+static __always_inline __u32 choose(struct flow *flow, __u32 number, __u32 *way,
+				    __u32 now, const struct host_settings *node)
+{
+	__u64 best;
+
+	flow->set = set_of(TABLE_FLOWS, number);
 	if (!flow->set)
 		return 0;
-	flow->way = checked(HOST_FLOW_WAYS - 1 - best % HOST_FLOW_WAYS);
-	flow->state = READ_ONCE(flow->set->state[flow->way]);
+	best = best_place(flow->set, now, node);
+	*way = way_of(best);
+	take_way(flow, *way);
 	return best >> SCORE_SHIFT;
+}
+
+/* In half_open and direct the oldest gives way, if no place is free. */
+static __always_inline __u32 choose_oldest(struct flow *flow, __u64 now)
+{
+	__u64 best = 0;
+	__u32 chosen_way;
+
+	for (__u64 way = 0; way < HOST_FLOW_WAYS; way++) {
+		__u64 state = READ_ONCE(*host_state(flow->set, way));
+		__u64 age = (now - (state >> HOST_FLOW_TIME_SHIFT)) &
+			    HOST_FLOW_TIME_MASK;
+
+		age += is_zero(state) * OVER;
+		age = age << SCORE_SHIFT | (HOST_FLOW_WAYS - 1 - way);
+		best = chosen(is_less(best, age), age, best);
+	}
+	chosen_way = way_of(best);
+	take_way(flow, chosen_way);
+	return chosen_way;
 }
 
 /* Another's flow has left `flows`. */
@@ -253,26 +329,25 @@ __noinline int uncount(__u64 state)
 }
 
 /* Takes the chosen place; `state` is the new flow's. */
-static __always_inline bool write(struct flow *flow, __u64 tag,
+static __always_inline bool write(struct flow *flow, __u32 way, __u64 tag,
 				  const struct ip_address *client, __u64 state)
 {
-	struct host_flow_set *set = flow->set;
-	__u32 way = checked(flow->way);
-
 	if (!exchange(flow, state | HOST_NO_PLACE))
 		return false;
-	__sync_lock_test_and_set(&set->tag[way], tag);
-	set->client[way] = *client;
-	__sync_lock_test_and_set(&set->state[way], state);
+	__sync_lock_test_and_set(tag_beside(flow->word), tag);
+	flow->set->client[way] = *client;
+	__sync_lock_test_and_set(flow->word, state);
 	return true;
 }
 
 /* Into half_open or direct. */
 static __always_inline bool keep_bounded(struct flow *flow, __u64 tag,
 					 const struct ip_address *client,
-					 __u64 state, __u32 now, __u32 idle)
+					 __u64 state, __u32 now)
 {
-	return choose(flow, now, idle) && write(flow, tag, client, state);
+	if (!flow->set)
+		return false;
+	return write(flow, choose_oldest(flow, now), tag, client, state);
 }
 
 /* Into flows, on account of the port; false: it has enough, or there is no
@@ -282,20 +357,15 @@ __noinline int keep_confirmed(__u64 tag, const struct ip_address *client,
 {
 	const struct host_settings *node = settings_at(0);
 	struct host_port *port = ports_at(host_port);
-	struct flow flow = {.table = TABLE_FLOWS};
-	__u32 now = now_in_units(), score;
+	struct flow flow = {};
+	__u32 now = now_in_units(), score, way = 0;
 
 	if (!node || !client || !port || port->flows >= port->flows_max)
 		return false;
-	flow.number = first_set(tag, node);
-	flow.set = set_of(TABLE_FLOWS, flow.number);
-	score = choose(&flow, now, 0);
-	if (score < OVER) {
-		flow.number = second_set(tag, node);
-		flow.set = set_of(TABLE_FLOWS, flow.number);
-		score = choose(&flow, now, 0);
-	}
-	if (!score || !flow.set || !write(&flow, tag, client, state))
+	score = choose(&flow, first_set(tag, node), &way, now, node);
+	if (score < OVER)
+		score = choose(&flow, second_set(tag, node), &way, now, node);
+	if (!score || !flow.set || !write(&flow, way, tag, client, state))
 		return false;
 	if (flow.state && place_of(flow.state) != HOST_NO_PLACE)
 		uncount(flow.state);

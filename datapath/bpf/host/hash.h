@@ -6,8 +6,9 @@
  * with one name, and enter by the second what the first was let in to.
  *
  * The message: fixed address, client's address (of both families 4 or 16
- * bytes each), place of the host's port (3 bytes, little endian), protocol,
- * member's port and client's port as they are in packets.
+ * bytes each), place of the host's port (2 bytes, little endian), protocol,
+ * member's port and client's port as they are in packets. With its length, in
+ * the last byte, it is two words of IPv4, and five of IPv6.
  */
 #ifndef OXP_HOST_HASH_H
 #define OXP_HOST_HASH_H
@@ -47,27 +48,29 @@ struct flow_name {
 		v0 ^= message;                                                 \
 	} while (0)
 
-static __always_inline __u64 siphash(const struct flow_name *name,
+static __always_inline __u64 siphash(const struct ip_address *fixed_at,
+				     const struct ip_address *client_at,
+				     __u64 last, bool v6,
 				     const struct host_settings *node)
 {
 	__u64 v0 = 0x736f6d6570736575ULL ^ node->seed[0];
 	__u64 v1 = 0x646f72616e646f6dULL ^ node->seed[1];
 	__u64 v2 = 0x6c7967656e657261ULL ^ node->seed[0];
 	__u64 v3 = 0x7465646279746573ULL ^ node->seed[1];
-	const __u64 *client = (const __u64 *)&name->client;
-	const __u64 *fixed = (const __u64 *)&name->fixed;
+	const __u64 *client = (const __u64 *)client_at;
+	const __u64 *fixed = (const __u64 *)fixed_at;
 
-	if (name->v6) {
+	if (v6) {
 		SIP_WORD(fixed[0]);
 		SIP_WORD(fixed[1]);
 		SIP_WORD(client[0]);
 		SIP_WORD(client[1]);
+		last |= 39ULL << 56;
 	} else {
 		SIP_WORD(fixed[1] >> 32 | (client[1] >> 32) << 32);
+		last |= 15ULL << 56;
 	}
-	SIP_WORD((name->host_port & 0xffffff) | (__u64)name->protocol << 24 |
-		 (__u64)name->port << 32 | (__u64)name->client_port << 48);
-	SIP_WORD(name->v6 ? 40ULL << 56 : 16ULL << 56);
+	SIP_WORD(last);
 	v2 ^= 0xff;
 	SIP_ROUND;
 	SIP_ROUND;
@@ -75,13 +78,30 @@ static __always_inline __u64 siphash(const struct flow_name *name,
 	return v0 ^ v1 ^ v2 ^ v3;
 }
 
+/* What the message's last word has besides the length. */
+static __always_inline __u64 end_of_name(__u32 host_port, __u8 protocol,
+					 __be16 port, __be16 client_port)
+{
+	return (host_port & 0xffff) | (__u64)protocol << 16 |
+	       (__u64)port << 24 | (__u64)client_port << 40;
+}
+
 /* Never 0. */
+static __always_inline __u64 tag_from(__u64 hash)
+{
+	return hash ? hash : 1;
+}
+
 __noinline __u64 tag_of(const struct flow_name *name)
 {
 	const struct host_settings *node = settings_at(0);
-	__u64 tag = name && node ? siphash(name, node) : 0;
 
-	return tag ? tag : 1;
+	if (!name || !node)
+		return 1;
+	return tag_from(siphash(&name->fixed, &name->client,
+				end_of_name(name->host_port, name->protocol,
+					    name->port, name->client_port),
+				name->v6, node));
 }
 
 #endif

@@ -22,6 +22,7 @@ SEC("tc")
 int oxp_host_nic(struct __sk_buff *skb)
 {
 	const struct host_settings *node = settings_at(0);
+	int action;
 
 	if (!node)
 		return TC_ACT_UNSPEC;
@@ -30,7 +31,8 @@ int oxp_host_nic(struct __sk_buff *skb)
 		bpf_skb_pull_data(skb, ARRIVE_PEEKED);
 	if (!may_be_ours(skb, node))
 		return TC_ACT_UNSPEC;
-	return take_in(skb);
+	action = take_usual_in(skb);
+	return action == NOT_USUAL ? take_in(skb) : action;
 }
 
 /* A tap's ingress: what a VM sends. */

@@ -52,7 +52,7 @@ static __always_inline __u64 seen_in(__u64 state, __u32 now,
 static __always_inline enum host_outcome
 begin_flow(struct flow *flow, const struct flow_name *name, __u64 tag,
 	   const struct inbound *in, const struct host_packet *packet,
-	   __u32 now, __u32 idle)
+	   __u32 now)
 {
 	struct host_counters *own = counters_at(in->place);
 	__u64 flags = name->protocol == IPPROTO_TCP ? 0 : HOST_FLOW_DATAGRAM;
@@ -65,7 +65,7 @@ begin_flow(struct flow *flow, const struct flow_name *name, __u64 tag,
 	state = new_state(in->place, name->client_port, in->port->generation,
 			  now, flags);
 	/* lost against another CPU: the next packet tries again */
-	if (keep_bounded(flow, tag, &name->client, state, now, idle) && own)
+	if (keep_bounded(flow, tag, &name->client, state, now) && own)
 		own->flows++;
 	return HOST_IN;
 }
@@ -110,8 +110,9 @@ static __always_inline bool fill(struct inbound *in, __u32 place)
 	return in->port;
 }
 
-/* HOST_IN or a drop. `place` is the entry's. */
-__noinline int flow_in(const struct host_packet *packet, __u32 place)
+/* HOST_IN or a drop. `place` is the entry's, `tag` the flow's; 0: not known
+ * yet. */
+__noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 {
 	const struct host_settings *node = settings_at(0);
 	__u32 now = now_in_units(), idle;
@@ -119,12 +120,12 @@ __noinline int flow_in(const struct host_packet *packet, __u32 place)
 	struct flow flow = {};
 	bool confirmed, known;
 	struct inbound own, *in = &own;
-	__u64 tag;
 
 	if (!node || !packet || !fill(in, place))
 		return HOST_DROP_INTERNAL;
 	name_in(&name, packet, in);
-	tag = tag_of(&name);
+	if (!tag)
+		tag = tag_of(&name);
 	idle = 0;
 	confirmed = known = find_confirmed(&flow, tag, node);
 	if (!known) {
@@ -149,8 +150,26 @@ __noinline int flow_in(const struct host_packet *packet, __u32 place)
 	if (confirmed && !find_half_open(&flow, tag, name.host_port, node) &&
 	    !flow.set)
 		return HOST_DROP_INTERNAL;
-	return begin_flow(&flow, &name, tag, in, packet, now,
-			  node->half_open_idle);
+	return begin_flow(&flow, &name, tag, in, packet, now);
+}
+
+/* The same, without a look at all for what nearly each packet is. */
+static __always_inline int usual_flow_in(const struct host_packet *packet,
+					 const struct host_entry *entry,
+					 const struct host_port *port,
+					 __u32 place,
+					 const struct host_settings *node)
+{
+	__u64 end = end_of_name(entry->host_port, entry->protocol, entry->port,
+				packet->source_port);
+	__u64 tag =
+		tag_from(siphash(&entry->fixed, &packet->transport.source, end,
+				 packet->transport.version == 6, node));
+
+	if (is_amid_flow(packet) &&
+	    simply_goes_on(tag, place, port->generation, node))
+		return HOST_IN;
+	return flow_in(packet, place, tag);
 }
 
 /* Whether the flow of an ICMP error's quote is known, and still let in. */

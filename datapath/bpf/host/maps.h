@@ -67,6 +67,29 @@ static __always_inline __u32 network_of(const struct ip_address *address)
 	return is ? *is : 0;
 }
 
+__noinline __u32 find_network(const struct ip_address *address)
+{
+	return address ? network_of(address) : 0;
+}
+
+/* Whether it is in a network of LB nodes. */
+static __always_inline bool is_of_node(const struct ip_address *address,
+				       const struct host_settings *node)
+{
+	const __u64 *word = (const __u64 *)address;
+
+	for (__u32 i = 0; i < HOST_NODES_MAX; i++) {
+		const struct host_nodes *one = &node->nodes[i];
+
+		if (i >= READ_ONCE(node->nodes_count))
+			break;
+		if (!(((word[0] & one->mask[0]) ^ one->address[0]) |
+		      ((word[1] & one->mask[1]) ^ one->address[1])))
+			return true;
+	}
+	return find_network(address) & HOST_NETWORK_NODES;
+}
+
 static __always_inline bool same_address(const struct ip_address *one,
 					 const struct ip_address *other)
 {

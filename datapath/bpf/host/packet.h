@@ -18,6 +18,7 @@ struct host_packet {
 	__u32 ip;     /* where its IP header begins */
 	__u32 length; /* bytes of the IP packet, by its own header */
 	__be16 source_port, destination_port;
+	__be16 check;   /* the transport's, of the usual packet */
 	__u8 tcp_flags; /* of TCP only */
 	__u8 error;     /* an ICMP error */
 	__u8 has_ports;
@@ -86,8 +87,12 @@ static __always_inline bool read_usual(struct __sk_buff *skb, __u32 ip,
 	transport->offset = ip + header;
 	packet->source_port = tcp->source;
 	packet->destination_port = tcp->dest;
-	if (transport->protocol == IPPROTO_TCP)
+	if (transport->protocol == IPPROTO_TCP) {
 		packet->tcp_flags = ((__u8 *)tcp)[13];
+		packet->check = tcp->check;
+	} else {
+		packet->check = ((struct udphdr *)tcp)->check;
+	}
 	packet->has_ports = 1;
 	return true;
 }
@@ -149,15 +154,13 @@ __noinline int read_any(struct __sk_buff *skb, __u32 ip,
 }
 
 /* The packet that an ICMP error quotes, as far as its ports. */
-__noinline int read_quote(struct __sk_buff *skb,
-			  const struct host_packet *error,
-			  struct host_packet *quote)
+static __always_inline int parse_quote(struct __sk_buff *skb,
+				       const struct host_packet *error,
+				       struct host_packet *quote)
 {
 	struct transport *transport;
 	__be16 words[2];
 
-	if (!error || !quote)
-		return -1;
 	transport = &quote->transport;
 	quote->ip = error->transport.offset + ICMP_HEADER;
 	if (find_transport(skb, true, quote->ip, transport) ||
@@ -168,6 +171,19 @@ __noinline int read_quote(struct __sk_buff *skb,
 	quote->source_port = words[0];
 	quote->destination_port = words[1];
 	return 0;
+}
+
+__noinline int read_quote(struct __sk_buff *skb,
+			  const struct host_packet *error,
+			  struct host_packet *quote)
+{
+	return error && quote ? parse_quote(skb, error, quote) : -1;
+}
+
+/* Neither begins a flow nor ends it. */
+static __always_inline bool is_amid_flow(const struct host_packet *packet)
+{
+	return !(packet->tcp_flags & (TCP_FIN | TCP_SYN | TCP_RST));
 }
 
 static __always_inline bool opens(const struct host_packet *packet)

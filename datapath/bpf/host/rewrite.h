@@ -113,6 +113,97 @@ static __always_inline int set_v4(struct __sk_buff *skb, __u32 at,
 	return bpf_skb_store_bytes(skb, 0, &header.ethernet, LINK_AND_V4, 0);
 }
 
+/*
+ * The ports of a usual packet. A helper has corrected the transport's checksum
+ * for the addresses, by `addresses`: what it made of what was there says
+ * whether the checksum is complete, and covers the ports, or is to be made
+ * later, of all but the addresses. Where it does not say, and the sums that are
+ * both 0 and 0xffff do not, a helper is asked again, which knows. Pointers
+ * into the packet are worth nothing afterwards.
+ */
+static __always_inline int check_of_ports(struct __sk_buff *skb, __u32 at,
+					  __be16 *now, __be16 was,
+					  __u32 addresses, __be16 from,
+					  __be16 to, bool udp)
+{
+	__u16 complete = ~fold_32((__u16)~was + fold_32(addresses));
+	__u16 later = fold_32(was + fold_32(addresses));
+	__u16 sum = *now;
+
+	if (complete == later || (__u16)(sum + 1) < 2 ||
+	    (sum != complete && sum != later))
+		return frame_fix_l4(skb, true, at, from, to, udp);
+	if (sum == later)
+		return 0;
+	sum = ~fold_32((__u16)~sum + change16(from, to));
+	*now = udp && !sum ? 0xffff : sum;
+	return 0;
+}
+
+/* Of those that read_usual() knows. */
+static __always_inline bool is_usual_v4(const struct host_packet *packet)
+{
+	return packet->transport.version == 4 &&
+	       packet->transport.protocol != IPPROTO_SCTP;
+}
+
+/* TCP or UDP in IPv4 without options, directly behind the link header, whose
+ * header of the transport is in one piece. */
+static __always_inline int rewrite_usual(struct __sk_buff *skb,
+					 const struct host_packet *packet,
+					 const struct host_entry *entry,
+					 const enum way way)
+{
+	const bool udp = packet->transport.protocol == IPPROTO_UDP;
+	const __u32 l4 = ETH_HLEN + sizeof(struct iphdr);
+	const __u32 at = l4 + (udp ? offsetof(struct udphdr, check)
+				   : offsetof(struct tcphdr, check));
+	__be32 from = last_word(way == WAY_IN ? &entry->vip : &entry->fixed);
+	__be32 to = last_word(way == WAY_IN ? &entry->fixed : &entry->vip);
+	__be16 from_port = way == WAY_IN ? entry->vip_port : entry->port;
+	__be16 to_port = way == WAY_IN ? entry->port : entry->vip_port;
+	__u32 addresses = fold((__u64)(__u32)~from + to);
+	bool summed = !udp || packet->check;
+	struct ethhdr *ethernet;
+	struct iphdr *ip;
+	__be16 *ports;
+	void *end;
+
+	if (summed &&
+	    bpf_l4_csum_replace(skb, at, 0, addresses,
+				BPF_F_PSEUDO_HDR |
+					(udp ? BPF_F_MARK_MANGLED_0 : 0)))
+		return -1;
+	ethernet = (void *)(long)skb->data;
+	end = (void *)(long)skb->data_end;
+	if ((void *)ethernet + l4 + sizeof(struct tcphdr) > end)
+		return -1;
+	if (summed && from_port != to_port) {
+		__be16 *check = (void *)ethernet + at;
+
+		if (check_of_ports(skb, at, check, packet->check, addresses,
+				   from_port, to_port, udp))
+			return -1;
+		ethernet = (void *)(long)skb->data;
+		end = (void *)(long)skb->data_end;
+		if ((void *)ethernet + l4 + sizeof(struct tcphdr) > end)
+			return -1;
+	}
+	ports = (void *)ethernet + l4;
+	ports[way == WAY_IN ? 1 : 0] = to_port;
+	ip = (void *)(ethernet + 1);
+	if (way == WAY_IN)
+		ip->daddr = to;
+	else
+		ip->saddr = to;
+	ip->check = one_change(ip->check, addresses);
+	if (way == WAY_OUT)
+		return 0;
+	__builtin_memcpy(ethernet, entry->macs, sizeof(entry->macs));
+	ethernet->h_proto = bpf_htons(ETH_P_IP);
+	return 0;
+}
+
 static __always_inline int set_v6(struct __sk_buff *skb, __u32 at,
 				  struct rewriting *change, const enum way way)
 {
@@ -152,10 +243,10 @@ static __always_inline int rewrite(struct __sk_buff *skb,
  * of a quoted IPv4 header is corrected, that of the quoted transport stays: few
  * quotes are long enough to have it, and nobody verifies it.
  */
-static __noinline int rewrite_quote(struct __sk_buff *skb,
-				    const struct host_packet *error,
-				    struct rewriting *change,
-				    const enum way way)
+static __always_inline int rewrite_quote(struct __sk_buff *skb,
+					 const struct host_packet *error,
+					 struct rewriting *change,
+					 const enum way way)
 {
 	struct host_packet quote = {};
 	__u32 sum = error->transport.offset + ICMP_CHECKSUM;
@@ -163,7 +254,7 @@ static __noinline int rewrite_quote(struct __sk_buff *skb,
 	__u32 port, address, difference;
 	__be32 from = last_word(&change->from), to = last_word(&change->to);
 
-	if (read_quote(skb, error, &quote))
+	if (parse_quote(skb, error, &quote))
 		return -1;
 	port = quote.transport.offset + (way == WAY_IN ? 0 : 2);
 	if (v4)

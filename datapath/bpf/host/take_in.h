@@ -40,7 +40,30 @@ static __always_inline int decide_in(struct __sk_buff *skb,
 		return admits(entry, &packet->transport.source)
 			       ? HOST_IN
 			       : HOST_DROP_NOT_ALLOWED;
-	return flow_in(packet, place);
+	return flow_in(packet, place, 0);
+}
+
+static __always_inline void change_in(struct rewriting *change,
+				      const struct host_entry *entry)
+{
+	change->from = entry->vip;
+	change->to = entry->fixed;
+	change->from_port = entry->vip_port;
+	change->to_port = entry->port;
+}
+
+/* After the outer headers are off, before deliver(). Apart from it, as others
+ * are: the stacks of all that call each other are limited. */
+__noinline int deliver_quote(struct __sk_buff *skb,
+			     const struct host_packet *error, __u32 place)
+{
+	const struct host_entry *entry = entries_at(place);
+	struct rewriting change = {};
+
+	if (!entry || !error)
+		return -1;
+	change_in(&change, entry);
+	return rewrite_quote(skb, error, &change, WAY_IN);
 }
 
 /* After the outer headers are off; `ecn` is the new one, or negative. */
@@ -52,14 +75,9 @@ __noinline int deliver(struct __sk_buff *skb, const struct host_packet *packet,
 
 	if (!entry || !packet)
 		return -1;
-	change.from = entry->vip;
-	change.to = entry->fixed;
-	change.from_port = entry->vip_port;
-	change.to_port = entry->port;
+	change_in(&change, entry);
 	change.ecn = ecn;
 	__builtin_memcpy(change.macs, entry->macs, sizeof(change.macs));
-	if (packet->error && rewrite_quote(skb, packet, &change, WAY_IN))
-		return -1;
 	return rewrite(skb, packet, &change, WAY_IN);
 }
 
@@ -73,8 +91,49 @@ static __always_inline void count_in(const struct seen *seen)
 	}
 }
 
-static __always_inline int take_in(struct __sk_buff *skb)
+#define NOT_USUAL (-2) /* no TC action */
+
+/* Nearly all packets: usual ones of IPv4, for the key's listener. take_in()
+ * knows all others, and what is wrong with them; nothing has changed until
+ * then. */
+__noinline int take_usual_in(struct __sk_buff *skb)
 {
+	const struct host_settings *node = settings_at(0);
+	struct seen seen = {.hook = HOST_NIC};
+	const struct host_entry *entry;
+	struct host_packet packet = {};
+	struct arrived arrived = {};
+	const struct host_port *port;
+	int outcome;
+
+	if (!node || skb->vlan_present ||
+	    arrive(skb, &arrived, &seen, node) != HOST_IN ||
+	    !read_usual(skb, ETH_HLEN + arrived.tunnel.length, &packet) ||
+	    !is_usual_v4(&packet) ||
+	    (arrived.tunnel.tos | arrived.tunnel.inner_tos) & ECN_MASK)
+		return NOT_USUAL;
+	entry = arrived.entry;
+	port = ports_at(seen.host_port);
+	if (!entry || !port || !port->ifindex ||
+	    !same_address(&packet.transport.destination, &entry->vip) ||
+	    packet.transport.protocol != entry->protocol ||
+	    packet.destination_port != entry->vip_port)
+		return NOT_USUAL;
+	outcome = usual_flow_in(&packet, entry, port, seen.place, node);
+	if (outcome != HOST_IN)
+		return drop(skb, &seen, outcome);
+	if (decapsulate_skb(skb, &arrived.tunnel, false) ||
+	    rewrite_usual(skb, &packet, entry, WAY_IN))
+		return drop(skb, &seen, HOST_DROP_INTERNAL);
+	count_in(&seen);
+	trace_if_wanted(skb, &seen, HOST_IN);
+	skb->mark = HOST_MARK;
+	return bpf_redirect(port->ifindex, 0);
+}
+
+__noinline int take_in(struct __sk_buff *skb)
+{
+	const struct host_settings *node = settings_at(0);
 	struct seen seen = {
 		.hook = HOST_NIC, .place = HOST_NO_PLACE, .host_port = NO_PORT};
 	struct host_packet packet = {};
@@ -83,14 +142,14 @@ static __always_inline int take_in(struct __sk_buff *skb)
 	int outcome, ecn;
 	__u32 linear;
 
-	if (skb->vlan_present)
+	if (!node || skb->vlan_present)
 		return TC_ACT_UNSPEC;
 	linear = skb->data_end - skb->data;
 	if (linear < ARRIVE_PULLED && linear < skb->len)
 		bpf_skb_pull_data(skb, skb->len < ARRIVE_PULLED
 					       ? skb->len
 					       : ARRIVE_PULLED);
-	outcome = arrive(skb, &arrived, &seen);
+	outcome = arrive(skb, &arrived, &seen, node);
 	if (outcome == HOST_PASS)
 		return TC_ACT_UNSPEC;
 	if (outcome != HOST_IN)
@@ -118,7 +177,8 @@ static __always_inline int take_in(struct __sk_buff *skb)
 	packet.transport.offset -= arrived.tunnel.length;
 	if (ecn == (arrived.tunnel.inner_tos & ECN_MASK))
 		ecn = -1;
-	if (deliver(skb, &packet, seen.place, ecn))
+	if ((packet.error && deliver_quote(skb, &packet, seen.place)) ||
+	    deliver(skb, &packet, seen.place, ecn))
 		return drop(skb, &seen, HOST_DROP_INTERNAL);
 	count_in(&seen);
 	trace_if_wanted(skb, &seen, HOST_IN);

@@ -68,8 +68,10 @@ static __noinline int find_fragment(const struct host_packet *packet,
 
 /* As flow_out(). */
 static __always_inline __u32 decide_out(struct __sk_buff *skb,
-					const struct host_packet *packet)
+					const struct host_packet *packet,
+					const struct host_settings *node)
 {
+	const struct host_entry *entry;
 	struct host_listener *listener;
 	__u32 outcome;
 
@@ -82,11 +84,36 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 			      packet->source_port, &packet->transport.source);
 	if (!listener)
 		return HOST_PASS;
+	entry = entries_at(listener->place);
+	if (entry && is_known_out(packet, listener->place, entry, node))
+		return HOST_OUT | listener->place << PLACE_SHIFT;
 	outcome = flow_out(packet, listener->place);
 	if (outcome == HOST_GUESSED)
 		outcome = guess(packet, listener->place, listener->count) |
 			  listener->place << PLACE_SHIFT;
 	return outcome;
+}
+
+static __always_inline void change_out(struct rewriting *change,
+				       const struct host_entry *entry)
+{
+	change->from = entry->fixed;
+	change->to = entry->vip;
+	change->from_port = entry->port;
+	change->to_port = entry->vip_port;
+	change->ecn = -1;
+}
+
+__noinline int send_quote_out(struct __sk_buff *skb,
+			      const struct host_packet *error, __u32 place)
+{
+	const struct host_entry *entry = entries_at(place);
+	struct rewriting change = {};
+
+	if (!entry || !error)
+		return -1;
+	change_out(&change, entry);
+	return rewrite_quote(skb, error, &change, WAY_OUT);
 }
 
 __noinline int send_out(struct __sk_buff *skb, const struct host_packet *packet,
@@ -97,13 +124,7 @@ __noinline int send_out(struct __sk_buff *skb, const struct host_packet *packet,
 
 	if (!entry || !packet)
 		return -1;
-	change.from = entry->fixed;
-	change.to = entry->vip;
-	change.from_port = entry->port;
-	change.to_port = entry->vip_port;
-	change.ecn = -1;
-	if (packet->error && rewrite_quote(skb, packet, &change, WAY_OUT))
-		return -1;
+	change_out(&change, entry);
 	if (packet->tcp_flags & TCP_SYN &&
 	    clamp_mss(skb, true, &packet->transport, entry->mss) < 0)
 		return -1;
@@ -130,10 +151,12 @@ static __always_inline int take_out(struct __sk_buff *skb)
 	struct host_packet packet = {};
 	const struct host_entry *entry;
 	__u32 outcome;
+	bool usual;
 
 	if (!node || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	if (!read_usual(skb, ETH_HLEN, &packet)) {
+	usual = read_usual(skb, ETH_HLEN, &packet);
+	if (!usual) {
 		__builtin_memset(&packet, 0, sizeof(packet));
 		if ((skb->protocol != bpf_htons(ETH_P_IP) &&
 		     skb->protocol != bpf_htons(ETH_P_IPV6)) ||
@@ -142,7 +165,7 @@ static __always_inline int take_out(struct __sk_buff *skb)
 		      packet.transport.later))
 			return TC_ACT_UNSPEC;
 	}
-	outcome = decide_out(skb, &packet);
+	outcome = decide_out(skb, &packet, node);
 	if (outcome == HOST_PASS)
 		return TC_ACT_UNSPEC;
 	seen.place = outcome >> PLACE_SHIFT & HOST_FLOW_PLACE_MASK;
@@ -161,8 +184,13 @@ static __always_inline int take_out(struct __sk_buff *skb)
 		return drop(skb, &seen, HOST_DROP_NO_REPLY);
 	if (packet.transport.fragment && !packet.transport.later)
 		keep_fragment(&packet, skb->ifindex, seen.place);
-	if (send_out(skb, &packet, seen.place))
+	if (usual && is_usual_v4(&packet) && !(packet.tcp_flags & TCP_SYN)) {
+		if (rewrite_usual(skb, &packet, entry, WAY_OUT))
+			return drop(skb, &seen, HOST_DROP_INTERNAL);
+	} else if ((packet.error && send_quote_out(skb, &packet, seen.place)) ||
+		   send_out(skb, &packet, seen.place)) {
 		return drop(skb, &seen, HOST_DROP_INTERNAL);
+	}
 	count_out(&seen);
 	trace_if_wanted(skb, &seen, HOST_OUT);
 	return bpf_redirect_neigh(node->reply_ifindex, NULL, 0, 0);

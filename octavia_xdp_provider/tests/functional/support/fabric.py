@@ -192,7 +192,7 @@ class Fabric(unittest.TestCase):
         with inside(name):
             opened = socket.socket(family, kind, protocol)
         self.addCleanup(opened.close)
-        opened.settimeout(20)
+        opened.settimeout(120)
         return opened
 
     def packets(self, name, interface):

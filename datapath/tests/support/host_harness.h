@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A hypervisor's state in a BPF file system of its own, and frames for it. */
+#ifndef OXP_HOST_HARNESS_H
+#define OXP_HOST_HARNESS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "host.h"
+#include "octavia_xdp_host.h"
+
+#define FOLDER "/mnt/bpf/host"
+#define LO 1
+#define NODE "10.0.0.17"
+#define LOCAL "10.1.0.1"
+#define VIP "192.0.2.1"
+#define FIXED "10.7.0.5"
+#define CLIENT "198.51.100.7"
+#define LISTENER 80
+#define MEMBER_PORT 8080
+#define CLIENT_PORT 1025
+#define KEY 5
+
+#define FIN 0x01
+#define SYN 0x02
+#define ACK 0x10
+
+extern char error[OXH_ERROR_LENGTH];
+
+/* Mounts and a loopback device of its own. A cmocka group setup. */
+int enter_host_namespace(void **state);
+
+/* Whether this kernel has tcx (Linux 6.6); else the state can't be made. */
+bool has_tcx(void);
+
+/* Ends the test as skipped without tcx. */
+#define NEEDS_TCX()                                                            \
+	do {                                                                   \
+		if (!has_tcx())                                                \
+			skip();                                                \
+	} while (0)
+
+/* A new state, with settings and networks, and nothing else. */
+struct oxh_host *fresh_host(const struct oxh_sizes *sizes);
+void end_host(struct oxh_host *host);
+
+struct oxh_address address(const char *text);
+struct oxh_network network(const char *text, uint8_t length, bool nodes);
+
+/* The port's id is the number in all bytes. */
+struct oxh_port port_of(uint8_t number);
+/* Opens the port to everybody. */
+void set_open_port(struct oxh_host *host, uint8_t number, uint32_t flows_max);
+struct oxh_entry entry_of(uint32_t key, uint8_t port);
+void set_entry(struct oxh_host *host, const struct oxh_entry *entry);
+
+struct segment {
+	const char *client, *vip, *fixed;
+	uint16_t client_port;
+	uint8_t protocol; /* 0: TCP */
+	uint8_t flags;
+	uint8_t payload[2];
+};
+
+/* From an LB node; with a right checksum, in a tunnel with the key. */
+size_t make_in(uint8_t *out, uint32_t key, const struct segment *segment);
+/* From the VM. */
+size_t make_out(uint8_t *out, const struct segment *segment);
+
+/* Runs the program; `out` has OXH_FRAME_MAX bytes. Returns its length, 0 if the
+ * packet was dropped or left alone. */
+size_t run(struct oxh_host *host, uint32_t hook, const uint8_t *data,
+	   size_t length, uint8_t *out);
+/* Client's SYN, member's answer, client's ACK. */
+void establish(struct oxh_host *host, const struct segment *segment);
+uint64_t outcome(struct oxh_host *host, uint32_t which);
+
+/* 0xffff if it is right, of IPv4 and of what it carries. */
+uint16_t sum_of(const uint8_t *data, size_t length, uint32_t begin);
+uint16_t transport_sum(const uint8_t *ip, size_t length);
+
+#endif

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A hypervisor's ports, rules and entries: what is refused, and lists. */
+#include <errno.h>
+#include <netinet/in.h>
+
+#include "host_harness.h"
+#include "state.h"
+
+static const struct oxh_sizes small = {.entries = 3, .ports = 2};
+
+static void expect_refused(struct oxh_host *host, const struct oxh_entry *entry,
+			   int status, const char *text)
+{
+	memset(error, 0, sizeof(error));
+	assert_int_equal(oxh_entry_set(host, entry, error), status);
+	if (!strstr(error, text))
+		fail_msg("\"%s\" does not say \"%s\"", error, text);
+}
+
+static void test_entries_that_cannot_be_are_refused(void **state)
+{
+	struct oxh_entry entry, good = entry_of(KEY, 1);
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(&small);
+	expect_refused(host, &good, -ENOENT, "key 5: no such port");
+	set_open_port(host, 1, 0);
+	entry = good;
+	entry.key = 0;
+	expect_refused(host, &entry, -EINVAL, "0 is none");
+	entry = good;
+	entry.vip_port = 0;
+	expect_refused(host, &entry, -EINVAL, "0 is none");
+	entry = good;
+	entry.port = 0;
+	expect_refused(host, &entry, -EINVAL, "0 is none");
+	entry = good;
+	entry.protocol = IPPROTO_ICMP;
+	expect_refused(host, &entry, -EPROTONOSUPPORT, "protocol 1");
+	entry = good;
+	entry.protocol = IPPROTO_SCTP;
+	expect_refused(host, &entry, -EPROTONOSUPPORT, "are not rewritten");
+	entry = good;
+	entry.fixed = address("fd00:7::5");
+	expect_refused(host, &entry, -EAFNOSUPPORT, "two families");
+	assert_int_equal(oxh_entries_list(host, NULL, 0, error), 0);
+	end_host(host);
+}
+
+static void test_keys_and_listeners_belong_to_each_other(void **state)
+{
+	struct oxh_entry entry = entry_of(KEY, 1), other;
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(&small);
+	set_open_port(host, 1, 0);
+	set_open_port(host, 2, 0);
+	set_entry(host, &entry);
+	set_entry(host, &entry);
+	other = entry;
+	other.key++;
+	expect_refused(host, &other, -EEXIST, "has key 5");
+	other = entry;
+	other.port++;
+	expect_refused(host, &other, -EEXIST, "another listener's or member's");
+	/* the same fixed address of another tenant */
+	other = entry_of(KEY + 1, 2);
+	set_entry(host, &other);
+	other = entry_of(KEY + 2, 1);
+	other.vip_port++;
+	set_entry(host, &other);
+	other.key++;
+	other.vip_port++;
+	expect_refused(host, &other, -ENOSPC, "room for 3 entries");
+	assert_int_equal(oxh_entries_list(host, NULL, 0, error), 3);
+	assert_int_equal(oxh_entry_delete(host, KEY + 2, error), 0);
+	assert_int_equal(oxh_entry_delete(host, KEY + 2, error), 1);
+	set_entry(host, &other);
+	end_host(host);
+}
+
+static void test_macs_and_mss_may_change(void **state)
+{
+	struct oxh_entry entry = entry_of(KEY, 1), found;
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(&small);
+	set_open_port(host, 1, 0);
+	set_entry(host, &entry);
+	entry.mac[5] = 77;
+	entry.gateway_mac[5] = 78;
+	entry.mss = 1300;
+	set_entry(host, &entry);
+	assert_int_equal(oxh_entries_list(host, &found, 1, error), 1);
+	assert_memory_equal(&found, &entry, sizeof(entry));
+	end_host(host);
+}
+
+static void expect_no_rule(struct oxh_host *host, const struct oxh_rule *rules,
+			   uint32_t count, int status, const char *text)
+{
+	struct oxh_port port = port_of(1);
+
+	assert_int_equal(oxh_port_set(host, &port, rules, count, error),
+			 status);
+	assert_non_null(strstr(error, text));
+	assert_int_equal(oxh_ports_list(host, NULL, 0, error), 0);
+}
+
+static void test_rules_that_cannot_be_are_refused(void **state)
+{
+	static struct oxh_rule many[OXH_RULES_MAX + 1];
+	const struct oxh_rule good = {.remote = network("20.0.0.0", 8, false),
+				      .port_max = 65535,
+				      .family = 4};
+	struct oxh_port port = port_of(1);
+	struct oxh_host *host;
+	struct oxh_rule rule;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(&small);
+	for (int i = 0; i <= OXH_RULES_MAX; i++)
+		many[i] = good;
+	expect_no_rule(host, many, OXH_RULES_MAX + 1, -E2BIG,
+		       "129 rules, the limit is 128");
+	rule = good;
+	rule.family = 5;
+	expect_no_rule(host, &rule, 1, -EINVAL, "family is 5");
+	rule = good;
+	rule.remote.length = 33;
+	expect_no_rule(host, &rule, 1, -EINVAL, "prefix length 33");
+	rule = good;
+	rule.port_min = 9;
+	rule.port_max = 8;
+	expect_no_rule(host, &rule, 1, -EINVAL, "ports 9 to 8");
+	assert_int_equal(oxh_port_set(host, &port, many, OXH_RULES_MAX, error),
+			 0);
+	end_host(host);
+}
+
+static void test_ports_are_judged_again_if_something_changed(void **state)
+{
+	struct oxh_rule rule = {.remote = network("20.0.0.0", 8, false),
+				.port_max = 65535,
+				.family = 4};
+	struct oxh_port port = port_of(1), found;
+	struct oxh_host *host;
+	uint16_t before;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(&small);
+	port.open = 0;
+	assert_int_equal(oxh_port_set(host, &port, &rule, 1, error), 0);
+	assert_int_equal(oxh_ports_list(host, &found, 1, error), 1);
+	before = found.generation;
+	assert_int_equal(found.rules, 1);
+	assert_int_equal(oxh_port_set(host, &port, &rule, 1, error), 0);
+	assert_int_equal(oxh_ports_list(host, &found, 1, error), 1);
+	assert_int_equal(found.generation, before);
+	rule.port_max--;
+	assert_int_equal(oxh_port_set(host, &port, &rule, 1, error), 0);
+	port.open = 1;
+	assert_int_equal(oxh_port_set(host, &port, &rule, 1, error), 0);
+	assert_int_equal(oxh_ports_list(host, &found, 1, error), 1);
+	assert_int_equal(found.generation, before + 2);
+	end_host(host);
+}
+
+static void test_ports_have_a_limit_and_take_entries_along(void **state)
+{
+	struct oxh_entry entry = entry_of(KEY, 2);
+	struct oxh_port third = port_of(3);
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(&small);
+	set_open_port(host, 1, 0);
+	set_open_port(host, 2, 0);
+	assert_int_equal(oxh_port_set(host, &third, NULL, 0, error), -ENOSPC);
+	assert_non_null(strstr(error, "room for 2 ports"));
+	set_entry(host, &entry);
+	assert_int_equal(oxh_port_delete(host, entry.port_id, error), 0);
+	assert_int_equal(oxh_port_delete(host, entry.port_id, error), 1);
+	assert_int_equal(oxh_entries_list(host, NULL, 0, error), 0);
+	assert_int_equal(oxh_port_set(host, &third, NULL, 0, error), 0);
+	end_host(host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_entries_that_cannot_be_are_refused),
+		cmocka_unit_test(test_keys_and_listeners_belong_to_each_other),
+		cmocka_unit_test(test_macs_and_mss_may_change),
+		cmocka_unit_test(test_rules_that_cannot_be_are_refused),
+		cmocka_unit_test(
+			test_ports_are_judged_again_if_something_changed),
+		cmocka_unit_test(
+			test_ports_have_a_limit_and_take_entries_along),
+	};
+
+	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
+}

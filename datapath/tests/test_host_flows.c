@@ -1,0 +1,312 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A hypervisor's flows: names, limits, what is over, and checksums. */
+#include <arpa/inet.h>
+#include <errno.h>
+
+#include "host_harness.h"
+#include "state.h"
+
+/* One set and a second one: 16 places. */
+static const struct oxh_sizes small = {
+	.entries = 4, .ports = 2, .flows = 1, .half_open = 1, .direct = 1};
+#define PLACES 16
+
+static struct oxh_host *host_with_listener(uint32_t flows_max)
+{
+	struct oxh_entry entry = entry_of(KEY, 1);
+	struct oxh_host *host = fresh_host(&small);
+
+	set_open_port(host, 1, flows_max);
+	set_entry(host, &entry);
+	return host;
+}
+
+static struct oxh_port port_in(struct oxh_host *host)
+{
+	struct oxh_port out;
+
+	assert_int_equal(oxh_ports_list(host, &out, 1, error), 1);
+	return out;
+}
+
+static uint64_t rotated(uint64_t word, int bits)
+{
+	return word << bits | word >> (64 - bits);
+}
+
+static void sip_rounds(uint64_t v[4], int rounds)
+{
+	while (rounds--) {
+		v[0] += v[1];
+		v[1] = rotated(v[1], 13) ^ v[0];
+		v[0] = rotated(v[0], 32);
+		v[2] += v[3];
+		v[3] = rotated(v[3], 16) ^ v[2];
+		v[0] += v[3];
+		v[3] = rotated(v[3], 21) ^ v[0];
+		v[2] += v[1];
+		v[1] = rotated(v[1], 17) ^ v[2];
+		v[2] = rotated(v[2], 32);
+	}
+}
+
+/* SipHash-1-3 of a message of any length. */
+static uint64_t siphash(const uint64_t key[2], const uint8_t *message,
+			size_t length)
+{
+	uint64_t v[4] = {
+		0x736f6d6570736575 ^ key[0], 0x646f72616e646f6d ^ key[1],
+		0x6c7967656e657261 ^ key[0], 0x7465646279746573 ^ key[1]};
+
+	for (size_t i = 0; i <= length / 8; i++) {
+		uint64_t word = i == length / 8 ? (uint64_t)length << 56 : 0;
+
+		for (size_t j = 8 * i; j < length && j < 8 * i + 8; j++)
+			word |= (uint64_t)message[j] << 8 * (j % 8);
+		v[3] ^= word;
+		sip_rounds(v, 1);
+		v[0] ^= word;
+	}
+	v[2] ^= 0xff;
+	sip_rounds(v, 3);
+	return v[0] ^ v[1] ^ v[2] ^ v[3];
+}
+
+/* What bpf/host/hash.h says; both addresses have `size` bytes. */
+static uint64_t name_of(struct oxh_host *host, const char *fixed,
+			const char *client, size_t size)
+{
+	const uint64_t *key = (const uint64_t *)settings_of(host)->seed;
+	struct oxh_address one = address(fixed), other = address(client);
+	uint8_t message[39];
+
+	memcpy(message, one.bytes + 16 - size, size);
+	memcpy(message + size, other.bytes + 16 - size, size);
+	memcpy(message + 2 * size,
+	       (uint8_t[]){0, 0, IPPROTO_TCP, MEMBER_PORT >> 8,
+			   MEMBER_PORT & 255, CLIENT_PORT >> 8,
+			   CLIENT_PORT & 255},
+	       7);
+	return siphash(key, message, 2 * size + 7);
+}
+
+static bool has_tag(struct oxh_host *host, enum map which, uint64_t tag)
+{
+	struct host_flow_set *sets = host->memory[which];
+
+	for (uint32_t i = 0; i < host->count[which]; i++)
+		for (int way = 0; way < HOST_FLOW_WAYS; way++)
+			if (*host_state(&sets[i], way) &&
+			    *host_tag(&sets[i], way) == tag)
+				return true;
+	return false;
+}
+
+static void test_hash_is_the_one_of_the_reference(void **state)
+{
+	/* key and messages as SipHash's authors have them for 2-4 */
+	uint64_t key[2] = {0x0706050403020100, 0x0f0e0d0c0b0a0908};
+	const uint8_t message[1] = {0};
+
+	(void)state;
+	assert_int_equal(siphash(key, message, 0), 0xabac0158050fc4dc);
+	assert_int_equal(siphash(key, message, 1), 0xc9f49bf37d57ca93);
+}
+
+static void test_names_are_hashes_under_the_hosts_secret(void **state)
+{
+	const struct segment segment = {};
+	uint8_t seed[16];
+	struct oxh_host *host;
+	uint64_t tag;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_listener(0);
+	establish(host, &segment);
+	tag = name_of(host, FIXED, CLIENT, 4);
+	assert_true(has_tag(host, MAP_FLOWS, tag));
+	memcpy(seed, settings_of(host)->seed, sizeof(seed));
+	end_host(host);
+	host = host_with_listener(0);
+	assert_memory_not_equal(settings_of(host)->seed, seed, sizeof(seed));
+	establish(host, &segment);
+	assert_false(has_tag(host, MAP_FLOWS, tag));
+	assert_true(has_tag(host, MAP_FLOWS, name_of(host, FIXED, CLIENT, 4)));
+	end_host(host);
+}
+
+static void establish_many(struct oxh_host *host, int count)
+{
+	for (int i = 0; i < count; i++) {
+		const struct segment segment = {.client_port = 2000 + i};
+
+		establish(host, &segment);
+	}
+}
+
+static void test_port_has_no_more_flows_than_it_may(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_listener(3);
+	establish_many(host, 5);
+	assert_int_equal(port_in(host).flows, 3);
+	assert_int_equal(outcome(host, OXH_FLOWS_FULL), 2);
+	assert_int_equal(oxh_flows_list(host, OXH_CONFIRMED, NULL, 0, error),
+			 3);
+	assert_int_equal(oxh_flows_list(host, OXH_HALF_OPEN, NULL, 0, error),
+			 2);
+	end_host(host);
+}
+
+static void test_full_table_keeps_what_is_alive(void **state)
+{
+	const struct segment last = {.client_port = 3000, .flags = ACK};
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	struct oxh_host *host;
+	uint32_t flows;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_listener(0);
+	establish_many(host, 200);
+	flows = port_in(host).flows;
+	/* a flow has one or two sets */
+	assert_in_range(flows, PLACES / 2, PLACES);
+	assert_int_equal(oxh_flows_list(host, OXH_CONFIRMED, NULL, 0, error),
+			 flows);
+	assert_true(outcome(host, OXH_FLOWS_FULL) > 0);
+	/* all the same it is served */
+	establish(host, &last);
+	assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &last), out));
+	assert_true(run(host, OXH_TAP_IN, in, make_out(in, &last), out));
+	end_host(host);
+}
+
+/* Makes all flows of a table as old as one can be. */
+static void grow_old(struct oxh_host *host, enum map which)
+{
+	struct host_flow_set *sets = host->memory[which];
+
+	for (uint32_t i = 0; i < host->count[which]; i++)
+		for (int way = 0; way < HOST_FLOW_WAYS; way++)
+			if (*host_state(&sets[i], way))
+				*host_state(&sets[i], way) -=
+					(uint64_t)HOST_FLOW_AGE_MAX
+					<< HOST_FLOW_TIME_SHIFT;
+}
+
+static void test_what_is_over_is_freed_and_counted(void **state)
+{
+	const struct segment one = {.client_port = 2000, .flags = ACK};
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	struct oxh_host *host;
+	uint32_t flows;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_listener(0);
+	establish_many(host, 4);
+	flows = port_in(host).flows;
+	assert_int_equal(oxh_tick(host, error), 0);
+	ports_of(host)[0].flows = 77;
+	assert_int_equal(oxh_tick(host, error), 0);
+	assert_int_equal(port_in(host).flows, flows);
+	grow_old(host, MAP_FLOWS);
+	/* a packet of a flow that is over begins another one */
+	assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &one), out));
+	assert_int_equal(port_in(host).flows, flows - 1);
+	assert_int_equal(oxh_tick(host, error), flows - 1);
+	assert_int_equal(port_in(host).flows, 0);
+	end_host(host);
+}
+
+static void test_flows_of_a_place_go_with_its_entry(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_listener(2);
+	establish_many(host, 3);
+	assert_int_equal(oxh_entry_delete(host, KEY, error), 0);
+	assert_int_equal(port_in(host).flows, 0);
+	for (int table = OXH_CONFIRMED; table <= OXH_DIRECT; table++)
+		assert_int_equal(oxh_flows_list(host, table, NULL, 0, error),
+				 0);
+	assert_int_equal(oxh_flows_list(host, OXH_DIRECT + 1, NULL, 0, error),
+			 -EINVAL);
+	end_host(host);
+}
+
+/* All sums that the transport may have, by its payload; some of them with
+ * OCTAVIA_XDP_PACKETS=quick. */
+static void expect_right_sums(struct oxh_host *host, uint8_t protocol,
+			      const char *fixed)
+{
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	const char *kind = getenv("OCTAVIA_XDP_PACKETS");
+	const int step = kind && !strcmp(kind, "quick") ? 127 : 1;
+
+	for (int payload = 0; payload < 0x10000; payload += step) {
+		const struct segment segment = {
+			.fixed = fixed,
+			.protocol = protocol,
+			.flags = ACK,
+			.payload = {payload >> 8, payload},
+		};
+		size_t length =
+			run(host, OXH_NIC, in, make_in(in, KEY, &segment), out);
+
+		assert_int_equal(length, 14 + 42);
+		assert_int_equal(sum_of(out + 14, 20, 0), 0xffff);
+		assert_int_equal(transport_sum(out + 14, 42), 0xffff);
+		assert_int_not_equal(
+			out[34 + 6] | out[34 + 7] | (protocol != 17), 0);
+		length = run(host, OXH_TAP_IN, in, make_out(in, &segment), out);
+		assert_int_equal(length, 14 + 42);
+		assert_int_equal(sum_of(out + 14, 20, 0), 0xffff);
+		assert_int_equal(transport_sum(out + 14, 42), 0xffff);
+	}
+}
+
+static void test_checksums_are_right_whatever_they_are(void **state)
+{
+	/* with the second one the sum of the addresses stays, with the third
+	 * it grows by one */
+	const char *const fixed[] = {FIXED, "2.1.192.0", "192.0.2.2"};
+	const uint8_t protocols[] = {IPPROTO_TCP, IPPROTO_UDP};
+
+	(void)state;
+	NEEDS_TCX();
+	for (int i = 0; i < 3; i++)
+		for (int j = 0; j < 2; j++) {
+			struct oxh_host *host = fresh_host(&small);
+			struct oxh_entry entry = entry_of(KEY, 1);
+
+			set_open_port(host, 1, 0);
+			entry.fixed = address(fixed[i]);
+			entry.protocol = protocols[j];
+			set_entry(host, &entry);
+			expect_right_sums(host, protocols[j], fixed[i]);
+			end_host(host);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_hash_is_the_one_of_the_reference),
+		cmocka_unit_test(test_names_are_hashes_under_the_hosts_secret),
+		cmocka_unit_test(test_port_has_no_more_flows_than_it_may),
+		cmocka_unit_test(test_full_table_keeps_what_is_alive),
+		cmocka_unit_test(test_what_is_over_is_freed_and_counted),
+		cmocka_unit_test(test_flows_of_a_place_go_with_its_entry),
+		cmocka_unit_test(test_checksums_are_right_whatever_they_are),
+	};
+
+	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+/* A hypervisor's state: created, opened, removed, and what is set in it. */
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "host_harness.h"
+#include "state.h"
+
+static void test_kernel_without_tcx_is_refused_by_name(void **state)
+{
+	(void)state;
+	if (has_tcx())
+		skip();
+	assert_int_equal(oxh_create(FOLDER, NULL, error), -EOPNOTSUPP);
+	assert_non_null(strstr(error, "Linux 6.6"));
+	assert_int_equal(access(FOLDER, F_OK), -1);
+}
+
+static void test_state_is_made_once_and_removed_once(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	assert_int_equal(oxh_open(FOLDER, &host, error), -ENOENT);
+	assert_non_null(strstr(error, FOLDER));
+	assert_int_equal(oxh_create(FOLDER, NULL, error), 1);
+	assert_int_equal(oxh_create(FOLDER, NULL, error), 0);
+	assert_int_equal(oxh_open(FOLDER, &host, error), 0);
+	oxh_close(host);
+	assert_int_equal(oxh_remove(FOLDER, error), 0);
+	assert_int_equal(access(FOLDER, F_OK), -1);
+	assert_int_equal(oxh_remove(FOLDER, error), 1);
+}
+
+static void test_what_a_killed_process_left_is_no_state(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	assert_int_equal(mkdir(FOLDER, 0700), 0);
+	assert_int_equal(mkdir(FOLDER "/maps-new", 0700), 0);
+	assert_int_equal(oxh_open(FOLDER, &host, error), -ENOENT);
+	assert_int_equal(oxh_create(FOLDER, NULL, error), 1);
+	assert_int_equal(access(FOLDER "/maps-new", F_OK), -1);
+	assert_int_equal(oxh_open(FOLDER, &host, error), 0);
+	end_host(host);
+}
+
+static void test_other_layout_is_refused(void **state)
+{
+	struct oxh_host *host, *other;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(NULL);
+	settings_of(host)->layout++;
+	assert_int_equal(oxh_open(FOLDER, &other, error), -EPROTO);
+	assert_non_null(strstr(error, "layout"));
+	assert_int_equal(oxh_create(FOLDER, NULL, error), -EPROTO);
+	end_host(host);
+}
+
+static void test_sizes_are_as_asked_for(void **state)
+{
+	const struct oxh_sizes sizes = {
+		.entries = 3, .ports = 2, .flows = 1000, .half_open = 1};
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(&sizes);
+	assert_int_equal(host->count[MAP_ENTRIES], 3);
+	assert_int_equal(host->count[MAP_PORTS], 2);
+	assert_int_equal(host->count[MAP_RULES], 4);
+	/* twice as many, a power of two of sets */
+	assert_int_equal(host->count[MAP_FLOWS], 256);
+	assert_int_equal(host->count[MAP_HALF_OPEN], 2 * HOST_HALF_OPEN_PARTS);
+	assert_int_equal(host->count[MAP_DIRECT], 1 << 14);
+	assert_int_equal(settings_of(host)->flow_sets, 256);
+	end_host(host);
+}
+
+static void test_sizes_have_limits(void **state)
+{
+	struct oxh_sizes sizes = {.entries = HOST_NO_PLACE + 1};
+
+	(void)state;
+	NEEDS_TCX();
+	assert_int_equal(oxh_create(FOLDER, &sizes, error), -E2BIG);
+	assert_non_null(strstr(error, "the limit is 65535"));
+	sizes = (struct oxh_sizes){.ports = HOST_NO_PLACE + 1};
+	assert_int_equal(oxh_create(FOLDER, &sizes, error), -E2BIG);
+	assert_int_equal(access(FOLDER, F_OK), -1);
+}
+
+static void test_times_have_defaults_and_a_limit(void **state)
+{
+	struct oxh_settings settings = {.tcp_idle = 100000, .udp_idle = 7};
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(NULL);
+	assert_int_equal(oxh_settings_set(host, &settings, error), 0);
+	assert_int_equal(settings_of(host)->tcp_idle, HOST_FLOW_AGE_MAX);
+	assert_int_equal(settings_of(host)->udp_idle, 7);
+	assert_int_equal(settings_of(host)->closing_idle, 120);
+	assert_int_equal(settings_of(host)->half_open_idle, 60);
+	assert_int_equal(settings_of(host)->direct_idle, 7440);
+	end_host(host);
+}
+
+static void test_networks_that_are_none_are_refused(void **state)
+{
+	static struct oxh_network many[OXH_NETWORKS_MAX + 1];
+	struct oxh_network wrong = network("10.0.0.0", 33, true);
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(NULL);
+	assert_int_equal(oxh_networks_set(host, &wrong, 1, error), -EINVAL);
+	assert_non_null(strstr(error, "33"));
+	assert_int_equal(oxh_set_set(host, 1, &wrong, 1, error), -EINVAL);
+	assert_int_equal(oxh_set_set(host, 0, NULL, 0, error), -EINVAL);
+	assert_int_equal(
+		oxh_networks_set(host, many, OXH_NETWORKS_MAX + 1, error),
+		-E2BIG);
+	assert_int_equal(settings_of(host)->nodes_count, 1);
+	end_host(host);
+}
+
+/* Whether a packet of the node finds its key. */
+static bool is_taken(struct oxh_host *host)
+{
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	const struct segment segment = {.flags = SYN};
+
+	return run(host, OXH_NIC, in, make_in(in, KEY, &segment), out);
+}
+
+static void test_networks_of_nodes_with_others_in_them(void **state)
+{
+	const struct oxh_network around = network("10.0.0.0", 8, true);
+	const struct oxh_network hole = network(NODE, 32, false);
+	const struct oxh_network all[] = {around,
+					  network("10.0.0.16", 28, false),
+					  network(NODE, 32, true),
+					  network("10.2.0.0", 16, true),
+					  network("10.3.0.0", 16, true),
+					  network("10.4.0.0", 16, true),
+					  network("10.5.0.0", 16, true)};
+	const struct oxh_network holed[] = {around, hole};
+	struct oxh_entry entry = entry_of(KEY, 1);
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(NULL);
+	set_open_port(host, 1, 0);
+	set_entry(host, &entry);
+	assert_int_equal(oxh_networks_set(host, &around, 1, error), 0);
+	assert_true(is_taken(host));
+	/* what is in it and no node is nobody's, however it is found */
+	assert_int_equal(oxh_networks_set(host, holed, 2, error), 0);
+	assert_int_equal(settings_of(host)->nodes_count, 0);
+	assert_false(is_taken(host));
+	assert_int_equal(outcome(host, OXH_DROP_SOURCE), 1);
+	/* some are found at once, and all are found */
+	assert_int_equal(oxh_networks_set(host, all, 7, error), 0);
+	assert_int_equal(settings_of(host)->nodes_count, HOST_NODES_MAX);
+	assert_true(is_taken(host));
+	assert_int_equal(oxh_networks_set(host, all + 3, 4, error), 0);
+	assert_false(is_taken(host));
+	assert_int_equal(oxh_networks_set(host, NULL, 0, error), 0);
+	assert_int_equal(settings_of(host)->nodes_count, 0);
+	assert_false(is_taken(host));
+	end_host(host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_kernel_without_tcx_is_refused_by_name),
+		cmocka_unit_test(test_state_is_made_once_and_removed_once),
+		cmocka_unit_test(test_what_a_killed_process_left_is_no_state),
+		cmocka_unit_test(test_other_layout_is_refused),
+		cmocka_unit_test(test_sizes_are_as_asked_for),
+		cmocka_unit_test(test_sizes_have_limits),
+		cmocka_unit_test(test_times_have_defaults_and_a_limit),
+		cmocka_unit_test(test_networks_that_are_none_are_refused),
+		cmocka_unit_test(test_networks_of_nodes_with_others_in_them),
+	};
+
+	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
+}
