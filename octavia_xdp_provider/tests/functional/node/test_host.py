@@ -119,7 +119,7 @@ class TestHost(hypervisor.Hypervisor):
         client.sendall(b'held back')
         accepted.settimeout(0.3)
         self.assertRaises(TimeoutError, accepted.recv, 100)
-        accepted.settimeout(20)
+        accepted.settimeout(120)
         self.host.set_port(types.Port(self.vm.port, self.vm.ifindex), ALL)
         self.assertEqual(b'held back', accepted.recv(100))
 

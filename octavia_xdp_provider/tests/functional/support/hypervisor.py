@@ -130,7 +130,7 @@ class Hypervisor(fabric.Fabric):
         client.connect((vip or own_vip, LISTENER))
         accepted, peer = server.accept()
         self.addCleanup(accepted.close)
-        accepted.settimeout(20)
+        accepted.settimeout(120)
         self.assertEqual((fabric.CLIENT, fabric.CLIENT6)[version == 6],
                          peer[0])
         return client, accepted
