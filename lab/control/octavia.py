@@ -117,8 +117,9 @@ def configure_provider(lab, options=None):
         'DEFAULT': {'transport_url': rabbitmq.controller_url(lab)},
         'nodes': {'transport_url': rabbitmq.nodes_url(lab)},
         'database': {'connection': mariadb.url(lab, mariadb.CONTROLLERS)},
-        'controller': {f'{kind}_socket': _socket(lab, kind)
-                       for kind in SOCKETS},
+        'controller': {
+            **{f'{kind}_socket': _socket(lab, kind) for kind in SOCKETS},
+            'preloaded_status_socket': _socket(lab, 'xdp-status')},
         'octavia': {
             **keystone.user_options(lab, keystone.OBSERVER),
             'valid_interfaces': 'internal',

@@ -294,12 +294,20 @@ controller_opts = [
     cfg.IntOpt('driver_agent_connections',
                default=4, min=2,
                help='Calls that set statuses at the same time. '
-                    'octavia-driver-agent starts a process for each, which '
-                    'takes a third of a second of CPU whatever it sets: more '
+                    'octavia-driver-agent starts a process for each: more '
                     'than it has CPUs do not make it faster.'),
     cfg.StrOpt('status_socket',
                default='/var/run/octavia/status.sock',
                help='Unix socket of octavia-driver-agent for statuses.'),
+    cfg.StrOpt('preloaded_status_socket',
+               default='/var/run/octavia/xdp-status.sock',
+               help='Unix socket of a second such listener, which the '
+                    'provider agent runs below octavia-driver-agent: '
+                    'Octavia\'s own, with all that a message needs loaded '
+                    'before it comes, so that one takes a fraction of the '
+                    'time. Controllers use status_socket where nobody '
+                    'listens here. Empty: there is none. Not the '
+                    '[driver_agent] status_socket_path of octavia.conf.'),
     cfg.StrOpt('stats_socket',
                default='/var/run/octavia/stats.sock',
                help='Unix socket of octavia-driver-agent for statistics.'),

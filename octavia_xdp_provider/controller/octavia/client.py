@@ -2,7 +2,8 @@
 """All that the controller asks of Octavia and sends it.
 
 octavia-driver-agent starts a process for each call, which takes a third of a
-second of CPU before it looks at the message; a request of Octavia's API takes
+second of CPU before it looks at the message, unless it sets statuses by the
+preloaded listener (preloaded_listener.py); a request of Octavia's API takes
 a tenth of that. So what both can show the API is asked for, and ``document``
 is for what only octavia-driver-agent has, all fields of a load balancer.
 Messages of callers that wait at the same time share a call.

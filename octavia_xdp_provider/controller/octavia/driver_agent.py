@@ -10,6 +10,10 @@ what messages and answers mean stays octavia-lib's.
 A message must never be sent in part: octavia-driver-agent would read for
 ever from the closed connection, on a whole CPU. So it is sent at once, and
 the socket's buffer takes it also where nobody reads yet.
+
+Statuses go to the listener that the provider agent has prepared
+(preloaded_listener.py), and to octavia-driver-agent's own where nobody
+listens there.
 """
 
 from collections.abc import Iterator
@@ -24,8 +28,11 @@ from octavia_lib.api.drivers import data_models
 from octavia_lib.api.drivers import driver_lib
 from octavia_lib.api.drivers import exceptions
 from oslo_config import cfg
+from oslo_log import log as logging
 
 from octavia_xdp_provider.controller.octavia import errors
+
+LOG = logging.getLogger(__name__)
 
 # Seconds for which the answer to what changes something is waited for; the
 # caller is not kept so long (sender.py). Octavia's database gives a waiting
@@ -50,6 +57,8 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
                          stats_socket=conf.controller.stats_socket,
                          get_socket=conf.controller.get_socket)
         self._timeout_s = conf.controller.driver_agent_timeout
+        self._preloaded = conf.controller.preloaded_status_socket
+        self._is_preloaded = True
 
     def set_statuses(self, message: Message) -> None:
         """Set statuses, however long it takes up to ANSWER_LIMIT_S.
@@ -78,13 +87,37 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
     def _send(self, socket_path: str, data: Any) -> Any:
         limit = (self._timeout_s if socket_path == self.get_socket
                  else ANSWER_LIMIT_S)
-        answer = json.loads(_exchange(
-            socket_path, json.dumps(data).encode(),
-            time.monotonic() + limit))
+        message = json.dumps(data).encode()
+        deadline = time.monotonic() + limit
+        text = (self._send_preloaded(message, deadline)
+                if socket_path == self.status_socket else None)
+        if text is None:
+            text = _exchange(socket_path, message, deadline)
+        answer = json.loads(text)
         if not isinstance(answer, dict):
             raise ValueError('the answer is no object')
         if socket_path != self.get_socket and 'status_code' not in answer:
             raise ValueError('the answer has no status_code')
+        return answer
+
+    def _send_preloaded(self, message: bytes, deadline: float
+                        ) -> bytes | None:
+        """The answer of the preloaded listener, or None: there is none."""
+        if not self._preloaded:
+            return None
+        try:
+            answer = _exchange(self._preloaded, message, deadline)
+        except _NotConnected as error:
+            # Nothing was sent. It may be starting, as octavia-driver-agent.
+            if self._is_preloaded:
+                LOG.info('No preloaded listener (%s): statuses go to %s, '
+                         'which takes longer.', error, self.status_socket)
+            self._is_preloaded = False
+            return None
+        if not self._is_preloaded:
+            LOG.info('Statuses go to the preloaded listener at %s.',
+                     self._preloaded)
+        self._is_preloaded = True
         return answer
 
 
@@ -117,6 +150,10 @@ class _NoAnswer(OSError):
     """A message was sent, and its answer did not come, or not whole."""
 
     maybe_done = True
+
+
+class _NotConnected(OSError):
+    """Nobody listens at a socket, or nobody who may be talked to."""
 
 
 def _exchange(path: str, message: bytes, deadline: float) -> bytes:
@@ -152,7 +189,7 @@ def _connect(sock: socket.socket, path: str, deadline: float) -> None:
     except BlockingIOError as error:
         raise TimeoutError(f'{path}: no connection in time') from error
     except OSError as error:
-        raise OSError(f'{path}: {error.strerror}') from error
+        raise _NotConnected(f'{path}: {error.strerror}') from error
 
 
 def _answer(sock: socket.socket, deadline: float) -> bytes:

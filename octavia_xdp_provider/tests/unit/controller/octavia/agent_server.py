@@ -46,7 +46,7 @@ class DriverAgent(fixtures.Fixture):
             self._serve(kind, self.paths[kind])
 
     def configuration(self):
-        return '[controller]\n' + ''.join(
+        return '[controller]\npreloaded_status_socket =\n' + ''.join(
             f'{kind}_socket = {path}\n' for kind, path in self.paths.items())
 
     def of(self, kind):

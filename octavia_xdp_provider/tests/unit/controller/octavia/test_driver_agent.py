@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of octavia-driver-agent, over real Unix sockets."""
 
+import os
 import socket
 import threading
 
@@ -73,6 +74,54 @@ class TestAnswers(DriverAgentTestCase):
         self.assertIn('no such status', str(error))
         self.assertFalse(error.maybe_done)
         self.assertRaises(errors.Rejected, agent.set_statistics, [])
+
+
+class TestPreloaded(DriverAgentTestCase):
+    """A listener beside octavia-driver-agent's own."""
+
+    def setUp(self):
+        super().setUp()
+        self.preloaded = self.useFixture(agent_server.DriverAgent(
+            lambda *_: OK))
+        self.path = self.preloaded.paths['status']
+
+    def agent(self, path):
+        self.server = self.useFixture(agent_server.DriverAgent(
+            lambda kind, *_: {} if kind == 'get' else OK))
+        conf = self.load(self.server.configuration() +
+                         f'preloaded_status_socket = {path}\n')
+        return driver_agent.DriverAgent(conf)
+
+    def test_statuses_go_there_and_nothing_else(self):
+        agent = self.agent(self.path)
+        agent.set_statuses(STATUSES)
+        agent.set_statistics([{'id': 'listener'}])
+        agent.load_balancer('lb')
+        self.assertEqual([('status', STATUSES)], self.preloaded.messages)
+        self.assertEqual(['stats', 'get'],
+                         [kind for kind, _ in self.server.messages])
+
+    def test_without_one_they_go_to_octavia_driver_agent(self):
+        agent = self.agent('')
+        agent.set_statuses(STATUSES)
+        self.assertEqual([STATUSES], self.server.of('status'))
+
+    def test_while_nobody_listens_they_go_to_octavia_driver_agent(self):
+        path = self.path + '-later'
+        agent = self.agent(path)
+        agent.set_statuses(STATUSES)
+        self.assertEqual([STATUSES], self.server.of('status'))
+        os.rename(self.path, path)
+        agent.set_statuses(STATUSES)
+        self.assertEqual([STATUSES], self.server.of('status'))
+        self.assertEqual([STATUSES], self.preloaded.of('status'))
+
+    def test_a_message_that_was_sent_is_not_sent_to_another(self):
+        self.preloaded.handle = lambda *_: None
+        error = self.unavailable(self.agent(self.path).set_statuses,
+                                 STATUSES)
+        self.assertTrue(error.maybe_done)
+        self.assertEqual([], self.server.of('status'))
 
 
 class TestNoAnswer(DriverAgentTestCase):

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The listener that the provider agent prepares, with Octavia's own code.
+
+Octavia's models are those of the release that is installed; its tables are
+made in SQLite, as far as statuses need them.
+"""
+
+import multiprocessing
+import os
+import signal
+import socket
+import time
+
+import fixtures
+from oslo_config import cfg
+import sqlalchemy as sa
+
+from octavia_xdp_provider.controller import preloaded_listener
+from octavia_xdp_provider.controller.octavia import driver_agent
+from octavia_xdp_provider.controller.octavia import errors
+from octavia_xdp_provider.tests.unit import base
+
+LIMIT_S = 120
+KEY = '11111111-1111-1111-1111-111111111111'
+
+
+def _connects(path):
+    with socket.socket(socket.AF_UNIX) as sock:
+        try:
+            sock.connect(path)
+        except OSError:
+            return False
+        # A whole message: octavia-driver-agent reads until it has one.
+        sock.sendall(b'2\n{}')
+        return bool(sock.recv(1))
+
+
+class TestPreloadedListener(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        directory = self.useFixture(fixtures.TempDir()).path
+        self.path = os.path.join(directory, 'preloaded')
+        self.own = os.path.join(directory, 'own')
+        self.database = os.path.join(directory, 'octavia.sqlite')
+        self.context = multiprocessing.get_context('fork')
+        self.exit_event = self.context.Event()
+
+    def start(self):
+        """As it runs below octavia-driver-agent: Octavia is loaded there."""
+        process = self.context.Process(target=self._serve)
+        process.start()
+
+        def end():
+            self.exit_event.set()
+            process.join(LIMIT_S)
+            if process.is_alive():
+                process.kill()
+        self.addCleanup(end)
+        return process
+
+    def _serve(self):
+        from octavia.common import config  # noqa: F401 - its options
+        from octavia.db import models
+        cfg.CONF([], project='octavia', default_config_files=[])
+        cfg.CONF.set_override('connection', f'sqlite:///{self.database}',
+                              group='database')
+        # What Octavia sets is not for SQLite.
+        cfg.CONF.set_override('pool_timeout', None, group='database')
+        cfg.CONF.set_override('status_socket_path', self.own,
+                              group='driver_agent')
+        cfg.CONF.set_override('network_driver', 'network_noop_driver',
+                              group='controller_worker')
+        engine = sa.create_engine(f'sqlite:///{self.database}')
+        models.base_models.BASE.metadata.create_all(engine)
+        with engine.begin() as rows:
+            for kind, names in (
+                    (models.ProvisioningStatus, ('PENDING_CREATE', 'ACTIVE')),
+                    (models.OperatingStatus, ('OFFLINE', 'ONLINE',
+                                              'DEGRADED'))):
+                rows.execute(kind.__table__.insert(), [
+                    {'name': name} for name in names])
+            rows.execute(models.LoadBalancer.__table__.insert().values(
+                id=KEY, project_id='p', name='', enabled=True,
+                provisioning_status='PENDING_CREATE',
+                operating_status='OFFLINE'))
+        engine.dispose()
+        preloaded_listener.serve(self.path, self.exit_event)
+
+    def wait(self, process):
+        deadline = time.monotonic() + LIMIT_S
+        while not _connects(self.path):
+            self.assertTrue(process.is_alive(), 'it has ended')
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+
+    def agent(self):
+        conf = self.load(f'[controller]\nstatus_socket = {self.own}\n'
+                         f'preloaded_status_socket = {self.path}\n')
+        return driver_agent.DriverAgent(conf)
+
+    def statuses(self):
+        engine = sa.create_engine(f'sqlite:///{self.database}')
+        with engine.connect() as rows:
+            return tuple(rows.execute(sa.text(
+                'SELECT provisioning_status, operating_status '
+                'FROM load_balancer')).one())
+
+    def test_statuses_are_set_by_octavia(self):
+        self.wait(self.start())
+        self.assertEqual(('PENDING_CREATE', 'OFFLINE'), self.statuses())
+        for operating in ('ONLINE', 'DEGRADED'):
+            self.agent().set_statuses({'loadbalancers': [{
+                'id': KEY, 'provisioning_status': 'ACTIVE',
+                'operating_status': operating}]})
+            self.assertEqual(('ACTIVE', operating), self.statuses())
+
+    def test_what_octavia_refuses_is_refused(self):
+        self.wait(self.start())
+        error = self.assertRaises(
+            errors.Rejected, self.agent().set_statuses,
+            {'loadbalancers': [{'id': KEY,
+                                'provisioning_status': 'NO_STATUS'}]})
+        self.assertEqual(KEY, error.object_id)
+
+    def test_it_ends_with_octavia_driver_agent(self):
+        process = self.start()
+        self.wait(process)
+        os.kill(process.pid, signal.SIGTERM)  # of its supervisor: too early
+        self.exit_event.set()
+        process.join(LIMIT_S)
+        self.assertEqual(0, process.exitcode)
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_octavias_own_socket_is_not_taken(self):
+        self.own = self.path
+        process = self.start()
+        process.join(LIMIT_S)
+        self.assertEqual(1, process.exitcode)
+        self.assertFalse(os.path.exists(self.path))
