@@ -137,6 +137,16 @@ class TestTables(base.TestCase):
                 name for name in names if not re.search(
                     rf'``{name.removesuffix("_max")}(_total)?``', text)])
 
+    def test_metrics_of_hypervisors_are_named(self):
+        text = (ROOT / 'doc/source/admin/hypervisors.rst').read_text()
+        names = re.findall(
+            r"(?:PREFIX \+ |_gauge\(|^ *\(|\n *\(|in \(\n? *\()'"
+            r"([a-z_]+)', '", (PACKAGE / 'host/metrics.py').read_text())
+        self.assertLess(9, len(names))
+        self.assertEqual([], [
+            name for name in names
+            if not re.search(rf'``{name}(_total)?``', text)])
+
     def test_mutable_options_are_named(self):
         text = (ROOT / 'doc/source/admin/watching.rst').read_text()
         mutable = {(group, opt.name) for group, opts in options.GROUPS.items()
