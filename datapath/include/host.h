@@ -32,7 +32,7 @@
 #include "ip_address.h"
 
 /* Grows with each change of the maps. */
-#define HOST_LAYOUT 1
+#define HOST_LAYOUT 2
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
