@@ -13,6 +13,9 @@ from lab.control import neutron
 from lab.control import octavia
 from lab.control import secret
 
+# Of one request: a server that hangs must not hold a test for ever.
+TIMEOUT_S = 120
+
 ADMIN = 'admin'
 TENANT = 'demo'
 ENDPOINTS = {
@@ -96,7 +99,7 @@ def connect(lab, user=TENANT):
     Use it within lab.namespaces.inside(lab, lab.paths.CONTROL).
     """
     return sdk.connect(
-        load_yaml_config=False, load_envvars=False,
+        load_yaml_config=False, load_envvars=False, api_timeout=TIMEOUT_S,
         region_name=keystone.REGION, auth_type='password', auth={
             'auth_url': keystone.URL,
             'username': user,

@@ -11,6 +11,7 @@ from oslo_db import exception as db_exception
 from oslo_db.sqlalchemy import enginefacade
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.controller.store import sqlite
 
 
@@ -19,10 +20,20 @@ class SchemaError(Exception):
 
 
 def context_manager(conf):
-    """The enginefacade of ``[database] connection``, not yet connected."""
+    """The enginefacade of ``[database] connection``, not yet connected.
+
+    :raises ConfigurationError: oslo.db would not know what it talks to.
+    """
     manager = enginefacade.transaction_context()
     options = dict(conf.database)
     url = sa.engine.make_url(options['connection'])
+    if url.get_backend_name() == 'mariadb':
+        raise option_values.ConfigurationError(
+            f'[database] connection begins with {url.drivername}: oslo.db '
+            'recognizes neither deadlocks of such a connection nor '
+            'mysql_wsrep_sync_wait. Let it begin with '
+            f'{url.drivername.replace("mariadb", "mysql")}, which is the same '
+            'server')
     if url.get_backend_name() == 'sqlite':
         options['sqlite_fk'] = True
     manager.configure(**options)

@@ -8,6 +8,7 @@ import sqlalchemy as sa
 
 from octavia_xdp_provider.common import changes
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import translate
 from octavia_xdp_provider.controller.store import models
@@ -253,6 +254,17 @@ class TestSchema(store_base.StoreTestCase):
                 connection, opts={'compare_type': True})
             self.assertEqual([], autogenerate.compare_metadata(
                 context, models.Base.metadata))
+
+    def test_a_url_whose_errors_oslo_db_does_not_know_is_refused(self):
+        conf = self.load('[database]\n'
+                         'connection = mariadb+pymysql://user@host/name\n')
+
+        error = self.assertRaises(option_values.ConfigurationError,
+                                  schema.context_manager, conf)
+
+        self.assertIn('[database] connection', str(error))
+        self.assertIn('mysql+pymysql', str(error))
+        self.assertNotIn('user', str(error))
 
     def test_second_upgrade_changes_nothing(self):
         manager = schema.context_manager(self.conf)
