@@ -119,6 +119,19 @@ def _marking(made_for: Any) -> Any:
     return _unless_marked(insert, made_for.name).compile(dialect=made_for)
 
 
+@functools.cache
+def _marking_one(made_for: Any) -> Any:
+    """The same of one item, which asks nobody for the time before."""
+    insert = _INSERT.get(made_for.name, mysql.insert)(
+        models.Work.__table__).values({
+            'load_balancer_id': sa.bindparam('load_balancer_id'),
+            'version': sa.literal_column('1'),
+            'due_at': clock(made_for.name) + sa.bindparam(
+                'delay_s', type_=sa.Double()),
+            'failures': sa.literal_column('0')})
+    return _unless_marked(insert, made_for.name).compile(dialect=made_for)
+
+
 def _unless_marked(insert: Any, dialect_name: str) -> Any:
     """What is in the queue already is due at the earlier of two times."""
     work = models.Work.__table__.c
@@ -230,15 +243,19 @@ class Base:
         return statement(name), values
 
     @staticmethod
-    def _next_generation(session: Any) -> int:
-        """Draw a generation. To be called before anything else is read.
+    def _draw(session: Any) -> None:
+        """Draw a generation. To be called before anything is read.
 
         The update makes others wait, or fail when they commit: a reader
         that sees this generation has seen all that came before it.
         """
-        opened = connection(session)
-        opened.execute(_DRAW)
-        return int(opened.execute(_DRAWN).scalar_one())
+        connection(session).execute(_DRAW)
+
+    @classmethod
+    def _next_generation(cls, session: Any) -> int:
+        """The same; returns it."""
+        cls._draw(session)
+        return int(connection(session).execute(_DRAWN).scalar_one())
 
     @staticmethod
     def _doubt_sent(session: Any, load_balancer_id: str) -> None:
@@ -259,17 +276,25 @@ class Base:
             earlier stays so.
         """
         ids = sorted(set(load_balancer_ids))
-        if ids:
-            due_at = cls._now(session) + delay_s
-            opened = connection(session)
+        if not ids:
+            return
+        opened = connection(session)
+        values: list[dict[str, Any]]
+        if len(ids) == 1:
+            statement = _marking_one(opened.dialect)
+            values = [{'load_balancer_id': ids[0], 'delay_s': delay_s}]
+            if opened.dialect.name not in _CLOCK:
+                values[0]['now'] = cls._now(session)
+        else:
             statement = _marking(opened.dialect)
-            values: list[Any] = [
-                {'load_balancer_id': key, 'version': 1, 'due_at': due_at,
-                 'failures': 0} for key in ids]
-            if statement.positional:
-                values = [tuple(one[name] for name in statement.positiontup)
+            due_at = cls._now(session) + delay_s
+            values = [{'load_balancer_id': key, 'version': 1,
+                       'due_at': due_at, 'failures': 0} for key in ids]
+        parameters: list[Any] = values
+        if statement.positional:
+            parameters = [tuple(one[name] for name in statement.positiontup)
                           for one in values]
-            opened.exec_driver_sql(str(statement), values)
+        opened.exec_driver_sql(str(statement), parameters)
 
     @classmethod
     def _mark_selected(cls, session: Any, ids: Any,

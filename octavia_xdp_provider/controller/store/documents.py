@@ -6,7 +6,9 @@ the second one fails when it commits, and is run again.
 """
 
 from collections.abc import Callable
+from collections.abc import Collection
 from collections.abc import Iterable
+import functools
 import json
 from typing import Any
 from typing import NamedTuple
@@ -74,10 +76,12 @@ class Documents(addresses.Addresses):
             if row is None:
                 row = models.LoadBalancer(
                     id=document['id'], sent_generation=0,
-                    failed_generation=0, removed='[]')
+                    failed_generation=0, removed='[]', document='{}',
+                    generation=generation, changed_at=self._now(session))
                 session.add(row)
             row.deleted = False
             row.vip_address = document['vip_address']
+            session.flush()
             self._set_document(session, row, document, generation,
                                spec.objects(document))
             return generation
@@ -138,9 +142,10 @@ class Documents(addresses.Addresses):
         :returns: None also if no such request was accepted.
         """
         with self._write() as session:
-            generation = self._next_generation(session)
+            self._draw(session)
             opened = base.connection(session)
-            key = opened.execute(_ASKED_FOR, {'request': request}).scalar()
+            key, generation = opened.execute(
+                _ASKED_FOR, {'request': request}).one()
             if key is None:
                 return None
             found = self._promote(session, key, request, generation,
@@ -152,13 +157,14 @@ class Documents(addresses.Addresses):
 
     def _promote(self, session: Any, load_balancer_id: str, request: str,
                  generation: int, nodes_delay_s: float) -> Promoted | None:
-        row = self._lock_row(session, load_balancer_id)
+        row: Any = base.connection(session).execute(
+            _LOCKED, {'key': load_balancer_id}).first()
         pending = _pending(row, request)
         if row is None or pending is None:
             return None
-        row.pending = None
         if pending['expected'] is None:
-            self._delete(session, row, generation, nodes_delay_s)
+            self._delete(session, load_balancer_id, generation, None,
+                         nodes_delay_s)
             return Promoted(load_balancer_id, generation)
         after = spec.complete(pending['expected'])
         before = rows.document(row) if row.generation else None
@@ -168,7 +174,8 @@ class Documents(addresses.Addresses):
         self._set_changed(session, row, before, after, generation,
                           status_message.made_pending(
                               before, after, pending['change']),
-                          0.0 if to_be_placed else nodes_delay_s)
+                          0.0 if to_be_placed else nodes_delay_s,
+                          promotes=True)
         if is_failover:
             session.query(models.Placement).filter_by(
                 load_balancer_id=load_balancer_id,
@@ -183,30 +190,38 @@ class Documents(addresses.Addresses):
     def _set_changed(self, session: Any, row: Any,
                      before: spec.Document | None, after: spec.Document,
                      generation: int, pending: Iterable[spec.Object],
-                     delay_s: float = 0.0) -> None:
+                     delay_s: float = 0.0, promotes: bool = False) -> None:
         gone = (spec.objects(before) if before else set()) - spec.objects(
             after)
         listeners = [key for kind, key in gone if kind == 'listener']
         if listeners:
             session.query(models.ListenerCounter).filter(
                 models.ListenerCounter.listener_id.in_(listeners)).delete()
-        row.removed = _with(row.removed, gone, generation)
-        row.unconfirmed = _without(row.unconfirmed or '[]', gone)
         self._set_document(session, row, after, generation, pending,
-                           before, delay_s)
+                           before, delay_s, gone, promotes)
 
     def _set_document(self, session: Any, row: Any, document: spec.Document,
                       generation: int, pending: Iterable[spec.Object] = (),
                       before: spec.Document | None = None,
-                      delay_s: float = 0.0) -> None:
-        row.document = json.dumps(document, sort_keys=True)
-        row.generation = generation
-        row.changed_at = self._now(session)
-        row.replicas = document['flavor'].get('replicas')
-        row.zero_touch = (document['flavor'].get('zero_touch')
-                          if spec.is_zero_touch(document) else None)
-        row.unconfirmed = _with(row.unconfirmed or '[]', pending, generation)
-        session.flush()
+                      delay_s: float = 0.0,
+                      gone: Collection[spec.Object] = (),
+                      promotes: bool = False) -> None:
+        """:param row: as it is in the database.
+
+        :param gone: objects that the document does not have any more.
+        :param promotes: whether this was the pending change.
+        """
+        base.connection(session).execute(*self._timed(session, _setting, {
+            'key': row.id,
+            'new_document': json.dumps(document, sort_keys=True),
+            'new_generation': generation,
+            'new_replicas': document['flavor'].get('replicas'),
+            'new_zero_touch': (document['flavor'].get('zero_touch')
+                               if spec.is_zero_touch(document) else None),
+            'new_removed': _with(row.removed, gone, generation),
+            'new_unconfirmed': _with(
+                _without(row.unconfirmed or '[]', gone), pending, generation),
+            'new_pending': None if promotes else row.pending}))
         if not self._holds_the_same(before, document):
             self._reserve(session, row.id, [document])
         if before is None or before['pools'].keys() != (
@@ -237,19 +252,21 @@ class Documents(addresses.Addresses):
             if row is None or (expected is not None and (
                     row.generation != expected or row.pending is not None)):
                 return None
-            if not row.deleted:
-                self._delete(session, row, generation)
-            return int(row.generation)
+            if row.deleted:
+                return int(row.generation)
+            self._delete(session, load_balancer_id, generation, row.pending)
+            return generation
 
-    def _delete(self, session: Any, row: Any, generation: int,
-                delay_s: float = 0.0) -> None:
-        row.deleted = True
-        row.generation = generation
-        row.changed_at = self._now(session)
-        session.query(models.Placement).filter_by(
-            load_balancer_id=row.id, removed_generation=None).update(
-                {'removed_generation': generation})
-        self._mark_work(session, [row.id], delay_s)
+    def _delete(self, session: Any, load_balancer_id: str, generation: int,
+                pending: str | None, delay_s: float = 0.0) -> None:
+        """:param pending: the pending change from now on."""
+        opened = base.connection(session)
+        opened.execute(*self._timed(session, _deleting, {
+            'key': load_balancer_id, 'new_generation': generation,
+            'new_pending': pending}))
+        opened.execute(_LEAVING, {'key': load_balancer_id,
+                                  'new_generation': generation})
+        self._mark_work(session, [load_balancer_id], delay_s)
 
     @base.retried
     def forget(self, load_balancer_id: str) -> None:
@@ -320,11 +337,40 @@ def _without(text: str, objects: Iterable[spec.Object]) -> str:
 # Statements that are made once, see base.py.
 
 _ANSWERED = models.AnsweredRequest.__table__
+_BALANCERS = models.LoadBalancer.__table__
 _PLACEMENTS = models.Placement.__table__
 _NODES = models.Node.__table__
-_ASKED_FOR = sa.select(_ANSWERED.c.load_balancer_id).where(
-    _ANSWERED.c.request_id == sa.bindparam('request'))
+_KEY: Any = sa.bindparam('key')
+_GENERATION: Any = sa.bindparam('new_generation')
+_LOCKED = sa.select(_BALANCERS).where(
+    _BALANCERS.c.id == _KEY).with_for_update()
+_LEAVING = sa.update(_PLACEMENTS).where(
+    _PLACEMENTS.c.load_balancer_id == _KEY,
+    _PLACEMENTS.c.removed_generation.is_(None)).values(
+        removed_generation=_GENERATION)
+_SEQUENCE = models.Sequence.__table__
+_ASKED_FOR = sa.select(
+    sa.select(_ANSWERED.c.load_balancer_id).where(
+        _ANSWERED.c.request_id == sa.bindparam('request')).scalar_subquery(),
+    _SEQUENCE.c.value).where(_SEQUENCE.c.id == 1)
 _NOTIFIED = sa.select(_NODES.c.host).join(
     _PLACEMENTS, _PLACEMENTS.c.host == _NODES.c.host).where(
         _PLACEMENTS.c.load_balancer_id == sa.bindparam('key'),
         _NODES.c.condition.in_(sa.bindparam('heard', expanding=True)))
+
+
+@functools.cache
+def _setting(dialect: str) -> Any:
+    """Make a document the wanted one."""
+    return sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
+        generation=_GENERATION, changed_at=base.clock(dialect), **{
+            name: sa.bindparam(f'new_{name}') for name in (
+                'document', 'replicas', 'zero_touch', 'removed',
+                'unconfirmed', 'pending')})
+
+
+@functools.cache
+def _deleting(dialect: str) -> Any:
+    return sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
+        deleted=True, generation=_GENERATION,
+        changed_at=base.clock(dialect), pending=sa.bindparam('new_pending'))

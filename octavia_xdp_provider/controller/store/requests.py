@@ -10,6 +10,7 @@ Octavia admits the next change of a load balancer only after the last one was
 answered: a newer pending change replaces an older one, which was rolled back.
 """
 
+import functools
 import json
 import random
 from typing import Any
@@ -43,6 +44,7 @@ UNREPORTED_S = 1.0
 
 _CANCELED = models.CanceledRequest.__table__
 _ANSWERED = models.AnsweredRequest.__table__
+_BALANCERS = models.LoadBalancer.__table__
 _POOLS = models.Pool.__table__
 
 
@@ -80,15 +82,15 @@ class Requests(addresses.Addresses):
         """
         with self._write() as session:
             # Others wait from here on, or fail when they commit.
-            self._next_generation(session)
-            now = self._now(session)
+            self._draw(session)
+            found = base.connection(session).execute(*self._timed(
+                session, _remembered, {'request': request})).one()
+            now = float(found.now)
             if deadline is None:
                 deadline = now + DEADLINE_S
             if now > deadline:
                 raise errors.TooLate(
                     f'it came {now - deadline:.1f} s after its deadline')
-            found = base.connection(session).execute(
-                _REMEMBERED, {'request': request}).one()
             if found.canceled is not None:
                 raise errors.TooLate('its caller has given it up')
             if found.answered is not None:
@@ -117,31 +119,36 @@ class Requests(addresses.Addresses):
 
     def _store(self, session: Any, key: str, change: changes.Change,
                pending: dict[str, Any]) -> None:
-        row = session.get(models.LoadBalancer, key)
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
-                self._store_creation(session, row, key, change, pending)
+                self._store_creation(session, key, change, pending)
                 return
             if change['action'] == 'delete':
-                self._store_deletion(session, row, key, pending)
+                self._store_deletion(session, key, pending)
                 return
+        opened = base.connection(session)
+        row: Any = opened.execute(_ROW, {'key': key}).first()
         if row is None or row.deleted:
             raise errors.UnknownObject(f'load balancer {key}')
         before = rows.document(row)
         after = changes.apply(before, change)
         self._check(session, after, before)
         if row.generation == 0:
-            row.document = json.dumps(after, sort_keys=True)
+            opened.execute(_EXPECTED, {
+                'key': key,
+                'new_document': json.dumps(after, sort_keys=True)})
             before = after
         # What an earlier pending change held is held until now.
         is_held = row.pending is None and self._holds_the_same(before, after)
-        self._set_pending(session, row, pending, after)
+        opened.execute(_PENDING, {
+            'key': key, 'new_pending': _pending_text(pending, after)})
         if not is_held:
             self._reserve(session, key, [before, after])
 
-    def _store_creation(self, session: Any, row: Any, key: str,
+    def _store_creation(self, session: Any, key: str,
                         change: changes.Change, pending: dict[str, Any]
                         ) -> None:
+        row = session.get(models.LoadBalancer, key)
         document = spec.document(key, change['fields'])
         if row is not None and (row.deleted or row.generation > 0):
             raise errors.Conflict(
@@ -158,8 +165,9 @@ class Requests(addresses.Addresses):
         self._set_pending(session, row, pending, document)
         self._reserve(session, key, [document])
 
-    def _store_deletion(self, session: Any, row: Any, key: str,
+    def _store_deletion(self, session: Any, key: str,
                         pending: dict[str, Any]) -> None:
+        row = session.get(models.LoadBalancer, key)
         if row is None:
             row = session.get(models.Tombstone, key)
             if row is None:
@@ -171,8 +179,7 @@ class Requests(addresses.Addresses):
     @staticmethod
     def _set_pending(session: Any, row: Any, pending: dict[str, Any],
                      expected: spec.Document | None) -> None:
-        row.pending = json.dumps(dict(pending, expected=expected),
-                                 sort_keys=True)
+        row.pending = _pending_text(pending, expected)
         session.flush()
 
     def _check(self, session: Any, document: spec.Document,
@@ -244,14 +251,31 @@ class Requests(addresses.Addresses):
             session.query(table).filter(table.at < now - REMEMBER_S).delete()
 
 
+def _pending_text(pending: dict[str, Any], expected: spec.Document | None
+                  ) -> str:
+    return json.dumps(dict(pending, expected=expected), sort_keys=True)
+
+
 # Statements that are made once, see base.py.
 
+_KEY: Any = sa.bindparam('key')
+_ROW = sa.select(_BALANCERS).where(_BALANCERS.c.id == _KEY)
+_PENDING = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
+    pending=sa.bindparam('new_pending'))
+_EXPECTED = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
+    document=sa.bindparam('new_document'))
 _OWNER = sa.select(_POOLS.c.load_balancer_id).where(
     _POOLS.c.id == sa.bindparam('pool'))
-_REMEMBERED = sa.select(
-    sa.select(_CANCELED.c.at).where(
-        _CANCELED.c.request_id == sa.bindparam('request')
-    ).scalar_subquery().label('canceled'),
-    sa.select(_ANSWERED.c.load_balancer_id).where(
-        _ANSWERED.c.request_id == sa.bindparam('request')
-    ).scalar_subquery().label('answered'))
+
+
+@functools.cache
+def _remembered(dialect: str) -> Any:
+    """What became of a request, and what time it is."""
+    return sa.select(
+        base.clock(dialect).label('now'),
+        sa.select(_CANCELED.c.at).where(
+            _CANCELED.c.request_id == sa.bindparam('request')
+        ).scalar_subquery().label('canceled'),
+        sa.select(_ANSWERED.c.load_balancer_id).where(
+            _ANSWERED.c.request_id == sa.bindparam('request')
+        ).scalar_subquery().label('answered'))
