@@ -7,7 +7,7 @@ import threading
 import time
 from unittest import mock
 
-from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.common import link
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.driver import bounded_calls
