@@ -124,13 +124,19 @@ class Octavia(base.FakeOctavia):
                 self._judge_one(base._KINDS[plural], entry)
 
     def _judge_one(self, kind, entry):
-        found = [tree[kind, entry['id']] for tree in self.trees.values()
-                 if (kind, entry['id']) in tree]
+        one = kind, entry['id']
+        found = [(key, tree[one]) for key, tree in self.trees.items()
+                 if one in tree]
         status = entry.get('provisioning_status')
-        if status == 'DELETED' and found and found != ['PENDING_DELETE']:
-            self.wrong.append(f'DELETED of {kind} {entry["id"]}, {found}')
-        if status == 'ACTIVE' and found == ['PENDING_DELETE']:
-            self.wrong.append(f'ACTIVE of {kind} {entry["id"]}, {found}')
+        for key, held in found:
+            is_dying = held == 'PENDING_DELETE'
+            # What is below one that is deleted goes with it, and counts
+            # against its project's quota until it is DELETED itself.
+            may_go = is_dying or one not in spec.objects(self.alive(key))
+            if status == 'DELETED' and not may_go:
+                self.wrong.append(f'DELETED of {kind} {entry["id"]}, {held}')
+            if status == 'ACTIVE' and is_dying:
+                self.wrong.append(f'ACTIVE of {kind} {entry["id"]}, {held}')
 
     def _set(self, kind, entry):
         super()._set(kind, entry)
