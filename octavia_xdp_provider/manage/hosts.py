@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Commands about hypervisors that serve members."""
 
+from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.manage import command
 from octavia_xdp_provider.manage import node_registration
@@ -20,8 +21,9 @@ def _ends(state):
 
 
 def _row(host, objects, keys, now, timeout):
-    mine = [one for one in objects if one.host == host.host
-            and one.removed_generation is None and one.kind == 'port']
+    there = [one for one in objects if one.host == host.host
+             and one.removed_generation is None]
+    mine = [one for one in there if one.kind == host_spec.PORT]
     state = host.state
     return {
         'host': host.host, 'in_service': host.in_service,
@@ -35,7 +37,16 @@ def _row(host, objects, keys, now, timeout):
                     for key in keys),
         'problems': '; '.join([
             *map(str, state.get('problems') or ()),
-            *(f'port {one.id}: {one.error}' for one in mine if one.error)])}
+            *(f'port {one.id}: {one.error}' for one in mine if one.error),
+            *(f'group {one.id} fills the {host_spec.ADDRESSES_MAX} networks '
+              'that a hypervisor takes of one: clients in any others of it '
+              'are not let in' for one in there if _is_full(one))])}
+
+
+def _is_full(one):
+    """Whether networks of a group may have been left out."""
+    return one.kind == host_spec.ADDRESS_SET and (
+        len(one.document['networks']) >= host_spec.ADDRESSES_MAX)
 
 
 class List(command.List):
@@ -81,6 +92,7 @@ class Show(command.Show):
                 'held_generation': one.held_generation,
                 'ifindex': one.ifindex, 'error': one.error,
                 'entries': len(one.document.get('entries', ())),
+                'networks': len(one.document.get('networks', ())),
                 'counters': one.counters}
                 for one in sorted(objects, key=lambda one: one.id)]
             row['state'] = host.state

@@ -15,6 +15,7 @@ import time
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import spec
@@ -37,6 +38,9 @@ INTERVAL_S = 1.0
 # Seconds after which every load balancer is looked at again.
 _ALL_S = 300.0
 _EXPIRE_S = 10.0
+# Seconds for which a migration is looked at in each step; one that was given
+# up may be noted in Neutron for ever.
+_MIGRATING_S = 600.0
 _HEARD = tuple(one.value for one in clusters.HEARD)
 
 
@@ -104,6 +108,7 @@ class ZeroTouch:
         self._neutron = self._follower = None
         self._balancers = {}  # id → rows.LoadBalancer
         self._found = {}  # Wanted → Finding
+        self._migrating = {}  # Wanted → since when, time.monotonic()
         self._sets = {}  # id → networks
         self._hosts = {}
         self._ends = {}
@@ -243,7 +248,9 @@ class ZeroTouch:
                     return
                 self._neutron = self._make_neutron()
                 self._follower = follower.Follower(self._neutron)
+            self._hint_migrating()
             changed = self._follower.step(wanted, in_turns)
+            self._note_migrating(changed)
             self._found = {key: value for key, value in self._found.items()
                            if key in wanted} | changed
             if in_turns:
@@ -261,6 +268,21 @@ class ZeroTouch:
                             if any(one in changed
                                    for one in _wanted(row.document))}
             self._ask_for_new_sets(changed)
+
+    def _note_migrating(self, changed):
+        for one, finding in changed.items():
+            port = finding.port
+            if port and port.migrating_to not in (None, port.host):
+                self._migrating[one] = time.monotonic()
+            else:
+                self._migrating.pop(one, None)
+
+    def _hint_migrating(self):
+        """Where a VM is on its way, LB nodes follow it at once."""
+        end = time.monotonic() - _MIGRATING_S
+        self._migrating = {one: since for one, since
+                           in self._migrating.items() if since > end}
+        self._follower.hint(self._migrating)
 
     def _ask_for_new_sets(self, changed):
         named = {key for finding in changed.values() if finding.port
@@ -282,7 +304,17 @@ class ZeroTouch:
                  if rule.remote_address_group_id}
         if not groups and not lists:
             return
-        self._sets = address_sets.find(self._neutron, groups, lists)
+        found = address_sets.find(self._neutron, groups, lists)
+        for key, networks in found.items():
+            if len(networks) > host_spec.ADDRESSES_MAX and (
+                    len(networks) != len(self._sets.get(key, ()))):
+                LOG.warning(
+                    'Group %s, which rules of security groups name, has %s '
+                    'networks, and a hypervisor takes %s: clients in the '
+                    'others are not let in. Name networks in the rules '
+                    'instead, or make the group smaller.', key,
+                    len(networks), host_spec.ADDRESSES_MAX)
+        self._sets = found
         self._plan.refresh_sets({host for host, _ in self._plan.objects},
                                 self._sets)
 

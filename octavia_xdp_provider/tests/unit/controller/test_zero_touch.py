@@ -3,6 +3,8 @@
 
 from unittest import mock
 
+import fixtures
+
 from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.common import spec
@@ -323,6 +325,36 @@ class TestMigration(ZeroTouchTestCase):
         self.hv1.pass_()
         self.assertNotIn(old['keys']['listener'], self.hv1.keys())
 
+    def test_a_migration_is_followed_at_each_step(self):
+        self.create()
+        self.converge()
+        self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
+        self.step()
+        self.hv2.pass_()
+        self.ports[0].update({'binding:host_id': 'hv2',
+                              'binding:profile': {}})
+        # Nobody's turn has come round.
+        self.worker.step()
+        self.assertEqual('198.18.20.2',
+                         self.members()['m1']['tunnel']['address'])
+        self.ports[0]['binding:host_id'] = 'hv1'
+        self.worker.step()
+        self.assertEqual('198.18.20.2',
+                         self.members()['m1']['tunnel']['address'])
+
+    def test_a_migration_that_does_not_end_is_looked_at_in_turns(self):
+        self.create()
+        self.converge()
+        self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
+        self.step()
+        with mock.patch.object(self.neutron, 'ports',
+                               side_effect=self.neutron.ports) as asked:
+            self.worker.step()
+            self.assertEqual(1, asked.call_count)
+            with mock.patch.object(service, '_MIGRATING_S', 0):
+                self.worker.step()
+            self.assertEqual(1, asked.call_count)
+
     def test_a_move_without_notice_keeps_the_old_tunnel_until_ready(self):
         self.create()
         self.converge()
@@ -450,6 +482,31 @@ class TestObstacles(ZeroTouchTestCase):
         self.neutron._rules[:] = [test_neutron_ports.rule()]
         self.converge()
         self.assertNotIn(GROUP, self.hv1.held)
+
+    def test_a_group_that_is_too_large_is_named_once(self):
+        self.neutron._rules[:] = [test_neutron_ports.rule(
+            remote_group_id=GROUP)]
+        # Every second address, which cannot be one network.
+        self.ports[1]['allowed_address_pairs'] = [
+            {'ip_address': f'10.9.{number >> 7}.{2 * (number & 127)}'}
+            for number in range(host_spec.ADDRESSES_MAX)]
+        self.create()
+        log = self.useFixture(fixtures.FakeLogger())
+
+        def lines():
+            return [line for line in log.output.splitlines()
+                    if f'Group {GROUP}' in line]
+        self.converge()
+        self.converge()
+        line, = lines()
+        self.assertIn('4098', line)
+        self.assertIn('4096', line)
+        self.assertEqual(host_spec.ADDRESSES_MAX, len(
+            self.hv1.held[GROUP]['document']['networks']))
+        self.ports[1]['allowed_address_pairs'].pop()
+        self.converge()
+        self.assertEqual(2, len(lines()))
+        self.assertIn('4097', lines()[1])
 
 
 class TestPreferred(ZeroTouchTestCase):

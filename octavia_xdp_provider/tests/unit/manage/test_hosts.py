@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an operator says and sees of hypervisors."""
 
+from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.tests.unit.manage import base
 
 PORT_ID = '00000000-0000-4000-8000-000000000001'
+GROUP_ID = '00000000-0000-4000-8000-000000000090'
 
 
 class TestHosts(base.ManageTestCase):
@@ -12,7 +14,7 @@ class TestHosts(base.ManageTestCase):
     def setUp(self):
         super().setUp()
         self.store.register_hypervisor('hv1')
-        token = self.store.acquire('duty', 'test', 60)
+        self.token = token = self.store.acquire('duty', 'test', 60)
         self.store.store_ways(ways.Changes(
             {('hv1', 7): ways.Key('hv1', 7, PORT_ID, 'a', 'l', 'm', {})},
             {('hv1', PORT_ID): ('port', {'entries': [{'key': 7}]})}),
@@ -44,6 +46,18 @@ class TestHosts(base.ManageTestCase):
         row, = self.listed('host', 'list')
         self.assertEqual(0, row['ports_ready'])
         self.assertIn('no room', row['problems'])
+
+    def test_a_group_that_may_have_more_than_fits_is_shown(self):
+        for number, words in ((host_spec.ADDRESSES_MAX - 1, []),
+                              (host_spec.ADDRESSES_MAX, [GROUP_ID, '4096'])):
+            self.store.store_ways(ways.Changes(documents={
+                ('hv1', GROUP_ID): ('address_set', {
+                    'networks': ['192.0.2.1/32'] * number})}),
+                'duty', self.token)
+            row, = self.listed('host', 'list')
+            for word in words:
+                self.assertIn(word, row['problems'])
+            self.assertEqual(bool(words), bool(row['problems']))
 
     def test_it_is_disabled_and_enabled(self):
         for command, wanted in (('disable', False), ('enable', True)):
