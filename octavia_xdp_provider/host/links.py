@@ -15,6 +15,8 @@ from pyroute2.netlink.rtnl import ifaddrmsg
 
 # Of events, before what they mean is looked at.
 _READS_MAX = 64
+# Of lists that change while they are read, as they do when VMs come and go.
+_LISTS_MAX = 20
 _UNSUITABLE_SOURCE = (
     ifaddrmsg.IFA_F_TEMPORARY | ifaddrmsg.IFA_F_TENTATIVE
     | ifaddrmsg.IFA_F_DADFAILED | ifaddrmsg.IFA_F_DEPRECATED)
@@ -62,14 +64,15 @@ class Links:
         :raises OSError: the kernel does not say.
         """
         with _os_errors():
-            return {one.name: one
-                    for one in map(link_of, self._netlink.get_links())}
+            return {one.name: one for one in map(
+                link_of, _whole(self._netlink.get_links))}
 
     def snapshot(self) -> Snapshot:
         """:raises OSError: the kernel does not say."""
         links = self.links()
         with _os_errors():
-            return Snapshot(links, addresses_of(self._netlink.get_addr()))
+            return Snapshot(links, addresses_of(_whole(
+                self._netlink.get_addr)))
 
     def watch(self) -> int:
         """Be notified of links that come, change and go.
@@ -119,6 +122,18 @@ def addresses_of(messages: typing.Iterable[typing.Any]
             version = ipaddress.ip_address(text).version
             found.setdefault((message['index'], version), text)
     return found
+
+
+def _whole(listed: typing.Callable[[], typing.Iterable[typing.Any]]
+           ) -> list[typing.Any]:
+    """A list during which nothing has changed.
+
+    :raises NetlinkDumpInterrupted: there was none.
+    """
+    for _ in range(_LISTS_MAX - 1):
+        with contextlib.suppress(exceptions.NetlinkDumpInterrupted):
+            return list(listed())
+    return list(listed())
 
 
 @contextlib.contextmanager
