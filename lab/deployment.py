@@ -15,6 +15,7 @@ from lab.control import octavia
 from lab.control import services
 from lab.fabric import topology
 from lab.ovn import fabric as ovn_fabric
+from lab.ovn import host_agents
 
 MNT_DETACH = 2
 
@@ -31,9 +32,11 @@ def up(lab, control_only=False, provider=octavia.XDP,
 
     node_options = {}
     if ovn:
-        node_options['members'] = {'allowed_networks': (
-            f'{paths.MEMBER_NETWORKS},{paths.TENANT_NETWORKS}')}
-        provider_options = {**node_options, **(provider_options or {})}
+        both = {'members': {'allowed_networks': (
+            f'{paths.MEMBER_NETWORKS},{paths.TENANT_NETWORKS}')}}
+        node_options = {**both, **host_agents.NODE_OPTIONS}
+        provider_options = {**both, **host_agents.CONTROLLER_OPTIONS,
+                            **(provider_options or {})}
 
     def start():
         control.up(lab, provider, provider_options, others, ovn)

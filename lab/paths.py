@@ -21,6 +21,7 @@ CHECKOUT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = CHECKOUT / 'build'
 VENV = BUILD / 'venv'
 LIBRARY = CHECKOUT / 'datapath' / 'build' / 'liboctavia_xdp.so'
+HOST_LIBRARY = LIBRARY.with_name('liboctavia_xdp_host.so')
 # The one that tools/setup builds, unless another is named.
 HEALTH_CHECKER = pathlib.Path(
     os.environ.get('OCTAVIA_XDP_HC') or

@@ -49,6 +49,8 @@ _POLICY = {
     'get_security_group_rule':
         '(rule:admin_only) or (role:reader and rule:sg_owner) or '
         'rule:service_api',
+    # Nova's, whose part the administrator has here.
+    'update_port:binding:profile': 'rule:admin_only or rule:service_api',
 }
 
 

@@ -133,10 +133,19 @@ def configure_provider(lab, options=None):
 
 def register_node(lab, node):
     """Make an LB node known to the controllers; it has its credentials."""
-    conf = product_options.load(
-        config_files=[str(provider_configuration(lab))])
     with namespaces.inside(lab, paths.CONTROL):
-        queries.Store(schema.context_manager(conf)).register_node(node)
+        _store(lab).register_node(node)
+
+
+def register_hypervisor(lab, hypervisor):
+    """The same of a hypervisor."""
+    with namespaces.inside(lab, paths.CONTROL):
+        _store(lab).register_hypervisor(hypervisor)
+
+
+def _store(lab):
+    return queries.Store(schema.context_manager(product_options.load(
+        config_files=[str(provider_configuration(lab))])))
 
 
 def migrate(lab):

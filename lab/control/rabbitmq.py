@@ -13,6 +13,7 @@ from lab import processes
 from lab.control import certificates
 from lab.control import mariadb
 from lab.control import secret
+from lab.ovn import hypervisors
 from octavia_xdp_provider.controller import broker
 
 NAME = 'rabbitmq'
@@ -51,6 +52,12 @@ def node_url(lab, node):
     return _tls_url(lab, name, name)
 
 
+def hypervisor_url(lab, hypervisor):
+    """[DEFAULT] transport_url of a hypervisor."""
+    name = broker.host_vhost(hypervisor)
+    return _tls_url(lab, name, name)
+
+
 def tls_options(lab):
     """[oslo_messaging_rabbit] of all of these."""
     return {'ssl': True, 'ssl_ca_file': certificates.authority(lab)}
@@ -71,12 +78,15 @@ def _definitions(lab):
 
     nodes = [broker.for_node(node, password(broker.node_vhost(node)))
              for node in NODES]
+    hosts = [broker.for_host(host, password(broker.host_vhost(host)))
+             for host in hypervisors.NAMES]
     everywhere = [broker.VirtualHost(vhost.name, (USER,), False)
-                  for node in nodes for vhost in node.virtual_hosts]
+                  for one in (*nodes, *hosts)
+                  for vhost in one.virtual_hosts]
     return broker.definitions(
         broker.for_control(password(broker.CONTROLLER_USER),
                            password(broker.DRIVER_USER)),
-        *nodes,
+        *nodes, *hosts,
         broker.Grants(
             (broker.User(USER, secret.password(lab, 'rabbitmq')),),
             (broker.VirtualHost('/', (USER,), False),

@@ -14,6 +14,7 @@ from lab import processes
 from lab import progress
 from lab.control import keystone
 from lab.ovn import central
+from lab.ovn import host_agents
 from lab.ovn import hypervisors
 
 EXTERNAL = 'external'
@@ -36,6 +37,10 @@ def up(lab):
             # Neutron binds no port to a host that it does not see.
             processes.wait_for(
                 'hypervisors in Neutron', lambda: _alive(admin), 60)
+    with progress.step('starting the agents of the hypervisors'):
+        for name in hypervisors.NAMES:
+            host_agents.configure(lab, name)
+            host_agents.start(lab, name)
     with (progress.step('making the operator\'s networks in OVN'),
           namespaces.inside(lab, paths.CONTROL)):
         _make_networks(admin)

@@ -119,8 +119,14 @@ class Tenants:
             **({'binding_host_id': hypervisor} if hypervisor else {}))
 
     def bind(self, port, hypervisor):
-        """Move a port to a hypervisor."""
-        return self.network.update_port(port, binding_host_id=hypervisor)
+        """Move a port to a hypervisor; a migration is over then."""
+        return self.network.update_port(
+            port, binding_host_id=hypervisor, binding_profile={})
+
+    def announce_migration(self, port, hypervisor):
+        """Say whereto a VM will be moved, as Nova does before it begins."""
+        return self.network.update_port(
+            port, binding_profile={'migrating_to': hypervisor})
 
     def is_active(self, port):
         """Whether OVN has reported to Neutron that the port is up."""

@@ -4,7 +4,7 @@
 ::
 
     VM                    hypervisor
-    eth0 (bridge) - nic = tap… - qbr… (bridge) - qvb… = qvo… - br-int
+    eth0 (bridge) - nic0 = tap… - qbr… (bridge) - qvb… = qvo… - br-int
 
 The tap of a real VM is one end of QEMU; here it is the end of a veth pair.
 Between it and Open vSwitch are a Linux bridge and another pair, so that what
@@ -24,7 +24,9 @@ from lab.fabric import links
 from lab.fabric import nginx
 from lab.ovn import hypervisors
 
-NIC, CABLE = 'eth0', 'nic'
+NIC = 'eth0'
+# One at a time is in the VM's bridge.
+CABLES = ('nic0', 'nic1')
 SECTION = 'vms'
 HTTP_PORT = 8080
 
@@ -49,9 +51,10 @@ def create(lab, vm, hypervisor, port):
                      address=port['mac'], mtu=port['mtu'])
     for address in port['addresses']:
         namespaces.address(lab, vm, NIC, address)
-    lab.state.put(SECTION, vm, {'port': port, 'hypervisor': None})
+    lab.state.put(SECTION, vm, {'port': port, 'hypervisor': None,
+                                'cable': None})
     prepare(lab, vm, hypervisor)
-    _plug(lab, vm, hypervisor)
+    _switch(lab, vm, hypervisor, _lay_cable(lab, vm, hypervisor))
     for gateway in port['gateways']:
         namespaces.route(lab, vm, 'default', via=gateway)
     lab.state.put('addresses', vm, {
@@ -84,14 +87,20 @@ def clean(lab, vm, hypervisor):
         _remove(lab, hypervisor, interface)
 
 
-def migrate(lab, vm, hypervisor, move_binding):
-    """Move a VM to another hypervisor, as a live migration does at its end.
+def migrate(lab, vm, hypervisor, move_binding, ready=lambda: None):
+    """Move a VM to another hypervisor, as a live migration does.
 
     :param move_binding: a function that says to Neutron where it is now.
+    :param ready: a function that is called when its tap is there, and the VM
+        still runs on the old one. QEMU makes the tap when it begins to take
+        the VM's memory.
     """
     old = _record(lab, vm)['hypervisor']
     prepare(lab, vm, hypervisor)
-    _plug(lab, vm, hypervisor)
+    cable = _lay_cable(lab, vm, hypervisor)
+    ready()
+    _switch(lab, vm, hypervisor, cable)
+    announce(lab, vm)
     move_binding()
     announce(lab, vm)
     clean(lab, vm, old)
@@ -133,18 +142,29 @@ def start_http(lab, vm, port=HTTP_PORT):
         check=False).stdout == f'{vm}\n')
 
 
-def _plug(lab, vm, hypervisor):
-    """Move the VM's only cable to a hypervisor that is prepared."""
+def _lay_cable(lab, vm, hypervisor):
+    """Make a tap on a hypervisor that is prepared.
+
+    :returns: the name of its other end, which the VM does not use yet.
+    """
     record = _record(lab, vm)
     port = record['port']
     tap, bridge, _inner, _outer = names(port['id'])
+    cable = CABLES[record['cable'] == CABLES[0]]
+    links.cable(lab, (vm, cable), (hypervisor, tap), port['mtu'])
+    namespaces.join_bridge(lab, hypervisor, bridge, tap)
+    return cable
+
+
+def _switch(lab, vm, hypervisor, cable):
+    """Let the VM use this cable alone."""
+    record = _record(lab, vm)
     if record['hypervisor']:
         # Its other end goes with it.
-        _remove(lab, record['hypervisor'], tap)
-    links.cable(lab, (vm, CABLE), (hypervisor, tap), port['mtu'])
-    namespaces.join_bridge(lab, hypervisor, bridge, tap)
-    namespaces.join_bridge(lab, vm, NIC, CABLE)
-    lab.state.put(SECTION, vm, {**record, 'hypervisor': hypervisor})
+        _remove(lab, record['hypervisor'], names(record['port']['id'])[0])
+    namespaces.join_bridge(lab, vm, NIC, cable)
+    lab.state.put(SECTION, vm, {**record, 'hypervisor': hypervisor,
+                                'cable': cable})
 
 
 def _remove(lab, host, interface):

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents of hypervisors, and what controllers and LB nodes know of them.
+
+LB nodes reach the first hypervisor by SRv6 and the second by Geneve, so that
+whoever tests members tests both.
+"""
+
+import json
+
+from lab import paths
+from lab import processes
+from lab.control import ini
+from lab.control import octavia
+from lab.control import rabbitmq
+from lab.fabric import links
+from lab.ovn import hypervisors
+from lab.ovn import ovsdb
+
+AGENT = 'host-agent'
+# By hypervisor.
+ENCAPSULATIONS = {'hv1': 'srv6', 'hv2': 'geneve'}
+
+CONTROLLER_OPTIONS = {'zero_touch': {
+    'mode': 'preferred',
+    'node_networks': f'{paths.UPLINK_NETWORK},{paths.UPLINK_NETWORK_V6}',
+    'host_networks': (f'{paths.HYPERVISOR_NETWORK},'
+                      f'{paths.HYPERVISOR_NETWORK_V6},{paths.SID_NETWORK}'),
+}}
+# Without the way through the datapath no node gets such members.
+NODE_OPTIONS = {'agent': {'probe_through_datapath': True}}
+
+
+def name(hypervisor):
+    """The name under which the lab knows a hypervisor's agent."""
+    return hypervisors.process(hypervisor, AGENT)
+
+
+def configuration(lab, hypervisor):
+    """The configuration file of a hypervisor's agent."""
+    return lab.host_directory(hypervisor) / 'octavia-xdp-host.conf'
+
+
+def pin_directory(lab, hypervisor):
+    """Where its maps and programs are pinned."""
+    return hypervisors.bpf_directory(lab, hypervisor) / 'octavia-xdp-host'
+
+
+def configure(lab, hypervisor):
+    """Register a hypervisor, and write its agent's configuration file."""
+    octavia.register_hypervisor(lab, hypervisor)
+    ini.write(configuration(lab, hypervisor), {
+        'DEFAULT': {
+            'host': hypervisor,
+            'transport_url': rabbitmq.hypervisor_url(lab, hypervisor),
+            'use_stderr': True,
+            'debug': True,
+        },
+        'oslo_messaging_rabbit': rabbitmq.tls_options(lab),
+        'host_agent': {
+            'underlay_interfaces': links.UPLINK,
+            'encapsulations': ENCAPSULATIONS[hypervisor],
+            'sid_prefix': paths.sid_network(paths.number(hypervisor)),
+            'ovsdb': f'unix:{ovsdb.Host(lab, hypervisor).socket("db")}',
+            'run_directory': lab.run_directory / hypervisor / 'agent',
+            'library': paths.HOST_LIBRARY,
+            'pin_directory': pin_directory(lab, hypervisor),
+        },
+    })
+
+
+def start(lab, hypervisor):
+    """Start a hypervisor's agent; it needs Open vSwitch's database."""
+    processes.start(
+        lab, hypervisor, name(hypervisor),
+        [paths.VENV / 'bin' / 'octavia-xdp-host-agent', '--config-file',
+         configuration(lab, hypervisor)])
+
+
+def command(lab, hypervisor, *words, check=True):
+    """What octavia-xdp-host of a hypervisor answers, from its JSON.
+
+    `verify` says by its exit status what the answer says as well.
+    """
+    done = processes.run(
+        lab, hypervisor,
+        [paths.VENV / 'bin' / 'octavia-xdp-host', '--config-file',
+         configuration(lab, hypervisor), *words, '-f', 'json'],
+        check=False)
+    if done.returncode not in ((0,) if check else (0, 1)):
+        raise paths.LabError(f'octavia-xdp-host {" ".join(words)} on '
+                             f'{hypervisor}: {done.stderr or done.stdout}')
+    return json.loads(done.stdout)
+
+
+def show(lab, hypervisor, subject):
+    """What a hypervisor's datapath has: rows as dictionaries."""
+    return command(lab, hypervisor, 'show', subject)
+
+
+def entries_of(lab, vip, port):
+    """Entries of a listener on all hypervisors: hypervisor → its rows."""
+    where = f'[{vip}]:{port}' if ':' in vip else f'{vip}:{port}'
+    return {hypervisor: [row for row in show(lab, hypervisor, 'entries')
+                         if row['vip'] == where]
+            for hypervisor in hypervisors.NAMES}
+
+
+def faults(lab, hypervisor):
+    """What differs on a hypervisor from what is wanted."""
+    return command(lab, hypervisor, 'verify', check=False)['faults']
+
+
+def programs(lab, hypervisor, pattern):
+    """Pins of programs at interfaces: nic-…, tap-in-… and tap-out-…"""
+    return sorted((pin_directory(lab, hypervisor) / 'links').glob(pattern))

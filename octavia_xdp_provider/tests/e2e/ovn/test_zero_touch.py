@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Members that are unmodified VMs, through real OVN and real hypervisors."""
+
+import sys
+
+from lab import paths
+from lab import processes
+from lab.fabric import client
+from lab.fabric import topology
+from lab.ovn import host_agents
+from lab.ovn import hypervisors
+from lab.ovn import vms
+from octavia_xdp_provider.tests.e2e.support import zero_touch
+
+ECHO = 7777
+
+
+class TestZeroTouch(zero_touch.ZeroTouchTestCase):
+
+    def test_a_stock_server_is_served_and_sees_its_clients(self):
+        for version, address in ((4, paths.CLIENT_ADDRESS),
+                                 (6, paths.CLIENT_ADDRESS_V6)):
+            balancer = self.balancer('red', version)
+            before = {vm: self.clients(vm).get(address, 0)
+                      for vm in self.vms.values()}
+            count = self.served(balancer, 'red')
+            self.assertEqual(
+                {self.vms['red', host] for host in hypervisors.NAMES},
+                set(count))
+            for vm, number in count.items():
+                self.assertEqual(number, self.clients(vm)[address]
+                                 - before[vm])
+            self.delete_balancer(balancer)
+
+    def test_operators_see_how_members_are_reached(self):
+        balancer = self.balancer('red')
+        self.assertEqual(
+            {host: ('tunnel', '', host, encapsulation) for
+             host, encapsulation in host_agents.ENCAPSULATIONS.items()},
+            {host: (one['way'], one['why'], one['hypervisor'],
+                    one['encapsulation'])
+             for host, one in self.listed(balancer).items()})
+        columns = 'in_service', 'alive', 'ports', 'ports_ready', 'problems'
+        # What an earlier test deleted may be leaving.
+        self.wait('one port on each hypervisor', lambda: {
+            tuple(one[name] for name in columns)
+            for one in self.manage('host', 'list')} == {
+                (True, True, 1, 1, '')})
+        for host in hypervisors.NAMES:
+            shown = self.manage('host', 'show', host)
+            self.assertEqual([('port', 'ready', 1)], [
+                (one['kind'], one['state'], one['entries'])
+                for one in shown['objects'] if one['kind'] == 'port'])
+        self.wait_settled_hosts()
+
+    def test_tenants_have_the_same_addresses(self):
+        balancers = {color: self.balancer(color) for color in self.tenants}
+        for color, balancer in balancers.items():
+            self.served(balancer, color)
+
+    def test_members_ports_are_reached_directly_as_well(self):
+        balancer = self.balancer('red')
+        first, second = (self.vms['red', host] for host in hypervisors.NAMES)
+        with client.Load(self.lab, self.url(balancer), 30) as load:
+            for _ in range(20):
+                self.assertEqual(second, self.curl(
+                    first, self.ADDRESSES['hv2'], timeout=30))
+                self.assertEqual(first, self.curl(
+                    second, self.ADDRESSES['hv1'], timeout=30))
+        self.assertEqual([], load.answers.failures)
+        self.assertGreater(load.answers.total, 0)
+
+    def test_security_groups_are_obeyed(self):
+        balancer = self.balancer('blue')
+        self.assertTrue(self.is_answered(balancer, 30))
+        with self.closed('blue', balancer):
+            # Probes are let in all the same: members stay ONLINE.
+            self.wait_online(balancer)
+            self.assertFalse(self.is_answered(balancer))
+        self.wait('answer', lambda: self.is_answered(balancer))
+        self.served(balancer, 'blue')
+
+    def test_a_remote_group_lets_in_the_addresses_of_its_ports(self):
+        balancer = self.balancer('blue')
+        neutron, tenant = self.cloud.network, self.tenants['blue']
+        friends = neutron.create_security_group(
+            name=self.unique('friends'), project_id=tenant.project_id)
+        self.addCleanup(neutron.delete_security_group, friends)
+        port = neutron.create_port(
+            network_id=tenant.network_id, project_id=tenant.project_id,
+            security_groups=[friends.id], allowed_address_pairs=[
+                {'ip_address': paths.CLIENT_ADDRESS}])
+        self.addCleanup(neutron.delete_port, port)
+        with self.closed('blue', balancer):
+            rule = neutron.create_security_group_rule(
+                security_group_id=tenant.security_group_id,
+                direction='ingress', ether_type='IPv4', protocol='tcp',
+                port_range_min=vms.HTTP_PORT, port_range_max=vms.HTTP_PORT,
+                remote_group_id=friends.id)
+            self.addCleanup(neutron.delete_security_group_rule, rule,
+                            ignore_missing=True)
+            self.wait('answer', lambda: self.is_answered(balancer))
+            self.served(balancer, 'blue')
+            neutron.update_port(port, allowed_address_pairs=[])
+            self.wait('end of answers',
+                      lambda: not self.is_answered(balancer))
+            neutron.delete_security_group_rule(rule)
+
+    def test_without_port_security_everybody_is_let_in(self):
+        balancer = self.balancer('blue', hosts=['hv1'])
+        neutron = self.cloud.network
+        port = self.ports[self.vms['blue', 'hv1']]
+        with self.closed('blue', balancer):
+            self.addCleanup(
+                neutron.update_port, port.id, is_port_security_enabled=True,
+                security_groups=port.security_group_ids)
+            neutron.update_port(port.id, is_port_security_enabled=False,
+                                security_groups=[])
+            self.wait('answer', lambda: self.is_answered(balancer))
+            self.served(balancer, 'blue')
+
+    def test_datagrams_are_served(self):
+        for color in self.tenants:
+            for host in hypervisors.NAMES:
+                vm = self.vms[color, host]
+                name = f'{vm}-udp-echo'
+                processes.start(self.lab, vm, name, [
+                    sys.executable, '-m', 'lab.fabric.udp_echo', ECHO, vm],
+                    cwd=paths.CHECKOUT)
+                self.addCleanup(processes.stop, self.lab, name)
+        tenant = self.tenants['red']
+        rule = self.cloud.allow(tenant, 'udp', ECHO)
+        self.addCleanup(self.cloud.network.delete_security_group_rule, rule)
+        balancer = self.balancer('red', protocol='UDP', member_port=ECHO,
+                                 monitor='UDP-CONNECT')
+        self.wait('an answer', lambda: client.udp(
+            self.lab, balancer.vip_address, zero_touch.PORT, 1).count)
+        answers = client.udp(self.lab, balancer.vip_address, zero_touch.PORT,
+                             60, 30)
+        self.assertEqual([], answers.failures)
+        self.assertEqual({self.vms['red', host] for host
+                          in hypervisors.NAMES}, set(answers.count))
+
+    def test_an_agent_that_is_killed_loses_nothing(self):
+        balancer = self.balancer('red')
+        with client.Load(self.lab, self.url(balancer), 30) as load:
+            for host in hypervisors.NAMES:
+                name = host_agents.name(host)
+                before = load.answers.total
+                processes.kill(self.lab, name)
+                self.wait('requests without an agent', lambda before=before: (
+                    load.answers.total > before + 5))
+                processes.restart(self.lab, name)
+            before = load.answers.total
+            self.wait_settled_hosts()
+            self.wait('requests', lambda: load.answers.total > before + 5)
+        self.assertEqual([], load.answers.failures)
+
+    def test_what_is_deleted_leaves_nothing(self):
+        balancer = self.balancer('red')
+        self.served(balancer, 'red')
+        self.assertEqual([1, 1], [
+            len(rows) for rows in self.entries(balancer).values()])
+        self.delete_balancer(balancer)
+        for host in hypervisors.NAMES:
+            for subject in 'ports', 'entries', 'flows':
+                self.wait(f'end of {subject} on {host}', lambda host=host,
+                          subject=subject: not host_agents.show(
+                              self.lab, host, subject))
+            self.wait(f'end of programs at taps of {host}', lambda host=host:
+                      not host_agents.programs(self.lab, host, 'tap-*'))
+            self.assertTrue(host_agents.programs(self.lab, host, 'nic-*'))
+            self.wait(f'end of keys of {host}', lambda host=host: not any(
+                self.manage('host', 'show', host)[name]
+                for name in ('ports', 'keys')))
+        for node in topology.NODES:
+            with self.datapath(node) as opened:
+                self.assertEqual([], [one for one in opened.services()
+                                      if one.key.address
+                                      == balancer.vip_address])

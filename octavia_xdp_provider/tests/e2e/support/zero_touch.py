@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Load balancers of tenants whose members are VMs that know nothing of them.
+"""
+
+import contextlib
+import json
+
+from lab import paths
+from lab import processes
+from lab.control import octavia
+from lab.fabric import client
+from lab.fabric import nginx
+from lab.ovn import host_agents
+from lab.ovn import hypervisors
+from lab.ovn import vms
+from octavia_xdp_provider.tests.e2e.support import base
+from octavia_xdp_provider.tests.e2e.support import tenants
+
+MANAGE = paths.VENV / 'bin' / 'octavia-xdp-manage'
+PORT = 80
+EVERYBODY = {4: '0.0.0.0/0', 6: '::/0'}
+
+
+class ZeroTouchTestCase(tenants.TenantsTestCase):
+    """Listeners are on port 80, and members' stock servers on port 8080."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.rules = {}
+        for color, tenant in cls.tenants.items():
+            cls._outside(cls._allow, color, tenant)
+
+    @classmethod
+    def _allow(cls, color, tenant):
+        for version, network in EVERYBODY.items():
+            cls.rules[color, version] = cls.cloud.allow(
+                tenant, 'tcp', vms.HTTP_PORT, network)
+
+    def balancer(self, color, version=4, hosts=hypervisors.NAMES,
+                 protocol='TCP', member_port=vms.HTTP_PORT, monitor='HTTP'):
+        """A tenant's load balancer, whose members are ONLINE.
+
+        :param hosts: the hypervisors on which its members are.
+        """
+        tenant = self.tenants[color]
+        addresses, subnet = {
+            4: (self.ADDRESSES, tenant.subnet_id),
+            6: (self.ADDRESSES_V6, tenant.subnet_v6_id)}[version]
+        self.sdk = self.connection(tenant.name).load_balancer
+        balancer = self.create_balancer(version, listeners=[{
+            'name': 'web', 'protocol': protocol, 'protocol_port': PORT,
+            'default_pool': {
+                'name': 'web', 'protocol': protocol,
+                'lb_algorithm': 'SOURCE_IP_PORT',
+                'healthmonitor': {
+                    # Octavia wants more for UDP.
+                    'type': monitor, 'delay': 2 * base.DELAY,
+                    'timeout': base.TIMEOUT, 'max_retries': base.RISE,
+                    'max_retries_down': base.FALL},
+                'members': [{
+                    'name': host, 'address': addresses[host],
+                    'protocol_port': member_port, 'subnet_id': subnet}
+                    for host in hosts]}}])
+        # Cleaned up by whom it was made.
+        self.addCleanup(setattr, self, 'sdk', self.sdk)
+        self.wait_routes(balancer)
+        self.wait_online(balancer, hosts, protocol)
+        return balancer
+
+    def wait_online(self, balancer, hosts=hypervisors.NAMES, protocol='TCP'):
+        """Wait until all members are, and take flows on each LB node."""
+        pool, = self.sdk.pools(loadbalancer_id=balancer.id)
+        sdk = self.sdk
+        self.wait('members ONLINE', lambda: {
+            'ONLINE'} == {member.operating_status
+                          for member in sdk.members(pool)})
+        self.wait_enabled(balancer, len(hosts), protocol, PORT)
+
+    @contextlib.contextmanager
+    def closed(self, color, balancer):
+        """Without the rule that lets everybody in, as long as it lasts."""
+        self.cloud.network.delete_security_group_rule(self.rules[color, 4])
+        try:
+            self.wait('end of answers',
+                      lambda: not self.is_answered(balancer))
+            yield
+        finally:
+            self.rules[color, 4] = self.cloud.allow(
+                self.tenants[color], 'tcp', vms.HTTP_PORT, EVERYBODY[4])
+
+    def listed(self, balancer):
+        """What octavia-xdp-manage says of its members, by name."""
+        return {one['name']: one for one in self.manage(
+            'lb', 'members', balancer.id)}
+
+    def manage(self, *words):
+        """What octavia-xdp-manage answers, from its JSON."""
+        return json.loads(processes.run(self.lab, paths.CONTROL, [
+            MANAGE, '--config-file', octavia.provider_configuration(self.lab),
+            *words, '-f', 'json']).stdout)
+
+    # Traffic
+
+    def served(self, balancer, color, number=200):
+        """Requests that must all be answered by the tenant's own VMs.
+
+        :returns: name of the VM → how many it answered.
+        """
+        answers = client.requests(self.lab, self.url(balancer), number, 30)
+        self.assertEqual([], answers.failures)
+        self.assertLessEqual(set(answers.count), {
+            self.vms[color, host] for host in hypervisors.NAMES})
+        return answers.count
+
+    def is_answered(self, balancer, timeout=2):
+        """Whether a new connection is."""
+        return bool(client.requests(self.lab, self.url(balancer), 1,
+                                    timeout).count)
+
+    def clients(self, vm):
+        """Address of a client → its requests in the server's log."""
+        found = {}
+        for line in nginx.access_log(self.lab, vm).read_text().splitlines():
+            address = line.split()[0]
+            found[address] = found.get(address, 0) + 1
+        return found
+
+    # Hypervisors
+
+    def entries(self, balancer):
+        """What hypervisors have of a load balancer: hypervisor → rows."""
+        return host_agents.entries_of(self.lab, balancer.vip_address, PORT)
+
+    def wait_settled_hosts(self):
+        """Wait until each hypervisor is as its agent wants it."""
+        for host in hypervisors.NAMES:
+            self.wait(f'{host} as it is wanted', lambda host=host: (
+                not host_agents.faults(self.lab, host)))
