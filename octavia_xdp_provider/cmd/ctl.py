@@ -4,6 +4,7 @@
 import argparse
 import sys
 
+from octavia_xdp_provider.cmd import command
 from octavia_xdp_provider.common import arguments as argument_types
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import stdout
@@ -21,7 +22,6 @@ from octavia_xdp_provider.node.datapath import DatapathError
 
 PROGRAM = 'octavia-xdp-ctl'
 _SECONDS = argument_types.seconds(86400)
-FAILED = 2
 
 
 def _number(low, high, name='number'):
@@ -215,26 +215,11 @@ def main(argv=None):
     commands = parser()
     arguments = commands.parse_args(argv)
     _check(commands, arguments)
-    try:
-        status = _run(arguments)
-        sys.stdout.flush()
-        return status
-    except DatapathError as error:
-        message = f'{error.text}'
-    except (option_values.ConfigurationError, packet.PacketError) as error:
-        message = str(error)
-    except capture.CaptureError as error:
-        message = f'{arguments.file}: {error}'
-    except BrokenPipeError:
-        stdout.abandon()
-        return 0
-    except OSError as error:
-        message = str(error)
-        stdout.abandon()
-    except KeyboardInterrupt:
-        return 130
-    print(f'{PROGRAM}: {message}', file=sys.stderr)
-    return FAILED
+    return command.run(PROGRAM, lambda: _run(arguments), {
+        DatapathError: lambda error: error.text,
+        option_values.ConfigurationError: str,
+        packet.PacketError: str,
+        capture.CaptureError: lambda error: f'{arguments.file}: {error}'})
 
 
 if __name__ == '__main__':

@@ -5,6 +5,7 @@ import argparse
 import sys
 import uuid
 
+from octavia_xdp_provider.cmd import command
 from octavia_xdp_provider.common import arguments as argument_types
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import stdout
@@ -15,7 +16,6 @@ from octavia_xdp_provider.hostctl import trace
 from octavia_xdp_provider.hostctl import verify
 
 PROGRAM = 'octavia-xdp-host'
-FAILED = 2
 _SECONDS = argument_types.seconds(86400)
 
 
@@ -98,24 +98,11 @@ def parser():
 def main(argv=None):
     stdout.prepare()
     arguments = parser().parse_args(argv)
-    try:
-        status = arguments.function(place.Place(arguments), arguments)
-        sys.stdout.flush()
-        return status
-    except HostError as error:
-        message = error.strerror
-    except option_values.ConfigurationError as error:
-        message = str(error)
-    except BrokenPipeError:
-        stdout.abandon()
-        return 0
-    except OSError as error:
-        message = str(error)
-        stdout.abandon()
-    except KeyboardInterrupt:
-        return 130
-    print(f'{PROGRAM}: {message}', file=sys.stderr)
-    return FAILED
+    return command.run(
+        PROGRAM,
+        lambda: arguments.function(place.Place(arguments), arguments),
+        {HostError: lambda error: error.text,
+         option_values.ConfigurationError: str})
 
 
 if __name__ == '__main__':

@@ -2,32 +2,22 @@
 """The files of a hypervisor's agent, below ``[host_agent] run_directory``."""
 
 import os
-import tempfile
 
 from oslo_config import cfg
 
+from octavia_xdp_provider.common import run_directory
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 
-# A file system that is full may still take empty files.
-_CHECK_BYTES = 4096
 _MODE = 0o700
 
 
-class RunDirectory:
+class RunDirectory(run_directory.RunDirectory):
     """Paths, and the datapath that lies behind them."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf.host_agent.run_directory)
         self._options = conf.host_agent
-        self.directory: str = self._options.run_directory
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.directory, name)
-
-    @property
-    def wanted(self) -> str:
-        """Cache of documents that the controller sent last: a directory."""
-        return self.path('wanted')
 
     @property
     def common(self) -> str:
@@ -42,14 +32,6 @@ class RunDirectory:
     def make(self) -> None:
         """Create the directory."""
         os.makedirs(self.directory, mode=_MODE, exist_ok=True)
-
-    def check_writable(self) -> None:
-        """Find out whether files can be written.
-
-        :raises OSError: they cannot; the file system is full, say.
-        """
-        with tempfile.TemporaryFile(dir=self.directory) as file:
-            file.write(bytes(_CHECK_BYTES))
 
     def create_datapath(self) -> bool:
         """Make the pinned state unless it is there; whether it was not.

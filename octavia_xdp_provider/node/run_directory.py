@@ -6,30 +6,19 @@ agent/bgp/announcements.py.
 """
 
 import os
-import tempfile
 
 from oslo_config import cfg
 
+from octavia_xdp_provider.common import run_directory
 from octavia_xdp_provider.node import datapath
 
-# A file system that is full may still take empty files.
-_CHECK_BYTES = 4096
 
-
-class RunDirectory:
+class RunDirectory(run_directory.RunDirectory):
     """Paths, and the datapath that lies behind them."""
 
     def __init__(self, conf: cfg.ConfigOpts) -> None:
+        super().__init__(conf.agent.run_directory)
         self._conf = conf
-        self.directory: str = conf.agent.run_directory
-
-    def path(self, name: str) -> str:
-        return os.path.join(self.directory, name)
-
-    @property
-    def wanted(self) -> str:
-        """Cache of what the controller sent last: a directory (agent)."""
-        return self.path('wanted')
 
     @property
     def wanted_before(self) -> str:
@@ -80,14 +69,6 @@ class RunDirectory:
     def make(self) -> None:
         """Create the directories."""
         os.makedirs(self.queue, mode=0o775, exist_ok=True)
-
-    def check_writable(self) -> None:
-        """Find out whether files can be written.
-
-        :raises OSError: they cannot; the file system is full, say.
-        """
-        with tempfile.TemporaryFile(dir=self.directory) as file:
-            file.write(bytes(_CHECK_BYTES))
 
     def open_datapath(self, create: bool = False) -> datapath.Datapath:
         """Open the node's forwarding state.
