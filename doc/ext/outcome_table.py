@@ -2,7 +2,8 @@
 """Tables of outcomes, from ``common/contracts/enumerations.h``.
 
 ``.. xdp-outcomes::`` renders what is counted of packets to a VIP,
-``.. xdp-probe-outcomes::`` what is counted of packets with a mark.
+``.. xdp-probe-outcomes::`` what is counted of packets with a mark,
+``.. xdp-host-outcomes::`` what is counted of packets on a hypervisor.
 """
 
 from docutils import nodes
@@ -46,7 +47,17 @@ class ProbeOutcomes(_OutcomeTable):
         return enumerations.CONTRACT[enumerations.PROBE_OUTCOME]
 
 
+class HostOutcomes(_OutcomeTable):
+    packets = 'Packets on a hypervisor'
+
+    def entries(self):
+        return [entry for entry
+                in enumerations.CONTRACT[enumerations.HOST_OUTCOME]
+                if entry.word != 'uncounted']
+
+
 def setup(app):
     app.add_directive('xdp-outcomes', Outcomes)
     app.add_directive('xdp-probe-outcomes', ProbeOutcomes)
+    app.add_directive('xdp-host-outcomes', HostOutcomes)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}

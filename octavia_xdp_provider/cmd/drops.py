@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""octavia-xdp-drops: where and why a node loses packets of its VIPs."""
+"""octavia-xdp-drops: where and why a machine loses packets of VIPs."""
 
 import argparse
 import contextlib
 import ipaddress
+import os
 import signal
 import sys
 import threading
+import typing
 
 from octavia_xdp_provider.common import arguments as argument_types
 from octavia_xdp_provider.common import option_values
@@ -14,10 +16,12 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.drops import datapath_drops
 from octavia_xdp_provider.drops import environment
+from octavia_xdp_provider.drops import host_drops
 from octavia_xdp_provider.drops import kernel
 from octavia_xdp_provider.drops import view
 from octavia_xdp_provider.drops import watch
-from octavia_xdp_provider.node import run_directory
+from octavia_xdp_provider.host import run_directory as host_files
+from octavia_xdp_provider.node import run_directory as node_files
 
 PROGRAM = 'octavia-xdp-drops'
 _SECONDS = argument_types.seconds(1000000)
@@ -51,7 +55,7 @@ def _parser():
         prog=PROGRAM,
         description='Shows live where in the kernel packets of VIPs are lost '
                     'and why: dropped by the network stack, by XDP, and by '
-                    'the datapath itself.',
+                    'the datapath of an LB node or a hypervisor.',
         epilog='Exit status: 0 after --count, --duration, SIGINT or SIGTERM; '
                '2 wrong arguments; 3 this machine lacks something, which is '
                'named on standard error.')
@@ -60,7 +64,8 @@ def _parser():
     parser.add_argument('--vip', action='append', type=_address,
                         metavar='ADDRESS',
                         help='a VIP, IPv4 or IPv6; repeatable. Default: '
-                             'those of all services of the node')
+                             'those of all services of an LB node, of all '
+                             'members of a hypervisor')
     parser.add_argument('--datapath', action='store_true',
                         help='the drops of the datapath alone, for which '
                              'neither bcc nor tracing is needed')
@@ -80,43 +85,77 @@ def _say(text):
     print(f'{PROGRAM}: {text}', file=sys.stderr)
 
 
-def _open_datapath(arguments):
-    """(datapath_drops.DatapathDrops, None), or (None, why not)."""
+def _opened(pins, open_it, make):
+    """(source, None), or (None, why not).
+
+    :param pins: where its state is on a machine that has it.
+    """
+    try:
+        return make(open_it()), None
+    except OSError as error:
+        # cffi goes on with how it searched.
+        return None, _Problem(str(error).split('.  Additionally')[0],
+                              os.path.isdir(pins))
+
+
+class _Problem(typing.NamedTuple):
+    """``is_here``: it is one of a state that this machine has."""
+
+    text: str
+    is_here: bool
+
+
+def _open_own(arguments, stack):
+    """Arguments of watch.Watch for the datapaths, and why one is missing.
+
+    A machine is an LB node or a hypervisor, mostly: what it is not is named
+    only if it is neither.
+    """
     try:
         conf = options.load(config_files=arguments.config_file, prog=PROGRAM)
     except option_values.ConfigurationError as error:
         raise Refused(str(error)) from error
-    try:
-        node = run_directory.RunDirectory(conf).open_datapath()
-        return datapath_drops.DatapathDrops(node), None
-    except OSError as error:
-        # cffi goes on with how it searched.
-        return None, str(error).split('.  Additionally')[0]
+    sources, problems = {}, {}
+    for name, what, pins, open_it, make in (
+            ('datapath', 'LB node', conf.datapath.pin_directory,
+             node_files.RunDirectory(conf).open_datapath,
+             datapath_drops.DatapathDrops),
+            ('host', 'hypervisor', conf.host_agent.pin_directory,
+             host_files.RunDirectory(conf).open_datapath,
+             host_drops.HostDrops)):
+        source, problem = _opened(pins, open_it, make)
+        if source is not None:
+            stack.callback(source.close)
+            sources[name] = source
+        else:
+            problems[what] = problem
+    return sources, [f'{what}: {problem.text}' for what, problem
+                     in problems.items() if problem.is_here or not sources]
 
 
 def _open(arguments, stack):
     """Arguments of watch.Watch."""
-    datapath, problem = _open_datapath(arguments)
-    if datapath is not None:
-        stack.callback(datapath.close)
+    own, problems = _open_own(arguments, stack)
+    problem = '; '.join(problems)
     if arguments.datapath:
-        if datapath is None:
+        if not own:
             raise Refused(
-                f'the datapath\'s counters cannot be read ({problem}): is '
-                f'this an LB node, does octavia-xdp-agent run, and is this '
-                f'process root?')
-        return {'datapath': datapath}
-    if missing := environment.all_missing():
+                f'no datapath\'s counters can be read ({problem}): is this '
+                f'an LB node or a hypervisor, does its agent run, and is '
+                f'this process root?')
+    elif missing := environment.all_missing():
         raise Refused('\n'.join(
             missing + ['--datapath shows the drops of the datapath without '
                        'that']))
-    if datapath is None:
-        if not arguments.vip:
-            raise Refused(
-                f'the VIPs of this node are not known, because the datapath '
-                f'cannot be read ({problem}): name them with --vip')
-        _say(f'the drops of the datapath are not shown, because it cannot '
-             f'be read ({problem})')
+    elif not own and not arguments.vip:
+        raise Refused(
+            f'the VIPs of this machine are not known, because no datapath '
+            f'can be read ({problem}): name them with --vip')
+    if problem:
+        _say(f'the drops of a datapath are not shown, because it cannot be '
+             f'read ({problem})')
+    if arguments.datapath:
+        return own
     try:
         tracing = kernel.Kernel()
     except environment.Missing as error:
@@ -124,7 +163,7 @@ def _open(arguments, stack):
             f'{error}\n--datapath shows the drops of the datapath without '
             f'that') from error
     stack.callback(tracing.close)
-    return {'datapath': datapath, 'kernel': tracing, 'vips': arguments.vip}
+    return {**own, 'kernel': tracing, 'vips': arguments.vip}
 
 
 def main(argv=None):
@@ -133,7 +172,7 @@ def main(argv=None):
     arguments = parser.parse_args(argv)
     if arguments.datapath and arguments.vip:
         parser.error('--vip cannot go with --datapath: the datapath counts '
-                     'its drops for the node, not for each VIP')
+                     'its drops for the machine, not for each VIP')
     stop = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())

@@ -3,14 +3,15 @@
 
 import typing
 
-KERNEL, XDP, DATAPATH = 'kernel', 'xdp', 'datapath'
+KERNEL, XDP, DATAPATH, HOST = 'kernel', 'xdp', 'datapath', 'host'
 
 
 class Row(typing.NamedTuple):
     """Packets that were lost at one place for one reason.
 
     What a source cannot know is None: XDP's tracepoints have no packet and
-    so no VIP, the datapath's outcomes are those of the whole node.
+    so no VIP, the datapath's outcomes are those of the whole node, and a
+    hypervisor's those of a port.
     """
 
     source: str
@@ -31,6 +32,8 @@ class Row(typing.NamedTuple):
     action: str | None = None
     program: str | None = None
     program_id: int | None = None
+    # Neutron's id, on a hypervisor.
+    port: str | None = None
 
 
 class Lost(typing.NamedTuple):

@@ -41,6 +41,8 @@ def details(row):
                      f'(id {row.program_id})')
     if row.source == rows.DATAPATH:
         parts.append('all VIPs of the node')
+    if row.source == rows.HOST:
+        parts.append(f'port {row.port}' if row.port else 'of no port')
     return ', '.join(parts)
 
 

@@ -13,13 +13,18 @@ class Watch:
     """:param view: view.Tables or view.JsonLines
     :param datapath: datapath_drops.DatapathDrops, or None
     :param kernel: kernel.Kernel, or None
-    :param vips: addresses, or None for those of the node's services
+    :param vips: addresses, or None for those of the node's services and the
+        hypervisor's members
+    :param host: host_drops.HostDrops, or None
     """
 
     def __init__(self, view, datapath=None, kernel=None, vips=None,
-                 clock=time.monotonic):
+                 clock=time.monotonic, host=None):
         self._view = view
         self._datapath = datapath
+        self._host = host
+        # With a past, and VIPs of their own.
+        self._own = [one for one in (datapath, host) if one is not None]
         self._kernel = kernel
         self._fixed = vips
         self._clock = clock
@@ -28,7 +33,7 @@ class Watch:
     def _vips(self):
         vips = self._fixed
         if vips is None:
-            vips = self._datapath.vips()
+            vips = set().union(*(one.vips() for one in self._own))
         if self._kernel is not None:
             self._kernel.watch(vips)
         return vips
@@ -36,13 +41,17 @@ class Watch:
     def _sources(self):
         return [name for name, source in (
             (rows.KERNEL, self._kernel), (rows.XDP, self._kernel),
-            (rows.DATAPATH, self._datapath)) if source]
+            (rows.DATAPATH, self._datapath), (rows.HOST, self._host))
+            if source]
 
     def _counters(self):
         counters = dict(self._kernel.read()) if self._kernel else {}
-        if self._datapath is not None:
-            counters.update(self._datapath.read())
+        counters.update(self._own_counters())
         return counters
+
+    def _own_counters(self):
+        return {row: packets for one in self._own
+                for row, packets in one.read().items()}
 
     def _newly_missed(self):
         """Packets in no row since the last reading."""
@@ -57,8 +66,8 @@ class Watch:
         :param duration_s: until the end, or None
         """
         vips = self._vips()
-        # Only the datapath's counters have a past.
-        ledger = rows.Ledger(self._datapath.read() if self._datapath else None)
+        # Only the datapaths' counters have a past.
+        ledger = rows.Ledger(self._own_counters())
         self._view.start(vips, self._sources())
         begin = last = self._clock()
         readings, why = 0, None

@@ -126,6 +126,10 @@ class TestTables(base.TestCase):
         self.assertIn('\n.. xdp-outcomes::\n', text)
         self.assertIn('\n.. xdp-probe-outcomes::\n', text)
 
+    def test_hypervisors_list_their_outcomes(self):
+        text = (ROOT / 'doc/source/admin/hypervisors.rst').read_text()
+        self.assertIn('\n.. xdp-host-outcomes::\n', text)
+
     def test_page_of_metrics_names_each(self):
         text = (ROOT / 'doc/source/admin/watching.rst').read_text()
         for path in ('agent/metrics.py', 'controller/metrics.py'):

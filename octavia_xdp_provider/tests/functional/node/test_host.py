@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A hypervisor's programs on real devices, with servers that know nothing."""
 
+import json
 import os
+import pathlib
 import socket
+import subprocess
+import sys
+import tempfile
 import threading
 
 from octavia_xdp_provider.host import datapath
@@ -148,6 +153,36 @@ class TestHost(hypervisor.Hypervisor):
                          {outcome.name for _, outcome, _, _ in traced})
         self.assertEqual({self.keys[fabric.VIP, 'tcp']},
                          {key for _, _, key, _ in traced})
+
+    def test_drops_are_shown_as_those_of_an_lb_node(self):
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        config = pathlib.Path(directory.name, 'host.conf')
+        config.write_text('[datapath]\npin_directory = /nowhere\n'
+                          f'[host_agent]\npin_directory = {self.folder}\n'
+                          f'library = {LIBRARY}\n')
+        process = subprocess.Popen(
+            [sys.executable, '-W', 'ignore', '-m',
+             'octavia_xdp_provider.cmd.drops', '--config-file', str(config),
+             '--json', '--datapath', '--interval', '0.2'],
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        start = json.loads(process.stdout.readline() or 'null')
+        self.assertEqual(['host'], start['sources'])
+        self.assertEqual({fabric.VIP, fabric.VIP6}, set(start['vips']))
+        self.host.set_port(types.Port(self.vm.port, self.vm.ifindex), ())
+        client = self.socket(self.client, socket.AF_INET, socket.SOCK_DGRAM)
+        client.connect((fabric.VIP, hypervisor.LISTENER))
+        for _ in range(3):
+            client.send(b'question')
+        for line in process.stdout:
+            found = {(row['reason'], row['port']): row['total']
+                     for row in json.loads(line)['drops']}
+            if found.get(('NOT_ALLOWED', self.vm.port)) == 3:
+                break
+        self.assertEqual({('NOT_ALLOWED', self.vm.port): 3}, found)
 
     def test_nothing_is_left_when_a_port_goes(self):
         self.exchange(*self.connect(self.server(self.vm, 4), 4))

@@ -10,13 +10,17 @@ from unittest import mock
 import fixtures
 
 from octavia_xdp_provider.cmd import drops
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.drops import environment
 from octavia_xdp_provider.drops import kernel
+from octavia_xdp_provider.host import run_directory as host_files
+from octavia_xdp_provider.host.library import HostError
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.tests.unit import base
 
 VIP = '203.0.113.10'
+PORT = '11111111-1111-4111-8111-111111111111'
 
 
 class CommandTest(base.TestCase):
@@ -32,13 +36,22 @@ class CommandTest(base.TestCase):
             mock.Mock(key=mock.Mock(address=VIP))]
         self.open = self.replace(run_directory.RunDirectory, 'open_datapath',
                                  return_value=self.datapath)
+        self.host = mock.Mock()
+        self.host.entries.return_value = [
+            mock.Mock(entry=mock.Mock(vip='203.0.113.11'))]
+        self.open_host = self.replace(
+            host_files.RunDirectory, 'open_datapath',
+            side_effect=HostError(2, 'no hypervisor'))
         self.missing = self.replace(environment, 'all_missing',
                                     return_value=[])
         self.tracing = mock.Mock(**{'read.return_value': {},
                                     'missed.return_value': 0})
         self.kernel = self.replace(kernel, 'Kernel',
                                    return_value=self.tracing)
-        config = self.create_tempfiles([('test', '')], ext='.conf')[0]
+        config = self.create_tempfiles([('test', (
+            '[datapath]\npin_directory = /nowhere/node\n'
+            '[host_agent]\npin_directory = /nowhere/host\n'))],
+            ext='.conf')[0]
         self.arguments = ['--config-file', config, '--json', '--count', '1',
                           '--interval', '0.1']
 
@@ -138,7 +151,46 @@ class CommandTest(base.TestCase):
         status, lines, errors = self.run_with('--vip', VIP)
         self.assertEqual(0, status)
         self.assertEqual(['kernel', 'xdp'], lines[0]['sources'])
-        self.assertIn('nothing pinned', errors)
+        self.assertIn('LB node: [Errno 2] nothing pinned', errors)
+        self.assertIn('hypervisor: [Errno 2] no hypervisor', errors)
+
+    def on_hypervisor(self):
+        self.open.side_effect = datapath.DatapathError(2, 'nothing pinned')
+        self.open_host.side_effect = None
+        self.open_host.return_value = self.host
+        self.host.outcomes.side_effect = [
+            {enumerations.HostOutcome.DROP_NO_TAP: count}
+            for count in (7, 9)]
+        self.host.drops.side_effect = [
+            {(PORT, enumerations.HostOutcome.DROP_NO_TAP): count}
+            for count in (7, 9)]
+
+    def test_hypervisors_drops_are_shown_as_those_of_a_node(self):
+        self.on_hypervisor()
+        status, lines, errors = self.run_with()
+        self.assertEqual((0, ''), (status, errors))
+        self.assertEqual(['kernel', 'xdp', 'host'], lines[0]['sources'])
+        self.tracing.watch.assert_called_once_with({'203.0.113.11'})
+        self.assertEqual(
+            [('host', 'NO_TAP', PORT, 2, 2)],
+            [(row['source'], row['reason'], row['port'], row['packets'],
+              row['total']) for row in lines[1]['drops']])
+        self.host.close.assert_called_once_with()
+
+    def test_machine_that_is_both_shows_both(self):
+        self.on_hypervisor()
+        self.open.side_effect = None
+        status, lines, errors = self.run_with('--datapath')
+        self.assertEqual((0, ''), (status, errors))
+        self.assertEqual(['datapath', 'host'], lines[0]['sources'])
+        self.assertEqual({'203.0.113.11', VIP}, set(lines[0]['vips']))
+
+    def test_state_that_is_here_and_cannot_be_read_is_named(self):
+        with mock.patch('os.path.isdir', return_value=True):
+            self.open_host.side_effect = HostError(71, 'another layout')
+            status, lines, errors = self.run_with('--datapath')
+        self.assertEqual((0, ['datapath']), (status, lines[0]['sources']))
+        self.assertIn('hypervisor: [Errno 71] another layout', errors)
 
     def test_unusable_configuration_is_refused(self):
         status, lines, errors = self.run_with('--config-file', '/nowhere')

@@ -62,6 +62,13 @@ class TableTest(base.TestCase):
                       view.details(XDP._replace(program=None)))
 
 
+    def test_drops_of_hypervisors_name_the_port(self):
+        row = rows.Row('host', 'KEY', where='octavia-xdp-host')
+        self.assertEqual('of no port', view.details(row))
+        self.assertEqual('port 5e6f1a0c', view.details(
+            row._replace(port='5e6f1a0c')))
+
+
 class TablesTest(base.TestCase):
 
     def shown(self, file):
@@ -112,7 +119,8 @@ class JsonLinesTest(base.TestCase):
                  'vip': '203.0.113.10', 'direction': 'to',
                  'protocol': 'UDP', 'encapsulation': 'IPIP', 'ifindex': 2,
                  'interface': 'eth0', 'namespace': None, 'to_ifindex': None,
-                 'action': None, 'program': None, 'program_id': None}]},
+                 'action': None, 'program': None, 'program_id': None,
+                 'port': None}]},
             drops)
         self.assertEqual({'type': 'end', 'why': 'count', 'seconds': 1.235,
                           'total': 14}, end)

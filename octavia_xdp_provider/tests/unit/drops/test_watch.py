@@ -7,6 +7,7 @@ from octavia_xdp_provider.tests.unit import base
 
 STACK = rows.Row(rows.KERNEL, 'NO_SOCKET')
 DATAPATH = rows.Row(rows.DATAPATH, 'NO_MEMBER')
+HOST = rows.Row(rows.HOST, 'NO_TAP')
 
 
 class Clock:
@@ -132,6 +133,17 @@ class WatchTest(base.TestCase):
         self.run_with(count=1, sources={'datapath': self.datapath})
         self.assertEqual([(1.0, 0, {'datapath': (2, 2)})], self.view.readings)
         self.assertEqual(['datapath'], self.view.started[1])
+
+    def test_hypervisor_has_vips_and_a_past_as_well(self):
+        self.run_with(count=1, sources={
+            'kernel': self.kernel, 'datapath': self.datapath,
+            'host': Source(HOST, 3, start=7, vips=[['b']])})
+        self.assertEqual(
+            [(1.0, 1, {'kernel': (5, 5), 'datapath': (2, 2),
+                       'host': (3, 3)})], self.view.readings)
+        self.assertEqual(
+            ({'a', 'b'}, ['kernel', 'xdp', 'datapath', 'host']),
+            self.view.started)
 
     def test_kernel_is_read_without_the_datapath(self):
         self.run_with(count=1, sources={'kernel': self.kernel}, vips=['a'])

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hypervisor lost, by port and reason, while ports come and go."""
+
+from unittest import mock
+
+from octavia_xdp_provider.common import enumerations
+from octavia_xdp_provider.drops import host_drops
+from octavia_xdp_provider.drops import rows
+from octavia_xdp_provider.tests.unit import base
+
+Outcome = enumerations.HostOutcome
+A, B = ('11111111-1111-4111-8111-111111111111',
+        '22222222-2222-4222-8222-222222222222')
+
+
+class HostDropsTest(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.datapath = mock.Mock()
+        self.drops = host_drops.HostDrops(self.datapath)
+
+    def read(self, outcomes, ports):
+        """{(reason, port): packets}, those of 0 left out."""
+        self.datapath.outcomes.return_value = outcomes
+        self.datapath.drops.return_value = ports
+        found = self.drops.read()
+        for row in found:
+            self.assertEqual((rows.HOST, 'octavia-xdp-host', None),
+                             (row.source, row.where, row.vip))
+        return {(row.reason, row.port): packets
+                for row, packets in found.items() if packets}
+
+    def test_each_drop_of_the_contract_is_a_reason(self):
+        drops = [outcome for outcome in Outcome
+                 if enumerations.CONTRACT[enumerations.HOST_OUTCOME][
+                     outcome].word == 'dropped']
+        self.assertEqual(
+            {(outcome.name.removeprefix('DROP_'), None): 1 + outcome
+             for outcome in drops},
+            self.read({outcome: 1 + outcome for outcome in Outcome}, {}))
+
+    def test_drops_of_ports_are_not_counted_twice(self):
+        self.assertEqual(
+            {('NOT_ALLOWED', A): 4, ('NOT_ALLOWED', B): 1, ('KEY', None): 7},
+            self.read({Outcome.DROP_NOT_ALLOWED: 5, Outcome.DROP_KEY: 7,
+                       Outcome.GUESSED: 3},
+                      {(A, Outcome.DROP_NOT_ALLOWED): 4,
+                       (B, Outcome.DROP_NOT_ALLOWED): 1,
+                       (B, Outcome.GUESSED): 3}))
+
+    def test_what_a_port_lost_stays_when_it_goes_and_comes_again(self):
+        outcome = Outcome.DROP_NO_TAP
+        self.read({outcome: 4}, {(A, outcome): 4})
+        self.assertEqual({('NO_TAP', A): 4}, self.read({outcome: 4}, {}))
+        self.assertEqual({('NO_TAP', A): 6}, self.read(
+            {outcome: 6}, {(A, outcome): 2}))
+
+    def test_packets_between_the_two_lists_make_nothing_fall(self):
+        outcome = Outcome.DROP_MISMATCH
+        self.assertEqual({('MISMATCH', None): 5}, self.read({outcome: 5}, {}))
+        self.assertEqual(
+            {('MISMATCH', None): 5, ('MISMATCH', A): 2},
+            self.read({outcome: 5}, {(A, outcome): 2}))
+        self.assertEqual(
+            {('MISMATCH', None): 6, ('MISMATCH', A): 2},
+            self.read({outcome: 8}, {(A, outcome): 2}))
+
+    def test_datapath_that_was_made_anew_goes_on(self):
+        outcome = Outcome.DROP_KEY
+        self.read({outcome: 9}, {})
+        self.assertEqual({('KEY', None): 11}, self.read({outcome: 2}, {}))
+
+    def test_vips_are_those_of_all_members(self):
+        self.datapath.entries.return_value = [
+            mock.Mock(entry=mock.Mock(vip=vip))
+            for vip in ('203.0.113.10', '2001:db8::10', '203.0.113.10')]
+        self.assertEqual({'203.0.113.10', '2001:db8::10'}, self.drops.vips())
