@@ -7,6 +7,7 @@ Users and virtual hosts are those that operators make for the product.
 """
 
 import json
+import shlex
 
 from lab import paths
 from lab import processes
@@ -24,6 +25,8 @@ USER = 'lab'
 # There may be tests with nodes that a lab does not start with.
 NODES = tuple(f'lb{number}' for number in range(1, 9))
 SERVER = '/usr/lib/rabbitmq/bin/rabbitmq-server'
+CONTROL = '/usr/lib/rabbitmq/bin/rabbitmqctl'
+ERLANG_NODE = 'rabbit@localhost'
 
 
 def url(lab):
@@ -56,6 +59,13 @@ def hypervisor_url(lab, hypervisor):
     """[DEFAULT] transport_url of a hypervisor."""
     name = broker.host_vhost(hypervisor)
     return _tls_url(lab, name, name)
+
+
+def control_command(lab):
+    """rabbitmqctl of this broker, on the control host, as a shell's words."""
+    return shlex.join([
+        'env', f'HOME={_directory(lab)}', f'RABBITMQ_NODENAME={ERLANG_NODE}',
+        'RABBITMQ_CONF_ENV_FILE=/dev/null', CONTROL])
 
 
 def tls_options(lab):
@@ -94,9 +104,13 @@ def _definitions(lab):
              *everywhere)))
 
 
+def _directory(lab):
+    return lab.host_directory(paths.CONTROL) / 'rabbitmq'
+
+
 def start(lab):
     """Start a broker without plug-ins or any data, and wait for it."""
-    directory = lab.host_directory(paths.CONTROL) / 'rabbitmq'
+    directory = _directory(lab)
     directory.mkdir()
     configuration = directory / 'rabbitmq.conf'
     configuration.touch(mode=0o600)
@@ -118,7 +132,7 @@ def start(lab):
     processes.start(lab, paths.CONTROL, NAME, [SERVER], env={
         'HOME': directory,
         'ERL_EPMD_ADDRESS': '127.0.0.1',
-        'RABBITMQ_NODENAME': 'rabbit@localhost',
+        'RABBITMQ_NODENAME': ERLANG_NODE,
         'RABBITMQ_DIST_PORT': 25672,
         'RABBITMQ_MNESIA_BASE': directory,
         'RABBITMQ_LOG_BASE': directory / 'log',

@@ -31,6 +31,7 @@ def environment(lab):
             'OCTAVIA_XDP_TEST_NODES_URL': rabbitmq.nodes_url(lab),
             'OCTAVIA_XDP_TEST_NODE_URLS': ' '.join(
                 rabbitmq.node_url(lab, node) for node in rabbitmq.NODES),
+            'OCTAVIA_XDP_TEST_RABBITMQCTL': rabbitmq.control_command(lab),
             'OCTAVIA_XDP_TEST_CA_FILE': str(certificates.authority(lab)),
             'OCTAVIA_XDP_TEST_DATABASE_URL': mariadb.url(lab, ''),
             'OCTAVIA_XDP_TEST_POSTGRESQL_URL': postgresql.url(

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a hypervisor's credentials are good for, tried on a real RabbitMQ.
+
+They are made by ``octavia-xdp-manage host create --apply``, with the broker's
+own rabbitmqctl. Each test does what somebody could do who has taken over the
+hypervisor: he has its configuration and speaks AMQP as he likes. Calls are
+answered by the controllers' own code over a real database.
+"""
+
+import io
+import os
+import pathlib
+import re
+import tempfile
+import time
+import unittest
+from unittest import mock
+import uuid
+
+import amqp
+import fixtures
+import kombu
+import oslo_messaging
+from oslo_messaging import exceptions
+
+from octavia_xdp_provider.common import host_rpc
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.controller import host_api
+from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller import node_servers
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.controller.store import ways
+from octavia_xdp_provider.manage import app
+from octavia_xdp_provider.tests.functional.support import amqp_connection
+from octavia_xdp_provider.tests.functional.support import control
+from octavia_xdp_provider.tests.unit import base
+
+NEEDED = ('OCTAVIA_XDP_TEST_NODES_URL', 'OCTAVIA_XDP_TEST_CONTROLLER_URL',
+          'OCTAVIA_XDP_TEST_CA_FILE', 'OCTAVIA_XDP_TEST_RABBITMQCTL',
+          control.DATABASE)
+NODE = 'lb1'
+LEASE = 'test'
+LONG_S = 60
+
+
+def port(number):
+    return f'{number:08}-0000-4000-8000-000000000001'
+
+
+class HostRightsTestCase(base.TestCase):
+    """``stolen`` is the hypervisor whose credentials the test has;
+    ``other`` is registered as well, if it is among ``NUMBERS``."""
+
+    NUMBERS = (1, 2)
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for variable in NEEDED:
+            if not os.environ.get(variable):
+                raise unittest.SkipTest(
+                    f'{variable} is not set; tools/test functional runs '
+                    'these tests')
+        cls.nodes, cls.controller, cls.ca_file = (
+            os.environ[name] for name in NEEDED[:3])
+        directory = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(directory.cleanup)
+        cls.directory = pathlib.Path(directory.name)
+        # What is on the PATH of a host of the broker.
+        program = cls.directory / 'rabbitmqctl'
+        program.write_text(
+            f'#!/bin/sh\nexec {os.environ[NEEDED[3]]} "$@"\n')
+        program.chmod(0o755)
+        cls.config = cls.directory / 'controller.conf'
+        cls.config.write_text(
+            f'[DEFAULT]\ntransport_url = {cls.controller}\n'
+            'host = controller\n'
+            f'[nodes]\ntransport_url = {cls.nodes}\ncalls_per_second = 50\n'
+            '[zero_touch]\nnode_networks = 192.0.2.0/24\n'
+            '[oslo_messaging_rabbit]\nssl = true\n'
+            f'ssl_ca_file = {cls.ca_file}\n'
+            '[database]\nconnection = '
+            + control.new_database(cls, add_cleanup=cls.addClassCleanup)
+            + '\n')
+        unique = uuid.uuid4().hex[:8]
+        cls.stolen, *others = (f'hv-{unique}-{number}'
+                               for number in cls.NUMBERS)
+        cls.other = others[0] if others else None
+        manager = schema.context_manager(cls.configuration())
+        schema.upgrade(manager)
+        cls.store = queries.Store(manager)
+        cls.urls = {}
+        for host in filter(None, (cls.stolen, cls.other)):
+            text = cls.manage('host', 'create', host, '--apply')
+            cls.urls[host] = re.search('transport_url = (.*)$', text,
+                                       re.MULTILINE)[1]
+            cls.addClassCleanup(cls.delete, host)
+        token = cls.store.acquire(LEASE, 'test', 3600)
+        cls.store.store_ways(ways.Changes(documents={
+            (host, port(number)): ('port', {'id': port(number)})
+            for number, host in enumerate(cls.urls, 1)}),
+            LEASE, token)
+
+    @classmethod
+    def configuration(cls, url=None):
+        """The controllers', or of whoever has another transport URL."""
+        text = cls.config.read_text()
+        if url:
+            text = text.replace(f'transport_url = {cls.controller}',
+                                f'transport_url = {url}')
+        with tempfile.NamedTemporaryFile('w', dir=cls.directory,
+                                         suffix='.conf',
+                                         delete=False) as file:
+            file.write(text)
+        return options.load(config_files=[file.name])
+
+    @classmethod
+    def delete(cls, host):
+        """Unless it is gone."""
+        if host in cls.store.hypervisor_hosts():
+            cls.manage('host', 'delete', host, '--apply')
+
+    @classmethod
+    def manage(cls, *arguments):
+        out, error = io.StringIO(), io.StringIO()
+        path = f'{cls.directory}:{os.environ["PATH"]}'
+        with mock.patch.dict(os.environ, {'PATH': path}):
+            status = app.Application(stdout=out, stderr=error).run([
+                '--config-file', str(cls.config), *arguments])
+        if status:
+            raise AssertionError(error.getvalue())
+        return out.getvalue()
+
+    def setUp(self):
+        super().setUp()
+        # Another run may use the same broker.
+        for name in ('EXCHANGE', 'CONTROLLER_TOPIC', 'HEARTBEAT_TOPIC'):
+            self.useFixture(fixtures.MonkeyPatch(
+                f'octavia_xdp_provider.common.rpc.{name}',
+                f'test-{name}-{uuid.uuid4().hex[:8]}'))
+
+    def transport(self, url):
+        transport = rpc.transport(self.configuration(url))
+        self.addCleanup(transport.cleanup)
+        return transport
+
+    def client(self, host, timeout=LONG_S):
+        return host_rpc.HostsClient(self.transport(self.urls[host]), timeout)
+
+    def serve(self):
+        """What controllers serve to hypervisors, once they are heard."""
+        conf = self.configuration()
+        servers = node_servers.NodeServers(
+            conf, self.store.hypervisor_hosts, {
+                host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
+                    conf, self.store, lambda: None)]},
+            vhost=broker.host_vhost, wakeup=host_rpc.WakeupClient)
+        servers.ensure((self.stolen, self.other))
+        self.addCleanup(servers.ensure, ())
+        for host in (self.stolen, self.other):
+            client = self.client(host, 2)
+            self.wait_for(lambda one=client, name=host: self.hears(one, name))
+        return servers
+
+    @staticmethod
+    def hears(client, host):
+        try:
+            client.fetch(host, 0)
+        except exceptions.MessagingTimeout:
+            return False
+        return True
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + LONG_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, 'waited in vain')
+            time.sleep(0.05)
+
+    def connection(self, vhost):
+        """AMQP with the stolen credentials, to any virtual host."""
+        connection = amqp_connection.to(self.urls[self.stolen], vhost,
+                                        self.ca_file)
+        self.addCleanup(connection.release)
+        return connection
+
+    def refused(self, call, *arguments):
+        error = self.assertRaises(oslo_messaging.RemoteError, call,
+                                  *arguments)
+        self.assertTrue(rpc.is_refused(error), error)
+        self.assertIn(f'credentials of {self.stolen}', str(error))
+
+    def report(self, *ids):
+        return {'as_of': 1, 'complete': True, 'gone': [], 'counters': {},
+                'held': {key: {'generation': 99, 'ifindex': 7,
+                               'error': 'it is broken'} for key in ids},
+                'state': {'geneve': ['192.0.2.99']}}
+
+    def rows(self, host):
+        """What controllers have of a hypervisor, but when it was heard."""
+        return (self.store.host_objects([host]), [
+            (one.host, one.state) for one in self.store.hypervisors()
+            if one.host == host])
+
+
+class TestHostRights(HostRightsTestCase):
+
+    def test_it_reads_what_is_its_own(self):
+        self.serve()
+        for number, host in enumerate((self.stolen, self.other), 1):
+            client = self.client(host)
+            self.assertEqual([port(number)], [
+                one['id'] for one in client.fetch(host, 0)['changed']])
+            self.assertEqual([port(number)], [
+                one['id'] for one in client.documents(host, [port(number)])])
+
+    def test_it_does_not_read_what_others_are_sent(self):
+        self.serve()
+        client = self.client(self.stolen)
+        self.refused(client.fetch, self.other, 0)
+        self.refused(client.compare, self.other)
+        self.refused(client.documents, self.other, [port(2)])
+        # In its own name, with the other's ids.
+        self.assertEqual([], client.documents(self.stolen, [port(2)]))
+        self.assertEqual({port(1)}, set(
+            client.compare(self.stolen)['generations']))
+
+    def test_it_does_not_report_for_another(self):
+        self.serve()
+        before = self.rows(self.other)
+        client = self.client(self.stolen)
+        self.refused(client.report, self.other, 1, 1, self.report(port(2)))
+        client.report(self.stolen, 1, 1, self.report(port(1), port(2)))
+        self.assertEqual(before, self.rows(self.other))
+        objects, _ = self.rows(self.stolen)
+        self.assertEqual([(port(1), 'it is broken')],
+                         [(one.id, one.error) for one in objects])
+
+    def test_it_enters_no_other_virtual_host(self):
+        for vhost in (broker.CONTROL_VHOST, broker.host_vhost(self.other),
+                      broker.node_vhost(NODE),
+                      broker.node_vhost(self.stolen), '/'):
+            self.assertRaises(
+                (amqp.exceptions.NotAllowed, amqp.exceptions.NotFound),
+                self.connection(vhost).connect)
+        self.connection(broker.host_vhost(self.stolen)).connect()
+
+    def test_calls_of_driver_and_nodes_are_not_served_to_it(self):
+        servers = self.serve()
+        called = []
+        control_server = rpc.server(
+            rpc.transport(self.configuration()), rpc.CONTROLLER_TOPIC,
+            'controller', [_Driver(called), node_api.NodesEndpoint(
+                self.store, lambda *_: called.append('node'), lambda: None)])
+        control_server.start()
+        self.addCleanup(control_server.wait)
+        self.addCleanup(control_server.stop)
+        # The driver itself is answered.
+        rpc.DriverClient(self.transport(self.controller)).ping(LONG_S)
+        self.assertEqual(['ping'], called)
+        stolen = self.transport(self.urls[self.stolen])
+        for topic in (rpc.CONTROLLER_TOPIC, host_rpc.CONTROLLER_TOPIC):
+            for namespace, method, arguments in (
+                    (rpc.DRIVER_NAMESPACE, 'ping', {}),
+                    (rpc.DRIVER_NAMESPACE, 'cancel', {'request': 'r'}),
+                    (rpc.NODES_NAMESPACE, 'fetch', {
+                        'host': NODE, 'since': 0})):
+                client = oslo_messaging.get_rpc_client(
+                    stolen, oslo_messaging.Target(
+                        exchange=rpc.EXCHANGE, topic=topic,
+                        namespace=namespace, version='1.0')).prepare(
+                            timeout=2)
+                self.assertRaises(
+                    (exceptions.MessagingTimeout, oslo_messaging.RemoteError,
+                     oslo_messaging.MessageUndeliverable),
+                    client.call, {}, method, **arguments)
+        self.assertEqual(['ping'], called)
+        del servers
+
+    def test_notifications_reach_their_hypervisor_only(self):
+        notified = []
+        for host in (self.stolen, self.other):
+            server = rpc.server(self.transport(self.urls[host]),
+                                host_rpc.HOST_TOPIC, host,
+                                [_Wakeup(host, notified)])
+            server.start()
+            self.addCleanup(server.wait)
+            self.addCleanup(server.stop)
+        # He listens for the other's as well.
+        listening = rpc.server(self.transport(self.urls[self.stolen]),
+                               host_rpc.HOST_TOPIC, self.other,
+                               [_Wakeup('stolen', notified)])
+        listening.start()
+        self.addCleanup(listening.wait)
+        self.addCleanup(listening.stop)
+        servers = self.serve()
+        self.wait_for(lambda: (servers.notify([self.other]), notified)[1])
+        self.assertEqual({self.other}, set(notified))
+
+    def test_it_cannot_fill_the_broker(self):
+        connection = self.connection(broker.host_vhost(self.stolen))
+        channel = connection.channel()
+        name = f'flood-{uuid.uuid4().hex[:8]}'
+        queue = kombu.Queue(name, exchange='', routing_key=name,
+                            auto_delete=True, channel=channel)
+        queue.declare()
+        self.addCleanup(queue.delete)
+        body = 'x' * (1024 * 1024)
+        producer = kombu.Producer(channel)
+        for _ in range(2 * broker.QUEUE_BYTES_MAX // len(body)):
+            producer.publish(body, routing_key=name)
+        self.wait_for(lambda: queue.queue_declare(passive=True)
+                      .message_count > 0)
+        held = queue.queue_declare(passive=True).message_count
+        self.assertLessEqual(held * len(body), broker.QUEUE_BYTES_MAX)
+
+    def test_it_cannot_open_connections_without_end(self):
+        def open_all():
+            for _ in range(broker.CONNECTIONS_MAX + 1):
+                self.connection(broker.host_vhost(self.stolen)).connect()
+        self.assertRaises(amqp.exceptions.NotAllowed, open_all)
+
+
+class TestDeletedHost(HostRightsTestCase):
+
+    NUMBERS = (1,)
+
+    def test_credentials_end_with_the_hypervisor(self):
+        own = broker.host_vhost(self.stolen)
+        self.connection(own).connect()
+        self.delete(self.stolen)
+        self.assertRaises(
+            (amqp.exceptions.AccessRefused, amqp.exceptions.NotAllowed),
+            self.connection(own).connect)
+
+
+class _Driver:
+    """What the driver calls."""
+
+    target = oslo_messaging.Target(namespace=rpc.DRIVER_NAMESPACE,
+                                   version=rpc.DRIVER_VERSION)
+
+    def __init__(self, called):
+        self._called = called
+
+    def ping(self, context):
+        self._called.append('ping')
+        return {'now': 0.0}
+
+    def cancel(self, context, request):
+        self._called.append('cancel')
+
+
+class _Wakeup:
+    target = oslo_messaging.Target(namespace=host_rpc.WAKEUP_NAMESPACE,
+                                   version=host_rpc.VERSION)
+
+    def __init__(self, host, notified):
+        self._host, self._notified = host, notified
+
+    def changed(self, context):
+        self._notified.append(self._host)
