@@ -151,6 +151,28 @@ zero_touch_opts = [
                  default=10.0, min=1.0,
                  help='Seconds between two looks in Neutron at 200 members, '
                       'in turns. New ones are looked for at once.'),
+    cfg.StrOpt('notification_transport_url',
+               secret=True,
+               sample_default='rabbit://octavia-xdp-notifications:PASSWORD@'
+                              'BROKER:5672/neutron',
+               help='Where Neutron sends its notifications, as its '
+                    '[oslo_messaging_notifications] transport_url, or '
+                    '[DEFAULT] transport_url, says, with a user that may '
+                    'read them; RabbitMQ only. A port or a security group of '
+                    'a member that has changed is then looked at at once, '
+                    'and in turns besides. Default: in turns alone.'),
+    cfg.StrOpt('notification_ca_file',
+               help='Authority (PEM) that has signed the certificate of that '
+                    'broker, to which TLS is spoken then. Default: no TLS.'),
+    cfg.ListOpt('notification_topics',
+                default=['notifications'],
+                help='Topics of Neutron\'s notifications: its '
+                     '[oslo_messaging_notifications] topics. Other consumers '
+                     'of a topic lose nothing.'),
+    cfg.StrOpt('notification_exchange',
+               default='neutron',
+               help='Exchange of Neutron\'s notifications: its [DEFAULT] '
+                    'control_exchange.'),
     cfg.IntOpt('key_quarantine',
                default=600, min=60,
                help='Seconds for which the key of a member that was removed '

@@ -28,11 +28,13 @@ from octavia_xdp_provider.controller import node_servers
 from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller import statistics
 from octavia_xdp_provider.controller import workers
+from octavia_xdp_provider.controller.neutron_ports import notifications
 from octavia_xdp_provider.controller.octavia import client
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import service as scheduler
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
+from octavia_xdp_provider.controller.zero_touch import notified
 from octavia_xdp_provider.controller.zero_touch import service as ways
 
 LOG = logging.getLogger(__name__)
@@ -111,9 +113,14 @@ class Controller:
                     conf, self._store, self._wake_zero_touch)]},
             self.metrics, watch('hosts'), broker.host_vhost,
             host_rpc.WakeupClient)
+        heard = notified.Notified(self._wake_zero_touch)
         self._zero_touch = ways.Loop(ways.ZeroTouch(
             conf, self._store, duty.LEASE, self._leadership.token,
-            self._hosts.notify, self._notify))
+            self._hosts.notify, self._notify, notified=heard))
+        self._listeners = [notifications.Listener(
+            conf, heard.hear, lambda: heard.is_wanted,
+            watch('notifications'))
+        ] if conf.zero_touch.notification_transport_url else []
         self._monitoring.registry.register(metrics.Collector(
             self._store, lambda: self._leadership.token() is not None))
         for name, attempt in (
@@ -141,7 +148,7 @@ class Controller:
         self._monitoring.start()
         section = self._conf.controller
         parts = (self._workers, self._duty, self._nodes, self._heartbeats,
-                 self._hosts, self._zero_touch)
+                 self._hosts, self._zero_touch, *self._listeners)
         threads = [threading.Thread(target=part.run, name=type(part).__name__)
                    for part in parts]
         threads += [

@@ -29,6 +29,7 @@ from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends
+from octavia_xdp_provider.controller.zero_touch import notified as notified_
 from octavia_xdp_provider.controller.zero_touch import plan
 
 LOG = logging.getLogger(__name__)
@@ -81,13 +82,14 @@ class ZeroTouch:
     """Belongs to one thread."""
 
     def __init__(self, conf, store, lease, token, notify_hosts, notify_nodes,
-                 neutron=None):
+                 neutron=None, notified=None):
         """:param lease: name of the leader's lease.
 
         :param token: gives its token, or None: another one leads.
         :param notify_hosts: called with hypervisors that shall fetch.
         :param notify_nodes: called with LB nodes that shall.
         :param neutron: neutron_ports.client.Neutron; None: made when needed.
+        :param notified: notified.Notified, of Neutron's notifications.
         """
         self._conf = conf.zero_touch
         self._store = store
@@ -100,6 +102,7 @@ class ZeroTouch:
             options.allowed_addresses(conf), member_networks=None)
         self._networks = option_values.networks(conf, 'zero_touch',
                                                 'host_networks')
+        self._notified = notified or notified_.Notified()
         self._led_with = None
         self._complained = None
 
@@ -129,6 +132,7 @@ class ZeroTouch:
         token = self._token()
         if token is None:
             self._led_with = None
+            self._notified.ignore()
             return
         if token != self._led_with:
             self._begin(token)
@@ -249,12 +253,14 @@ class ZeroTouch:
                 self._neutron = self._make_neutron()
                 self._follower = follower.Follower(self._neutron)
             self._hint_migrating()
+            members, sets = self._notified.take()
+            self._follower.hint(members)
             changed = self._follower.step(wanted, in_turns)
             self._note_migrating(changed)
             self._found = {key: value for key, value in self._found.items()
                            if key in wanted} | changed
-            if in_turns:
-                self._follow_sets()
+            if in_turns or sets:
+                self._follow_sets(None if in_turns else sets)
             self._complained = None
         except (absence.NeutronUnavailable,
                 option_values.ConfigurationError) as error:
@@ -268,6 +274,8 @@ class ZeroTouch:
                             if any(one in changed
                                    for one in _wanted(row.document))}
             self._ask_for_new_sets(changed)
+        if changed or in_turns:
+            self._notified.watch(self._found, self._sets)
 
     def _note_migrating(self, changed):
         for one, finding in changed.items():
@@ -295,7 +303,7 @@ class ZeroTouch:
             except absence.NeutronUnavailable:
                 self._due.pop('neutron', None)
 
-    def _follow_sets(self):
+    def _follow_sets(self, only=None):
         rules = [rule for finding in self._found.values() if finding.port
                  for rule in finding.port.rules]
         groups = {rule.remote_group_id for rule in rules
@@ -304,7 +312,8 @@ class ZeroTouch:
                  if rule.remote_address_group_id}
         if not groups and not lists:
             return
-        found = address_sets.find(self._neutron, groups, lists)
+        some = groups | lists if only is None else only
+        found = address_sets.find(self._neutron, groups & some, lists & some)
         for key, networks in found.items():
             if len(networks) > host_spec.ADDRESSES_MAX and (
                     len(networks) != len(self._sets.get(key, ()))):
@@ -314,7 +323,7 @@ class ZeroTouch:
                     'others are not let in. Name networks in the rules '
                     'instead, or make the group smaller.', key,
                     len(networks), host_spec.ADDRESSES_MAX)
-        self._sets = found
+        self._sets = found if only is None else {**self._sets, **found}
         self._plan.refresh_sets({host for host, _ in self._plan.objects},
                                 self._sets)
 

@@ -11,6 +11,8 @@ from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller.neutron_ports import errors
+from octavia_xdp_provider.controller.neutron_ports import notifications
+from octavia_xdp_provider.controller.zero_touch import notified
 from octavia_xdp_provider.controller.zero_touch import service
 from octavia_xdp_provider.tests.unit import base as unit_base
 from octavia_xdp_provider.tests.unit.controller import base
@@ -116,12 +118,14 @@ class ZeroTouchTestCase(base.StoreTestCase):
         self.seen('lb1', {})
         self.set_conditions(lb1='live')
         self.token = self.store.acquire(LEASE, 'test', 1e6)
+        self.heard = notified.Notified()
         self.worker = self.new_worker()
 
     def new_worker(self):
         return service.ZeroTouch(
             self.conf, self.store, LEASE, lambda: self.token,
-            self.notified.extend, self.notified.extend, self.neutron)
+            self.notified.extend, self.notified.extend, self.neutron,
+            self.heard)
 
     def tree(self, **more):
         tree = unit_base.tree(flavor={'zero_touch': self.MODE},
@@ -298,6 +302,75 @@ class TestOrder(ZeroTouchTestCase):
         self.token += 1
         self.assertRaises(service.leases.LeaseLost, self.step)
         self.assertEqual([], self.store.host_keys())
+
+
+class TestNotifications(ZeroTouchTestCase):
+    """Between turns, what Neutron has said something about is looked at."""
+
+    def test_port_that_is_bound_elsewhere_is_looked_at_at_once(self):
+        self.create()
+        self.converge()
+        self.ports[0]['binding:host_id'] = 'hv2'
+        self.ports[1]['binding:host_id'] = 'hv2'
+        self.worker.step()
+        self.hv2.pass_()
+        self.assertEqual({}, self.hv2.held)
+        self.heard.hear(notifications.Hint(frozenset([PORTS['m1']])))
+        self.worker.step()
+        self.hv2.pass_()
+        self.assertEqual({PORTS['m1']}, set(self.hv2.held))
+        self.step()
+        self.hv2.pass_()
+        self.assertEqual({PORTS['m1'], PORTS['m2']}, set(self.hv2.held))
+
+    def test_rule_that_goes_is_noticed_at_once(self):
+        self.create()
+        self.converge()
+        self.neutron._rules[:] = []
+        self.heard.hear(notifications.Hint(groups=frozenset([GROUP])))
+        self.worker.step()
+        self.hv1.pass_()
+        self.assertEqual([[], []], [
+            one['document']['rules'] for one in self.hv1.held.values()])
+
+    def test_address_that_joins_a_group_of_rules(self):
+        self.neutron._rules[:] = [test_neutron_ports.rule(
+            remote_group_id=GROUP)]
+        self.create()
+        self.converge()
+        self.ports.append(port('m1', id='client', fixed_ips=[
+            {'subnet_id': 'sub-red', 'ip_address': '10.0.0.99'}]))
+        self.worker.step()
+        self.hv1.pass_()
+        networks = self.hv1.held[GROUP]['document']['networks']
+        self.assertNotIn('10.0.0.99/32', networks)
+        self.heard.hear(notifications.Hint(
+            frozenset(['client']), frozenset(['10.0.0.99']),
+            frozenset([GROUP])))
+        self.worker.step()
+        self.hv1.pass_()
+        self.assertEqual([*networks, '10.0.0.99/32'],
+                         self.hv1.held[GROUP]['document']['networks'])
+
+    def test_neutron_that_is_away_is_asked_again(self):
+        self.create()
+        self.converge()
+        self.ports[0]['binding:host_id'] = 'hv2'
+        self.heard.hear(notifications.Hint(frozenset([PORTS['m1']])))
+        with mock.patch.object(self.neutron, 'ports',
+                               side_effect=errors.NeutronUnavailable('no')):
+            self.worker.step()
+        self.worker.step()
+        self.hv2.pass_()
+        self.assertEqual({PORTS['m1']}, set(self.hv2.held))
+
+    def test_who_does_not_lead_hears_nothing(self):
+        self.create()
+        self.converge()
+        self.assertTrue(self.heard.is_wanted)
+        self.token = None
+        self.worker.step()
+        self.assertFalse(self.heard.is_wanted)
 
 
 class TestMigration(ZeroTouchTestCase):

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Neutron's notifications on a real RabbitMQ.
+
+They are sent as Neutron sends them, by oslo.messaging's notifier, to a
+virtual host in which the listener's user has the permissions that the
+administrator guide names, and no others.
+"""
+
+import contextlib
+import json
+import os
+import shlex
+import subprocess
+import threading
+import time
+import unittest
+import urllib.parse
+import uuid
+
+import amqp
+import fixtures
+import kombu
+import oslo_messaging
+from oslo_messaging import conffixture
+
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.controller.neutron_ports import notifications
+from octavia_xdp_provider.tests.functional.support import broken_broker
+from octavia_xdp_provider.tests.functional.support import control
+from octavia_xdp_provider.tests.unit import base
+
+RABBITMQCTL = 'OCTAVIA_XDP_TEST_RABBITMQCTL'
+# As in the administrator guide.
+_OWN = f'^{notifications.QUEUE_PREFIX}'
+PERMISSIONS = (_OWN, _OWN,
+               f'^({notifications.QUEUE_PREFIX}|neutron$)')
+TOPIC = 'notifications'
+LONG_S = 60
+
+
+class ListenerTestCase(base.TestCase):
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        for variable in (RABBITMQCTL, control.BROKER):
+            if not os.environ.get(variable):
+                raise unittest.SkipTest(
+                    f'{variable} is not set; tools/test functional runs '
+                    'these tests')
+        cls.server = urllib.parse.urlsplit(os.environ[control.BROKER])
+        unique = uuid.uuid4().hex[:8]
+        cls.vhost, cls.neutron, cls.own = (
+            f'{name}-{unique}' for name in ('neutron', 'neutron', 'reader'))
+        cls.rabbitmqctl('add_vhost', cls.vhost)
+        cls.addClassCleanup(cls.rabbitmqctl, 'delete_vhost', cls.vhost)
+        for user, permissions in ((cls.neutron, ('.*',) * 3),
+                                  (cls.own, PERMISSIONS)):
+            cls.rabbitmqctl('add_user', user, 'secret')
+            cls.addClassCleanup(cls.rabbitmqctl, 'delete_user', user)
+            cls.rabbitmqctl('set_permissions', '-p', cls.vhost, user,
+                            *permissions)
+
+    @staticmethod
+    def rabbitmqctl(*words):
+        return subprocess.run(
+            [*shlex.split(os.environ[RABBITMQCTL]), '--quiet', *words],
+            check=True, capture_output=True, text=True,
+            stdin=subprocess.DEVNULL).stdout
+
+    def setUp(self):
+        super().setUp()
+        self.hints = []
+        self.is_wanted = True
+
+    def url(self, user, port=None):
+        host = '127.0.0.1' if port else self.server.hostname
+        return f'{user}:secret@{host}:{port or self.server.port}/{self.vhost}'
+
+    def listen(self, port=None):
+        listener = notifications.Listener(self.load(
+            '[zero_touch]\nnotification_transport_url = '
+            f'rabbit://{self.url(self.own, port)}\n'), self.hints.append,
+            lambda: self.is_wanted)
+        thread = threading.Thread(target=listener.run)
+
+        def stop():
+            listener.stop()
+            thread.join(LONG_S)
+            self.assertFalse(thread.is_alive())
+        thread.start()
+        self.addCleanup(stop)
+        return stop
+
+    def notifier(self):
+        """Neutron's."""
+        conf = options.new()
+        conf([])
+        self.useFixture(conffixture.ConfFixture(conf))
+        conf.set_override('control_exchange', 'neutron')
+        transport = oslo_messaging.get_notification_transport(
+            conf, url=f'rabbit://{self.url(self.neutron)}')
+        self.addCleanup(transport.cleanup)
+        return oslo_messaging.Notifier(
+            transport, publisher_id='network.control', driver='messagingv2',
+            topics=[TOPIC])
+
+    @staticmethod
+    def update(notifier, port):
+        notifier.info({}, 'port.update.end', {'port': {'id': port}})
+
+    def connection(self, user):
+        connection = kombu.Connection(f'amqp://{self.url(user)}',
+                                      connect_timeout=5)
+        self.addCleanup(connection.release)
+        return connection
+
+    def queues(self):
+        text = self.rabbitmqctl('list_queues', '-p', self.vhost, 'name',
+                                'messages', '--formatter', 'json')
+        return {one['name']: one['messages'] for one in json.loads(text)}
+
+    def wait_for(self, condition):
+        deadline = time.monotonic() + LONG_S
+        while not condition():
+            self.assertLess(time.monotonic(), deadline, 'waited in vain')
+            time.sleep(0.05)
+
+    def heard(self):
+        return [port for hint in self.hints for port in sorted(hint.ports)]
+
+    def hears(self, notifier):
+        """Something that is sent until it is heard."""
+        port = uuid.uuid4().hex
+
+        def attempt():
+            self.update(notifier, port)
+            time.sleep(0.2)
+            return port in self.heard()
+        self.wait_for(attempt)
+        del self.hints[:]
+
+
+class TestListener(ListenerTestCase):
+
+    def test_other_consumers_lose_nothing_and_nothing_is_left(self):
+        notifier = self.notifier()
+        # Somebody else's queue, as the telemetry of a cloud has it.
+        channel = self.connection(self.neutron).channel()
+        self.update(notifier, 'first')  # which makes the exchange
+        other = kombu.Queue('telemetry', channel=channel, durable=False)
+        other.queue_declare()
+        other.bind_to('neutron', f'{TOPIC}.info')
+        stop = self.listen()
+        self.hears(notifier)
+        other.purge()
+        ports = [f'port-{number}' for number in range(50)]
+        for port in ports:
+            self.update(notifier, port)
+        self.wait_for(lambda: len(self.heard()) >= len(ports))
+        self.assertEqual(ports, [port for port in self.heard()
+                                 if port.startswith('port-')])
+        taken = []
+        while (message := other.get(no_ack=True)) is not None:
+            taken.append(message)
+        self.assertEqual(
+            ports, [port for message in taken
+                    for port in notifications.parse(message.body).ports
+                    if port.startswith('port-')])
+        self.assertEqual(1, sum(name.startswith(notifications.QUEUE_PREFIX)
+                                for name in self.queues()))
+        stop()
+        self.wait_for(lambda: not any(
+            name.startswith(notifications.QUEUE_PREFIX)
+            for name in self.queues()))
+        other.delete()
+
+    def test_broker_that_is_away_blocks_nothing_and_is_found_again(self):
+        notifier = self.notifier()
+        self.update(notifier, 'first')
+        log = self.useFixture(fixtures.FakeLogger())
+        proxy = self.useFixture(broken_broker.Broker(
+            (self.server.hostname, self.server.port)))
+        self.listen(proxy.port)
+        self.hears(notifier)
+        proxy.cut()
+        self.wait_for(lambda: 'are not heard' in log.output)
+        self.hears(notifier)
+        self.assertIn('are heard again', log.output)
+        # Connections that are accepted, and nothing more: an end is an end.
+        proxy.hang()
+        proxy.cut()
+
+    def test_exchange_that_does_not_exist_yet(self):
+        self.connection(self.neutron).channel().exchange_delete('neutron')
+        log = self.useFixture(fixtures.FakeLogger())
+        self.listen()
+        self.wait_for(lambda: 'no exchange' in log.output)
+        self.hears(self.notifier())
+        self.assertEqual(1, log.output.count('are not heard'))
+
+    def test_who_does_not_lead_has_no_queue(self):
+        notifier = self.notifier()
+        self.update(notifier, 'first')
+        self.listen()
+        self.hears(notifier)
+        self.is_wanted = False
+        self.wait_for(lambda: not any(
+            name.startswith(notifications.QUEUE_PREFIX)
+            for name in self.queues()))
+        self.is_wanted = True
+        self.hears(notifier)
+
+    def test_what_is_no_notification_is_left_out(self):
+        notifier = self.notifier()
+        self.update(notifier, 'first')
+        self.listen()
+        self.hears(notifier)
+        producer = kombu.Producer(self.connection(self.neutron).channel())
+        for body in ('{', json.dumps([1]), '"' + 'x' * 100000):
+            producer.publish(body.encode(), exchange='neutron',
+                             routing_key=f'{TOPIC}.info', declare=[],
+                             content_type='application/x-python-serialize',
+                             content_encoding='binary')
+        self.hears(notifier)
+
+    def test_its_user_may_only_listen(self):
+        self.update(self.notifier(), 'first')
+        for attempt in (
+                lambda channel: kombu.Producer(channel, on_return=None)
+                .publish('x', exchange='neutron', routing_key='q'),
+                lambda channel: channel.queue_declare('telemetry'),
+                lambda channel: channel.exchange_delete('neutron')):
+            connection = kombu.Connection(f'amqp://{self.url(self.own)}')
+            self.addCleanup(connection.release)
+            channel = connection.channel()
+
+            def refused(one=attempt, where=channel, over=connection):
+                one(where)
+                with contextlib.suppress(TimeoutError):
+                    over.drain_events(timeout=LONG_S)
+            self.assertRaises(amqp.exceptions.AccessRefused, refused)
