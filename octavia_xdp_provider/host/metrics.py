@@ -9,9 +9,19 @@ import typing
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.host import member_counters
+
 PREFIX = 'octavia_xdp_host_'
 # Seconds of a pass.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
+
+
+# Of member_counters.COUNTERS.
+_MEMBERS = {
+    'packets_in': 'Packets to a member', 'bytes_in': 'Bytes to a member',
+    'packets_out': 'Packets of a member', 'bytes_out': 'Bytes of a member',
+    'flows': 'Flows to a member that began',
+    'drops': 'Packets to or of a member that were dropped'}
 
 
 class Metrics:
@@ -53,6 +63,7 @@ class Collector:
         self._link = link
         self._worker = worker
         self._watch = watch
+        self._members = member_counters.MemberCounters()
 
     def describe(self) -> list[typing.Any]:
         """Nothing is looked at before somebody wants to know."""
@@ -80,6 +91,19 @@ class Collector:
                 ('flows', 'Confirmed flows', facts.flows)):
             yield _gauge(name, text, value)
         yield from _of_packets(facts)
+        yield from self._of_members(facts)
+
+    def _of_members(self, facts: typing.Any
+                    ) -> collections.abc.Iterator[typing.Any]:
+        found = self._members.update(
+            facts.entries, member_counters.names(self._worker.documents()))
+        for place, counter in enumerate(member_counters.COUNTERS):
+            family = core.CounterMetricFamily(
+                f'{PREFIX}member_{counter}', _MEMBERS[counter],
+                labels=['load_balancer', 'member'])
+            for name, counts in sorted(found.items()):
+                family.add_metric(name, counts[place])
+            yield family
 
 
 def _of_packets(facts: typing.Any) -> collections.abc.Iterator[typing.Any]:

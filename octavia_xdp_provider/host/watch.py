@@ -50,6 +50,7 @@ class Watch:
         self._stop = threading.Event()
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
         self._thread = threading.Thread(target=self._run, name='taps')
+        self._failing = False
         self.taps: taps_module.Taps | None = None
         self.is_known = False
 
@@ -69,14 +70,13 @@ class Watch:
         os.close(self._wake)
 
     def _run(self) -> None:
-        complained = False
         while not self._stop.is_set():
             try:
                 self._follow()
             except Exception:
-                if not complained:
+                if not self._failing:
                     LOG.exception('Taps cannot be followed; trying again.')
-                complained = True
+                self._failing = True
                 self._stop.wait(RETRY_S)
 
     def _follow(self) -> None:
@@ -88,6 +88,9 @@ class Watch:
                 self._come_round()
                 database.run()
                 self._look(links, database)
+                if self._failing:
+                    LOG.info('Taps are followed again.')
+                    self._failing = False
                 poller = ovs_poller.Poller()
                 database.wait(poller)
                 for descriptor in events, self._wake:

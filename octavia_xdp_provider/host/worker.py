@@ -105,6 +105,12 @@ class Worker:
         """What there is to be reported."""
         return self._reconciler.held
 
+    def documents(self) -> list[typing.Any]:
+        """What is wanted, as it is kept."""
+        wanted = self._wanted
+        return ([document for _generation, document
+                 in wanted.documents.values()] if wanted else [])
+
     def counters(self) -> dict[str, host_messages.PortCounters]:
         """By id of the port."""
         return self.facts.counters()

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Counters by load balancer and member, while entries come and go."""
+
+import types as python_types
+
+import prometheus_client
+
+from octavia_xdp_provider.host import facts
+from octavia_xdp_provider.host import member_counters
+from octavia_xdp_provider.host import metrics
+from octavia_xdp_provider.host import types
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.host import fakes
+
+A, B = ('lb', 'a'), ('lb', 'b')
+
+
+def entry(key, packets):
+    return types.EntryState(
+        types.Entry(key, fakes.PORT, '203.0.113.10', 80, '10.0.0.5', 8080,
+                    'tcp', fakes.MAC, fakes.GATEWAY_MAC),
+        packets, 100 * packets, 2 * packets, 300 * packets, 1, 0)
+
+
+class TestMemberCounters(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.counters = member_counters.MemberCounters()
+
+    def update(self, names, **entries):
+        found = self.counters.update(
+            [entry(int(key[1:]), packets)
+             for key, packets in entries.items()], names)
+        return {name: counts[0] for name, counts in found.items()}
+
+    def test_entries_of_a_member_are_added_up(self):
+        found = self.counters.update([entry(1, 3), entry(2, 4), entry(3, 5)],
+                                     {1: A, 2: A, 3: B})
+        self.assertEqual({A: (7, 700, 14, 2100, 2, 0),
+                          B: (5, 500, 10, 1500, 1, 0)}, found)
+
+    def test_sums_do_not_fall_with_entries(self):
+        names = {1: A, 2: A}
+        self.assertEqual({A: 7}, self.update(names, k1=3, k2=4))
+        self.assertEqual({A: 9}, self.update({1: A}, k1=5))
+        # The same key anew, and another key of the member.
+        self.assertEqual({A: 10}, self.update({1: A}, k1=1))
+        self.assertEqual({A: 12}, self.update({5: A}, k5=2))
+
+    def test_members_that_are_gone_are_not_named(self):
+        self.update({1: A, 2: B}, k1=3, k2=4)
+        self.assertEqual({B: 4}, self.update({2: B}, k2=4))
+        self.assertEqual({}, self.update({}, k2=4))
+
+    def test_names_are_those_of_documents(self):
+        port = fakes.port(fakes.entry(1), fakes.entry(2, member_id='b'))
+        self.assertEqual(
+            {1: ('lb', 'member'), 2: ('lb', 'b')}, member_counters.names(
+                [port, fakes.address_set('10.0.0.0/8'), {'kind': 'port'},
+                 {**port, 'entries': [7, {}]}]))
+
+    def test_metrics_have_them(self):
+        worker = python_types.SimpleNamespace(
+            held={}, facts=facts.Facts(entries=(entry(1, 3), entry(2, 4))),
+            documents=lambda: [fakes.port(fakes.entry(1), fakes.entry(2))])
+        registry = prometheus_client.CollectorRegistry()
+        registry.register(metrics.Collector(
+            python_types.SimpleNamespace(answered_at=0.0), worker,
+            python_types.SimpleNamespace(is_known=True)))
+        text = prometheus_client.generate_latest(registry).decode()
+        for name, value in (('packets_in', 7), ('bytes_out', 2100),
+                            ('flows', 2), ('drops', 0)):
+            self.assertIn(
+                f'octavia_xdp_host_member_{name}_total{{load_balancer="lb",'
+                f'member="member"}} {float(value)}\n', text)
