@@ -17,7 +17,7 @@ from octavia_xdp_provider.controller.zero_touch import port_documents
 TUNNEL, DIRECT, NONE, WAITING = 'tunnel', 'direct', 'none', 'waiting'
 
 # Of a member that has a tunnel these may pass; it keeps the tunnel.
-_PASSING = frozenset((
+PASSING = frozenset((
     findings.Obstacle.UNBOUND, findings.Obstacle.BINDING_FAILED,
     findings.Obstacle.NOT_VISIBLE, findings.Obstacle.NO_GATEWAY))
 
@@ -76,7 +76,7 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
         return Decision(WAITING, 'Neutron has not been asked yet')
     port = finding.port
     if finding.obstacle is not None or port is None or port.host is None:
-        if 'tunnel' in member and finding.obstacle in _PASSING:
+        if 'tunnel' in member and finding.obstacle in PASSING:
             return Decision(WAITING, f'its tunnel stays, but '
                             f'{finding.reason}')
         return _without(document, pool_id, member, finding.reason)

@@ -146,6 +146,8 @@ class Plan:
         full: dict[str, str] = {}
         if document is not None:
             for member_id, one in decisions.items():
+                if one.way == decision.WAITING:
+                    needed |= self._used_now(document, member_id)
                 for host in one.hosts:
                     problem = self._assign_member(
                         document, member_id, host, one, ends, touched, needed)
@@ -219,6 +221,18 @@ class Plan:
             key = self._draw(1 << bits)
             if key and (host, key) not in self.keys:
                 return key
+
+    def _used_now(self, document: spec.Document, member_id: str
+                  ) -> set[tuple[str, int]]:
+        """Keys of a member that stays as it is: also those of a hypervisor to
+        which it is on its way, for Neutron has no binding for a moment when
+        that moves."""
+        listeners = {listener for pool_id, pool in document['pools'].items()
+                     if member_id in pool['members']
+                     for listener in decision.listeners(document, pool_id)}
+        return {key.name for key in self.keys_of(document['id'])
+                if key.member_id == member_id and key.listener_id in listeners
+                and key.free_at is None and key.unused_generation is None}
 
     def _in_use(self, document: spec.Document) -> set[tuple[str, int]]:
         """Keys that nodes are sent."""

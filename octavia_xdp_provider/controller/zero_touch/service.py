@@ -282,7 +282,8 @@ class ZeroTouch:
             port = finding.port
             if port and port.migrating_to not in (None, port.host):
                 self._migrating[one] = time.monotonic()
-            else:
+            elif finding.obstacle not in decision.PASSING:
+                # Without a binding, say, it is about to have another one.
                 self._migrating.pop(one, None)
 
     def _hint_migrating(self):

@@ -415,6 +415,50 @@ class TestMigration(ZeroTouchTestCase):
         self.assertEqual('198.18.20.2',
                          self.members()['m1']['tunnel']['address'])
 
+    def test_the_new_hypervisor_keeps_all_while_neutron_has_no_binding(self):
+        self.create()
+        self.converge()
+        self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
+        self.step()
+        self.hv2.pass_()
+        self.node_syncs()
+        held, old = dict(self.hv2.held), self.members()['m1']['tunnel']
+        self.assertEqual({PORTS['m1']}, set(held))
+        self.ports[0].update({'binding:host_id': 'hv2', 'binding:profile': {},
+                              'binding:vif_type': 'unbound'})
+        for _ in range(3):
+            self.worker.step()
+            self.hv2.pass_()
+            self.assertEqual(held, self.hv2.held)
+        # nor does another leader, which has asked nobody yet
+        self.worker = self.new_worker()
+        with mock.patch.object(self.neutron, 'ports',
+                               side_effect=errors.NeutronUnavailable('no')):
+            self.worker.step()
+        self.hv2.pass_()
+        self.assertEqual(held, self.hv2.held)
+        self.assertEqual(old, self.members()['m1']['tunnel'])
+        self.ports[0]['binding:vif_type'] = 'ovs'
+        self.worker.step()
+        self.assertEqual('198.18.20.2',
+                         self.members()['m1']['tunnel']['address'])
+        self.assertEqual(held, self.hv2.held)
+
+    def test_a_moment_without_a_binding_does_not_end_a_migration(self):
+        self.create()
+        self.converge()
+        self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
+        self.step()
+        self.hv2.pass_()
+        self.ports[0].update({'binding:host_id': 'hv2', 'binding:profile': {},
+                              'binding:vif_type': 'unbound'})
+        self.worker.step()
+        self.ports[0]['binding:vif_type'] = 'ovs'
+        # Nobody's turn has come round.
+        self.worker.step()
+        self.assertEqual('198.18.20.2',
+                         self.members()['m1']['tunnel']['address'])
+
     def test_a_migration_that_does_not_end_is_looked_at_in_turns(self):
         self.create()
         self.converge()
