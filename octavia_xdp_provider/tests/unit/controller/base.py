@@ -49,7 +49,8 @@ class StoreTestCase(base.TestCase):
 
     def renew(self):
         """An empty store."""
-        self.conf = self.load(f'[database]\nconnection = {self.database()}\n')
+        self.conf = self.load('[database]\nsqlite_synchronous = false\n'
+                              f'connection = {self.database()}\n')
         manager = schema.context_manager(self.conf)
         self.addCleanup(manager.writer.get_engine().dispose)
         path = sa.make_url(self.conf.database.connection).database
