@@ -2,6 +2,7 @@
 /* tcx links, pinned: they hold the programs without a process. libbpf and the
  * headers of Debian 12 know nothing of them; the kernel's interface is all
  * that it takes. */
+#include <dirent.h>
 #include <errno.h>
 #include <net/if.h>
 #include <net/if_arp.h>
@@ -67,9 +68,9 @@ static int check_interface(uint32_t ifindex, char *error)
 	return 0;
 }
 
-/* A descriptor of the pinned link, if it still holds its interface. A pin that
- * outlived it is removed: the number may belong to another one by now. */
-static int open_link(const char *path, uint32_t ifindex,
+/* A descriptor of the pinned link, if it still holds its interface; -ENODEV:
+ * it does not. */
+static int find_link(const char *path, uint32_t ifindex,
 		     struct bpf_link_info *info)
 {
 	__u32 length = sizeof(*info);
@@ -84,8 +85,18 @@ static int open_link(const char *path, uint32_t ifindex,
 	    info->xdp.ifindex == ifindex)
 		return link;
 	close(link);
-	if (status)
-		return status;
+	return status ? status : -ENODEV;
+}
+
+/* The same. A pin that outlived its interface is removed: the number may belong
+ * to another one by now. */
+static int open_link(const char *path, uint32_t ifindex,
+		     struct bpf_link_info *info)
+{
+	int link = find_link(path, ifindex, info);
+
+	if (link != -ENODEV)
+		return link;
 	return unlink(path) ? -errno : -ENOENT;
 }
 
@@ -200,4 +211,59 @@ int oxh_detach(struct oxh_host *host, uint32_t hook, uint32_t ifindex,
 	free(path);
 	unlock_host(host);
 	return status;
+}
+
+/* Of a pin's name, as link_path() makes them. */
+static bool parse_name(const char *name, struct oxh_program *out)
+{
+	for (uint32_t hook = 0; hook < HOST_HOOKS; hook++) {
+		size_t length = strlen(hook_names[hook]);
+		unsigned int ifindex;
+		char end;
+
+		if (strncmp(name, hook_names[hook], length) ||
+		    sscanf(name + length, "-%u%c", &ifindex, &end) != 1)
+			continue;
+		*out = (struct oxh_program){.hook = hook, .ifindex = ifindex};
+		return true;
+	}
+	return false;
+}
+
+static void look_at(struct oxh_host *host, struct oxh_program *out)
+{
+	char *path = link_path(host, out->hook, out->ifindex);
+	struct bpf_link_info info;
+	int link = path ? find_link(path, out->ifindex, &info) : -ENOMEM;
+
+	free(path);
+	if (link < 0)
+		return;
+	close(link);
+	out->attached = 1;
+	out->current = is_same(info.prog_id, program_of(host, out->hook));
+}
+
+int oxh_programs_list(struct oxh_host *host, struct oxh_program *out,
+		      uint32_t capacity, char *error)
+{
+	int status = load_programs(host, error);
+	char *path = path_below(host->folder, "links", "");
+	DIR *folder = path ? opendir(path) : NULL;
+	struct oxh_program one;
+	struct dirent *entry;
+	uint32_t count = 0;
+
+	if (!status && !folder)
+		status = failure(error, -errno, "cannot read %s/links",
+				 host->folder);
+	while (!status && (entry = readdir(folder)))
+		if (parse_name(entry->d_name, &one) && count++ < capacity) {
+			look_at(host, &one);
+			out[count - 1] = one;
+		}
+	if (folder)
+		closedir(folder);
+	free(path);
+	return status ? status : (int)count;
 }

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define OXH_API_VERSION 1
+#define OXH_API_VERSION 2
 #define OXH_ERROR_LENGTH 512
 #define OXH_RULES_MAX 128 /* of a port */
 #define OXH_NETWORKS_MAX 1024
@@ -49,6 +49,20 @@ struct oxh_network {
 	struct oxh_address address;
 	uint8_t length; /* of 32 or 128 */
 	uint8_t nodes;  /* LB nodes are in it: outer sources and probes */
+};
+
+/* A network of a set of addresses. */
+struct oxh_set_network {
+	uint32_t set;
+	struct oxh_network network;
+};
+
+/* A program that is pinned at an interface. */
+struct oxh_program {
+	uint32_t hook; /* enum oxh_hook */
+	uint32_t ifindex;
+	uint8_t attached; /* it is there; the interface may have gone */
+	uint8_t current;  /* it is this library's */
 };
 
 /* Fixed when the state is created. 0: the default. */
@@ -214,6 +228,25 @@ int oxh_drops_list(struct oxh_host *host, struct oxh_drop *out,
 		   uint32_t capacity, char *error);
 int oxh_outcomes_list(struct oxh_host *host, uint64_t *packets,
 		      uint32_t capacity, char *error);
+
+/* The rules of a port, in the order in which they were set, addresses masked;
+ * of a rule with a set `remote` is its family's whole. -ENOENT: no such port.
+ */
+int oxh_rules_list(struct oxh_host *host, const uint8_t id[16],
+		   struct oxh_rule *out, uint32_t capacity, char *error);
+/* Of oxh_networks_set(). */
+int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
+		      uint32_t capacity, char *error);
+/* Networks of all sets. */
+int oxh_sets_list(struct oxh_host *host, struct oxh_set_network *out,
+		  uint32_t capacity, char *error);
+/* What is pinned; changes nothing. */
+int oxh_programs_list(struct oxh_host *host, struct oxh_program *out,
+		      uint32_t capacity, char *error);
+
+/* Settings as they are used: with defaults and limits of times. */
+int oxh_settings_get(struct oxh_host *host, struct oxh_settings *out,
+		     char *error);
 
 /* Frees what is over and counts the ports' flows again; to be called every
  * few seconds. Returns how many were freed. */

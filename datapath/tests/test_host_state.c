@@ -182,6 +182,133 @@ static void test_networks_of_nodes_with_others_in_them(void **state)
 	end_host(host);
 }
 
+static void test_networks_are_listed_as_they_were_set(void **state)
+{
+	const struct oxh_network all[] = {
+		network("10.0.0.0", 8, true), network("10.1.0.0", 16, false),
+		network("2001:db8::", 32, true), network("0.0.0.0", 0, false),
+		network("::", 0, false)};
+	struct oxh_set_network sets[4];
+	struct oxh_network out[5];
+	struct oxh_host *host;
+	bool found;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(NULL);
+	assert_int_equal(oxh_networks_set(host, all, 5, error), 0);
+	assert_int_equal(oxh_networks_list(host, out, 0, error), 5);
+	assert_int_equal(oxh_networks_list(host, out, 5, error), 5);
+	for (int i = 0; i < 5; i++) {
+		found = false;
+		for (int j = 0; j < 5; j++)
+			found |= !memcmp(&all[i], &out[j], sizeof(all[i]));
+		assert_true(found);
+	}
+	assert_int_equal(oxh_sets_list(host, sets, 4, error), 0);
+	assert_int_equal(oxh_set_set(host, 7, all + 2, 1, error), 0);
+	assert_int_equal(oxh_set_set(host, 0xfffffffe, all, 1, error), 0);
+	assert_int_equal(oxh_sets_list(host, sets, 4, error), 2);
+	for (int i = 0; i < 2; i++) {
+		const struct oxh_network *wanted =
+			sets[i].set == 7 ? &all[2] : &all[0];
+
+		assert_true(sets[i].set == 7 || sets[i].set == 0xfffffffe);
+		assert_memory_equal(&sets[i].network.address, &wanted->address,
+				    16);
+		assert_int_equal(sets[i].network.length, wanted->length);
+	}
+	assert_int_not_equal(sets[0].set, sets[1].set);
+	end_host(host);
+}
+
+static void test_rules_are_listed_as_they_were_set(void **state)
+{
+	const struct oxh_rule rules[] = {
+		{.remote = network("10.1.2.3", 24, false),
+		 .port_min = 80,
+		 .port_max = 90,
+		 .protocol = 6,
+		 .family = 4},
+		{.remote = network("::", 0, false),
+		 .port_max = 65535,
+		 .family = 6},
+		{.remote = network("10.1.2.3", 24, false),
+		 .set = 9,
+		 .port_max = 1,
+		 .protocol = 17,
+		 .family = 4}};
+	struct oxh_rule out[3], expected[3];
+	struct oxh_host *host;
+	struct oxh_port port = port_of(1);
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(NULL);
+	assert_int_equal(oxh_rules_list(host, port.id, out, 3, error), -ENOENT);
+	for (uint32_t count = 0; count <= 3; count++) {
+		assert_int_equal(oxh_port_set(host, &port, rules, count, error),
+				 0);
+		assert_int_equal(oxh_rules_list(host, port.id, out, 3, error),
+				 count);
+	}
+	memcpy(expected, rules, sizeof(expected));
+	expected[0].remote = network("10.1.2.0", 24, false);
+	expected[2].remote = network("0.0.0.0", 0, false);
+	for (int i = 0; i < 3; i++) {
+		assert_memory_equal(&out[i].remote, &expected[i].remote,
+				    sizeof(out[i].remote));
+		assert_int_equal(out[i].set, expected[i].set);
+		assert_int_equal(out[i].port_min, expected[i].port_min);
+		assert_int_equal(out[i].port_max, expected[i].port_max);
+		assert_int_equal(out[i].protocol, expected[i].protocol);
+		assert_int_equal(out[i].family, expected[i].family);
+	}
+	end_host(host);
+}
+
+static void test_programs_and_settings_are_listed(void **state)
+{
+	const struct oxh_settings settings = {.reply_ifindex = LO,
+					      .local_v4 = address(LOCAL),
+					      .sid = address("2001:db8::"),
+					      .tcp_idle = 77};
+	struct oxh_settings got;
+	struct oxh_program out[4];
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = fresh_host(NULL);
+	assert_int_equal(oxh_settings_set(host, &settings, error), 0);
+	assert_int_equal(oxh_settings_get(host, &got, error), 0);
+	assert_int_equal(got.reply_ifindex, LO);
+	assert_memory_equal(&got.local_v4, &settings.local_v4, 16);
+	assert_memory_equal(&got.local_v6, &settings.local_v6, 16);
+	assert_memory_equal(&got.sid, &settings.sid, 16);
+	assert_int_equal(got.tcp_idle, 77);
+	assert_int_equal(got.udp_idle, 180);
+	assert_int_equal(oxh_programs_list(host, out, 4, error), 0);
+	assert_int_equal(oxh_attach(host, OXH_TAP_OUT, LO, error), 1);
+	/* a pin whose interface is another, and a file that is none */
+	assert_int_equal(
+		rename(FOLDER "/links/tap-out-1", FOLDER "/links/tap-in-99"),
+		0);
+	assert_int_equal(oxh_attach(host, OXH_NIC, LO, error), 1);
+	assert_int_equal(oxh_programs_list(host, out, 4, error), 2);
+	for (int i = 0; i < 2; i++) {
+		bool nic = out[i].hook == OXH_NIC;
+
+		assert_int_equal(out[i].ifindex, nic ? LO : 99);
+		assert_int_equal(out[i].attached, nic);
+		assert_int_equal(out[i].current, nic);
+	}
+	assert_int_not_equal(out[0].hook, out[1].hook);
+	assert_int_equal(oxh_detach(host, OXH_NIC, LO, error), 0);
+	assert_int_equal(oxh_detach(host, OXH_TAP_IN, 99, error), 0);
+	end_host(host);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -194,6 +321,9 @@ int main(void)
 		cmocka_unit_test(test_times_have_defaults_and_a_limit),
 		cmocka_unit_test(test_networks_that_are_none_are_refused),
 		cmocka_unit_test(test_networks_of_nodes_with_others_in_them),
+		cmocka_unit_test(test_networks_are_listed_as_they_were_set),
+		cmocka_unit_test(test_rules_are_listed_as_they_were_set),
+		cmocka_unit_test(test_programs_and_settings_are_listed),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

@@ -127,6 +127,43 @@ class Datapath:
                 for one in self._library.listed(
                     self._api.oxh_drops_list, 'struct oxh_drop', self._host)}
 
+    def settings(self) -> types.Settings:
+        """As they are used: times have defaults and limits."""
+        out = self._ffi.new('struct oxh_settings *')
+        self._call(self._api.oxh_settings_get, self._host, out)
+        return library.settings_of(out)
+
+    def networks(self) -> dict[str, bool]:
+        """Of set_networks(): whether LB nodes are in it."""
+        return {library.network_text(one): bool(one.nodes)
+                for one in self._library.listed(
+                    self._api.oxh_networks_list, 'struct oxh_network',
+                    self._host)}
+
+    def address_sets(self) -> dict[int, set[str]]:
+        """Networks by number; without sets that are empty."""
+        found: dict[int, set[str]] = {}
+        for one in self._library.listed(
+                self._api.oxh_sets_list, 'struct oxh_set_network',
+                self._host):
+            found.setdefault(one.set, set()).add(
+                library.network_text(one.network))
+        return found
+
+    def rules(self, port_id: str) -> list[types.Rule]:
+        """Of a port; with a network or a set, never without both."""
+        return [library.rule_of(one) for one in self._library.listed(
+            self._api.oxh_rules_list, 'struct oxh_rule', self._host,
+            uuid.UUID(port_id).bytes)]
+
+    def programs(self) -> list[types.Program]:
+        """Those that are pinned."""
+        return [types.Program(types.Hook(one.hook), one.ifindex,
+                              bool(one.attached), bool(one.current))
+                for one in self._library.listed(
+                    self._api.oxh_programs_list, 'struct oxh_program',
+                    self._host)]
+
     def tick(self) -> int:
         return self._call(self._api.oxh_tick, self._host)
 

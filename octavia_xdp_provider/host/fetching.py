@@ -44,7 +44,7 @@ class Fetcher(fetching.Fetcher):
         super().__init__(controller, host, cache, shapes=HOSTS)
         self._changed = changed
         self._common_path = pathlib.Path(common_path)
-        self._saved = self.common = self._load()
+        self._saved = self.common = load_common(common_path)
         self.refused: str | None = None
 
     def look_at(self, page: host_messages.FetchAnswer) -> None:
@@ -78,14 +78,16 @@ class Fetcher(fetching.Fetcher):
             else:
                 self._saved = self.common
 
-    def _load(self) -> host_spec.Common | None:
-        try:
-            found = json.loads(self._common_path.read_bytes())
-            host_spec.check_common(found)
-        except FileNotFoundError:
-            return None
-        except (OSError, ValueError, errors.Refused) as error:
-            LOG.error('%s cannot be used (%s); waiting for the controller.',
-                      self._common_path, error)
-            return None
-        return typing.cast(host_spec.Common, found)
+
+def load_common(path: str) -> host_spec.Common | None:
+    """What is common, as it was kept; None: it is not there, or of no use."""
+    try:
+        found = json.loads(pathlib.Path(path).read_bytes())
+        host_spec.check_common(found)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, errors.Refused) as error:
+        LOG.error('%s cannot be used (%s); waiting for the controller.',
+                  path, error)
+        return None
+    return typing.cast(host_spec.Common, found)

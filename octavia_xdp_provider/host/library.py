@@ -9,8 +9,8 @@ import uuid
 from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.host import types
 
-API_VERSION = 1
-LIBRARY = 'liboctavia_xdp_host.so.1'
+API_VERSION = 2
+LIBRARY = 'liboctavia_xdp_host.so.2'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 
@@ -127,3 +127,29 @@ def flow_of(out: typing.Any) -> types.Flow:
         address_text(out.client), out.client_port, out.key,
         uuid_text(out.port_id), out.idle, bool(out.answered),
         bool(out.guessed), bool(out.closing), bool(out.outdated))
+
+
+def address_or_none(address: typing.Any) -> str | None:
+    """None: all zeroes."""
+    return address_text(address) if any(address.bytes) else None
+
+
+def network_text(network: typing.Any) -> str:
+    return f'{address_text(network.address)}/{network.length}'
+
+
+def rule_of(out: typing.Any) -> types.Rule:
+    return types.Rule(
+        out.family,
+        types.PROTOCOL_NAMES.get(out.protocol, str(out.protocol))
+        if out.protocol else None,
+        (out.port_min, out.port_max),
+        None if out.set else network_text(out.remote), out.set)
+
+
+def settings_of(out: typing.Any) -> types.Settings:
+    return types.Settings(
+        out.reply_ifindex, address_or_none(out.local_v4),
+        address_or_none(out.local_v6), address_or_none(out.sid),
+        out.tcp_idle, out.udp_idle, out.closing_idle, out.half_open_idle,
+        out.direct_idle)

@@ -13,8 +13,8 @@ The order within a pass:
    that no rule names.
 
 A pass compares with what the datapath lists, so that a restarted agent repairs
-what differs and touches nothing else. What cannot be listed (rules, address
-sets) is set again in the first pass and now and then.
+what differs and touches nothing else. Rules and address sets, which are long
+lists, are set again in the first pass and now and then.
 """
 
 import collections.abc
@@ -40,7 +40,7 @@ from octavia_xdp_provider.host.taps import Taps
 
 LOG = logging.getLogger(__name__)
 
-# Between two times that everything is set that cannot be listed.
+# Between two times that everything is set that is not compared.
 AGAIN_S = 300.0
 _TAP_HOOKS = (types.Hook.TAP_IN, types.Hook.TAP_OUT)
 
@@ -103,7 +103,8 @@ class Reconciler:
         attempts: list[collections.abc.Callable[[], object]] = [
             lambda: self._datapath.set_settings(settings.datapath)]
         if common is not None:
-            attempts.append(lambda: self._set_networks(common))
+            attempts.append(
+                lambda: self._set_networks(common, settings.closed))
         attempts += [
             lambda ifindex=ifindex: self._datapath.attach(
                 types.Hook.NIC, ifindex)
@@ -188,10 +189,12 @@ class Reconciler:
                       for one in self._datapath.entries()},
                      pins_module.pins(self._pin_directory))
 
-    def _set_networks(self, common: host_spec.Common) -> None:
-        if common != self._networks:
-            self._datapath.set_networks(common['networks'], common['closed'])
-            self._networks = common
+    def _set_networks(self, common: host_spec.Common,
+                      closed: tuple[str, ...]) -> None:
+        if (common, closed) != self._networks:
+            self._datapath.set_networks(common['networks'],
+                                        [*common['closed'], *closed])
+            self._networks = common, closed
 
     def _set_address_sets(self, wanted: Wanted,
                           parsed: dict[str, documents.Parsed],

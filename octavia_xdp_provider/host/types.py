@@ -61,6 +61,16 @@ class Rule(typing.NamedTuple):
     address_set: int = 0
 
 
+class Program(typing.NamedTuple):
+    """One that is pinned. ``attached``: it is at the interface; ``current``:
+    it is the one of the library that is loaded."""
+
+    hook: Hook
+    ifindex: int
+    attached: bool
+    current: bool
+
+
 class Port(typing.NamedTuple):
     id: str
     ifindex: int = 0

@@ -12,12 +12,14 @@ from octavia_xdp_provider.common import output
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.common import wanted as wanted_module
 from octavia_xdp_provider.host import address_sets
+from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import documents
-from octavia_xdp_provider.host import pins as pins_module
+from octavia_xdp_provider.host import fetching
 from octavia_xdp_provider.host import plans
 from octavia_xdp_provider.host import settings as settings_module
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.host.taps import Tap
+from octavia_xdp_provider.hostctl import contents
 from octavia_xdp_provider.hostctl import place as place_module
 from octavia_xdp_provider.hostctl import show
 
@@ -28,52 +30,81 @@ Fault = tuple[str, str]
 
 
 class Held(typing.NamedTuple):
-    """What is there."""
+    """What is there. ``rules``: by port; ``sets``: networks by number;
+    ``networks``: whether LB nodes are in each."""
 
     ports: dict[str, types.PortState]
     entries: dict[int, types.Entry]
-    pins: frozenset[pins_module.Pin]
+    programs: frozenset[types.Program]
+    rules: dict[str, list[types.Rule]]
+    sets: dict[int, set[str]]
+    networks: dict[str, bool]
+    settings: types.Settings
+
+
+class Planned(typing.NamedTuple):
+    """What is wanted, of documents that can be read. ``sets``: networks by
+    id."""
+
+    ports: dict[str, plans.Plan]
+    sets: dict[str, list[str]]
+    numbers: address_sets.Numbers
+
+
+def read(host: datapath.Datapath) -> Held:
+    """:raises HostError: it cannot be read."""
+    ports = {one.id: one for one in host.ports()}
+    return Held(ports, {one.entry.key: one.entry for one in host.entries()},
+                frozenset(host.programs()),
+                {key: host.rules(key) for key in ports},
+                host.address_sets(), host.networks(), host.settings())
 
 
 def run(place: typing.Any, arguments: typing.Any) -> int:
     """0: all is right; 1: something differs."""
     host = place.open()
     try:
-        held = Held({one.id: one for one in host.ports()},
-                    {one.entry.key: one.entry for one in host.entries()},
-                    pins_module.pins(place.conf.host_agent.pin_directory))
+        held = read(host)
     finally:
         host.close()
     faults, planned = _plan(place)
     snapshot = place_module.snapshot()
-    faults += of_underlay(
-        settings_module.find(place.conf, snapshot), held)
+    settings = settings_module.find(place.conf, snapshot)
+    faults += of_underlay(settings, held)
+    faults += [(HOST, text) for text in contents.of_networks(
+        fetching.load_common(place.files.common), settings.closed,
+        held.networks)]
     taps, known = place_module.find_taps(
-        place.conf.host_agent.ovsdb, snapshot.links, planned or {})
+        place.conf.host_agent.ovsdb, snapshot.links,
+        planned.ports if planned else ())
     if not known:
         faults.append((HOST, 'Open vSwitch\'s database does not answer '
                        '([host_agent] ovsdb)'))
     if planned is not None:
         faults += of_ports(planned, taps, held)
+        faults += [(key or HOST, text) for key, text in contents.of_sets(
+            planned.sets, planned.numbers.get, held.sets)]
     return _say(arguments, faults, held)
 
 
 def _plan(place: typing.Any
-          ) -> tuple[list[Fault], dict[str, plans.Plan] | None]:
+          ) -> tuple[list[Fault], Planned | None]:
     wanted = wanted_module.Cache(place.files.wanted).load()
     if wanted is None:
         return [(HOST, 'nothing is known of what is wanted: the agent has '
                  f'not kept it in {place.files.wanted}')], None
     numbers = address_sets.Numbers(place.files.address_sets)
-    faults, planned = [], {}
+    faults, planned = [], Planned({}, {}, numbers)
     for key, (_generation, document) in sorted(wanted.documents.items()):
         try:
-            port = documents.parse(key, document).port
+            parsed = documents.parse(key, document)
         except errors.Refused as error:
             faults.append((key, str(error)))
             continue
-        if port is not None:
-            planned[key] = plans.plan(port, numbers.get)
+        if parsed.port is not None:
+            planned.ports[key] = plans.plan(parsed.port, numbers.get)
+        if parsed.address_set is not None:
+            planned.sets[key] = parsed.address_set['networks']
     return faults, planned
 
 
@@ -81,36 +112,53 @@ def of_underlay(settings: settings_module.Settings, held: Held
                 ) -> list[Fault]:
     """Differences at the underlay's interfaces."""
     faults = [(HOST, problem) for problem in settings.problems]
-    pinned = {pin.ifindex for pin in held.pins
-              if pin.hook == types.Hook.NIC}
+    faults += [(HOST, text) for text in contents.of_settings(
+        settings.datapath, held.settings)]
+    for ifindex in settings.underlay:
+        faults += [(HOST, text) for text in _of_program(
+            types.Hook.NIC, ifindex, held)]
+    pinned = {one.ifindex for one in held.programs
+              if one.hook == types.Hook.NIC}
     return faults + [
-        (HOST, f'there is no program at {show.interface(ifindex)}')
-        for ifindex in settings.underlay if ifindex not in pinned] + [
         (HOST, f'there is a program at interface {ifindex}, which is not '
          'of the underlay')
         for ifindex in sorted(pinned - set(settings.underlay))]
 
 
-def of_ports(planned: dict[str, plans.Plan],
-             taps: typing.Mapping[str, Tap], held: Held) -> list[Fault]:
+def _of_program(hook: types.Hook, ifindex: int, held: Held
+                ) -> typing.Iterator[str]:
+    where = (f'{hook.name.lower()} at interface '
+             f'{show.interface(ifindex) or ifindex}')
+    for one in held.programs:
+        if (one.hook, one.ifindex) == (hook, ifindex) and one.attached:
+            if not one.current:
+                yield f'the program {where} is one of another release'
+            return
+    yield f'there is no program {where}'
+
+
+def of_ports(planned: Planned, taps: typing.Mapping[str, Tap], held: Held
+             ) -> list[Fault]:
     """Differences of ports, entries and programs at taps."""
     faults: list[Fault] = []
-    for key, plan in planned.items():
+    set_ids = {number: key for key in planned.sets
+               if (number := planned.numbers.get(key)) is not None}
+    for key, plan in planned.ports.items():
         faults += [(key, text) for text in _of_port(
-            plan, taps.get(key), held)]
+            plan, taps.get(key), held, set_ids)]
     faults += [(key, 'it is there, and not wanted')
-               for key in sorted(held.ports.keys() - planned.keys())]
+               for key in sorted(held.ports.keys() - planned.ports.keys())]
     wanted = {state.ifindex for state in held.ports.values()}
     faults += [
-        (HOST, f'there is a program at interface {pin.ifindex}, which is '
+        (HOST, f'there is a program at interface {one.ifindex}, which is '
          'no port\'s tap')
-        for pin in sorted(held.pins)
-        if pin.hook in _TAP_HOOKS and pin.ifindex not in wanted]
+        for one in sorted(held.programs)
+        if one.hook in _TAP_HOOKS and one.ifindex not in wanted]
     return faults
 
 
-def _of_port(plan: plans.Plan, tap: Tap | None, held: Held
-             ) -> typing.Iterator[str]:
+def _of_port(plan: plans.Plan, tap: Tap | None, held: Held,
+             set_ids: dict[int, str]) -> typing.Iterator[str]:
     state = held.ports.get(plan.id)
     if state is None:
         yield 'it is wanted, and not there'
@@ -123,13 +171,10 @@ def _of_port(plan: plans.Plan, tap: Tap | None, held: Held
                f'has {state.ifindex or "none"}')
     if state.open != plan.open:
         yield f'open is {state.open}, and {plan.open} is wanted'
-    if state.rules != len(plan.rules):
-        yield f'it has {state.rules} rules, and {len(plan.rules)} are wanted'
-    for hook in _TAP_HOOKS:
-        if state.ifindex and pins_module.Pin(
-                hook, state.ifindex) not in held.pins:
-            yield (f'there is no program {hook.name.lower()} at interface '
-                   f'{state.ifindex}')
+    yield from contents.of_rules(plan.rules, held.rules.get(plan.id, ()),
+                                 set_ids)
+    for hook in _TAP_HOOKS if state.ifindex else ():
+        yield from _of_program(hook, state.ifindex, held)
     yield from _of_entries(plan, held)
 
 

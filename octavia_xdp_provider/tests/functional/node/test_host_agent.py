@@ -304,7 +304,7 @@ class TestAgent(AgentTestCase):
         faults = json.loads(self.command('verify', '-f', 'json', status=1))
         texts = ' '.join(one['fault'] for one in faults['faults'])
         self.assertIn(f'key {self.keys[fabric.VIP, "udp"]} is wanted', texts)
-        self.assertIn('tap_out', texts)
+        self.assertIn('no program tap_out', texts)
         self.start()
         self.wait_for(lambda: self.reported(self.vm) is not None)
         self.command('verify')
@@ -321,6 +321,48 @@ class TestAgent(AgentTestCase):
         self.assertEqual({'in', 'out'}, {one['outcome'] for one in lines})
         self.assertIn(f'{hypervisor.FIXED}:{hypervisor.LOCAL}',
                       lines[0]['packet'])
+
+    def test_contents_that_differ_in_no_number_are_named(self):
+        group = '33333333-3333-4333-8333-333333333333'
+        kind, document = self.port(self.vm)
+        self.want((kind, {**document, 'rules': [
+            *document['rules'], {**document['rules'][0],
+                                 'address_set': group}]}),
+                  ('address_set', {'version': 1, 'id': group,
+                                   'networks': ['10.5.0.0/16']}))
+        self.plug(self.vm)
+        self.start()
+        self.wait_for(lambda: self.reported(self.vm) == (
+            self.vm.ifindex, None))
+        self.assertIn('all is as wanted', self.command('verify'))
+        self.end(signal.SIGTERM)
+        host = datapath.Datapath(self.folder, str(hypervisor.LIBRARY))
+        self.addCleanup(host.close)
+        rules = host.rules(self.vm.port)
+        state, = host.ports()
+        host.set_port(types.Port(state.id, state.ifindex, state.open,
+                                 state.flows_max), [
+            rules[0]._replace(ports=(22, 22)), *rules[1:]])
+        (number, _), = host.address_sets().items()
+        host.set_address_set(number, ['10.6.0.0/16'])
+        host.set_networks(['10.0.0.0/25', '2001:db8::/48'])
+        host.set_settings(host.settings()._replace(reply_ifindex=0))
+        faults = json.loads(self.command('verify', '-f', 'json', status=1))
+        texts = {one['fault']: one['port'] for one in faults['faults']}
+        for words, where in (
+                ('the rule "tcp to ports 22 from 0.0.0.0/0 (IPv4)" is there',
+                 self.vm.port),
+                ('the rule "tcp to ports 0-65535 from 0.0.0.0/0 (IPv4)" is '
+                 'wanted', self.vm.port),
+                ('missing: 10.5.0.0/16', group),
+                ('not wanted: 10.6.0.0/16', group),
+                ('of LB nodes: networks that are missing: 10.0.0.0/24', None),
+                ('the interface by which answers leave is none', None)):
+            self.assertEqual([where], [port for text, port in texts.items()
+                                       if words in text], words)
+        self.start()
+        self.wait_for(lambda: self.reported(self.vm) is not None)
+        self.assertIn('all is as wanted', self.command('verify'))
 
     def test_refused_by_name(self):
         self.vsctl('add-br', 'br-int', '--', 'add-port', 'br-int', 'vhu0',

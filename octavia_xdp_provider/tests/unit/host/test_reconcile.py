@@ -203,6 +203,12 @@ class TestErrors(ReconcileTestCase):
         self.reconciler.prepare(SETTINGS._replace(underlay=(3,)), COMMON)
         self.assertEqual(['nic-3'], self.datapath.pinned())
 
+    def test_closed_networks_of_both_sides(self):
+        for closed in ((), ('10.8.0.0/16',), ('10.8.0.0/16', '10.7.0.0/16')):
+            self.reconciler.prepare(SETTINGS._replace(closed=closed), COMMON)
+            self.assertEqual((['192.0.2.0/24'], ['10.9.0.0/16', *closed]),
+                             self.datapath.networks)
+
 
 class TestAddressSets(ReconcileTestCase):
 

@@ -1,11 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the hypervisor is to the datapath, and what is refused by name."""
 
+import pathlib
+import re
+
 from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.host import library
 from octavia_xdp_provider.host import links
 from octavia_xdp_provider.host import settings
 from octavia_xdp_provider.tests.unit import base
 
+INCLUDE = pathlib.Path(__file__).parents[4] / 'datapath/include'
 KERNEL = links.Snapshot(
     {'eth0': links.Link(2, 'eth0', 1500), 'eth1': links.Link(3, 'eth1', 9000)},
     {(2, 4): '192.0.2.1', (2, 6): '2001:db8::1'})
@@ -33,6 +38,21 @@ class TestSettings(base.TestCase):
                                               found.problems))
         self.assertEqual(([], 3, '2001:db8:1:2:3:4::'), (
             found.geneve, found.datapath.reply_ifindex, found.datapath.sid))
+
+    def test_closed_networks(self):
+        self.assertEqual((), self.find().closed)
+        self.assertEqual(('10.8.0.0/16', '2001:db8::/32'), self.find(
+            'closed_networks = 10.8.0.0/16, 2001:DB8::/32').closed)
+
+    def test_library_is_what_is_built(self):
+        layout = re.search(r'#define HOST_LAYOUT (\d+)', (
+            INCLUDE / 'host.h').read_text())[1]
+        version = re.search(r'#define OXH_API_VERSION (\d+)', (
+            INCLUDE / 'octavia_xdp_host.h').read_text())[1]
+        name = f'liboctavia_xdp_host.so.{layout}'
+        self.assertEqual(name, library.LIBRARY)
+        self.assertEqual(name, self.load('').host_agent.library)
+        self.assertEqual(int(version), library.API_VERSION)
 
     def test_what_is_missing_is_named(self):
         found = self.find('underlay_interfaces = eth0,bond7',

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Differences in what ports, sets and the hypervisor itself have."""
+
+import collections
+import collections.abc
+import ipaddress
+import typing
+
+from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.host import types
+
+# Of types.Settings; times are the library's own.
+_SETTINGS = {'reply_ifindex': 'the interface by which answers leave',
+             'local_v4': 'the address for Geneve', 'local_v6':
+             'the IPv6 address for Geneve', 'sid': 'the network of SIDs'}
+_EVERYBODY = {4: '0.0.0.0/0', 6: '::/0'}
+# How many of a list are named.
+_NAMED_MAX = 3
+
+Texts = collections.abc.Iterator[str]
+
+
+def of_rules(wanted: collections.abc.Iterable[types.Rule],
+             held: collections.abc.Iterable[types.Rule],
+             set_ids: collections.abc.Mapping[int, str]) -> Texts:
+    """Of a port.
+
+    :param set_ids: of address sets, by number.
+    """
+    should = collections.Counter(map(_canonical, wanted))
+    has = collections.Counter(map(_canonical, held))
+    for text, some in (('is wanted, and not there', should - has),
+                       ('is there, and not wanted', has - should)):
+        for rule in sorted(some.elements(), key=str):
+            yield f'the rule "{rule_words(rule, set_ids)}" {text}'
+
+
+def _canonical(rule: types.Rule) -> types.Rule:
+    """As the library lists it."""
+    if rule.address_set:
+        return rule._replace(remote=None)
+    return rule._replace(remote=_network(
+        rule.remote or _EVERYBODY[rule.family]))
+
+
+def rule_words(rule: types.Rule,
+               set_ids: collections.abc.Mapping[int, str]) -> str:
+    first, last = rule.ports
+    ports = str(first) if first == last else f'{first}-{last}'
+    remote = rule.remote or (
+        f'group {set_ids.get(rule.address_set, rule.address_set)}')
+    return (f'{rule.protocol or "any protocol"} to ports {ports} from '
+            f'{remote} (IPv{rule.family})')
+
+
+def of_sets(wanted: collections.abc.Mapping[str,
+                                            collections.abc.Iterable[str]],
+            numbers: collections.abc.Callable[[str], int | None],
+            held: collections.abc.Mapping[int, set[str]]
+            ) -> collections.abc.Iterator[tuple[str, str]]:
+    """Of address sets: (id, difference); those of no set have no id.
+
+    :param wanted: networks by id.
+    """
+    known = set()
+    for key, networks in sorted(wanted.items()):
+        number = numbers(key)
+        known.add(number)
+        should = set(map(_network, networks))
+        has = held.get(number, set()) if number is not None else set()
+        for text in of_lists(should, has):
+            yield key, text
+    for number in sorted(held.keys() - known):
+        yield '', (f'there are {len(held[number])} networks of a group that '
+                   f'is not wanted (number {number})')
+
+
+def of_lists(should: set[str], has: set[str]) -> Texts:
+    for text, some in (('missing', should - has),
+                       ('not wanted', has - should)):
+        if some:
+            named = ', '.join(sorted(some)[:_NAMED_MAX])
+            more = f' and {len(some) - _NAMED_MAX} more' if (
+                len(some) > _NAMED_MAX) else ''
+            yield f'networks that are {text}: {named}{more}'
+
+
+def of_networks(common: host_spec.Common | None,
+                closed: collections.abc.Iterable[str],
+                held: collections.abc.Mapping[str, bool]) -> Texts:
+    """Of LB nodes, and of those to which no answer is guessed.
+
+    :param common: None: no controller has answered yet.
+    """
+    if common is None:
+        yield ('nothing is known of LB nodes: no controller has said which '
+               'networks they are in')
+        return
+    should = {_network(one): True for one in common['networks']}
+    should.update({_network(one): False
+                   for one in (*common['closed'], *closed)})
+    for is_nodes, what in ((True, 'of LB nodes'),
+                           (False, 'where no answer is guessed')):
+        for text in of_lists(
+                {one for one, nodes in should.items() if nodes == is_nodes},
+                {one for one, nodes in held.items() if nodes == is_nodes}):
+            yield f'{what}: {text}'
+
+
+def of_settings(wanted: types.Settings, held: types.Settings) -> Texts:
+    for name, words in _SETTINGS.items():
+        should, has = getattr(wanted, name), getattr(held, name)
+        if _canonical_address(should) != _canonical_address(has):
+            yield (f'{words} is {has or "none"}, and {should or "none"} is '
+                   'wanted')
+
+
+def _canonical_address(value: typing.Any) -> typing.Any:
+    return str(ipaddress.ip_address(value)) if isinstance(value, str) and (
+        value) else value
+
+
+def _network(text: str) -> str:
+    return str(ipaddress.ip_network(text, strict=False))
