@@ -235,6 +235,25 @@ class TestCommands(base.TestCase):
         self.assert_named('admin/operations.rst', 'octavia-xdp-manage',
                           app.COMMANDS)
 
+    def test_commands_that_help_in_trouble_are_accepted(self):
+        """The page's words, with a value for each word in capitals."""
+        text = (ROOT / 'doc/source/admin/troubleshooting.rst').read_text()
+        lines = [line.split() for line in re.findall(
+            r'^ {3,}(octavia-xdp-(?:ctl|host|manage) .*)', text,
+            re.MULTILINE)]
+        port = '00000000-0000-4000-8000-000000000000'
+        parsers = {'octavia-xdp-ctl': ctl.parser(),
+                   'octavia-xdp-host': host.parser()}
+        for program, *words in lines:
+            words = [port if word == 'PORT' else word for word in words]
+            if program in parsers:
+                parsers[program].parse_args(words)
+                continue
+            name = ' '.join(words[:2])
+            self.assertIn(name if name in app.COMMANDS else words[0],
+                          app.COMMANDS)
+        self.assertLessEqual(10, len(lines))
+
 
 class TestServices(base.TestCase):
 
