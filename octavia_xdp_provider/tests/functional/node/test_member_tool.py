@@ -35,12 +35,12 @@ class TestSetup(member_tool.Tool):
 
     def test_modes_follow_each_other(self):
         before = self.state()
-        modes = ((), ('--generic',), ('--tc',))
-        for last in modes:
-            for mode in modes:
-                self.tool(*FULL, *last)
-                self.tool(*FULL, *mode)
-                self.assertEqual({}, self.check(*FULL[1:-1], *mode))
+        native, generic, tc = (), ('--generic',), ('--tc',)
+        # Each of them after each.
+        for mode in (native, native, generic, generic, tc, tc, native, tc,
+                     generic, native):
+            self.tool(*FULL, *mode)
+            self.assertEqual({}, self.check(*FULL[1:-1], *mode))
         self.tool('remove', 'eth0')
         self.assertEqual(before, self.state())
 
