@@ -92,13 +92,6 @@ static int free_entry(struct oxh_host *host)
 	return -ENOSPC;
 }
 
-static bool is_v4(const struct ip_address *address)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(address->bytes, mapped, sizeof(mapped));
-}
-
 static int parse(struct oxh_host *host, const struct oxh_entry *wanted,
 		 struct host_entry *out, char *error)
 {

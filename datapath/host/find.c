@@ -34,3 +34,10 @@ void mask_address(uint8_t *address, int bits)
 			address[i] &= left > 0 ? 0xff << (8 - left) : 0;
 	}
 }
+
+bool is_v4(const struct ip_address *address)
+{
+	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
+
+	return !memcmp(address->bytes, mapped, sizeof(mapped));
+}

@@ -142,22 +142,24 @@ static void describe(struct oxh_host *host, const struct host_flow_set *set,
 	memcpy(out->port_id, port->id, 16);
 }
 
-int oxh_flows_list(struct oxh_host *host, uint32_t table, struct oxh_flow *out,
-		   uint32_t capacity, char *error)
+/* Of one port, or of all: `host_port` is a place, or negative. */
+static int list_flows(struct oxh_host *host, uint32_t table, int host_port,
+		      struct oxh_flow *out, uint32_t capacity)
 {
-	struct host_flow_set *sets;
+	struct host_flow_set *sets = host->memory[maps_of_tables[table]];
 	uint32_t now = now_in_units(), count = 0;
 
-	if (table >= TABLES)
-		return failure(error, -EINVAL, "there is no table %u", table);
-	sets = host->memory[maps_of_tables[table]];
 	for (uint32_t i = 0; i < host->count[maps_of_tables[table]]; i++)
 		for (int way = 0; way < HOST_FLOW_WAYS; way++) {
 			uint64_t state = __atomic_load_n(
 				host_state(&sets[i], way), __ATOMIC_ACQUIRE);
+			uint32_t place = state & HOST_FLOW_PLACE_MASK;
 
-			if (!state || (state & HOST_FLOW_PLACE_MASK) >=
-					      host->count[MAP_ENTRIES])
+			if (!state || place >= host->count[MAP_ENTRIES])
+				continue;
+			if (host_port >= 0 &&
+			    entries_of(host)[place].host_port !=
+				    (uint32_t)host_port)
 				continue;
 			if (age_of(state, now) > idle_of(host, table, state))
 				continue;
@@ -166,4 +168,22 @@ int oxh_flows_list(struct oxh_host *host, uint32_t table, struct oxh_flow *out,
 					 &out[count - 1]);
 		}
 	return count;
+}
+
+int oxh_flows_list(struct oxh_host *host, uint32_t table, struct oxh_flow *out,
+		   uint32_t capacity, char *error)
+{
+	if (table >= TABLES)
+		return failure(error, -EINVAL, "there is no table %u", table);
+	return list_flows(host, table, -1, out, capacity);
+}
+
+int oxh_port_flows_list(struct oxh_host *host, const uint8_t id[16],
+			struct oxh_flow *out, uint32_t capacity, char *error)
+{
+	int host_port = find_port(host, id);
+
+	if (host_port < 0)
+		return failure(error, host_port, "there is no such port");
+	return list_flows(host, OXH_CONFIRMED, host_port, out, capacity);
 }

@@ -94,6 +94,9 @@ int move_listeners(struct oxh_host *host, uint32_t host_port, uint32_t from,
 /* Length in bits of the 128; negative: more than its family has. */
 int bits_of(const struct oxh_network *network);
 
+/* Whether it is ::ffff:a.b.c.d. */
+bool is_v4(const struct ip_address *address);
+
 /* Of 16 bytes those of the first bits stay, the others become 0. */
 void mask_address(uint8_t *address, int bits);
 

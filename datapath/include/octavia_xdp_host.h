@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define OXH_API_VERSION 2
+#define OXH_API_VERSION 3
 #define OXH_ERROR_LENGTH 512
 #define OXH_RULES_MAX 128 /* of a port */
 #define OXH_NETWORKS_MAX 1024
@@ -247,6 +247,18 @@ int oxh_programs_list(struct oxh_host *host, struct oxh_program *out,
 /* Settings as they are used: with defaults and limits of times. */
 int oxh_settings_get(struct oxh_host *host, struct oxh_settings *out,
 		     char *error);
+
+/* Confirmed flows of one port, a list as those above. -ENOENT: no such port. */
+int oxh_port_flows_list(struct oxh_host *host, const uint8_t id[16],
+			struct oxh_flow *out, uint32_t capacity, char *error);
+
+/* Makes flows known that began on another hypervisor, as confirmed ones: read
+ * are client, client_port, key and closing. At its next packet each is judged
+ * by the rules of its port. Left out is what is known already or has no entry,
+ * and what finds no room, of the port or the table. Returns how many were
+ * added. */
+int oxh_flows_add(struct oxh_host *host, const struct oxh_flow *flows,
+		  uint32_t count, char *error);
 
 /* Frees what is over and counts the ports' flows again; to be called every
  * few seconds. Returns how many were freed. */

@@ -20,6 +20,9 @@ COMPARE_PAGE = 2000
 REPORT_PAGE = 200
 # Of all counters in one report.
 COUNTERS_MAX = 4096
+# Flows in one message, and of one port that was moved.
+FLOWS_PAGE = 1000
+FLOWS_MAX = 16384
 
 Id = host_spec.Uuid
 Integer = messages.Integer
@@ -160,6 +163,22 @@ class Report(TypedDict):
                         pydantic.Field(max_length=REPORT_PAGE)]
     state: HostState | None
 
+
+@shape.strict
+class Flow(TypedDict):
+    """A client's connection with a member, which the member has answered.
+
+    ``key``: of the entry on the hypervisor whose message it is. ``client``,
+    ``port``: the client's. ``closing``: one side has ended it.
+    """
+
+    key: fields.TunnelKey
+    client: fields.Address
+    port: fields.Port
+    closing: bool
+
+
+Flows = Annotated[list[Flow], pydantic.Field(max_length=FLOWS_PAGE)]
 
 # Whether a report was taken, as with LB nodes.
 ReportAnswer = messages.ReportAnswer

@@ -4,14 +4,18 @@
 ============ ============ ===============================================
 interface    server       methods
 ============ ============ ===============================================
-hosts 1.0    controller   ``fetch(host, since, after)`` → a page of what is
+hosts 1.1    controller   ``fetch(host, since, after)`` → a page of what is
                           different since a generation;
                           ``compare(host, after)`` → a page of generations;
                           ``documents(host, ids)`` → those, or the first of
                           them where they are too many for a message;
                           ``report(host, epoch, seq, report)`` → whether it
-                          was taken
-host-wakeup  each host    ``changed()``, a cast without content: fetch now
+                          was taken;
+                          ``flows(host, port, flows)`` → whether another
+                          hypervisor has the port, to which they go
+host-wakeup  each host    ``changed()``, a cast without content: fetch now;
+1.1                       ``flows(port, flows)``, a cast: connections that
+                          began elsewhere
 ============ ============ ===============================================
 
 It works as that of LB nodes does (common/rpc.py and :doc:`node-protocol`):
@@ -31,6 +35,13 @@ reports, and whatever is lost, late or comes twice changes nothing.
   the datapath: controllers send LB nodes a tunnel when its entry was reported
   without one. What shall go is taken off the hypervisor after the LB nodes
   have stopped; the agent removes it at once when it is ``removed``.
+* Where the tap of a port has gone, and one port of a member there has several
+  listeners, its agent sends the flows of these, until it was answered that
+  another hypervisor has the port, or has none of them any more. Which of the
+  listeners each belongs to cannot be known there otherwise. The controller
+  translates keys, and passes on what belongs to keys of the sender's own; it
+  keeps nothing. Both messages are of version 1.1: a controller or an agent
+  that does not know them leaves it to each client's next packet.
 * Its state stays when its agent ends: no answer of a controller but a fetch,
   or a whole compare, takes anything away.
 """
@@ -46,7 +57,9 @@ HOST_TOPIC = 'octavia-xdp-host'
 
 HOSTS_NAMESPACE = 'hosts'
 WAKEUP_NAMESPACE = 'host-wakeup'
-VERSION = '1.0'
+VERSION = '1.1'
+# Before flows were passed on: what agents ask for first.
+VERSION_BEFORE = '1.0'
 
 # Seconds between two fetches of an agent at most.
 FETCH_S = 10.0
@@ -60,9 +73,10 @@ class HostsClient:
 
     def __init__(self, rpc_transport: rpc.Transport, timeout: float = 10
                  ) -> None:
-        self._client = rpc.client(
-            rpc_transport, CONTROLLER_TOPIC, HOSTS_NAMESPACE,
-            VERSION).prepare(timeout=timeout)
+        client = rpc.client(rpc_transport, CONTROLLER_TOPIC, HOSTS_NAMESPACE,
+                            VERSION)
+        self._client = client.prepare(version=VERSION_BEFORE, timeout=timeout)
+        self._newer = client.prepare(timeout=timeout)
 
     def _call(self, method: str, **arguments: Any) -> Any:
         return self._client.call({}, method, **arguments)
@@ -94,13 +108,27 @@ class HostsClient:
         return cast(host_messages.ReportAnswer, self._call(
             'report', host=host, epoch=epoch, seq=seq, report=report))
 
+    def flows(self, host: str, port: str,
+              flows: list[host_messages.Flow]) -> bool:
+        """:param port: Neutron's id."""
+        return bool(self._newer.call({}, 'flows', host=host, port=port,
+                                     flows=flows))
+
 
 class WakeupClient:
     """Wakes agents up. A lost notification does no harm: agents also ask by
     themselves."""
 
     def __init__(self, rpc_transport: rpc.Transport) -> None:
-        self._client = rpc.client(rpc_transport, HOST_TOPIC, WAKEUP_NAMESPACE)
+        self._client = rpc.client(rpc_transport, HOST_TOPIC, WAKEUP_NAMESPACE,
+                                  VERSION)
 
     def notify(self, host: str) -> None:
-        self._client.prepare(server=host).cast({}, 'changed')
+        self._client.prepare(server=host, version=VERSION_BEFORE).cast(
+            {}, 'changed')
+
+    def flows(self, host: str, port: str,
+              flows: list[host_messages.Flow]) -> None:
+        """What is lost comes back with each client's next packet."""
+        self._client.prepare(server=host).cast(
+            {}, 'flows', port=port, flows=flows)

@@ -22,6 +22,8 @@ _DOCUMENTS = shape.arguments(
         pydantic.Field(max_length=host_messages.DOCUMENTS_PAGE)])
 _REPORT = shape.arguments(host=messages.Host, epoch=messages.Integer,
                           seq=messages.Integer, report=host_messages.Report)
+_FLOWS = shape.arguments(host=messages.Host, port=host_messages.Id,
+                         flows=host_messages.Flows)
 
 
 class HostsEndpoint:
@@ -37,8 +39,14 @@ class HostsEndpoint:
     target = oslo_messaging.Target(namespace=host_rpc.HOSTS_NAMESPACE,
                                    version=host_rpc.VERSION)
 
-    def __init__(self, conf, store, reported):
-        """:param reported: called when a report has changed something."""
+    def __init__(self, conf, store, reported,
+                 pass_on=lambda host, port, flows: None):
+        """:param reported: called when a report has changed something.
+
+        :param pass_on: called with a hypervisor, a port's id and flows for
+            it; waits for nothing.
+        """
+        self._pass_on = pass_on
         self._common = {
             'networks': list(conf.zero_touch.node_networks),
             'closed': list(conf.zero_touch.closed_networks)}
@@ -79,6 +87,21 @@ class HostsEndpoint:
         if taken.news:
             self._reported()
         return taken.answer
+
+    def flows(self, context, host, port, flows):
+        """Pass on flows of a port that has left (host_messages.Flow).
+
+        Only what belongs to the hypervisor's own keys goes on, and only to
+        hypervisors that have the same port.
+        """
+        _FLOWS.check({'host': host, 'port': port, 'flows': flows})
+        targets = self._store.flow_targets(host, port)
+        for target, keys in targets.items():
+            known = [{**one, 'key': keys[one['key']]} for one in flows
+                     if one['key'] in keys]
+            if known:
+                self._pass_on(target, port, known)
+        return bool(targets)
 
 
 def _check_size(name, value):

@@ -10,6 +10,7 @@ node that floods its virtual host, or one whose virtual host is missing,
 delays no other.
 """
 
+import collections
 from collections.abc import Callable
 from collections.abc import Iterable
 import functools
@@ -37,6 +38,8 @@ LOOK_S = 1.0
 # Seconds of calls that a node may make at once before its rate counts: one
 # that has just started asks for much.
 BURST_S = 2.0
+# Messages that wait for one node; then the oldest is lost.
+MESSAGES_MAX = 32
 # Seconds between two lines of the log about what a node is refused.
 COMPLAINT_S = 10.0
 
@@ -116,6 +119,14 @@ class NodeServers:
         for node in nodes:
             node.notify()
 
+    def send(self, host: str, message: Callable[[Any], None]) -> None:
+        """Send one of these something, by its wakeup client. Waits for
+        nothing; what is more than MESSAGES_MAX is lost."""
+        with self._lock:
+            node = self._nodes.get(host)
+        if node is not None:
+            node.send(message)
+
     def stop(self) -> None:
         """Let ``run`` return."""
         self._stopping.set()
@@ -135,6 +146,9 @@ class _Node:
         self._topics = topics
         self._stop = threading.Event()
         self._notify = threading.Event()
+        self._notified = False
+        self._messages: collections.deque[Callable[[Any], None]] = (
+            collections.deque(maxlen=MESSAGES_MAX))
         # Connecting lasts for as long as the broker or the virtual host is
         # not there. The process need not wait for that at its end.
         self._thread = threading.Thread(
@@ -142,6 +156,11 @@ class _Node:
         self._thread.start()
 
     def notify(self) -> None:
+        self._notified = True
+        self._notify.set()
+
+    def send(self, message: Callable[[Any], None]) -> None:
+        self._messages.append(message)
         self._notify.set()
 
     def stop(self) -> None:
@@ -182,7 +201,11 @@ class _Node:
             if self._stop.is_set():
                 return
             try:
-                client.notify(self._host)
+                if self._notified:
+                    self._notified = False
+                    client.notify(self._host)
+                while self._messages:
+                    self._messages.popleft()(client)
             except rpc.TRANSPORT_ERRORS as error:
                 self._metrics.failed('wakeup')
                 LOG.warning('Could not notify node %s: %s', self._host,

@@ -110,7 +110,8 @@ class Controller:
         self._hosts = node_servers.NodeServers(
             conf, self._store.hypervisor_hosts, {
                 host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
-                    conf, self._store, self._wake_zero_touch)]},
+                    conf, self._store, self._wake_zero_touch,
+                    self._pass_flows_on)]},
             self.metrics, watch('hosts'), broker.host_vhost,
             host_rpc.WakeupClient)
         heard = notified.Notified(self._wake_zero_touch)
@@ -214,6 +215,9 @@ class Controller:
 
     def _wake_zero_touch(self):
         self._zero_touch.wake()
+
+    def _pass_flows_on(self, host, port, flows):
+        self._hosts.send(host, lambda client: client.flows(host, port, flows))
 
     def _promoted(self, found):
         """A change is wanted now (store.documents.Promoted)."""

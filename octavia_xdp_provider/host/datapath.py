@@ -112,6 +112,23 @@ class Datapath:
         return [library.flow_of(one) for one in self._library.listed(
             self._api.oxh_flows_list, 'struct oxh_flow', self._host, table)]
 
+    def port_flows(self, port_id: str) -> list[types.Flow]:
+        """Confirmed ones of one port."""
+        return [library.flow_of(one) for one in self._library.listed(
+            self._api.oxh_port_flows_list, 'struct oxh_flow', self._host,
+            uuid.UUID(port_id).bytes)]
+
+    def add_flows(self, flows: collections.abc.Sequence[types.KnownFlow]
+                  ) -> int:
+        """Make flows known that began elsewhere; returns how many were not
+        known here, and found room."""
+        given = self._ffi.new('struct oxh_flow[]', [{
+            'client': self._library.address(one.client)[0],
+            'client_port': one.client_port, 'key': one.key,
+            'closing': one.closing} for one in flows])
+        return self._call(self._api.oxh_flows_add, self._host, given,
+                          len(flows))
+
     def outcomes(self) -> dict[enumerations.HostOutcome, int]:
         """Packets of each outcome that is counted, also those with 0."""
         count = len(enumerations.HostOutcome)

@@ -30,11 +30,20 @@ class Link(link.Link):
 
     unreadable = HostError
 
+    def report(self) -> None:
+        super().report()
+        self._worker.leaving.send(self._controller, self._host)
+
+    def _report_news(self) -> None:
+        super()._report_news()
+        self._worker.leaving.send(self._controller, self._host)
+
     def complain(self, error: Exception) -> str:
         if rpc.is_unsupported_version(error):
             return ('The controller does not know version '
-                    f'{host_rpc.VERSION} of the interface for hypervisors; '
-                    'upgrade it first. Going on with what it sent last.')
+                    f'{host_rpc.VERSION_BEFORE} of the interface for '
+                    'hypervisors; upgrade it first. Going on with what it '
+                    'sent last.')
         if rpc.is_refused(error):
             return f'The controller refuses what this agent says: {error}'
         return typing.cast(str, super().complain(error))

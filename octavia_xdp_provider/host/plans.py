@@ -16,12 +16,14 @@ Document = collections.abc.Mapping[str, typing.Any]
 
 
 class Plan(typing.NamedTuple):
-    """Of a port. ``entries``: by key."""
+    """Of a port. ``entries``: by key; ``shared``: keys of those that have a
+    port of the member in common with others."""
 
     id: str
     open: bool
     rules: tuple[types.Rule, ...]
     entries: dict[int, types.Entry]
+    shared: frozenset[int] = frozenset()
 
 
 def plan(document: Document,
@@ -32,10 +34,20 @@ def plan(document: Document,
         rule lets nobody in, and is left out.
     """
     rules = (_rule(rule, number) for rule in document['rules'])
+    entries = {entry['key']: _entry(document, entry)
+               for entry in document['entries']}
     return Plan(document['id'], document['open'],
-                tuple(rule for rule in rules if rule is not None),
-                {entry['key']: _entry(document, entry)
-                 for entry in document['entries']})
+                tuple(rule for rule in rules if rule is not None), entries,
+                _shared(entries))
+
+
+def _shared(entries: dict[int, types.Entry]) -> frozenset[int]:
+    by_member_port: dict[tuple[str, int, str], list[int]] = {}
+    for key, entry in entries.items():
+        by_member_port.setdefault((entry.fixed, entry.port, entry.protocol),
+                                  []).append(key)
+    return frozenset(key for keys in by_member_port.values()
+                     if len(keys) > 1 for key in keys)
 
 
 def _rule(rule: Document,

@@ -70,6 +70,8 @@ class Reconciler:
     :param flows_per_port: gives the number, now.
     :ivar held: id → host_messages.Held, of what there is. Another dictionary
         when something in it is another.
+    :ivar left: ports without a tap: id → keys of entries that share a port
+        of the member with others.
     """
 
     def __init__(self, dataplane: typing.Any,
@@ -91,6 +93,7 @@ class Reconciler:
         self._numbered: frozenset[str] = frozenset()
         self._parsed: dict[str, tuple[int, documents.Parsed]] = {}
         self.held: dict[str, host_messages.Held] = {}
+        self.left: dict[str, frozenset[int]] = {}
 
     def prepare(self, settings: settings_module.Settings,
                 common: host_spec.Common | None) -> list[str]:
@@ -150,6 +153,9 @@ class Reconciler:
         self._detach_taps(frozenset(ifindices.values()))
         self._forget_sets(wanted, failed)
         self._hold(wanted, taps, ifindices, failed)
+        self.left = {
+            key: plan.shared for key, plan in planned.items()
+            if plan.shared and not ifindices.get(key)}
 
     def _parse(self, wanted: Wanted, failed: dict[str, Error]
                ) -> dict[str, documents.Parsed]:

@@ -14,10 +14,12 @@ from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging
 
+from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import monitoring
 from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.host import address_sets
 from octavia_xdp_provider.host import documents
@@ -26,6 +28,7 @@ from octavia_xdp_provider.host import host_state
 from octavia_xdp_provider.host import link
 from octavia_xdp_provider.host import links
 from octavia_xdp_provider.host import metrics
+from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host import reconcile
 from octavia_xdp_provider.host import run_directory
 from octavia_xdp_provider.host import settings
@@ -40,17 +43,31 @@ CONTROLLER_SILENCE_S = 60.0
 TALK_ENDS_S = 5.0
 
 
+_FLOWS = shape.arguments(port=host_messages.Id, flows=host_messages.Flows)
+
+
 class WakeupEndpoint:
     """RPC endpoint by which the controller wakes this agent up."""
 
     target = oslo_messaging.Target(namespace=host_rpc.WAKEUP_NAMESPACE,
                                    version=host_rpc.VERSION)
 
-    def __init__(self, notified: typing.Callable[[], None]) -> None:
+    def __init__(self, notified: typing.Callable[[], None],
+                 arriving: moved_flows.Arriving) -> None:
         self._notified = notified
+        self._arriving = arriving
 
     def changed(self, context: typing.Any) -> None:
         self._notified()
+
+    def flows(self, context: typing.Any, port: typing.Any,
+              flows: typing.Any) -> None:
+        """Connections of a port that began on another hypervisor.
+
+        :raises Refused: the message is malformed.
+        """
+        _FLOWS.check({'port': port, 'flows': flows})
+        self._arriving.put(port, flows)
 
 
 class HostAgent:
@@ -72,16 +89,18 @@ class HostAgent:
         self._watch = watch.Watch(
             conf.host_agent.ovsdb, self._port_ids, self._wake_worker,
             watched('taps'))
+        dataplane = self._files.open_datapath()
+        arriving = moved_flows.Arriving(dataplane, self._wake_worker)
         self._worker = worker.Worker(
             reconcile.Reconciler(
-                dataplane := self._files.open_datapath(),
+                dataplane,
                 address_sets.Numbers(self._files.address_sets),
                 conf.host_agent.pin_directory,
                 lambda: conf.host_agent.flows_per_port),
             dataplane, links.Links(),
             lambda snapshot: settings.find(conf, snapshot), self._watch,
             lambda: self._fetcher.common, self._report_soon, self.metrics,
-            watched('worker'))
+            moved_flows.Leaving(dataplane), arriving, watched('worker'))
         transport = rpc.transport(conf)
         controller = host_rpc.HostsClient(transport)
         self._fetcher = fetching.Fetcher(
@@ -99,7 +118,7 @@ class HostAgent:
             self._monitoring.health.add(name, check)
         self._stopped = threading.Event()
         self._server = rpc.server(transport, host_rpc.HOST_TOPIC, conf.host,
-                                  [WakeupEndpoint(self._link.wake)])
+                                  [WakeupEndpoint(self._link.wake, arriving)])
 
     def _port_ids(self) -> list[str]:
         known = self._fetcher.wanted

@@ -122,6 +122,15 @@ class Flow(typing.NamedTuple):
     outdated: bool
 
 
+class KnownFlow(typing.NamedTuple):
+    """A flow that began on another hypervisor."""
+
+    key: int
+    client: str
+    client_port: int
+    closing: bool = False
+
+
 class Frame(typing.NamedTuple):
     """What a program made of a frame. An action of None: left alone."""
 

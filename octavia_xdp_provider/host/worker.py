@@ -15,6 +15,7 @@ from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.common import wanted as wanted_state
 from octavia_xdp_provider.host import facts as facts_module
 from octavia_xdp_provider.host import links as links_module
+from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host import reconcile
 from octavia_xdp_provider.host import settings as settings_module
 
@@ -39,11 +40,14 @@ class Worker:
     :param common: gives host_spec.Common, or None.
     :param notify: called when there is something to report.
     :param metrics: metrics.Metrics.
+    :param leaving: moved_flows.Leaving.
+    :param arriving: moved_flows.Arriving.
     :param come_round: see Loops.watch.
     :ivar problems: why what is wanted is not done: texts, mostly none.
     :ivar result: reconcile.PassResult of the last pass.
     :ivar settings: settings.Settings of the last pass.
     :ivar facts: facts.Facts, a few seconds old.
+    :ivar leaving: what is to be sent of ports whose tap has gone.
     """
 
     def __init__(self, reconciler: reconcile.Reconciler,
@@ -52,6 +56,7 @@ class Worker:
                      [links_module.Snapshot], settings_module.Settings],
                  watch: typing.Any, common: typing.Callable[[], typing.Any],
                  notify: typing.Callable[[], None], metrics: typing.Any,
+                 leaving: moved_flows.Leaving, arriving: moved_flows.Arriving,
                  come_round: typing.Callable[[], None] = lambda: None
                  ) -> None:
         self._reconciler = reconciler
@@ -62,6 +67,7 @@ class Worker:
         self._common = common
         self._notify = notify
         self._metrics = metrics
+        self.leaving, self._arriving = leaving, arriving
         self._come_round = come_round
         self._stop = threading.Event()
         self._work = threading.Event()
@@ -130,6 +136,10 @@ class Worker:
                 if asked or now >= pass_at:
                     pass_at = now + PASS_S
                     self._pass()
+                    self.leaving.look(self._reconciler.left)
+                    self._arriving.take()
+                if self.leaving.is_waiting:
+                    self._notify()
                 if asked or now >= facts_at:
                     facts_at = now + FACTS_S
                     self.facts = facts_module.read(self._datapath)

@@ -13,6 +13,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import hypervisors
 from octavia_xdp_provider.controller.store import leases
@@ -43,6 +44,12 @@ class Key:
     @property
     def name(self) -> tuple[str, int]:
         return self.host, self.key
+
+
+def _keys_of(port_id: str) -> Any:
+    """Keys of a port that are in use."""
+    return sa.select(_KEYS).where(_KEYS.c.port_id == port_id,
+                                  _KEYS.c.free_at.is_(None))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +102,32 @@ class Ways(base.Base):
                 row.listener_id, row.member_id, json.loads(row.entry),
                 row.unused_generation, row.free_at)
                 for row in rows.execute(sa.select(_KEYS))]
+
+    def flow_targets(self, host: str, port_id: str
+                     ) -> dict[str, dict[int, int]]:
+        """Where flows of a hypervisor's port may go: other hypervisors that
+        have made the port true → key there, by the key here of the same
+        listener and member. Without any, nobody has the port yet."""
+        with self._reading_rows() as rows:
+            here = {(row.load_balancer_id, row.listener_id, row.member_id):
+                    int(row.key) for row in rows.execute(
+                        _keys_of(port_id).where(_KEYS.c.host == host))}
+            found: dict[str, dict[int, int]] = {}
+            if not here:
+                return found
+            for row in rows.execute(sa.select(_OBJECTS.c.host).where(
+                    _OBJECTS.c.id == port_id, _OBJECTS.c.host != host,
+                    _OBJECTS.c.kind == host_spec.PORT,
+                    _OBJECTS.c.removed_generation.is_(None),
+                    _OBJECTS.c.error.is_(None),
+                    _OBJECTS.c.held_generation >= _OBJECTS.c.generation)):
+                found[row.host] = {}
+            for row in rows.execute(_keys_of(port_id).where(
+                    _KEYS.c.host.in_(list(found)))):
+                name = row.load_balancer_id, row.listener_id, row.member_id
+                if name in here:
+                    found[row.host][here[name]] = int(row.key)
+            return found
 
     def synced_generations(self, load_balancer_ids: Iterable[str],
                            conditions: Iterable[str]) -> dict[str, int]:

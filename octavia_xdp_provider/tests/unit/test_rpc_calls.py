@@ -10,6 +10,7 @@ from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.host import service as host_service
 from octavia_xdp_provider.tests.unit import base
 
 ENDS = (
@@ -19,6 +20,7 @@ ENDS = (
     (rpc.HeartbeatClient, node_api.HeartbeatEndpoint),
     (rpc.WakeupClient, service.WakeupEndpoint),
     (host_rpc.HostsClient, host_api.HostsEndpoint),
+    (host_rpc.WakeupClient, host_service.WakeupEndpoint),
 )
 
 

@@ -5,6 +5,7 @@ from unittest import mock
 
 import fixtures
 
+from octavia_xdp_provider.common import errors as refusals
 from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.common import spec
@@ -483,6 +484,75 @@ class TestMigration(ZeroTouchTestCase):
         self.step()
         self.assertEqual('198.18.20.2',
                          self.members()['m1']['tunnel']['address'])
+
+
+class TestMovedFlows(ZeroTouchTestCase):
+    """What a hypervisor says of connections goes to where the port is."""
+
+    def setUp(self):
+        super().setUp()
+        self.passed_on = []
+        self.hv1.endpoint = host_api.HostsEndpoint(
+            self.conf, self.store, lambda: None,
+            lambda *message: self.passed_on.append(message))
+        self.create()
+        self.converge()
+
+    def flows(self, *keys, member='m1', host=None):
+        host = host or self.hv1
+        return self.hv1.endpoint.flows(
+            {}, host=host.name, port=PORTS[member], flows=[
+                {'key': key, 'client': '198.51.100.7', 'port': 1025,
+                 'closing': False} for key in keys])
+
+    def own_key(self, host, member='m1'):
+        entry, = host.held[PORTS[member]]['document']['entries']
+        return entry['key']
+
+    def migrate(self):
+        self.ports[0]['binding:profile'] = {'migrating_to': 'hv2'}
+        self.step()
+
+    def test_they_go_where_the_port_is_ready_with_its_key_there(self):
+        key = self.own_key(self.hv1)
+        self.assertFalse(self.flows(key))
+        self.migrate()
+        self.assertFalse(self.flows(key))
+        self.hv2.pass_()
+        self.assertTrue(self.flows(key))
+        (host, port_id, flows), = self.passed_on
+        self.assertEqual(('hv2', PORTS['m1']), (host, port_id))
+        self.assertEqual([{'key': self.own_key(self.hv2), 'port': 1025,
+                           'client': '198.51.100.7', 'closing': False}],
+                         flows)
+
+    def test_keys_that_are_not_the_senders_on_this_port_are_left_out(self):
+        self.migrate()
+        self.hv2.pass_()
+        other = self.own_key(self.hv1, 'm2')
+        self.assertTrue(self.flows(other, self.own_key(self.hv2), 77))
+        self.assertEqual([], self.passed_on)
+
+    def test_a_hypervisor_without_the_port_sends_nothing(self):
+        self.migrate()
+        self.hv2.pass_()
+        key = self.own_key(self.hv1)
+        self.store.register_hypervisor('hv3')
+        self.assertFalse(self.hv1.endpoint.flows(
+            {}, host='hv3', port=PORTS['m1'], flows=[
+                {'key': key, 'client': '198.51.100.7', 'port': 1025,
+                 'closing': False}]))
+        self.assertEqual([], self.passed_on)
+
+    def test_what_is_malformed_is_refused(self):
+        for flows in (
+                [{'key': 1, 'client': 'x', 'port': 1, 'closing': False}],
+                [{'key': 1, 'client': '::1', 'port': 0, 'closing': False}],
+                [{'key': 1}], 'x',
+                [{'key': 1, 'client': '192.0.2.1', 'port': 1,
+                  'closing': False}] * 1001):
+            self.assertRaises(refusals.Refused, self.hv1.endpoint.flows, {},
+                              host='hv1', port=PORTS['m1'], flows=flows)
 
 
 class TestObstacles(ZeroTouchTestCase):

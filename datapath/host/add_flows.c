@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Flows that began on another hypervisor. They are written as the programs
+ * write theirs (host.h), which may look at the same time. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include <bpf/bpf.h>
+
+#include "error.h"
+#include "host_flow_name.h"
+#include "state.h"
+
+static uint64_t now_in_units(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	return ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30 &
+	       HOST_FLOW_TIME_MASK;
+}
+
+static bool is_in(struct host_flow_set *set, uint64_t tag)
+{
+	for (int way = 0; way < HOST_FLOW_WAYS; way++)
+		if (__atomic_load_n(host_state(set, way), __ATOMIC_ACQUIRE) &&
+		    __atomic_load_n(host_tag(set, way), __ATOMIC_ACQUIRE) ==
+			    tag)
+			return true;
+	return false;
+}
+
+/* Nobody else's flow gives way. */
+static bool write_free(struct host_flow_set *set, uint64_t tag,
+		       const struct ip_address *client, uint64_t state)
+{
+	for (int way = 0; way < HOST_FLOW_WAYS; way++) {
+		__u64 *word = host_state(set, way), none = 0;
+
+		if (!__atomic_compare_exchange_n(
+			    word, &none, state | HOST_NO_PLACE, false,
+			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		__atomic_store_n(host_tag(set, way), tag, __ATOMIC_SEQ_CST);
+		set->client[way] = *client;
+		__atomic_store_n(word, state, __ATOMIC_SEQ_CST);
+		return true;
+	}
+	return false;
+}
+
+static bool add_flow(struct oxh_host *host, const struct oxh_flow *flow)
+{
+	const struct host_settings *settings = settings_of(host);
+	struct host_flow_set *sets = host->memory[MAP_FLOWS];
+	const struct host_entry *entry;
+	struct ip_address client;
+	struct host_port *port;
+	uint32_t place, first, second;
+	uint64_t tag, state;
+
+	if (bpf_map_lookup_elem(host->map[MAP_KEYS], &flow->key, &place) ||
+	    !flow->client_port)
+		return false;
+	entry = &entries_of(host)[place];
+	port = &ports_of(host)[entry->host_port];
+	memcpy(&client, &flow->client, sizeof(client));
+	if (is_v4(&client) != is_v4(&entry->fixed) ||
+	    port->flows >= port->flows_max)
+		return false;
+	tag = tag_from(
+		siphash(&entry->fixed, &client,
+			end_of_name(entry->host_port, entry->protocol,
+				    entry->port, htons(flow->client_port)),
+			!is_v4(&entry->fixed), settings));
+	first = tag & (settings->flow_sets - 1);
+	second = tag >> 32 & (settings->flow_sets - 1);
+	if (is_in(&sets[first], tag) || is_in(&sets[second], tag))
+		return false;
+	/* the generation before: it is judged at its next packet */
+	state = (uint64_t)htons(flow->client_port) << HOST_FLOW_PORT_SHIFT |
+		(uint64_t)((port->generation - 1) & HOST_GENERATION_MASK)
+			<< HOST_FLOW_GENERATION_SHIFT |
+		now_in_units() << HOST_FLOW_TIME_SHIFT | HOST_FLOW_ANSWERED |
+		(flow->closing ? HOST_FLOW_CLOSING : 0) |
+		(entry->protocol == IPPROTO_TCP ? 0 : HOST_FLOW_DATAGRAM) |
+		place;
+	if (!write_free(&sets[first], tag, &client, state) &&
+	    !write_free(&sets[second], tag, &client, state))
+		return false;
+	__atomic_fetch_add(&port->flows, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+int oxh_flows_add(struct oxh_host *host, const struct oxh_flow *flows,
+		  uint32_t count, char *error)
+{
+	int status = lock_host(host, error), added = 0;
+
+	if (status)
+		return status;
+	for (uint32_t i = 0; i < count; i++)
+		added += add_flow(host, &flows[i]);
+	unlock_host(host);
+	return added;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Flows that a hypervisor is sent of ports that have come to it. */
+#include <errno.h>
+
+#include "host_harness.h"
+
+/* One set and a second one: 16 places. */
+static const struct oxh_sizes small = {
+	.entries = 4, .ports = 2, .flows = 1, .half_open = 1, .direct = 1};
+#define PLACES 16
+
+#define OTHER_VIP "192.0.2.2"
+
+/* Two listeners at one port of the member: KEY and KEY + 1. */
+static struct oxh_host *host_with_two(const struct oxh_port *port)
+{
+	struct oxh_entry one = entry_of(KEY, 1), other = entry_of(KEY + 1, 1);
+	struct oxh_host *host = fresh_host(&small);
+
+	assert_int_equal(oxh_port_set(host, port, NULL, 0, error), 0);
+	other.vip = address(OTHER_VIP);
+	set_entry(host, &one);
+	set_entry(host, &other);
+	return host;
+}
+
+static struct oxh_flow moved(uint32_t key, uint16_t client_port)
+{
+	return (struct oxh_flow){.client = address(CLIENT),
+				 .client_port = client_port,
+				 .key = key};
+}
+
+static size_t push(struct oxh_host *host, uint8_t *out)
+{
+	const struct segment data = {.flags = ACK};
+	static uint8_t in[OXH_FRAME_MAX];
+
+	return run(host, OXH_TAP_IN, in, make_out(in, &data), out);
+}
+
+static void test_flows_that_moved_are_known(void **state)
+{
+	const struct segment data = {.flags = ACK, .vip = OTHER_VIP};
+	struct oxh_flow flows[] = {moved(KEY + 1, CLIENT_PORT),
+				   moved(KEY + 2, 2000), moved(KEY, 0)};
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	struct oxh_address vip = address(OTHER_VIP);
+	struct oxh_port port = port_of(1);
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_two(&port);
+	assert_int_equal(push(host, out), 0);
+	assert_int_equal(outcome(host, OXH_DROP_AMBIGUOUS), 1);
+	/* a key that is not here, and a port that is none, are left out */
+	assert_int_equal(oxh_flows_add(host, flows, 3, error), 1);
+	assert_int_equal(push(host, out), 14 + 42);
+	assert_memory_equal(out + 14 + 12, vip.bytes + 12, 4);
+	/* known already, whatever listener it is said to be of */
+	flows[0].key = KEY;
+	assert_int_equal(oxh_flows_add(host, flows, 1, error), 0);
+	assert_true(run(host, OXH_NIC, in, make_in(in, KEY + 1, &data), out));
+	assert_int_equal(oxh_port_flows_list(host, port.id, flows, 3, error),
+			 1);
+	assert_int_equal(flows[0].key, KEY + 1);
+	assert_int_equal(flows[0].client_port, CLIENT_PORT);
+	assert_false(flows[0].outdated);
+	port.id[0]++;
+	assert_int_equal(oxh_port_flows_list(host, port.id, flows, 3, error),
+			 -ENOENT);
+	end_host(host);
+}
+
+static void test_flows_that_moved_are_judged_again(void **state)
+{
+	struct oxh_flow flow = moved(KEY, CLIENT_PORT);
+	static uint8_t out[OXH_FRAME_MAX];
+	struct oxh_port port = port_of(1);
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	port.open = 0;
+	host = host_with_two(&port);
+	assert_int_equal(oxh_flows_add(host, &flow, 1, error), 1);
+	assert_int_equal(push(host, out), 0);
+	assert_int_equal(outcome(host, OXH_DROP_NOT_ALLOWED), 1);
+	assert_int_equal(oxh_port_flows_list(host, port.id, NULL, 0, error), 0);
+	end_host(host);
+}
+
+static void test_flows_that_moved_take_no_place_of_others(void **state)
+{
+	struct oxh_port port = port_of(1);
+	struct oxh_flow flows[200];
+	struct oxh_host *host;
+	uint32_t number;
+
+	(void)state;
+	NEEDS_TCX();
+	port.flows_max = 3;
+	for (uint16_t i = 0; i < 200; i++)
+		flows[i] = moved(KEY, 3000 + i);
+	host = host_with_two(&port);
+	assert_int_equal(oxh_flows_add(host, flows, 200, error), 3);
+	end_host(host);
+	port.flows_max = 0;
+	host = host_with_two(&port);
+	for (int i = 0; i < 200; i++) {
+		const struct segment segment = {.client_port = 2000 + i};
+
+		establish(host, &segment);
+	}
+	number = oxh_port_flows_list(host, port.id, NULL, 0, error);
+	assert_in_range(number, 1, PLACES);
+	assert_true(oxh_flows_add(host, flows, 200, error) <=
+		    (int)(PLACES - number));
+	assert_true(oxh_port_flows_list(host, port.id, NULL, 0, error) >=
+		    (int)number);
+	end_host(host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_flows_that_moved_are_known),
+		cmocka_unit_test(test_flows_that_moved_are_judged_again),
+		cmocka_unit_test(test_flows_that_moved_take_no_place_of_others),
+	};
+
+	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
+}

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Flows of ports that leave a hypervisor, and of those that come to it."""
+
+import errno
+from unittest import mock
+
+import oslo_messaging
+
+from octavia_xdp_provider.common import host_messages
+from octavia_xdp_provider.host import moved_flows
+from octavia_xdp_provider.host import types
+from octavia_xdp_provider.host.library import HostError
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.host import fakes
+
+CLIENT = '198.51.100.7'
+
+
+def flow(key, port, idle=0, closing=False):
+    return types.Flow(CLIENT, port, key, fakes.PORT, idle, True, False,
+                      closing, False)
+
+
+def message(key, port, closing=False):
+    return {'key': key, 'client': CLIENT, 'port': port, 'closing': closing}
+
+
+class Datapath:
+
+    def __init__(self, *flows):
+        self.flows, self.added, self.reads = flows, [], 0
+
+    def port_flows(self, port_id):
+        self.reads += 1
+        return [one for one in self.flows if one.port_id == port_id]
+
+    def entries(self):
+        return [mock.Mock(entry=mock.Mock(key=key, port_id=port_id))
+                for key, port_id in ((1, fakes.PORT), (2, fakes.PORT),
+                                     (3, fakes.OTHER))]
+
+    def add_flows(self, flows):
+        self.added += flows
+        return len(flows)
+
+
+class TestLeaving(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.controller = mock.Mock()
+        self.controller.flows.return_value = True
+
+    def leaving(self, *flows, shared=(1, 2)):
+        self.datapath = Datapath(*flows)
+        leaving = moved_flows.Leaving(self.datapath)
+        leaving.look({fakes.PORT: shared})
+        return leaving
+
+    def sent(self):
+        return [one for call in self.controller.flows.call_args_list
+                for one in call.args[2]]
+
+    def test_flows_of_shared_ports_are_sent_once(self):
+        leaving = self.leaving(flow(1, 1000), flow(2, 1001, closing=True),
+                               flow(3, 1002))
+        self.assertTrue(leaving.is_waiting)
+        leaving.send(self.controller, 'hv1')
+        self.controller.flows.assert_called_once_with('hv1', fakes.PORT, [
+            message(1, 1000), message(2, 1001, True)])
+        self.assertFalse(leaving.is_waiting)
+        leaving.look({fakes.PORT: (1, 2)})
+        leaving.send(self.controller, 'hv1')
+        self.assertEqual(1, self.controller.flows.call_count)
+        self.assertEqual(1, self.datapath.reads)
+
+    def test_they_wait_for_a_hypervisor_that_has_the_port(self):
+        leaving = self.leaving(flow(1, 1000))
+        self.controller.flows.return_value = False
+        leaving.send(self.controller, 'hv1')
+        self.assertTrue(leaving.is_waiting)
+        self.controller.flows.return_value = True
+        leaving.send(self.controller, 'hv1')
+        self.assertFalse(leaving.is_waiting)
+
+    def test_a_tap_that_comes_back_ends_it(self):
+        leaving = self.leaving(flow(1, 1000))
+        leaving.look({})
+        self.assertFalse(leaving.is_waiting)
+        leaving.look({fakes.PORT: (1, 2)})
+        self.assertTrue(leaving.is_waiting)
+
+    def test_a_controller_that_does_not_answer_is_asked_again(self):
+        leaving = self.leaving(flow(1, 1000))
+        self.controller.flows.side_effect = oslo_messaging.MessagingTimeout()
+        self.assertRaises(oslo_messaging.MessagingTimeout, leaving.send,
+                          self.controller, 'hv1')
+        self.assertTrue(leaving.is_waiting)
+
+    def test_a_controller_that_does_not_know_it_is_not(self):
+        leaving = self.leaving(flow(1, 1000))
+        self.controller.flows.side_effect = oslo_messaging.RemoteError(
+            'UnsupportedVersion')
+        leaving.send(self.controller, 'hv1')
+        self.assertFalse(leaving.is_waiting)
+        leaving.send(self.controller, 'hv1')
+        self.assertEqual(1, self.controller.flows.call_count)
+
+    def test_messages_and_all_of_them_are_bounded(self):
+        leaving = self.leaving(*(
+            flow(1, 1 + number, idle=20000 - number)
+            for number in range(20000)))
+        leaving.send(self.controller, 'hv1')
+        sent = self.sent()
+        self.assertEqual(host_messages.FLOWS_MAX, len(sent))
+        # the ones that were used last
+        self.assertEqual(20000, sent[0]['port'])
+        self.assertEqual(host_messages.FLOWS_PAGE, max(
+            len(call.args[2])
+            for call in self.controller.flows.call_args_list))
+
+
+class TestArriving(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.datapath, self.woken = Datapath(), []
+        self.arriving = moved_flows.Arriving(
+            self.datapath, lambda: self.woken.append(True))
+
+    def test_flows_of_the_ports_own_keys_are_taken(self):
+        self.arriving.put(fakes.PORT, [
+            message(1, 1000), message(3, 1001), message(4, 1002),
+            message(2, 1003, True)])
+        self.assertEqual([True], self.woken)
+        self.assertEqual([], self.datapath.added)
+        self.arriving.take()
+        self.arriving.take()
+        self.assertEqual([
+            types.KnownFlow(1, CLIENT, 1000),
+            types.KnownFlow(2, CLIENT, 1003, True)], self.datapath.added)
+
+    def test_what_fails_or_is_too_much_stops_nothing(self):
+        for _ in range(100):
+            self.arriving.put(fakes.PORT, [message(1, 1000)])
+        with mock.patch.object(self.datapath, 'add_flows',
+                               side_effect=HostError(errno.EIO, 'no')):
+            self.arriving.take()
+        self.arriving.put(fakes.PORT, [message(1, 1001)])
+        self.arriving.take()
+        self.assertEqual([types.KnownFlow(1, CLIENT, 1001)],
+                         self.datapath.added)
