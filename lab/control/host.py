@@ -40,7 +40,10 @@ def up(lab, provider=octavia.XDP, provider_options=None, others=(),
         # Databases are filled without OVN: they serve labs without it.
         neutron.configure(lab, ovn=ovn and not claimed)
         octavia.configure(lab, provider, others)
-        octavia.configure_provider(lab, provider_options)
+        octavia.configure_provider(lab, {
+            **(provider_options or {}),
+            **(neutron.listener_options(lab, provider_options) if ovn else {})
+        })
     with futures.ThreadPoolExecutor() as pool:
         databases = pool.submit(_start_databases, lab, claimed)
         broker = pool.submit(step, 'RabbitMQ', rabbitmq.start, lab)

@@ -11,6 +11,7 @@ from lab import processes
 from lab.control import ini
 from lab.control import keystone
 from lab.control import mariadb
+from lab.control import rabbitmq
 from lab.control import server
 from lab.ovn import central
 from lab.ovn import packages
@@ -88,7 +89,16 @@ def configure(lab, ovn=False):
             # where there is not lists all extensions.
             'extension_drivers': 'port_security,qos,dns',
         },
-    }, _OVN if ovn else {})
+    }, {**_OVN, 'oslo_messaging_notifications': {
+        'driver': 'messagingv2', 'transport_url': rabbitmq.url(lab),
+    }} if ovn else {})
+
+
+def listener_options(lab, options):
+    """Options of whoever hears Neutron's notifications, with others of his.
+    """
+    return {'zero_touch': {**options.get('zero_touch', {}),
+                           'notification_transport_url': rabbitmq.url(lab)}}
 
 
 def migrate(lab):

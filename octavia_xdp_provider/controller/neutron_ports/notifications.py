@@ -47,6 +47,7 @@ _CONNECT_S = 5.0
 _RETRY_S = 5.0
 _HEARTBEAT_S = 60
 _MESSAGE_BYTES_MAX = 4 * 1024 * 1024
+# Of a broker that is away, or refuses.
 _ERRORS = (amqp.exceptions.AMQPError, exceptions.KombuError, OSError)
 
 
@@ -161,12 +162,13 @@ class Listener:
             try:
                 with kombu.Connection(**self._arguments) as connection:
                     self._listen(connection)
-            except _ERRORS as error:
+            except Exception as error:
                 if not self._failing:
                     LOG.warning(
                         'Neutron\'s notifications are not heard, and its API '
                         'is asked in turns alone: %s',
-                        str(error) or type(error).__name__)
+                        str(error) or type(error).__name__,
+                        exc_info=not isinstance(error, _ERRORS))
                 self._failing = True
                 self._stop.wait(_RETRY_S)
 

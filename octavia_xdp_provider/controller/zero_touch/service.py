@@ -254,6 +254,9 @@ class ZeroTouch:
                 self._follower = follower.Follower(self._neutron)
             self._hint_migrating()
             members, sets = self._notified.take()
+            if members or sets:
+                LOG.debug('Neutron has notified of %s members and %s groups.',
+                          len(members), len(sets))
             self._follower.hint(members)
             changed = self._follower.step(wanted, in_turns)
             self._note_migrating(changed)

@@ -70,6 +70,17 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
         self.assertEqual([], load.answers.failures)
         self.assertGreater(load.answers.total, 0)
 
+    def test_neutrons_notifications_are_heard(self):
+        def heard():
+            return sum(log.read_text().count('Neutron has notified of')
+                       for log in self.lab.logs.glob('*.log'))
+        balancer = self.balancer('blue')
+        # What was made just now has been heard of.
+        before = heard()
+        with self.closed('blue', balancer):
+            self.wait('word of the rule that went',
+                      lambda: heard() > before)
+
     def test_security_groups_are_obeyed(self):
         balancer = self.balancer('blue')
         self.assertTrue(self.is_answered(balancer, 30))
