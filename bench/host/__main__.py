@@ -2,8 +2,10 @@
 """Nanoseconds per packet of a hypervisor's programs, by case.
 
 Each packet is one BPF_PROG_TEST_RUN, net of a program that returns at once
-(the tap's egress, with the mark), run in turn with it: medians of all. Needs
-root; JSON in build/bench/host.json.
+(the tap's egress, with the mark), run in turn with it: medians of all. "line"
+is a program that does nothing but read one line of a table as large as that
+of the flows: what grows with them beside it is the programs' own. Needs root;
+JSON in build/bench/host.json.
 """
 
 import argparse
@@ -18,8 +20,10 @@ import subprocess
 import tempfile
 
 from scapy.layers import inet
+from scapy.layers import inet6
 from scapy.layers import l2
 
+from bench.host import floor
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 
@@ -28,9 +32,10 @@ LIBRARY = ROOT / 'datapath/build/liboctavia_xdp_host.so'
 PORT, OTHER = (f'{number}' * 8 + '-1111-1111-1111-111111111111'
                for number in (1, 2))
 NODE, LOCAL, VIP, FIXED = '10.0.0.17', '10.1.0.1', '192.0.2.1', '10.7.0.5'
+VIP6, FIXED6 = '2001:db8:f::1', 'fd00:7::5'
 MARK = 0x6f78686f
 LO = 1
-KEY, OTHER_KEY = 5, 6
+KEY, OTHER_KEY, KEY6 = 5, 6, 7
 LIMITS = {'other_nic': 30, 'other_tap': 60, 'known_in': 300, 'reply': 250,
           'new_16_rules': 600}
 
@@ -38,7 +43,11 @@ LIMITS = {'other_nic': 30, 'other_tap': 60, 'known_in': 300, 'reply': 250,
 def encapsulated(key: int, client: str, sport: int, flags: str) -> bytes:
     inner = bytes(inet.IP(src=client, dst=VIP) /
                   inet.TCP(sport=sport, dport=80, flags=flags) / b'x')
-    raw = struct.pack('!HHI', 0, 0x0800, key << 8) + inner
+    return in_tunnel(key, 0x0800, inner)
+
+
+def in_tunnel(key: int, kind: int, inner: bytes) -> bytes:
+    raw = struct.pack('!HHI', 0, kind, key << 8) + inner
     return bytes(l2.Ether(src='02:00:00:00:00:01', dst='02:00:00:00:00:02') /
                  inet.IP(src=NODE, dst=LOCAL) /
                  inet.UDP(sport=0xc001, dport=6081, chksum=0) / raw)
@@ -67,7 +76,8 @@ class Hypervisor:
         self.host.set_settings(types.Settings(LO, LOCAL))
         self.host.set_networks(['10.0.0.0/24'])
         rules = [types.Rule(4, 'tcp', (port, port))
-                 for port in range(1, 16)] + [types.Rule(4, 'tcp')]
+                 for port in range(1, 16)] + [types.Rule(4, 'tcp'),
+                                              types.Rule(6, 'tcp')]
         for port, key, fixed in ((PORT, KEY, FIXED),
                                  (OTHER, OTHER_KEY, '10.7.0.6')):
             self.host.set_port(types.Port(port, LO, flows_max=1 << 30), rules)
@@ -83,7 +93,21 @@ class Hypervisor:
             l2.Ether(src='02:00:00:00:00:05', dst='02:00:00:00:00:06') /
             inet.IP(src=FIXED, dst='20.0.0.0') /
             inet.TCP(sport=8080, dport=1, flags='A') / b'x'), 30, 36)
+        self._add_ipv6()
         self.empty = bytes(l2.Ether() / inet.IP() / inet.TCP())
+
+    def _add_ipv6(self) -> None:
+        self.host.set_entry(types.Entry(
+            KEY6, PORT, VIP6, 80, FIXED6, 8080, 'tcp', '02:00:00:00:00:05',
+            '02:00:00:00:00:06', 1380))
+        self.syn6, self.ack6 = (Varied(in_tunnel(KEY6, 0x86dd, bytes(
+            inet6.IPv6(src='2001:db8:c::', dst=VIP6) /
+            inet.TCP(sport=1, dport=80, flags=flags) / b'x')), 70, 90)
+            for flags in 'SA')
+        self.reply6 = Varied(bytes(
+            l2.Ether(src='02:00:00:00:00:05', dst='02:00:00:00:00:06') /
+            inet6.IPv6(src=FIXED6, dst='2001:db8:c::') /
+            inet.TCP(sport=8080, dport=1, flags='A') / b'x'), 50, 56)
 
     def run(self, hook: types.Hook, data: bytes) -> int:
         return self.host.run(hook, data, LO).duration
@@ -96,6 +120,11 @@ class Hypervisor:
         self.run(types.Hook.NIC, self.syn.of(flow))
         self.run(types.Hook.TAP_IN, self.reply.of(flow))
         self.run(types.Hook.NIC, self.ack.of(flow))
+
+    def establish_ipv6(self, flow: int) -> None:
+        self.run(types.Hook.NIC, self.syn6.of(flow))
+        self.run(types.Hook.TAP_IN, self.reply6.of(flow))
+        self.run(types.Hook.NIC, self.ack6.of(flow))
 
 
 def measured(hypervisor: Hypervisor, packets: int, one) -> dict[str, float]:
@@ -124,6 +153,18 @@ def cases(hypervisor: Hypervisor, flows: int, packets: int):
         nic, any_flow(hypervisor.ack)))
     yield 'reply', measured(hypervisor, packets, lambda: hypervisor.run(
         tap, any_flow(hypervisor.reply)))
+    line = floor.Floor(flows)
+    yield 'line', measured(hypervisor, packets, lambda: line.run(
+        any_flow(hypervisor.ack)))
+    line.close()
+    if flows == 1:
+        hypervisor.establish_ipv6(0)
+        yield 'known_in_ipv6', measured(
+            hypervisor, packets, lambda: hypervisor.run(
+                nic, hypervisor.ack6.of(0)))
+        yield 'reply_ipv6', measured(hypervisor, packets, lambda:
+                                     hypervisor.run(
+                                         tap, hypervisor.reply6.of(0)))
     yield 'other_nic', measured(hypervisor, packets, lambda: hypervisor.run(
         nic, other))
     yield 'other_tap', measured(hypervisor, packets, lambda: hypervisor.run(

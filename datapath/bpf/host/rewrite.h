@@ -141,30 +141,47 @@ static __always_inline int check_of_ports(struct __sk_buff *skb, __u32 at,
 }
 
 /* Of those that read_usual() knows. */
-static __always_inline bool is_usual_v4(const struct host_packet *packet)
+static __always_inline bool can_be_rewritten(const struct host_packet *packet)
 {
-	return packet->transport.version == 4 &&
-	       packet->transport.protocol != IPPROTO_SCTP;
+	return packet->transport.protocol != IPPROTO_SCTP;
 }
 
-/* TCP or UDP in IPv4 without options, directly behind the link header, whose
- * header of the transport is in one piece. */
-static __always_inline int rewrite_usual(struct __sk_buff *skb,
-					 const struct host_packet *packet,
-					 const struct host_entry *entry,
-					 const enum way way)
+/* By how much the sum of what covers an address changes. */
+static __always_inline __u32 change_of_address(const struct ip_address *from,
+					       const struct ip_address *to,
+					       const bool v6)
+{
+	const __u32 *was = (const void *)from, *is = (const void *)to;
+	__u64 sum = (__u64)(__u32)~was[3] + is[3];
+
+	for (int i = 0; v6 && i < 3; i++)
+		sum += (__u64)(__u32)~was[i] + is[i];
+	return fold(sum);
+}
+
+/* TCP or UDP in IPv4 without options or in IPv6, directly behind the link
+ * header, whose header of the transport is in one piece. `packet` says which
+ * of both it is, `v6` is a constant. */
+static __always_inline int rewrite_headers(struct __sk_buff *skb,
+					   const struct host_packet *packet,
+					   const struct host_entry *entry,
+					   const enum way way, const bool v6)
 {
 	const bool udp = packet->transport.protocol == IPPROTO_UDP;
-	const __u32 l4 = ETH_HLEN + sizeof(struct iphdr);
+	const __u32 l4 =
+		ETH_HLEN + (v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
 	const __u32 at = l4 + (udp ? offsetof(struct udphdr, check)
 				   : offsetof(struct tcphdr, check));
-	__be32 from = last_word(way == WAY_IN ? &entry->vip : &entry->fixed);
-	__be32 to = last_word(way == WAY_IN ? &entry->fixed : &entry->vip);
+	const struct ip_address *from =
+		way == WAY_IN ? &entry->vip : &entry->fixed;
+	const struct ip_address *to =
+		way == WAY_IN ? &entry->fixed : &entry->vip;
 	__be16 from_port = way == WAY_IN ? entry->vip_port : entry->port;
 	__be16 to_port = way == WAY_IN ? entry->port : entry->vip_port;
-	__u32 addresses = fold((__u64)(__u32)~from + to);
+	__u32 addresses = change_of_address(from, to, v6);
 	bool summed = !udp || packet->check;
 	struct ethhdr *ethernet;
+	struct ipv6hdr *ip6;
 	struct iphdr *ip;
 	__be16 *ports;
 	void *end;
@@ -174,6 +191,10 @@ static __always_inline int rewrite_usual(struct __sk_buff *skb,
 				BPF_F_PSEUDO_HDR |
 					(udp ? BPF_F_MARK_MANGLED_0 : 0)))
 		return -1;
+	/* In IPv6 no header's sum makes up for the address, as the helper
+	 * takes for granted. If there is no sum of all it says so. */
+	if (v6 && summed)
+		bpf_csum_update(skb, addresses);
 	ethernet = (void *)(long)skb->data;
 	end = (void *)(long)skb->data_end;
 	if ((void *)ethernet + l4 + sizeof(struct tcphdr) > end)
@@ -191,17 +212,33 @@ static __always_inline int rewrite_usual(struct __sk_buff *skb,
 	}
 	ports = (void *)ethernet + l4;
 	ports[way == WAY_IN ? 1 : 0] = to_port;
-	ip = (void *)(ethernet + 1);
-	if (way == WAY_IN)
-		ip->daddr = to;
-	else
-		ip->saddr = to;
-	ip->check = one_change(ip->check, addresses);
+	if (v6) {
+		ip6 = (void *)(ethernet + 1);
+		__builtin_memcpy(way == WAY_IN ? &ip6->daddr : &ip6->saddr, to,
+				 sizeof(ip6->daddr));
+	} else {
+		ip = (void *)(ethernet + 1);
+		if (way == WAY_IN)
+			ip->daddr = last_word(to);
+		else
+			ip->saddr = last_word(to);
+		ip->check = one_change(ip->check, addresses);
+	}
 	if (way == WAY_OUT)
 		return 0;
 	__builtin_memcpy(ethernet, entry->macs, sizeof(entry->macs));
-	ethernet->h_proto = bpf_htons(ETH_P_IP);
+	ethernet->h_proto = v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
 	return 0;
+}
+
+static __always_inline int rewrite_usual(struct __sk_buff *skb,
+					 const struct host_packet *packet,
+					 const struct host_entry *entry,
+					 const enum way way)
+{
+	if (packet->transport.version == 4)
+		return rewrite_headers(skb, packet, entry, way, false);
+	return rewrite_headers(skb, packet, entry, way, true);
 }
 
 static __always_inline int set_v6(struct __sk_buff *skb, __u32 at,

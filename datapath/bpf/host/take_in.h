@@ -93,9 +93,8 @@ static __always_inline void count_in(const struct seen *seen)
 
 #define NOT_USUAL (-2) /* no TC action */
 
-/* Nearly all packets: usual ones of IPv4, for the key's listener. take_in()
- * knows all others, and what is wrong with them; nothing has changed until
- * then. */
+/* Nearly all packets: usual ones, for the key's listener. take_in() knows all
+ * others, and what is wrong with them; nothing has changed until then. */
 __noinline int take_usual_in(struct __sk_buff *skb)
 {
 	const struct host_settings *node = settings_at(0);
@@ -109,7 +108,7 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	if (!node || skb->vlan_present ||
 	    arrive(skb, &arrived, &seen, node) != HOST_IN ||
 	    !read_usual(skb, ETH_HLEN + arrived.tunnel.length, &packet) ||
-	    !is_usual_v4(&packet) ||
+	    !can_be_rewritten(&packet) ||
 	    (arrived.tunnel.tos | arrived.tunnel.inner_tos) & ECN_MASK)
 		return NOT_USUAL;
 	entry = arrived.entry;

@@ -184,7 +184,8 @@ static __always_inline int take_out(struct __sk_buff *skb)
 		return drop(skb, &seen, HOST_DROP_NO_REPLY);
 	if (packet.transport.fragment && !packet.transport.later)
 		keep_fragment(&packet, skb->ifindex, seen.place);
-	if (usual && is_usual_v4(&packet) && !(packet.tcp_flags & TCP_SYN)) {
+	if (usual && can_be_rewritten(&packet) &&
+	    !(packet.tcp_flags & TCP_SYN)) {
 		if (rewrite_usual(skb, &packet, entry, WAY_OUT))
 			return drop(skb, &seen, HOST_DROP_INTERNAL);
 	} else if ((packet.error && send_quote_out(skb, &packet, seen.place)) ||
