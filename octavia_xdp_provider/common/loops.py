@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the loops of a process come round.
+"""The loops of a process, and whether they come round.
 
 A thread that hangs, in a lock or in a call that does not end, shows nothing.
 So each loop says whenever it comes round, and whoever wants to know asks for
@@ -9,6 +9,10 @@ those that have not for too long: the watchdog and the health check.
 from collections.abc import Callable
 import threading
 import time
+
+from oslo_log import log as logging
+
+LOG = logging.getLogger(__name__)
 
 
 class Loops:
@@ -52,6 +56,56 @@ class Loops:
         """The same, of those that hang."""
         return {name: age for name, age in self.ages().items()
                 if age > self._limit_s}
+
+
+class Loop:
+    """Takes steps until ``stop`` is called: one every so many seconds, and
+    one whenever it is woken. ``wake`` and ``stop`` are safe in any thread."""
+
+    def __init__(self, step: Callable[[], None], interval_s: float,
+                 complaint: str,
+                 come_round: Callable[[], None] = lambda: None,
+                 expected: type[Exception] | tuple[type[Exception], ...] = ()
+                 ) -> None:
+        """:param complaint: what is logged of a step that fails, once until
+            one succeeds.
+
+        :param come_round: see Loops.watch. A step that may take long calls
+            it as well.
+        :param expected: exceptions that end a step and are no failure.
+        """
+        self._take_step = step
+        self._interval_s = interval_s
+        self._complaint = complaint
+        self._come_round = come_round
+        self._expected = expected
+        self._woken = threading.Event()
+        self._stopping = False
+
+    def wake(self) -> None:
+        """There is something to do."""
+        self._woken.set()
+
+    def stop(self) -> None:
+        """Ask ``run`` to return after the step that is under way."""
+        self._stopping = True
+        self._woken.set()
+
+    def run(self) -> None:
+        failing = False
+        while not self._stopping:
+            self._woken.clear()
+            self._come_round()
+            try:
+                self._take_step()
+                failing = False
+            except self._expected as error:
+                LOG.info('%s.', error)
+            except Exception:
+                if not failing:
+                    LOG.exception('%s', self._complaint)
+                failing = True
+            self._woken.wait(self._interval_s)
 
 
 def words(hanging: dict[str, float]) -> str:

@@ -9,11 +9,11 @@ Each controller watches the nodes' signs of life, so that a new leader knows
 for how long they could have been heard.
 """
 
-import threading
 import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import loops
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import liveness
 from octavia_xdp_provider.controller.store import leases
@@ -59,8 +59,8 @@ class Leadership:
         self._store.resign(LEASE, self._owner)
 
 
-class Duty:
-    """Runs until ``stop`` is called."""
+class Duty(loops.Loop):
+    """Runs until ``stop`` is called. Woken when a node is new."""
 
     def __init__(self, conf, store, leadership, scheduler, notify, changed,
                  come_round=lambda: None):
@@ -69,7 +69,9 @@ class Duty:
         :param changed: called when load balancers were marked.
         :param come_round: see Loops.watch.
         """
-        self._come_round = come_round
+        super().__init__(
+            self.step, INTERVAL_S, 'The leader\'s duties failed and are tried '
+            'again.', come_round, leases.LeaseLost)
         self._conf = conf.placement
         self._store = store
         self._leadership = leadership
@@ -77,34 +79,10 @@ class Duty:
         self._notify = notify
         self._changed = changed
         self._liveness = liveness.Liveness(self._conf.node_timeout / 2)
-        self._woken = threading.Event()
-        self._stopping = False
         self._due = {}  # method → time
 
-    def wake(self):
-        """A node is new."""
-        self._woken.set()
-
-    def stop(self):
-        self._stopping = True
-        self._woken.set()
-
     def run(self):
-        failing = False
-        while not self._stopping:
-            self._woken.clear()
-            self._come_round()
-            try:
-                self.step()
-                failing = False
-            except leases.LeaseLost as error:
-                LOG.info('Another controller leads: %s.', error)
-            except Exception:
-                if not failing:
-                    LOG.exception('The leader\'s duties failed and are tried '
-                                  'again.')
-                failing = True
-            self._woken.wait(INTERVAL_S)
+        super().run()
         try:
             self._leadership.resign()
         except Exception:

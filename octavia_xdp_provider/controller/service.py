@@ -115,9 +115,11 @@ class Controller:
             self.metrics, watch('hosts'), broker.host_vhost,
             host_rpc.WakeupClient)
         heard = notified.Notified(self._wake_zero_touch)
-        self._zero_touch = ways.Loop(ways.ZeroTouch(
+        come_round = watch('zero touch')
+        self._zero_touch = ways.loop(ways.ZeroTouch(
             conf, self._store, duty.LEASE, self._leadership.token,
-            self._hosts.notify, self._notify, notified=heard))
+            self._hosts.notify, self._notify, notified=heard,
+            come_round=come_round), come_round)
         self._listeners = [notifications.Listener(
             conf, heard.hear, lambda: heard.is_wanted,
             watch('notifications'))
@@ -221,7 +223,8 @@ class Controller:
 
     def _promoted(self, found):
         """A change is wanted now (store.documents.Promoted)."""
-        self._zero_touch.wake()
+        if found.zero_touch:
+            self._zero_touch.wake()
         if found.to_be_placed:
             self._workers.wake(ids=[found.load_balancer_id])
             return

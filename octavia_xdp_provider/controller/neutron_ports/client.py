@@ -35,8 +35,13 @@ class Neutron:
     own names.
     """
 
-    def __init__(self, conf: cfg.ConfigOpts) -> None:
-        """:raises ConfigurationError: credentials are missing."""
+    def __init__(self, conf: cfg.ConfigOpts,
+                 answered: Callable[[], None] = lambda: None) -> None:
+        """:param answered: called after each list that has come.
+
+        :raises ConfigurationError: credentials are missing.
+        """
+        self._answered = answered
         session = options.load_session(conf)
         # It takes a second, and not all who read this module need it.
         from openstack import connection
@@ -97,8 +102,8 @@ class Neutron:
     def address_groups(self, ids: Iterable[str]) -> list[Row]:
         """Address groups by id; what is not there is left out."""
         wanted = set(ids)
-        return [row for row in self._limited.call(
-            _rows, self._network.address_groups, {'limit': _PAGE})
+        return [row for row in self._list(
+            self._network.address_groups, {'limit': _PAGE})
             if row['id'] in wanted] if wanted else []
 
     def _all(self, listed: Callable[..., Iterable[Any]], name: str,
@@ -109,8 +114,14 @@ class Neutron:
         for part in _portions(sorted(set(values)), _VALUES_MAX):
             query = {**(filters or {}), name: [*always, *part],
                      'limit': _PAGE}
-            found += self._limited.call(_rows, listed, query)
+            found += self._list(listed, query)
         return found
+
+    def _list(self, listed: Callable[..., Iterable[Any]],
+              query: dict[str, Any]) -> list[Row]:
+        rows: list[Row] = self._limited.call(_rows, listed, query)
+        self._answered()
+        return rows
 
 
 def _rows(listed: Callable[..., Iterable[Any]], query: dict[str, Any]

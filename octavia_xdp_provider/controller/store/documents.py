@@ -31,13 +31,15 @@ class Promoted(NamedTuple):
     """A change that is wanted now.
 
     ``to_be_placed``: whether somebody has to decide on its nodes.
-    ``hosts``: of its nodes, those to be notified.
+    ``hosts``: of its nodes, those to be notified. ``zero_touch``: whether a
+    controller decides how its members are reached, or did before.
     """
 
     load_balancer_id: str
     generation: int
     to_be_placed: bool = False
     hosts: frozenset[str] = frozenset()
+    zero_touch: bool = False
 
 
 class Documents(addresses.Addresses):
@@ -165,7 +167,8 @@ class Documents(addresses.Addresses):
         if pending['expected'] is None:
             self._delete(session, load_balancer_id, generation, None,
                          nodes_delay_s)
-            return Promoted(load_balancer_id, generation)
+            return Promoted(load_balancer_id, generation,
+                            zero_touch=row.zero_touch is not None)
         after = spec.complete(pending['expected'])
         before = rows.document(row) if row.generation else None
         is_failover = pending['change']['action'] == 'failover'
@@ -180,7 +183,10 @@ class Documents(addresses.Addresses):
             session.query(models.Placement).filter_by(
                 load_balancer_id=load_balancer_id,
                 removed_generation=None).update({'replace': True})
-        return Promoted(load_balancer_id, generation, to_be_placed)
+        return Promoted(
+            load_balancer_id, generation, to_be_placed,
+            zero_touch=row.zero_touch is not None
+            or spec.is_zero_touch(after))
 
     @staticmethod
     def _lock_row(session: Any, load_balancer_id: str) -> Any:

@@ -89,4 +89,5 @@ class Leases(base.Base):
                 # Another value: a row that stays equal is not written.
                 expires_at=models.Lease.expires_at + 1e-3))
         if not found.rowcount:
-            raise LeaseLost(f'lease {name} with token {token}')
+            raise LeaseLost('Another controller leads: lease '
+                            f'{name} with token {token} is lost')

@@ -9,13 +9,13 @@ changed. What it has in memory can all be read again: another leader does.
 """
 
 import dataclasses
-import threading
 import time
 
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.common import loops
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import spec
@@ -45,44 +45,21 @@ _MIGRATING_S = 600.0
 _HEARD = tuple(one.value for one in clusters.HEARD)
 
 
-class Loop:
-    """Runs steps until ``stop`` is called."""
+def loop(zero_touch, come_round=lambda: None):
+    """The loop that takes the steps of ``zero_touch``.
 
-    def __init__(self, work):
-        self._work = work
-        self._woken = threading.Event()
-        self._stopping = False
-
-    def wake(self):
-        """Something has changed. Any thread may call this."""
-        self._woken.set()
-
-    def stop(self):
-        self._stopping = True
-        self._woken.set()
-
-    def run(self):
-        failing = False
-        while not self._stopping:
-            self._woken.clear()
-            try:
-                self._work.step()
-                failing = False
-            except leases.LeaseLost as error:
-                LOG.info('Another controller leads: %s.', error)
-            except Exception:
-                if not failing:
-                    LOG.exception('Members on hypervisors cannot be looked '
-                                  'after; trying again.')
-                failing = True
-            self._woken.wait(INTERVAL_S)
+    :param come_round: see Loops.watch.
+    """
+    return loops.Loop(
+        zero_touch.step, INTERVAL_S, 'Members on hypervisors cannot be looked '
+        'after; trying again.', come_round, leases.LeaseLost)
 
 
 class ZeroTouch:
     """Belongs to one thread."""
 
     def __init__(self, conf, store, lease, token, notify_hosts, notify_nodes,
-                 neutron=None, notified=None):
+                 neutron=None, notified=None, come_round=lambda: None):
         """:param lease: name of the leader's lease.
 
         :param token: gives its token, or None: another one leads.
@@ -90,13 +67,17 @@ class ZeroTouch:
         :param notify_nodes: called with LB nodes that shall.
         :param neutron: neutron_ports.client.Neutron; None: made when needed.
         :param notified: notified.Notified, of Neutron's notifications.
+        :param come_round: called whenever Neutron has answered, and with each
+            load balancer that is stored: a step with thousands of members
+            takes long, and does not hang.
         """
         self._conf = conf.zero_touch
         self._store = store
         self._lease, self._token = lease, token
         self._notify_hosts, self._notify_nodes = notify_hosts, notify_nodes
         self._make_neutron = (lambda: neutron) if neutron else (
-            lambda: client.Neutron(conf))
+            lambda: client.Neutron(conf, come_round))
+        self._come_round = come_round
         # Instead of members' networks there are those of hypervisors.
         self._policy = dataclasses.replace(
             options.allowed_addresses(conf), member_networks=None)
@@ -160,6 +141,7 @@ class ZeroTouch:
         self._dirty.clear()
         for key, decisions in looked_at.items():
             if decisions is not None:
+                self._come_round()
                 self._send_ways(key, decisions)
         self._save(token)
 

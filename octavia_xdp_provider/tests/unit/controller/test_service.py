@@ -38,3 +38,10 @@ class TestController(base.StoreTestCase):
         controller.stop()
         thread.join(60)
         self.assertFalse(thread.is_alive())
+
+    def test_each_loop_is_watched(self):
+        controller = service.Controller(self.load(
+            OPTIONS.format(self.conf.database.connection)))
+        self.assertEqual(
+            {'workers', 'worker', 'leader', 'heartbeats', 'nodes', 'hosts',
+             'zero touch'}, controller._monitoring.loops.ages().keys())

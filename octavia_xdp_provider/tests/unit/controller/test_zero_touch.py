@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members on hypervisors: order, keys, migrations, obstacles."""
 
+import threading
 from unittest import mock
 
 import fixtures
@@ -8,6 +9,7 @@ import fixtures
 from octavia_xdp_provider.common import errors as refusals
 from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import host_spec
+from octavia_xdp_provider.common import loops
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
 from octavia_xdp_provider.controller import host_api
@@ -296,6 +298,47 @@ class TestOrder(ZeroTouchTestCase):
         self.worker = self.new_worker()
         self.step()
         self.assertEqual(generation, self.row().generation)
+
+    def promote(self, **change):
+        request = uuid(int(change.pop('number')))
+        self.store.request({'load_balancer_id': 'lb', 'object_id': 'lb',
+                            'object': 'loadbalancer', **change}, request)
+        return self.store.promote_request(request, 0, ['live']).zero_touch
+
+    def test_changes_say_whether_this_concerns_them(self):
+        self.assertTrue(self.promote(
+            number=1, action='create', fields=self.tree()))
+        self.assertTrue(self.promote(number=2, action='delete'))
+
+    def test_other_changes_do_not(self):
+        fields = {**self.tree(), 'flavor': {'member_port': 'rewrite'}}
+        self.assertFalse(self.promote(
+            number=1, action='create', fields=fields))
+        self.assertFalse(self.promote(number=2, action='delete'))
+
+    def test_a_hang_in_neutron_is_seen(self):
+        now, asked, answer = [0.0], threading.Event(), threading.Event()
+        self.addCleanup(answer.set)
+        watched = loops.Loops(10, lambda: now[0])
+
+        def hang(*arguments, **filters):
+            asked.set()
+            answer.wait(60)
+            return []
+        self.create()
+        self.neutron.ports = hang
+        loop = service.loop(self.worker, watched.watch('zero touch'))
+        thread = threading.Thread(target=loop.run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(loop.stop)
+        self.assertTrue(asked.wait(60))
+        now[0] += 11
+        self.assertEqual({'zero touch': 11}, watched.hanging())
+        answer.set()
+        loop.stop()
+        thread.join(60)
+        self.assertFalse(thread.is_alive())
 
     def test_without_the_lease_nothing_is_stored(self):
         self.create()
