@@ -189,7 +189,7 @@ class _Server(http.server.ThreadingHTTPServer):
 def serving(octavia, sockets):
     """Serve where this thread's sockets are.
 
-    :param sockets: paths by kind: status, stats and get.
+    :param sockets: paths by kind: status, preloaded_status, stats and get.
     """
     handler = type('Handler', (_Handler,), {'octavia': octavia})
     server = _Server(('127.0.0.1', PORT), handler)
@@ -223,7 +223,7 @@ def _accept(octavia, kind, listener):
             message = json.loads(file.read(int(file.readline())))
             answer = {}
             if kind != 'get':
-                if kind == 'status':
+                if kind in ('status', 'preloaded_status'):
                     octavia.take(message)
                 answer = {'status_code': 200}
             data = json.dumps(answer).encode()

@@ -50,6 +50,7 @@ version  what it has beyond the one before
 
 from collections.abc import Iterator
 import copy
+import functools
 import ipaddress
 from typing import Any
 from typing import cast
@@ -394,6 +395,11 @@ def objects(doc: Document) -> set[Object]:
     return found
 
 
+@functools.lru_cache(maxsize=1 << 16)
+def _one_spelling(address: str) -> str:
+    return str(ipaddress.ip_address(address))
+
+
 def vips(doc: Document) -> list[str]:
     """All VIPs, the first one first, each in its one spelling."""
     return [str(ipaddress.ip_address(address)) for address in (
@@ -404,7 +410,7 @@ def vips(doc: Document) -> list[str]:
 def member_addresses(doc: Document) -> set[str]:
     """All addresses that packets or probes go to, or would once they are
     switched on, each in its one spelling."""
-    return {str(ipaddress.ip_address(address))
+    return {_one_spelling(address)
             for pool in doc['pools'].values()
             for member in pool['members'].values()
             for address in (reached_at(member), member['monitor_address'])

@@ -5,7 +5,7 @@ Nothing can be said of a change before the last of them has: so a load
 balancer is looked at when that one has reported, and not for each. This is
 of the process, and only makes it quicker and cheaper: other nodes may report
 to another controller, and the work queue has the load balancer due in a
-second in any case.
+few seconds in any case.
 """
 
 from collections.abc import Iterable
@@ -16,6 +16,13 @@ import time
 
 # Seconds after which a node is not waited for any more.
 PATIENCE_S = 5.0
+# Seconds for which the other nodes are waited for when one has reported: at
+# least, and in times of what nodes took lately. To look once more at each
+# change would keep a busy controller busy.
+OTHERS_S = 0.2
+_TIMES = 2.0
+# What the last change counts in what nodes take.
+_WEIGHT = 0.1
 # Load balancers that are remembered; more than are ever under way.
 _MAX = 10_000
 
@@ -24,7 +31,11 @@ _MAX = 10_000
 class _Change:
     generation: int
     hosts: set[str]
-    until: float
+    since: float
+
+    @property
+    def until(self) -> float:
+        return self.since + PATIENCE_S
 
 
 class Awaited:
@@ -33,12 +44,18 @@ class Awaited:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._changes: dict[str, _Change] = {}
+        self._took_s = 0.0  # all nodes, lately
+
+    @property
+    def others_s(self) -> float:
+        """Seconds after a report in which the other nodes report, too,
+        unless they report to another controller."""
+        return min(max(OTHERS_S, _TIMES * self._took_s), PATIENCE_S)
 
     def expect(self, load_balancer_id: str, generation: int,
                hosts: Iterable[str]) -> None:
         """These nodes are notified of a change, and will report."""
-        change = _Change(generation, set(hosts),
-                         time.monotonic() + PATIENCE_S)
+        change = _Change(generation, set(hosts), time.monotonic())
         with self._lock:
             if len(self._changes) >= _MAX:
                 self._changes.clear()
@@ -69,6 +86,8 @@ class Awaited:
                 if not change.hosts:
                     del self._changes[key]
                     last.add(key)
+                    self._took_s += _WEIGHT * (now - change.since
+                                               - self._took_s)
                 else:
                     waiting.add(key)
         return last, waiting, unexpected

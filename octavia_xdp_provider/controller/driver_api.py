@@ -15,8 +15,8 @@ from octavia_xdp_provider.controller.scheduler import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 
-# Seconds in which nodes that were notified report.
-_NODES_S = 1.0
+# Seconds in which nodes that were notified report, also where all are busy.
+_NODES_S = 3.0
 
 
 class DriverEndpoint:

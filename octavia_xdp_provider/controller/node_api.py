@@ -16,8 +16,9 @@ from octavia_xdp_provider.common import shape
 LOG = logging.getLogger(__name__)
 
 # Seconds after which somebody looks at what was reported, if this process
-# does not, which is said at once.
-_LOOK_S = 1.0
+# does not, which is said at once. Many looks that come before a busy process
+# would keep it busy.
+_LOOK_S = 3.0
 
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)

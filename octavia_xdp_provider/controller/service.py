@@ -44,9 +44,6 @@ COMMIT_S = 0.02
 # Seconds after a report in which the other nodes of a load balancer report
 # the same: one look is enough for all.
 REPORTS_S = 0.01
-# Seconds that the other nodes' reports of a change are waited for: they may
-# go to another controller.
-OTHERS_S = 0.2
 # Seconds between two checks of database and broker; for how long they may
 # fail; and that an answer over the broker may take.
 CHECK_INTERVAL_S = 5.0
@@ -246,7 +243,7 @@ class Controller:
         if last:
             self._workers.wake(ids=last)
         if waiting:
-            self._workers.wake(OTHERS_S, waiting)
+            self._workers.wake(self._awaited.others_s, waiting)
         if unexpected:
             self._workers.wake(REPORTS_S, unexpected)
 

@@ -38,8 +38,9 @@ FORGET_SHARE = 0.01
 DEADLINE_S = 30
 
 # Seconds until Octavia is asked for the commit of a change although the driver
-# is to report it.
-UNREPORTED_S = 1.0
+# is to report it. A busy controller takes its time to read that, and asking
+# would make it busier.
+UNREPORTED_S = 3.0
 
 
 _CANCELED = models.CanceledRequest.__table__

@@ -35,6 +35,21 @@ class TestAwaited(base.TestCase):
         self.awaited.expect('lb', 5, ['a'])
         self.assertEqual(({'lb'}, set(), set()), self.report('a', lb=None))
 
+    def test_others_are_waited_for_as_long_as_nodes_take(self):
+        with mock.patch.object(awaited.time, 'monotonic') as clock:
+            clock.return_value = 100.0
+            self.assertEqual(awaited.OTHERS_S, self.awaited.others_s)
+            for generation in range(40):
+                self.awaited.expect('lb', generation, ['a'])
+                clock.return_value += 1.0
+                self.report('a', lb=generation)
+            self.assertAlmostEqual(2.0, self.awaited.others_s, 0)
+            for generation in range(40, 120):
+                self.awaited.expect('lb', generation, ['a'])
+                clock.return_value += 0.01
+                self.report('a', lb=generation)
+            self.assertEqual(awaited.OTHERS_S, self.awaited.others_s)
+
     def test_a_newer_change_takes_the_place_of_an_older_one(self):
         self.awaited.expect('lb', 5, ['a', 'gone'])
         self.awaited.expect('lb', 6, ['a'])

@@ -5,6 +5,7 @@ from unittest import mock
 import uuid
 
 from octavia_xdp_provider.controller import driver_api
+from octavia_xdp_provider.controller.store import requests
 from octavia_xdp_provider.tests.unit.controller import advancing
 
 
@@ -60,6 +61,6 @@ class TestEnded(advancing.AdvanceTestCase):
         self.change(advancing.created())
         self.commit()
         self.assertEqual([], self.work())
-        self.now += 2
+        self.now += requests.UNREPORTED_S + 1
         self.work()
         self.assertEqual({'a', 'b'}, self.notified)
