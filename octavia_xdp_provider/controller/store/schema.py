@@ -12,6 +12,7 @@ from oslo_db.sqlalchemy import enginefacade
 import sqlalchemy as sa
 
 from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.controller.store import pool
 from octavia_xdp_provider.controller.store import sqlite
 
 
@@ -39,6 +40,8 @@ def context_manager(conf):
     manager.configure(**options)
     if url.get_backend_name() == 'sqlite':
         manager.append_on_engine_create(sqlite.prepare)
+    else:
+        manager.append_on_engine_create(pool.prepare)
     return manager
 
 
