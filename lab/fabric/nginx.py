@@ -17,6 +17,7 @@ http {{
     uwsgi_temp_path {directory}/uwsgi;
     scgi_temp_path {directory}/scgi;
     client_max_body_size 0;
+    send_timeout 600s;
     default_type text/plain;
     add_header Cache-Control no-store;
     server {{

@@ -1,17 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members that are unmodified VMs, through real OVN and real hypervisors."""
 
+import hashlib
 import sys
+import uuid
 
 from lab import paths
 from lab import processes
 from lab.fabric import client
+from lab.fabric import download
+from lab.fabric import nginx
 from lab.fabric import topology
 from lab.ovn import host_agents
 from lab.ovn import hypervisors
+from lab.ovn import migration
 from lab.ovn import vms
 from octavia_xdp_provider.tests.e2e.support import zero_touch
 
+BYTES = 32 * 1024 * 1024
 ECHO = 7777
 
 
@@ -166,6 +172,59 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
             self.wait_settled_hosts()
             self.wait('requests', lambda: load.answers.total > before + 5)
         self.assertEqual([], load.answers.failures)
+
+    def moved_during_a_download(self, balancer, switched=lambda _: None):
+        """A VM moves from hv2 to hv1, and a download goes on.
+
+        :param switched: called with the download when the VM runs on hv1.
+        :returns: what became of new connections meanwhile.
+        """
+        vm = self.vms['red', 'hv2']
+        port = self.ports[vm]
+        content = uuid.uuid4().bytes * (BYTES // 16)
+        (nginx.files(self.lab, vm) / 'large').write_bytes(content)
+        with (client.Load(self.lab, self.url(balancer), 60) as load,
+              download.Download(self.lab, balancer.vip_address,
+                                zero_touch.PORT, '/large') as transfer):
+            self.wait('its begin', lambda: transfer.received)
+            self.addCleanup(migration.migrate, self.lab, self.cloud, vm,
+                            port, 'hv2')
+            migration.migrate(self.lab, self.cloud, vm, port, 'hv1',
+                              lambda: switched(transfer))
+            self.wait('the way to the other hypervisor', lambda: (
+                self.listed(balancer)['hv2']['hypervisor'] == 'hv1'))
+            self.assertEqual('tunnel', self.listed(balancer)['hv2']['way'])
+            self.wait('the end of its entry on the old one', lambda: not (
+                self.entries(balancer)['hv2']))
+            before = load.answers.total
+            self.wait('requests', lambda: load.answers.total > before + 5)
+        self.assertIsNone(transfer.problem)
+        self.assertEqual(hashlib.sha256(content).hexdigest(),
+                         transfer.checksum)
+        return load.answers
+
+    def test_a_vm_is_moved_during_a_download(self):
+        # For as long as nobody reaches it, it may not be taken for dead.
+        answers = self.moved_during_a_download(
+            self.balancer('red', hosts=['hv2'], fall=10))
+        self.assertEqual([], answers.failures)
+
+    def test_flows_follow_a_vm_whose_port_has_two_listeners(self):
+        other = self.balancer('red', hosts=['hv2'])
+        balancer = self.balancer('red', hosts=['hv2'])
+
+        def known(transfer):
+            # LB nodes send to the old hypervisor, and the new one cannot
+            # guess: it is known there because it was sent.
+            where = f'{paths.CLIENT_ADDRESS}:{transfer.port}'
+            self.wait('its flow on the other hypervisor', lambda: [
+                f'{balancer.vip_address}:{zero_touch.PORT}'] == [
+                    row['vip'] for row in host_agents.show(
+                        self.lab, 'hv1', 'flows')
+                    if row['client'] == where])
+
+        self.moved_during_a_download(balancer, known)
+        self.served(other, 'red', 20)
 
     def test_what_is_deleted_leaves_nothing(self):
         balancer = self.balancer('red')
