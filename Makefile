@@ -2,6 +2,7 @@
 #
 #   make demo          a tenant's load balancer, from the CLI to packets
 #   make demo KEEP=1   the same, and leave it up; make demo-down ends it
+#   make demo MEMBERS=vms  with unmodified VMs of two tenants, on hypervisors
 #   make test          everything that CI runs
 #   make test-all      the same, with what is long and repeats itself
 #   make bench-hc      the health checker against C and Go
@@ -17,7 +18,7 @@ PYTHON := build/venv/bin/python
 .PHONY: demo demo-down test test-all tempest fault-matrix setup lint unit functional kernels e2e docs clean
 
 demo: setup
-	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep)
+	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep) $(if $(MEMBERS),--members $(MEMBERS))
 
 demo-down:
 	@exec $(PYTHON) -m lab down --name demo

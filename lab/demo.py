@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """The demonstration: a tenant's load balancer, from CLI to packets.
 
-    python -m lab.demo [--keep | --keep-lab]
+    python -m lab.demo [--members servers | vms] [--keep | --keep-lab]
 
 Every step prints what it does and what it saw, and goes into
-build/demo.json. The exit status is 0 only if every step held.
+build/demo.json, or build/demo-vms.json (lab/ovn/demo.py). The exit status is 0
+only if every step held.
 """
 
 import argparse
 import contextlib
-import json
-import shlex
 import signal
 import sys
 import time
 
 from lab import cloud
+from lab import demo_steps
 from lab import deployment
 from lab import namespaces
 from lab import paths
 from lab import processes
-from lab import progress
 from lab.control import octavia
 from lab.fabric import capture
 from lab.fabric import client
@@ -28,6 +27,7 @@ from lab.fabric import members
 from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
+from lab.ovn import demo as vms_demo
 
 REPORT = paths.BUILD / 'demo.json'
 BALANCER = 'web'
@@ -36,54 +36,25 @@ POOL = 'web-servers'
 DELAY, FALL, RISE = 2, 2, 2
 STATUS_TIMEOUT = 120
 
+# Of --members.
+SERVERS, VMS = 'servers', 'vms'
 
-class StepFailed(Exception):
-    """A step did not hold; the text says what was seen instead."""
+_expect = demo_steps.expect
 
 
-class Demo:
-    """The steps, in order; each returns a line of detail."""
+class Demo(demo_steps.Steps):
+    """Members that are prepared servers."""
 
     def __init__(self, lab, keep, others=()):
-        self.lab = lab
+        super().__init__(lab, REPORT)
         self.keep = keep
         self.others = others
-        self.steps = []
         self.vip = None
-
-    def step(self, name, function):
-        """Run one step and note it.
-
-        :raises StepFailed: it did not hold.
-        """
-        progress.say(f'== {name}')
-        started = time.monotonic()
-        entry = {'name': name, 'ok': False, 'seconds': 0.0, 'detail': ''}
-        self.steps.append(entry)
-        try:
-            entry['detail'] = function() or ''
-            entry['ok'] = True
-        except (StepFailed, paths.LabError) as error:
-            entry['detail'] = str(error)
-            raise StepFailed(f'{name}: {error}') from error
-        except BaseException as error:
-            entry['detail'] = repr(error)
-            raise
-        finally:
-            entry['seconds'] = round(time.monotonic() - started, 1)
-            progress.say(f'   {"ok" if entry["ok"] else "FAILED"} '
-                         f'({entry["seconds"]} s) {entry["detail"]}')
-            self.write()
-
-    def write(self):
-        """Write build/demo.json."""
-        REPORT.parent.mkdir(exist_ok=True)
-        REPORT.write_text(json.dumps({'steps': self.steps}, indent=2) + '\n')
 
     def run(self):
         """All steps.
 
-        :raises StepFailed: one did not hold.
+        :raises demo_steps.StepFailed: one did not hold.
         """
         self.step('bring up control host, fabric and LB nodes',
                   lambda: deployment.up(self.lab, others=self.others))
@@ -100,16 +71,6 @@ class Demo:
             self.step('delete the load balancer', self.delete)
 
     # What the tenant types
-
-    def openstack(self, *arguments):
-        """Run the CLI as shown, and show what it says."""
-        print(f'           $ openstack {shlex.join(arguments)}', flush=True)
-        output = processes.run(
-            self.lab, paths.CONTROL, ['openstack', *arguments],
-            env=cloud.environment(self.lab), timeout=180).stdout.rstrip()
-        for line in output.splitlines():
-            print(f'             {line}', flush=True)
-        return output
 
     def provider(self):
         found = self.openstack('loadbalancer', 'provider', 'list')
@@ -255,11 +216,6 @@ class Demo:
         return f'no route to {self.vip} any more'
 
 
-def _expect(held, seen):
-    if not held:
-        raise StepFailed(seen)
-
-
 def _load_balancers(lab):
     return cloud.connect(lab).load_balancer
 
@@ -277,6 +233,10 @@ def main():
     parser = argparse.ArgumentParser(prog='python -m lab.demo',
                                      description=__doc__)
     parser.add_argument('--name', default='demo', help='the lab (demo)')
+    parser.add_argument('--members', default=SERVERS,
+                        choices=(SERVERS, VMS),
+                        help='vms: on hypervisors, and unmodified; they know '
+                             'nothing of load balancers')
     left_up = parser.add_mutually_exclusive_group()
     left_up.add_argument('--keep', action='store_true',
                          help='leave everything up afterwards')
@@ -287,12 +247,14 @@ def main():
     lab = paths.Lab(arguments.name)
     # The tests that get the lab have load balancers of this provider, too.
     others = (octavia.NOOP,) if arguments.keep_lab else ()
-    demo = Demo(lab, arguments.keep, others)
+    demo = (Demo(lab, arguments.keep, others)
+            if arguments.members == SERVERS
+            else vms_demo.Demo(lab, arguments.keep))
     status = 1
     try:
         demo.run()
         status = 0
-    except StepFailed as error:
+    except demo_steps.StepFailed as error:
         print(f'\nFAILED: {error}\nLogs: {lab.logs}', file=sys.stderr)
     except KeyboardInterrupt:
         print('\nInterrupted.', file=sys.stderr)
@@ -310,7 +272,7 @@ def main():
         status = 1
     if status == 0:
         print('\nEvery step held. Report: '
-              f'{REPORT.relative_to(paths.CHECKOUT)}')
+              f'{demo.report.relative_to(paths.CHECKOUT)}')
     return status
 
 
