@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import time
@@ -17,6 +18,11 @@ POLL_S = 0.2
 # How long a part that is interrupted may take to remove what it made.
 CLEAN_UP_S = 60
 SHOWN_LINES = 200
+# As stestr, cargo and cmocka name a test that failed, or whose process died.
+FAILED_TEST = re.compile(
+    r'^(?:\{\d+\} (\S+) \[.*\.\.\. (?:FAILED|inprogress)$'
+    r"|thread '(\S+)' .*panicked at"
+    r'|\[  FAILED  \] ([a-z]\w+)$)', re.MULTILINE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +68,12 @@ class Run:
     def result(self):
         return (f'{"ok" if self.ok else "FAILED"} ({self.seconds:.0f} s, '
                 f'{self.cpu_seconds:.0f} s of processor time)')
+
+    def failed_tests(self):
+        """Names of tests of Python, Rust and C that its log calls failed."""
+        return list(dict.fromkeys(
+            match[match.lastindex] for match in FAILED_TEST.finditer(
+                self.log.read_text(errors='replace')))) if self.log else []
 
     def last_line(self):
         lines = self.log.read_text(errors='replace').split('\n')

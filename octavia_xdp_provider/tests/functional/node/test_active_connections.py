@@ -31,6 +31,7 @@ class TestActiveConnections(fabric.Fabric, private_node.PrivateState):
         super().setUp()
         self.setup_member()
         opened = self.open()
+        self.addCleanup(self.end_relay)  # before the datapath closes
         opened.set_uplinks([datapath.Uplink(
             socket.if_nametoindex('lo'), LINK_MTU, private_node.OWN_MAC,
             private_node.NEXT_HOP_MAC)])

@@ -29,6 +29,7 @@ class TestSeveralPorts(private_node.PrivateState, fabric.Fabric):
         self.node_state = None
         super().setUp()
         opened = self.open()
+        self.addCleanup(self.end_relay)  # before the datapath closes
         opened.set_node(datapath.NodeSettings(fabric.NODE, fabric.NODE6))
         with fabric.inside(self.client):
             opened.set_uplinks([datapath.Uplink(

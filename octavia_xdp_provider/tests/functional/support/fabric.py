@@ -265,15 +265,18 @@ class Fabric(unittest.TestCase):
         self._in = self.packets(self.client, 'lan1')
         self._out = self.packets(self.client, 'gw0')
         stop, self._stop = os.pipe()
-        thread = threading.Thread(target=self._forward, args=(stop,),
-                                  daemon=True)
-        thread.start()
+        self._relay_thread = threading.Thread(
+            target=self._forward, args=(stop,), daemon=True)
+        self._relay_thread.start()
+        self.addCleanup(os.close, stop)
+        self.addCleanup(self.end_relay)
 
-        def end():
+    def end_relay(self):
+        """End it before its time, if it uses what is to be closed."""
+        if self._stop is not None:
             os.close(self._stop)
-            thread.join()
-            os.close(stop)
-        self.addCleanup(end)
+            self._stop = None
+            self._relay_thread.join()
 
     def _forward(self, stop):
         while True:
