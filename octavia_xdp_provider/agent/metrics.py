@@ -7,6 +7,7 @@ from oslo_log import log as logging
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.common import pass_metrics
 from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
@@ -16,16 +17,10 @@ PREFIX = 'octavia_xdp_agent_'
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
-class Metrics:
-    """Counters. Any thread may use it."""
+class Metrics(pass_metrics.PassMetrics):
 
     def __init__(self, registry):
-        self._passes = prometheus_client.Histogram(
-            PREFIX + 'pass_seconds', 'Passes that make true what is wanted',
-            buckets=BUCKETS, registry=registry)
-        self._failed_passes = prometheus_client.Counter(
-            PREFIX + 'failed_passes', 'Passes that were given up',
-            registry=registry)
+        super().__init__(PREFIX, BUCKETS, registry)
         self._failures = prometheus_client.Counter(
             PREFIX + 'rpc_failures', 'Talks with the controller, and '
             'heartbeats, that failed', ['kind'], registry=registry)
@@ -36,13 +31,6 @@ class Metrics:
             self._failures.labels(kind)
         for state in ('up', 'down', 'unknown'):
             self._transitions.labels(state)
-
-    def passed(self, seconds):
-        """A pass has ended."""
-        self._passes.observe(seconds)
-
-    def pass_failed(self):
-        self._failed_passes.inc()
 
     def failed(self, kind):
         """The controller was not reached."""

@@ -9,16 +9,8 @@ A node whose run directory cannot be written cannot withdraw a VIP, and its
 health checker cannot pass on results. It says so with every load balancer,
 and reports no member as up or down, so that nobody waits for it or believes
 it.
-
-All that waits for the broker has threads that nobody waits for: a node does
-what it did, and can be stopped and started, while the broker is away for
-however long.
 """
 
-import threading
-import time
-
-from oslo_log import log as logging
 import oslo_messaging
 
 from octavia_xdp_provider.agent import link
@@ -32,6 +24,7 @@ from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.uplinks import monitor
 from octavia_xdp_provider.agent.uplinks import path_mtu
+from octavia_xdp_provider.common import agent_threads
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import fetching
 from octavia_xdp_provider.common import link as common_link
@@ -45,13 +38,6 @@ from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.node import netlink
 from octavia_xdp_provider.node import run_directory
 from octavia_xdp_provider.node import wakeup
-
-LOG = logging.getLogger(__name__)
-
-# Seconds without an answer of a controller that GET /healthcheck allows.
-CONTROLLER_SILENCE_S = 60.0
-# Seconds that the end waits for a talk with the controller.
-TALK_ENDS_S = 5.0
 
 
 class WakeupEndpoint:
@@ -112,9 +98,11 @@ class Agent:
         for name, check in (('controller', self._check_controller),
                             ('node', self._check_node)):
             self._monitoring.health.add(name, check)
-        self._stopped = threading.Event()
-        self._server = rpc.server(transport, rpc.NODE_TOPIC, conf.host,
-                                  [WakeupEndpoint(self._wake_link)])
+        self._threads = agent_threads.AgentThreads(
+            self._monitoring, self._worker, self._link,
+            rpc.server(transport, rpc.NODE_TOPIC, conf.host,
+                       [WakeupEndpoint(self._wake_link)]),
+            conf.agent.report_interval)
 
     def _make_link(self, transport, state):
         host = self._conf.host
@@ -133,11 +121,7 @@ class Agent:
                          self.metrics.failed)
 
     def _check_controller(self):
-        silent_s = time.monotonic() - self._link.answered_at
-        if silent_s <= CONTROLLER_SILENCE_S:
-            return None
-        return (f'no controller has answered for {silent_s:.0f} s; the node '
-                'goes on with what it has')
+        return agent_threads.silence(self._link.answered_at, 'the node')
 
     def _check_node(self):
         return '; '.join(self._worker.problems) or None
@@ -161,9 +145,7 @@ class Agent:
 
     def stop(self):
         """Ask ``run`` to return. Forwarding goes on without us."""
-        self._stopped.set()
-        self._worker.stop()
-        self._link.stop()
+        self._threads.stop()
         self._heartbeat.stop()
 
     def reload(self):
@@ -179,36 +161,7 @@ class Agent:
         self._monitoring.start()
         self._uplinks.start()
         wakeup.listen(self._files.agent_wakeup, self._wake_worker)
-        thread = threading.Thread(target=self._worker.run, name='worker')
-        thread.start()
-        talk = threading.Thread(target=self._link.run, name='link',
-                                daemon=True)
-        talk.start()
-        listening = threading.Event()
-        threading.Thread(target=self._listen, args=(listening,),
-                         name='listen', daemon=True).start()
         self._heartbeat.start()
-        self._monitoring.ready()
-        LOG.info('Agent %s serves.', self._conf.host)
-        self._stopped.wait()
-        self._monitoring.stop()
-        if listening.is_set():
-            self._server.stop()
-            self._server.wait()
-        thread.join()
-        talk.join(TALK_ENDS_S)
+        self._threads.run(f'Agent {self._conf.host}')
         self._uplinks.stop()
-        LOG.info('Agent %s has stopped; the kernel goes on forwarding.',
-                 self._conf.host)
         return int(self._worker.is_stale)
-
-    def _listen(self, listening):
-        """Let the controller wake this node up, once the broker is there."""
-        try:
-            self._server.start()
-        except Exception:
-            LOG.exception('The controller cannot wake this node up: changes '
-                          'are fetched every %s s.',
-                          self._conf.agent.report_interval)
-        else:
-            listening.set()

@@ -5,11 +5,11 @@ It waits for nobody: a controller that does not answer never delays the
 withdrawal of a VIP.
 """
 
-import threading
 import time
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import passes
 from octavia_xdp_provider.node import datapath
 
 LOG = logging.getLogger(__name__)
@@ -21,8 +21,8 @@ TICK_S = 1.0
 FULL_PASS_S = 10.0
 
 
-class Worker:
-    """Runs passes.
+class Worker(passes.Passes):
+    """Runs passes, whose results are reconcile.PassResult.
 
     :param uplinks: uplinks.monitor.UplinkMonitor.
     :param notify: called when there is something to report.
@@ -33,6 +33,7 @@ class Worker:
 
     def __init__(self, reconciler, dataplane, uplinks, probes, notify, ended,
                  metrics, come_round=lambda: None):
+        super().__init__()
         self._metrics = metrics
         self._come_round = come_round
         self._reconciler = reconciler
@@ -41,42 +42,9 @@ class Worker:
         self._probes = probes
         self._notify = notify
         self._ended = ended
-        self._stop = threading.Event()
-        self._work = threading.Event()
-        self._done = threading.Condition()
-        self._wanted = None
         self._held = None  # that the link was notified of
-        self.result = None  # reconcile.PassResult of the last pass
         self.problems = []  # files that are not as wanted
         self.is_stale = False  # another library took over
-
-    def want(self, wanted):
-        """Make this true (wanted.Wanted), soon."""
-        self._wanted = wanted
-        self._work.set()
-
-    def wake(self):
-        """Look at the tables now."""
-        self._work.set()
-
-    def stop(self):
-        self._stop.set()
-        self._work.set()
-        with self._done:
-            self._done.notify_all()
-
-    def has_made_true(self, wanted):
-        result = self.result
-        return (result is not None and wanted is not None
-                and result.wanted.documents is wanted.documents)
-
-    def wait_for(self, wanted, timeout):
-        """Until this is made true; whether it is."""
-        with self._done:
-            self._done.wait_for(
-                lambda: self._stop.is_set() or self.has_made_true(wanted),
-                timeout=timeout)
-        return self.has_made_true(wanted)
 
     @property
     def held(self):
@@ -113,9 +81,7 @@ class Worker:
                     result = self._reconcile(wanted, ready)
                     self._metrics.passed(time.monotonic() - begun)
                     done, ticks = wanted.documents, 0
-                    with self._done:
-                        self.result = result
-                        self._done.notify_all()
+                    self._has_passed(result)
                 else:
                     self._reconciler.announce(ready)
                 self._tell()

@@ -3,10 +3,10 @@
 
 import contextlib
 import errno
-import signal
 import sys
 import time
 
+from octavia_xdp_provider.common import interrupts
 from octavia_xdp_provider.ctl import compare
 from octavia_xdp_provider.ctl import describe as words
 from octavia_xdp_provider.ctl import links
@@ -112,20 +112,6 @@ class Limit:
         return not self._open
 
 
-@contextlib.contextmanager
-def _signals():
-    """A function that says whether the user has asked for an end."""
-    asked = []
-    before = {number: signal.signal(
-        number, lambda *_unused: asked.append(True))
-        for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _copy(trace, sink, limit, ended):
     while True:
         last = ended() or limit.reached()
@@ -176,7 +162,7 @@ def run(node, arguments):
     except DatapathError as error:
         raise _explained(error) from error
     limit = Limit(arguments.count, arguments.seconds)
-    with trace, _signals() as ended:
+    with trace, interrupts.asked_to_end() as ended:
         with contextlib.suppress(BrokenPipeError), _sink(arguments) as sink:
             # Whoever waits for the beginning of the trace.
             print(f'tracing {arguments.vip}' + _doubt(node, arguments.vip),

@@ -9,6 +9,7 @@ import typing
 import prometheus_client
 from prometheus_client import core
 
+from octavia_xdp_provider.common import pass_metrics
 from octavia_xdp_provider.host import member_counters
 
 PREFIX = 'octavia_xdp_host_'
@@ -24,26 +25,14 @@ _MEMBERS = {
     'drops': 'Packets to or of a member that were dropped'}
 
 
-class Metrics:
-    """Counters. Any thread may use it."""
+class Metrics(pass_metrics.PassMetrics):
 
     def __init__(self, registry: prometheus_client.CollectorRegistry
                  ) -> None:
-        self._passes = prometheus_client.Histogram(
-            PREFIX + 'pass_seconds', 'Passes that make true what is wanted',
-            buckets=BUCKETS, registry=registry)
-        self._failed_passes = prometheus_client.Counter(
-            PREFIX + 'failed_passes', 'Passes that were given up',
-            registry=registry)
+        super().__init__(PREFIX, BUCKETS, registry)
         self._failures = prometheus_client.Counter(
             PREFIX + 'rpc_failures', 'Talks with the controller that failed',
             registry=registry)
-
-    def passed(self, seconds: float) -> None:
-        self._passes.observe(seconds)
-
-    def pass_failed(self) -> None:
-        self._failed_passes.inc()
 
     def failed(self, _kind: str) -> None:
         """The controller was not reached."""

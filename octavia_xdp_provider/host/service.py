@@ -2,18 +2,16 @@
 """The agent of a hypervisor: its parts, wired together, and its threads.
 
 The *link* fetches what the hypervisor should have and reports what it has, the
-*watch* follows where the taps of ports are, the *worker* makes it true. All
-that waits for the broker has threads that nobody waits for.
+*watch* follows where the taps of ports are, the *worker* makes it true.
 """
 
-import threading
-import time
 import typing
 
 from oslo_config import cfg
 from oslo_log import log as logging
 import oslo_messaging
 
+from octavia_xdp_provider.common import agent_threads
 from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.common import host_rpc
 from octavia_xdp_provider.common import monitoring
@@ -36,12 +34,6 @@ from octavia_xdp_provider.host import watch
 from octavia_xdp_provider.host import worker
 
 LOG = logging.getLogger(__name__)
-
-# Seconds without an answer of a controller that GET /healthcheck allows.
-CONTROLLER_SILENCE_S = 60.0
-# Seconds that the end waits for a talk with the controller.
-TALK_ENDS_S = 5.0
-
 
 _FLOWS = shape.arguments(port=host_messages.Id, flows=host_messages.Flows)
 
@@ -116,9 +108,11 @@ class HostAgent:
         for name, check in (('controller', self._check_controller),
                             ('host', self._check_host)):
             self._monitoring.health.add(name, check)
-        self._stopped = threading.Event()
-        self._server = rpc.server(transport, host_rpc.HOST_TOPIC, conf.host,
-                                  [WakeupEndpoint(self._link.wake, arriving)])
+        self._threads = agent_threads.AgentThreads(
+            self._monitoring, self._worker, self._link,
+            rpc.server(transport, host_rpc.HOST_TOPIC, conf.host,
+                       [WakeupEndpoint(self._link.wake, arriving)]),
+            conf.host_agent.fetch_interval)
 
     def _port_ids(self) -> list[str]:
         known = self._fetcher.wanted
@@ -129,11 +123,8 @@ class HostAgent:
     def _check_controller(self) -> str | None:
         if self._fetcher.refused:
             return f'the controller refuses this host: {self._fetcher.refused}'
-        silent_s = time.monotonic() - self._link.answered_at
-        if silent_s <= CONTROLLER_SILENCE_S:
-            return None
-        return (f'no controller has answered for {silent_s:.0f} s; the '
-                'hypervisor goes on with what it has')
+        return agent_threads.silence(self._link.answered_at,
+                                     'the hypervisor')
 
     def _check_host(self) -> str | None:
         return '; '.join(self._worker.problems) or None
@@ -146,9 +137,7 @@ class HostAgent:
 
     def stop(self) -> None:
         """Ask ``run`` to return. Packets go on without us."""
-        self._stopped.set()
-        self._worker.stop()
-        self._link.stop()
+        self._threads.stop()
 
     def reload(self) -> None:
         """Options have changed."""
@@ -161,36 +150,6 @@ class HostAgent:
         """
         self._monitoring.start()
         self._watch.start()
-        thread = threading.Thread(target=self._worker.run, name='worker')
-        thread.start()
-        talk = threading.Thread(target=self._link.run, name='link',
-                                daemon=True)
-        talk.start()
-        listening = threading.Event()
-        threading.Thread(target=self._listen, args=(listening,),
-                         name='listen', daemon=True).start()
-        self._monitoring.ready()
-        LOG.info('Agent of hypervisor %s serves.', self._conf.host)
-        self._stopped.wait()
-        self._monitoring.stop()
-        if listening.is_set():
-            self._server.stop()
-            self._server.wait()
-        thread.join()
+        self._threads.run(f'Agent of hypervisor {self._conf.host}')
         self._watch.stop()
-        talk.join(TALK_ENDS_S)
-        LOG.info('Agent of hypervisor %s has stopped; the kernel goes on.',
-                 self._conf.host)
         return 0
-
-    def _listen(self, listening: threading.Event) -> None:
-        """Let the controller wake this agent up, once the broker is there.
-        """
-        try:
-            self._server.start()
-        except Exception:
-            LOG.exception('The controller cannot wake this agent up: changes '
-                          'are fetched every %s s.',
-                          self._conf.host_agent.fetch_interval)
-        else:
-            listening.set()

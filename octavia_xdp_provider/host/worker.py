@@ -5,14 +5,13 @@ It alone changes the datapath. It waits for nobody: neither the controller nor
 Open vSwitch's database has to answer for what is here to go on.
 """
 
-import threading
 import time
 import typing
 
 from oslo_log import log as logging
 
 from octavia_xdp_provider.common import host_messages
-from octavia_xdp_provider.common import wanted as wanted_state
+from octavia_xdp_provider.common import passes
 from octavia_xdp_provider.host import facts as facts_module
 from octavia_xdp_provider.host import links as links_module
 from octavia_xdp_provider.host import moved_flows
@@ -30,7 +29,7 @@ PASS_S = 10.0
 FACTS_S = 5.0
 
 
-class Worker:
+class Worker(passes.Passes[reconcile.PassResult]):
     """Runs passes.
 
     :param dataplane: datapath.Datapath, of this thread.
@@ -44,7 +43,6 @@ class Worker:
     :param arriving: moved_flows.Arriving.
     :param come_round: see Loops.watch.
     :ivar problems: why what is wanted is not done: texts, mostly none.
-    :ivar result: reconcile.PassResult of the last pass.
     :ivar settings: settings.Settings of the last pass.
     :ivar facts: facts.Facts, a few seconds old.
     :ivar leaving: what is to be sent of ports whose tap has gone.
@@ -59,6 +57,7 @@ class Worker:
                  leaving: moved_flows.Leaving, arriving: moved_flows.Arriving,
                  come_round: typing.Callable[[], None] = lambda: None
                  ) -> None:
+        super().__init__()
         self._reconciler = reconciler
         self._datapath = dataplane
         self._links = links
@@ -69,42 +68,9 @@ class Worker:
         self._metrics = metrics
         self.leaving, self._arriving = leaving, arriving
         self._come_round = come_round
-        self._stop = threading.Event()
-        self._work = threading.Event()
-        self._done = threading.Condition()
-        self._wanted: wanted_state.Wanted | None = None
         self.problems: list[str] = []
-        self.result: reconcile.PassResult | None = None
         self.settings: settings_module.Settings | None = None
         self.facts = facts_module.Facts()
-
-    def want(self, wanted: wanted_state.Wanted) -> None:
-        """Make this true, soon."""
-        self._wanted = wanted
-        self.wake()
-
-    def wake(self) -> None:
-        """Make a pass now."""
-        self._work.set()
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._work.set()
-        with self._done:
-            self._done.notify_all()
-
-    def has_made_true(self, wanted: wanted_state.Wanted | None) -> bool:
-        result = self.result
-        return (result is not None and wanted is not None
-                and result.wanted.documents is wanted.documents)
-
-    def wait_for(self, wanted: wanted_state.Wanted, timeout: float) -> bool:
-        """Until this is made true; whether it is."""
-        with self._done:
-            self._done.wait_for(
-                lambda: self._stop.is_set() or self.has_made_true(wanted),
-                timeout=timeout)
-        return self.has_made_true(wanted)
 
     @property
     def held(self) -> dict[str, host_messages.Held]:
@@ -165,10 +131,7 @@ class Worker:
             self.problems = problems
         if wanted is not None and taps is not None:
             self._reconciler.reconcile(wanted, taps)
-            result = reconcile.PassResult(wanted)
-            with self._done:
-                self.result = result
-                self._done.notify_all()
+            self._has_passed(reconcile.PassResult(wanted))
         self._metrics.passed(time.monotonic() - begun)
         if news or self._reconciler.held is not held:
             self._notify()

@@ -4,12 +4,11 @@
 tcpdump at a tap does not show them: the programs come before it.
 """
 
-import contextlib
-import signal
 import sys
 import time
 import typing
 
+from octavia_xdp_provider.common import interrupts
 from octavia_xdp_provider.common import output
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.host import types
@@ -25,7 +24,7 @@ _HOOKS = {types.Hook.NIC: 'underlay', types.Hook.TAP_IN: 'from VM',
 def run(place: typing.Any, arguments: typing.Any) -> int:
     host = place.open()
     try:
-        with _signals() as ended:
+        with interrupts.asked_to_end() as ended:
             host.packets()  # of a trace that was killed
             host.trace(arguments.port)
             try:
@@ -69,17 +68,3 @@ def _text(packet: types.Traced, when_ns: int, form: str) -> str:
     return (f'{seconds}.{when_ns % 10 ** 9 // 1000:06} {name} '
             f'{_HOOKS[packet.hook]}: {outcome}{key}: {words}, '
             f'{packet.length} bytes')
-
-
-@contextlib.contextmanager
-def _signals() -> typing.Iterator[typing.Callable[[], bool]]:
-    """A function that says whether the user has asked for an end."""
-    asked: list[bool] = []
-    before = {number: signal.signal(
-        number, lambda *_unused: asked.append(True))
-        for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(asked)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -9,6 +9,7 @@ import fixtures
 import oslo_messaging
 
 from octavia_xdp_provider.agent import service
+from octavia_xdp_provider.common import agent_threads
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.controller import node_api
@@ -146,7 +147,7 @@ class TestAgent(store_base.StoreTestCase):
         with mock.patch.object(rpc, 'server') as server, \
                 mock.patch.object(rpc.NodesClient, 'fetch', hangs), \
                 mock.patch.object(rpc.HeartbeatClient, 'heartbeat', hangs), \
-                mock.patch.object(service, 'TALK_ENDS_S', 0.1):
+                mock.patch.object(agent_threads, 'TALK_ENDS_S', 0.1):
             server.return_value.start = hangs
             self.start('2.2')
             # Before the thread is waited for.

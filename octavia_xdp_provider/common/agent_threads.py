@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The threads that both agents have.
+
+All that waits for the broker has threads that nobody waits for: an agent does
+what it did, and can be stopped and started, while the broker is away for
+however long.
+"""
+
+import threading
+import time
+import typing
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import monitoring as monitoring_module
+
+LOG = logging.getLogger(__name__)
+
+# Seconds without an answer of a controller that GET /healthcheck allows.
+CONTROLLER_SILENCE_S = 60.0
+# Seconds that the end waits for a talk with the controller.
+TALK_ENDS_S = 5.0
+
+
+class Runs(typing.Protocol):
+    """Worker or link."""
+
+    def run(self) -> None:
+        """Until ``stop`` is called."""
+
+    def stop(self) -> None:
+        """From any thread."""
+
+
+class AgentThreads:
+    """Worker, link, and the server by which the controller wakes them.
+
+    :param server: oslo_messaging's, of this agent's own topic.
+    :param interval_s: of fetching without a wake-up.
+    """
+
+    def __init__(self, monitoring: monitoring_module.Monitoring, worker: Runs,
+                 link: Runs, server: typing.Any, interval_s: float) -> None:
+        self._monitoring = monitoring
+        self._worker = worker
+        self._link = link
+        self._server = server
+        self._interval_s = interval_s
+        self._stopped = threading.Event()
+
+    def stop(self) -> None:
+        """Ask ``run`` to return."""
+        self._stopped.set()
+        self._worker.stop()
+        self._link.stop()
+
+    def run(self, title: str) -> None:
+        """Until ``stop`` is called.
+
+        :param title: of the agent, in its log.
+        """
+        worker = threading.Thread(target=self._worker.run, name='worker')
+        worker.start()
+        talk = threading.Thread(target=self._link.run, name='link',
+                                daemon=True)
+        talk.start()
+        listening = threading.Event()
+        threading.Thread(target=self._listen, args=(listening,),
+                         name='listen', daemon=True).start()
+        self._monitoring.ready()
+        LOG.info('%s serves.', title)
+        self._stopped.wait()
+        self._monitoring.stop()
+        if listening.is_set():
+            self._server.stop()
+            self._server.wait()
+        worker.join()
+        talk.join(TALK_ENDS_S)
+        LOG.info('%s has stopped; the kernel goes on forwarding.', title)
+
+    def _listen(self, listening: threading.Event) -> None:
+        """Let the controller wake this agent, once the broker is there."""
+        try:
+            self._server.start()
+        except Exception:
+            LOG.exception('The controller cannot wake this agent up: changes '
+                          'are fetched every %s s.', self._interval_s)
+        else:
+            listening.set()
+
+
+def silence(answered_at: float, what_goes_on: str) -> str | None:
+    """Why no controller counts as there; None if one answered lately.
+
+    :param answered_at: of the monotonic clock, in seconds.
+    """
+    silent_s = time.monotonic() - answered_at
+    if silent_s <= CONTROLLER_SILENCE_S:
+        return None
+    return (f'no controller has answered for {silent_s:.0f} s; {what_goes_on} '
+            'goes on with what it has')

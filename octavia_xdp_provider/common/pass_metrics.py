@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Metrics of passes, which both agents make."""
+
+import prometheus_client
+
+
+class PassMetrics:
+    """Counters. Any thread may use it.
+
+    :param prefix: of their names.
+    :param bounds_s: of the histogram of their durations.
+    """
+
+    def __init__(self, prefix: str, bounds_s: tuple[float, ...],
+                 registry: prometheus_client.CollectorRegistry) -> None:
+        self._passes = prometheus_client.Histogram(
+            prefix + 'pass_seconds', 'Passes that make true what is wanted',
+            buckets=bounds_s, registry=registry)
+        self._failed_passes = prometheus_client.Counter(
+            prefix + 'failed_passes', 'Passes that were given up',
+            registry=registry)
+
+    def passed(self, seconds: float) -> None:
+        """A pass has ended."""
+        self._passes.observe(seconds)
+
+    def pass_failed(self) -> None:
+        self._failed_passes.inc()
