@@ -37,7 +37,9 @@ def context_manager(conf):
             'server')
     if url.get_backend_name() == 'sqlite':
         options['sqlite_fk'] = True
-    manager.configure(**options)
+    # For green threads: others would be let run whenever a connection is
+    # returned, in the middle of what a thread does.
+    manager.configure(thread_checkin=False, **options)
     if url.get_backend_name() == 'sqlite':
         manager.append_on_engine_create(sqlite.prepare)
     else:
