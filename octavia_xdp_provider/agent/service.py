@@ -44,13 +44,14 @@ class WakeupEndpoint:
     """RPC endpoint by which the controller wakes this node up."""
 
     target = oslo_messaging.Target(namespace=rpc.WAKEUP_NAMESPACE,
-                                   version=rpc.VERSION)
+                                   version=rpc.WAKEUP_VERSION)
 
     def __init__(self, notified):
+        """:param notified: see Link.wake."""
         self._notified = notified
 
-    def changed(self, context):
-        self._notified()
+    def changed(self, context, since=None, page=None):
+        self._notified(since, page)
 
 
 class Agent:
@@ -129,8 +130,8 @@ class Agent:
     def _wake_worker(self):
         self._worker.wake()
 
-    def _wake_link(self):
-        self._link.wake()
+    def _wake_link(self, since=None, page=None):
+        self._link.wake(since, page)
 
     def _tell(self):
         self._link.report_soon()

@@ -16,6 +16,9 @@ class FetcherV1:
         self.wanted = cache.load()
         self.removed_as_of = 0
 
+    def receive(self, since, page):
+        """Nobody sends nodes of this version a page: one has to ask."""
+
     def fetch(self):
         known = self.wanted.documents if self.wanted else {}
         answer = self._controller.fetch(self._host, {

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asks the controller what an LB node or a hypervisor should have.
+"""Finds out what an LB node or a hypervisor should have.
 
-Mostly for what has changed since the last fetch. Everything is compared, by
-ids and generations alone, after a start, every few minutes, and where the
-controller says that a difference does not hold it all.
+The controller is asked, mostly for what has changed since the last fetch; or
+it sends that with a notification, in a page as it answers with. Everything is
+compared, by ids and generations alone, after a start, every few minutes, and
+where the controller says that a difference does not hold it all.
 """
 
 from collections.abc import Iterator
@@ -60,6 +61,45 @@ class Fetcher:
         self.removed_as_of = 0
         self.wanted = cache.load()
 
+    def receive(self, since: Any, page: Any) -> list[str] | None:
+        """Take a page that the controller has sent without being asked.
+
+        It holds all that has changed since a generation, and may do so
+        again of what is known. Messages may be lost, late, or come twice.
+
+        :param since: that generation.
+        :returns: ids that it mentions. None: nothing is taken, and the
+            controller is to be asked.
+        :raises Refused: it is malformed; nothing has changed.
+        """
+        self._shapes.fetched.check(page, 'page')
+        if (type(since) is not int or self.wanted is None
+                or since > self.wanted.as_of or page['compare']
+                or page['more'] is not None or self._has_to_compare()):
+            return None
+        if page['as_of'] <= self.wanted.as_of:
+            return []  # It is late.
+        held = dict(self.wanted.documents)
+        draining = set(self.wanted.draining)
+        mentioned: list[str] = []
+        self._take_page(page, held, draining, mentioned)
+        self._keep(page['as_of'], held, draining)
+        if page['removed']:
+            self.removed_as_of = page['as_of']
+        return mentioned
+
+    def _take_page(self, page: Any, held: dict[str, wanted_state.Entry],
+                   draining: set[str], mentioned: list[str]) -> None:
+        for entry in page['changed']:
+            self.take(entry, held, draining)
+            mentioned.append(entry['id'])
+        for key in page['removed']:
+            held.pop(key, None)
+
+    def _has_to_compare(self) -> bool:
+        return (self._compared is None
+                or self._clock() - self._compared > COMPARE_S)
+
     def fetch(self) -> list[str]:
         """Ask once. What came is to be saved, see ``save``.
 
@@ -75,15 +115,10 @@ class Fetcher:
             if not number:
                 as_of = page['as_of']
             compare |= page['compare']
-            for entry in page['changed']:
-                self.take(entry, held, draining)
-                mentioned.append(entry['id'])
-            for key in page['removed']:
-                held.pop(key, None)
-                removed = True
-        now = self._clock()
-        if (compare or self._compared is None
-                or now - self._compared > COMPARE_S):
+            self._take_page(page, held, draining, mentioned)
+            removed |= bool(page['removed'])
+        if compare or self._has_to_compare():
+            now = self._clock()
             as_of = self._compare(held, draining, max(as_of, since),
                                   mentioned)
             self._compared = now

@@ -7,6 +7,7 @@ the node is there, on a way of its own, so that a node which is busy, or has a
 lot to report, is not taken for dead.
 """
 
+import collections
 import threading
 import time
 
@@ -18,6 +19,8 @@ from octavia_xdp_provider.common import rpc
 
 LOG = logging.getLogger(__name__)
 
+# Pages that wait for the link; where there are more, it asks.
+PAGES_MAX = 16
 # After a failure of the link.
 RETRY_S = 1.0
 # For the worker to make true what was fetched, before it is reported.
@@ -70,10 +73,19 @@ class Link:
         self._ask = True
         self._ask_at = 0.0
         self._report_at = 0.0
+        self._pages = collections.deque()
 
-    def wake(self):
-        """Ask now: the controller may want something else."""
-        self._ask = True
+    def wake(self, since=None, page=None):
+        """The controller wants something else: take what it has sent, or
+        ask.
+
+        :param since: see Fetcher.receive.
+        :param page: the same; None: nothing came.
+        """
+        if page is None or len(self._pages) >= PAGES_MAX:
+            self._ask = True
+        else:
+            self._pages.append((since, page))
         self._talk.set()
 
     def report_soon(self):
@@ -96,18 +108,26 @@ class Link:
             self._talk.clear()
             # A pass ends when what was fetched has been made true: nobody
             # has to ask again for that.
-            asks = self._ask or time.monotonic() >= self._ask_at
-            if asks:
-                self._ask = False
-                self._ask_at = time.monotonic() + self._interval
-            if not self._try(self._turn if asks else self._report_news):
+            if self._ask or time.monotonic() >= self._ask_at:
+                talk = self._turn
+            else:
+                talk = self._receive if self._pages else self._report_news
+            if not self._try(talk):
                 self._stop.wait(RETRY_S)
                 self._ask_at = time.monotonic() + self._interval
             self._talk.wait(max(0.0, self._ask_at - time.monotonic()))
 
     def _turn(self):
+        """Ask, make it true and report."""
+        self._follow(self._ask_now)
+
+    def _receive(self):
+        """The same with what has been sent."""
+        self._follow(self._take_pages)
+
+    def _follow(self, find_out):
         before = self._fetcher.wanted
-        self._reporter.again(self._fetcher.fetch())
+        self._reporter.again(find_out())
         wanted = self._fetcher.wanted
         if (before is None
                 or wanted.documents is not before.documents):
@@ -121,6 +141,24 @@ class Link:
             self.report()
         else:
             self._report_news()
+
+    def _ask_now(self):
+        """Find out what is wanted; ids that the controller mentions."""
+        self._ask = False
+        self._ask_at = time.monotonic() + self._interval
+        self._pages.clear()  # The answer has all that was sent before.
+        return self._fetcher.fetch()
+
+    def _take_pages(self):
+        """The same, from what has been sent if that will do."""
+        mentioned = []
+        while self._pages:
+            found = self._fetcher.receive(*self._pages.popleft())
+            if found is None:
+                return mentioned + self._ask_now()
+            mentioned += found
+        self._ask_at = time.monotonic() + self._interval
+        return mentioned
 
     def _try(self, function):
         """Call a function; whether that went well. A failure that lasts is

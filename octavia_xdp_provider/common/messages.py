@@ -90,6 +90,10 @@ class Counters(TypedDict):
     active: NotRequired[Integer]
 
 
+# Versions whose counters are these.
+COUNTERS_SINCE = ('2.2', '2.3')
+
+
 def counters_for(version: str, counters: dict[Id, dict[Id, Counters]]
                  ) -> dict[Id, dict[Id, Counters]]:
     """As controllers take them that speak an earlier version."""

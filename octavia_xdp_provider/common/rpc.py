@@ -8,8 +8,8 @@ driver     controller   ``change(change, request, deadline, reports_end)`` →
                         messages.ChangeAnswer; ``ended(request,
                         committed)``, a cast; ``cancel(request)``;
                         ``ping()`` → the database's time
-nodes 2.1  controller   ``fetch(host, since, after)`` → a page of what is
-                        different since a generation;
+nodes 2.3  controller   ``fetch(host, since, after, takes_pages)`` → a page
+                        of what is different since a generation;
                         ``compare(host, after)`` → a page of generations;
                         ``documents(host, ids)``;
                         ``report(host, epoch, seq, report)``
@@ -17,13 +17,17 @@ nodes 1.0  controller   ``fetch(host, known)`` → all that differs;
                         ``report(host, report)``: all, each time
 heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
                         so that it never waits behind anything heavy
-wakeup     each node    ``changed()``, a cast without content: fetch now
+wakeup 1.1 each node    ``changed(since, page)``, a cast: what is different
+                        since a generation, as a fetch would give it; or
+                        without content: fetch now
 ========== ============ =================================================
 
 A controller serves all versions of the interface for nodes, so that
 controllers are upgraded first and nodes one by one. ``[upgrade_levels]
 nodes`` lets a node speak an older one where it is the other way round.
-Version 2.0 did not report drops of listeners, 2.1 not their active flows.
+Version 2.0 did not report drops of listeners, 2.1 not their active flows. With
+2.3 a node says that it takes what has changed with the notification, version
+1.1 of wakeup; others are notified without content.
 
 All payloads are plain JSON. A message that waits in a queue for longer than
 its caller does is dropped by the broker (oslo.messaging gives calls their
@@ -63,8 +67,9 @@ VERSION = '1.0'
 DRIVER_VERSION = '1.2'
 # Before the driver reported how Octavia's transactions end.
 DRIVER_VERSION_BEFORE = '1.1'
-NODES_VERSION = '2.2'
-NODES_VERSIONS = (VERSION, '2.0', '2.1', NODES_VERSION)
+NODES_VERSION = '2.3'
+NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', NODES_VERSION)
+WAKEUP_VERSION = '1.1'
 
 # Seconds between two attempts to reach the broker where somebody waits for
 # it; oslo.messaging's default is 30.
@@ -202,8 +207,10 @@ class NodesClient:
 
     def fetch(self, host: str, since: int, after: str | None = None
               ) -> messages.FetchAnswer:
+        # Nodes of this release take pages with notifications.
+        more = {'takes_pages': True} if self._version == NODES_VERSION else {}
         return cast(messages.FetchAnswer, self._client.call(
-            {}, 'fetch', host=host, since=since, after=after))
+            {}, 'fetch', host=host, since=since, after=after, **more))
 
     def compare(self, host: str, after: str | None = None
                 ) -> messages.CompareAnswer:
@@ -216,7 +223,7 @@ class NodesClient:
 
     def report(self, host: str, epoch: int, seq: int,
                report: messages.Report) -> messages.ReportAnswer:
-        if self._version != NODES_VERSION:
+        if self._version not in messages.COUNTERS_SINCE:
             report = {**report, 'counters': messages.counters_for(
                 self._version, report['counters'])}
         return cast(messages.ReportAnswer, self._client.call(
@@ -258,10 +265,21 @@ class WakeupClient:
     by themselves."""
 
     def __init__(self, rpc_transport: Transport) -> None:
-        self._client = client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE)
+        self._client = client(rpc_transport, NODE_TOPIC, WAKEUP_NAMESPACE,
+                              WAKEUP_VERSION)
 
-    def notify(self, host: str) -> None:
-        self._client.prepare(server=host).cast({}, 'changed')
+    def notify(self, host: str, since: int | None = None,
+               page: messages.FetchAnswer | None = None) -> None:
+        """:param since: what the page holds is different since then.
+
+        :param page: only for nodes that take them.
+        """
+        if page is None:
+            self._client.prepare(server=host, version=VERSION).cast(
+                {}, 'changed')
+            return
+        self._client.prepare(server=host).cast(
+            {}, 'changed', since=since, page=page)
 
 
 def _poll_calmly() -> None:

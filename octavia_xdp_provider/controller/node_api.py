@@ -23,7 +23,7 @@ _LOOK_S = 3.0
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)
 _FETCH = shape.arguments(host=messages.Host, since=messages.Integer,
-                         after=messages.Id | None)
+                         after=messages.Id | None, takes_pages=bool)
 _DOCUMENTS = shape.arguments(
     host=messages.Host, ids=Annotated[list[messages.Id], pydantic.Field(
         max_length=messages.DOCUMENTS_PAGE)])
@@ -37,8 +37,11 @@ _REPORT_V1 = shape.arguments(host=messages.Host, report=messages.ReportV1)
 class _Endpoint:
     """What both versions of the interface share."""
 
-    def __init__(self, store, touched, node_appeared):
-        """:param touched: called with a host, ids of load balancers of which
+    def __init__(self, store, touched, node_appeared,
+                 fetched=lambda host, as_of: None):
+        """:param fetched: see Pages.fetched.
+
+        :param touched: called with a host, ids of load balancers of which
             it has reported something, and the generations that it has; and
             with no ids where all of a node are to be looked at.
 
@@ -47,6 +50,7 @@ class _Endpoint:
         self._store = store
         self._touched = touched
         self._node_appeared = node_appeared
+        self._fetched = fetched
 
     def _took(self, host, is_new, touched, held):
         """:param held: id of a load balancer → what the node has of it."""
@@ -75,14 +79,23 @@ class NodesEndpoint(_Endpoint):
     target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
                                    version=rpc.NODES_VERSION)
 
-    def fetch(self, context, host, since, after=None):
-        """See Deltas.changes."""
-        _FETCH.check({'host': host, 'since': since, 'after': after})
-        return self._store.changes(host, since, after)
+    def fetch(self, context, host, since, after=None, takes_pages=False):
+        """See Deltas.changes.
+
+        :param takes_pages: left out by nodes of version 2.2 and before.
+        """
+        _FETCH.check({'host': host, 'since': since, 'after': after,
+                      'takes_pages': takes_pages})
+        page = self._store.changes(host, since, after)
+        is_all = after is None and page['more'] is None
+        self._fetched(host, page['as_of'] if takes_pages and is_all
+                      and not page['compare'] else None)
+        return page
 
     def compare(self, context, host, after=None):
         """See Deltas.generations."""
-        _FETCH.check({'host': host, 'since': 0, 'after': after})
+        _FETCH.check({'host': host, 'since': 0, 'after': after,
+                      'takes_pages': False})
         return self._store.generations(host, after)
 
     def documents(self, context, host, ids):

@@ -53,6 +53,8 @@ class NodeServers:
     :param vhost: gives the virtual host of one; hypervisors are served as
         nodes are, in others.
     :param wakeup: a client with notify(host), of a transport.
+    :param page: gives what one is sent with a notification: further
+        arguments of notify, or None.
     :raises ConfigurationError: it is not known where.
     """
 
@@ -62,7 +64,9 @@ class NodeServers:
                  counted: metrics.Metrics | None = None,
                  come_round: Callable[[], None] = lambda: None,
                  vhost: Callable[[str], str] = broker.node_vhost,
-                 wakeup: Callable[[Any], Any] = rpc.WakeupClient) -> None:
+                 wakeup: Callable[[Any], Any] = rpc.WakeupClient,
+                 page: Callable[[str], tuple[Any, ...] | None]
+                 = lambda host: None) -> None:
         if '{vhost}' not in (conf.nodes.transport_url or ''):
             raise option_values.ConfigurationError(
                 '[nodes] transport_url: name the broker as "octavia-xdp-'
@@ -75,6 +79,7 @@ class NodeServers:
             prometheus_client.CollectorRegistry())
         self._come_round = come_round
         self._vhost, self._wakeup = vhost, wakeup
+        self._page = page
         self._lock = threading.Lock()
         self._nodes: dict[str, _Node] = {}
         self._stopping = threading.Event()
@@ -104,7 +109,7 @@ class NodeServers:
             for host in wanted - self._nodes.keys():
                 self._nodes[host] = _Node(
                     self._conf, host, self._topics, self._metrics,
-                    self._vhost(host), self._wakeup)
+                    self._vhost(host), self._wakeup, self._page)
         for node in gone:
             node.stop()
         for node in gone:
@@ -138,8 +143,10 @@ class _Node:
     def __init__(self, conf: cfg.ConfigOpts, host: str,
                  topics: dict[str, list[Any]],
                  counted: metrics.Metrics, vhost: str,
-                 wakeup: Callable[[Any], Any]) -> None:
+                 wakeup: Callable[[Any], Any],
+                 page: Callable[[str], tuple[Any, ...] | None]) -> None:
         self._metrics = counted
+        self._page = page
         self._vhost, self._wakeup = vhost, wakeup
         self._conf = conf
         self._host = host
@@ -203,7 +210,7 @@ class _Node:
             try:
                 if self._notified:
                     self._notified = False
-                    client.notify(self._host)
+                    client.notify(self._host, *(self._page(self._host) or ()))
                 while self._messages:
                     self._messages.popleft()(client)
             except rpc.TRANSPORT_ERRORS as error:

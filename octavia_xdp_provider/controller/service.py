@@ -25,6 +25,7 @@ from octavia_xdp_provider.controller import host_api
 from octavia_xdp_provider.controller import metrics
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import node_servers
+from octavia_xdp_provider.controller import pages
 from octavia_xdp_provider.controller import resync
 from octavia_xdp_provider.controller import statistics
 from octavia_xdp_provider.controller import workers
@@ -95,15 +96,17 @@ class Controller:
                                        self.metrics)])
         self._heartbeats = heartbeats.Heartbeats(self._store,
                                                  watch('heartbeats'))
+        sent = pages.Pages(self._store.changes)
         self._nodes = node_servers.NodeServers(
             conf, self._store.registered_hosts, {
                 rpc.CONTROLLER_TOPIC: [
-                    endpoint(self._store, self._reported, self._duty.wake)
+                    endpoint(self._store, self._reported, self._duty.wake,
+                             sent.fetched)
                     for endpoint in (node_api.NodesEndpoint,
                                      node_api.NodesEndpointV1)],
                 rpc.HEARTBEAT_TOPIC: [
                     node_api.HeartbeatEndpoint(self._heartbeats.heard)]},
-            self.metrics, watch('nodes'))
+            self.metrics, watch('nodes'), page=sent.next)
         self._hosts = node_servers.NodeServers(
             conf, self._store.hypervisor_hosts, {
                 host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(

@@ -43,9 +43,10 @@ class Node:
 
         class Wakeup:
             target = oslo_messaging.Target(
-                namespace=rpc.WAKEUP_NAMESPACE, version=rpc.VERSION)
+                namespace=rpc.WAKEUP_NAMESPACE,
+                version=rpc.WAKEUP_VERSION)
 
-            def changed(self, context):
+            def changed(self, context, since=None, page=None):
                 notified.set()
         return Wakeup()
 

@@ -266,3 +266,59 @@ class TestVersion1(FetchingTestCase):
         held = self.fetcher.wanted.documents
         self.answer(7, {'a': 3}, {})
         self.assertIs(held, self.fetcher.wanted.documents)
+
+
+class TestReceived(FetchingTestCase):
+    """Pages that a controller sends without being asked."""
+
+    def setUp(self):
+        super().setUp()
+        self.answer(5, entry('a', 3), entry('b', 4))
+        self.controller.reset_mock()
+
+    def receive(self, since, as_of, *changed, removed=(), compare=False,
+                more=None):
+        found = self.fetcher.receive(since, {
+            'as_of': as_of, 'changed': list(changed),
+            'removed': list(removed), 'more': more, 'compare': compare})
+        self.assertEqual([], self.controller.mock_calls)
+        return found
+
+    def test_it_is_taken_as_if_it_had_been_asked_for(self):
+        self.assertEqual(['a', 'c'], self.receive(
+            5, 8, entry('a', 8), entry('c', 7), removed=['b']))
+        self.assertEqual((8, {'a': 8, 'c': 7}), self.held())
+        self.assertEqual(8, self.fetcher.removed_as_of)
+        self.fetcher.save()
+        self.restart()
+        self.assertEqual((8, {'a': 8, 'c': 7}), self.held())
+
+    def test_it_may_begin_before_what_is_known(self):
+        self.assertEqual(['a'], self.receive(2, 8, entry('a', 8)))
+        self.assertEqual((8, {'a': 8, 'b': 4}), self.held())
+
+    def test_nothing_is_taken_where_something_is_missing_before_it(self):
+        for page in ((6, 8), (None, 8), (True, 8)):
+            self.assertIsNone(self.receive(*page, entry('a', 8)))
+        self.assertIsNone(self.receive(5, 8, entry('a', 8), more='a'))
+        self.assertIsNone(self.receive(5, 8, entry('a', 8), compare=True))
+        self.assertEqual((5, {'a': 3, 'b': 4}), self.held())
+
+    def test_a_late_one_takes_nothing_back(self):
+        self.receive(5, 8, entry('a', 8))
+        self.assertEqual([], self.receive(5, 7, removed=['a']))
+        self.assertEqual([], self.receive(5, 8, entry('a', 8)))
+        self.assertEqual((8, {'a': 8, 'b': 4}), self.held())
+
+    def test_all_is_compared_now_and_then_all_the_same(self):
+        self.now += fetching.COMPARE_S + 1
+        self.assertIsNone(self.receive(5, 8, entry('a', 8)))
+
+    def test_after_a_start_the_controller_is_asked(self):
+        self.restart()
+        self.assertIsNone(self.receive(5, 8, entry('a', 8)))
+
+    def test_a_malformed_one_is_refused(self):
+        self.assertRaises(errors.Refused, self.receive, 5, 8, {'id': 'a'})
+        self.assertRaises(errors.Refused, self.fetcher.receive, 5, 'page')
+        self.assertEqual((5, {'a': 3, 'b': 4}), self.held())

@@ -118,6 +118,35 @@ class TestReports(LinkTestCase):
         self.assertTrue(taken.acquire(timeout=60))
         self.assertEqual(2, self.fetcher.fetch.call_count)
 
+    def test_what_has_been_sent_is_not_asked_for(self):
+        self.report()
+        self.link._turn()
+        self.fetcher.receive.side_effect = [['a'], []]
+        self.link.wake(5, 'one')
+        self.link.wake(6, 'other')
+        self.link._receive()
+        self.assertEqual([mock.call(5, 'one'), mock.call(6, 'other')],
+                         self.fetcher.receive.call_args_list)
+        self.fetcher.fetch.assert_called_once_with()
+        self.assertEqual({'a': held()}, self.reports[-1]['held'])
+
+    def test_it_asks_where_what_has_been_sent_will_not_do(self):
+        self.link._turn()
+        self.fetcher.receive.return_value = None
+        self.link.wake(5, 'one')
+        self.link.wake(6, 'other')
+        self.link._receive()
+        self.fetcher.receive.assert_called_once_with(5, 'one')
+        self.assertEqual(2, self.fetcher.fetch.call_count)
+
+    def test_of_too_much_that_waits_it_asks(self):
+        self.link._turn()
+        self.assertFalse(self.link._ask)
+        for number in range(common_link.PAGES_MAX + 1):
+            self.assertFalse(self.link._ask)
+            self.link.wake(number, 'page')
+        self.assertTrue(self.link._ask)
+
     def test_what_the_controller_mentions_is_reported_again(self):
         self.report()
         self.fetcher.fetch.return_value = ['a']
@@ -213,7 +242,8 @@ class TestProblems(LinkTestCase):
     def test_an_older_controller_is_named_with_what_to_do(self):
         output = self.failing(oslo_messaging.RemoteError(
             'UnsupportedVersion', 'Endpoint does not support RPC version'))
-        self.assertIn('[upgrade_levels] nodes = 2.1 or 2.0 or 1.0', output)
+        self.assertIn('[upgrade_levels] nodes = 2.2 or 2.1 or 2.0 or 1.0',
+                      output)
 
     def test_what_the_controller_refuses_is_named(self):
         output = self.failing(oslo_messaging.RemoteError(

@@ -100,7 +100,7 @@ class TestAgent(store_base.StoreTestCase):
         self.assertEqual([reconciling.KEY], list(self.node.held))
 
     def test_it_makes_true_what_a_controller_wants_and_says_so(self):
-        self.check('2.2', False, node_api.NodesEndpoint,
+        self.check(rpc.NODES_VERSION, False, node_api.NodesEndpoint,
                    node_api.NodesEndpointV1)
 
     def check_figures(self, version, more):
@@ -108,6 +108,9 @@ class TestAgent(store_base.StoreTestCase):
             target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
                                            version=version)
             reported = []
+
+            def fetch(self, context, host, since, after=None):
+                return super().fetch(context, host, since, after)
 
             def report(self, context, host, epoch, seq, report):
                 self.reported.append(report['counters'])
@@ -124,15 +127,19 @@ class TestAgent(store_base.StoreTestCase):
     def test_it_speaks_with_a_controller_that_takes_no_active_flows(self):
         self.check_figures('2.1', {'drops': 0})
 
+    def test_it_speaks_with_a_controller_that_sends_no_pages(self):
+        self.check_figures('2.2', {'drops': 0, 'active': 0})
+
     def test_it_speaks_with_a_controller_of_an_earlier_release(self):
         self.check('1.0', None, node_api.NodesEndpointV1)
 
     def test_an_earlier_controller_that_is_not_expected_is_named(self):
         log = self.useFixture(fixtures.FakeLogger())
         self.serve(node_api.NodesEndpointV1)
-        self.start('2.2')
+        self.start(rpc.NODES_VERSION)
         end = time.monotonic() + 60
-        while '[upgrade_levels] nodes = 2.1 or 2.0 or 1.0' not in log.output:
+        text = '[upgrade_levels] nodes = 2.2 or 2.1 or 2.0 or 1.0'
+        while text not in log.output:
             self.assertLess(time.monotonic(), end, log.output)
             time.sleep(0.05)
 
@@ -149,7 +156,7 @@ class TestAgent(store_base.StoreTestCase):
                 mock.patch.object(rpc.HeartbeatClient, 'heartbeat', hangs), \
                 mock.patch.object(agent_threads, 'TALK_ENDS_S', 0.1):
             server.return_value.start = hangs
-            self.start('2.2')
+            self.start(rpc.NODES_VERSION)
             # Before the thread is waited for.
             self.addCleanup(end.set)
             limit = time.monotonic() + 60

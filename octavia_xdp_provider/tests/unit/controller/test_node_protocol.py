@@ -10,6 +10,7 @@ from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import wanted
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller import pages
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 from octavia_xdp_provider.tests.unit.controller import network as networks
@@ -17,6 +18,13 @@ from octavia_xdp_provider.tests.unit.controller import network as networks
 HOST = 'node'
 STATES = ('up', 'down', 'unknown')
 RUNS, STEPS = 6, 60
+
+
+class Endpoint(node_api.NodesEndpoint):
+    """Of nodes that take pages with notifications."""
+
+    def fetch(self, context, host, since, after=None):
+        return super().fetch(context, host, since, after, True)
 
 
 class Node:
@@ -37,7 +45,16 @@ class Node:
         self.members = {}
 
     def fetch(self):
-        self.reporter.again(self.fetcher.fetch())
+        self._follow(self.fetcher.fetch())
+
+    def receive(self, since, page):
+        """What is sent with a notification."""
+        mentioned = self.fetcher.receive(since, page)
+        self._follow(self.fetcher.fetch() if mentioned is None
+                     else mentioned)
+
+    def _follow(self, mentioned):
+        self.reporter.again(mentioned)
         found = self.fetcher.wanted
         self.facts.as_of = found.as_of
         self.facts.held = {
@@ -65,10 +82,24 @@ class TestProtocol(store_base.StoreTestCase):
         super().renew()
         self.touched = set()
         self.store.register_node(HOST)
+        # Of two controllers, each of which knows what it has sent itself.
+        self.sent = [pages.Pages(self.store.changes) for _ in range(2)]
         self.endpoints = [
-            node_api.NodesEndpoint(
+            Endpoint(
                 self.store, lambda host, ids, held: self.touched.update(ids),
-                lambda: None) for _ in range(2)]
+                lambda: None, one.fetched) for one in self.sent]
+        self.on_the_way = []
+
+    def notify(self, source, node):
+        """A controller sends what has changed. That may be lost, come twice
+        or after what was sent later. Until something has come."""
+        found = source.choice(self.sent).next(HOST)
+        if found is not None and source.random() < 0.8:
+            self.on_the_way += [found] * source.choice((1, 1, 2))
+        source.shuffle(self.on_the_way)
+        while self.on_the_way and source.random() < 0.7:
+            self.received += 1
+            node.receive(*self.on_the_way.pop())
 
     def document(self, number):
         tree = base.tree(vip_address=f'203.0.113.{number}')
@@ -109,6 +140,7 @@ class TestProtocol(store_base.StoreTestCase):
             if (row := self.store.load_balancer(key)) and not row.deleted}
 
     def test_all_agree_once_it_is_quiet_whatever_was_lost(self):
+        self.received = 0
         for seed in range(RUNS):
             source = random.Random(seed)
             self.renew()
@@ -120,8 +152,10 @@ class TestProtocol(store_base.StoreTestCase):
                 try:
                     if event < 0.4:
                         self.act(source)
-                    elif event < 0.6:
+                    elif event < 0.5:
                         node.fetch()
+                    elif event < 0.6:
+                        self.notify(source, node)
                     elif event < 0.85:
                         node.report()
                     elif event < 0.95:
@@ -138,6 +172,7 @@ class TestProtocol(store_base.StoreTestCase):
                 while node.reporter.is_behind:
                     node.report()
             self.check(node, seed)
+        self.assertGreater(self.received, RUNS)
 
     def check(self, node, seed):
         expected = self.expected()

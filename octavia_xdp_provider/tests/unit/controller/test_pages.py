@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes along with a notification."""
+
+from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller import pages
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.controller import base as store_base
+
+HOST = 'node'
+
+
+class TestPages(store_base.StoreTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.store.register_node(HOST)
+        self.store.create(base.document())
+        self.pages = pages.Pages(self.changes)
+        self.nodes = node_api.NodesEndpoint(
+            self.store, lambda host, ids, held: None, lambda: None,
+            self.pages.fetched)
+        self.failing = None
+
+    def changes(self, host, since):
+        if self.failing:
+            raise self.failing
+        return self.store.changes(host, since)
+
+    def fetch(self, since, takes_pages=True):
+        return self.nodes.fetch({}, HOST, since, None, takes_pages)['as_of']
+
+    def rename(self, name):
+        return self.store.change('lb', lambda document: {
+            **document, 'name': name})
+
+    def test_it_holds_what_has_changed_since_the_last_one(self):
+        self.store.place('lb', add=[HOST])
+        known = self.fetch(0)
+        generation = self.rename('one')
+        since, page = self.pages.next(HOST)
+        self.assertEqual((known, generation, [('lb', generation)]), (
+            since, page['as_of'], [(entry['id'], entry['generation'])
+                                   for entry in page['changed']]))
+        self.store.place('lb', remove=[HOST])
+        since, page = self.pages.next(HOST)
+        self.assertEqual((generation, [], ['lb']), (
+            since, page['changed'], page['removed']))
+
+    def test_there_is_none_for_whom_it_would_be_of_no_use(self):
+        self.assertIsNone(self.pages.next(HOST), 'not known')
+        self.store.place('lb', add=[HOST])
+        self.fetch(0, takes_pages=False)
+        self.rename('one')
+        self.assertIsNone(self.pages.next(HOST), 'of an earlier release')
+        known = self.fetch(0)
+        self.assertIsNone(self.pages.next(HOST), 'nothing new')
+        self.fetch(known + 100)
+        self.rename('other')
+        self.assertIsNone(self.pages.next(HOST), 'a restored database')
+
+    def test_whom_it_cannot_be_read_for_asks(self):
+        self.fetch(0)
+        self.rename('one')
+        self.failing = ConnectionError('no database')
+        self.assertIsNone(self.pages.next(HOST))
+        self.failing = None
+        self.assertIsNotNone(self.pages.next(HOST))
