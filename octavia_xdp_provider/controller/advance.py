@@ -70,7 +70,8 @@ class Advance:
         :param is_claimed: called before something is sent: whether nobody
             else has taken the item over.
         :returns: seconds until it is to be looked at again, or None: when
-            it is marked.
+            it is marked; workers.FINISHED: the same, and it has left the
+            queue.
         :raises OctaviaUnavailable: Octavia does not answer.
         """
         key = item.load_balancer_id
@@ -99,11 +100,10 @@ class Advance:
             now = self._store.situation(key)
             if _is_changing(now) or now.balancer.deleted:
                 return None
-        again = self._tell(now, is_claimed)
-        if placed.again:
-            return 0.0
-        again = _earlier(again, placed.again_in_s)
-        return _earlier(again, _BUDGET_S if placed.left_out else None)
+        later = (0.0 if placed.again else _earlier(
+            placed.again_in_s, _BUDGET_S if placed.left_out else None))
+        again = self._tell(now, is_claimed, item if later is None else None)
+        return again if later is None else _earlier(again, later)
 
     # Pending changes
 
@@ -161,7 +161,8 @@ class Advance:
 
     # Statuses
 
-    def _tell(self, now, is_claimed):
+    def _tell(self, now, is_claimed, item):
+        """:param item: None: it has to be looked at again in any case."""
         row, progress = now.balancer, _progress(now)
         left_s = row.changed_at + self._conf.status_timeout - now.now
         # More is left where the clock was set back: nobody knows since when.
@@ -173,7 +174,9 @@ class Advance:
             return left_s + 0.1
         if not is_claimed():
             return None
-        self._updates.send(row, progress, late)
+        is_last = progress.all_done and not late
+        if self._updates.send(row, progress, late, item if is_last else None):
+            return workers.FINISHED
         if not (late or progress.all_done):
             return left_s + 0.1
         if progress.replacing and late:

@@ -24,7 +24,7 @@ class StatusUpdates:
         self._store = store
         self._octavia = octavia
 
-    def send(self, row, progress, late):
+    def send(self, row, progress, late, item=None):
         """Send Octavia what is due.
 
         :param row: rows.LoadBalancer.
@@ -32,6 +32,8 @@ class StatusUpdates:
         :param late: it has waited for long enough: the objects of its change
             become ACTIVE whatever nodes have done, so that it can be
             changed again. What was removed is DELETED only when it is.
+        :param item: of the work queue: nothing is left to be done but this.
+        :returns: whether the item is finished.
         :raises OctaviaUnavailable: it was not sent, or not all.
         """
         active = {item[:2] for item in row.unconfirmed}
@@ -43,7 +45,7 @@ class StatusUpdates:
                                               settling=not late)
         changed = status_message.difference(operating, row.sent_statuses)
         if not (changed or active or deleted):
-            return
+            return False
         try:
             self._send(row.id, changed, active, removed if deleted else set())
         except errors.OctaviaUnavailable:
@@ -51,10 +53,11 @@ class StatusUpdates:
                 # It may have been done, and be as before when we come again.
                 self._store.doubt_sent(row.id)
             raise
-        self._store.note_sent(
+        finished = self._store.note_sent(
             row.id, row.generation, statuses=operating, active=True,
-            deleted=deleted or not removed, failed=failed)
+            deleted=deleted or not removed, failed=failed, item=item)
         self._log(row, progress, operating, failed)
+        return finished
 
     @staticmethod
     def _log(row, progress, operating, failed):

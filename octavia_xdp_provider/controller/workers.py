@@ -26,6 +26,8 @@ _SOON_S = 0.01
 # Seconds until a failed item is tried again: the first time, at most.
 _BACKOFF_FIRST_S = 0.5
 _BACKOFF_MAX_S = 60.0
+# What a step returns of an item that it has finished itself.
+FINISHED = object()
 # Items that may wait for somebody else at a time, each with a thread.
 WAITING_MAX = 100
 
@@ -218,6 +220,8 @@ class Workers:
             self._begun[key] = time.monotonic()
         try:
             again_in_s = self._advance(item)
+            if again_in_s is FINISHED:
+                return
             if not self._store.finish(item, self._owner, again_in_s):
                 self.wake(ids=[key])  # It was marked meanwhile.
             elif again_in_s is not None and again_in_s < POLL_S:

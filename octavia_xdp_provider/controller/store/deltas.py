@@ -32,13 +32,13 @@ class Deltas(base.Base):
         """
         values = {'host': host, 'since': since}
         with self._reading_rows() as rows:
-            as_of, known = rows.execute(_STATE, values).one()
+            as_of, known, has_left = rows.execute(_STATE, values).one()
             answer: messages.FetchAnswer = {
                 'as_of': as_of, 'changed': [], 'removed': [], 'more': None,
                 'compare': since > as_of or not known}
             if since == as_of:
                 return answer
-            if after is None:
+            if after is None and has_left:
                 removed = list(rows.execute(_REMOVED, values).scalars())
                 answer['removed'] = removed[:messages.COMPARE_PAGE]
                 answer['compare'] |= removed != answer['removed']
@@ -139,12 +139,13 @@ _SEQUENCE = models.Sequence.__table__
 _HOST: Any = sa.bindparam('host')
 _SINCE: Any = sa.bindparam('since')
 
-_STATE = sa.select(_SEQUENCE.c.value, sa.select(sa.func.count()).where(
-    _NODES.c.host == _HOST).scalar_subquery()).where(_SEQUENCE.c.id == 1)
+_IS_REMOVED = (_PLACEMENTS.c.host == _HOST,
+               _PLACEMENTS.c.removed_generation > _SINCE)
+_STATE = sa.select(
+    _SEQUENCE.c.value, sa.exists().where(_NODES.c.host == _HOST),
+    sa.exists().where(*_IS_REMOVED)).where(_SEQUENCE.c.id == 1)
 _REMOVED = sa.select(_PLACEMENTS.c.load_balancer_id).where(
-    _PLACEMENTS.c.host == _HOST,
-    _PLACEMENTS.c.removed_generation > _SINCE).order_by(
-        _PLACEMENTS.c.load_balancer_id)
+    *_IS_REMOVED).order_by(_PLACEMENTS.c.load_balancer_id)
 _CHANGED = sa.select(
     _BALANCERS.c.id, _BALANCERS.c.document, _BALANCERS.c.generation,
     _PLACEMENTS.c.draining_since, _PLACEMENTS.c.drain_generation).join(

@@ -128,8 +128,10 @@ class Documents(addresses.Addresses):
             none any more.
         """
         with self._write() as session:
-            found = self._promote(session, load_balancer_id, request,
-                                  self._next_generation(session), 0.0)
+            generation = self._next_generation(session)
+            row = base.connection(session).execute(
+                _LOCKED, {'key': load_balancer_id}).first()
+            found = self._promote(session, row, request, generation, 0.0)
             return found and found.generation
 
     @base.retried
@@ -146,24 +148,23 @@ class Documents(addresses.Addresses):
         with self._write() as session:
             self._draw(session)
             opened = base.connection(session)
-            key, generation = opened.execute(
-                _ASKED_FOR, {'request': request}).one()
-            if key is None:
-                return None
-            found = self._promote(session, key, request, generation,
-                                  nodes_delay_s)
-            if found is None:
+            row = opened.execute(_ASKED_FOR, {'request': request}).first()
+            found = row and self._promote(session, row, request,
+                                          int(row.drawn), nodes_delay_s)
+            if not found:
                 return None
             return found._replace(hosts=frozenset(opened.execute(
-                _NOTIFIED, {'key': key, 'heard': list(heard)}).scalars()))
+                _NOTIFIED, {'key': found.load_balancer_id,
+                            'heard': list(heard)}).scalars()))
 
-    def _promote(self, session: Any, load_balancer_id: str, request: str,
+    def _promote(self, session: Any, row: Any, request: str,
                  generation: int, nodes_delay_s: float) -> Promoted | None:
-        row: Any = base.connection(session).execute(
-            _LOCKED, {'key': load_balancer_id}).first()
+        """:param row: of the load balancer, locked; None: it is not there.
+        """
         pending = _pending(row, request)
         if row is None or pending is None:
             return None
+        load_balancer_id = str(row.id)
         if pending['expected'] is None:
             self._delete(session, load_balancer_id, generation, None,
                          nodes_delay_s)
@@ -356,9 +357,11 @@ _LEAVING = sa.update(_PLACEMENTS).where(
         removed_generation=_GENERATION)
 _SEQUENCE = models.Sequence.__table__
 _ASKED_FOR = sa.select(
-    sa.select(_ANSWERED.c.load_balancer_id).where(
-        _ANSWERED.c.request_id == sa.bindparam('request')).scalar_subquery(),
-    _SEQUENCE.c.value).where(_SEQUENCE.c.id == 1)
+    _BALANCERS, _SEQUENCE.c.value.label('drawn')).select_from(_BALANCERS.join(
+        _ANSWERED, _ANSWERED.c.load_balancer_id == _BALANCERS.c.id).join(
+            _SEQUENCE, _SEQUENCE.c.id == 1)).where(
+                _ANSWERED.c.request_id == sa.bindparam('request')
+            ).with_for_update()
 _NOTIFIED = sa.select(_NODES.c.host).join(
     _PLACEMENTS, _PLACEMENTS.c.host == _NODES.c.host).where(
         _PLACEMENTS.c.load_balancer_id == sa.bindparam('key'),

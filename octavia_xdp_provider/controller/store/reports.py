@@ -97,7 +97,9 @@ class Reports(base.Base):
                 # Later reports of the epoch say themselves what is gone.
                 if begins or not row.complete:
                     touched |= self._forget_untold(rows, host, epoch)
-                touched |= self._confirm_gone(rows, host, report['as_of'])
+                if row.leaving:
+                    touched |= self._confirm_gone(rows, host,
+                                                  report['as_of'])
             if report['counters']:
                 with orm.Session(rows) as session:
                     self._count(session, host, report['counters'])
@@ -316,7 +318,10 @@ def _add(row: Any, now: dict[str, int]) -> None:
 # Statements that are made once, see base.py.
 
 _HOST: Any = sa.bindparam('host')
-_NODE = sa.select(_NODES).where(_NODES.c.host == _HOST)
+_NODE = sa.select(_NODES, sa.exists().where(
+    _PLACEMENTS.c.host == _HOST,
+    _PLACEMENTS.c.removed_generation.is_not(None)).label('leaving')).where(
+        _NODES.c.host == _HOST)
 _REPORTED = sa.select(
     _PLACEMENTS.c.load_balancer_id, _PLACEMENTS.c.report_epoch,
     *(_PLACEMENTS.c[name] for name in _NOTHING)).where(

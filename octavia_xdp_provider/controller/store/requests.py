@@ -85,7 +85,9 @@ class Requests(addresses.Addresses):
             # Others wait from here on, or fail when they commit.
             self._draw(session)
             found = base.connection(session).execute(*self._timed(
-                session, _remembered, {'request': request})).one()
+                session, _remembered, {
+                    'request': request, 'pool': change.get('pool_id'),
+                    'key': change.get('load_balancer_id')})).one()
             now = float(found.now)
             if deadline is None:
                 deadline = now + DEADLINE_S
@@ -96,8 +98,10 @@ class Requests(addresses.Addresses):
                 raise errors.TooLate('its caller has given it up')
             if found.answered is not None:
                 return Stored(str(found.answered), now)
-            key = self._owner(session, change)
-            self._store(session, key, change,
+            key = found.key
+            if key is None:
+                raise errors.UnknownObject(f'pool {change["pool_id"]}')
+            self._store(session, key, found, change,
                         {'request': request, 'deadline': deadline,
                          'change': change, 'reports_end': reports_end})
             base.connection(session).execute(_ANSWERED.insert(), {
@@ -108,18 +112,9 @@ class Requests(addresses.Addresses):
                             UNREPORTED_S if reports_end else 0.0)
             return Stored(key, now)
 
-    @staticmethod
-    def _owner(session: Any, change: changes.Change) -> str:
-        if 'load_balancer_id' in change:
-            return change['load_balancer_id']
-        key = base.connection(session).execute(
-            _OWNER, {'pool': change['pool_id']}).scalar()
-        if key is None:
-            raise errors.UnknownObject(f'pool {change["pool_id"]}')
-        return str(key)
-
-    def _store(self, session: Any, key: str, change: changes.Change,
-               pending: dict[str, Any]) -> None:
+    def _store(self, session: Any, key: str, row: Any,
+               change: changes.Change, pending: dict[str, Any]) -> None:
+        """:param row: of the load balancer; without an id there is none."""
         if change['object'] == 'loadbalancer':
             if change['action'] == 'create':
                 self._store_creation(session, key, change, pending)
@@ -128,8 +123,7 @@ class Requests(addresses.Addresses):
                 self._store_deletion(session, key, pending)
                 return
         opened = base.connection(session)
-        row: Any = opened.execute(_ROW, {'key': key}).first()
-        if row is None or row.deleted:
+        if row.id is None or row.deleted:
             raise errors.UnknownObject(f'load balancer {key}')
         before = rows.document(row)
         after = changes.apply(before, change)
@@ -260,23 +254,31 @@ def _pending_text(pending: dict[str, Any], expected: spec.Document | None
 # Statements that are made once, see base.py.
 
 _KEY: Any = sa.bindparam('key')
-_ROW = sa.select(_BALANCERS).where(_BALANCERS.c.id == _KEY)
 _PENDING = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
     pending=sa.bindparam('new_pending'))
 _EXPECTED = sa.update(_BALANCERS).where(_BALANCERS.c.id == _KEY).values(
     document=sa.bindparam('new_document'))
-_OWNER = sa.select(_POOLS.c.load_balancer_id).where(
-    _POOLS.c.id == sa.bindparam('pool'))
+# A member and a monitor name their pool alone.
+_OWNER: Any = sa.func.coalesce(
+    sa.bindparam('key', type_=sa.String()), sa.select(
+        _POOLS.c.load_balancer_id).where(
+            _POOLS.c.id == sa.bindparam('pool', type_=sa.String())
+    ).scalar_subquery())
 
 
 @functools.cache
 def _remembered(dialect: str) -> Any:
-    """What became of a request, and what time it is."""
+    """What became of a request, what time it is, and the load balancer that
+    the request is about, if it is there."""
+    owner = sa.select(_OWNER.label('key')).subquery()
     return sa.select(
+        owner.c.key, *(_BALANCERS.c[name] for name in (
+            'id', 'deleted', 'document', 'generation', 'pending')),
         base.clock(dialect).label('now'),
         sa.select(_CANCELED.c.at).where(
             _CANCELED.c.request_id == sa.bindparam('request')
         ).scalar_subquery().label('canceled'),
         sa.select(_ANSWERED.c.load_balancer_id).where(
             _ANSWERED.c.request_id == sa.bindparam('request')
-        ).scalar_subquery().label('answered'))
+        ).scalar_subquery().label('answered')).select_from(owner.outerjoin(
+            _BALANCERS, _BALANCERS.c.id == owner.c.key))

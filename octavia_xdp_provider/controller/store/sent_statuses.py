@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
+from octavia_xdp_provider.controller.store import work
 
 # In place of the time of a comparison: what moved ``updated_at`` since is
 # what Octavia was sent.
@@ -40,7 +41,8 @@ class SentStatuses(base.Base):
     def note_sent(self, load_balancer_id: str, generation: int, *,
                   statuses: dict[spec.Object, str] | None = None,
                   active: bool = False, deleted: bool = False,
-                  failed: bool = False) -> None:
+                  failed: bool = False, item: work.Item | None = None
+                  ) -> bool:
         """Octavia's statuses were set.
 
         :param generation: of the document that they were derived from.
@@ -48,11 +50,14 @@ class SentStatuses(base.Base):
         :param active: what that generation made pending is ACTIVE.
         :param deleted: what it removed is DELETED.
         :param failed: no node could do it in time.
+        :param item: of the work queue, which is finished if there is nothing
+            more to be done.
+        :returns: whether it was, see WorkQueue.finish.
         """
         with self._writing() as rows:
             row = rows.execute(_SENT_OF, {'key': load_balancer_id}).first()
             if row is None:
-                return
+                return False
             values: dict[str, Any] = {}
             if statuses is not None:
                 values['sent_statuses'] = json.dumps({
@@ -74,6 +79,7 @@ class SentStatuses(base.Base):
             if values:
                 rows.execute(sa.update(_BALANCERS).where(
                     _BALANCERS.c.id == load_balancer_id).values(values))
+            return item is not None and work.forget(rows, item, item.owner)
 
     @base.retried
     def doubt_sent(self, load_balancer_id: str) -> None:

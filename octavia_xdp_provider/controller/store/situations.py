@@ -45,7 +45,7 @@ class Situations(base.Base):
             if row is None:
                 return None
             placements = found.execute(_PLACED, values).all()
-            nodes = found.execute(_CARRYING, values).all()
+        nodes = [one for one in placements if one.state is not None]
         return Situation(
             rows.load_balancer(row), tuple(map(rows.placement, placements)),
             {node.host: node.condition for node in nodes},
@@ -63,9 +63,7 @@ def _balancer(dialect: str) -> Any:
         _BALANCERS.c.id == _KEY)
 
 
-_PLACED = sa.select(_PLACEMENTS).where(
-    _PLACEMENTS.c.load_balancer_id == _KEY)
-_CARRYING = sa.select(
-    _NODES.c.host, _NODES.c.condition, _NODES.c.state).join(
-        _PLACEMENTS, _PLACEMENTS.c.host == _NODES.c.host).where(
+_PLACED = sa.select(
+    _PLACEMENTS, _NODES.c.condition, _NODES.c.state).join(
+        _NODES, _NODES.c.host == _PLACEMENTS.c.host, isouter=True).where(
             _PLACEMENTS.c.load_balancer_id == _KEY)

@@ -33,11 +33,12 @@ _WORK = models.Work.__table__
 @dataclasses.dataclass(frozen=True)
 class Item:
     """A claimed item. ``failures``: how often in a row it was not finished,
-    and was to be looked at again."""
+    and was to be looked at again. ``owner``: who has claimed it."""
 
     load_balancer_id: str
     version: int
     failures: int
+    owner: str = ''
 
 
 class WorkQueue(base.Base):
@@ -98,7 +99,7 @@ class WorkQueue(base.Base):
                     'lease_s': lease_s, 'owner': owner, 'key': key,
                     'seen': version}))
                 if found.rowcount:
-                    claimed.append(Item(key, version, failures))
+                    claimed.append(Item(key, version, failures, owner))
                     if before is not None:
                         self._doubt_sent(rows, key)
         return claimed
@@ -138,15 +139,15 @@ class WorkQueue(base.Base):
             'seen': item.version}
         with self._writing() as rows:
             if again_in_s is None:
-                done = rows.execute(_FORGETTING, values)
+                done = forget(rows, item, owner)
                 failures = 0
             else:
                 failures = item.failures + 1
-                done = rows.execute(_DEFERRING, {
+                done = bool(rows.execute(_DEFERRING, {
                     **values, 'failures_then': failures,
-                    'due_then': self._now(rows) + min(again_in_s,
-                                                      LATER_MAX_S)})
-            if done.rowcount:
+                    'due_then': self._now(rows) + min(
+                        again_in_s, LATER_MAX_S)}).rowcount)
+            if done:
                 return True
             del values['seen']
             return not rows.execute(_RELEASING, {
@@ -178,6 +179,14 @@ class WorkQueue(base.Base):
                     models.Work.load_balancer_id).where(
                         models.Work.load_balancer_id.in_(ids))))
         return found
+
+
+def forget(rows: Any, item: Item, owner: str) -> bool:
+    """Finish a claimed item, for which nothing is left to be done, within a
+    transaction. False: it was marked meanwhile, or somebody has taken it."""
+    return bool(rows.execute(_FORGETTING, {
+        'key': item.load_balancer_id, 'owner': owner,
+        'seen': item.version}).rowcount)
 
 
 # Statements that are made once, see base.py.

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which statuses Octavia is sent while one load balancer is taken on."""
 
+import dataclasses
 
+from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.tests.unit.controller import advancing
-
 
 class TestStatuses(advancing.AdvanceTestCase):
 
@@ -121,6 +122,39 @@ class TestStatuses(advancing.AdvanceTestCase):
         item, = self.store.claim('test', 1, 60)
         self.advance.step(item, lambda: False)
         self.assertEqual({}, self.octavia.statuses)
+
+    def test_what_was_sent_last_leaves_the_queue_with_the_note_of_it(self):
+        self.report()
+        item, = self.store.claim('test', 1, 60)
+        self.assertIs(workers.FINISHED,
+                      self.advance.step(item, lambda: True))
+        self.assertEqual('ACTIVE', self.provisioning())
+        self.assertEqual(set(), self.store.marked(['lb']))
+        # Nothing is sent, and so nothing noted.
+        self.store.mark(['lb'])
+        item, = self.store.claim('test', 1, 60)
+        self.assertIsNone(self.advance.step(item, lambda: True))
+
+    def test_it_stays_where_it_was_marked_or_taken_meanwhile(self):
+        self.report()
+        item, = self.store.claim('test', 1, 60)
+        self.store.mark(['lb'])
+        self.assertIsNone(self.advance.step(item, lambda: True))
+        self.assertEqual('ACTIVE', self.provisioning())
+        self.assertEqual({'lb'}, self.store.marked(['lb']))
+        self.assertFalse(self.store.note_sent('lb', 1, item=item))
+        other = dataclasses.replace(item, owner='another',
+                                    version=item.version + 1)
+        self.assertFalse(self.store.note_sent('lb', 1, item=other))
+        self.assertEqual({'lb'}, self.store.marked(['lb']))
+
+    def test_it_stays_where_it_is_to_be_looked_at_again(self):
+        self.report('a')
+        self.now += self.conf.controller.status_timeout + 1
+        item, = self.store.claim('test', 1, 60)
+        self.assertIsNone(self.advance.step(item, lambda: True))
+        self.assertEqual('ACTIVE', self.provisioning())
+        self.assertEqual({'lb'}, self.store.marked(['lb']))
 
     def test_no_live_node_is_an_error_and_its_return_mends_it(self):
         self.report()

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from octavia_xdp_provider.controller import advance
 from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
@@ -87,8 +88,9 @@ class TestWork(store_base.StoreTestCase):
         self.named.clear()
         for item in self.store.claim('test', 8, 60, ids):
             found.append(item.load_balancer_id)
-            self.store.finish(item, 'test', self.advance.step(
-                item, lambda: True))
+            again = self.advance.step(item, lambda: True)
+            if again is not workers.FINISHED:
+                self.store.finish(item, 'test', again)
         return found
 
     def turn(self, host):

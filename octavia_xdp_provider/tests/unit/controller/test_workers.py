@@ -66,6 +66,18 @@ class TestWorkers(base.StoreTestCase):
         self.assertEqual(1, log.output.count(
             'Load balancer bad: RuntimeError: it cannot be done'))
 
+    def test_what_a_step_has_finished_is_left_alone(self):
+        def step(item, is_mine):
+            self.store.finish(item, item.owner)
+            return workers.FINISHED
+        self.store.mark(['lb'])
+        with mock.patch.object(self.store, 'finish',
+                               wraps=self.store.finish) as finish:
+            self.start(step)
+            self.wait(lambda: self.done == ['lb'])
+            self.stop()
+        self.assertEqual(1, finish.call_count)
+
     def test_an_octavia_that_does_not_answer_is_asked_again(self):
         answers = iter((errors.OctaviaUnavailable('not there'),
                         errors.OctaviaUnavailable('not there'), None))

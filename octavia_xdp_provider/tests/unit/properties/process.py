@@ -9,6 +9,7 @@ from octavia_xdp_provider.controller import driver_api
 from octavia_xdp_provider.controller import duty
 from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.controller import resync
+from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.controller.scheduler import service
 from octavia_xdp_provider.controller.store import leases
@@ -78,7 +79,8 @@ class Process:
                         self.owner, key))
             except errors.OctaviaUnavailable:
                 again = _AGAIN_S
-            self._store.finish(item, self.owner, again)
+            if again is not workers.FINISHED:
+                self._store.finish(item, self.owner, again)
             done += 1
         return done
 
