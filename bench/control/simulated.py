@@ -109,7 +109,8 @@ class Node:
             reports.Reporter(), self._worker, NullState(), files,
             conf.agent.report_interval)
         self._heartbeat = common_link.Heartbeat(
-            conf.host, rpc.HeartbeatClient(transport))
+            conf.host, rpc.HeartbeatClient(transport),
+            reported_at=lambda: self._link.reported_at)
         self._server = rpc.server(
             transport, rpc.NODE_TOPIC, conf.host,
             [service.WakeupEndpoint(self._link.wake)])

@@ -92,7 +92,8 @@ class Agent:
             conf, self._files, self._datapath, announce, self._uplinks,
             through, lambda: self._own_addresses))
         self._heartbeat = common_link.Heartbeat(
-            conf.host, rpc.HeartbeatClient(transport), self.metrics.failed)
+            conf.host, rpc.HeartbeatClient(transport), self.metrics.failed,
+            lambda: self._link.reported_at)
         self._monitoring.registry.register(metrics.Collector(
             self._datapath, self._link, self._worker, self._uplinks,
             announce))

@@ -25,6 +25,7 @@ PAGES_MAX = 16
 RETRY_S = 1.0
 # For the worker to make true what was fetched, before it is reported.
 WORKER_TIMEOUT_S = 10.0
+# Without a sign of life.
 HEARTBEAT_S = 2.0
 # Between two reports if nothing is new: where the controller's database was
 # restored, it has forgotten what was reported to it.
@@ -46,6 +47,7 @@ class Link:
     :param interval: seconds between two questions without a notification.
     :param failed: called with "link" when the controller was not reached.
     :ivar answered_at: when the controller answered last, time.monotonic().
+    :ivar reported_at: when it took a report last, the same.
     """
 
     # Of the worker and its tables; the report is tried again.
@@ -55,6 +57,7 @@ class Link:
                  files, interval, failed=lambda kind: None):
         self._failed = failed
         self.answered_at = time.monotonic()
+        self.reported_at = float('-inf')
         self._host = host
         self._controller = controller
         self._fetcher = fetcher
@@ -204,8 +207,14 @@ class Link:
         if self._worker.result is None:
             return
         self._collect()
-        self._reporter.send(self._controller, self._host, self._facts)
+        self._send()
         self._report_at = time.monotonic() + SILENCE_S
+
+    def _send(self):
+        began = time.monotonic()
+        self._reporter.send(self._controller, self._host, self._facts)
+        # Taken after that, however late the answer is.
+        self.reported_at = began
 
     def _report_news(self):
         """Report what has not been reported, if anything."""
@@ -213,7 +222,7 @@ class Link:
             return
         self._collect()
         if self._reporter.has_news(self._facts):
-            self._reporter.send(self._controller, self._host, self._facts)
+            self._send()
 
     def _collect(self):
         """What there is to be reported now."""
@@ -254,15 +263,18 @@ class Link:
 
 
 class Heartbeat:
-    """Says that the node is there; a broker that is away holds it up and
-    nobody else.
+    """Says that the node is there, where no report of it has just done so; a
+    broker that is away holds it up and nobody else.
 
     :param client: rpc.HeartbeatClient.
+    :param reported_at: gives Link.reported_at.
     :param failed: called with "heartbeat" when it could not be sent.
     """
 
-    def __init__(self, host, client, failed=lambda kind: None):
+    def __init__(self, host, client, failed=lambda kind: None,
+                 reported_at=lambda: float('-inf')):
         self._failed = failed
+        self._reported_at = reported_at
         self._host = host
         self._client = client
         self._stop = threading.Event()
@@ -276,7 +288,14 @@ class Heartbeat:
         self._stop.set()
 
     def _run(self):
-        while not self._stop.wait(HEARTBEAT_S):
+        last = time.monotonic()
+        while not self._stop.wait(max(
+                0.0, last + HEARTBEAT_S - time.monotonic())):
+            reported_at = self._reported_at()
+            if reported_at > last:
+                last = reported_at
+                continue
+            last = time.monotonic()
             try:
                 self._client.heartbeat(self._host)
             except rpc.TRANSPORT_ERRORS as error:

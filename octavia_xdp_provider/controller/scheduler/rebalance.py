@@ -27,15 +27,27 @@ def ends(cluster):
 
     None: the load is even enough, or there are not two nodes.
     """
-    live = [host for host in cluster.hosts.values()
-            if host.condition is clusters.Condition.LIVE]
+    hosts = cluster.hosts
+    found = names_of_ends(
+        {name: host.load_balancers for name, host in hosts.items()},
+        {name: host.condition for name, host in hosts.items()})
+    return found and (hosts[found[0]], hosts[found[1]])
+
+
+def names_of_ends(load, conditions):
+    """The same by name, which takes nothing that nodes report.
+
+    :param load: host → load balancers; 0 if left out.
+    :param conditions: host → Condition.
+    """
+    live = sorted((load.get(name, 0), name) for name, condition
+                  in conditions.items()
+                  if condition is clusters.Condition.LIVE)
     if len(live) < 2:
         return None
-    live.sort(key=lambda host: (host.load_balancers, host.name))
-    emptiest, fullest = live[0], live[-1]
-    difference = fullest.load_balancers - emptiest.load_balancers
-    if (difference < DIFFERENCE_MIN or
-            difference < DIFFERENCE_SHARE * fullest.load_balancers):
+    (least, emptiest), (most, fullest) = live[0], live[-1]
+    difference = most - least
+    if difference < DIFFERENCE_MIN or difference < DIFFERENCE_SHARE * most:
         return None
     return fullest, emptiest
 

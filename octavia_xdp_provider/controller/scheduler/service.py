@@ -198,7 +198,10 @@ class Scheduler:
             return None
         conditions = clusters.conditions(self._store.conditions())
         with self._lock:
-            decider = self._decider(self._store.load(), conditions)
+            load = self._store.load()
+            if rebalance.names_of_ends(load, conditions) is None:
+                return None  # Mostly, and what nodes report is long.
+            decider = self._decider(load, conditions)
             found = rebalance.ends(decider.cluster)
             if found is None or self._store.under_way(replicas) >= moves_max:
                 return None

@@ -164,10 +164,8 @@ class WorkQueue(base.Base):
     def waiting(self) -> tuple[int, float]:
         """How many items are due, and for how many seconds the first."""
         with self._reading_rows() as session:
-            now = self._now(session)
-            number, first = session.execute(sa.select(
-                sa.func.count(), sa.func.min(models.Work.due_at)).where(
-                    models.Work.due_at <= now)).one()
+            number, first, now = session.execute(*self._timed(
+                session, _waiting, {})).one()
             return int(number), now - first if number else 0.0
 
     def marked(self, load_balancer_ids: Iterable[str]) -> set[str]:
@@ -205,6 +203,14 @@ def _finding(dialect: str) -> Any:
     return _unclaimed_items(now).where(
         (due_at <= now) | (due_at > now + 2 * LATER_MAX_S)).order_by(
             due_at).limit(sa.bindparam('limit', type_=sa.Integer()))
+
+
+@functools.cache
+def _waiting(dialect: str) -> Any:
+    now = base.clock(dialect)
+    return sa.select(
+        sa.func.count(), sa.func.min(_WORK.c.due_at), now).where(
+            _WORK.c.due_at <= now)
 
 
 @functools.cache

@@ -4,6 +4,7 @@
 import errno
 import tempfile
 import threading
+import time
 from unittest import mock
 
 import fixtures
@@ -152,6 +153,15 @@ class TestReports(LinkTestCase):
         self.fetcher.fetch.return_value = ['a']
         self.link._turn()
         self.assertEqual({'a': held()}, self.reports[-1]['held'])
+
+    def test_it_is_known_when_a_report_was_taken_last(self):
+        self.assertEqual(float('-inf'), self.link.reported_at)
+        before = time.monotonic()
+        self.report()
+        self.assertLessEqual(before, self.link.reported_at)
+        last = self.link.reported_at
+        self.link._report_news()  # nothing
+        self.assertEqual(last, self.link.reported_at)
 
     def test_a_great_report_goes_in_pages(self):
         self.worker.held = {f'lb{number}': held() for number in range(450)}
@@ -365,3 +375,25 @@ class TestHeartbeat(base.TestCase):
             beat.start()
             self.assertTrue(enough.wait(30))
             beat.stop()
+
+    def test_a_report_is_a_sign_of_life_as_well(self):
+        client, heard = mock.Mock(), threading.Event()
+        reports = []
+
+        def reported_at():
+            if len(reports) < 20:
+                reports.append(time.monotonic())
+            return reports[19] if len(reports) > 19 else reports[-1]
+
+        def heartbeat(host):
+            if not heard.is_set():
+                reports.append('heartbeat')
+                heard.set()
+        client.heartbeat.side_effect = heartbeat
+        beat = common_link.Heartbeat('host', client,
+                                     reported_at=reported_at)
+        with mock.patch.object(common_link, 'HEARTBEAT_S', 0.01):
+            beat.start()
+            self.assertTrue(heard.wait(60))
+            beat.stop()
+        self.assertEqual('heartbeat', reports[20])

@@ -6,6 +6,7 @@ import dataclasses
 from octavia_xdp_provider.controller import workers
 from octavia_xdp_provider.tests.unit.controller import advancing
 
+
 class TestStatuses(advancing.AdvanceTestCase):
 
     def setUp(self):

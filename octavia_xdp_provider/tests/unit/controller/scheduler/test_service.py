@@ -200,6 +200,15 @@ class TestRebalance(SchedulerTestCase):
         self.assertEqual({'a': 6, 'b': 6}, {
             host: count + count % 2 for host, count in self.counts().items()})
 
+    def test_what_nodes_report_is_not_read_where_the_load_is_even(self):
+        self.report('a', 'b')
+        self.duty.step()
+        self.create(4)
+        self.run_passes('a', 'b')
+        with mock.patch.object(self.store, 'nodes',
+                               side_effect=AssertionError):
+            self.assertIsNone(self.scheduler.rebalance())
+
     def test_only_what_is_done_and_not_on_the_target_is_moved(self):
         self.create(3)
         for key, hosts in (('lb0', 'a'), ('lb1', 'ab'), ('lb2', 'a')):
