@@ -97,7 +97,7 @@ class TestHoursAlone(test_link.LinkTestCase):
         self.assertEqual(self.worker.held, self.reports[-1]['held'])
         self.assertLessEqual(len(self.reports) - said, 3)
 
-    def test_no_broker(self):
+    def test_a_broker_that_is_not_reached(self):
         self.answers = self.reaches = False
         self.check()
 

@@ -36,7 +36,7 @@ class TestRefused(base.TestCase):
             members(found)['m1']['tunnel'] = TUNNEL
             validation.validate(found)
 
-    def test_several_vips(self):
+    def test_several_vips_are_refused(self):
         self.refused('additional_vips', document(
             additional_vips=[{'ip_address': '2001:db8:100::10'}]))
 

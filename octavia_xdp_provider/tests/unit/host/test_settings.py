@@ -30,7 +30,7 @@ class TestSettings(base.TestCase):
         self.assertEqual((2, None), (found.datapath.reply_ifindex,
                                      found.datapath.sid))
 
-    def test_named(self):
+    def test_options_are_preferred_to_what_is_found(self):
         found = self.find('underlay_interfaces = eth1,eth0',
                           'reply_interface = eth1', 'encapsulations = srv6',
                           'sid_prefix = 2001:db8:1:2:3:4::/96')
@@ -39,7 +39,7 @@ class TestSettings(base.TestCase):
         self.assertEqual(([], 3, '2001:db8:1:2:3:4::'), (
             found.geneve, found.datapath.reply_ifindex, found.datapath.sid))
 
-    def test_closed_networks(self):
+    def test_closed_networks_are_read_in_standard_form(self):
         self.assertEqual((), self.find().closed)
         self.assertEqual(('10.8.0.0/16', '2001:db8::/32'), self.find(
             'closed_networks = 10.8.0.0/16, 2001:DB8::/32').closed)

@@ -28,7 +28,7 @@ class TestTaps(base.TestCase):
             self.find(Interface('tap-x', '', fakes.PORT),
                       present=[Link(7, 'tap-x', 1442, 'tun')]))
 
-    def test_hybrid_plugging(self):
+    def test_the_tap_of_a_hybrid_port_is_beside_its_bridge(self):
         row = Interface('qvo11111111-11', '', fakes.PORT, 'netdev')
         self.assertEqual(taps.Tap(NAME), self.find(row))
         self.assertEqual(taps.Tap(NAME, 7), self.find(

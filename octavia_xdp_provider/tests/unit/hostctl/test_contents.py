@@ -43,7 +43,7 @@ class TestSets(base.TestCase):
     def differences(self, wanted, held):
         return list(contents.of_sets(wanted, {GROUP: 9}.get, held))
 
-    def test_the_same(self):
+    def test_equal_sets_are_no_difference_however_written(self):
         self.assertEqual([], self.differences(
             {GROUP: ['10.0.0.5/32', '2001:DB8::/64']},
             {9: {'10.0.0.5/32', '2001:db8::/64'}}))
@@ -64,7 +64,7 @@ class TestSets(base.TestCase):
 
 class TestHost(base.TestCase):
 
-    def test_networks(self):
+    def test_networks_that_differ_are_listed_by_their_use(self):
         common = {'networks': ['192.0.2.0/24'], 'closed': ['10.9.0.0/16']}
         held = {'192.0.2.0/24': True, '10.9.0.0/16': False,
                 '10.8.0.0/16': False}
@@ -80,7 +80,7 @@ class TestHost(base.TestCase):
         text, = contents.of_networks(None, [], held)
         self.assertIn('no controller', text)
 
-    def test_settings(self):
+    def test_settings_that_differ_are_described(self):
         wanted = types.Settings(2, '192.0.2.1', None, '2001:DB8::')
         self.assertEqual([], list(contents.of_settings(
             wanted, types.Settings(2, '192.0.2.1', None, '2001:db8::',

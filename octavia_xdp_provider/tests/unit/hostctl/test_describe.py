@@ -25,7 +25,7 @@ class TestDescribe(base.TestCase):
         for length in range(len(data)):
             self.assertTrue(describe.frame(data[:length]))
 
-    def test_packets(self):
+    def test_addresses_and_ports_are_shown_of_each_protocol(self):
         self.check(WORDS, INNER)
         self.check('udp [2001:db8::1]:1 > [2001:db8::2]:2',
                    inet6.IPv6(src='2001:db8::1', dst='2001:db8::2')
@@ -45,5 +45,5 @@ class TestDescribe(base.TestCase):
                    inet6.IPv6(src='2001:db8::1', dst='2001:db8::5', nh=4)
                    / Raw(bytes(INNER)))
 
-    def test_others(self):
+    def test_other_frames_are_shown_by_their_ethertype(self):
         self.check('EtherType 0x0806', l2.ARP())

@@ -186,7 +186,7 @@ class TestNoAnswer(DriverAgentTestCase):
                 thread.join()
         self.assertEqual([None] * 5, found)
 
-    def test_garbage(self):
+    def test_an_answer_that_is_no_message_counts_as_unavailable(self):
         for garbage in (b'hello', b'hello\n', b'-1\n', b'9' * 5000,
                         b'7\ngarbage', b'2\n[]', b'\n', b'1\xb2\n'):
             agent = self.serve(lambda kind, message, sock, text=garbage:
