@@ -48,7 +48,8 @@ SEEDED = 500
 CLIENTS = 32
 # For controller and nodes to start.
 START_S = 300
-SOCKETS = ('status', 'preloaded_status', 'stats', 'get')
+SOCKETS = ('status', 'stats', 'get', 'preloaded_status',
+           'preloaded_stats', 'preloaded_get')
 _COMPARED = re.compile(
     r"Compared with Octavia's list of (\d+) load balancers in ([\d.]+) s")
 _HOLDING = re.compile(r'holding (\d+)')

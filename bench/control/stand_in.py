@@ -189,7 +189,8 @@ class _Server(http.server.ThreadingHTTPServer):
 def serving(octavia, sockets):
     """Serve where this thread's sockets are.
 
-    :param sockets: paths by kind: status, preloaded_status, stats and get.
+    :param sockets: paths by kind: status, stats and get, and the same with
+        ``preloaded_`` before it.
     """
     handler = type('Handler', (_Handler,), {'octavia': octavia})
     server = _Server(('127.0.0.1', PORT), handler)
@@ -222,8 +223,9 @@ def _accept(octavia, kind, listener):
         with connection, connection.makefile('rwb') as file:
             message = json.loads(file.read(int(file.readline())))
             answer = {}
+            kind = kind.removeprefix('preloaded_')
             if kind != 'get':
-                if kind in ('status', 'preloaded_status'):
+                if kind == 'status':
                     octavia.take(message)
                 answer = {'status_code': 200}
             data = json.dumps(answer).encode()

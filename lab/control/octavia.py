@@ -119,7 +119,8 @@ def configure_provider(lab, options=None):
         'database': {'connection': mariadb.url(lab, mariadb.CONTROLLERS)},
         'controller': {
             **{f'{kind}_socket': _socket(lab, kind) for kind in SOCKETS},
-            'preloaded_status_socket': _socket(lab, 'xdp-status')},
+            **{f'preloaded_{kind}_socket': _socket(lab, f'xdp-{kind}')
+               for kind in SOCKETS}},
         'octavia': {
             **keystone.user_options(lab, keystone.OBSERVER),
             'valid_interfaces': 'internal',

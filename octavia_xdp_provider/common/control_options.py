@@ -321,19 +321,25 @@ controller_opts = [
     cfg.StrOpt('status_socket',
                default='/var/run/octavia/status.sock',
                help='Unix socket of octavia-driver-agent for statuses.'),
-    cfg.StrOpt('preloaded_status_socket',
-               default='/var/run/octavia/xdp-status.sock',
-               help='Unix socket of a second such listener, which the '
-                    'provider agent runs below octavia-driver-agent: '
-                    'Octavia\'s own, with all that a message needs loaded '
-                    'before it comes, so that one takes a fraction of the '
-                    'time. Controllers use status_socket where nobody '
-                    'listens here. Empty: there is none. Not the '
-                    '[driver_agent] status_socket_path of octavia.conf.'),
     cfg.StrOpt('stats_socket',
                default='/var/run/octavia/stats.sock',
                help='Unix socket of octavia-driver-agent for statistics.'),
     cfg.StrOpt('get_socket',
                default='/var/run/octavia/get.sock',
                help='Unix socket of octavia-driver-agent for look-ups.'),
+    cfg.StrOpt('preloaded_status_socket',
+               default='/var/run/octavia/xdp-status.sock',
+               help='Unix socket of a second listener for statuses, which '
+                    'the provider agent runs below octavia-driver-agent: '
+                    'Octavia\'s own, with all that a message needs loaded '
+                    'before it comes, so that one takes a fraction of the '
+                    'time. Controllers use status_socket where nobody '
+                    'listens here. Empty: there is none. Not the '
+                    '[driver_agent] status_socket_path of octavia.conf.'),
+    cfg.StrOpt('preloaded_stats_socket',
+               default='/var/run/octavia/xdp-stats.sock',
+               help='The same for statistics, beside stats_socket.'),
+    cfg.StrOpt('preloaded_get_socket',
+               default='/var/run/octavia/xdp-get.sock',
+               help='The same for look-ups, beside get_socket.'),
 ]

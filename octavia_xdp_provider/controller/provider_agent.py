@@ -5,8 +5,8 @@ octavia-driver-agent restarts a provider agent that raises, but not one
 that was killed, and it forks without exec. So the provider agent is only a
 supervisor: it runs ``octavia-xdp-controller`` as a child process and starts
 it again whenever it ends, until octavia-driver-agent stops. Beside it, below
-a supervisor of its own, it runs a listener for statuses
-(preloaded_listener.py), which needs what octavia-driver-agent has loaded.
+a supervisor of its own, it runs Octavia's listeners once more
+(preloaded_listeners.py), which need what octavia-driver-agent has loaded.
 """
 
 import multiprocessing
@@ -16,7 +16,7 @@ import sys
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import supervisor
-from octavia_xdp_provider.controller import preloaded_listener
+from octavia_xdp_provider.controller import preloaded_listeners
 
 # A controller ends at once with a broken configuration, for example.
 BACKOFF = supervisor.Backoff(first_s=0.5, max_s=30.0)
@@ -32,28 +32,29 @@ def xdp_provider_agent(exit_event):
     parent = supervisor.parent_process()
     if not supervisor.die_with_parent(signal.SIGTERM, parent):
         return
-    _start_listener(exit_event)
+    _start_listeners(exit_event)
     supervisor.Supervisor(
         'octavia-xdp-controller', supervisor.command(list(COMMAND)),
         backoff=BACKOFF, death_signal=signal.SIGTERM,
         restart_after_success=True, stop=exit_event).run()
 
 
-def _start_listener(exit_event):
+def _start_listeners(exit_event):
     try:
-        path = options.load().controller.preloaded_status_socket
+        sockets = preloaded_listeners.paths(options.load())
     except option_values.ConfigurationError:
         return  # The controller does not start either, and says why.
-    if path:
+    if sockets:
         multiprocessing.get_context('fork').Process(
-            target=_run_listener, args=(path, exit_event)).start()
+            target=_run_listeners, args=(sockets, exit_event)).start()
 
 
-def _run_listener(path, exit_event):
+def _run_listeners(sockets, exit_event):
     if not supervisor.die_with_parent(signal.SIGTERM,
                                       supervisor.parent_process()):
         return
     supervisor.Supervisor(
-        'preloaded listener for statuses',
-        lambda: preloaded_listener.serve(path, exit_event), backoff=BACKOFF,
+        'preloaded listeners',
+        lambda: preloaded_listeners.serve(sockets, exit_event),
+        backoff=BACKOFF,
         restart_after_success=True, stop=exit_event).run()

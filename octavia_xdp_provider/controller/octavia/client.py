@@ -3,7 +3,7 @@
 
 octavia-driver-agent starts a process for each call, which takes a third of a
 second of CPU before it looks at the message, unless it sets statuses by the
-preloaded listener (preloaded_listener.py); a request of Octavia's API takes
+preloaded listener (preloaded_listeners.py); a request of Octavia's API takes
 a tenth of that. So what both can show the API is asked for, and ``document``
 is for what only octavia-driver-agent has, all fields of a load balancer.
 Messages of callers that wait at the same time share a call.

@@ -11,8 +11,8 @@ A message must never be sent in part: octavia-driver-agent would read for
 ever from the closed connection, on a whole CPU. So it is sent at once, and
 the socket's buffer takes it also where nobody reads yet.
 
-Statuses go to the listener that the provider agent has prepared
-(preloaded_listener.py), and to octavia-driver-agent's own where nobody
+Messages go to the listeners that the provider agent has prepared
+(preloaded_listeners.py), and to octavia-driver-agent's own where nobody
 listens there.
 """
 
@@ -57,8 +57,10 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
                          stats_socket=conf.controller.stats_socket,
                          get_socket=conf.controller.get_socket)
         self._timeout_s = conf.controller.driver_agent_timeout
-        self._preloaded = conf.controller.preloaded_status_socket
-        self._is_preloaded = True
+        self._preloaded_status = conf.controller.preloaded_status_socket
+        self._preloaded_stats = conf.controller.preloaded_stats_socket
+        self._preloaded_get = conf.controller.preloaded_get_socket
+        self._missing: set[str] = set()
 
     def set_statuses(self, message: Message) -> None:
         """Set statuses, however long it takes up to ANSWER_LIMIT_S.
@@ -89,8 +91,7 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
                  else ANSWER_LIMIT_S)
         message = json.dumps(data).encode()
         deadline = time.monotonic() + limit
-        text = (self._send_preloaded(message, deadline)
-                if socket_path == self.status_socket else None)
+        text = self._send_preloaded(socket_path, message, deadline)
         if text is None:
             text = _exchange(socket_path, message, deadline)
         answer = json.loads(text)
@@ -100,24 +101,26 @@ class DriverAgent(driver_lib.DriverLibrary):  # type: ignore[misc]
             raise ValueError('the answer has no status_code')
         return answer
 
-    def _send_preloaded(self, message: bytes, deadline: float
+    def _send_preloaded(self, own: str, message: bytes, deadline: float
                         ) -> bytes | None:
-        """The answer of the preloaded listener, or None: there is none."""
-        if not self._preloaded:
+        """The answer of a preloaded listener, or None: there is none."""
+        path = {self.status_socket: self._preloaded_status,
+                self.stats_socket: self._preloaded_stats,
+                self.get_socket: self._preloaded_get}[own]
+        if not path:
             return None
         try:
-            answer = _exchange(self._preloaded, message, deadline)
+            answer = _exchange(path, message, deadline)
         except _NotConnected as error:
             # Nothing was sent. It may be starting, as octavia-driver-agent.
-            if self._is_preloaded:
-                LOG.info('No preloaded listener (%s): statuses go to %s, '
-                         'which takes longer.', error, self.status_socket)
-            self._is_preloaded = False
+            if path not in self._missing:
+                LOG.info('No preloaded listener (%s): messages go to %s, '
+                         'which takes longer.', error, own)
+            self._missing.add(path)
             return None
-        if not self._is_preloaded:
-            LOG.info('Statuses go to the preloaded listener at %s.',
-                     self._preloaded)
-        self._is_preloaded = True
+        if path in self._missing:
+            LOG.info('Messages go to the preloaded listener at %s.', path)
+        self._missing.discard(path)
         return answer
 
 

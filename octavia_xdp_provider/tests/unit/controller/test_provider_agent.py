@@ -48,7 +48,7 @@ class TestProviderAgent(base.BaseTestCase):
                 (sys.executable, '-c', CHILD, str(self.writer))), \
                 mock.patch.object(provider_agent, 'BACKOFF',
                                   supervisor.Backoff(0.01, 0.02)), \
-                mock.patch.object(provider_agent, '_start_listener'), \
+                mock.patch.object(provider_agent, '_start_listeners'), \
                 mock.patch.object(supervisor, 'command', command):
             provider_agent.xdp_provider_agent(self.exit_event)
 

@@ -46,8 +46,9 @@ class DriverAgent(fixtures.Fixture):
             self._serve(kind, self.paths[kind])
 
     def configuration(self):
-        return '[controller]\npreloaded_status_socket =\n' + ''.join(
-            f'{kind}_socket = {path}\n' for kind, path in self.paths.items())
+        return '[controller]\n' + ''.join(
+            f'{kind}_socket = {path}\npreloaded_{kind}_socket =\n'
+            for kind, path in self.paths.items())
 
     def of(self, kind):
         """Messages of a kind so far."""

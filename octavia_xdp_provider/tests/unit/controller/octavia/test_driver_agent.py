@@ -82,33 +82,43 @@ class TestPreloaded(DriverAgentTestCase):
     def setUp(self):
         super().setUp()
         self.preloaded = self.useFixture(agent_server.DriverAgent(
-            lambda *_: OK))
+            lambda kind, *_: {} if kind == 'get' else OK))
         self.path = self.preloaded.paths['status']
 
-    def agent(self, path):
+    def agent(self, **paths):
         self.server = self.useFixture(agent_server.DriverAgent(
             lambda kind, *_: {} if kind == 'get' else OK))
-        conf = self.load(self.server.configuration() +
-                         f'preloaded_status_socket = {path}\n')
+        conf = self.load(self.server.configuration() + ''.join(
+            f'preloaded_{kind}_socket = {path}\n'
+            for kind, path in paths.items()))
         return driver_agent.DriverAgent(conf)
 
-    def test_statuses_go_there_and_nothing_else(self):
-        agent = self.agent(self.path)
+    @staticmethod
+    def send_each(agent):
         agent.set_statuses(STATUSES)
         agent.set_statistics([{'id': 'listener'}])
         agent.load_balancer('lb')
+
+    def test_each_kind_of_message_goes_there(self):
+        self.send_each(self.agent(**self.preloaded.paths))
+        self.assertEqual(['status', 'stats', 'get'],
+                         [kind for kind, _ in self.preloaded.messages])
+        self.assertEqual([], self.server.messages)
+
+    def test_kinds_without_one_go_to_octavia_driver_agent(self):
+        self.send_each(self.agent(status=self.path))
         self.assertEqual([('status', STATUSES)], self.preloaded.messages)
         self.assertEqual(['stats', 'get'],
                          [kind for kind, _ in self.server.messages])
 
     def test_without_one_they_go_to_octavia_driver_agent(self):
-        agent = self.agent('')
+        agent = self.agent()
         agent.set_statuses(STATUSES)
         self.assertEqual([STATUSES], self.server.of('status'))
 
     def test_while_nobody_listens_they_go_to_octavia_driver_agent(self):
         path = self.path + '-later'
-        agent = self.agent(path)
+        agent = self.agent(status=path)
         agent.set_statuses(STATUSES)
         self.assertEqual([STATUSES], self.server.of('status'))
         os.rename(self.path, path)
@@ -118,7 +128,7 @@ class TestPreloaded(DriverAgentTestCase):
 
     def test_a_message_that_was_sent_is_not_sent_to_another(self):
         self.preloaded.handle = lambda *_: None
-        error = self.unavailable(self.agent(self.path).set_statuses,
+        error = self.unavailable(self.agent(status=self.path).set_statuses,
                                  STATUSES)
         self.assertTrue(error.maybe_done)
         self.assertEqual([], self.server.of('status'))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The listener that the provider agent prepares, with Octavia's own code.
+"""The listeners that the provider agent prepares, with Octavia's own code.
 
 Octavia's models are those of the release that is installed; its tables are
 made in SQLite, as far as statuses need them.
@@ -7,6 +7,7 @@ made in SQLite, as far as statuses need them.
 
 import multiprocessing
 import os
+import pathlib
 import signal
 import socket
 import time
@@ -15,12 +16,13 @@ import fixtures
 from oslo_config import cfg
 import sqlalchemy as sa
 
-from octavia_xdp_provider.controller import preloaded_listener
+from octavia_xdp_provider.controller import preloaded_listeners
 from octavia_xdp_provider.controller.octavia import driver_agent
 from octavia_xdp_provider.controller.octavia import errors
 from octavia_xdp_provider.tests.unit import base
 
 LIMIT_S = 120
+MESSAGE = b'{"object": "loadbalancers", "id": "x"}'
 KEY = '11111111-1111-1111-1111-111111111111'
 
 
@@ -30,17 +32,20 @@ def _connects(path):
             sock.connect(path)
         except OSError:
             return False
-        # A whole message: octavia-driver-agent reads until it has one.
-        sock.sendall(b'2\n{}')
-        return bool(sock.recv(1))
+        # A whole message, which each of them answers: octavia-driver-agent
+        # reads until it has one.
+        sock.sendall(b'%d\n%b' % (len(MESSAGE), MESSAGE))
+        with sock.makefile('rb') as answer:
+            return bool(answer.read())
 
 
-class TestPreloadedListener(base.TestCase):
+class TestPreloadedListeners(base.TestCase):
 
     def setUp(self):
         super().setUp()
         directory = self.useFixture(fixtures.TempDir()).path
-        self.path = os.path.join(directory, 'preloaded')
+        self.paths = {kind: os.path.join(directory, f'preloaded-{kind}')
+                      for kind in preloaded_listeners.KINDS}
         self.own = os.path.join(directory, 'own')
         self.database = os.path.join(directory, 'octavia.sqlite')
         self.context = multiprocessing.get_context('fork')
@@ -85,19 +90,20 @@ class TestPreloadedListener(base.TestCase):
                 provisioning_status='PENDING_CREATE',
                 operating_status='OFFLINE'))
         engine.dispose()
-        preloaded_listener.serve(self.path, self.exit_event)
+        preloaded_listeners.serve(self.paths, self.exit_event)
 
     def wait(self, process):
         deadline = time.monotonic() + LIMIT_S
-        while not _connects(self.path):
+        while not all(map(_connects, self.paths.values())):
             self.assertTrue(process.is_alive(), 'it has ended')
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
 
     def agent(self):
-        conf = self.load(f'[controller]\nstatus_socket = {self.own}\n'
-                         f'preloaded_status_socket = {self.path}\n')
-        return driver_agent.DriverAgent(conf)
+        return driver_agent.DriverAgent(self.load('[controller]\n' + ''.join(
+            f'{kind}_socket = {self.own}-{kind}\n'
+            f'preloaded_{kind}_socket = {path}\n'
+            for kind, path in self.paths.items())))
 
     def statuses(self):
         engine = sa.create_engine(f'sqlite:///{self.database}')
@@ -106,7 +112,7 @@ class TestPreloadedListener(base.TestCase):
                 'SELECT provisioning_status, operating_status '
                 'FROM load_balancer')).one())
 
-    def test_statuses_are_set_by_octavia(self):
+    def test_octavia_sets_statuses_keeps_statistics_and_looks_up(self):
         self.wait(self.start())
         self.assertEqual(('PENDING_CREATE', 'OFFLINE'), self.statuses())
         for operating in ('ONLINE', 'DEGRADED'):
@@ -114,6 +120,16 @@ class TestPreloadedListener(base.TestCase):
                 'id': KEY, 'provisioning_status': 'ACTIVE',
                 'operating_status': operating}]})
             self.assertEqual(('ACTIVE', operating), self.statuses())
+        self.agent().set_statistics([{
+            'id': KEY, 'bytes_in': 7, 'bytes_out': 0,
+            'active_connections': 1, 'total_connections': 2,
+            'request_errors': 0}])
+        engine = sa.create_engine(f'sqlite:///{self.database}')
+        with engine.connect() as rows:
+            self.assertEqual([(KEY, 7)], list(rows.execute(sa.text(
+                'SELECT listener_id, bytes_in FROM listener_statistics'))))
+        self.assertIsNone(self.agent().load_balancer(
+            '22222222-2222-2222-2222-222222222222'))
 
     def test_what_octavia_refuses_is_refused(self):
         self.wait(self.start())
@@ -130,11 +146,27 @@ class TestPreloadedListener(base.TestCase):
         self.exit_event.set()
         process.join(LIMIT_S)
         self.assertEqual(0, process.exitcode)
-        self.assertFalse(os.path.exists(self.path))
+        for path in self.paths.values():
+            self.assertFalse(os.path.exists(path))
+
+    def test_one_that_dies_ends_the_others(self):
+        """Their supervisor starts all of them again."""
+        process = self.start()
+        self.wait(process)
+        children = [int(pid) for pid in pathlib.Path(
+            f'/proc/{process.pid}/task/{process.pid}/children'
+            ).read_text().split()]
+        self.assertEqual(len(self.paths), len(children))
+        os.kill(children[-1], signal.SIGKILL)
+        process.join(LIMIT_S)
+        self.assertEqual(1, process.exitcode)
+        for path in self.paths.values():
+            self.assertFalse(_connects(path))
 
     def test_octavias_own_socket_is_not_taken(self):
-        self.own = self.path
+        self.own = self.paths['status']
         process = self.start()
         process.join(LIMIT_S)
         self.assertEqual(1, process.exitcode)
-        self.assertFalse(os.path.exists(self.path))
+        for path in self.paths.values():
+            self.assertFalse(os.path.exists(path))
