@@ -111,7 +111,7 @@ class ListenerTestCase(base.TestCase):
 
     def connection(self, user):
         connection = kombu.Connection(f'amqp://{self.url(user)}',
-                                      connect_timeout=5)
+                                      connect_timeout=60)
         self.addCleanup(connection.release)
         return connection
 

@@ -31,11 +31,9 @@ LIMIT_S = 120
 class NodeBefore(node.Node):
     """Speaks version 2.0."""
 
-    def __init__(self, test, conf, host):
-        super().__init__(test, conf, host)
-        transport = rpc.transport(conf)
-        test.addCleanup(transport.cleanup)
-        self._client = rpc.NodesClient(transport, timeout=5, version='2.0')
+    @staticmethod
+    def _make_client(transport, timeout):
+        return rpc.NodesClient(transport, timeout=timeout, version='2.0')
 
 
 class NodeV1(node.Node):
@@ -45,7 +43,7 @@ class NodeV1(node.Node):
         super().__init__(test, conf, host)
         transport = rpc.transport(conf)
         test.addCleanup(transport.cleanup)
-        self._controller = rpc.NodesClientV1(transport, timeout=5)
+        self._controller = rpc.NodesClientV1(transport, timeout=10)
         self._fetcher = version1.FetcherV1(
             self._controller, host,
             wanted.Cache(test.useFixture(fixtures.TempDir()).join('wanted')))

@@ -16,5 +16,5 @@ def to(url, vhost, ca_file):
     return kombu.Connection(
         hostname=parts['hostname'], port=parts['port'],
         userid=parts['userid'], password=parts['password'],
-        virtual_host=vhost, connect_timeout=5,
+        virtual_host=vhost, connect_timeout=60,
         ssl={'ca_certs': ca_file, 'cert_reqs': ssl.CERT_REQUIRED})
