@@ -14,6 +14,7 @@ from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
 from octavia_xdp_provider.tests.e2e.support import updates
 from octavia_xdp_provider.tests.models import maglev_model
+from octavia_xdp_provider.tests.support import form
 
 
 class TestKill(base.LabTestCase):
@@ -71,17 +72,21 @@ class TestKill(base.LabTestCase):
             lambda: self.kill_process(process),
             lambda: self.revive(process))
 
+    @form.in_long_form
     def test_updates_converge_after_the_death_of_the_agents(self):
         self.check(nodes.AGENT)
 
+    @form.in_long_form
     def test_updates_converge_after_the_death_of_the_result_handlers(self):
         self.check(nodes.RESULT_HANDLER)
         self.assert_health_works()
 
+    @form.in_long_form
     def test_updates_converge_after_the_death_of_the_health_checkers(self):
         self.check(nodes.HEALTH_CHECKER)
         self.assert_health_works()
 
+    @form.in_long_form
     def test_updates_converge_after_the_death_of_the_controller(self):
         """octavia-driver-agent's provider agent starts it again."""
         killed = self.controller_pid()
@@ -119,6 +124,7 @@ class TestKill(base.LabTestCase):
             if controller:
                 os.kill(controller, signal.SIGKILL)
         self.kill_during_updates(kill_all_in_turn, lambda: None)
+        self.assert_health_works()
 
     def assert_health_works(self):
         """A member that dies after all this is found, and found again."""

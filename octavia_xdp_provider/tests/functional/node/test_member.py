@@ -168,8 +168,8 @@ class TestBulk(Servers):
 
     def both_ways(self, version):
         client, server = self.tcp_pair(version)
-        self.send_bulk(client, server, form.repeats(1, 3) << 20)
-        self.send_bulk(server, client, form.repeats(2, 16) << 20)
+        self.send_bulk(client, server, form.repeats(4, 48) << 16)
+        self.send_bulk(server, client, form.repeats(8, 256) << 16)
 
     def test_bulk_data_is_whole_with_and_without_offloads(self):
         """Segmentation and checksums by the device, the kernel, nobody."""
@@ -198,7 +198,8 @@ class TestBulk(Servers):
                     taken = self.counters()['taken_ipip']
                     self.sent = 0
                     client, server = self.tcp_pair(version)
-                    self.send_bulk(client, server, 1 << 20)
+                    self.send_bulk(client, server,
+                                   form.repeats(4, 16) << 16)
                     # each is counted once, however many segments it has
                     self.assertLess(self.counters()['taken_ipip'] - taken,
                                     self.sent)
@@ -210,7 +211,8 @@ class TestBulk(Servers):
                 self.encapsulation, self.outer = 'geneve', outer
                 self.largest = 0
                 client, server = self.tcp_pair(version)
-                self.send_bulk(client, server, 1 << 20)
+                self.send_bulk(client, server,
+                               form.repeats(4, 16) << 16)
                 # all of the room is used, and no more
                 room = fabric.MTU - (20 if outer == 4 else 0)
                 self.assertEqual(room, self.largest)

@@ -14,7 +14,7 @@ from octavia_xdp_provider.tests.functional.support import upgrading
 from octavia_xdp_provider.tests.support import form
 
 # Steps from one death to the next.
-STRIDE = form.repeats(4, 1)
+STRIDE = form.repeats(8, 1)
 
 
 class DeathCase(upgrading.WithPackets):
@@ -82,7 +82,7 @@ class DeathCase(upgrading.WithPackets):
 class TestMapsHandedOver(DeathCase):
 
     # As many, and more until one was early enough.
-    ROUNDS = form.repeats(6, 25)
+    ROUNDS = form.repeats(4, 25)
     ROUNDS_MAX = 50
 
     def test_kill_before_each_step_leaves_one_state(self):
