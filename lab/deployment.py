@@ -52,6 +52,11 @@ def up_services(lab):
     _afresh(lab, lambda: services.up(lab))
 
 
+def up_fabric(lab, make):
+    """Start a lab without a control host; `make` makes its namespaces."""
+    _afresh(lab, make)
+
+
 def _afresh(lab, start):
     if os.geteuid() != 0:
         raise paths.LabError('network namespaces and BPF need root')

@@ -47,7 +47,7 @@ def configure(lab, provider=XDP, others=()):
     _policy(lab).write_text(json.dumps({
         'load-balancer:global_observer':
             f'role:admin or role:{keystone.OBSERVER_ROLE}'}))
-    ini.write(_configuration(lab), {
+    ini.write(configuration(lab), {
         'DEFAULT': {'use_stderr': True, 'transport_url': 'fake://'},
         'oslo_policy': {'policy_file': _policy(lab)},
         'api_settings': {
@@ -152,17 +152,17 @@ def _store(lab):
 def migrate(lab):
     """Make the tables, and those of the controllers."""
     processes.run(lab, paths.CONTROL, [
-        _program('octavia-db-manage'), '--config-file', _configuration(lab),
+        _program('octavia-db-manage'), '--config-file', configuration(lab),
         'upgrade', 'head'])
     processes.run(lab, paths.CONTROL, [
         _program('octavia-xdp-manage'), 'database', 'upgrade'],
         env=_environment(lab))
 
 
-def start_api(lab):
-    """Start the API server."""
+def start_api(lab, driver=None):
+    """Start the API server; `driver` is another file of the driver."""
     server.start(lab, API, 'octavia', PORT, env=_environment(
-        lab, driver_configuration(lab)))
+        lab, driver or driver_configuration(lab)))
 
 
 def start_driver_agent(lab):
@@ -189,12 +189,12 @@ def start_housekeeping(lab):
 def _start(lab, name, ready=None):
     processes.start(
         lab, paths.CONTROL, name,
-        [_program(name), '--config-file', _configuration(lab)],
+        [_program(name), '--config-file', configuration(lab)],
         env=_environment(lab), ready=ready, timeout=120)
 
 
 def _environment(lab, provider=None):
-    return {'OCTAVIA_CONF': _configuration(lab),
+    return {'OCTAVIA_CONF': configuration(lab),
             'OCTAVIA_XDP_CONF': provider or provider_configuration(lab)}
 
 
@@ -211,5 +211,6 @@ def _policy(lab):
     return lab.host_directory(paths.CONTROL) / 'octavia' / 'policy.yaml'
 
 
-def _configuration(lab):
+def configuration(lab):
+    """The path of octavia.conf."""
     return lab.host_directory(paths.CONTROL) / 'octavia' / 'octavia.conf'

@@ -83,6 +83,12 @@ def configure(lab, node, options=None):
             'debug': True,
         },
         'oslo_messaging_rabbit': rabbitmq.tls_options(lab),
+    }, own_options(lab, node), options or {})
+
+
+def own_options(lab, node):
+    """Options of a node that follow from its place in the fabric."""
+    return {
         'vip': {'allowed_networks': paths.VIP_NETWORKS},
         'members': {'allowed_networks': paths.MEMBER_NETWORKS},
         'agent': {
@@ -96,7 +102,7 @@ def configure(lab, node, options=None):
             'pin_directory': pin_directory(lab, node),
             'services_max': SERVICES_MAX,
         },
-    }, options or {})
+    }
 
 
 def configure_exabgp(lab, node):

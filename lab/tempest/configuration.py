@@ -56,20 +56,33 @@ def write(lab, directory):
                               'cinder': False, 'swift': False,
                               'horizon': False},
         'validation': {'run_validation': False},
+    }, provider_options({'member_port': 'rewrite'}), {
         'load_balancer': {
-            'provider': octavia.XDP,
-            'enabled_provider_drivers':
-                f'{octavia.XDP}:{octavia.DESCRIPTIONS[octavia.XDP]}',
-            'RBAC_test_type': 'keystone_default_roles',
-            **_capabilities(),
-            'availability_zone': 'zone1',
-            'availability_zone2': 'zone2',
-            'availability_zone3': 'zone3',
             **_networks(),
             **dict.fromkeys(('build_interval', 'check_interval',
                              'lb_build_interval'), INTERVAL_S),
             **dict.fromkeys(('build_timeout', 'check_timeout',
                              'lb_build_timeout'), 90),
+        },
+    })
+    return path
+
+
+def provider_options(defaults):
+    """section → option → value: what the tests must know of the provider.
+
+    :param defaults: [defaults] of the controller.
+    """
+    return {
+        'load_balancer': {
+            'provider': octavia.XDP,
+            'enabled_provider_drivers':
+                f'{octavia.XDP}:{octavia.DESCRIPTIONS[octavia.XDP]}',
+            'RBAC_test_type': 'keystone_default_roles',
+            **_capabilities(defaults),
+            'availability_zone': 'zone1',
+            'availability_zone2': 'zone2',
+            'availability_zone3': 'zone3',
         },
         # Not implemented (HTTP 501) is what this provider says of layer 7;
         # the reasons are looked at one by one (skips.py).
@@ -79,13 +92,11 @@ def write(lab, directory):
             'terminated_tls_enabled': False,
             'prometheus_listener_enabled': False,
         },
-    })
-    return path
+    }
 
 
-def _capabilities():
+def _capabilities(defaults):
     """A key of each kind whose description has no comma, which separates."""
-    defaults = {'member_port': 'rewrite'}
     described = {
         'expected_flavor_capability': {
             key: flavor.description(key, defaults) for key in flavor.KEYS},

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The provider beside DevStack's Octavia: broker, database, configuration."""
+
+import pathlib
+import shutil
+
+from oslo_config import cfg
+import sqlalchemy
+
+from lab import paths
+from lab.control import ini
+from lab.control import octavia
+from octavia_xdp_provider.common import options as product_options
+from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.controller.store import queries
+from octavia_xdp_provider.controller.store import schema
+
+
+def definitions(site):
+    """What RabbitMQ has to import, of this and of all further hosts."""
+    return broker.definitions(
+        broker.for_control(site.password(broker.CONTROLLER_USER),
+                           site.password(broker.DRIVER_USER)),
+        *(broker.for_node(node, site.password(broker.node_vhost(node)))
+          for node in (*site.nodes, *site.remote_nodes)))
+
+
+def removals(site):
+    """Arguments of rabbitmqctl that take it back."""
+    found = [['delete_user', broker.CONTROLLER_USER],
+             ['delete_user', broker.DRIVER_USER],
+             ['delete_vhost', broker.CONTROL_VHOST]]
+    for node in (*site.nodes, *site.remote_nodes):
+        found += broker.commands_to_remove(broker.node_vhost(node))
+    return found
+
+
+def configure(site):
+    """Write the configuration file of driver and controller."""
+    path = site.configuration
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ini.write(path, {
+        'DEFAULT': {
+            'host': 'control',
+            'transport_url': site.transport_url(
+                broker.CONTROLLER_USER, broker.CONTROL_VHOST),
+            'use_stderr': True,
+            'debug': site.value('OCTAVIA_XDP_DEBUG'),
+        },
+        'nodes': {'transport_url': site.transport_url(
+            broker.CONTROLLER_USER, '{vhost}')},
+        'database': {'connection': site.value('OCTAVIA_XDP_DATABASE_URL')},
+        'vip': {'allowed_networks': paths.VIP_NETWORKS},
+        'members': {'allowed_networks':
+                    site.value('OCTAVIA_XDP_MEMBER_NETWORKS')},
+        'controller': _sockets(site),
+        'octavia': {
+            'auth_type': 'password',
+            'auth_url': site.value('OCTAVIA_XDP_AUTH_URL'),
+            'username': broker.CONTROL_VHOST,
+            'password': site.password(broker.CONTROL_VHOST),
+            'user_domain_name': 'Default',
+            'project_name': site.value('OCTAVIA_XDP_PROJECT'),
+            'project_domain_name': 'Default',
+            'region_name': site.value('OCTAVIA_XDP_REGION'),
+        },
+        'neutron': {'auth_section': 'octavia',
+                    'region_name': site.value('OCTAVIA_XDP_REGION')},
+    })
+    shutil.chown(path, site.user)
+
+
+def register(site):
+    """Make the LB nodes known to the controller, whose tables exist."""
+    store = queries.Store(schema.context_manager(product_options.load(
+        config_files=[str(site.configuration)])))
+    for node in (*site.nodes, *site.remote_nodes):
+        store.register_node(node)
+
+
+def drop_database(site):
+    """Remove the controller's database.
+
+    :raises LabError: the server does not answer, or refuses.
+    """
+    url = sqlalchemy.engine.make_url(site.value('OCTAVIA_XDP_DATABASE_URL'))
+    name = site.value('OCTAVIA_XDP_DATABASE')
+    try:
+        with sqlalchemy.create_engine(
+                url.set(database='')).begin() as connection:
+            connection.execute(
+                sqlalchemy.text(f'DROP DATABASE IF EXISTS `{name}`'))
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        raise paths.LabError(f'dropping {name}: {error}') from error
+
+
+def enabled_drivers(value):
+    """[api_settings] enabled_provider_drivers, and the provider in it.
+
+    :param value: what it is; '' for Octavia's default.
+    """
+    drivers = [driver.strip() for driver in value.split(',')
+               if driver.strip()]
+    if not any(driver.partition(':')[0] == octavia.XDP
+               for driver in drivers):
+        drivers.append(f'{octavia.XDP}:{octavia.DESCRIPTIONS[octavia.XDP]}')
+    return ','.join(drivers)
+
+
+def disabled_drivers(value):
+    """The same, and the provider is not in it."""
+    return ','.join(driver.strip() for driver in value.split(',')
+                    if driver.strip()
+                    and driver.strip().partition(':')[0] != octavia.XDP)
+
+
+def _sockets(site):
+    """Where octavia-driver-agent listens, if it says so."""
+    sections = {}
+    path = pathlib.Path(site.value('OCTAVIA_CONF'))
+    cfg.ConfigParser(str(path), sections).parse()
+    agent = sections.get('driver_agent', {})
+    return {f'{kind}_socket': agent[f'{kind}_socket_path'][-1]
+            for kind in octavia.SOCKETS if f'{kind}_socket_path' in agent}

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Namespaces of a host of DevStack: the lab's fabric, and its ways out.
+
+On the host of Octavia the fabric is whole. On further hosts it is LB nodes
+alone: each has its cable to the router through a VXLAN tunnel. All LB nodes
+reach the broker through their host.
+"""
+
+import contextlib
+
+from lab import deployment
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.devstack import site as sites
+from lab.fabric import client
+from lab.fabric import links
+from lab.fabric import members
+from lab.fabric import nodes
+from lab.fabric import router
+from lab.fabric import topology
+
+# Of LB node 3 on another host: 4203.
+VXLAN_IDS = 4200
+VXLAN_PORT = 4789
+BRIDGE_PREFIX = 'oxp'
+TABLE = 'octavia_xdp'
+
+
+def up(site):
+    """Make namespaces and links; what is left of an earlier run goes."""
+    _remove_links(site)
+    deployment.up_fabric(site.lab, lambda: _make(site))
+
+
+def down(site):
+    """Remove namespaces, links and all that runs there."""
+    deployment.down(site.lab)
+    _remove_links(site)
+
+
+def bridge(site):
+    """The name of the host's bridge to its LB nodes."""
+    return f'{BRIDGE_PREFIX}-{site.lab.id}'
+
+
+def _make(site):
+    lab = site.lab
+    router.create(lab)
+    if site.role == sites.ALL:
+        client.create(lab)
+        for member in topology.MEMBERS:
+            members.create(lab, member)
+    for node in site.nodes:
+        nodes.create(lab, node)
+    if site.role == sites.ALL:
+        for node, host in site.remote_nodes.items():
+            _tunnel(site, node, node, host)
+            _address_of_router(lab, node)
+        router.start(lab, {node: nodes.address(node) for node in (
+            *site.nodes, *site.remote_nodes)})
+    else:
+        for node in site.nodes:
+            _extend(site, node)
+    _connect_host(site)
+
+
+def _extend(site, node):
+    """Make a node's cable one to the router of another host."""
+    lab, tunnel = site.lab, f'vx-{node}'
+    with namespaces.link(lab, links.ROUTER) as netlink:
+        netlink.flush_addr(index=namespaces.index(netlink, node))
+    _tunnel(site, node, tunnel, site.value('OCTAVIA_XDP_ROUTER_HOST'))
+    namespaces.bridge(lab, links.ROUTER, f'br-{node}', (node, tunnel))
+    links.set_mtu(lab, links.ROUTER, f'br-{node}', links.FABRIC_MTU)
+
+
+def _tunnel(site, node, name, remote):
+    """A tunnel's packets leave from the host's own namespace."""
+    lab = site.lab
+    _ip(lab, 'link', 'add', name, 'netns', lab.namespace(links.ROUTER),
+        'mtu', links.FABRIC_MTU, 'type', 'vxlan',
+        'id', VXLAN_IDS + paths.number(node),
+        'remote', remote, 'local', site.value('OCTAVIA_XDP_HOST_ADDRESS'),
+        'dstport', VXLAN_PORT)
+    namespaces.up(lab, links.ROUTER, name)
+
+
+def _address_of_router(lab, node):
+    for version, length in (4, 30), (6, 126):
+        _own, router_address = paths.uplink_addresses(
+            paths.number(node), version)
+        namespaces.address(lab, links.ROUTER, node,
+                           f'{router_address}/{length}')
+
+
+def _connect_host(site):
+    lab, name, prefix = site.lab, bridge(site), site.value(sites.MANAGEMENT)
+    host = site.management_address()
+    _ip(lab, 'link', 'add', name, 'type', 'bridge')
+    _ip(lab, 'link', 'set', name, 'up')
+    _ip(lab, 'address', 'add', f'{host}/24', 'dev', name)
+    for node in site.nodes:
+        port = f'{name}-{paths.number(node)}'
+        _ip(lab, 'link', 'add', port, 'type', 'veth', 'peer', 'name',
+            namespaces.MANAGEMENT_INTERFACE, 'netns', lab.namespace(node))
+        _ip(lab, 'link', 'set', port, 'master', name, 'up')
+        namespaces.up(lab, node, namespaces.MANAGEMENT_INTERFACE)
+        address = site.management_address(node)
+        namespaces.address(lab, node, namespaces.MANAGEMENT_INTERFACE,
+                           f'{address}/24')
+        namespaces.route(
+            lab, node, f'{site.value("OCTAVIA_XDP_SERVICE_ADDRESS")}/32',
+            via=host)
+        # For what it reaches through its host, and nothing else.
+        lab.state.put('addresses', node, {
+            **lab.state.get('addresses', node, {}), 'management': address})
+    if site.role == sites.NODE:
+        _hide_behind_host(lab, prefix)
+
+
+def _hide_behind_host(lab, prefix):
+    """The broker is on another host, which knows no way to LB nodes."""
+    processes.run(lab, None, ['sysctl', '-qw', 'net.ipv4.ip_forward=1'])
+    processes.run(lab, None, ['nft', '-f', '-'], input=(
+        f'table ip {TABLE} {{ chain nat {{\n'
+        'type nat hook postrouting priority srcnat;\n'
+        f'ip saddr {prefix}.0/24 ip daddr != {prefix}.0/24 masquerade\n'
+        '} }\n'))
+
+
+def _remove_links(site):
+    with contextlib.suppress(paths.LabError):
+        _ip(site.lab, 'link', 'delete', bridge(site))
+    if site.role == sites.NODE:
+        with contextlib.suppress(paths.LabError):
+            processes.run(site.lab, None,
+                          ['nft', 'delete', 'table', 'ip', TABLE])
+
+
+def _ip(lab, *words):
+    processes.run(lab, None, ['ip', *words])

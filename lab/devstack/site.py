@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The variables of the plugin (devstack/settings), as Python reads them."""
+
+import dataclasses
+import functools
+import hashlib
+import os
+import pathlib
+import re
+
+from lab import paths
+from octavia_xdp_provider.controller import broker
+
+ALL, NODE = 'all', 'node'
+# Where LB nodes and their host talk.
+MANAGEMENT = 'OCTAVIA_XDP_MANAGEMENT_PREFIX'
+
+
+@dataclasses.dataclass(frozen=True)
+class Site:
+    """One host of a DevStack."""
+
+    variables: dict
+
+    @classmethod
+    def from_environment(cls):
+        """:raises LabError: a variable has a value that cannot be used."""
+        site = cls(dict(os.environ))
+        site.check()
+        return site
+
+    def value(self, name):
+        """A variable.
+
+        :raises LabError: it is not set.
+        """
+        found = self.variables.get(name, '')
+        if not found:
+            raise paths.LabError(
+                f'{name} is not set: devstack/settings has its default, '
+                'which plugin.sh exports')
+        return found
+
+    def check(self):
+        """:raises LabError: a variable has a value that cannot be used."""
+        if self.role not in (ALL, NODE):
+            raise paths.LabError(
+                f'OCTAVIA_XDP_ROLE={self.role} is no role: use "{ALL}" on '
+                f'the host of Octavia, "{NODE}" on further hosts')
+        names = [*self.nodes, *self.remote_nodes]
+        for name in names:
+            if not re.fullmatch(r'lb[1-9]\d?', name):
+                raise paths.LabError(
+                    f'OCTAVIA_XDP_NODES or OCTAVIA_XDP_REMOTE_NODES: {name!r} '
+                    'is no name of an LB node: use lb1, lb2 and so on, up to '
+                    'lb60, from which addresses follow')
+            if paths.number(name) > 60:
+                raise paths.LabError(
+                    f'OCTAVIA_XDP_NODES: {name} is too high: use at most lb60')
+        if len(set(names)) < len(names):
+            raise paths.LabError(
+                'OCTAVIA_XDP_NODES and OCTAVIA_XDP_REMOTE_NODES: a name '
+                'stands twice: each LB node needs its own, on all hosts')
+        if self.role == NODE and not self.variables.get(
+                'OCTAVIA_XDP_ROUTER_HOST'):
+            raise paths.LabError(
+                'OCTAVIA_XDP_ROUTER_HOST is not set: with '
+                'OCTAVIA_XDP_ROLE=node it is the address of the host that '
+                'has the router, as a rule SERVICE_HOST')
+
+    @functools.cached_property
+    def lab(self):
+        """The namespaces and files of this host."""
+        return paths.Lab(self.value('OCTAVIA_XDP_LAB'))
+
+    @property
+    def role(self):
+        return self.value('OCTAVIA_XDP_ROLE')
+
+    @property
+    def nodes(self):
+        """The LB nodes of this host."""
+        return self.value('OCTAVIA_XDP_NODES').split()
+
+    @property
+    def remote_nodes(self):
+        """LB node of another host → that host's address."""
+        words = self.variables.get('OCTAVIA_XDP_REMOTE_NODES', '').split()
+        for word in words:
+            if '=' not in word:
+                raise paths.LabError(
+                    f'OCTAVIA_XDP_REMOTE_NODES: {word!r} has no address: '
+                    'write NAME=ADDRESS, as in lb3=192.0.2.7')
+        return dict(word.split('=', 1) for word in words)
+
+    @property
+    def configuration(self):
+        """The file of driver and controller."""
+        return pathlib.Path(self.value('OCTAVIA_XDP_CONF'))
+
+    @property
+    def user(self):
+        """As whom driver and controller run."""
+        return self.value('OCTAVIA_XDP_USER')
+
+    def password(self, user):
+        """A user's password. All hosts of a DevStack arrive at the same."""
+        return hashlib.sha256(
+            f'{self.value("OCTAVIA_XDP_PASSWORD")} {user}'.encode()
+        ).hexdigest()[:32]
+
+    def transport_url(self, user, vhost):
+        """The URL of a user of ours, at the broker that DevStack has."""
+        return broker.transport_url(
+            self.value('OCTAVIA_XDP_TRANSPORT_URL'), user,
+            self.password(user)).rpartition('/')[0] + f'/{vhost}'
+
+    def management_address(self, node=None):
+        """Of a node, or of the host, on the network between them."""
+        number = 10 + paths.number(node) if node else 1
+        return f'{self.value(MANAGEMENT)}.{number}'
+
+    def program(self, name):
+        """The path of a command of ours."""
+        return pathlib.Path(self.value('OCTAVIA_XDP_BIN_DIR')) / name

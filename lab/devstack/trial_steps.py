@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a trial of DevStack's plugin looks at between its phases."""
+
+import json
+
+from lab import cloud
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.control import octavia
+from lab.control import rabbitmq
+from lab.demo_steps import expect
+from lab.fabric import capture
+from lab.fabric import client
+from lab.fabric import members
+from lab.fabric import nodes
+from lab.fabric import router
+from lab.fabric import topology
+
+BALANCER = 'devstack'
+MEMBERS = topology.MEMBERS[:2]
+TIMEOUT_S = 180
+
+
+class Checks:
+    """Checks of a trial's hosts."""
+
+    def __init__(self, trial):
+        self.lab = trial.lab
+        self.first = trial.first
+        self.second = trial.second
+        self.vip = None
+
+    def restart_octavia(self):
+        """What Octavia's plugin does in its phase extra."""
+        for name in octavia.API, octavia.DRIVER_AGENT:
+            processes.stop(self.lab, name, timeout=60)
+        octavia.start_api(self.lab, self.first.configuration)
+        octavia.start_driver_agent(self.lab)
+        with namespaces.inside(self.lab, paths.CONTROL):
+            found = [one.name for one in self._balancers(
+                cloud.ADMIN).providers()]
+        expect(octavia.XDP in found, f'providers are {found}')
+        return f'providers {", ".join(sorted(found))}'
+
+    def nodes_report(self):
+        """Services run, sessions stand, and the controller hears nodes."""
+        wanted = ['o-xdp-ctl', *(
+            f'o-xdp-{kind}-{node}' for node in topology.NODES
+            for kind in ('agent', 'handler', 'hc', 'exabgp'))]
+        expect(self.first.running() == sorted(wanted),
+               f'running: {self.first.running()}')
+        self._sessions(topology.NODES)
+        self._reporting(topology.NODES)
+        return f'{len(wanted)} services; both LB nodes have a BGP session'
+
+    def traffic(self):
+        """A tenant's load balancer with a flavor of the plugin."""
+        own = self.first.own
+        with namespaces.inside(self.lab, paths.CONTROL):
+            network = cloud.connect(self.lab, cloud.ADMIN).network
+            subnet = network.find_subnet('xdp-vips-v4')
+            sdk = self._balancers()
+            flavor = sdk.find_flavor('xdp')
+            balancer = sdk.create_load_balancer(
+                name=BALANCER, vip_subnet_id=subnet.id,
+                provider=octavia.XDP, flavor_id=flavor.id,
+                listeners=[{
+                    'protocol': 'TCP', 'protocol_port': 80,
+                    'default_pool': {
+                        'name': BALANCER, 'protocol': 'TCP',
+                        'lb_algorithm': 'SOURCE_IP_PORT',
+                        'members': [{
+                            'address': members.address(member),
+                            'protocol_port': 80} for member in MEMBERS]}}])
+            self.vip = balancer.vip_address
+            processes.wait_for(
+                'ACTIVE load balancer', lambda: sdk.get_load_balancer(
+                    balancer).provisioning_status == 'ACTIVE', TIMEOUT_S)
+        members.add_vip(own, self.vip, MEMBERS)
+        self._routed_through(topology.NODES)
+        answers = client.requests(own, f'http://{self.vip}/', 100)
+        expect(not answers.failures, f'{len(answers.failures)} of 100 '
+               f'requests failed: {"".join(answers.failures[:1])}')
+        expect(set(answers.count) == set(MEMBERS), f'{answers.count}')
+        return f'100 requests answered: {dict(answers.count)}'
+
+    def second_node(self):
+        """The LB node of the second host gets VIPs, and packets."""
+        wanted = [f'o-xdp-{kind}-lb3'
+                  for kind in ('agent', 'exabgp', 'handler', 'hc')]
+        expect(self.second.running() == wanted,
+               f'running: {self.second.running()}')
+        self._sessions((*topology.NODES, 'lb3'))
+        self._reporting(('lb3',))
+        self._manage('node', 'drain', 'lb1', '--wait')
+        self._routed_through(('lb2', 'lb3'))
+        before = capture.packets_to(self.first.own, 'lb3')
+        answers = client.requests(self.first.own, f'http://{self.vip}/', 200)
+        expect(not answers.failures, f'{len(answers.failures)} of 200 '
+               f'requests failed: {"".join(answers.failures[:1])}')
+        through = capture.packets_to(self.first.own, 'lb3') - before
+        expect(through > 100, f'{through} packets through lb3')
+        self._manage('node', 'enable', 'lb1')
+        self._manage('node', 'drain', 'lb3', '--wait')
+        self._routed_through(topology.NODES)
+        return f'200 requests answered, {through} packets through lb3'
+
+    def delete(self):
+        """Delete the load balancer, and wait until it is gone."""
+        members.remove_vip(self.first.own, self.vip, MEMBERS)
+        with namespaces.inside(self.lab, paths.CONTROL):
+            sdk = self._balancers()
+            balancer = sdk.find_load_balancer(BALANCER)
+            sdk.delete_load_balancer(balancer, cascade=True)
+            processes.wait_for(
+                'end of the load balancer',
+                lambda: not sdk.find_load_balancer(BALANCER), TIMEOUT_S)
+
+    def nothing_runs(self):
+        """After unstack."""
+        expect(not self.first.running(), f'{self.first.running()}')
+        self.no_namespaces(self.first)
+        return 'no service, no namespace'
+
+    def nothing_left(self):
+        """After clean."""
+        self.nothing_runs()
+        for host in self.first, self.second:
+            expect(not host.left(), f'left: {host.left()}')
+            links = processes.run(self.lab, host.name,
+                                  ['ip', '-br', 'link']).stdout
+            expect('oxp-' not in links and 'vx-' not in links, links)
+        control = rabbitmq.control_command(self.lab)
+        for what in 'users', 'vhosts':
+            said = processes.run(
+                self.lab, paths.CONTROL,
+                ['sh', '-c', f'{control} -q list_{what}']).stdout
+            mine = [line for line in said.splitlines() if line.startswith(
+                ('octavia-xdp-controller', 'octavia-xdp-driver',
+                 'octavia-xdp\t')) or line == 'octavia-xdp']
+            expect(not mine, f'{what} are left: {mine}')
+        text = octavia.configuration(self.lab).read_text()
+        expect(f'{octavia.XDP}:' not in text, f'octavia.conf: {text}')
+        return 'no file, namespace, link, user or virtual host'
+
+    def no_namespaces(self, host):
+        """A host's fabric is gone."""
+        expect(not namespaces.hosts(host.own),
+               f'{namespaces.hosts(host.own)}')
+
+    def _balancers(self, user=cloud.TENANT):
+        return cloud.connect(self.lab, user).load_balancer
+
+    def _sessions(self, names):
+        processes.wait_for(
+            f'BGP sessions of {", ".join(names)}',
+            lambda: set(names) <= set(router.sessions(self.first.own)),
+            TIMEOUT_S)
+
+    def _reporting(self, names):
+        processes.wait_for(
+            f'reports of {", ".join(names)}',
+            lambda: all(self._nodes().get(name) for name in names),
+            TIMEOUT_S, 1)
+
+    def _nodes(self):
+        found = self._manage('node', 'list', '-f', 'json')
+        return {one['host']: one['alive'] for one in
+                json.loads(found)}
+
+    def _manage(self, *words):
+        return processes.run(self.lab, paths.CONTROL, [
+            paths.VENV / 'bin' / 'octavia-xdp-manage', '--config-file',
+            self.first.configuration, *words]).stdout
+
+    def _routed_through(self, names):
+        wanted = sorted(nodes.address(name) for name in names)
+        processes.wait_for(
+            f'route to {self.vip} through {", ".join(names)}',
+            lambda: router.next_hops(self.first.own, self.vip) == wanted,
+            TIMEOUT_S)
