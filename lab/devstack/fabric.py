@@ -112,7 +112,6 @@ def _connect_host(site):
         namespaces.route(
             lab, node, f'{site.value("OCTAVIA_XDP_SERVICE_ADDRESS")}/32',
             via=host)
-        # For what it reaches through its host, and nothing else.
         lab.state.put('addresses', node, {
             **lab.state.get('addresses', node, {}), 'management': address})
     if site.role == sites.NODE:
@@ -123,10 +122,12 @@ def _hide_behind_host(lab, prefix):
     """The broker is on another host, which knows no way to LB nodes."""
     processes.run(lab, None, ['sysctl', '-qw', 'net.ipv4.ip_forward=1'])
     processes.run(lab, None, ['nft', '-f', '-'], input=(
-        f'table ip {TABLE} {{ chain nat {{\n'
-        'type nat hook postrouting priority srcnat;\n'
+        f'table ip {TABLE} {{\n'
+        'chain nat {\n'
+        'type nat hook postrouting priority srcnat\n'
         f'ip saddr {prefix}.0/24 ip daddr != {prefix}.0/24 masquerade\n'
-        '} }\n'))
+        '}\n'
+        '}\n'))
 
 
 def _remove_links(site):
