@@ -121,8 +121,8 @@ def checks(monitor, member, through=None):
             tls=None)
         found = [own, at_service]
     if at_service.type == 'udp-connect' and not spec.is_keyed(member):
-        # Silence is good there: of a tunnel that ends nowhere, too. A host
-        # that knows a member by a key lets no echo request pass.
+        # Silence is good there: of a tunnel that ends nowhere, too. VMs that
+        # know nothing of it need not answer echo requests.
         found.append(dataclasses.replace(at_service, type='ping'))
     return found
 

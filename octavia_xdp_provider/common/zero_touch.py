@@ -46,10 +46,7 @@ def member_problem(doc: spec.Document, pool: spec.Pool, member: spec.Member
     if not monitor:
         return None
     if monitor['type'] == 'PING':
-        return 'healthmonitor', (
-            'a VM is behind its hypervisor, which lets what is for the '
-            'listener pass and no ICMP echo',
-            'probe the listener\'s port, with type TCP or HTTP say')
+        return None
     port = member['monitor_port']
     if member['monitor_address'] in (None, '', member['address']) and (
             port not in (None, 0, member['protocol_port'])):

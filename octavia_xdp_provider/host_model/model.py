@@ -94,6 +94,7 @@ class Model:
     ports: dict[str, Port] = dataclasses.field(default_factory=dict)
     entries: dict[int, Entry] = dataclasses.field(default_factory=dict)
     flows: dict[tuple, Flow] = dataclasses.field(default_factory=dict)
+    echoes: dict[tuple, int] = dataclasses.field(default_factory=dict)
     direct: set[tuple] = dataclasses.field(default_factory=set)
     fragments: dict[tuple, int] = dataclasses.field(default_factory=dict)
     remarks: list[str] = dataclasses.field(default_factory=list)
@@ -212,6 +213,13 @@ class Model:
         if packet.error:
             self._error_in(entry, data, packet)
             return
+        if packet.echo == 'request':
+            if not self._in(packet.source, self.nodes):
+                raise Result('DROP_MISMATCH')
+            self.echoes[entry.port, entry.fixed_bytes, packet.source,
+                        packet.source_port, packet.destination_port
+                        ] = entry.key
+            return
         if packet.protocol != entry.protocol or (
                 packet.has_ports and
                 packet.destination_port != entry.vip_port):
@@ -296,6 +304,12 @@ class Model:
                 raise Result('PASS')
         elif packet.error:
             key = self._error_out(data, packet, port)
+        elif packet.echo == 'reply':
+            key = self.echoes.pop((
+                port, packet.source, packet.destination,
+                packet.destination_port, packet.source_port), None)
+            if key is None:
+                raise Result('PASS')
         elif packet.has_ports:
             key = self._flow_out(packet, port)
         else:

@@ -10,6 +10,7 @@ CHECKSUMS = {TCP: 16, UDP: 6, ICMPV6: 2}
 EXTENSIONS = {0, 43, 60}
 FRAGMENT = 44
 EXTENSIONS_MAX = 6
+ECHOES = {4: {8: 'request', 0: 'reply'}, 6: {128: 'request', 129: 'reply'}}
 ERRORS = {4: {3, 4, 5, 11, 12}, 6: {1, 2, 3, 4}}
 FIN, SYN, RST, ACK = 1, 2, 4, 16
 
@@ -36,6 +37,7 @@ class Packet:
     has_ports: bool = False
     flags: int = 0
     error: bool = False
+    echo: str = ''  # request, reply; ports are identifier and sequence
 
     @property
     def opens(self) -> bool:
@@ -117,6 +119,15 @@ def parse(data: bytes) -> Packet:
     elif room >= 8 and packet.protocol == (ICMP if packet.version == 4
                                            else ICMPV6):
         packet.error = data[at] in ERRORS[packet.version]
+        if not packet.fragment:
+            packet.echo = ECHOES[packet.version].get(data[at], '')
+            identifier, sequence = struct.unpack_from('!HH', data, at + 4)
+            if packet.echo == 'request':
+                packet.source_port = identifier
+                packet.destination_port = sequence
+            elif packet.echo == 'reply':
+                packet.source_port = sequence
+                packet.destination_port = identifier
     return packet
 
 

@@ -13,6 +13,11 @@
 #define TCP_RST 0x04
 #define TCP_ACK 0x10
 
+enum echo {
+	ECHO_REQUEST = 1,
+	ECHO_REPLY
+};
+
 struct host_packet {
 	struct transport transport;
 	__u32 ip;     /* where its IP header begins */
@@ -21,6 +26,7 @@ struct host_packet {
 	__be16 check;   /* the transport's, of the usual packet */
 	__u8 tcp_flags; /* of TCP only */
 	__u8 error;     /* an ICMP error */
+	__u8 echo;      /* enum echo; instead of ports: see read_echo() */
 	__u8 has_ports;
 };
 
@@ -111,6 +117,35 @@ static __always_inline int read_length(struct __sk_buff *skb,
 	return 0;
 }
 
+/* What asks has the identifier as its source port and the sequence number as
+ * its destination port, what answers the other way round. */
+static __always_inline void read_echo(struct host_packet *packet,
+				      const __be16 *icmp)
+{
+	const struct transport *transport = &packet->transport;
+	__u8 type = *(const __u8 *)icmp;
+	__u8 request = 8, reply = 0;
+
+	if (transport->fragment)
+		return;
+	if (transport->version == 6) {
+		request = 128;
+		reply = 129;
+	}
+	if (transport->protocol !=
+	    (transport->version == 6 ? IPPROTO_ICMPV6 : IPPROTO_ICMP))
+		return;
+	if (type == request) {
+		packet->echo = ECHO_REQUEST;
+		packet->source_port = icmp[2];
+		packet->destination_port = icmp[3];
+	} else if (type == reply) {
+		packet->echo = ECHO_REPLY;
+		packet->source_port = icmp[3];
+		packet->destination_port = icmp[2];
+	}
+}
+
 /* Every packet; negative: its headers are cut short. `packet` begins with
  * zeroes. */
 __noinline int read_any(struct __sk_buff *skb, __u32 ip,
@@ -118,7 +153,7 @@ __noinline int read_any(struct __sk_buff *skb, __u32 ip,
 {
 	struct transport *transport;
 	__u32 header, l4;
-	__u8 type;
+	__be16 icmp[ICMP_HEADER / 2];
 
 	if (!packet)
 		return -1;
@@ -148,8 +183,10 @@ __noinline int read_any(struct __sk_buff *skb, __u32 ip,
 					  &packet->tcp_flags, 1);
 	}
 	if (packet->length - l4 >= ICMP_HEADER &&
-	    !bpf_skb_load_bytes(skb, transport->offset, &type, 1))
-		packet->error = is_error(transport, type);
+	    !bpf_skb_load_bytes(skb, transport->offset, icmp, sizeof(icmp))) {
+		packet->error = is_error(transport, *(__u8 *)icmp);
+		read_echo(packet, icmp);
+	}
 	return 0;
 }
 

@@ -5,6 +5,7 @@
 
 #include "decapsulate.h"
 #include "host/arrive.h"
+#include "host/echo.h"
 #include "host/inbound.h"
 #include "host/rewrite.h"
 
@@ -33,6 +34,8 @@ static __always_inline int decide_in(struct __sk_buff *skb,
 		return HOST_DROP_MISMATCH;
 	if (packet->error)
 		return error_in(skb, packet, place);
+	if (packet->echo == ECHO_REQUEST)
+		return echo_in(packet, place);
 	if (packet->transport.protocol != entry->protocol ||
 	    (packet->has_ports && packet->destination_port != entry->vip_port))
 		return HOST_DROP_MISMATCH;

@@ -3,6 +3,7 @@
 #ifndef OXP_HOST_TAKE_OUT_H
 #define OXP_HOST_TAKE_OUT_H
 
+#include "host/echo.h"
 #include "host/outbound.h"
 #include "host/rewrite.h"
 #include "mss.h"
@@ -79,6 +80,8 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 		return find_fragment(packet, skb->ifindex);
 	if (packet->error)
 		return error_out(skb, packet);
+	if (packet->echo)
+		return echo_out(packet, skb->ifindex);
 	listener =
 		find_listener(skb->ifindex, packet->transport.protocol,
 			      packet->source_port, &packet->transport.source);
@@ -162,7 +165,7 @@ static __always_inline int take_out(struct __sk_buff *skb)
 		     skb->protocol != bpf_htons(ETH_P_IPV6)) ||
 		    read_any(skb, ETH_HLEN, &packet) ||
 		    !(packet.has_ports || packet.error ||
-		      packet.transport.later))
+		      packet.echo == ECHO_REPLY || packet.transport.later))
 			return TC_ACT_UNSPEC;
 	}
 	outcome = decide_out(skb, &packet, node);

@@ -72,11 +72,20 @@ class Traffic:
             del data[self.random.randrange(54, max(len(data), 55)):]
         return bytes(data)
 
+    @staticmethod
+    def node(v6: bool) -> str:
+        return (host.NODE, host.NODE6)[v6]
+
     def client(self, v6: bool) -> str:
         return self.one_of(host.CLIENT6, host.CLIENT6, host.DENIED6,
                            host.NODE6) if v6 else self.one_of(
                                host.CLIENT, host.CLIENT, host.DENIED,
                                host.CLOSED)
+
+    def echo(self, v6: bool, source: str, destination: str, reply: bool):
+        header = {} if v6 else {'flags': self.one_of(0, 0, 0, 'MF')}
+        return host.echo(v6, source, destination, reply, self.one_of(1, 2),
+                         self.one_of(1, 2), **header)
 
     def from_node(self) -> bytes:
         v6, protocol = self.one_of(False, True), self.one_of('tcp', 'udp')
@@ -84,7 +93,11 @@ class Traffic:
         vip = ((host.OTHER_VIP, host.OTHER_VIP6) if number == 4
                else (host.VIP, host.VIP6))[v6]
         client, sport = self.client(v6), self.one_of(1, 2)
-        if self.random.random() < 0.2:
+        what = self.random.random()
+        if what < 0.1:
+            inner = self.echo(v6, self.one_of(client, self.node(v6)), vip,
+                              self.random.random() < 0.1)
+        elif what < 0.3:
             inner = self.error(v6, client, vip, self.inner(
                 v6, protocol, vip, client, host.LISTENER, sport))
         else:
@@ -105,7 +118,12 @@ class Traffic:
         if to_it:
             return host.from_vm(self.inner(v6, protocol, client, fixed,
                                            number, local))
-        if self.random.random() < 0.2:
+        what = self.random.random()
+        if what < 0.1:
+            return self.mutated(host.from_vm(self.echo(
+                v6, fixed, self.one_of(client, self.node(v6)),
+                self.random.random() < 0.9)))
+        if what < 0.3:
             return self.mutated(host.from_vm(self.error(
                 v6, fixed, client, self.inner(v6, protocol, client, fixed,
                                               number, local))))

@@ -158,6 +158,26 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
         self.assertEqual({self.vms['red', host] for host
                           in hypervisors.NAMES}, set(answers.count))
 
+    def test_members_are_pinged(self):
+        vm = self.vms['red', 'hv2']
+        for version, name in ((4, 'net.ipv4.icmp_echo_ignore_all'),
+                              (6, 'net.ipv6.icmp.echo_ignore_all')):
+            balancer = self.balancer('red', version, monitor='PING')
+            self.served(balancer, 'red', 20)
+
+            def ignore(number, name=name):
+                processes.run(self.lab, vm, ['sysctl', f'{name}={number}'])
+            self.addCleanup(ignore, 0)
+            ignore(1)
+            pool, = self.sdk.pools(loadbalancer_id=balancer.id)
+            self.wait('the state of a VM that is silent', lambda pool=pool: {
+                one.name: one.operating_status
+                for one in self.sdk.members(pool)} == {
+                    'hv1': 'ONLINE', 'hv2': 'ERROR'})
+            ignore(0)
+            self.wait_online(balancer)
+            self.delete_balancer(balancer)
+
     def test_an_agent_that_is_killed_loses_nothing(self):
         balancer = self.balancer('red')
         with client.Load(self.lab, self.url(balancer), 30) as load:

@@ -112,6 +112,15 @@ def ip(v6: bool, source: str, destination: str, **header):
     return inet.IP(src=source, dst=destination, **header)
 
 
+def echo(v6: bool, source: str, destination: str, reply: bool = False,
+         identifier: int = 7, sequence: int = 1, payload: bytes = b'ping',
+         **header):
+    numbers = {'id': identifier, 'seq': sequence}
+    layer = ((inet6.ICMPv6EchoReply if reply else inet6.ICMPv6EchoRequest)(
+        **numbers) if v6 else inet.ICMP(type=0 if reply else 8, **numbers))
+    return ip(v6, source, destination, **header) / layer / payload
+
+
 def from_vm(inner: scapy_packet.Packet, vm: str = VM) -> bytes:
     return bytes(l2.Ether(src=vm, dst=GATEWAY) / inner)
 
@@ -216,6 +225,8 @@ class Hypervisor:
         for (_, client, port), flow in self.model.flows.items():
             wanted[client, port, flow.key, flow.guessed, flow.closing,
                    flow.confirmed] += 1
+        for (_, _, client, number, _), key in self.model.echoes.items():
+            wanted[client, number, key, False, False, False] += 1
         found = collections.Counter()
         for table in (types.Table.CONFIRMED, types.Table.HALF_OPEN):
             for flow in self.datapath.flows(table):

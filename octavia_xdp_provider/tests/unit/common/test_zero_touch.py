@@ -42,11 +42,11 @@ class TestRefused(base.TestCase):
 
     def test_what_no_probe_reaches(self):
         found = document()
-        found['pools']['pool']['healthmonitor']['type'] = 'PING'
-        self.refused('healthmonitor', found)
-        found = document()
         members(found)['m1']['monitor_port'] = 9000
         self.refused('monitor_port', found)
+        # An echo request has no port.
+        found['pools']['pool']['healthmonitor']['type'] = 'PING'
+        validation.validate(found)
 
     def test_a_member_of_the_other_family(self):
         found = document()
