@@ -36,6 +36,7 @@ VIP6, FIXED6 = '2001:db8:f::1', 'fd00:7::5'
 MARK = 0x6f78686f
 LO = 1
 KEY, OTHER_KEY, KEY6 = 5, 6, 7
+FLAT = 1.5  # of flatness()
 LIMITS = {'other_nic': 30, 'other_tap': 60, 'known_in': 300, 'reply': 250,
           'new_16_rules': 600}
 
@@ -182,6 +183,25 @@ def cases(hypervisor: Hypervisor, flows: int, packets: int):
                                           amid_flood)
 
 
+def flatness(found: dict[str, dict]) -> dict[str, dict]:
+    """How much more a known flow costs among many than alone: by itself, and
+    without what the one line of memory costs, the machine's own.
+
+    :param found: results by number of flows; of one flow too.
+    """
+    alone, out = found['1'], {}
+    for flows, results in found.items():
+        out[flows] = {name: {
+            'ratio': round(results[name]['net_ns'] / alone[name]['net_ns'],
+                           2),
+            'without_line': round(
+                (results[name]['net_ns'] - results['line']['net_ns']) /
+                (alone[name]['net_ns'] - alone['line']['net_ns']), 2)}
+            for name in ('known_in', 'reply')}
+        print(f'{flows:>8} flows  {out[flows]}, aim {FLAT}')
+    return out
+
+
 def enter_namespaces() -> None:
     """A loopback device and mounts of its own."""
     libc = ctypes.CDLL(None, use_errno=True)
@@ -222,6 +242,8 @@ def main() -> None:
                 hypervisor.host.close()
             finally:
                 subprocess.run(('umount', '-l', directory), check=True)
+    if '1' in out:
+        out['flatness'] = flatness(dict(out))
     path = ROOT / 'build/bench/host.json'
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(out, indent=1) + '\n')

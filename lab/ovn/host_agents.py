@@ -48,6 +48,11 @@ def pin_directory(lab, hypervisor):
 def configure(lab, hypervisor):
     """Register a hypervisor, and write its agent's configuration file."""
     octavia.register_hypervisor(lab, hypervisor)
+    write_configuration(lab, hypervisor, ENCAPSULATIONS[hypervisor])
+
+
+def write_configuration(lab, hypervisor, encapsulation):
+    """What an agent reads when it starts."""
     ini.write(configuration(lab, hypervisor), {
         'DEFAULT': {
             'host': hypervisor,
@@ -58,7 +63,7 @@ def configure(lab, hypervisor):
         'oslo_messaging_rabbit': rabbitmq.tls_options(lab),
         'host_agent': {
             'underlay_interfaces': links.UPLINK,
-            'encapsulations': ENCAPSULATIONS[hypervisor],
+            'encapsulations': encapsulation,
             'sid_prefix': paths.sid_network(paths.number(hypervisor)),
             'ovsdb': f'unix:{ovsdb.Host(lab, hypervisor).socket("db")}',
             'run_directory': lab.run_directory / hypervisor / 'agent',
