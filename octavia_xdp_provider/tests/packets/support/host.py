@@ -37,6 +37,8 @@ FIXED, FIXED6 = '192.168.7.5', 'fd00:7::5'
 VM, GATEWAY, OTHER_VM = ('fa:16:3e:00:00:05', 'fa:16:3e:00:00:01',
                          'fa:16:3e:00:00:06')
 LISTENER, LOCAL_PORT = 80, 8080
+# Of all flows, seconds: the model does not know how long a test takes.
+IDLE = 7440
 PROTOCOLS = {'tcp': inet.TCP, 'udp': inet.UDP}
 RULES = (types.Rule(4, 'tcp', (8000, 9100), '198.51.100.0/24'),
          types.Rule(4, 'udp', (0, 65535), '198.51.0.0/16'),
@@ -153,7 +155,7 @@ class Hypervisor:
             NODES, (CLOSED + '/32', CLOSED6 + '/128'), LOCAL, LOCAL6, SID,
             environment.LOOPBACK)
         self.datapath.set_settings(types.Settings(
-            environment.LOOPBACK, LOCAL, LOCAL6, SID))
+            environment.LOOPBACK, LOCAL, LOCAL6, SID, *[IDLE] * 5))
         self.datapath.set_networks(NODES, (CLOSED + '/32', CLOSED6 + '/128'))
         for port in self.taps:
             self.set_rules(port, RULES)
