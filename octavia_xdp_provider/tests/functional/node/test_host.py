@@ -10,7 +10,6 @@ import sys
 import tempfile
 import threading
 
-from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import hypervisor
@@ -19,34 +18,7 @@ from octavia_xdp_provider.tests.functional.support.hypervisor import FAMILIES
 from octavia_xdp_provider.tests.functional.support.hypervisor import LIBRARY
 
 
-class TestHost(hypervisor.Hypervisor):
-
-    def setUp(self):
-        super().setUp()
-        self.vm = hypervisor.VirtualMachine(0, self)
-        self.addCleanup(datapath.Datapath.remove, self.folder, str(LIBRARY))
-        datapath.Datapath.create(self.folder, types.Sizes(
-            64, 8, 4096, 4096, 4096), str(LIBRARY))
-        self.host = self.open()
-        self.addCleanup(lambda: self.host.close())
-        self.host.set_settings(types.Settings(
-            self.nic, fabric.OWN, fabric.OWN6, hypervisor.SID))
-        self.host.set_networks(['10.0.0.0/24', '2001:db8::/48'])
-        with fabric.inside(self.member):
-            self.host.attach(types.Hook.NIC, self.nic)
-        self.plug(self.vm, (fabric.VIP, fabric.VIP6))
-
-    def open(self):
-        return datapath.Datapath(self.folder, str(LIBRARY))
-
-    def plug(self, vm, vips, rules=ALL):
-        self.host.set_port(types.Port(vm.port, vm.ifindex), rules)
-        for entry in vm.entries(vips):
-            self.host.set_entry(entry)
-            self.keys[entry.vip, entry.protocol] = entry.key
-        with fabric.inside(self.member):
-            self.host.attach(types.Hook.TAP_IN, vm.ifindex)
-            self.host.attach(types.Hook.TAP_OUT, vm.ifindex)
+class TestHost(hypervisor.HypervisorWithVm):
 
     def test_stock_servers_answer_from_the_vip(self):
         for version in FAMILIES:
