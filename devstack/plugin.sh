@@ -59,11 +59,12 @@ function octavia_xdp_post_config {
     local definitions drivers
     octavia_xdp_has_control || return 0
     octavia_xdp_python configure
-    # A file, which no other user can read: it has hashes of passwords.
+    # It has hashes of passwords. rabbitmqctl of root becomes that user.
     definitions=$(mktemp --suffix .json)
     octavia_xdp_python broker > "$definitions"
+    sudo chown rabbitmq "$definitions"
     $OCTAVIA_XDP_RABBITMQCTL import_definitions "$definitions"
-    rm -f "$definitions"
+    sudo rm -f "$definitions"
     recreate_database "$OCTAVIA_XDP_DATABASE"
     "$OCTAVIA_XDP_BIN_DIR/octavia-xdp-manage" --config-file "$OCTAVIA_XDP_CONF" \
         database upgrade
@@ -130,6 +131,8 @@ function octavia_xdp_clean {
         drivers=$(octavia_xdp_python drivers-without \
             "$(iniget "$OCTAVIA_CONF" api_settings enabled_provider_drivers)")
         iniset "$OCTAVIA_CONF" api_settings enabled_provider_drivers "$drivers"
+        # Octavia's own default.
+        iniset "$OCTAVIA_CONF" api_settings default_provider_driver amphora
     fi
     sudo rm -f "$OCTAVIA_XDP_CONF"
     sudo rmdir --ignore-fail-on-non-empty "$(dirname "$OCTAVIA_XDP_CONF")" ||

@@ -126,6 +126,7 @@ class TestPhases(base.TestCase):
         (self.directory / 'octavia.conf').touch()
         self.record = record
         self.command('python3', _PYTHON)
+        self.command('chown', '#!/bin/sh\n')
         for name in ('make', 'cargo', 'rabbitmqctl', 'octavia-xdp-manage'):
             self.command(name, '#!/bin/sh\n'
                          f'echo "{name} $*" >> "$HARNESS_RECORD"\n')
