@@ -10,12 +10,13 @@
 #   make bench-tables  from a health result to the switched table (as root)
 #   make bench-control  the control plane, with a whole Octavia (as root)
 #   make tempest      Octavia's own tests of its API, most of an hour
+#   make packages     Debian packages, installed and purged in a clean root
 #   make fault-matrix  processes of a lab killed, paused, cut off: a table
 #   make lint | unit | functional | kernels | e2e     one part of it
 
 PYTHON := build/venv/bin/python
 
-.PHONY: demo demo-down test test-all tempest fault-matrix setup lint unit functional kernels e2e docs clean
+.PHONY: demo demo-down test test-all tempest fault-matrix packages setup lint unit functional kernels e2e docs clean
 
 demo: setup
 	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep) $(if $(MEMBERS),--members $(MEMBERS))
@@ -38,6 +39,10 @@ tempest:
 # ARGUMENTS='--process agent --fault kill' selects cases.
 fault-matrix: setup
 	@exec $(PYTHON) -m octavia_xdp_provider.tests.faults $(ARGUMENTS)
+
+packages: setup
+	@tools/setup packaging
+	@exec $(PYTHON) -m lab.packages
 
 setup:
 	@tools/setup

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Debian packages: built, and tried in a clean root from apt's sources.
+
+    python -m lab.packages
+
+Needs root. Each step goes into build/packages.json. The exit status is 0 only
+if every step held. In the root, which has namespaces of its own, a systemd
+runs the units as they are packaged.
+"""
+
+import fcntl
+import os
+import shutil
+import signal
+import sys
+
+from lab import demo_steps
+from lab import paths
+from lab.packages import build
+from lab.packages import commands
+from lab.packages import root
+from lab.packages import scenario
+
+
+def steps(systemd):
+    """Names and functions, in order."""
+    tried = scenario.Scenario(systemd)
+    return {
+        'make the source from the sdist': build.source,
+        'build the packages': build.packages,
+        'lintian finds no error': build.lintian,
+        'make a clean root': lambda: root.make(
+            build.dependencies(), root.ROOT),
+        'install an older version': tried.install,
+        'start all units': tried.start,
+        'upgrade': tried.upgrade,
+        'remove': tried.remove,
+        'purge': tried.purge,
+    }
+
+
+def main():
+    """Run all steps; end with 1 at the first one that did not hold."""
+    if os.geteuid() != 0:
+        print('make packages: needs root', file=sys.stderr)
+        return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    paths.BUILD.mkdir(exist_ok=True)
+    with open(paths.BUILD / 'packages.lock', 'w') as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print('make packages: another one runs in this checkout',
+                  file=sys.stderr)
+            return 1
+        return _run_all()
+
+
+def _run_all():
+    systemd = root.Systemd()
+    report = demo_steps.Steps(None, commands.REPORT)
+    try:
+        for name, function in steps(systemd).items():
+            report.step(name, function)
+    except demo_steps.StepFailed as error:
+        print(f'FAILED: {error}', file=sys.stderr)
+        return 1
+    finally:
+        systemd.end()
+        shutil.rmtree(root.ROOT, ignore_errors=True)
+        shutil.rmtree(build.OLD, ignore_errors=True)
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

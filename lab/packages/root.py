@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A minimal Debian, with a systemd that is process 1 of its own namespaces.
+
+What is done inside ends with that process. Kernel settings that are not of a
+network namespace are left alone: systemd-sysctl does not run.
+"""
+
+import contextlib
+import hashlib
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import time
+import uuid
+
+from lab import demo_steps
+from lab import paths
+from lab.packages import commands
+
+ROOT = commands.FOLDER / 'root'
+# The same for a day, as what it is made from seldom changes.
+CACHE = paths.BUILD / 'packages-root'
+CACHED_S = 24 * 3600
+CGROUPS = pathlib.Path('/sys/fs/cgroup')
+# systemd, and what the test itself needs.
+OWN = {'ethtool', 'iproute2', 'procps', 'python3', 'systemd', 'udev',
+       'util-linux'}
+# Far above what it takes on an idle machine.
+SOON_S = 180
+INSIDE = r'''
+set -e
+root=$1
+mount --make-rprivate /
+mount --bind "$root" "$root"
+cd "$root"
+mount -t proc proc proc
+mount -t sysfs sysfs sys
+mount --bind dev dev
+mount -t tmpfs tmpfs run
+# Where systemd writes its log.
+touch run/console
+[ -e dev/console ] || touch dev/console
+mount --bind run/console dev/console
+mkdir -p run/lock run/systemd/system run/logs run/udev
+# Or systemd does not expect udev, which comes later.
+touch run/udev/control
+if [ "$2" = hybrid ]; then
+    mount -t tmpfs tmpfs sys/fs/cgroup
+    mkdir sys/fs/cgroup/systemd sys/fs/cgroup/unified
+    mount -t cgroup2 cgroup2 sys/fs/cgroup/unified
+    mount -t cgroup -o none,name=systemd cgroup sys/fs/cgroup/systemd
+else
+    mount -t cgroup2 cgroup2 sys/fs/cgroup
+fi
+mount -t bpf -o mode=0700 bpf sys/fs/bpf
+printf '[Unit]\nDefaultDependencies=no\n' > run/systemd/system/test.target
+mkdir run/systemd/system/octavia-xdp-.service.d
+printf '%s\n' '[Unit]' DefaultDependencies=no '[Service]' \
+    StandardOutput=append:/run/logs/%p.log \
+    StandardError=append:/run/logs/%p.log \
+    > run/systemd/system/octavia-xdp-.service.d/test.conf
+ip link set lo up
+eval "$3"
+mkdir -p mnt
+pivot_root . mnt
+umount -l /mnt
+exec env -i container=other SYSTEMD_LOG_TARGET=console \
+    PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+    /lib/systemd/systemd --system --unit=test.target --log-level=info \
+    --show-status=no
+'''
+
+# Interfaces, whose other ends are in the same namespace: the uplink of an LB
+# node, that of a hypervisor, and a member's.
+LOOPED = r'''
+number=0
+for name in eth0 eth1 eth2; do
+    ip link add $name type veth peer name peer$number
+    ip link set $name up
+    ip link set peer$number up
+    ip address add 198.51.100.$((4 * number + 2))/30 dev $name
+    ethtool -K peer$number tx off tso off gso off > /dev/null
+    number=$((number + 1))
+done
+ip route add default via 198.51.100.1 dev eth0
+ip neighbour add 198.51.100.1 lladdr 02:00:00:00:00:01 dev eth0
+'''
+
+
+def make(names, *roots):
+    """Unpack a Debian with some packages, by the sources of this machine.
+
+    :param names: of packages, beside those that the test needs.
+    :param roots: where to.
+    """
+    include = ','.join(sorted(OWN | set(names)))
+    release = commands.run(
+        'sh', '-c', '. /etc/os-release; echo $VERSION_CODENAME').strip()
+    digest = hashlib.sha256(f'{release} {include}'.encode()).hexdigest()
+    archive = CACHE / f'{digest[:16]}.tar'
+    how = 'made before'
+    if not archive.exists() or (
+            time.time() - archive.stat().st_mtime > CACHED_S):
+        how = 'made'
+        CACHE.mkdir(parents=True, exist_ok=True)
+        for path in CACHE.iterdir():
+            if time.time() - path.stat().st_mtime > CACHED_S:
+                path.unlink()
+        new = archive.with_name(f'new-{os.getpid()}.tar')
+        sources = [
+            path for path in (
+                pathlib.Path('/etc/apt/sources.list.d/debian.sources'),
+                pathlib.Path('/etc/apt/sources.list')) if path.exists()]
+        commands.run('mmdebstrap', '--variant=minbase',
+                     f'--include={include}', release, new, sources[0])
+        new.rename(archive)
+    for root in roots:
+        shutil.rmtree(root, ignore_errors=True)
+        root.mkdir(parents=True)
+        commands.run('tar', '--extract', '--numeric-owner', '--xattrs',
+                     '--file', archive, '--directory', root)
+    return f'{release}, {how}'
+
+
+def _hierarchies():
+    """Where a process has to be for a systemd of its own, and which kind."""
+    hybrid = [CGROUPS / 'systemd', CGROUPS / 'unified']
+    if all((path / 'cgroup.procs').exists() for path in hybrid):
+        return hybrid, 'hybrid'
+    if (CGROUPS / 'cgroup.controllers').exists():
+        return [CGROUPS], 'unified'
+    raise demo_steps.StepFailed(
+        f'{CGROUPS} has no cgroups that a systemd can be given: neither '
+        'version 2 nor "systemd" and "unified"')
+
+
+class Systemd:
+    """Runs in a root, from ``start`` until ``end``.
+
+    :param network: commands that make its interfaces.
+    """
+
+    def __init__(self, root=ROOT, network=LOOPED):
+        self.root = root
+        self._network = network
+        self._log = root.with_name(f'{root.name}-systemd.log')
+        self._process = None
+        self.init = None
+        self._groups = []
+
+    def start(self):
+        """Start it and wait until it is up."""
+        parents, kind = _hierarchies()
+        name = f'octavia-xdp-packages-{uuid.uuid4().hex[:8]}'
+        self._groups = [path / name for path in parents]
+        for path in self._groups:
+            path.mkdir()
+        enter = ''.join(f'echo $$ > {path}/cgroup.procs\n'
+                        for path in self._groups)
+        with open(self._log, 'wb') as log:
+            self._process = subprocess.Popen(
+                ['bash', '-c', f'{enter}exec unshare --fork --pid --mount '
+                 '--uts --ipc --net --cgroup --kill-child '
+                 'bash -c "$1" bash "$2" "$3" "$4"', 'bash', INSIDE,
+                 str(self.root), kind, self._network],
+                stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+        wait('systemd', self._is_up)
+
+    def _is_up(self):
+        if self._process.poll() is not None:
+            raise demo_steps.StepFailed(
+                f'systemd: {self._log.read_text()[-3000:]}')
+        children = pathlib.Path(
+            f'/proc/{self._process.pid}/task/{self._process.pid}/children'
+            ).read_text().split()
+        if not children:
+            return False
+        self.init = children[0]
+        try:
+            return self.run('systemctl', 'show', '--value', '--property',
+                            'ActiveState', 'test.target').strip() == 'active'
+        except demo_steps.StepFailed:
+            return False
+
+    def run(self, *words):
+        """Run a command inside and return its output."""
+        return commands.run(
+            'nsenter', f'--target={self.init}', '--mount', '--root', '--pid',
+            '--net', '--ipc', '--uts', '--cgroup', '--', 'env', '-i',
+            'PATH=/usr/sbin:/usr/bin:/sbin:/bin', 'LC_ALL=C.UTF-8',
+            'DEBIAN_FRONTEND=noninteractive', *words)
+
+    def add_devices(self):
+        """Interfaces become units of systemd by udev, here by no other of
+        its rules."""
+        for path in (self.root / 'usr/lib/udev/rules.d').glob('*.rules'):
+            if path.name != '99-systemd.rules':
+                path.unlink()
+        self.run('/lib/systemd/systemd-udevd', '--daemon')
+        self.run('udevadm', 'trigger', '--action=add',
+                 '--subsystem-match=net')
+
+    def shown(self, unit, name):
+        """A property of a unit."""
+        return self.run('systemctl', 'show', '--value', '--property', name,
+                        unit).strip()
+
+    def log(self, unit):
+        """The end of what a unit wrote."""
+        name = unit.partition('@')[0]
+        return self.run('sh', '-c', f'tail -c 3000 /run/logs/{name}.log || :')
+
+    def end(self):
+        """With its process 1 all of a PID namespace ends."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGKILL)
+            self._process.wait()
+        for path in self._groups:
+            with contextlib.suppress(demo_steps.StepFailed):
+                wait(f'end of {path}', lambda path=path: _removed(path))
+        self._process, self._groups = None, []
+
+
+def wait(what, condition):
+    """Wait for a condition.
+
+    :raises demo_steps.StepFailed: it did not come about.
+    """
+    deadline = time.monotonic() + SOON_S
+    while not condition():
+        demo_steps.expect(time.monotonic() < deadline, f'no {what}')
+        time.sleep(0.2)
+
+
+def _removed(path):
+    for directory, _, _ in os.walk(path, topdown=False):
+        with contextlib.suppress(OSError):
+            os.rmdir(directory)
+    return not path.exists()
