@@ -9,6 +9,8 @@ import pathlib
 import re
 import typing
 
+import yaml
+
 from lab.fabric import nodes
 import octavia_xdp_provider
 from octavia_xdp_provider.cmd import ctl
@@ -253,6 +255,74 @@ class TestCommands(base.TestCase):
             self.assertIn(name if name in app.COMMANDS else words[0],
                           app.COMMANDS)
         self.assertLessEqual(10, len(lines))
+
+
+class TestUpgrade(base.TestCase):
+    """The page of upgrades names what the code has."""
+
+    def text(self):
+        return (ROOT / 'doc/source/admin/upgrade.rst').read_text()
+
+    def test_pins_are_named_with_what_each_lacks(self):
+        rows = set(re.findall(
+            r'\* - ``(\w+)``\n +- ``([\d.]+)``\n', self.text()))
+        pins = {(opt.name, value)
+                for opt in options.GROUPS['upgrade_levels']
+                for value in opt.type.choices if value != opt.default}
+        self.assertEqual(pins, rows)
+
+    def test_libraries_are_those_of_this_release(self):
+        named = set(re.findall(r'liboctavia_xdp\w*\.so\.\d+', self.text()))
+        self.assertEqual({
+            opt.default for group in ('datapath', 'host_agent')
+            for opt in options.GROUPS[group] if opt.name == 'library'}, named)
+
+
+class TestClients(base.TestCase):
+    """What the page of clients recommends is accepted."""
+
+    def literals(self, pattern):
+        text = (ROOT / 'doc/source/user/clients.rst').read_text()
+        return set(re.findall(pattern, text))
+
+    def test_algorithms_of_examples_need_no_operator(self):
+        self.assertEqual({'SOURCE_IP_PORT'}, self.literals(
+            r'(?:lb_algorithm:|lb_algorithm=|lb_method *=|lb-method =) *'
+            r"['\"]?(\w+)"))
+        self.assertIn('SOURCE_IP_PORT', flavor.ALGORITHMS)
+
+    def test_horizons_algorithms_are_accepted_or_served_by_the_hash(self):
+        self.assertLessEqual(
+            {'LEAST_CONNECTIONS', 'ROUND_ROBIN'},
+            set(flavor.ALGORITHMS_BY_HASH))
+        self.assertIn('SOURCE_IP', flavor.ALGORITHMS)
+
+
+class TestZuul(base.TestCase):
+
+    def documents(self):
+        return [one for path in sorted((ROOT / 'zuul.d').glob('*.yaml'))
+                for one in yaml.safe_load(path.read_text())]
+
+    def test_jobs_run_parts_that_make_has_with_playbooks_of_the_tree(self):
+        jobs = {one['job']['name']: one['job'] for one in self.documents()
+                if 'job' in one}
+        targets = re.search(r'^(lint .*):$', (ROOT / 'Makefile').read_text(),
+                            re.MULTILINE)[1].split()
+        for job in jobs.values():
+            for playbook in (job.get('run'), job.get('post-run')):
+                self.assertTrue(not playbook or (ROOT / playbook).exists())
+            if not job.get('abstract'):
+                self.assertIn(job['vars']['test_kind'], targets)
+                self.assertIn(job['parent'], jobs)
+
+    def test_pipelines_name_jobs_of_this_repository(self):
+        jobs = {one['job']['name'] for one in self.documents()
+                if 'job' in one}
+        [project] = [one['project'] for one in self.documents()
+                     if 'project' in one]
+        for pipeline in ('check', 'gate'):
+            self.assertLessEqual(set(project[pipeline]['jobs']), jobs)
 
 
 class TestServices(base.TestCase):
