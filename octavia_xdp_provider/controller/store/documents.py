@@ -357,11 +357,11 @@ _LEAVING = sa.update(_PLACEMENTS).where(
         removed_generation=_GENERATION)
 _SEQUENCE = models.Sequence.__table__
 _ASKED_FOR = sa.select(
-    _BALANCERS, _SEQUENCE.c.value.label('drawn')).select_from(_BALANCERS.join(
-        _ANSWERED, _ANSWERED.c.load_balancer_id == _BALANCERS.c.id).join(
-            _SEQUENCE, sa.true())).where(
-                _ANSWERED.c.request_id == sa.bindparam('request'),
-                _SEQUENCE.c.id == 1).with_for_update()
+    _BALANCERS, sa.select(_SEQUENCE.c.value).where(
+        _SEQUENCE.c.id == 1).scalar_subquery().label('drawn')).join(
+            _ANSWERED, _ANSWERED.c.load_balancer_id == _BALANCERS.c.id).where(
+                _ANSWERED.c.request_id == sa.bindparam('request')
+            ).with_for_update()
 _NOTIFIED = sa.select(_NODES.c.host).join(
     _PLACEMENTS, _PLACEMENTS.c.host == _NODES.c.host).where(
         _PLACEMENTS.c.load_balancer_id == sa.bindparam('key'),
