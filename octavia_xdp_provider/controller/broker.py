@@ -82,7 +82,9 @@ def host_vhost(host: str) -> str:
 
 
 def new_password() -> str:
-    return secrets.token_urlsafe(24)
+    """Digits and letters: rabbitmqctl takes what begins with "-" for an
+    option, and it needs no quoting in a URL."""
+    return secrets.token_hex(24)
 
 
 def for_control(controller_password: str, driver_password: str) -> Grants:

@@ -71,3 +71,10 @@ class TestBroker(base.TestCase):
             self.assertTrue(broker.HOST_PATTERN.fullmatch(name), name)
         for name in ('', '.', 'a/b', 'a b', '-p', 'a\n', 'n' * 65, 'ä'):
             self.assertFalse(broker.HOST_PATTERN.fullmatch(name), name)
+
+
+class TestPassword(base.TestCase):
+
+    def test_rabbitmqctl_and_urls_take_it_as_it_is(self):
+        for _ in range(1000):
+            self.assertRegex(broker.new_password(), '^[0-9a-z]{32,}$')
