@@ -7,7 +7,6 @@ heartbeat, each with a connection to the node's virtual host. What it stands
 on does nothing and says that all went well: tables, checks, announcements.
 """
 
-import signal
 import sys
 import threading
 
@@ -19,6 +18,7 @@ from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import service
 from octavia_xdp_provider.agent import worker
 from octavia_xdp_provider.common import fetching
+from octavia_xdp_provider.common import interrupts
 from octavia_xdp_provider.common import link as common_link
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import reports
@@ -128,14 +128,12 @@ class Node:
 
 
 def main():
+    end = interrupts.End()  # before there are threads
     nodes = [Node(path) for path in sys.argv[1:]]
     for node in nodes:
         node.start()
-    ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
     before = None
-    while not ending.wait(REPORT_S):
+    while not end.wait(REPORT_S):
         held = sum(len(node.reconciler.held) for node in nodes)
         if held != before:
             print(f'holding {held}', flush=True)

@@ -5,12 +5,11 @@ import argparse
 import contextlib
 import ipaddress
 import os
-import signal
 import sys
-import threading
 import typing
 
 from octavia_xdp_provider.common import arguments as argument_types
+from octavia_xdp_provider.common import interrupts
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import stdout
@@ -173,14 +172,12 @@ def main(argv=None):
     if arguments.datapath and arguments.vip:
         parser.error('--vip cannot go with --datapath: the datapath counts '
                      'its drops for the machine, not for each VIP')
-    stop = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stop.set())
+    end = interrupts.End()
     show = (view.JsonLines if arguments.json else view.Tables)(sys.stdout)
     try:
         with contextlib.ExitStack() as stack:
             watch.Watch(show, **_open(arguments, stack)).run(
-                stop, arguments.interval, arguments.count,
+                end, arguments.interval, arguments.count,
                 arguments.duration)
     except BrokenPipeError:
         stdout.abandon()  # whoever read has seen enough

@@ -60,8 +60,8 @@ class Watch:
             self._missed = self._kernel.missed()
         return self._missed - before
 
-    def run(self, stop, interval_s, count=None, duration_s=None):
-        """:param stop: threading.Event that ends it
+    def run(self, end, interval_s, count=None, duration_s=None):
+        """:param end: its ``wait``, of so many seconds, is true at the end
         :param count: number of readings, or None
         :param duration_s: until the end, or None
         """
@@ -77,7 +77,7 @@ class Watch:
                 int((last - begin) / interval_s + 0.5) + 1)
             if duration_s is not None:
                 wanted = min(wanted, begin + duration_s)
-            stopped = stop.wait(max(0, wanted - self._clock()))
+            stopped = end.wait(max(0, wanted - self._clock()))
             now = self._clock()
             lost = ledger.update(self._counters())
             readings += 1

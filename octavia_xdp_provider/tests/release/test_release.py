@@ -16,7 +16,6 @@ from lab import demo_steps
 from lab import paths
 from lab.packages import commands
 from lab.packages import sdist
-from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
 
 UV = paths.CHECKOUT / 'tools/uv'
@@ -119,7 +118,6 @@ class TestRelease(base.TestCase):
         self.assertIn('host_keys', tables)
         self.assertIn('alembic_version', tables)
 
-    @form.in_long_form
     def test_the_crate_of_the_checker_compiles_without_the_checkout(self):
         # Tests have another home.
         home = pwd.getpwuid(os.getuid()).pw_dir
