@@ -98,8 +98,11 @@ class Watch(command.Command):
 
     def _look(self, following, document):
         try:
-            changed = following.step(
-                wanted for _member, wanted in _members(document).values())
+            members = {wanted for _member, wanted
+                       in _members(document).values()}
+            following.leave(following.members - members)
+            following.follow(members)
+            changed = following.step()
         except errors.NeutronUnavailable as error:
             self._say(f'Neutron cannot be asked: {error}')
             return

@@ -20,37 +20,53 @@ PER_STEP = 200
 
 
 class Follower:
-    """Follows members that its caller names with each step."""
+    """Follows members, from the moment on at which its caller names them.
+
+    :ivar members: those that it follows.
+    """
 
     def __init__(self, neutron: client.Neutron, per_step: int = PER_STEP
                  ) -> None:
         self._neutron = neutron
         self._per_step = per_step
+        self.members: set[findings.Wanted] = set()
+        self._new: set[findings.Wanted] = set()
         # In the order in which they were looked at, the longest ago first.
         self._known: dict[findings.Wanted, findings.Finding] = {}
         self._hinted: set[findings.Wanted] = set()
 
+    def follow(self, members: Iterable[findings.Wanted]) -> None:
+        """Look for these from the next step on."""
+        new = set(members) - self.members
+        self.members |= new
+        self._new |= new
+
+    def leave(self, members: Iterable[findings.Wanted]) -> None:
+        """Do not look for these any more."""
+        for one in members:
+            self.members.discard(one)
+            self._new.discard(one)
+            self._hinted.discard(one)
+            self._known.pop(one, None)
+
     def hint(self, members: Iterable[findings.Wanted]) -> None:
         """Let the next step look at these, whosever turn it is."""
-        self._hinted.update(members)
+        self._hinted.update(one for one in members if one in self.members)
 
-    def step(self, wanted: Iterable[findings.Wanted],
-             in_turns: bool = True
+    def step(self, in_turns: bool = True
              ) -> dict[findings.Wanted, findings.Finding]:
         """Members that are new, or whose finding is another one than before.
 
         :param in_turns: whether to look at those too whose turn it is.
         :raises NeutronUnavailable: the next step sees what this one missed.
         """
-        members = set(wanted)
-        for gone in self._known.keys() - members:
-            del self._known[gone]
-        look = {*(members - self._known.keys()), *(self._hinted & members),
+        look = {*self._new, *self._hinted,
                 *itertools.islice(self._known,
                                   self._per_step if in_turns else 0)}
         if not look:
             return {}
         found = search.find(self._neutron, look)
+        self._new.clear()
         self._hinted.clear()
         changed = {member: finding for member, finding in found.items()
                    if self._known.pop(member, None) != finding}

@@ -23,6 +23,7 @@ _BALANCERS = models.LoadBalancer.__table__
 _KEYS = models.HostKey.__table__
 _OBJECTS = models.HostObject.__table__
 _PLACEMENTS = models.Placement.__table__
+_SEQUENCE = models.Sequence.__table__
 _NODES = models.Node.__table__
 _WAYS = models.MemberWay.__table__
 
@@ -86,14 +87,26 @@ class Changes:
 class Ways(base.Base):
     """Queries of the leader about hypervisors."""
 
-    def zero_touch_generations(self) -> dict[str, int]:
-        """Id → generation of the load balancers that are not deleted."""
+    def zero_touch_changes(self, since: int
+                           ) -> tuple[int, dict[str, int | None]]:
+        """Load balancers that have changed.
+
+        :param since: as of which the caller knows all of them; 0: none.
+        :returns: as of what this is, and id → generation, None of one that
+            is deleted.
+        """
         with self._reading_rows() as rows:
-            return {row.id: int(row.generation) for row in rows.execute(
-                sa.select(_BALANCERS.c.id, _BALANCERS.c.generation).where(
-                    _BALANCERS.c.zero_touch.is_not(None),
-                    _BALANCERS.c.deleted.is_(False),
-                    _BALANCERS.c.generation > 0))}
+            as_of = int(rows.execute(sa.select(_SEQUENCE.c.value)
+                                     ).scalar_one())
+            if as_of == since:
+                return as_of, {}
+            return as_of, {
+                row.id: None if row.deleted else int(row.generation)
+                for row in rows.execute(sa.select(
+                    _BALANCERS.c.id, _BALANCERS.c.generation,
+                    _BALANCERS.c.deleted).where(
+                        _BALANCERS.c.zero_touch.is_not(None),
+                        _BALANCERS.c.generation > since))}
 
     def host_keys(self) -> list[Key]:
         with self._reading_rows() as rows:

@@ -21,10 +21,8 @@ from octavia_xdp_provider.controller.store import hypervisors
 from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends as ends_
+from octavia_xdp_provider.controller.zero_touch import keys as keys_
 from octavia_xdp_provider.controller.zero_touch import port_documents
-
-# Of a key of a load balancer that is deleted: no node may have it any more.
-NEVER = 2 ** 62
 
 Decisions = dict[str, decision.Decision]
 PortKey = tuple[str, str]  # host, Neutron's id
@@ -41,18 +39,17 @@ class Plan:
                  member_ways: Iterable[ways.Way], quarantine_s: float,
                  draw: Callable[[int], int] | None = None) -> None:
         """:param draw: gives a random number below one that is given."""
-        self.keys = {one.name: one for one in keys}
-        self.objects = {(one.host, one.id): one for one in objects}
+        self.keys = keys_.Keys(keys)
+        # Host → Neutron's id → what is stored of it.
+        self.objects: dict[str, dict[str, hypervisors.HostObject]] = {}
+        for one in objects:
+            self.objects.setdefault(one.host, {})[one.id] = one
         self._ways: dict[str, list[ways.Way]] = {}
         for way in member_ways:
             self._ways.setdefault(way.load_balancer_id, []).append(way)
         self._quarantine_s = quarantine_s
         self._draw = draw or random.SystemRandom().randrange
         self._ports: dict[PortKey, tuple[findings.Port, int]] = {}
-        self._by_balancer: dict[str, set[tuple[str, int]]] = {}
-        for one in self.keys.values():
-            self._by_balancer.setdefault(one.load_balancer_id,
-                                         set()).add(one.name)
         self.changes = ways.Changes()
 
     def take(self) -> ways.Changes:
@@ -62,53 +59,42 @@ class Plan:
     def stored(self, documents: Iterable[hypervisors.HostObject]) -> None:
         """Documents that were stored, with their generations."""
         for one in documents:
-            self.objects[one.host, one.id] = dataclasses.replace(
-                self.objects.get((one.host, one.id), one), kind=one.kind,
+            there = self.objects.setdefault(one.host, {})
+            there[one.id] = dataclasses.replace(
+                there.get(one.id, one), kind=one.kind,
                 document=one.document, generation=one.generation,
                 removed_generation=one.removed_generation)
+
+    def object_of(self, host: str, key: str) -> hypervisors.HostObject | None:
+        return self.objects.get(host, {}).get(key)
 
     def reported(self, hosts: Iterable[str],
                  objects: Iterable[hypervisors.HostObject]) -> None:
         """What some hypervisors have now."""
-        for name in [name for name in self.objects if name[0] in set(hosts)]:
-            del self.objects[name]
-        self.objects.update(((one.host, one.id), one) for one in objects)
-
-    def keys_of(self, load_balancer_id: str) -> list[ways.Key]:
-        return [self.keys[name] for name
-                in sorted(self._by_balancer.get(load_balancer_id, ()))]
-
-    def balancers_on(self, hosts: Iterable[str]) -> set[str]:
-        """Load balancers with a key on one of these hypervisors."""
-        some = set(hosts)
-        return {key for key, names in self._by_balancer.items()
-                if any(host in some for host, _ in names)}
+        for host in hosts:
+            self.objects.pop(host, None)
+        for one in objects:
+            self.objects.setdefault(one.host, {})[one.id] = one
 
     # Keys
 
     def _set_key(self, key: ways.Key) -> None:
         if self.keys.get(key.name) != key:
-            self.keys[key.name] = self.changes.keys[key.name] = key
-            self._by_balancer.setdefault(key.load_balancer_id,
-                                         set()).add(key.name)
+            self.changes.keys[key.name] = key
+            self.keys.put(key)
 
     def expire(self, now: float) -> None:
         """Forget keys whose quarantine is over. One that ends later than any
         can is taken for one that began before the clock was set back, and
         begins anew."""
-        for name, key in list(self.keys.items()):
-            if key.free_at is None:
-                continue
+        for key in self.keys.quarantined():
+            assert key.free_at is not None
             if key.free_at > now + self._quarantine_s:
                 self._set_key(dataclasses.replace(
                     key, free_at=now + self._quarantine_s))
             elif key.free_at <= now:
-                del self.keys[name]
-                self.changes.keys[name] = None
-                names = self._by_balancer[key.load_balancer_id]
-                names.discard(name)
-                if not names:
-                    del self._by_balancer[key.load_balancer_id]
+                self.keys.remove(key.name)
+                self.changes.keys[key.name] = None
 
     def release(self, synced: Mapping[str, int], now: float) -> set[PortKey]:
         """Begin the quarantine of keys that no node uses any more.
@@ -117,20 +103,15 @@ class Plan:
         :returns: ports whose documents have changed by that.
         """
         touched = set()
-        for key in list(self.keys.values()):
-            if key.unused_generation is None or key.free_at is not None:
-                continue
-            least = synced.get(key.load_balancer_id)
-            if least is None or least >= key.unused_generation:
-                self._set_key(dataclasses.replace(
-                    key, free_at=now + self._quarantine_s))
-                touched.add((key.host, key.port_id))
+        for balancer_id in self.keys.unused_balancers():
+            least = synced.get(balancer_id)
+            for key in self.keys.unused_of(balancer_id):
+                assert key.unused_generation is not None
+                if least is None or least >= key.unused_generation:
+                    self._set_key(dataclasses.replace(
+                        key, free_at=now + self._quarantine_s))
+                    touched.add((key.host, key.port_id))
         return touched
-
-    def unused(self) -> set[str]:
-        """Load balancers that have keys which nodes may still use."""
-        return {key.load_balancer_id for key in self.keys.values()
-                if key.unused_generation is not None and key.free_at is None}
 
     def assign(self, balancer_id: str, document: spec.Document | None,
                generation: int, decisions: Decisions, ends: ends_.Ends
@@ -154,16 +135,16 @@ class Plan:
                     if problem:
                         full[member_id] = problem
             needed |= self._in_use(document)
-        for key in self.keys_of(balancer_id):
+        for key in self.keys.of_balancer(balancer_id):
             if key.name in needed:
                 continue
             if key.free_at is None and key.unused_generation is None:
                 self._set_key(dataclasses.replace(
-                    key, unused_generation=NEVER if document is None
+                    key, unused_generation=keys_.NEVER if document is None
                     else generation))
             elif document is None and key.free_at is None:
                 self._set_key(dataclasses.replace(
-                    key, unused_generation=NEVER))
+                    key, unused_generation=keys_.NEVER))
         return touched, full
 
     def _assign_member(self, document: spec.Document, member_id: str,
@@ -198,19 +179,18 @@ class Plan:
     def _find(self, balancer_id: str, listener_id: str, member_id: str,
               host: str, bits: int) -> int | None:
         """A key that was given before: to the same it may be given again."""
-        own = [key for key in self.keys_of(balancer_id)
+        own = [key for key in self.keys.of_balancer(balancer_id)
                if (key.listener_id, key.member_id, key.host)
                == (listener_id, member_id, host) and not key.key >> bits]
         return min((key.free_at is not None, key.key)
                    for key in own)[1] if own else None
 
     def _lack(self, host: str, port_id: str, end: ends_.End) -> str:
-        own = [key for key in self.keys.values()
-               if key.host == host and key.free_at is None]
-        if end.entries_max is not None and len(own) >= end.entries_max:
-            return (f'hypervisor {host} has {len(own)} of {end.entries_max} '
+        number = self.keys.used_on(host)
+        if end.entries_max is not None and number >= end.entries_max:
+            return (f'hypervisor {host} has {number} of {end.entries_max} '
                     'entries')
-        number = sum(key.port_id == port_id for key in own)
+        number = len(self.keys.used_of_port(host, port_id))
         if number >= host_spec.ENTRIES_MAX:
             return f'its port has {number} listeners, and no more can be'
         return ''
@@ -230,14 +210,14 @@ class Plan:
         listeners = {listener for pool_id, pool in document['pools'].items()
                      if member_id in pool['members']
                      for listener in decision.listeners(document, pool_id)}
-        return {key.name for key in self.keys_of(document['id'])
+        return {key.name for key in self.keys.of_balancer(document['id'])
                 if key.member_id == member_id and key.listener_id in listeners
                 and key.free_at is None and key.unused_generation is None}
 
     def _in_use(self, document: spec.Document) -> set[tuple[str, int]]:
         """Keys that nodes are sent."""
         by_use = {(key.listener_id, key.member_id, key.key): key.name
-                  for key in self.keys_of(document['id'])
+                  for key in self.keys.of_balancer(document['id'])
                   if key.free_at is None}
         return {name for pool in document['pools'].values()
                 for member_id, member in pool['members'].items()
@@ -253,13 +233,9 @@ class Plan:
         """Make the documents of some ports, and of the address sets on their
         hypervisors, as they should be now."""
         ports = set(ports)
-        entries: dict[PortKey, list[dict[str, Any]]] = {}
-        for key in self.keys.values():
-            if key.free_at is None:
-                entries.setdefault((key.host, key.port_id), []).append(
-                    key.entry)
         for name in ports:
-            self._set_port(name, entries.get(name, []))
+            self._set_port(name, [key.entry for key
+                                  in self.keys.used_of_port(*name)])
         self.refresh_sets({host for host, _ in ports}, sets)
 
     def _set_port(self, name: PortKey, entries: list[dict[str, Any]]) -> None:
@@ -270,17 +246,19 @@ class Plan:
             self._set_document(name, (
                 host_spec.PORT, port_documents.port_document(
                     *self._ports[name], entries)))
-        elif name in self.objects:
+        elif (one := self.object_of(*name)) is not None:
             self._set_document(name, (
                 host_spec.PORT, port_documents.with_entries(
-                    self.objects[name].document, entries)))
+                    one.document, entries)))
 
     def refresh_sets(self, hosts: set[str], sets: Mapping[str, Iterable[str]]
                      ) -> None:
         """:param sets: id → networks, as far as they are known."""
-        there = {name: found for name in {
-            *self.objects, *self.changes.documents}
-            if name[0] in hosts and (found := self._wanted(name))}
+        names = {(host, key) for host in hosts
+                 for key in self.objects.get(host, ())}
+        names |= {name for name in self.changes.documents if name[0] in hosts}
+        there = {name: found for name in names
+                 if (found := self._wanted(name))}
         named = {(host, key) for (host, _), (kind, document) in there.items()
                  if kind == host_spec.PORT
                  for key in port_documents.named_sets(document)}
@@ -296,7 +274,7 @@ class Plan:
     def _wanted(self, name: PortKey) -> tuple[str, dict[str, Any]] | None:
         if name in self.changes.documents:
             return self.changes.documents[name]
-        one = self.objects.get(name)
+        one = self.object_of(*name)
         return None if one is None or one.removed_generation is not None else (
             one.kind, one.document)
 
@@ -304,13 +282,6 @@ class Plan:
                       wanted: tuple[str, dict[str, Any]] | None) -> None:
         if self._wanted(name) != wanted:
             self.changes.documents[name] = wanted
-
-    def named_sets(self) -> set[str]:
-        """Ids of all address sets that rules on hypervisors name."""
-        return {key for one in self.objects.values()
-                if one.kind == host_spec.PORT
-                and one.removed_generation is None
-                for key in port_documents.named_sets(one.document)}
 
     # Documents of LB nodes
 
@@ -353,7 +324,7 @@ class Plan:
 
     def _not_ready(self, host: str, port_id: str) -> str:
         """Why nodes cannot be sent a tunnel yet."""
-        one = self.objects.get((host, port_id))
+        one = self.object_of(host, port_id)
         if one is not None and one.error:
             return f'hypervisor {host}: {one.error}'
         if one is None or not one.is_held or (
@@ -386,5 +357,5 @@ class Plan:
         return {key: f'hypervisor {one.hosts[0]}: {found.error}'
                 for key, one in decisions.items()
                 if one.hosts and one.port is not None
-                and (found := self.objects.get((one.hosts[0], one.port.id)))
+                and (found := self.object_of(one.hosts[0], one.port.id))
                 and found.error}

@@ -29,6 +29,7 @@ from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends
+from octavia_xdp_provider.controller.zero_touch import members as members_
 from octavia_xdp_provider.controller.zero_touch import notified as notified_
 from octavia_xdp_provider.controller.zero_touch import plan
 
@@ -90,8 +91,9 @@ class ZeroTouch:
     def _begin(self, token):
         """This process leads since a moment ago."""
         self._neutron = self._follower = None
+        self._as_of = 0  # the generation up to which the next are known
         self._balancers = {}  # id → rows.LoadBalancer
-        self._found = {}  # Wanted → Finding
+        self._members = members_.Members()
         self._migrating = {}  # Wanted → since when, time.monotonic()
         self._sets = {}  # id → networks
         self._hosts = {}
@@ -126,6 +128,7 @@ class ZeroTouch:
 
     def _step(self, token):
         if self._is_due('all', _ALL_S):
+            self._as_of = 0
             self._dirty |= self._balancers.keys()
         self._read_balancers()
         if not self._balancers and not self._plan.keys and (
@@ -164,21 +167,37 @@ class ZeroTouch:
     # What has changed
 
     def _read_balancers(self):
-        generations = self._store.zero_touch_generations()
-        changed = {key for key, generation in generations.items()
-                   if key not in self._balancers
-                   or self._balancers[key].generation != generation}
-        gone = (self._balancers.keys() | {
-            key.load_balancer_id for key in self._plan.keys.values()
-            if key.unused_generation != plan.NEVER and key.free_at is None}
-        ) - generations.keys()
+        before = self._as_of
+        self._as_of, found = self._store.zero_touch_changes(before)
+        if self._as_of < before:
+            # A database restored from a backup.
+            before = 0
+            self._as_of, found = self._store.zero_touch_changes(before)
+        changed = {key for key, generation in found.items()
+                   if generation is not None and (
+                       key not in self._balancers
+                       or self._balancers[key].generation != generation)}
+        gone = {key for key, generation in found.items()
+                if generation is None}
+        if not before:
+            # Of what is not there at all nobody has read that it went.
+            gone |= (self._balancers.keys() | self._plan.keys.in_use_by()
+                     ) - found.keys()
         for key in gone:
             self._balancers.pop(key, None)
+            self._follow_members(key, ())
         if changed:
-            self._balancers.update(
-                (row.id, row) for row in self._store.load_balancers(changed)
-                if not row.deleted and row.generation)
+            for row in self._store.load_balancers(changed):
+                if not row.deleted and row.generation:
+                    self._balancers[row.id] = row
+                    self._follow_members(row.id, _wanted(row.document))
         self._dirty |= changed | gone
+
+    def _follow_members(self, key, members):
+        gone = self._members.replace(key, members)
+        if self._follower is not None:
+            self._follower.leave(gone)
+            self._follower.follow(members)
 
     def _read_hosts(self):
         now = self._store.now()
@@ -198,52 +217,45 @@ class ZeroTouch:
         if reported:
             self._plan.reported(reported, self._store.host_objects(reported))
         if changed:
-            self._dirty |= self._plan.balancers_on(changed)
-            self._dirty |= {
-                key for key, row in self._balancers.items()
-                if any(self._host_of(wanted) in changed
-                       for wanted in _wanted(row.document))}
+            self._dirty |= self._plan.keys.balancers_on(changed)
+            self._dirty |= self._members.balancers_on(changed)
             self._hint(reported)
-
-    def _host_of(self, wanted):
-        finding = self._found.get(wanted)
-        return finding.port.host if finding and finding.port else None
 
     def _hint(self, hosts):
         """A tap that has come where Neutron did not have the port: the VM
         may have been moved."""
         if self._follower is None:
             return
-        here = {one.id for one in self._plan.objects.values()
-                if one.host in hosts and one.ifindex is not None}
-        self._follower.hint(
-            wanted for wanted, finding in self._found.items()
-            if finding.port and finding.port.id in here
-            and self._plan.objects.get(
-                (finding.port.host, finding.port.id)) is not None
-            and self._plan.objects[
-                finding.port.host, finding.port.id].ifindex is None)
+        for host in hosts:
+            for one in self._plan.objects.get(host, {}).values():
+                if one.ifindex is not None:
+                    self._follower.hint(
+                        wanted for wanted, port
+                        in self._members.of_port(one.id).items()
+                        if self._lacks_tap(port))
+
+    def _lacks_tap(self, port):
+        one = self._plan.object_of(port.host, port.id)
+        return one is not None and one.ifindex is None
 
     def _follow(self):
-        wanted = {one for row in self._balancers.values()
-                  for one in _wanted(row.document)}
         in_turns = self._is_due('neutron', self._conf.neutron_interval)
         try:
             if self._follower is None:
-                if not wanted:
+                if not self._members:
                     return
                 self._neutron = self._make_neutron()
                 self._follower = follower.Follower(self._neutron)
+                self._follower.follow(self._members)
             self._hint_migrating()
             members, sets = self._notified.take()
             if members or sets:
                 LOG.debug('Neutron has notified of %s members and %s groups.',
                           len(members), len(sets))
             self._follower.hint(members)
-            changed = self._follower.step(wanted, in_turns)
+            changed = self._follower.step(in_turns)
             self._note_migrating(changed)
-            self._found = {key: value for key, value in self._found.items()
-                           if key in wanted} | changed
+            self._members.put_found(changed)
             if in_turns or sets:
                 self._follow_sets(None if in_turns else sets)
             self._complained = None
@@ -255,12 +267,10 @@ class ZeroTouch:
             self._complained = str(error)
             return
         if changed:
-            self._dirty |= {key for key, row in self._balancers.items()
-                            if any(one in changed
-                                   for one in _wanted(row.document))}
+            self._dirty |= self._members.balancers_of(changed)
             self._ask_for_new_sets(changed)
         if changed or in_turns:
-            self._notified.watch(self._found, self._sets)
+            self._notified.watch(self._members.found, self._sets)
 
     def _note_migrating(self, changed):
         for one, finding in changed.items():
@@ -290,7 +300,8 @@ class ZeroTouch:
                 self._due.pop('neutron', None)
 
     def _follow_sets(self, only=None):
-        rules = [rule for finding in self._found.values() if finding.port
+        rules = [rule for finding in self._members.found.values()
+                 if finding.port
                  for rule in finding.port.rules]
         groups = {rule.remote_group_id for rule in rules
                   if rule.remote_group_id}
@@ -310,8 +321,7 @@ class ZeroTouch:
                     'instead, or make the group smaller.', key,
                     len(networks), host_spec.ADDRESSES_MAX)
         self._sets = found if only is None else {**self._sets, **found}
-        self._plan.refresh_sets({host for host, _ in self._plan.objects},
-                                self._sets)
+        self._plan.refresh_sets(set(self._plan.objects), self._sets)
 
     # What follows
 
@@ -320,7 +330,7 @@ class ZeroTouch:
         now = self._store.now()
         if self._is_due('expire', _EXPIRE_S):
             self._plan.expire(now)
-        unused = self._plan.unused()
+        unused = self._plan.keys.unused_balancers()
         if unused:
             self._ports |= self._plan.release(
                 self._store.synced_generations(unused, _HEARD), now)
@@ -332,7 +342,8 @@ class ZeroTouch:
             self._plan.assign(key, None, 0, {}, self._ends)
             self._plan.set_ways(key, [])
             return None
-        decisions = decision.decide(row.document, self._found, self._ends,
+        decisions = decision.decide(row.document, self._members.found,
+                                    self._ends,
                                     self._silent.__contains__)
         touched, full = self._plan.assign(key, row.document, row.generation,
                                           decisions, self._ends)

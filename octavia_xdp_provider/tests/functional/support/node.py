@@ -33,6 +33,8 @@ class Node:
         # A call that comes before its server is lost; others are answered.
         self._asking = self._make_client(transport, 2)
         self._client = self._make_client(transport, 60)
+        # Nodes' own patience: whoever had the call may have been killed.
+        self._repeating = self._make_client(transport, 10)
         self._heartbeats = rpc.HeartbeatClient(transport)
         server = rpc.server(transport, rpc.NODE_TOPIC, host, [self._wakeup()])
         server.start()
@@ -66,10 +68,13 @@ class Node:
 
     def work(self):
         """Fetch everything, and report it as done. Returns the documents."""
+        return self._work(self._client)
+
+    def _work(self, client):
         entries, after = [], None
         first = None
         while True:
-            answer = self._client.fetch(self._host, 0, after)
+            answer = client.fetch(self._host, 0, after)
             first = first or answer
             entries += answer['changed']
             after = answer['more']
@@ -82,7 +87,7 @@ class Node:
                 'generation': entry['generation'], 'error': None,
                 'members': {}, 'announced': True} for entry in entries}}
         while True:
-            answer = self._client.report(
+            answer = client.report(
                 self._host, next(self._epochs), 1, report)
             if answer['taken']:
                 break
@@ -105,7 +110,7 @@ class Node:
         while not self._stopping.is_set():
             try:
                 self._heartbeats.heartbeat(self._host)
-                self.work()
+                self._work(self._repeating)
             except rpc.TRANSPORT_ERRORS:
                 pass  # The controller that had the call was ended.
             self.notified.wait(INTERVAL_S)

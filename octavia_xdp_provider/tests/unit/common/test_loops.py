@@ -87,7 +87,6 @@ class TestLoop(base.TestCase):
 
     def test_a_step_that_hangs_is_seen(self):
         now, begun, end = [100.0], threading.Event(), threading.Event()
-        self.addCleanup(end.set)
         watched = loops.Loops(10, lambda: now[0])
 
         def hang():
@@ -95,6 +94,8 @@ class TestLoop(base.TestCase):
             end.wait(PATIENCE_S)
             self.taken.release()
         self.start(NEVER_S, hang, watched.watch('worker'))
+        # Before the cleanup that waits for the thread.
+        self.addCleanup(end.set)
         self.assertTrue(begun.wait(PATIENCE_S))
         self.assertEqual({}, watched.hanging())
         now[0] += 11

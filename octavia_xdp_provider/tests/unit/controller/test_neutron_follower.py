@@ -40,7 +40,9 @@ class TestFollower(base.TestCase):
         self.assertEqual(set(self.members), set(self.step()))
 
     def step(self):
-        return self.follower.step(self.members)
+        self.follower.leave(self.follower.members - set(self.members))
+        self.follower.follow(self.members)
+        return self.follower.step()
 
     def steps(self):
         """What as many steps as there are turns have seen."""

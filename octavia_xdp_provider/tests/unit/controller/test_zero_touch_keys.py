@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Indices of keys and members answer as a walk over all of them does."""
+
+import dataclasses
+
+from hypothesis import given
+from hypothesis import settings
+from hypothesis import strategies as st
+
+from octavia_xdp_provider.controller.neutron_ports import findings
+from octavia_xdp_provider.controller.store import ways
+from octavia_xdp_provider.controller.zero_touch import keys
+from octavia_xdp_provider.controller.zero_touch import members
+from octavia_xdp_provider.tests.unit import base
+
+HOSTS, PORTS, BALANCERS = ('hv1', 'hv2'), ('p1', 'p2'), ('lb1', 'lb2', 'lb3')
+
+KEY = st.builds(
+    ways.Key, host=st.sampled_from(HOSTS), key=st.integers(1, 6),
+    port_id=st.sampled_from(PORTS), load_balancer_id=st.sampled_from(
+        BALANCERS), listener_id=st.just('l'), member_id=st.just('m'),
+    entry=st.just({}), unused_generation=st.sampled_from(
+        (None, 3, keys.NEVER)), free_at=st.sampled_from((None, 9.0)))
+STEPS = st.lists(st.tuples(st.sampled_from(('put', 'remove')), KEY),
+                 max_size=40)
+
+WANTED = [findings.Wanted('project', f'10.0.0.{number}')
+          for number in range(5)]
+
+
+@dataclasses.dataclass(frozen=True)
+class Port:
+    id: str
+    host: str
+
+
+FINDING = st.builds(
+    lambda port, host: findings.Finding(port and Port(port, host)),
+    st.sampled_from((None, *PORTS)), st.sampled_from(HOSTS))
+MEMBER_STEPS = st.lists(st.one_of(
+    st.tuples(st.just('replace'), st.sampled_from(BALANCERS),
+              st.sets(st.sampled_from(WANTED))),
+    st.tuples(st.just('found'), st.sampled_from(WANTED), FINDING)),
+    max_size=40)
+
+
+class TestIndices(base.TestCase):
+
+    @settings(max_examples=200, deadline=None)
+    @given(STEPS)
+    def test_keys_are_found_by_each_index_as_by_a_walk(self, steps):
+        found, model = keys.Keys(), {}
+        for what, key in steps:
+            if what == 'put':
+                found.put(key)
+                model[key.name] = key
+            else:
+                found.remove(key.name)
+                model.pop(key.name, None)
+        rows = [model[name] for name in sorted(model)]
+        used = [key for key in rows if key.free_at is None]
+        unused = [key for key in used if key.unused_generation is not None]
+        self.assertEqual(bool(model), bool(found))
+        self.assertEqual([key for key in rows if key.free_at is not None],
+                         found.quarantined())
+        self.assertEqual({key.load_balancer_id for key in unused},
+                         found.unused_balancers())
+        self.assertEqual({key.load_balancer_id for key in used
+                          if key.unused_generation != keys.NEVER},
+                         found.in_use_by())
+        for one in BALANCERS:
+            self.assertEqual([key for key in rows
+                              if key.load_balancer_id == one],
+                             found.of_balancer(one))
+            self.assertEqual([key for key in unused
+                              if key.load_balancer_id == one],
+                             found.unused_of(one))
+        for host in HOSTS:
+            self.assertEqual(sum(key.host == host for key in used),
+                             found.used_on(host))
+            self.assertEqual({key.load_balancer_id for key in rows
+                              if key.host == host},
+                             found.balancers_on([host]))
+            for port in PORTS:
+                self.assertEqual(
+                    [key for key in used
+                     if (key.host, key.port_id) == (host, port)],
+                    found.used_of_port(host, port))
+
+    @settings(max_examples=200, deadline=None)
+    @given(MEMBER_STEPS)
+    def test_members_are_found_by_each_index_as_by_a_walk(self, steps):
+        found, wanted, model = members.Members(), {}, {}
+        for what, name, value in steps:
+            if what == 'replace':
+                before = set().union(*wanted.values())
+                wanted[name] = value
+                after = set().union(*wanted.values())
+                self.assertEqual(before - after, found.replace(name, value))
+                for one in before - after:
+                    model.pop(one, None)
+            elif any(name in some for some in wanted.values()):
+                found.put_found({name: value})
+                model[name] = value
+        everything = set().union(*wanted.values())
+        self.assertEqual(everything, set(found))
+        self.assertEqual(bool(everything), bool(found))
+        self.assertEqual(model, found.found)
+        for one in WANTED:
+            self.assertEqual({key for key, some in wanted.items()
+                              if one in some}, found.balancers_of([one]))
+        for host in HOSTS:
+            self.assertEqual(
+                {key for key, some in wanted.items() for one in some
+                 if one in model and model[one].port
+                 and model[one].port.host == host},
+                found.balancers_on([host]))
+        for port in PORTS:
+            self.assertEqual(
+                {one: finding.port for one, finding in model.items()
+                 if finding.port and finding.port.id == port},
+                found.of_port(port))
