@@ -33,12 +33,26 @@ _TABLES = {'load_balancer': 'id', 'vip': 'load_balancer_id',
 _AT_ONCE = 100
 
 
+def _store(lab):
+    """The controller's; to be used within the lab's control host."""
+    conf = options.load(
+        config_files=[str(octavia.provider_configuration(lab))])
+    return queries.Store(schema.context_manager(conf))
+
+
+def are_reported(lab):
+    """Whether nodes have reported all that they should have, and a
+    controller has looked at it."""
+    with namespaces.inside(lab, paths.CONTROL):
+        found = _store(lab).figures()
+    return not found.due and all(
+        one.placements.keys() <= {'ok'} for one in found.nodes)
+
+
 def clone(lab, key, number, hosts):
     """Copy a load balancer that is ACTIVE. Returns ids of the copies."""
     with namespaces.inside(lab, paths.CONTROL):
-        conf = options.load(
-            config_files=[str(octavia.provider_configuration(lab))])
-        store = queries.Store(schema.context_manager(conf))
+        store = _store(lab)
         rows = _rows(lab, key)
         with store._reading_rows() as opened:
             ours = opened.execute(sa.select(models.LoadBalancer.__table__).

@@ -77,6 +77,11 @@ class Cluster:
                                      topology.NODES)
             processes.wait_for('tables of all', self._have_all,
                                api.PATIENCE_S, 1.0)
+            # So many reports take longer than tables, and what is measured
+            # would wait behind them.
+            processes.wait_for('reports of all',
+                               lambda: clones.are_reported(self.lab),
+                               api.PATIENCE_S, 1.0)
 
     def _have_all(self):
         for node in topology.NODES:

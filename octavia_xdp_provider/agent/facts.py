@@ -49,6 +49,8 @@ class Facts:
             if key in entries:
                 one = self._of(key, entries[key][0], errors.get(key))
                 if held.get(key) != one:
+                    # At the end, as reports.Facts has it.
+                    held.pop(key, None)
                     held[key] = one
         self.held = held
 

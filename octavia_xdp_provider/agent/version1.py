@@ -54,8 +54,11 @@ class ReporterV1:
         """Nobody knows what was reported before."""
         return True
 
-    def send(self, controller, host, facts):
-        """:param controller: rpc.NodesClientV1."""
+    def send(self, controller, host, facts, has_other=None):
+        """:param controller: rpc.NodesClientV1.
+
+        :param has_other: no report of this version is long.
+        """
         controller.report(host, {
             'as_of': facts.as_of,
             'synced': {key: {'generation': one['generation'],

@@ -212,7 +212,10 @@ class Link:
 
     def _send(self):
         began = time.monotonic()
-        self._reporter.send(self._controller, self._host, self._facts)
+        # Somebody waits for what has just been changed, and nobody for the
+        # rest of a thousand load balancers.
+        self._reporter.send(self._controller, self._host, self._facts,
+                            lambda: self._ask or bool(self._pages))
         # Taken after that, however late the answer is.
         self.reported_at = began
 

@@ -59,6 +59,7 @@ class Facts:
     """What there is to be reported, fields as in messages.Report or
     host_messages.Report.
 
+    ``held``: what has changed last comes last; it is reported first.
     ``awaited_as_of``: the controller waits for the word that the node has
     seen what was wanted then.
     """
@@ -116,23 +117,26 @@ class Reporter:
             self._seq += 1
         return self._epoch, self._seq, self._open
 
-    def send(self, controller: Any, host: str, facts: Facts) -> None:
+    def send(self, controller: Any, host: str, facts: Facts,
+             has_other: Callable[[], bool] = lambda: False) -> None:
         """Report all that a controller has not been sent.
 
         :param controller: rpc.NodesClient.
+        :param has_other: whether the caller has something else to do, which
+            shall not wait for all of it: then some is left for the next time.
         """
         while True:
             answer = controller.report(host, *self.next(facts))
             if not self.answered(answer):
                 LOG.info('The controller asks for all that this node has.')
-            elif not self.is_behind:
+            elif not self.is_behind or has_other():
                 return
 
     def _page(self, facts: Facts) -> Any:
         reported, sizes = self._reported, self._sizes
         held: dict[str, Any] = {}
         complete, room = True, sizes.held_weight
-        for key, one in facts.held.items():
+        for key, one in reversed(facts.held.items()):
             before = reported.held.get(key)
             if before is one or before == one:
                 continue

@@ -165,9 +165,41 @@ class TestReports(LinkTestCase):
 
     def test_a_great_report_goes_in_pages(self):
         self.worker.held = {f'lb{number}': held() for number in range(450)}
-        self.link.report()
+        self.link._turn()
         self.assertEqual([(200, False), (200, False), (50, True)], [
             (len(one['held']), one['complete']) for one in self.reports])
+
+    def test_what_changes_meanwhile_does_not_wait_for_a_great_report(self):
+        before = {f'lb{number}': held() for number in range(450)}
+        self.worker.held = before
+        done = threading.Event()
+        order = []
+
+        def fetch():
+            order.append('fetch')
+            if len(order) > 1:
+                self.worker.held = {**before, 'new': held()}
+            return []
+
+        def report(*arguments):
+            answer = self.take(*arguments)
+            order.append(sorted(arguments[-1]['held'].keys() & {'new'}))
+            if len(order) == 2:
+                self.link.wake()
+            if arguments[-1]['complete']:
+                done.set()
+            return answer
+        self.fetcher.fetch.side_effect = fetch
+        self.controller.report.side_effect = report
+        thread = threading.Thread(target=self.link.run)
+        thread.start()
+        self.addCleanup(thread.join)
+        self.addCleanup(self.link.stop)
+        self.assertTrue(done.wait(60))
+        self.assertEqual(['fetch', [], 'fetch', ['new'], []], order)
+        self.assertEqual(self.worker.held, {
+            key: one for report in self.reports
+            for key, one in report['held'].items()})
 
     def test_the_report_is_as_of_what_was_made_true(self):
         self.assertEqual(5, self.report()['as_of'])
