@@ -40,7 +40,15 @@ def say(text):
     """Print a line of the timeline."""
     with _lock:
         _close_line()
-        print(f'{_stamp()} {text}', flush=True)
+        _write(f'{_stamp()} {text}\n')
+
+
+def _write(text):
+    # Whoever reads may have gone; what is under way is done all the same, and
+    # above all what it cleans up.
+    with contextlib.suppress(BrokenPipeError):
+        sys.stdout.write(text)
+        sys.stdout.flush()
 
 
 def _beat(title, start, ended):
@@ -52,8 +60,7 @@ def _print_begin(title):
     global _open_line
     with _lock:
         _close_line()
-        sys.stdout.write(f'{_stamp()} {title} … ')
-        sys.stdout.flush()
+        _write(f'{_stamp()} {title} … ')
         _open_line = title
 
 
@@ -62,17 +69,17 @@ def _print_end(title, text):
     with _lock:
         if _open_line == title:
             _open_line = None
-            print(text, flush=True)
+            _write(f'{text}\n')
         else:
             _close_line()
-            print(f'{_stamp()} {title}: {text}', flush=True)
+            _write(f'{_stamp()} {title}: {text}\n')
 
 
 def _close_line():
     global _open_line
     if _open_line is not None:
         _open_line = None
-        print(flush=True)
+        _write('\n')
 
 
 def _stamp():

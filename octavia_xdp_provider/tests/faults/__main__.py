@@ -47,8 +47,8 @@ def _arguments():
     return parser.parse_args()
 
 
-def _cases(lab, arguments):
-    known = victims.all_of(lab)
+def _cases(arguments):
+    known = victims.all_of()
     names = arguments.process or list(known)
     unknown = set(names) - set(known)
     if unknown:
@@ -74,12 +74,11 @@ def _running(lab):
 def main():
     arguments = _arguments()
     lab = paths.Lab(arguments.lab)
+    cases = _cases(arguments)
+    if arguments.list:
+        print('\n'.join(f'{victim.name}: {fault}' for victim, fault in cases))
+        return 0
     with _running(lab):
-        cases = _cases(lab, arguments)
-        if arguments.list:
-            print('\n'.join(f'{victim.name}: {fault}'
-                            for victim, fault in cases))
-            return 0
         results = []
         print(f'Seed {arguments.seed}, {len(cases)} cases.\n')
         print(matrix.header(), flush=True)

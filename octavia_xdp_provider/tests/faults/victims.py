@@ -16,6 +16,8 @@ from lab.control import rabbitmq
 from lab.fabric import nodes
 
 NODE = 'lb1'
+# Below driver-agent, and on its own.
+NUMBER_OF_CONTROLLERS = 2
 # All of them at once.
 CONTROLLERS = 'controllers'
 # Seconds until a process is started again that has ended, as systemd does.
@@ -42,7 +44,7 @@ class Victim:
     clock: str | None = None
 
 
-def all_of(lab):
+def all_of():
     """The victims by name."""
     found = [
         Victim('octavia-api', paths.CONTROL, octavia.API,
@@ -50,7 +52,7 @@ def all_of(lab):
         Victim('driver-agent', paths.CONTROL, octavia.DRIVER_AGENT,
                alone=True, clock=octavia.DRIVER_AGENT),
         *(Victim(f'controller-{number}', paths.CONTROL, None)
-          for number in range(1, len(_controllers(lab)) + 1)),
+          for number in range(1, NUMBER_OF_CONTROLLERS + 1)),
         Victim(CONTROLLERS, paths.CONTROL, None,
                clock=octavia.SECOND_CONTROLLER),
         Victim('rabbitmq', paths.CONTROL, rabbitmq.NAME,
