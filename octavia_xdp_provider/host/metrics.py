@@ -23,6 +23,12 @@ _MEMBERS = {
     'packets_out': 'Packets of a member', 'bytes_out': 'Bytes of a member',
     'flows': 'Flows to a member that began',
     'drops': 'Packets to or of a member that were dropped'}
+# Drops of a port are known by their outcome.
+_PORTS = {
+    'packets_in': 'Packets to members of a port',
+    'bytes_in': 'Bytes to members of a port',
+    'packets_out': 'Packets of members of a port',
+    'bytes_out': 'Bytes of members of a port'}
 
 
 class Metrics(pass_metrics.PassMetrics):
@@ -52,7 +58,6 @@ class Collector:
         self._link = link
         self._worker = worker
         self._watch = watch
-        self._members = member_counters.MemberCounters()
 
     def describe(self) -> list[typing.Any]:
         """Nothing is looked at before somebody wants to know."""
@@ -80,19 +85,25 @@ class Collector:
                 ('flows', 'Confirmed flows', facts.flows)):
             yield _gauge(name, text, value)
         yield from _of_packets(facts)
-        yield from self._of_members(facts)
+        carried = self._worker.carried
+        yield from _sums(
+            carried.ports.update(facts.entries, facts.read_at), 'port',
+            _PORTS, ['port'])
+        yield from _sums(
+            carried.members.update(facts.entries, facts.read_at), 'member',
+            _MEMBERS, ['load_balancer', 'member'])
 
-    def _of_members(self, facts: typing.Any
-                    ) -> collections.abc.Iterator[typing.Any]:
-        found = self._members.update(
-            facts.entries, member_counters.names(self._worker.documents()))
-        for place, counter in enumerate(member_counters.COUNTERS):
-            family = core.CounterMetricFamily(
-                f'{PREFIX}member_{counter}', _MEMBERS[counter],
-                labels=['load_balancer', 'member'])
-            for name, counts in sorted(found.items()):
-                family.add_metric(name, counts[place])
-            yield family
+
+def _sums(found: typing.Any, kind: str, texts: dict[str, str],
+          labels: list[str]) -> collections.abc.Iterator[typing.Any]:
+    for place, counter in enumerate(member_counters.COUNTERS):
+        if counter not in texts:
+            continue
+        family = core.CounterMetricFamily(
+            f'{PREFIX}{kind}_{counter}', texts[counter], labels=labels)
+        for name, counts in sorted(found.items()):
+            family.add_metric(name, counts[place])
+        yield family
 
 
 def _of_packets(facts: typing.Any) -> collections.abc.Iterator[typing.Any]:
@@ -109,20 +120,6 @@ def _of_packets(facts: typing.Any) -> collections.abc.Iterator[typing.Any]:
         for outcome, count in sorted(outcomes.items()):
             drops.add_metric([port, outcome], count)
     yield drops
-    for direction in ('in', 'out'):
-        for unit in ('packets', 'bytes'):
-            family = core.CounterMetricFamily(
-                f'{PREFIX}port_{unit}_{direction}',
-                f'{unit.capitalize()} {"to" if direction == "in" else "of"} '
-                'members of a port', labels=['port'])
-            sums: dict[str, int] = {}
-            for one in facts.entries:
-                sums[one.entry.port_id] = (
-                    sums.get(one.entry.port_id, 0)
-                    + getattr(one, f'{unit}_{direction}'))
-            for port, count in sorted(sums.items()):
-                family.add_metric([port], count)
-            yield family
 
 
 def _gauge(name: str, text: str, value: float) -> typing.Any:

@@ -68,6 +68,8 @@ class Reconciler:
     :param numbers: of address sets.
     :param pin_directory: of the datapath.
     :param flows_per_port: gives the number, now.
+    :param ending: called with types.EntryState of entries that are about to
+        go.
     :ivar held: id → host_messages.Held, of what there is. Another dictionary
         when something in it is another.
     :ivar left: ports without a tap: id → keys of entries that share a port
@@ -77,12 +79,15 @@ class Reconciler:
     def __init__(self, dataplane: typing.Any,
                  numbers: address_sets.Numbers, pin_directory: str,
                  flows_per_port: collections.abc.Callable[[], int],
+                 ending: collections.abc.Callable[
+                     [list[types.EntryState]], object] = lambda _: None,
                  clock: collections.abc.Callable[[], float] = time.monotonic
                  ) -> None:
         self._datapath = dataplane
         self._numbers = numbers
         self._pin_directory = pin_directory
         self._flows_per_port = flows_per_port
+        self._ending = ending
         self._clock = clock
         self._again_at = 0.0
         self._networks: typing.Any = None
@@ -221,24 +226,37 @@ class Reconciler:
                 planned: dict[str, plans.Plan],
                 failed: dict[str, Error]) -> None:
         """Step 3. A port whose document is malformed stays as it is."""
-        for port_id in sorted(now.ports.keys() - wanted.documents.keys()):
+        ports = now.ports.keys() - wanted.documents.keys()
+        entries = self._superfluous(now, wanted, planned)
+        if ports or entries:
+            self._ending([one for one in self._datapath.entries()
+                          if one.entry.key in entries
+                          or one.entry.port_id in ports])
+        for port_id in sorted(ports):
             self._attempt(failed, port_id,
                           lambda one=port_id: self._datapath.delete_port(one))
             self._set_rules.pop(port_id, None)
             self._set_taps.pop(port_id, None)
+        for key in entries:
+            self._attempt(failed, now.entries.pop(key).port_id,
+                          lambda one=key: self._datapath.delete_entry(one))
+
+    @staticmethod
+    def _superfluous(now: _Held, wanted: Wanted,
+                     planned: dict[str, plans.Plan]) -> list[int]:
+        """Keys of entries that are to go while their ports stay."""
         keys = {key: entry for plan in planned.values()
                 for key, entry in plan.entries.items()}
+        found = []
         for key, entry in sorted(now.entries.items()):
             if entry.port_id not in wanted.documents:
-                continue  # gone with its port
+                continue  # goes with its port
             other = keys.get(key)
             if other is None and entry.port_id not in planned:
                 continue
             if other is None or not plans.same_name(entry, other):
-                self._attempt(
-                    failed, entry.port_id,
-                    lambda one=key: self._datapath.delete_entry(one))
-                now.entries.pop(key)
+                found.append(key)
+        return found
 
     def _attempt(self, failed: dict[str, Error], key: str,
                  function: collections.abc.Callable[[], object]) -> None:

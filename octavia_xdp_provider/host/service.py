@@ -25,6 +25,7 @@ from octavia_xdp_provider.host import fetching
 from octavia_xdp_provider.host import host_state
 from octavia_xdp_provider.host import link
 from octavia_xdp_provider.host import links
+from octavia_xdp_provider.host import member_counters
 from octavia_xdp_provider.host import metrics
 from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host import reconcile
@@ -83,16 +84,18 @@ class HostAgent:
             watched('taps'))
         dataplane = self._files.open_datapath()
         arriving = moved_flows.Arriving(dataplane, self._wake_worker)
+        carried = member_counters.Carried()
         self._worker = worker.Worker(
             reconcile.Reconciler(
                 dataplane,
                 address_sets.Numbers(self._files.address_sets),
                 conf.host_agent.pin_directory,
-                lambda: conf.host_agent.flows_per_port),
+                lambda: conf.host_agent.flows_per_port, carried.ending),
             dataplane, links.Links(),
             lambda snapshot: settings.find(conf, snapshot), self._watch,
             lambda: self._fetcher.common, self._report_soon, self.metrics,
-            moved_flows.Leaving(dataplane), arriving, watched('worker'))
+            moved_flows.Leaving(dataplane), arriving, carried,
+            watched('worker'))
         transport = rpc.transport(conf)
         controller = host_rpc.HostsClient(transport)
         self._fetcher = fetching.Fetcher(

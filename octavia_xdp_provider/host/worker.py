@@ -14,6 +14,7 @@ from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.common import passes
 from octavia_xdp_provider.host import facts as facts_module
 from octavia_xdp_provider.host import links as links_module
+from octavia_xdp_provider.host import member_counters
 from octavia_xdp_provider.host import moved_flows
 from octavia_xdp_provider.host import reconcile
 from octavia_xdp_provider.host import settings as settings_module
@@ -41,6 +42,7 @@ class Worker(passes.Passes[reconcile.PassResult]):
     :param metrics: metrics.Metrics.
     :param leaving: moved_flows.Leaving.
     :param arriving: moved_flows.Arriving.
+    :param carried: member_counters.Carried, which the reconciler has too.
     :param come_round: see Loops.watch.
     :ivar problems: why what is wanted is not done: texts, mostly none.
     :ivar settings: settings.Settings of the last pass.
@@ -55,6 +57,7 @@ class Worker(passes.Passes[reconcile.PassResult]):
                  watch: typing.Any, common: typing.Callable[[], typing.Any],
                  notify: typing.Callable[[], None], metrics: typing.Any,
                  leaving: moved_flows.Leaving, arriving: moved_flows.Arriving,
+                 carried: member_counters.Carried,
                  come_round: typing.Callable[[], None] = lambda: None
                  ) -> None:
         super().__init__()
@@ -67,6 +70,8 @@ class Worker(passes.Passes[reconcile.PassResult]):
         self._notify = notify
         self._metrics = metrics
         self.leaving, self._arriving = leaving, arriving
+        self.carried = carried
+        self._learned: typing.Any = None
         self._come_round = come_round
         self.problems: list[str] = []
         self.settings: settings_module.Settings | None = None
@@ -131,6 +136,10 @@ class Worker(passes.Passes[reconcile.PassResult]):
             self.problems = problems
         if wanted is not None and taps is not None:
             self._reconciler.reconcile(wanted, taps)
+            if self._learned is not wanted:
+                # Until now those that have gone had the names of before.
+                self.carried.learn(self.documents())
+                self._learned = wanted
             self._has_passed(reconcile.PassResult(wanted))
         self._metrics.passed(time.monotonic() - begun)
         if news or self._reconciler.held is not held:

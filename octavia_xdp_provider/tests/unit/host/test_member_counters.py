@@ -13,6 +13,7 @@ from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.host import fakes
 
 A, B = ('lb', 'a'), ('lb', 'b')
+FOREVER = float('inf')
 
 
 def entry(key, packets):
@@ -22,21 +23,31 @@ def entry(key, packets):
         packets, 100 * packets, 2 * packets, 300 * packets, 1, 0)
 
 
-class TestMemberCounters(base.TestCase):
+class TestEntrySums(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.counters = member_counters.MemberCounters()
+        self.now = 0.0
+        self.counters = member_counters.EntrySums(lambda: self.now)
 
     def update(self, names, **entries):
-        found = self.counters.update(
-            [entry(int(key[1:]), packets)
-             for key, packets in entries.items()], names)
+        self.counters.learn(names)
+        return self.read(**entries)
+
+    def read(self, **entries):
+        self.now += 1
+        found = self.counters.update(self.states(**entries), self.now)
         return {name: counts[0] for name, counts in found.items()}
 
+    @staticmethod
+    def states(**entries):
+        return [entry(int(key[1:]), packets)
+                for key, packets in entries.items()]
+
     def test_entries_of_a_member_are_added_up(self):
-        found = self.counters.update([entry(1, 3), entry(2, 4), entry(3, 5)],
-                                     {1: A, 2: A, 3: B})
+        self.counters.learn({1: A, 2: A, 3: B})
+        found = self.counters.update(
+            [entry(1, 3), entry(2, 4), entry(3, 5)], FOREVER)
         self.assertEqual({A: (7, 700, 14, 2100, 2, 0),
                           B: (5, 500, 10, 1500, 1, 0)}, found)
 
@@ -47,6 +58,28 @@ class TestMemberCounters(base.TestCase):
         # The same key anew, and another key of the member.
         self.assertEqual({A: 10}, self.update({1: A}, k1=1))
         self.assertEqual({A: 12}, self.update({5: A}, k5=2))
+
+    def test_what_an_entry_counted_last_is_kept(self):
+        self.assertEqual({A: 7}, self.update({1: A, 2: A}, k1=3, k2=4))
+        for _ in range(2):  # it could not go
+            self.counters.ending(self.states(k2=10))
+        self.assertEqual({A: 13}, self.update({1: A}, k1=3))
+
+    def test_an_entry_that_comes_and_goes_between_two_looks(self):
+        self.update({1: A}, k1=3)
+        self.counters.learn({1: A, 2: A})
+        self.counters.ending(self.states(k2=10))
+        self.counters.learn({1: A})
+        self.assertEqual({A: 13}, self.read(k1=3))
+
+    def test_what_was_read_before_an_entry_went_is_not_added_again(self):
+        self.update({1: A, 2: A}, k1=3, k2=4)
+        self.now += 10
+        self.counters.ending(self.states(k2=9))
+        # It is made anew with the same key, and an old reading has it.
+        found = self.counters.update(self.states(k1=3, k2=8), self.now - 5)
+        self.assertEqual(12, found[A][0])
+        self.assertEqual({A: 14}, self.read(k1=3, k2=2))
 
     def test_members_that_are_gone_are_not_named(self):
         self.update({1: A, 2: B}, k1=3, k2=4)
@@ -61,9 +94,11 @@ class TestMemberCounters(base.TestCase):
                  {**port, 'entries': [7, {}]}]))
 
     def test_metrics_have_them(self):
+        carried = member_counters.Carried()
+        carried.learn([fakes.port(fakes.entry(1), fakes.entry(2))])
         worker = python_types.SimpleNamespace(
-            held={}, facts=facts.Facts(entries=(entry(1, 3), entry(2, 4))),
-            documents=lambda: [fakes.port(fakes.entry(1), fakes.entry(2))])
+            held={}, carried=carried,
+            facts=facts.Facts(entries=(entry(1, 3), entry(2, 4))))
         registry = prometheus_client.CollectorRegistry()
         registry.register(metrics.Collector(
             python_types.SimpleNamespace(answered_at=0.0), worker,
@@ -74,3 +109,5 @@ class TestMemberCounters(base.TestCase):
             self.assertIn(
                 f'octavia_xdp_host_member_{name}_total{{load_balancer="lb",'
                 f'member="member"}} {float(value)}\n', text)
+        self.assertIn('octavia_xdp_host_port_packets_in_total{port="'
+                      f'{fakes.PORT}"}} 7.0\n', text)

@@ -23,13 +23,15 @@ class ReconcileTestCase(base.TestCase):
         self.folder = self.useFixture(fixtures.TempDir()).path
         self.datapath = fakes.Datapath(self.folder)
         self.now = 0.0
+        self.ended = []
         self.restart()
 
     def restart(self):
         self.reconciler = reconcile.Reconciler(
             self.datapath,
             address_sets.Numbers(f'{self.folder}/address-sets.json'),
-            self.folder, lambda: 1000, clock=lambda: self.now)
+            self.folder, lambda: 1000, self.ended.append,
+            clock=lambda: self.now)
 
     def reconcile(self, wanted, **taps):
         """The calls of a pass; taps by "port" and "other"."""
@@ -120,6 +122,16 @@ class TestPorts(ReconcileTestCase):
         self.assertEqual(['delete_entry', 'delete_entry', 'set_entry'],
                          calls)
         self.assertEqual(81, self.datapath.held_entries[6].vip_port)
+
+    def test_counters_of_what_goes_are_read_before(self):
+        self.reconcile(fakes.wanted(
+            fakes.port(fakes.entry(5), fakes.entry(6, vip_port=443)),
+            fakes.port(fakes.entry(7), port_id=fakes.OTHER)))
+        self.assertEqual([], self.ended)
+        self.reconcile(fakes.wanted(fakes.port(fakes.entry(5)),
+                                    generation=2))
+        entries, = self.ended
+        self.assertEqual({6, 7}, {one.entry.key for one in entries})
 
     def test_key_that_moves_to_another_port(self):
         self.reconcile(fakes.wanted(
