@@ -3,11 +3,15 @@
 database of Open vSwitch, while stock servers in VMs answer clients."""
 
 import contextlib
+import ctypes
 import json
+import mmap
 import os
 import pathlib
 import re
+import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -253,6 +257,45 @@ class TestAgent(AgentTestCase):
         self.assertIn('confirmed', {one['state'] for one in flows})
         self.end(signal.SIGTERM)
         self.exchange(client, accepted)
+
+    def test_tables_of_another_layout_forward_until_they_are_removed(self):
+        server = self.served()
+        client, accepted = self.connect(server, 4)
+        self.exchange(client, accepted)
+        self.end(signal.SIGTERM)
+        self.change_layout(1)
+        self.start()
+        self.assertNotEqual(0, self.process.wait(LONG_S))
+        self.process = None
+        self.assertRegex(self.said(), r'has layout \d+, this library has \d+')
+        # All that is there goes on, and belongs to the release before.
+        self.exchange(client, accepted)
+        self.exchange(*self.connect(server, 4))
+        self.change_layout(-1)
+        self.start()
+        self.wait_for(lambda: self.reported(self.vm) == (
+            self.vm.ifindex, None))
+        self.exchange(client, accepted)
+        self.end(signal.SIGTERM)
+        self.change_layout(1)
+        # As the guide has it; with one listener, a silent connection stays.
+        shutil.rmtree(self.folder)
+        self.start()
+        self.wait_for(lambda: self.reported(self.vm) == (
+            self.vm.ifindex, None))
+        self.exchange(client, accepted)
+        self.exchange(*self.connect(server, 4))
+        self.assertIn('all is as wanted', self.command('verify'))
+
+    def change_layout(self, by):
+        library = ctypes.CDLL('libbpf.so.1', use_errno=True)
+        descriptor = library.bpf_obj_get(
+            f'{self.folder}/maps/settings'.encode())
+        self.assertGreaterEqual(descriptor, 0)
+        with mmap.mmap(descriptor, mmap.PAGESIZE) as settings:
+            layout, = struct.unpack_from('=I', settings)
+            struct.pack_into('=I', settings, 0, layout + by)
+        os.close(descriptor)
 
     def test_tap_that_goes_and_comes_again(self):
         server = self.served()
