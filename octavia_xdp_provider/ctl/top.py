@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl top: live rates of services, members and drops."""
 
-import contextlib
 import curses
 import errno
-import os
 import sys
 import time
 
+from octavia_xdp_provider.common import screen
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.node.datapath import DatapathError
@@ -83,13 +82,11 @@ def _batch(node, arguments):
     return 0
 
 
-class Screen:
+class Screen(screen.Screen):
     """The terminal."""
 
     def __init__(self, window, node, arguments):
-        self._window = window
-        self._node = node
-        self._interval = arguments.interval
+        super().__init__(window, arguments.interval)
         self._order = arguments.sort
         self._meter = rates.Meter(node)
         self._view = None
@@ -97,36 +94,10 @@ class Screen:
         self._service = None  # whose members are shown
         self._members = []
 
-    def run(self):
-        with contextlib.suppress(curses.error):
-            curses.curs_set(0)  # which not all terminals can
-        self._window.keypad(True)
-        due = time.monotonic() + min(self._interval, 0.5)
-        self._draw()
-        while True:
-            left = due - time.monotonic()
-            if left <= 0:
-                self._refresh()
-                due = time.monotonic() + self._interval
-                continue
-            self._window.timeout(max(int(left * 1000), 1))
-            try:
-                key = self._window.getch()
-            except KeyboardInterrupt:
-                return
-            if key == ord('q') or (key == 27 and self._service is None):
-                return
-            if key != -1:
-                self._press(key)
-                self._draw()
-
-    def _room(self):
-        return max(self._window.getmaxyx()[0] - _OUTCOMES - 4, 1)
-
-    def _refresh(self):
-        self._view = self._meter.view(self._order, self._room())
+    def look(self):
+        room = max(self.window.getmaxyx()[0] - _OUTCOMES - 4, 1)
+        self._view = self._meter.view(self._order, room)
         self._look_at_members()
-        self._draw()
 
     def _look_at_members(self):
         if self._service is None:
@@ -138,7 +109,9 @@ class Screen:
                 raise
             self._service = None  # it is gone
 
-    def _press(self, key):
+    def press(self, key):
+        if key == ord('q') or (key == 27 and self._service is None):
+            return True
         rows = self._view.rows if self._view else []
         if key in _KEYS:
             self._order = _KEYS[key]
@@ -155,30 +128,22 @@ class Screen:
             self._look_at_members()
         elif key in (27, curses.KEY_BACKSPACE, 127):
             self._service = None
+        return False
 
-    def _put(self, line, text, attribute=curses.A_NORMAL):
-        height, width = self._window.getmaxyx()
-        if line < height:
-            self._window.addnstr(line, 0, text.ljust(width - 1), width - 1,
-                                 attribute)
-
-    def _draw(self):
-        self._window.erase()
+    def draw(self):
         if self._view is None:
-            self._put(0, 'measuring …')
-            self._window.refresh()
+            self.put(0, 'measuring …')
             return
         line = 0
         for text in head(self._view, self._order):
-            self._put(line, text)
+            self.put(line, text)
             line += 1
-        self._put(line, HEADERS if self._service is None
-                  else MEMBER_HEADERS, curses.A_REVERSE)
+        self.put(line, HEADERS if self._service is None
+                 else MEMBER_HEADERS, curses.A_REVERSE)
         for position, (text, chosen) in enumerate(self._lines()):
-            self._put(line + 1 + position, text,
-                      curses.A_BOLD if chosen else curses.A_NORMAL)
-        self._put(self._window.getmaxyx()[0] - 1, _HELP, curses.A_DIM)
-        self._window.refresh()
+            self.put(line + 1 + position, text,
+                     curses.A_BOLD if chosen else curses.A_NORMAL)
+        self.put(-1, _HELP, curses.A_DIM)
 
     def _lines(self):
         if self._service is None:
@@ -190,24 +155,10 @@ class Screen:
             yield member_line(row), False
 
 
-def _lacking():
-    """What is missing for a screen, or None."""
-    if not (sys.stdin and sys.stdin.isatty() and sys.stdout.isatty()):
-        return 'top needs a terminal'
-    kind = os.environ.get('TERM', '')
-    try:
-        curses.setupterm()
-    except curses.error as error:
-        return f'{error} (TERM={kind})'
-    if not curses.tigetstr('cup'):
-        return f'a terminal of the type {kind} has no cursor'
-    return None
-
-
 def run(node, arguments):
     if arguments.batch:
         return _batch(node, arguments)
-    problem = _lacking()
+    problem = screen.lacking()
     if problem:
         print(f'octavia-xdp-ctl: {problem}; --batch writes to pipes',
               file=sys.stderr)

@@ -18,6 +18,7 @@ from octavia_xdp_provider.manage import nodes
 from octavia_xdp_provider.manage import placements
 from octavia_xdp_provider.manage import rebalance
 from octavia_xdp_provider.manage import sync
+from octavia_xdp_provider.manage import top
 
 PROGRAM = 'octavia-xdp-manage'
 COMMANDS = {
@@ -45,6 +46,7 @@ COMMANDS = {
     'placement allow-removals': placements.AllowRemovals,
     'rebalance': rebalance.Rebalance,
     'sync': sync.Sync,
+    'top': top.Top,
 }
 
 class Application(app.App):

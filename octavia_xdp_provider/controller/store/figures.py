@@ -7,6 +7,7 @@ They cost what is counted by the database, and not a document is read.
 import dataclasses
 import json
 from typing import Any
+from typing import NamedTuple
 
 import sqlalchemy as sa
 
@@ -47,8 +48,35 @@ class Figures:
     nodes: list[NodeFigures]
 
 
+class Traffic(NamedTuple):
+    """Sums of what nodes have counted. None ever falls but ``active``, the
+    flows that were alive when they last reported; ``drops`` are packets."""
+
+    bytes: int
+    flows: int
+    drops: int
+    active: int
+
+
 class FiguresQueries(base.Base):
     """Queries for figures."""
+
+    def traffic_of_nodes(self) -> dict[str, Traffic]:
+        """Sums over the listeners of each node, by host."""
+        return self._traffic(models.ListenerCounter.host)
+
+    def traffic_of_load_balancers(self) -> dict[str, Traffic]:
+        """Sums over the listeners and nodes of each, by id."""
+        return self._traffic(models.ListenerCounter.load_balancer_id)
+
+    def _traffic(self, column: Any) -> dict[str, Traffic]:
+        counter = models.ListenerCounter
+        with self._reading_rows() as rows:
+            return {row[0]: Traffic(*map(int, row[1:])) for row
+                    in rows.execute(sa.select(column, *map(sa.func.sum, (
+                        counter.total_bytes, counter.total_flows,
+                        counter.total_drops, counter.active))).group_by(
+                            column))}
 
     def figures(self) -> Figures:
         with self._read() as session:

@@ -1,17 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """octavia-xdp-ctl show, verify and top: need root."""
 
-import fcntl
 import json
 import os
-import pty
-import select
-import signal
-import struct
 import subprocess
 import sys
-import termios
-import time
 
 from octavia_xdp_provider.ctl import rates
 from octavia_xdp_provider.tests.functional.support import ctl_node
@@ -26,50 +19,7 @@ from octavia_xdp_provider.tests.support.clients import UDP
 from octavia_xdp_provider.tests.support.clients import VIP
 from octavia_xdp_provider.tests.support.clients import VIP_V6
 from octavia_xdp_provider.tests.support.clients import with_
-
-
-class Screen:
-    """A command in a terminal of its own."""
-
-    def __init__(self, words, kind, lines=24, columns=80):
-        self._process, self._terminal = pty.fork()
-        if not self._process:
-            os.environ.pop('TERM', None)
-            if kind:
-                os.environ['TERM'] = kind
-            fcntl.ioctl(0, termios.TIOCSWINSZ,
-                        struct.pack('HHHH', lines, columns, 0, 0))
-            os.execvp(words[0], words)
-        self._seen = b''
-
-    def expect(self, what):
-        """All that came since the last time, once this is in it."""
-        end = time.monotonic() + SOON
-        while what.encode() not in self._seen:
-            ready, _, _ = select.select([self._terminal], [], [], 1)
-            if time.monotonic() >= end:
-                raise AssertionError(self._seen)
-            if ready:
-                try:
-                    self._seen += os.read(self._terminal, 65536)
-                except OSError:
-                    raise AssertionError(self._seen) from None
-        seen, self._seen = self._seen.decode(errors='replace'), b''
-        return seen
-
-    def press(self, keys):
-        os.write(self._terminal, keys.encode())
-
-    def wait(self):
-        _process, status = os.waitpid(self._process, 0)
-        self._process = None
-        return os.waitstatus_to_exitcode(status)
-
-    def close(self):
-        if self._process:
-            os.kill(self._process, signal.SIGKILL)
-            self.wait()
-        os.close(self._terminal)
+from octavia_xdp_provider.tests.support.terminal import Screen
 
 
 class TestOutput(ctl_node.Node):

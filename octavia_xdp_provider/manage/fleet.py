@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All LB nodes, or those load balancers with the most traffic, at a glance.
+
+What is read for a view are sums that the database makes, and one row of each
+node; of load balancers, the rows of those that are shown.
+"""
+
+from octavia_xdp_provider.common import output
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.manage import node_state
+from octavia_xdp_provider.manage import rates
+
+NODES, LOAD_BALANCERS = 'nodes', 'load-balancers'
+SUBJECTS = (NODES, LOAD_BALANCERS)
+# What comes first: the greatest, but names as they are spelt.
+ORDERS = ('bits', 'flows', 'drops', 'active', 'name')
+
+
+class Fleet:
+    """Looks again and again.
+
+    :param clock: seconds; see rates.Meter.
+    """
+
+    def __init__(self, store, clock):
+        self._store = store
+        self._clock = clock
+        self._meters = {subject: rates.Meter() for subject in SUBJECTS}
+
+    def view(self, subject, order, limit):
+        """:param limit: rows at most.
+
+        :returns: head and rows, as a dictionary of what JSON has.
+        """
+        figures = self._store.figures()
+        if subject == NODES:
+            sums = self._store.traffic_of_nodes()
+            names = [one.host for one in figures.nodes]
+        else:
+            sums = self._store.traffic_of_load_balancers()
+            names = list(sums)
+        meter, now = self._meters[subject], self._clock()
+        meter.add(now, sums)
+        rows = [{'name': name, **_rate(meter.rate(name, now)),
+                 'active': sums[name].active if name in sums else 0}
+                for name in names]
+        total = _sum(rows)
+        rows.sort(key=lambda row: row['name'] if order == 'name'
+                  else (-(row[order] or 0), row['name']))
+        rows = rows[:limit]
+        if subject == NODES:
+            _add_nodes(rows, {one.host: one for one in figures.nodes})
+        else:
+            self._add_load_balancers(rows)
+        return {'subject': subject, 'order': order,
+                'load_balancers': figures.load_balancers,
+                'changes_waiting': figures.due,
+                'oldest_waiting_s': round(figures.due_s, 1),
+                'total': total, 'number': len(names), 'rows': rows}
+
+    def _add_load_balancers(self, rows):
+        names = [row['name'] for row in rows]
+        balancers = {one.id: one for one
+                     in self._store.load_balancers(names)}
+        placements = {}
+        for one in self._store.placements(names):
+            placements.setdefault(one.load_balancer_id, []).append(one)
+        for row in rows:
+            balancer = balancers.get(row['name'])
+            mine = placements.get(row['name'], [])
+            row['vips'] = spec.vips(balancer.document) if balancer else []
+            row['nodes'] = sorted(one.host for one in mine)
+            row['members'] = _members(mine)
+
+
+def _rate(rate):
+    if rate is None:
+        return dict.fromkeys(('bits', 'flows', 'drops'))
+    return {'bits': round(8 * rate.bytes), 'flows': round(rate.flows, 1),
+            'drops': round(rate.drops, 1)}
+
+
+def _sum(rows):
+    """Of those that are known; None: none is."""
+    return {name: round(sum(known), 1) if (known := [
+        row[name] for row in rows if row[name] is not None]) else None
+        for name in ('bits', 'flows', 'drops', 'active')}
+
+
+def _members(placements):
+    """Monitored members that some node has found up, and all; None: no node
+    has reported any."""
+    states = {}
+    for one in placements:
+        for key, state in (one.members or {}).items():
+            if states.get(key) != 'up':
+                states[key] = state
+    return [sum(state == 'up' for state in states.values()),
+            len(states)] if states else None
+
+
+def _add_nodes(rows, nodes):
+    for row in rows:
+        one = nodes[row['name']]
+        state = one.state
+        checker = state.get('health_checker') or {}
+        row |= {
+            'condition': one.condition,
+            'load_balancers': sum(number for word, number
+                                  in one.placements.items()
+                                  if word != 'leaving'),
+            'behind': one.placements.get('behind', 0),
+            'failing': one.placements.get('failing', 0),
+            'lag': one.lag,
+            'announced': state.get('announced'),
+            'bgp': state.get('bgp_established'),
+            'uplinks': node_state.uplinks(state),
+            'members': [checker['up'], checker['checks']]
+            if {'up', 'checks'} <= checker.keys() else None,
+            'silence_s': None if one.silence_s is None
+            else round(one.silence_s, 1)}
+
+
+def head(view):
+    """Lines of text on all of it."""
+    known = view['load_balancers']
+    total = {name: _short(value) for name, value in view['total'].items()}
+    return [
+        f'{known["active"]} load balancers, {known["pending"]} changing, '
+        f'{known["deleting"]} being deleted; {view["changes_waiting"]} '
+        f'changes wait, the oldest for {view["oldest_waiting_s"]} s',
+        f'{view["number"]} {view["subject"].replace("-", " ")}: '
+        f'{total["bits"]}bit/s, {total["flows"]} new flows/s, '
+        f'{total["drops"]} drops/s, {total["active"]} active flows; by '
+        f'{view["order"]}']
+
+
+def headers(subject):
+    if subject == NODES:
+        return (f'{"NODE":20} {"CONDITION":10}{"BIT/S":>7}{"FLOWS/S":>8}'
+                f'{"DROPS/S":>8}{"ACTIVE":>7}{"LBS":>7}{"VIPS":>7}{"LAG":>5}'
+                f'{"FAIL":>5}{"BGP":>6}{"UPLINKS":>8}{"CHECKS UP":>14}')
+    return (f'{"LOAD BALANCER":37}{"BIT/S":>7}{"FLOWS/S":>8}{"DROPS/S":>8}'
+            f'{"ACTIVE":>7}{"MEMBERS":>9}{"NODES":>6}  VIPS')
+
+
+def line(subject, row):
+    rate = (f'{_short(row["bits"]):>7}{_short(row["flows"]):>8}'
+            f'{_short(row["drops"]):>8}{_short(row["active"]):>7}')
+    if subject == LOAD_BALANCERS:
+        return (f'{row["name"]:37}{rate}{_of(row["members"]):>9}'
+                f'{len(row["nodes"]):>6}  {" ".join(row["vips"])}')
+    return (f'{row["name"][:20]:20} {row["condition"]:10}{rate}'
+            f'{_short(row["load_balancers"]):>7}'
+            f'{_short(row["announced"]):>7}{_short(row["lag"]):>5}'
+            f'{_short(row["failing"]):>5}{_of(row["bgp"]):>6}'
+            f'{row["uplinks"]:>8}{_of(row["members"]):>14}')
+
+
+def _short(number):
+    return '-' if number is None else output.short(number)
+
+
+def _of(pair):
+    return '-' if pair is None else f'{pair[0]}/{pair[1]}'
