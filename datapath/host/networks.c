@@ -201,13 +201,17 @@ static int write_set(int map, uint32_t set, struct list *wanted,
 		     struct list *old, char *error)
 {
 	struct host_set_network key, *last = NULL;
-	uint8_t one = 1;
 
-	for (size_t i = 0; i < wanted->count; i++)
-		if (bpf_map_update_elem(map, wanted->bytes + i * wanted->size,
-					&one, BPF_ANY))
+	for (size_t i = 0; i < wanted->count; i++) {
+		const void *network = wanted->bytes + i * wanted->size;
+		uint8_t is;
+
+		memcpy(&key, network, sizeof(key));
+		is = key.bits < 32 + 96 ? HOST_SET_IPV6 : HOST_SET_ANY;
+		if (bpf_map_update_elem(map, network, &is, BPF_ANY))
 			return failure(error, -errno,
 				       "cannot set an address of set %u", set);
+	}
 	while (!bpf_map_get_next_key(map, last, &key)) {
 		last = &key;
 		if (key.set == htonl(set) &&

@@ -14,7 +14,7 @@
  *   listeners  HASH     struct host_listener_key       struct host_listener
  *   networks   LPM_TRIE struct host_network            __u32, enum
  *                                                      host_network_is
- *   sets       LPM_TRIE struct host_set_network        __u8
+ *   sets       LPM_TRIE struct host_set_network        __u8, enum host_set_is
  *   fragments  LRU_HASH struct host_fragment           __u32 place
  *   flows      ARRAY, mapped           struct host_flow_set
  *   half_open  ARRAY, mapped           struct host_flow_set
@@ -144,6 +144,12 @@ enum host_network_is {
 struct host_network {
 	__u32 bits; /* of the 128; host byte order */
 	struct ip_address address;
+};
+
+/* Values in `sets`. */
+enum host_set_is {
+	HOST_SET_ANY = 1,
+	HOST_SET_IPV6 = 2, /* so short a prefix that mapped IPv4 has it too */
 };
 
 struct host_set_network {

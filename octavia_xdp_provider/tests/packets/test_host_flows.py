@@ -265,6 +265,21 @@ class TestGroups(Base):
             types.Rule(4, 'tcp', (8080, 8080), address_set=5),))
         self.arrives('DROP_NOT_ALLOWED', False, source=host.DENIED)
 
+    def test_a_rule_for_everybody_is_for_one_family(self):
+        for family in (4, 6):
+            for number in (0, 5):
+                self.host.sets[5] = ('0.0.0.0/0' if family == 4 else '::/0',)
+                self.host.datapath.set_address_set(5, self.host.sets[5])
+                self.host.set_rules(host.PORT, (types.Rule(
+                    family, 'tcp', (8080, 8080), address_set=number),))
+                for v6 in (False, True):
+                    self.arrives('IN' if v6 == (family == 6)
+                                 else 'DROP_NOT_ALLOWED', v6)
+        # A set of the other family's addresses alone.
+        self.host.set_rules(host.PORT, (types.Rule(
+            4, 'tcp', (8080, 8080), address_set=5),))
+        self.arrives('DROP_NOT_ALLOWED', False)
+
     def test_ports_and_protocols_of_rules(self):
         for ports, outcome in (((8080, 8080), 'IN'),
                                ((8081, 9000), 'DROP_NOT_ALLOWED'),
