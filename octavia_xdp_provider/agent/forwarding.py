@@ -88,7 +88,8 @@ class _Use(typing.NamedTuple):
 
     def tunnel_of(self, member):
         """datapath.Tunnel, or None."""
-        return service_settings.tunnel(member, self.listener_id)
+        return service_settings.tunnel(self.document, member,
+                                       self.listener_id, self.key.address)
 
 
 class Through(typing.NamedTuple):

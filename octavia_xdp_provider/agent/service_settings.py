@@ -60,16 +60,20 @@ def _idle_time(document, listener):
     return 0 if wanted == flavor_keys.value({}, 'idle_timeout') else wanted
 
 
-def tunnel(member, listener_id):
+def tunnel(document, member, listener_id, vip):
     """The tunnel of packets from a listener to a member: datapath.Tunnel, or
-    None, for the settings' encapsulation to the member's address."""
+    None, for the settings' encapsulation to the member's address.
+
+    :param vip: that the packets are for, in its one spelling.
+    """
     if 'tunnel' not in member:
         return None
     wanted = member['tunnel']
     return datapath.Tunnel(
         str(ipaddress.ip_address(wanted['address'])),
         _ENCAPSULATIONS[wanted['encapsulation']],
-        spec.tunnel_key(wanted, listener_id) or 0, spec.is_keyed(member))
+        spec.tunnel_key(document, wanted, listener_id, vip) or 0,
+        spec.is_keyed(member))
 
 
 def overhead(found):

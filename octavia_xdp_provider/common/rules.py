@@ -40,7 +40,8 @@ def check(doc: spec.Document) -> None:
             _same_protocol(listener, pool)
             _addresses(doc, pool)
             if not any(True for _ in _awaiting(doc, listener_id)):
-                tunnels.check(listener_id, listener, pool)
+                for vip in vips:
+                    tunnels.check(doc, listener_id, str(vip), pool)
             if (flavor.value(doc['flavor'], 'member_port') == 'same'
                     or transport(listener['protocol']) == 'SCTP'):
                 _same_ports(doc, listener, pool)

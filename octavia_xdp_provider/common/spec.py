@@ -45,6 +45,7 @@ version  what it has beyond the one before
          protocol HTTPS; algorithms served by the hash; an address with
          several ports in a pool, and ports that members alone rewrite
 3        ``tunnel`` of members; encapsulation geneve of flavors
+4        ``additional_keys`` of tunnels
 =======  ==================================================================
 """
 
@@ -63,8 +64,9 @@ from octavia_xdp_provider.common import fields as types
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import shape
 
-VERSION = 3
+VERSION = 4
 TUNNELS_SINCE = 3
+ADDITIONAL_KEYS_SINCE = 4
 
 # Some fields of an object, by name.
 Fields = dict[str, Any]
@@ -107,14 +109,17 @@ class Tunnel(TypedDict):
     ``address``: of the host at its end; with ``encapsulation`` srv6 a SID.
     ``key``: what that host knows the member and its port by: the VNI of
     geneve, the last 32 bits of the SID, which are 0 in ``address`` then.
-    ``keys``: by listener id, where they go before ``key``. ``mtu``: greatest
-    packet inside, bytes.
+    ``keys``: by listener id, where they go before ``key``.
+    ``additional_keys``: the same for packets to additional VIPs: by VIP, then
+    by listener id. ``mtu``: greatest packet inside, bytes.
     """
 
     address: types.Address
     encapsulation: types.TunnelEncapsulation
     key: NotRequired[types.TunnelKey]
     keys: NotRequired[dict[str, types.TunnelKey]]
+    additional_keys: NotRequired[
+        dict[types.Address, dict[str, types.TunnelKey]]]
     mtu: NotRequired[types.InnerMtu]
 
 
@@ -295,6 +300,13 @@ def _needs_3(doc: Document) -> bool:
     return flavor.needs_3(doc['flavor']) or has_tunnels(doc)
 
 
+def _needs_4(doc: Document) -> bool:
+    """Whether version 3 cannot say what the document says."""
+    return any('additional_keys' in member.get('tunnel', {})
+               for pool in doc['pools'].values()
+               for member in pool['members'].values())
+
+
 def for_node(doc: Document) -> Document:
     """A document as nodes are sent it: in the oldest version that says all.
 
@@ -312,6 +324,9 @@ def for_node(doc: Document) -> Document:
             if not any(True for _ in awaiting_keys(doc, key))}
     elif 'zero_touch' in doc['flavor']:
         result['flavor'] = flavor.for_nodes(doc['flavor'])
+    if _needs_4(doc):
+        return cast(Document, result)
+    result['version'] = 3
     if _needs_3(doc):
         return cast(Document, result)
     result['version'] = 2
@@ -355,12 +370,15 @@ def undecided(doc: Document) -> set[str]:
 
 
 def awaiting_keys(doc: Document, listener_id: str) -> Iterator[str]:
-    """Ids of members whose tunnel has no key of a listener yet that sends
-    them traffic. Nodes are not sent the listener before."""
+    """Ids of members whose tunnel has no key yet of a listener that sends
+    them traffic, or not for each VIP. Nodes are not sent the listener before.
+    """
+    addresses = vips(doc)
     for pool in pools_of(doc, doc['listeners'][listener_id]):
         for key, member in pool['members'].items():
-            if 'tunnel' in member and (
-                    tunnel_key(member['tunnel'], listener_id) is None):
+            if 'tunnel' in member and any(
+                    tunnel_key(doc, member['tunnel'], listener_id, vip)
+                    is None for vip in addresses):
                 yield key
 
 
@@ -435,8 +453,16 @@ def is_keyed(member: Member) -> bool:
         member['tunnel'].get('key') or member['tunnel'].get('keys'))
 
 
-def tunnel_key(tunnel: Tunnel, listener_id: str) -> int | None:
-    return tunnel.get('keys', {}).get(listener_id, tunnel.get('key'))
+def tunnel_key(doc: Document, tunnel: Tunnel, listener_id: str, vip: str
+               ) -> int | None:
+    """The key of packets from a listener.
+
+    :param vip: that they are for, in its one spelling.
+    """
+    keys = (tunnel.get('keys', {})
+            if vip == _one_spelling(doc['vip_address'])
+            else tunnel.get('additional_keys', {}).get(vip, {}))
+    return keys.get(listener_id, tunnel.get('key'))
 
 
 def pools_of(doc: Document, listener: Listener) -> list[Pool]:

@@ -42,8 +42,11 @@ def check_end(vips: list[address_policy.Address],
                 'key goes, are not 0', 'use the prefix of 96 bits')
 
 
-def check(listener_id: str, listener: spec.Listener, pool: spec.Pool) -> None:
-    """Check the tunnels of a listener's members together.
+def check(doc: spec.Document, listener_id: str, vip: str, pool: spec.Pool
+          ) -> None:
+    """Check the tunnels of packets from a listener to members together.
+
+    :param vip: that they are for, in its one spelling.
 
     :raises Refused: what comes out of a tunnel would not show for which
         member it is.
@@ -53,12 +56,12 @@ def check(listener_id: str, listener: spec.Listener, pool: spec.Pool) -> None:
         if 'tunnel' not in member:
             continue
         tunnel = member['tunnel']
-        key = spec.tunnel_key(tunnel, listener_id)
+        key = spec.tunnel_key(doc, tunnel, listener_id, vip)
         if key is None and spec.is_keyed(member):
+            port = doc['listeners'][listener_id]['protocol_port']
             raise _refused(
-                member, 'keys', 'there is none of the listener on port '
-                f'{listener["protocol_port"]}, nor a key of all',
-                'give it')
+                member, 'keys', f'there is none of the listener on port '
+                f'{port} of {vip}, nor a key of all', 'give it')
         # Without keys several servers of a host differ in their ports.
         port = 0 if key else member['protocol_port']
         end = (str(ipaddress.ip_address(tunnel['address'])),
@@ -74,7 +77,9 @@ def check(listener_id: str, listener: spec.Listener, pool: spec.Pool) -> None:
 
 def _keys(tunnel: spec.Tunnel) -> list[int]:
     return [*filter(None, [tunnel.get('key')]),
-            *tunnel.get('keys', {}).values()]
+            *tunnel.get('keys', {}).values(),
+            *(key for keys in tunnel.get('additional_keys', {}).values()
+              for key in keys.values())]
 
 
 def _refused(member: spec.Member, field: str, why: str, instead: str

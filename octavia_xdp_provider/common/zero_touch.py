@@ -16,32 +16,27 @@ def check(doc: spec.Document) -> None:
     """:raises Refused: names the option."""
     if flavor.value(doc['flavor'], 'zero_touch') != 'required':
         return
-    for name, problem in ((
-            'additional_vips', load_balancer_problem(doc)), *(
-            found for pool in doc['pools'].values()
-            for found in _of_pool(doc, pool))):
-        if problem:
+    for pool in doc['pools'].values():
+        for name, problem in _of_pool(doc, pool):
             raise errors.Refused(name, *problem)
 
 
-def load_balancer_problem(doc: spec.Document) -> errors.Problem | None:
-    """What a load balancer has that keeps all its members from it."""
-    if len(spec.vips(doc)) > 1:
-        return ('a hypervisor knows the one VIP of a member, and the load '
-                'balancer has several', 'make a load balancer for each VIP')
-    return None
+def vip_versions(doc: spec.Document) -> list[int]:
+    """IP versions of the VIPs, each once."""
+    return sorted({ipaddress.ip_address(vip).version
+                   for vip in spec.vips(doc)})
 
 
 def member_problem(doc: spec.Document, pool: spec.Pool, member: spec.Member
                    ) -> tuple[str, errors.Problem] | None:
     """What keeps one member from it, after the name of the option."""
-    vip = ipaddress.ip_address(doc['vip_address'])
     address = ipaddress.ip_address(member['address'])
-    if address.version != vip.version:
+    versions = vip_versions(doc)
+    if address.version not in versions:
         return 'address', (
-            f'{address} and the VIP {vip} are not of one IP version, which '
-            'a hypervisor does not translate',
-            f'use an IPv{vip.version} address of the server')
+            f'{address} and the VIP {spec.vips(doc)[0]} are not of one IP '
+            'version, which a hypervisor does not translate',
+            f'use an IPv{versions[0]} address of the server')
     monitor = pool['healthmonitor']
     if not monitor:
         return None

@@ -46,4 +46,5 @@ class HostState:
             'drops': facts.unclaimed(),
             'problems': [one[:messages.TEXT_MAX]
                          for one in problems[:PROBLEMS_MAX]],
+            'features': [host_messages.PING],
         }

@@ -64,6 +64,17 @@ class Rule:
 
 
 @dataclasses.dataclass(frozen=True)
+class Fixed:
+    """An address of a port.
+
+    :param gateway_mac: as Port has it, of the address's subnet.
+    """
+
+    address: str
+    gateway_mac: str | None
+
+
+@dataclasses.dataclass(frozen=True)
 class Port:
     """A Neutron port that has a member's address.
 
@@ -79,6 +90,7 @@ class Port:
         names is dropped. Where security_enabled is False nothing is.
     :param revision: Neutron's; a larger one is a newer state of the port,
         not of its groups.
+    :param others: its addresses beside ``address``, sorted.
     """
 
     id: str
@@ -98,6 +110,7 @@ class Port:
     security_group_ids: tuple[str, ...]
     rules: tuple[Rule, ...]
     revision: int
+    others: tuple[Fixed, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True)

@@ -66,7 +66,8 @@ class _Surroundings:
         self.networks = _by_id(neutron.networks(
             row['network_id'] for row, _subnet in rows))
         self.subnets = _by_id(neutron.subnets(
-            subnet for _row, subnet in rows))
+            fixed['subnet_id'] for row, _subnet in rows
+            for fixed in row['fixed_ips']))
         self.groups = _by_id(neutron.security_groups(
             group for row, _subnet in rows
             for group in row.get('security_groups') or ()))
@@ -80,6 +81,11 @@ class _Surroundings:
 
     def network(self, key: str) -> client.Row:
         return _visible(self.networks, key, 'network')
+
+    def gateway_mac(self, subnet_id: str) -> str | None:
+        gateway = self.subnets.get(subnet_id, {}).get('gateway_ip')
+        return self.gateways.get((subnet_id, _normal(gateway))) if (
+            gateway) else None
 
     def subnet(self, key: str) -> client.Row:
         return _visible(self.subnets, key, 'subnet')
@@ -123,8 +129,7 @@ def _port(row: client.Row, address: str, subnet_id: str,
     # What Neutron does not say is no reason to leave a port open.
     secured = row.get('port_security_enabled') is not False
     groups = sorted(row.get('security_groups') or ()) if secured else []
-    subnet = around.subnet(subnet_id)
-    gateway = subnet.get('gateway_ip')
+    around.subnet(subnet_id)
     return findings.Port(
         id=row['id'], project_id=row['project_id'],
         host=row.get('binding:host_id') or None,
@@ -135,11 +140,21 @@ def _port(row: client.Row, address: str, subnet_id: str,
         mac=row['mac_address'].lower(), address=_normal(address),
         subnet_id=subnet_id, network_id=row['network_id'],
         mtu=int(around.network(row['network_id'])['mtu']),
-        gateway_mac=around.gateways.get((subnet_id, _normal(gateway)))
-        if gateway else None,
+        gateway_mac=around.gateway_mac(subnet_id),
         security_enabled=secured, security_group_ids=tuple(groups),
         rules=security.rules(around.group(key) for key in groups),
-        revision=int(row.get('revision_number') or 0))
+        revision=int(row.get('revision_number') or 0),
+        others=_others(row, address, around))
+
+
+def _others(row: client.Row, address: str, around: _Surroundings
+            ) -> tuple[findings.Fixed, ...]:
+    return tuple(sorted((
+        findings.Fixed(_normal(fixed['ip_address']),
+                       around.gateway_mac(fixed['subnet_id']))
+        for fixed in row['fixed_ips']
+        if _normal(fixed['ip_address']) != _normal(address)),
+        key=lambda one: one.address))
 
 
 def _by_id(rows: Iterable[client.Row]) -> dict[str, client.Row]:

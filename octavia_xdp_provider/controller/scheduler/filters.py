@@ -42,16 +42,31 @@ def zero_touch(host, document):
     """Nodes that can reach members through their hypervisors."""
     if not spec.is_zero_touch(document):
         return None
-    version = host.report.get('document_version', 0)
-    if version < spec.TUNNELS_SINCE:
-        return (f'the node knows documents up to version {version or "2"}, '
-                f'and members of hypervisors need {spec.TUNNELS_SINCE}: '
-                'upgrade it')
+    problem = version_problem(document, host.report)
+    if problem:
+        return problem
     if not host.report.get('probe_through_datapath'):
         return ('the node does not send health checks as traffic, the only '
                 'way to members of hypervisors: set [agent] '
                 'probe_through_datapath on it')
     return None
+
+
+def version_problem(document, report):
+    """Why a node's release cannot reach members through their hypervisors,
+    or None.
+
+    :param report: what it reports of itself.
+    """
+    version = report.get('document_version', 0)
+    what, needed = 'members of hypervisors', spec.TUNNELS_SINCE
+    if len(spec.vips(document)) > 1:
+        what = f'several VIPs with {what}'
+        needed = spec.ADDITIONAL_KEYS_SINCE
+    if version >= needed:
+        return None
+    return (f'the node knows documents up to version {version or "2"}, and '
+            f'{what} need {needed}: upgrade it')
 
 
 def services(document):

@@ -46,11 +46,21 @@ class Key:
     def name(self) -> tuple[str, int]:
         return self.host, self.key
 
+    @property
+    def vip(self) -> str:
+        return str(self.entry['vip'])
+
 
 def _keys_of(port_id: str) -> Any:
     """Keys of a port that are in use."""
     return sa.select(_KEYS).where(_KEYS.c.port_id == port_id,
                                   _KEYS.c.free_at.is_(None))
+
+
+def _use(row: Any) -> tuple[str, str, str, str]:
+    """What a key is for, wherever the member is."""
+    return (row.load_balancer_id, row.listener_id, row.member_id,
+            json.loads(row.entry)['vip'])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -120,11 +130,10 @@ class Ways(base.Base):
                      ) -> dict[str, dict[int, int]]:
         """Where flows of a hypervisor's port may go: other hypervisors that
         have made the port true → key there, by the key here of the same
-        listener and member. Without any, nobody has the port yet."""
+        VIP, listener and member. Without any, nobody has the port yet."""
         with self._reading_rows() as rows:
-            here = {(row.load_balancer_id, row.listener_id, row.member_id):
-                    int(row.key) for row in rows.execute(
-                        _keys_of(port_id).where(_KEYS.c.host == host))}
+            here = {_use(row): int(row.key) for row in rows.execute(
+                _keys_of(port_id).where(_KEYS.c.host == host))}
             found: dict[str, dict[int, int]] = {}
             if not here:
                 return found
@@ -137,8 +146,7 @@ class Ways(base.Base):
                 found[row.host] = {}
             for row in rows.execute(_keys_of(port_id).where(
                     _KEYS.c.host.in_(list(found)))):
-                name = row.load_balancer_id, row.listener_id, row.member_id
-                if name in here:
+                if (name := _use(row)) in here:
                     found[row.host][here[name]] = int(row.key)
             return found
 

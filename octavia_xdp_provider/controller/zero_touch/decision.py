@@ -48,18 +48,48 @@ def listeners(document: spec.Document, pool_id: str) -> list[str]:
 
 
 def decide(document: spec.Document, seen: Seen, ends: ends_.Ends,
-           is_silent: Callable[[str], bool]) -> dict[str, Decision]:
+           is_silent: Callable[[str], bool], problem: str = ''
+           ) -> dict[str, Decision]:
     """By member id.
 
     :param seen: what Neutron has; what is missing is not known yet.
     :param ends: of the registered hypervisors.
     :param is_silent: whether one has not called for long.
+    :param problem: why LB nodes cannot be sent tunnels that they do not have.
     """
-    problem = zero_touch.load_balancer_problem(document)
-    return {key: _decide(document, pool_id, key, seen, ends, is_silent,
-                         problem[0] if problem else '')
-            for pool_id, pool in document['pools'].items()
-            for key in pool['members']}
+    found = {key: _decide(document, pool_id, key, seen, ends, is_silent,
+                          problem)
+             for pool_id, pool in document['pools'].items()
+             for key in pool['members']}
+    if len(zero_touch.vip_versions(document)) > 1:
+        for pool_id in document['pools']:
+            _leave_one_of_each(document, pool_id, found)
+    return found
+
+
+def _leave_one_of_each(document: spec.Document, pool_id: str,
+                       found: dict[str, Decision]) -> None:
+    """Of members of a pool whose packets would go to one address and port,
+    as an IPv4 and an IPv6 address of one VM do where there are VIPs of both,
+    one is reached: what the VM answers does not show whose it is."""
+    members = document['pools'][pool_id]['members']
+    taken: dict[tuple[str, str, int], str] = {}
+    for key in sorted(members, key=lambda key: (
+            'tunnel' not in members[key], key)):
+        port, member = found[key].port, members[key]
+        if found[key].way != TUNNEL or port is None:
+            continue
+        names = {(port.id, target.address, member['protocol_port'])
+                 for vip in spec.vips(document) if isinstance(
+                     target := port_documents.fixed(port, vip),
+                     findings.Fixed)}
+        other = next((taken[name] for name in names if name in taken), None)
+        if other is not None:
+            found[key] = _without(document, pool_id, member, (
+                f'it is the same server as member {other}, which has the VIPs '
+                'of both IP versions already: remove one of them'))
+            continue
+        taken.update((name, members[key]['address']) for name in names)
 
 
 def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
@@ -68,9 +98,9 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
     pool = document['pools'][pool_id]
     member = pool['members'][key]
     own = zero_touch.member_problem(document, pool, member)
-    if problem or own:
+    if own or (problem and 'tunnel' not in member):
         return _without(document, pool_id, member,
-                        problem or (own[1][0] if own else ''))
+                        own[1][0] if own else problem)
     finding = seen.get(wanted(document, member))
     if finding is None:
         return Decision(WAITING, 'Neutron has not been asked yet')
@@ -83,7 +113,8 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
     end = ends.get(port.host)
     if 'tunnel' in member and isinstance(end, ends_.Shared):
         return Decision(WAITING, f'its tunnel stays, but {end}')
-    reason = _port_problem(port) or _host_problem(port.host, ends)
+    reason = (_port_problem(document, port)
+              or _host_problem(port.host, ends, pool))
     if not reason and 'tunnel' not in member and is_silent(port.host):
         reason = f'the agent of hypervisor {port.host} is not heard'
     if reason:
@@ -95,23 +126,35 @@ def _decide(document: spec.Document, pool_id: str, key: str, seen: Seen,
     return Decision(TUNNEL, '', tuple(hosts), port)
 
 
-def _port_problem(port: findings.Port) -> str:
+def _port_problem(document: spec.Document, port: findings.Port) -> str:
     if port.mtu < fields.INNER_MTU_MIN:
         return (f'the MTU of its network is {port.mtu}, less than '
                 f'{fields.INNER_MTU_MIN}')
-    number = len(port_documents.rules(port))
+    for vip in spec.vips(document):
+        target = port_documents.fixed(port, vip)
+        if isinstance(target, str):
+            return target
+    number = len(port_documents.rules(port,
+                                      zero_touch.vip_versions(document)))
     if port.security_enabled and number > host_spec.RULES_MAX:
         return (f'its port has {number} rules, and a hypervisor takes '
                 f'{host_spec.RULES_MAX}')
     return ''
 
 
-def _host_problem(host: str, ends: ends_.Ends) -> str:
+def _host_problem(host: str, ends: ends_.Ends, pool: spec.Pool) -> str:
     end = ends.get(host)
     if end is None:
         return (f'no agent is registered for hypervisor {host} '
                 '("octavia-xdp-manage host create")')
-    return end if isinstance(end, str) else ''
+    if isinstance(end, str):
+        return end
+    monitor = pool['healthmonitor']
+    if monitor and monitor['type'] == 'PING' and not end.takes_pings:
+        return (f'the agent of hypervisor {host} does not let echo requests '
+                'of health monitors of type PING in: upgrade it, or use '
+                'another type')
+    return ''
 
 
 def without(document: spec.Document, member_id: str, reason: str) -> Decision:

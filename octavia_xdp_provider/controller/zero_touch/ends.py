@@ -9,6 +9,7 @@ from typing import Any
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import host_messages
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.common import tunnels
 from octavia_xdp_provider.controller.store import hypervisors
@@ -20,13 +21,15 @@ _HEADER = {4: 20, 6: 40}
 class End:
     """``address``: of the hypervisor, or the first of its SIDs. ``bits``: of
     a key. ``mtu``: greatest packet inside, bytes. ``entries_max``: None for
-    any number."""
+    any number. ``takes_pings``: whether LB nodes' echo requests get to VMs.
+    """
 
     encapsulation: str
     address: str
     bits: int
     mtu: int
     entries_max: int | None = None
+    takes_pings: bool = True
 
 
 class Shared(str):
@@ -98,4 +101,5 @@ def _of(host: hypervisors.Hypervisor, policy: address_policy.AddressPolicy,
                 f'which leaves {mtu} bytes, less than '
                 f'{fields.INNER_MTU_MIN}')
     return End(encapsulation, str(address), tunnels.KEYS[encapsulation],
-               min(mtu, 65535), state.get('entries_max'))
+               min(mtu, 65535), state.get('entries_max'),
+               host_messages.PING in (state.get('features') or ()))

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from collections.abc import Mapping
 import copy
 import dataclasses
+import itertools
 import random
 from typing import Any
 from typing import cast
@@ -160,8 +161,9 @@ class Plan:
             if member_id in pool['members'])
         self._ports[host, port.id] = port, min(port.mtu, end.mtu)
         touched.add((host, port.id))
-        for listener_id in decision.listeners(document, pool_id):
-            key = self._find(document['id'], listener_id, member_id, host,
+        for listener_id, vip in itertools.product(
+                decision.listeners(document, pool_id), spec.vips(document)):
+            key = self._find(document['id'], listener_id, member_id, vip, host,
                              end.bits)
             if key is None:
                 problem = self._lack(host, port.id, end)
@@ -169,7 +171,7 @@ class Plan:
                     return problem
                 key = self._new(host, end.bits)
             found = port_documents.entry(document, listener_id, member_id,
-                                         member, port)
+                                         member, port, vip)
             self._set_key(ways.Key(
                 host, key, port.id, document['id'], listener_id, member_id,
                 {**found, 'key': key}))
@@ -177,11 +179,11 @@ class Plan:
         return ''
 
     def _find(self, balancer_id: str, listener_id: str, member_id: str,
-              host: str, bits: int) -> int | None:
+              vip: str, host: str, bits: int) -> int | None:
         """A key that was given before: to the same it may be given again."""
         own = [key for key in self.keys.of_balancer(balancer_id)
-               if (key.listener_id, key.member_id, key.host)
-               == (listener_id, member_id, host) and not key.key >> bits]
+               if (key.listener_id, key.member_id, key.vip, key.host)
+               == (listener_id, member_id, vip, host) and not key.key >> bits]
         return min((key.free_at is not None, key.key)
                    for key in own)[1] if own else None
 
@@ -222,8 +224,10 @@ class Plan:
         return {name for pool in document['pools'].values()
                 for member_id, member in pool['members'].items()
                 if 'tunnel' in member
-                for listener_id, key in (
-                    member['tunnel'].get('keys') or {}).items()
+                for keys in (
+                    member['tunnel'].get('keys', {}),
+                    *member['tunnel'].get('additional_keys', {}).values())
+                for listener_id, key in keys.items()
                 if (name := by_use.get((listener_id, member_id, key)))}
 
     # Documents of hypervisors
@@ -336,13 +340,24 @@ class Plan:
                 host: str, end: ends_.End | str, port: findings.Port
                 ) -> spec.Tunnel:
         assert isinstance(end, ends_.End)
-        keys = {listener: self._find(document['id'], listener, member_id,
-                                     host, end.bits)
-                for listener in decision.listeners(document, pool_id)}
-        return {'address': end.address, 'encapsulation': end.encapsulation,
-                'keys': {listener: key for listener, key in keys.items()
-                         if key is not None},
-                'mtu': min(port.mtu, end.mtu)}
+        first, *others = (
+            self._keys_of(document, pool_id, member_id, vip, host, end.bits)
+            for vip in spec.vips(document))
+        tunnel: spec.Tunnel = {
+            'address': end.address, 'encapsulation': end.encapsulation,
+            'keys': first, 'mtu': min(port.mtu, end.mtu)}
+        if others:
+            tunnel['additional_keys'] = dict(zip(
+                spec.vips(document)[1:], others, strict=True))
+        return tunnel
+
+    def _keys_of(self, document: spec.Document, pool_id: str, member_id: str,
+                 vip: str, host: str, bits: int) -> dict[str, int]:
+        """Of a member on a hypervisor, by listener."""
+        return {listener: key
+                for listener in decision.listeners(document, pool_id)
+                if (key := self._find(document['id'], listener, member_id,
+                                      vip, host, bits)) is not None}
 
     def set_ways(self, balancer_id: str, noted: list[ways.Way]) -> None:
         noted = sorted(noted, key=lambda way: way.member_id)

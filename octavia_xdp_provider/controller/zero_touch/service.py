@@ -30,6 +30,7 @@ from octavia_xdp_provider.controller.store import leases
 from octavia_xdp_provider.controller.zero_touch import decision
 from octavia_xdp_provider.controller.zero_touch import ends
 from octavia_xdp_provider.controller.zero_touch import members as members_
+from octavia_xdp_provider.controller.zero_touch import nodes
 from octavia_xdp_provider.controller.zero_touch import notified as notified_
 from octavia_xdp_provider.controller.zero_touch import plan
 
@@ -344,7 +345,8 @@ class ZeroTouch:
             return None
         decisions = decision.decide(row.document, self._members.found,
                                     self._ends,
-                                    self._silent.__contains__)
+                                    self._silent.__contains__,
+                                    nodes.problem(self._store, row.document))
         touched, full = self._plan.assign(key, row.document, row.generation,
                                           decisions, self._ends)
         self._ports |= touched

@@ -39,7 +39,7 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
 
     def balancer(self, color, version=4, hosts=hypervisors.NAMES,
                  protocol='TCP', member_port=vms.HTTP_PORT, monitor='HTTP',
-                 fall=base.FALL):
+                 fall=base.FALL, **more):
         """A tenant's load balancer, whose members are ONLINE.
 
         :param hosts: the hypervisors on which its members are.
@@ -50,7 +50,7 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
             4: (self.ADDRESSES, tenant.subnet_id),
             6: (self.ADDRESSES_V6, tenant.subnet_v6_id)}[version]
         self.sdk = self.connection(tenant.name).load_balancer
-        balancer = self.create_balancer(version, listeners=[{
+        balancer = self.create_balancer(version, **more, listeners=[{
             'name': 'web', 'protocol': protocol, 'protocol_port': PORT,
             'default_pool': {
                 'name': 'web', 'protocol': protocol,

@@ -17,6 +17,7 @@ from octavia_xdp_provider.tests.unit.controller import test_requests
 from octavia_xdp_provider.tests.unit.controller import test_store
 from octavia_xdp_provider.tests.unit.controller import test_store_base
 from octavia_xdp_provider.tests.unit.controller import test_zero_touch
+from octavia_xdp_provider.tests.unit.controller import test_zero_touch_vips
 
 
 class Server:
@@ -116,6 +117,11 @@ class TestWaysOnMariaDB(MariaDB, test_zero_touch.TestOrder):
 
 class TestWaysOnPostgreSQL(PostgreSQL, test_zero_touch.TestOrder):
     """Keys and documents of hypervisors."""
+
+
+class TestSeveralVipsOnMariaDB(
+        MariaDB, test_zero_touch_vips.TestBothFamilies):
+    """A key for each VIP."""
 
 
 class TestMigrationOnMariaDB(MariaDB, test_zero_touch.TestMigration):

@@ -49,6 +49,31 @@ class TestTunnels(base.TestCase):
         self.assertEqual(80, member.port)
         self.assertFalse(member.tunnel.keeps_port)
 
+    def test_each_vip_has_its_key_and_its_probes(self):
+        self.document['additional_vips'] = [{'ip_address': '2001:db8:100::10'}]
+        self.pool['healthmonitor'] = base.document()['pools']['pool'][
+            'healthmonitor']
+        self.pool['members'].pop('m2')
+        self.member['tunnel'] = {
+            'address': '198.18.20.1', 'encapsulation': 'geneve', 'mtu': 1442,
+            'keys': {'listener': 7}, 'additional_keys': {
+                '2001:db8:100::10': {'listener': 9}}}
+        asked = {}
+
+        def mark(vip, name, settings, tunnel):
+            asked[vip] = tunnel.key
+            return tunnel.key
+        policy = address_policy.AddressPolicy(
+            (*POLICY.vip_networks, ipaddress.ip_network('2001:db8::/32')),
+            (), frozenset())
+        plan = forwarding.plan(self.document, policy, mark=mark)
+        self.assertEqual({base.VIP: 7, '2001:db8:100::10': 9}, asked)
+        self.assertEqual(asked, {
+            key.address: service.members[0].tunnel.key
+            for key, service in plan.services.items()})
+        self.assertEqual({(base.VIP, 7), ('2001:db8:100::10', 9)}, {
+            (one.address, one.mark) for one in plan.checks})
+
     def test_each_listener_has_its_key(self):
         self.document['listeners']['other'] = dict(
             self.document['listeners']['listener'], protocol_port=443)

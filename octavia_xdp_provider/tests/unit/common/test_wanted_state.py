@@ -17,9 +17,13 @@ POLICY = address_policy.AddressPolicy(
     (ipaddress.ip_network('203.0.113.0/24'),),
     (ipaddress.ip_network('10.0.0.0/8'),), frozenset({'198.18.1.6'}))
 # Fields that say no more than a document needs to be one.
+_TUNNEL = ('pools', 'pool', 'members', 'm2', 'tunnel')
+# Objects whose names are ids or addresses.
+BY_ID = {(*_TUNNEL, 'keys'), (*_TUNNEL, 'additional_keys'),
+         (*_TUNNEL, 'additional_keys', '2001:db8:100::10')}
 OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
             'vip_subnet_id', 'vip_network_id', 'availability_zone',
-            'tunnel', 'key', 'keys', 'mtu', 'way'}
+            'tunnel', 'key', 'keys', 'additional_keys', 'mtu', 'way'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
@@ -40,7 +44,8 @@ def full_document():
     pool['members']['m2'].update(
         monitor_address='198.18.10.99', way='direct', tunnel={
             'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
-            'keys': {'listener': 8}, 'mtu': 1442})
+            'keys': {'listener': 8}, 'mtu': 1442,
+            'additional_keys': {'2001:db8:100::10': {'listener': 9}}})
     pool['healthmonitor'].update(name='h', domain_name='www.example.org')
     return document
 
@@ -106,7 +111,7 @@ class TestDocument(base.TestCase):
     def test_every_missing_field_is_named_by_its_path(self):
         for path in places(full_document()):
             if path[-1] in OPTIONAL or path[-1] in (
-                    'listener', 'pool', 'm1', 'm2'):
+                    'listener', 'pool', 'm1', 'm2', '2001:db8:100::10'):
                 continue
             document = full_document()
             holder, name = at(document, path)
@@ -119,8 +124,7 @@ class TestDocument(base.TestCase):
         objects = {path[:-1] for path in places(full_document())}
         for path in objects - {*METADATA, ('listeners',), ('pools',),
                                ('pools', 'pool', 'members'),
-                               ('pools', 'pool', 'members', 'm2', 'tunnel',
-                                'keys')}:
+                               *BY_ID}:
             document = full_document()
             holder, name = at(document, (*path, 'shiny_new'))
             holder[name] = 1

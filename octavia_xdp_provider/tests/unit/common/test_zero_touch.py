@@ -9,6 +9,7 @@ from octavia_xdp_provider.tests.unit import base
 
 TUNNEL = {'address': '198.18.20.1', 'encapsulation': 'geneve',
           'keys': {'listener': 7}, 'mtu': 1442}
+VIP6 = '2001:db8:100::10'
 
 
 def document(mode='required', **more):
@@ -36,9 +37,38 @@ class TestRefused(base.TestCase):
             members(found)['m1']['tunnel'] = TUNNEL
             validation.validate(found)
 
-    def test_several_vips_are_refused(self):
-        self.refused('additional_vips', document(
-            additional_vips=[{'ip_address': '2001:db8:100::10'}]))
+    def test_a_member_of_either_family_of_two_vips(self):
+        found = document(additional_vips=[{'ip_address': VIP6}])
+        validation.validate(found)
+        members(found)['m1']['address'] = '2001:db8::5'
+        validation.validate(found)
+        found['additional_vips'] = [{'ip_address': '203.0.113.11'}]
+        self.refused('address', found)
+
+    def test_a_listener_waits_for_a_key_of_each_vip(self):
+        found = document(additional_vips=[{'ip_address': VIP6}])
+        for key, number in (('m1', 7), ('m2', 8)):
+            members(found)[key]['tunnel'] = {
+                **TUNNEL, 'keys': {'listener': number}}
+        self.assertEqual({'m1', 'm2'}, spec.undecided(found))
+        self.assertEqual({}, spec.for_node(found)['listeners'])
+        for key, number in (('m1', 9), ('m2', 10)):
+            members(found)[key]['tunnel']['additional_keys'] = {
+                VIP6: {'listener': number}}
+        self.assertEqual(set(), spec.undecided(found))
+        sent = spec.for_node(found)
+        self.assertEqual({'listener'}, set(sent['listeners']))
+        self.assertEqual(4, sent['version'])
+        validation.read(sent)
+        members(found)['m2']['tunnel']['additional_keys'][VIP6] = {
+            'listener': 9}
+        error = self.assertRaises(errors.Refused, validation.validate, found)
+        self.assertEqual('tunnel.address', error.option)
+
+    def test_one_vip_is_sent_as_nodes_of_version_3_know_it(self):
+        found = document()
+        members(found)['m1']['tunnel'] = TUNNEL
+        self.assertEqual(3, spec.for_node(found)['version'])
 
     def test_what_no_probe_reaches(self):
         found = document()

@@ -47,6 +47,7 @@ class Neutron:
         self._rules = list(rules)
         self._hidden = hidden
         self.gateway = GATEWAY
+        self.gateways_of = {}  # of other subnets
 
     def ports(self, addresses, subnet_id=None, project_id=None):
         self.calls += 1
@@ -67,7 +68,8 @@ class Neutron:
         return self._rows('networks', ids, mtu=1442)
 
     def subnets(self, ids):
-        return self._rows('subnets', ids, gateway_ip=self.gateway)
+        return [{**row, 'gateway_ip': self.gateways_of.get(
+            row['id'], self.gateway)} for row in self._rows('subnets', ids)]
 
     def security_groups(self, ids):
         return self._rows('groups', ids, security_group_rules=self._rules)

@@ -64,7 +64,7 @@ class Host:
         self.state = {
             'agent': '1', 'document_version': 1, 'kernel': '6.12',
             'geneve': [f'198.18.20.{number}'], 'srv6': None, 'mtu': 1500,
-            'entries_max': 4096}
+            'entries_max': 4096, 'features': ['ping']}
         self.endpoint = host_api.HostsEndpoint(test.conf, test.store,
                                                lambda: None)
         self.held, self.as_of = {}, 0
@@ -621,6 +621,30 @@ class TestObstacles(ZeroTouchTestCase):
         self.assertEqual(('none', 'hypervisor hv1: no room'), self.reason())
         self.hv1.errors = {}
         self.hv1.report()
+        self.converge()
+        self.assertEqual('tunnel', self.reason()[0])
+
+    def test_an_agent_that_does_not_know_pings_is_sent_none(self):
+        del self.hv1.state['features']
+        self.hv1.report()
+        tree = self.tree()
+        tree['pools']['pool']['healthmonitor']['type'] = 'PING'
+        self.store.create(spec.document('lb', tree))
+        self.store.place('lb', ('lb1',), decided_on=frozenset())
+        self.converge()
+        way, reason = self.reason()
+        self.assertEqual('none', way)
+        self.assertIn('hv1 does not let echo requests of health monitors of '
+                      'type PING in: upgrade it', reason)
+        self.hv1.state['features'] = ['ping', 'and more']
+        self.hv1.report()
+        self.converge()
+        self.assertEqual('tunnel', self.reason()[0])
+
+    def test_an_agent_that_does_not_know_pings_has_all_others(self):
+        del self.hv1.state['features']
+        self.hv1.report()
+        self.create()
         self.converge()
         self.assertEqual('tunnel', self.reason()[0])
 

@@ -35,6 +35,14 @@ class TestFilters(base.TestCase):
                              'probe_through_datapath')):
             self.assertIn(word, filters.zero_touch(host(**state), wants))
 
+    def test_several_vips_with_zero_touch_need_newer_nodes(self):
+        wants = base.document(flavor={'zero_touch': 'preferred'},
+                              additional_vips=[{'ip_address': '2001:db8::1'}])
+        able = {'document_version': 4, 'probe_through_datapath': True}
+        self.assertIsNone(filters.zero_touch(host(**able), wants))
+        self.assertIn('several VIPs', filters.zero_touch(
+            host(**{**able, 'document_version': 3}), wants))
+
     def test_each_vip_takes_room(self):
         document = base.document(
             additional_vips=[{'ip_address': '2001:db8::1'}])

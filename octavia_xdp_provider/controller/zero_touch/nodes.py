@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether LB nodes know what they would be sent."""
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller.scheduler import filters
+
+
+def problem(store, document: spec.Document) -> str:
+    """Why the nodes of a load balancer cannot be sent its members' tunnels.
+
+    Only of what is newer than tunnels are: of those the filter zero_touch has
+    seen to that.
+    """
+    if len(spec.vips(document)) == 1:
+        return ''
+    placed = {one.host for one in store.placements([document['id']])}
+    for node in store.nodes():
+        found = filters.version_problem(document, node.state)
+        if found and node.host in placed:
+            return f'LB node {node.host}: {found}'
+    return ''
