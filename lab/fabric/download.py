@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transfer to the client that outlasts whatever happens to it."""
+"""A transfer that outlasts whatever happens to its connection."""
 
 import hashlib
 import http.client
@@ -26,12 +26,15 @@ class Download(background.Background):
     :ivar problem: why the file did not arrive whole, or None.
     """
 
-    def __init__(self, lab, address, port, path):
-        """:raises OSError: there is no connection, or no answer."""
+    def __init__(self, lab, address, port, path, namespace=client.CLIENT):
+        """:param namespace: of who downloads.
+
+        :raises OSError: there is no connection, or no answer.
+        """
         super().__init__()
         self._connection = http.client.HTTPConnection(
             str(address), port, timeout=TIMEOUT_S)
-        with namespaces.inside(lab, client.CLIENT):
+        with namespaces.inside(lab, namespace):
             self._connection.connect()
         self.port = self._connection.sock.getsockname()[1]
         self._connection.auto_open = 0  # never again, and from nowhere else

@@ -13,6 +13,7 @@ from lab import namespaces
 from lab import paths
 from lab import processes
 from lab.fabric import client
+from lab.fabric import download
 from lab.fabric import nginx
 from lab.ovn import hypervisors
 from lab.ovn import vms
@@ -21,8 +22,7 @@ from octavia_xdp_provider.tests.e2e.support import tenants
 HTTP, ECHO = vms.HTTP_PORT, 7777
 # Of the VIPs' network, and of no host.
 FOREIGN = str(paths.VIP_NETWORK[250])
-BYTES = 12 * 1024 * 1024
-RATE = '4M'
+BYTES = 16 * 1024 * 1024
 
 
 class TestFabric(tenants.TenantsTestCase):
@@ -115,22 +115,17 @@ class TestFabric(tenants.TenantsTestCase):
         port = self.ports[second]
         content = b'%d' % id(self) * (BYTES // 8)
         (nginx.files(self.lab, second) / 'large').write_bytes(content)
-        target = self.lab.host_directory(first) / 'received'
-        with self.background(first, [
-                'curl', '-sS', '-f', '-m', '60', '--limit-rate', RATE, '-o',
-                target, f'http://{self.ADDRESSES["hv2"]}:{HTTP}/large']
-                ) as download:
-            self.wait('its begin', lambda: (
-                target.exists() and target.stat().st_size > 0), interval=0.05)
+        with download.Download(self.lab, self.ADDRESSES['hv2'], HTTP, '/large',
+                               first) as transfer:
+            self.wait('its begin', lambda: transfer.received, interval=0.05)
             vms.migrate(self.lab, second, 'hv1',
                         lambda: self.cloud.bind(port, 'hv1'))
             self.addCleanup(vms.migrate, self.lab, second, 'hv2',
                             lambda: self.cloud.bind(port, 'hv2'))
-            self.assertLess(target.stat().st_size, len(content))
-            self.wait('end of the download',
-                      lambda: not download.alive)
-        self.assertEqual(hashlib.sha256(content).digest(),
-                         hashlib.sha256(target.read_bytes()).digest())
+            self.assertLess(transfer.received, len(content))
+        self.assertIsNone(transfer.problem)
+        self.assertEqual(hashlib.sha256(content).hexdigest(),
+                         transfer.checksum)
         self.wait('port', lambda: self.cloud.is_active(port))
         self.assertEqual('hv1', self.cloud.network.get_port(
             port.id).binding_host_id)
@@ -171,19 +166,3 @@ class TestFabric(tenants.TenantsTestCase):
         listener.settimeout(20)
         self.addCleanup(listener.close)
         return listener
-
-    def background(self, vm, argv):
-        return _Running(self.lab, vm, self.unique('download'), argv)
-
-
-class _Running:
-    """A process of the lab for as long as a `with` block lasts."""
-
-    def __init__(self, lab, host, name, argv):
-        self._lab, self._host, self._name, self._argv = lab, host, name, argv
-
-    def __enter__(self):
-        return processes.start(self._lab, self._host, self._name, self._argv)
-
-    def __exit__(self, *_exception):
-        processes.stop(self._lab, self._name)
