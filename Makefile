@@ -11,12 +11,13 @@
 #   make bench-control  the control plane, with a whole Octavia (as root)
 #   make tempest      Octavia's own tests of its API, most of an hour
 #   make packages     Debian packages, installed and purged in a clean root
+#   make roles        Ansible's roles, and an upgrade, on hosts of a lab
 #   make fault-matrix  processes of a lab killed, paused, cut off: a table
 #   make lint | unit | functional | kernels | e2e     one part of it
 
 PYTHON := build/venv/bin/python
 
-.PHONY: demo demo-down test test-all tempest fault-matrix packages setup lint unit functional kernels e2e docs clean
+.PHONY: demo demo-down test test-all tempest fault-matrix packages roles setup lint unit functional kernels e2e docs clean
 
 demo: setup
 	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep) $(if $(MEMBERS),--members $(MEMBERS))
@@ -43,6 +44,10 @@ fault-matrix: setup
 packages: setup
 	@tools/setup packaging
 	@exec $(PYTHON) -m lab.packages
+
+roles: setup
+	@tools/setup packaging
+	@exec $(PYTHON) -m lab.roles
 
 setup:
 	@tools/setup

@@ -8,14 +8,12 @@ if every step held. In the root, which has namespaces of its own, a systemd
 runs the units as they are packaged.
 """
 
-import fcntl
 import os
 import shutil
 import signal
 import sys
 
 from lab import demo_steps
-from lab import paths
 from lab.packages import build
 from lab.packages import commands
 from lab.packages import root
@@ -45,15 +43,12 @@ def main():
         print('make packages: needs root', file=sys.stderr)
         return 1
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
-    paths.BUILD.mkdir(exist_ok=True)
-    with open(paths.BUILD / 'packages.lock', 'w') as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print('make packages: another one runs in this checkout',
-                  file=sys.stderr)
-            return 1
-        return _run_all()
+    try:
+        with build.locked():
+            return _run_all()
+    except build.Busy as error:
+        print(f'make packages: {error}', file=sys.stderr)
+        return 1
 
 
 def _run_all():

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the Debian packages from the tree's sdist, and older ones of them."""
 
+import contextlib
+import fcntl
 import os
 import re
 import shutil
@@ -17,8 +19,32 @@ OLD_VERSION = '0.0.1'
 OWN_RUST = 'pkg.octavia-xdp-provider.own-rust'
 NAMES = ('liboctavia-xdp4', 'octavia-xdp-host', 'octavia-xdp-member',
          'octavia-xdp-node', 'octavia-xdp-provider')
+# What they are built from, for git.
+INPUTS = ('constraints.txt', 'datapath', 'deploy/debian', 'deploy/s*',
+          'deploy/tmpfiles.d', 'etc', 'hc-agent', 'octavia_xdp_provider',
+          'pyproject.toml', 'requirements.txt', 'setup.*', ':!*/tests/*')
 # A file that an operator may change, of which the older version has another.
 CONFFILE = 'etc/sysctl.d/60-octavia-xdp-member.conf'
+
+
+class Busy(Exception):
+    """Somebody else builds or uses the packages of this checkout."""
+
+
+@contextlib.contextmanager
+def locked():
+    """Keep others from replacing what is built.
+
+    :raises Busy: somebody else does this.
+    """
+    paths.BUILD.mkdir(exist_ok=True)
+    with open(paths.BUILD / 'packages.lock', 'w') as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Busy('another one uses the packages of this checkout'
+                       ) from None
+        yield
 
 
 def source():
@@ -84,19 +110,43 @@ def dependencies():
     return names
 
 
+def version():
+    """That of all packages."""
+    return commands.run('dpkg-deb', '--field', built()[0],
+                        'Version').strip()
+
+
+def with_older():
+    """Build the packages, unless they are newer than all that they are built
+    from, and older ones of them."""
+    files = commands.run('git', 'ls-files', '-z', '--', *INPUTS,
+                         cwd=paths.CHECKOUT).split('\0')
+    newest = max((paths.CHECKOUT / name).stat().st_mtime for name in files
+                 if name and (paths.CHECKOUT / name).exists())
+    found = list(commands.FOLDER.glob('*.deb'))
+    if len(found) == len(NAMES) and newest < min(
+            path.stat().st_mtime for path in found):
+        said = 'they were there'
+    else:
+        source()
+        said = packages()
+    older()
+    return said
+
+
 def older():
     """The same packages with a lower version and another conffile."""
-    version = commands.run('dpkg-deb', '--field', built()[0],
-                           'Version').strip()
+    new = version()
+    shutil.rmtree(OLD, ignore_errors=True)
     OLD.mkdir()
     for path in built():
         folder = OLD / path.stem
         commands.run('dpkg-deb', '--raw-extract', path, folder)
         control = folder / 'DEBIAN/control'
         text = control.read_text()
-        text = text.replace(f'\nVersion: {version}\n',
+        text = text.replace(f'\nVersion: {new}\n',
                             f'\nVersion: {OLD_VERSION}\n')
-        control.write_text(text.replace(f'(= {version})',
+        control.write_text(text.replace(f'(= {new})',
                                         f'(= {OLD_VERSION})'))
         conffile = folder / CONFFILE
         if conffile.exists():

@@ -12,9 +12,11 @@ FOLDER = paths.BUILD / 'packages'
 TIMEOUT = 1800
 
 
-def run(*arguments, cwd=None, **environment):
+def run(*arguments, cwd=None, log=None, **environment):
     """Run a command and return its output.
 
+    :param log: a file that has the whole output afterwards, also of a
+        command that failed.
     :raises demo_steps.StepFailed: it failed; with the end of what it said.
     """
     words = [str(argument) for argument in arguments]
@@ -27,6 +29,8 @@ def run(*arguments, cwd=None, **environment):
                  'LC_ALL': 'C.UTF-8', **environment})
     except (OSError, subprocess.TimeoutExpired) as error:
         raise demo_steps.StepFailed(f'{words[0]}: {error}') from error
+    if log is not None:
+        log.write_text(done.stdout)
     if done.returncode:
         raise demo_steps.StepFailed(
             f'{" ".join(words)}: exit status {done.returncode}: '

@@ -139,12 +139,16 @@ def _hierarchies():
 class Systemd:
     """Runs in a root, from ``start`` until ``end``.
 
-    :param network: commands that make its interfaces.
+    :param network: commands that make its interfaces, and what else it needs
+        before it starts; they run in the root.
+    :param namespace: path of a network namespace that is there already.
     """
 
-    def __init__(self, root=ROOT, network=LOOPED):
+    def __init__(self, root=ROOT, network=LOOPED, namespace=None):
         self.root = root
         self._network = network
+        self._enter = ['nsenter', f'--net={namespace}'] if namespace else []
+        self._own = [] if namespace else ['--net']
         self._log = root.with_name(f'{root.name}-systemd.log')
         self._process = None
         self.init = None
@@ -161,10 +165,10 @@ class Systemd:
                         for path in self._groups)
         with open(self._log, 'wb') as log:
             self._process = subprocess.Popen(
-                ['bash', '-c', f'{enter}exec unshare --fork --pid --mount '
-                 '--uts --ipc --net --cgroup --kill-child '
-                 'bash -c "$1" bash "$2" "$3" "$4"', 'bash', INSIDE,
-                 str(self.root), kind, self._network],
+                ['bash', '-c', f'{enter}exec "$@"', 'bash', *self._enter,
+                 'unshare', '--fork', '--pid', '--mount', '--uts', '--ipc',
+                 '--cgroup', '--kill-child', *self._own, 'bash', '-c', INSIDE,
+                 'bash', str(self.root), kind, self._network],
                 stdin=subprocess.DEVNULL, stdout=log, stderr=log)
         wait('systemd', self._is_up)
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The roles of deploy/ansible, run twice, and an upgrade under traffic.
+
+    python -m lab.roles [--name NAME]
+
+Needs root. Each step goes into build/roles.json. The exit status is 0 only if
+every step held. Each host is a network namespace with a Debian of its own, in
+which systemd and sshd run; Octavia, its database and its broker are the lab's.
+"""
+
+import argparse
+import os
+import signal
+import sys
+
+from lab import demo_steps
+from lab import paths
+from lab.packages import build
+from lab.roles import ansible
+from lab.roles import hosts
+from lab.roles import scenario
+
+REPORT = paths.BUILD / 'roles.json'
+
+
+def steps(lab, machines):
+    """Names and functions, in order."""
+    roles = scenario.Roles(lab, machines)
+    return {
+        'install Ansible': ansible.install,
+        'ansible-lint': ansible.lint,
+        'build the packages, and older ones': build.with_older,
+        'make a Debian for each host': machines.make_roots,
+        'start Octavia and the hosts': machines.start,
+        'run the playbook': roles.first,
+        'see what is there': roles.works,
+        'run it again': lambda: roles.second(*scenario.OLD),
+        'a load balancer, whose VIP members take': roles.create,
+        'an upgrade that fails on the first node': roles.fail,
+        'upgrade, one node after the other': roles.upgrade,
+        'upgrade again': roles.upgrade_again,
+        'run the playbook once more': roles.second,
+    }
+
+
+def main():
+    """Run all steps; end with 1 at the first one that did not hold."""
+    parser = argparse.ArgumentParser(prog='python -m lab.roles')
+    parser.add_argument('--name', default='roles', help='the lab (roles)')
+    arguments = parser.parse_args()
+    if os.geteuid() != 0:
+        print('make roles: needs root', file=sys.stderr)
+        return 1
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
+    try:
+        with build.locked():
+            return _run_all(paths.Lab(arguments.name))
+    except build.Busy as error:
+        print(f'make roles: {error}', file=sys.stderr)
+        return 1
+
+
+def _run_all(lab):
+    report = demo_steps.Steps(None, REPORT)
+    machines = hosts.Hosts(lab)
+    try:
+        for name, function in steps(lab, machines).items():
+            report.step(name, function)
+    except demo_steps.StepFailed as error:
+        print(f'FAILED: {error}\nLogs: {lab.logs}, {hosts.FOLDER}',
+              file=sys.stderr)
+        return 1
+    finally:
+        machines.end()
+    return 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())
