@@ -169,7 +169,7 @@ class TestPhases(base.TestCase):
                    HARNESS_DISTRIBUTION='fedora')
         self.assertIn('Debian', self.output)
 
-    def test_install(self):
+    def test_install_builds_what_is_needed_and_checks_the_host(self):
         self.assertEqual([
             f'setup_develop {ROOT}', f'make -C {ROOT}/datapath all',
             'cargo build --release --locked', 'python -m lab.devstack check',
@@ -179,7 +179,7 @@ class TestPhases(base.TestCase):
         self.assertNotIn('cargo build --release --locked', self.phase(
             'stack', 'install', OCTAVIA_XDP_BUILD_HC='False'))
 
-    def test_post_config(self):
+    def test_post_config_makes_accounts_and_tables_and_configures_octavia(self):
         calls = self.phase('stack', 'post-config')
         octavia_conf = self.environment['OCTAVIA_CONF']
         self.assertEqual(
@@ -197,7 +197,7 @@ class TestPhases(base.TestCase):
              f'iniset {octavia_conf} api_settings default_provider_driver '
              'xdp'], calls[3:])
 
-    def test_extra(self):
+    def test_extra_makes_networks_and_starts_services(self):
         self.assertEqual([
             'python -m lab.devstack user', 'python -m lab.devstack networks',
             'python -m lab.devstack fabric',
@@ -206,7 +206,7 @@ class TestPhases(base.TestCase):
             'python -m lab.devstack flavors',
         ], self.phase('stack', 'extra'))
 
-    def test_test_config(self):
+    def test_test_config_names_the_provider_to_tempest(self):
         self.assertEqual(
             ['python -m lab.devstack tempest', 'iniset '
              f'{self.environment["TEMPEST_CONFIG"]} load_balancer provider '
@@ -214,7 +214,7 @@ class TestPhases(base.TestCase):
         self.assertEqual([], self.phase('stack', 'test-config',
                                         ENABLED_SERVICES='rabbit'))
 
-    def test_unstack(self):
+    def test_unstack_stops_each_service_and_then_the_fabric(self):
         calls = self.phase('unstack')
         self.assertEqual(9, len([call for call in calls
                                  if call.startswith('stop_process ')]))
@@ -318,7 +318,7 @@ class TestSite(base.TestCase):
             self.assertNotIn('sudo', command)
             self.assertNotIn('uwsgi', command)
 
-    def test_enabled_drivers(self):
+    def test_the_driver_is_added_once_and_taken_away_alone(self):
         added = 'xdp:Layer-4 load balancing in XDP'
         self.assertEqual(added, control.enabled_drivers(''))
         for before in ('amphora:A', f'amphora:A,{added}'):

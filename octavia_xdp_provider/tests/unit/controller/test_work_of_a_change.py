@@ -7,6 +7,7 @@ millisecond of CPU, and each transaction half of one.
 
 import uuid
 
+import fixtures
 import sqlalchemy as sa
 
 from octavia_xdp_provider.controller import advance
@@ -52,6 +53,11 @@ class TestWork(store_base.StoreTestCase):
 
     def setUp(self):
         super().setUp()
+        # What is looked at now and then shall not fall into a count.
+        self.hold_time()
+        self.useFixture(fixtures.MonkeyPatch(
+            'octavia_xdp_provider.controller.store.pool.ASKED_S',
+            float('inf')))
         self.octavia = store_base.FakeOctavia()
         self.named = set()
         self.epochs = {}
