@@ -179,7 +179,7 @@ class TestPhases(base.TestCase):
         self.assertNotIn('cargo build --release --locked', self.phase(
             'stack', 'install', OCTAVIA_XDP_BUILD_HC='False'))
 
-    def test_post_config_makes_accounts_and_tables_and_configures_octavia(self):
+    def test_post_config_makes_accounts_and_configures_octavia(self):
         calls = self.phase('stack', 'post-config')
         octavia_conf = self.environment['OCTAVIA_CONF']
         self.assertEqual(
