@@ -91,6 +91,28 @@ class Facts:
             one.active for key, one in services
             if key.address in self._announced)}
 
+    def traffic(self):
+        """What each service has counted, for metrics. For any thread.
+
+        Unlike ``counters`` nothing is summed: a service's counters only grow
+        while it is there, a sum would fall with the first that goes.
+
+        :returns: a list of (load balancer id, listener id, datapath.Key,
+            datapath.Summary); ``active`` is 0 as in ``counters``.
+        """
+        services, announced = self._tables.services, self._announced
+        found = []
+        for load_balancer_id, plan in list(self._plans.plans.items()):
+            for listener_id, keys in plan.listeners.items():
+                for key in keys:
+                    one = services.get(key)
+                    if one is None:
+                        continue
+                    if key.address not in announced:
+                        one = one._replace(active=0)
+                    found.append((load_balancer_id, listener_id, key, one))
+        return found
+
     def active_flows(self):
         """Transport protocol → flows that are alive, of all services whose
         VIP is announced. For any thread."""

@@ -191,6 +191,10 @@ class Reconciler:
         """See facts.Facts."""
         return self._facts.counters()
 
+    def traffic(self):
+        """See facts.Facts."""
+        return self._facts.traffic()
+
     def active_flows(self):
         """See facts.Facts."""
         return self._facts.active_flows()

@@ -14,6 +14,7 @@ it.
 import oslo_messaging
 
 from octavia_xdp_provider.agent import link
+from octavia_xdp_provider.agent import listener_metrics
 from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import node_state
 from octavia_xdp_provider.agent import probes
@@ -97,6 +98,8 @@ class Agent:
         self._monitoring.registry.register(metrics.Collector(
             self._datapath, self._link, self._worker, self._uplinks,
             announce))
+        self._monitoring.registry.register(listener_metrics.Collector(
+            conf, self._link, self._worker))
         for name, check in (('controller', self._check_controller),
                             ('node', self._check_node)):
             self._monitoring.health.add(name, check)

@@ -55,6 +55,10 @@ class Worker(passes.Passes):
         """See facts.Facts."""
         return self._reconciler.counters()
 
+    def traffic(self):
+        """See facts.Facts."""
+        return self._reconciler.traffic()
+
     def active_flows(self):
         """See facts.Facts."""
         return self._reconciler.active_flows()

@@ -68,6 +68,12 @@ agent_opts = [
                     'answers GET /metrics for Prometheus and GET '
                     '/healthcheck. Everybody who can reach it may read them. '
                     'Default: nothing listens.'),
+    cfg.BoolOpt('load_balancer_metrics',
+                default=True, mutable=True,
+                help='Whether GET /metrics of the agent has the traffic of '
+                     'each listener: five series for each of its VIPs on '
+                     'this node. Switch it off where Prometheus cannot keep '
+                     'as many.'),
     cfg.StrOpt('result_handler_metrics',
                help='Address and port, as 127.0.0.1:9106, where the result '
                     'handler answers GET /metrics for Prometheus and GET '

@@ -181,8 +181,8 @@ class Summary(typing.NamedTuple):
     """As much of a service as shows whether anything has changed.
 
     ``version``: another one whenever its table or a member's state is.
-    ``bytes``, ``flows``: of its counters. ``drops``: packets. ``active``:
-    flows that are alive.
+    ``bytes``, ``flows``, ``packets``: of its counters. ``drops``: packets that
+    are not among these. ``active``: flows that are alive.
     """
 
     version: tuple[int, int, int]
@@ -191,6 +191,7 @@ class Summary(typing.NamedTuple):
     flows: int = 0
     drops: int = 0
     active: int = 0
+    packets: int = 0
 
 
 class Info(typing.NamedTuple):

@@ -80,6 +80,9 @@ class TestServiceDrops(private_node.TwoNamespaces):
         self.assertEqual(
             {DNS: 3 * EACH, SYSLOG: 2 * EACH},
             {key: one.drops for key, one in summaries.items()})
+        self.assertEqual(
+            {DNS: arrived, SYSLOG: 0},
+            {key: one.packets for key, one in summaries.items()})
         # By reason the node counts the same packets.
         self.assertEqual(5 * EACH, sum(
             counted.packets

@@ -157,6 +157,10 @@ class TestNodeUnits(UnitsTestCase):
             self.systemd.systemctl('start', unit)
         self.wait('service', self.has_service)
         self.assertTrue(self.kernel_has_program())
+        self.assertIn(
+            'octavia_xdp_agent_listener_packets_total{listener="listener",'
+            f'load_balancer="lb",project="p",vip="{base.VIP}"}} 0.0\n',
+            self.metrics())
         self.wait('announcer', lambda: (
             'octavia_xdp_agent_announcer_up 1.0\n' in self.metrics()))
         # The handler answers under its unit, and has opened the tables.

@@ -44,7 +44,7 @@ class FakeDatapath:
         return {service.key: datapath.Summary(
             (0, 1, hash(tuple(self.held[service.key]))), service.enabled,
             service.counters.bytes, service.counters.flows,
-            service.drops, service.active)
+            service.drops, service.active, service.counters.packets)
             for service in self.services()}
 
     def members(self, key):
