@@ -4,7 +4,7 @@
 
 Sends what an LB node sends: IPIP packets with a client's packet inside.
 Two namespaces stand for the fabric and the member. The member is set up as
-doc/source/admin/members.rst says. Needs root and the module ipip.
+doc/source/install/members.rst says. Needs root and the module ipip.
 """
 
 import pathlib

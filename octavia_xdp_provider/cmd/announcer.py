@@ -17,19 +17,23 @@ from octavia_xdp_provider.common import supervisor
 BACKOFF = supervisor.Backoff(first_s=0.1, max_s=2.0)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    result = argparse.ArgumentParser(
         prog='octavia-xdp-announcer',
         description='Commands ExaBGP what to announce. It is a "process" of '
                     'ExaBGP and is of no use elsewhere.')
-    parser.add_argument(
+    result.add_argument(
         '--file', required=True,
         help='announcements.json in the run directory of the agent')
-    parser.add_argument(
+    result.add_argument(
         '--network', required=True, action='append',
         type=ipaddress.ip_network,
         help='network (CIDR) inside which prefixes are announced; repeatable')
-    arguments = parser.parse_args()
+    return result
+
+
+def main() -> None:
+    arguments = parser().parse_args()
     logging.basicConfig(
         level=logging.INFO, stream=sys.stderr,
         format='octavia-xdp-announcer[%(process)d] %(levelname)s %(message)s')

@@ -49,8 +49,8 @@ def _count(text):
     return int(text)
 
 
-def _parser():
-    parser = argparse.ArgumentParser(
+def parser():
+    result = argparse.ArgumentParser(
         prog=PROGRAM,
         description='Shows live where in the kernel packets of VIPs are lost '
                     'and why: dropped by the network stack, by XDP, and by '
@@ -58,26 +58,26 @@ def _parser():
         epilog='Exit status: 0 after --count, --duration, SIGINT or SIGTERM; '
                '2 wrong arguments; 3 this machine lacks something, which is '
                'named on standard error.')
-    parser.add_argument('--config-file', action='append',
+    result.add_argument('--config-file', action='append',
                         help='configuration file to read')
-    parser.add_argument('--vip', action='append', type=_address,
+    result.add_argument('--vip', action='append', type=_address,
                         metavar='ADDRESS',
                         help='a VIP, IPv4 or IPv6; repeatable. Default: '
                              'those of all services of an LB node, of all '
                              'members of a hypervisor')
-    parser.add_argument('--datapath', action='store_true',
+    result.add_argument('--datapath', action='store_true',
                         help='the drops of the datapath alone, for which '
                              'neither bcc nor tracing is needed')
-    parser.add_argument('--interval', type=_SECONDS, default=1.0,
+    result.add_argument('--interval', type=_SECONDS, default=1.0,
                         metavar='SECONDS',
                         help='time between two readings (%(default)s)')
-    parser.add_argument('--count', type=_count, metavar='NUMBER',
+    result.add_argument('--count', type=_count, metavar='NUMBER',
                         help='end after this many readings')
-    parser.add_argument('--duration', type=_SECONDS, metavar='SECONDS',
+    result.add_argument('--duration', type=_SECONDS, metavar='SECONDS',
                         help='end after this time')
-    parser.add_argument('--json', action='store_true',
+    result.add_argument('--json', action='store_true',
                         help='for programs: an object a line')
-    return parser
+    return result
 
 
 def _say(text):
@@ -167,11 +167,10 @@ def _open(arguments, stack):
 
 def main(argv=None):
     stdout.prepare()
-    parser = _parser()
-    arguments = parser.parse_args(argv)
+    arguments = parser().parse_args(argv)
     if arguments.datapath and arguments.vip:
-        parser.error('--vip cannot go with --datapath: the datapath counts '
-                     'its drops for the machine, not for each VIP')
+        parser().error('--vip cannot go with --datapath: the datapath counts '
+                       'its drops for the machine, not for each VIP')
     end = interrupts.End()
     show = (view.JsonLines if arguments.json else view.Tables)(sys.stdout)
     try:

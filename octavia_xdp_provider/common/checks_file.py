@@ -2,7 +2,7 @@
 """Writer of the checks file: what the health checker of this node probes.
 
 The format is described by ``contracts/checks.schema.json``; see
-``doc/source/contributor/checks-file.rst``.
+``doc/source/reference/checks-file.rst``.
 """
 
 from collections.abc import Iterable

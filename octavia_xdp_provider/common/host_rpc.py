@@ -18,7 +18,8 @@ host-wakeup  each host    ``changed()``, a cast without content: fetch now;
                           began elsewhere
 ============ ============ ===============================================
 
-It works as that of LB nodes does (common/rpc.py and :doc:`node-protocol`):
+It works as that of LB nodes does (common/rpc.py and
+``doc/source/reference/node-protocol.rst``):
 what is wanted is fetched by generation, what is there is reported in numbered
 reports, and whatever is lost, late or comes twice changes nothing.
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The directory of the result queue, as its reader sees it.
 
-See ``doc/source/contributor/result-queue.rst`` for the hand-off between the
+See ``doc/source/reference/result-queue.rst`` for the hand-off between the
 two sides, and ``result_queue`` for the files.
 """
 

@@ -3,7 +3,7 @@
 
 The format has one definition, ``contracts/result-queue.json``. The layouts
 used here are built from that document when this module is imported, so this
-file holds no offset and no size. See ``doc/source/contributor/
+file holds no offset and no size. See ``doc/source/reference/
 result-queue.rst`` for the hand-off between the two sides.
 """
 

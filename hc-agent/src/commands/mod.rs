@@ -4,6 +4,8 @@
 pub mod burst;
 pub mod check_config;
 pub mod probe;
+#[cfg(test)]
+mod reference;
 pub mod run;
 pub mod status;
 pub mod threads;

@@ -31,7 +31,7 @@ OXP_OUTCOME(FORWARDED, 1, uncounted,
 OXP_OUTCOME(ECHO_REPLY, 2, answered, "echo requests that the node answered")
 OXP_OUTCOME(SENT_TOO_BIG, 3, answered,
 	    "that did not fit the path to the member; ICMP sent the client the "
-	    "MTU. See *MTU* in :doc:`installation`")
+	    "MTU. See *MTU* in :doc:`/install/installation`")
 OXP_OUTCOME(FRAGMENT_GUESSED, 4, remark,
 	    "later fragments whose first one was not seen here: forwarded by "
 	    "addresses alone, likely to another member than the first. Seen "

@@ -64,7 +64,7 @@ class TestFiles(base.TestCase):
 
     def test_settings_are_documented(self):
         lines = (PLUGIN / 'settings').read_text().splitlines()
-        page = (ROOT / 'doc/source/admin/devstack.rst').read_text()
+        page = (ROOT / 'doc/source/install/devstack.rst').read_text()
         names = set()
         for number, line in enumerate(lines):
             if match := re.match(r' *(OCTAVIA_XDP_\w+)=', line):

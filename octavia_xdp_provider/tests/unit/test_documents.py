@@ -9,8 +9,6 @@ import pathlib
 import re
 import typing
 
-import yaml
-
 from lab.fabric import nodes
 import octavia_xdp_provider
 from octavia_xdp_provider.cmd import ctl
@@ -169,7 +167,7 @@ class TestTables(base.TestCase):
                    (ROOT / 'datapath/include/member.h').read_text()))
         self.assertIn('taken_ipip', counters)
         self.assertEqual(set(), set(counters) -
-                         self.literals('admin/members.rst'))
+                         self.literals('install/members.rst'))
 
     def test_options_of_the_members_tool_are_in_its_usage(self):
         tool = ROOT / 'datapath/tools/member'
@@ -184,18 +182,18 @@ class TestTables(base.TestCase):
         lines = (ROOT / 'tools/kernels.txt').read_text().splitlines()
         kernels = [line.split()[0] for line in lines
                    if line and not line.startswith('#')]
-        for page in ('admin/installation.rst', 'contributor/testing.rst'):
+        for page in ('install/installation.rst', 'contributor/testing.rst'):
             text = (ROOT / 'doc/source' / page).read_text()
             self.assertEqual([], [name for name in kernels if not re.search(
                 rf'\b{re.escape(name)}\b', text)], page)
 
     def test_tables_of_encapsulations_name_each(self):
-        for page in ('user/flavors.rst', 'admin/installation.rst'):
+        for page in ('user/flavors.rst', 'install/installation.rst'):
             self.assertEqual(set(), set(flavor.ENCAPSULATIONS) -
                              self.literals(page), page)
 
     def test_bytes_of_encapsulations_are_described(self):
-        for page in ('admin/members.rst', 'contributor/forwarding.rst'):
+        for page in ('install/members.rst', 'contributor/forwarding.rst'):
             text = (ROOT / 'doc' / 'source' / page).read_text()
             self.assertEqual([], [
                 name for name in flavor.ENCAPSULATIONS if not re.search(
@@ -208,7 +206,7 @@ class TestTables(base.TestCase):
         self.assertEqual({name.lower() for name in types}, set(
             checks.SCHEMA['$defs']['check']['properties']['type']['enum']))
         self.assertEqual(set(), {name.lower() for name in types} -
-                         self.literals('contributor/checks-file.rst'))
+                         self.literals('reference/checks-file.rst'))
 
 
 class TestCommands(base.TestCase):
@@ -223,7 +221,7 @@ class TestCommands(base.TestCase):
         [commands] = [action.choices for action in ctl.parser()._actions
                       if isinstance(action, argparse._SubParsersAction)]
         self.assertIn('verify', commands)
-        self.assert_named('admin/octavia-xdp-ctl.rst', 'octavia-xdp-ctl',
+        self.assert_named('cli/octavia-xdp-ctl.rst', 'octavia-xdp-ctl',
                           commands)
 
     def test_commands_of_a_hypervisor(self):
@@ -296,33 +294,6 @@ class TestClients(base.TestCase):
             {'LEAST_CONNECTIONS', 'ROUND_ROBIN'},
             set(flavor.ALGORITHMS_BY_HASH))
         self.assertIn('SOURCE_IP', flavor.ALGORITHMS)
-
-
-class TestZuul(base.TestCase):
-
-    def documents(self):
-        return [one for path in sorted((ROOT / 'zuul.d').glob('*.yaml'))
-                for one in yaml.safe_load(path.read_text())]
-
-    def test_jobs_run_parts_that_make_has_with_playbooks_of_the_tree(self):
-        jobs = {one['job']['name']: one['job'] for one in self.documents()
-                if 'job' in one}
-        targets = re.search(r'^(lint .*):$', (ROOT / 'Makefile').read_text(),
-                            re.MULTILINE)[1].split()
-        for job in jobs.values():
-            for playbook in (job.get('run'), job.get('post-run')):
-                self.assertTrue(not playbook or (ROOT / playbook).exists())
-            if not job.get('abstract'):
-                self.assertIn(job['vars']['test_kind'], targets)
-                self.assertIn(job['parent'], jobs)
-
-    def test_pipelines_name_jobs_of_this_repository(self):
-        jobs = {one['job']['name'] for one in self.documents()
-                if 'job' in one}
-        [project] = [one['project'] for one in self.documents()
-                     if 'project' in one]
-        for pipeline in ('check', 'gate'):
-            self.assertLessEqual(set(project[pipeline]['jobs']), jobs)
 
 
 class TestServices(base.TestCase):

@@ -9,7 +9,7 @@ from lab import processes
 
 DAEMONS = pathlib.Path('/usr/lib/frr')
 GUIDE = (pathlib.Path(__file__).parents[4]
-         / 'doc/source/admin/installation.rst')
+         / 'doc/source/install/installation.rst')
 
 
 def example(title):
