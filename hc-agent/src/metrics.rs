@@ -65,7 +65,7 @@ impl EncodeMetric for LatenessHistogram {
             buckets.push((f64::from(bound) / 1000.0, within - below));
             below = within;
         }
-        buckets.push((f64::MAX, delays.total() - below));
+        buckets.push((f64::INFINITY, delays.total() - below));
         encoder.encode_histogram::<NoLabelSet>(
             delays.sum().as_secs_f64(),
             delays.total(),
@@ -374,4 +374,29 @@ async fn answer(mut stream: TcpStream, metrics: &Metrics) -> std::io::Result<()>
     stream.write_all(head.as_bytes()).await?;
     stream.write_all(body.as_bytes()).await?;
     stream.shutdown().await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Prometheus takes no quantile of a histogram whose last bucket is another one.
+    #[test]
+    fn the_last_bucket_of_lateness_has_no_bound() {
+        let mut stats = ProbeStats::default();
+        for delay_us in [400, 7_000_000] {
+            stats.lateness.count(delay_us);
+        }
+        let metrics = Metrics::new();
+        metrics.add_stats(&stats);
+        let text = metrics.text();
+        let buckets: Vec<_> = text
+            .lines()
+            .filter_map(|line| {
+                line.strip_prefix("octavia_xdp_hc_start_lateness_seconds_bucket")
+            })
+            .collect();
+        assert_eq!(Some(&"{le=\"0.001\"} 1"), buckets.first());
+        assert_eq!(Some(&"{le=\"+Inf\"} 2"), buckets.last());
+    }
 }

@@ -28,6 +28,8 @@ SECOND_CONTROLLER = 'octavia-xdp-controller'
 PORT = 9876
 URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
 XDP = 'xdp'
+# Where the controllers answer Prometheus.
+METRICS_PORTS = {DRIVER_AGENT: 9104, SECOND_CONTROLLER: 9114}
 # What providers and octavia-driver-agent talk through.
 SOCKETS = ('status', 'stats', 'get')
 NOOP = 'noop_driver'
@@ -112,12 +114,14 @@ def configure_provider(lab, options=None):
     }, options or {})
     # Of one host, which has two names here.
     ini.write(_second_configuration(lab), {
-        'DEFAULT': {'host': f'{paths.CONTROL}-2'}})
+        'DEFAULT': {'host': f'{paths.CONTROL}-2'},
+        'controller': {'listen': _metrics(SECOND_CONTROLLER)}})
     ini.write(provider_configuration(lab), both, {
         'DEFAULT': {'transport_url': rabbitmq.controller_url(lab)},
         'nodes': {'transport_url': rabbitmq.nodes_url(lab)},
         'database': {'connection': mariadb.url(lab, mariadb.CONTROLLERS)},
         'controller': {
+            'listen': _metrics(DRIVER_AGENT),
             **{f'{kind}_socket': _socket(lab, kind) for kind in SOCKETS},
             **{f'preloaded_{kind}_socket': _socket(lab, f'xdp-{kind}')
                for kind in SOCKETS}},
@@ -196,6 +200,10 @@ def _start(lab, name, ready=None):
 def _environment(lab, provider=None):
     return {'OCTAVIA_CONF': configuration(lab),
             'OCTAVIA_XDP_CONF': provider or provider_configuration(lab)}
+
+
+def _metrics(process):
+    return f'{paths.CONTROL_ADDRESS}:{METRICS_PORTS[process]}'
 
 
 def _socket(lab, kind):

@@ -21,6 +21,9 @@ PROCESSES = (AGENT, RESULT_HANDLER, HEALTH_CHECKER, EXABGP)
 
 SERVICES_MAX = 64
 
+# Where they answer Prometheus, on all of the node's addresses.
+METRICS_PORTS = {AGENT: 9105, RESULT_HANDLER: 9106, HEALTH_CHECKER: 9108}
+
 
 def name(node, process):
     """The name under which the lab knows a node's process."""
@@ -83,6 +86,8 @@ def configure(lab, node, options=None):
             'debug': True,
         },
         'oslo_messaging_rabbit': rabbitmq.tls_options(lab),
+        'agent': {'listen': _metrics(AGENT),
+                  'result_handler_metrics': _metrics(RESULT_HANDLER)},
     }, own_options(lab, node), options or {})
 
 
@@ -133,6 +138,7 @@ def start(lab, node, *wanted):
                           run_directory(lab, node) / 'checks',
                           '--queue', run_directory(lab, node) / 'queue',
                           '--socket', run_directory(lab, node) / 'hc.sock',
+                          '--metrics', _metrics(HEALTH_CHECKER),
                           # for tests that switch probe_through_datapath on
                           '--marks'],
                          {}),
@@ -165,6 +171,10 @@ def restart(lab, node, *wanted):
     """Start processes of a node again, all by default."""
     for process in wanted or PROCESSES:
         processes.restart(lab, name(node, process))
+
+
+def _metrics(process):
+    return f'0.0.0.0:{METRICS_PORTS[process]}'
 
 
 def _default_routes(lab, node):

@@ -113,6 +113,10 @@ class Facts:
                     found.append((load_balancer_id, listener_id, key, one))
         return found
 
+    def total(self):
+        """totals.Total of the node. For any thread."""
+        return self._tables.totals.now()
+
     def active_flows(self):
         """Transport protocol → flows that are alive, of all services whose
         VIP is announced. For any thread."""

@@ -80,6 +80,15 @@ class Collector:
         for protocol, number in self._worker.active_flows().items():
             flows.add_metric([protocol.lower()], number)
         yield flows
+        total = self._worker.total()
+        for name, text, value in (
+                ('forwarded_packets', 'Packets that were forwarded to '
+                 'members', total.packets),
+                ('forwarded_bytes', 'Bytes of these packets as clients sent '
+                 'them, from the IP header on', total.bytes),
+                ('new_flows', 'Flows that began, of services that see '
+                 'where they do', total.flows)):
+            yield core.CounterMetricFamily(PREFIX + name, text, value=value)
         yield from self._of_announcements()
         ready = _family('uplinks_ready', 'Whether packets of an IP version '
                         'leave by some uplink', 'version')

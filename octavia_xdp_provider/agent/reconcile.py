@@ -195,6 +195,10 @@ class Reconciler:
         """See facts.Facts."""
         return self._facts.traffic()
 
+    def total(self):
+        """See facts.Facts."""
+        return self._facts.total()
+
     def active_flows(self):
         """See facts.Facts."""
         return self._facts.active_flows()

@@ -3,6 +3,7 @@
 
 import typing
 
+from octavia_xdp_provider.agent import totals
 from octavia_xdp_provider.node import datapath
 
 
@@ -21,6 +22,7 @@ class Tables:
         self._datapath = dataplane
         self._members = {}  # key → MemberName → MemberState
         self.services = {}  # key → datapath.Summary
+        self.totals = totals.Totals()
 
     def look(self):
         """Find out what has changed.
@@ -28,6 +30,7 @@ class Tables:
         :raises DatapathError: the datapath cannot be reached at all.
         """
         before, self.services = self.services, self._datapath.summaries()
+        self.totals.look(self.services)
         gone = before.keys() - self.services.keys()
         changed = {key for key, one in self.services.items()
                    if key not in before

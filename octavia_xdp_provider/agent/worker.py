@@ -59,6 +59,10 @@ class Worker(passes.Passes):
         """See facts.Facts."""
         return self._reconciler.traffic()
 
+    def total(self):
+        """See facts.Facts."""
+        return self._reconciler.total()
+
     def active_flows(self):
         """See facts.Facts."""
         return self._reconciler.active_flows()

@@ -32,7 +32,7 @@ pub struct Arguments {
     /// Directory of the result queue
     #[arg(long, env = "OCTAVIA_XDP_HC_QUEUE")]
     queue: PathBuf,
-    /// Answer GET /metrics here, as 127.0.0.1:9105; without it nothing listens
+    /// Answer GET /metrics here, as 127.0.0.1:9108; without it nothing listens
     #[arg(long, env = "OCTAVIA_XDP_HC_METRICS")]
     metrics: Option<SocketAddr>,
     /// UNIX socket at which `status` finds the live table, outside the queue

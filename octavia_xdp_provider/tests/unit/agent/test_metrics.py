@@ -36,7 +36,8 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.registry.register(metrics.Collector(
             self.datapath, mock.Mock(wanted=None, answered_at=0.0),
             mock.Mock(result=None,
-                      active_flows=self.reconciler.active_flows),
+                      active_flows=self.reconciler.active_flows,
+                      total=self.reconciler.total),
             mock.Mock(ready=frozenset({4})), self.announce))
 
     def value(self, name, **labels):
@@ -59,6 +60,15 @@ class TestCollector(reconciling.ReconcilerTestCase):
         self.datapath.active = 3
         self.reconciler.announce(reconciling.BOTH)
         self.assertEqual({'tcp': 3, 'udp': 0, 'sctp': 0}, self.flows())
+
+    def test_what_was_forwarded_is_that_of_all_services(self):
+        self.assertEqual(0, self.value('forwarded_packets_total'))
+        self.run_pass(self.document)
+        self.assertEqual((3, 1500, 1), tuple(self.value(name) for name in (
+            'forwarded_packets_total', 'forwarded_bytes_total',
+            'new_flows_total')))
+        self.run_pass()
+        self.assertEqual(3, self.value('forwarded_packets_total'))
 
     def test_uplinks_and_services_are_those_of_the_node(self):
         self.run_pass(self.document)

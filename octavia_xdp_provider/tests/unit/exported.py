@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Names of all that our processes show Prometheus.
+
+Those of Python are asked for; of the health checker, which is another
+program, the source says them.
+"""
+
+import collections
+import pathlib
+import re
+import types
+from unittest import mock
+
+import prometheus_client
+
+from octavia_xdp_provider.agent import listener_metrics
+from octavia_xdp_provider.agent import metrics as agent_metrics
+from octavia_xdp_provider.agent import totals
+from octavia_xdp_provider.common import loops
+from octavia_xdp_provider.common import monitoring
+from octavia_xdp_provider.controller import metrics as controller_metrics
+from octavia_xdp_provider.host import member_counters
+from octavia_xdp_provider.host import metrics as host_metrics
+from octavia_xdp_provider.result_handler import metrics as handler_metrics
+
+CHECKER = pathlib.Path(__file__).parents[3] / 'hc-agent/src/metrics.rs'
+# What a metric of a type is stored as.
+_SERIES = {'gauge': ('',), 'counter': ('_total',),
+           'histogram': ('_bucket', '_count', '_sum')}
+_FIELD = re.compile(r'^    (\w+): (?:Family<\w+, )?(\w+)', re.MULTILINE)
+_REGISTERED = re.compile(
+    r'register(_with_unit)?\(\s*"(\w+)",\s*"[^"]+",'
+    r'(?:\s*Unit::(\w+),)?\s*self\.(\w+)\.clone')
+
+
+def names():
+    """Of all series, as queries name them."""
+    found = set(_of_checker())
+    for registry in (_agent(), _controller(), _host(),
+                     handler_metrics.Metrics().registry):
+        found.update(family.name + ending for family in registry.collect()
+                     for ending in _SERIES[family.type])
+    return found
+
+
+def _agent():
+    registry = prometheus_client.CollectorRegistry()
+    agent_metrics.Metrics(registry)
+    worker = mock.Mock(result=None)
+    worker.active_flows.return_value = {}
+    worker.total.return_value = totals.Total()
+    worker.traffic.return_value = []
+    link = mock.Mock(wanted=None, answered_at=0.0)
+    announce = mock.Mock()
+    announce.status.return_value = None
+    announce.wanted.return_value = {}
+    registry.register(agent_metrics.Collector(
+        mock.Mock(), link, worker, mock.Mock(ready=()), announce))
+    registry.register(listener_metrics.Collector(
+        mock.Mock(), link, worker))
+    # Of each process, as the others are not.
+    registry.register(monitoring._Ages(loops.Loops(60)))
+    return registry
+
+
+def _controller():
+    registry = prometheus_client.CollectorRegistry()
+    controller_metrics.Metrics(registry)
+    store = mock.Mock()
+    store.figures.return_value = mock.Mock(load_balancers={}, nodes=[])
+    registry.register(controller_metrics.Collector(store, lambda: True))
+    return registry
+
+
+def _host():
+    registry = prometheus_client.CollectorRegistry()
+    host_metrics.Metrics(registry)
+    facts = mock.Mock(ports=(), entries=(), outcomes={}, drops={},
+                      read_at=0.0)
+    registry.register(host_metrics.Collector(
+        mock.Mock(answered_at=0.0), mock.Mock(
+            held={}, facts=facts, carried=member_counters.Carried()),
+        types.SimpleNamespace(is_known=True)))
+    return registry
+
+
+def _of_checker():
+    source = CHECKER.read_text()
+    kinds = collections.defaultdict(set)
+    for field, kind in _FIELD.findall(source):
+        kinds[field].add(kind.removeprefix('Lateness').lower())
+    registered = _REGISTERED.findall(source)
+    if len(registered) != source.count('r.register'):
+        raise ValueError(f'{CHECKER}: not all that is registered is known')
+    for _unit, name, unit, field in registered:
+        kind, = kinds[field] & _SERIES.keys()
+        for ending in _SERIES[kind]:
+            yield '_'.join(filter(None, (
+                'octavia_xdp_hc', name, unit.lower()))) + ending
