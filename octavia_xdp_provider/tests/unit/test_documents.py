@@ -289,6 +289,18 @@ class TestClients(base.TestCase):
             r"['\"]?(\w+)"))
         self.assertIn('SOURCE_IP_PORT', flavor.ALGORITHMS)
 
+    def test_versions_that_were_run_are_those_that_are_locked(self):
+        clients = ROOT / 'lab/clients'
+        gophercloud = re.search(
+            r'gophercloud/v2 (v\S+)',
+            (clients / 'gophercloud/go.mod').read_text())[1]
+        heat = re.search(r'^openstack-heat==(\S+)$', (
+            clients / 'heat/requirements.txt').read_text(), re.MULTILINE)[1]
+        self.assertEqual({gophercloud}, self.literals(
+            r'\* - gophercloud\n +- (\S+)\n'))
+        self.assertEqual({heat}, self.literals(
+            r"\* - Heat's engine\n +- (\S+)\n"))
+
     def test_horizons_algorithms_are_accepted_or_served_by_the_hash(self):
         self.assertLessEqual(
             {'LEAST_CONNECTIONS', 'ROUND_ROBIN'},
