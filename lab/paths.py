@@ -45,6 +45,8 @@ UPLINK_NETWORK_V6 = ipaddress.ip_network('2001:db8:1::/112')
 MEMBER_NETWORK_V6 = ipaddress.ip_network('2001:db8:10::/64')
 CLIENT_NETWORK_V6 = ipaddress.ip_network('2001:db8:20::/64')
 HYPERVISOR_NETWORK_V6 = ipaddress.ip_network('2001:db8:30::/64')
+# Of an underlay of theirs that has no IPv4.
+UNDERLAY_NETWORK_V6 = ipaddress.ip_network('2001:db8:34::/64')
 # What is routed to hypervisor 1, 2, …: 2001:db8:33::1:0:0/96 and so on.
 SID_NETWORK = ipaddress.ip_network('2001:db8:33::/64')
 
@@ -63,6 +65,7 @@ CLIENT_GATEWAY_V6 = str(CLIENT_NETWORK_V6[1])
 CLIENT_ADDRESS_V6 = str(CLIENT_NETWORK_V6[2])
 HYPERVISOR_GATEWAY = str(HYPERVISOR_NETWORK[1])
 HYPERVISOR_GATEWAY_V6 = str(HYPERVISOR_NETWORK_V6[1])
+UNDERLAY_GATEWAY_V6 = str(UNDERLAY_NETWORK_V6[1])
 PROVIDER_GATEWAY = str(PROVIDER_NETWORK[1])
 
 
@@ -107,6 +110,11 @@ def hypervisor_address(hypervisor, version=4):
     """The address of hypervisor 1, 2, … on its uplink."""
     network = HYPERVISOR_NETWORK if version == 4 else HYPERVISOR_NETWORK_V6
     return str(network[10 + hypervisor])
+
+
+def underlay_address_v6(hypervisor):
+    """The address of hypervisor 1, 2, … on the underlay without IPv4."""
+    return str(UNDERLAY_NETWORK_V6[10 + hypervisor])
 
 
 def tunnel_address(hypervisor):

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stock nginx as a server of members: it answers with its host's name."""
+"""Stock nginx as a server of members: it answers with its host's name.
+
+It serves files beside that, and takes them by PUT.
+"""
 
 from lab import processes
 
@@ -23,6 +26,7 @@ http {{
     server {{
         {listen}
         root {directory}/files;
+        dav_methods PUT;
         location = / {{ return 200 "{host}\\n"; }}
     }}
 }}
@@ -35,7 +39,7 @@ def name(host):
 
 
 def files(lab, host):
-    """The directory whose files are served."""
+    """The directory whose files are served, and uploaded."""
     return lab.host_directory(host) / 'files'
 
 
@@ -51,6 +55,8 @@ def start(lab, host, ports, ready):
     """
     directory = lab.host_directory(host)
     files(lab, host).mkdir()
+    # Its workers, who write uploads, are not root.
+    files(lab, host).chmod(0o777)
     configuration = directory / 'nginx.conf'
     listen = ' '.join(f'listen 0.0.0.0:{port}; listen [::]:{port};'
                       for port in ports)

@@ -24,7 +24,8 @@ CONTROLLER_OPTIONS = {'zero_touch': {
     'mode': 'preferred',
     'node_networks': f'{paths.UPLINK_NETWORK},{paths.UPLINK_NETWORK_V6}',
     'host_networks': (f'{paths.HYPERVISOR_NETWORK},'
-                      f'{paths.HYPERVISOR_NETWORK_V6},{paths.SID_NETWORK}'),
+                      f'{paths.HYPERVISOR_NETWORK_V6},{paths.SID_NETWORK},'
+                      f'{paths.UNDERLAY_NETWORK_V6}'),
 }}
 # Without the way through the datapath no node gets such members.
 NODE_OPTIONS = {'agent': {'probe_through_datapath': True}}
@@ -51,8 +52,12 @@ def configure(lab, hypervisor):
     write_configuration(lab, hypervisor, ENCAPSULATIONS[hypervisor])
 
 
-def write_configuration(lab, hypervisor, encapsulation):
-    """What an agent reads when it starts."""
+def write_configuration(lab, hypervisor, encapsulation, underlay=links.UPLINK):
+    """What an agent reads when it starts.
+
+    :param underlay: the interface at which LB nodes' packets arrive. Answers
+        leave by the uplink in any case.
+    """
     ini.write(configuration(lab, hypervisor), {
         'DEFAULT': {
             'host': hypervisor,
@@ -62,7 +67,8 @@ def write_configuration(lab, hypervisor, encapsulation):
         },
         'oslo_messaging_rabbit': rabbitmq.tls_options(lab),
         'host_agent': {
-            'underlay_interfaces': links.UPLINK,
+            'underlay_interfaces': underlay,
+            'reply_interface': links.UPLINK,
             'encapsulations': encapsulation,
             'sid_prefix': paths.sid_network(paths.number(hypervisor)),
             'ovsdb': f'unix:{ovsdb.Host(lab, hypervisor).socket("db")}',

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hypervisors: Open vSwitch in user space, ovn-controller, three cables.
+"""Hypervisors: Open vSwitch in user space, ovn-controller, four cables.
 
     eth0  underlay: LB nodes and clients; a plain interface with an address
     eth1  tunnels of OVN, in br-tun0
     eth2  provider network, in br-ex
+    eth3  an underlay of IPv6 alone; a plain interface
 
 The kernel of the machine may have no Open vSwitch, so that its datapath is
 the one in user space ("netdev"). It reads packets as AF_PACKET does, which
@@ -20,13 +21,14 @@ from lab.ovn import central
 from lab.ovn import ovsdb
 
 NAMES = ('hv1', 'hv2')
-TUNNEL, PROVIDER = 'eth1', 'eth2'
+TUNNEL, PROVIDER, UNDERLAY_V6 = 'eth1', 'eth2', 'eth3'
 # Bridges of Open vSwitch; the first has the address of tunnels, for with an
 # address on the interface itself its user space finds no way to its peers.
 TUNNEL_BRIDGE, PROVIDER_BRIDGE, INTEGRATION_BRIDGE = 'br-tun0', 'br-ex', \
     'br-int'
 # Of the router, without any host of its own.
 UNDERLAY_SWITCH, TUNNEL_SWITCH, PROVIDER_SWITCH = 'hvs', 'tunnels', 'provider'
+UNDERLAY_SWITCH_V6 = 'hvs-v6'
 MTU = 1500
 
 DATABASE, SWITCH, CONTROLLER = 'ovsdb', 'vswitchd', 'ovn-controller'
@@ -57,6 +59,9 @@ def make_switches(lab):
                 f'{paths.HYPERVISOR_NETWORK.prefixlen}',
                 f'{paths.HYPERVISOR_GATEWAY_V6}/'
                 f'{paths.HYPERVISOR_NETWORK_V6.prefixlen}')),
+            (UNDERLAY_SWITCH_V6, (
+                f'{paths.UNDERLAY_GATEWAY_V6}/'
+                f'{paths.UNDERLAY_NETWORK_V6.prefixlen}',)),
             (TUNNEL_SWITCH, ()),
             (PROVIDER_SWITCH, (
                 f'{paths.PROVIDER_GATEWAY}/'
@@ -73,7 +78,8 @@ def create(lab, hypervisor):
     management = namespaces.join_management(lab, hypervisor)
     for interface, switch in ((links.UPLINK, UNDERLAY_SWITCH),
                               (TUNNEL, TUNNEL_SWITCH),
-                              (PROVIDER, PROVIDER_SWITCH)):
+                              (PROVIDER, PROVIDER_SWITCH),
+                              (UNDERLAY_V6, UNDERLAY_SWITCH_V6)):
         port = f'{hypervisor}-{interface}'
         links.cable(lab, (hypervisor, interface), (links.ROUTER, port), MTU)
         namespaces.join_bridge(lab, links.ROUTER, switch, port)
@@ -84,6 +90,10 @@ def create(lab, hypervisor):
                            f'{address(hypervisor, version)}/'
                            f'{network.prefixlen}')
         namespaces.route(lab, hypervisor, 'default', via=gateway)
+    namespaces.address(
+        lab, hypervisor, UNDERLAY_V6,
+        f'{paths.underlay_address_v6(paths.number(hypervisor))}/'
+        f'{paths.UNDERLAY_NETWORK_V6.prefixlen}')
     namespaces.route(
         lab, links.ROUTER, str(paths.sid_network(paths.number(hypervisor))),
         via=address(hypervisor, 6))
@@ -99,7 +109,6 @@ def start(lab, hypervisor):
     """Start Open vSwitch and OVN; returns when OVN's databases have it."""
     host = ovsdb.Host(lab, hypervisor)
     host.make_directories()
-    database = f'unix:{host.socket("db")}'
     host.start_database(process(hypervisor, DATABASE), 'db',
                         'vswitch.ovsschema')
     vsctl(lab, hypervisor, '--no-wait', 'init')
@@ -107,9 +116,7 @@ def start(lab, hypervisor):
     vsctl(lab, hypervisor, '--no-wait', 'set', 'Open_vSwitch', '.', *(
         f'external_ids:{key}={value}'
         for key, value in _settings(hypervisor).items()))
-    host.start(process(hypervisor, SWITCH), 'ovs-vswitchd', database,
-               '--disable-system',
-               f'--unixctl={host.control(process(hypervisor, SWITCH))}')
+    start_switch(lab, hypervisor)
     _make_bridge(lab, hypervisor, TUNNEL_BRIDGE, TUNNEL)
     _make_bridge(lab, hypervisor, PROVIDER_BRIDGE, PROVIDER)
     number = paths.number(hypervisor)
@@ -117,8 +124,42 @@ def start(lab, hypervisor):
         lab, hypervisor, TUNNEL_BRIDGE,
         f'{paths.tunnel_address(number)}/{paths.TUNNEL_NETWORK.prefixlen}')
     namespaces.up(lab, hypervisor, TUNNEL_BRIDGE)
-    host.start(process(hypervisor, CONTROLLER), 'ovn-controller', database,
+    start_controller(lab, hypervisor)
+
+
+def start_switch(lab, hypervisor):
+    """Start ovs-vswitchd, with the bridges that its database has."""
+    host = ovsdb.Host(lab, hypervisor)
+    name = process(hypervisor, SWITCH)
+    host.start(name, 'ovs-vswitchd', f'unix:{host.socket("db")}',
+               '--disable-system', f'--unixctl={host.control(name)}')
+
+
+def start_controller(lab, hypervisor):
+    """Start ovn-controller."""
+    host = ovsdb.Host(lab, hypervisor)
+    host.start(process(hypervisor, CONTROLLER), 'ovn-controller',
+               f'unix:{host.socket("db")}',
                ready=lambda: has_bridge(lab, hypervisor, INTEGRATION_BRIDGE))
+
+
+def stop_switch(lab, hypervisor):
+    """TERM ovs-vswitchd."""
+    processes.stop(lab, process(hypervisor, SWITCH))
+
+
+def stop_controller(lab, hypervisor):
+    """End ovn-controller as its package does: it leaves OVN's databases.
+
+    So its ports are DOWN in Neutron.
+    """
+    host = ovsdb.Host(lab, hypervisor)
+    name = process(hypervisor, CONTROLLER)
+    pid = processes.find(lab, name).pid
+    host.run('ovn-appctl', '-t',
+             host.run_directory / f'ovn-controller.{pid}.ctl', 'exit')
+    processes.wait_for(f'end of {name}',
+                       lambda: not processes.alive(lab, name), 30)
 
 
 def vsctl(lab, hypervisor, *arguments, **options):

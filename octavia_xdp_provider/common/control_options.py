@@ -137,7 +137,9 @@ zero_touch_opts = [
                 default=[],
                 help='Networks (CIDR) in which hypervisors\' addresses and '
                      'SIDs are, to which LB nodes send. What a hypervisor '
-                     'reports outside of them is not used. Needed.'),
+                     'reports outside of them is not used. Of several that '
+                     'are inside SIDs come first, then IPv4 with Geneve, '
+                     'then IPv6 with it. Needed.'),
     cfg.ListOpt('closed_networks',
                 default=[],
                 help='Networks (CIDR) to which no hypervisor sends an answer '

@@ -73,19 +73,28 @@ def _of(host: hypervisors.Hypervisor, policy: address_policy.AddressPolicy,
     if int(state.get('document_version') or 0) < host_spec.VERSION:
         return (f'the agent of hypervisor {host.host} does not know documents '
                 f'of version {host_spec.VERSION}: upgrade it')
+    reported = []
     if state.get('srv6'):
         prefix = ipaddress.ip_network(state['srv6'])
         if prefix.version != 6 or prefix.prefixlen != 96:
             return (f'hypervisor {host.host} reports SIDs in {prefix}, which '
                     'is no IPv6 network of 96 bits')
-        encapsulation = 'srv6'
-        address = ipaddress.ip_address(str(prefix.network_address))
-    elif state.get('geneve'):
-        encapsulation = 'geneve'
-        address = ipaddress.ip_address(state['geneve'][0])
-    else:
-        return (f'hypervisor {host.host} reports no address for Geneve and no '
+        reported.append(('srv6', str(prefix.network_address)))
+    reported += [('geneve', one) for one in state.get('geneve') or ()]
+    found = [_at(host, *one, policy, networks) for one in reported]
+    # Those of a version or encapsulation that the operator does not use are
+    # reported as well.
+    return next((one for one in found if isinstance(one, End)),
+                found[0] if found else
+                f'hypervisor {host.host} reports no address for Geneve and no '
                 'network of SIDs')
+
+
+def _at(host: hypervisors.Hypervisor, encapsulation: str, text: str,
+        policy: address_policy.AddressPolicy, networks: list[Any]
+        ) -> End | str:
+    state = host.state
+    address = ipaddress.ip_address(text)
     if not any(address in network for network in networks):
         return (f'hypervisor {host.host} reports {address}, which is outside '
                 'of [zero_touch] host_networks')

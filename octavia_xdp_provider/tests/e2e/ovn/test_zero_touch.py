@@ -259,20 +259,8 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
             self.balancer('red', hosts=['hv2'], fall=10))
         self.assertEqual([], answers.failures)
 
-    def use_encapsulation(self, host, encapsulation):
-        """Let LB nodes reach a hypervisor by this one from now on."""
-        host_agents.write_configuration(self.lab, host, encapsulation)
-        processes.restart(self.lab, host_agents.name(host))
-        # A network of SIDs, or addresses.
-        self.wait(f'{encapsulation} to {host}', lambda: (
-            '/' in (self.manage('host', 'show', host)['tunnels_to'] or '')
-        ) == (encapsulation == 'srv6'))
-        self.wait_settled_hosts()
-
     def test_a_vm_is_moved_from_geneve_to_geneve(self):
-        self.addCleanup(self.use_encapsulation, 'hv1',
-                        host_agents.ENCAPSULATIONS['hv1'])
-        self.use_encapsulation('hv1', 'geneve')
+        self.use_way('hv1', 'geneve')
         balancer = self.balancer('red', hosts=['hv2'], fall=10)
         answers = self.moved_during_a_download(balancer)
         self.assertEqual([], answers.failures)

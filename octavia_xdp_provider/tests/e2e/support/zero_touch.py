@@ -9,6 +9,7 @@ from lab import paths
 from lab import processes
 from lab.control import octavia
 from lab.fabric import client
+from lab.fabric import links
 from lab.fabric import nginx
 from lab.ovn import host_agents
 from lab.ovn import hypervisors
@@ -133,6 +134,29 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
     def entries(self, balancer):
         """What hypervisors have of a load balancer: hypervisor → rows."""
         return host_agents.entries_of(self.lab, balancer.vip_address, PORT)
+
+    def use_way(self, host, encapsulation, underlay=links.UPLINK):
+        """Let LB nodes reach a hypervisor this way for the rest of the test.
+
+        :param underlay: the hypervisor's interface at which they do.
+        """
+        self.addCleanup(self._use_way, host, host_agents.ENCAPSULATIONS[host],
+                        links.UPLINK)
+        self._use_way(host, encapsulation, underlay)
+
+    def _use_way(self, host, encapsulation, underlay):
+        number = paths.number(host)
+        wanted = (str(paths.sid_network(number)) if encapsulation == 'srv6'
+                  else paths.underlay_address_v6(number)
+                  if underlay == hypervisors.UNDERLAY_V6
+                  else hypervisors.address(host))
+        host_agents.write_configuration(self.lab, host, encapsulation,
+                                        underlay)
+        processes.restart(self.lab, host_agents.name(host))
+        self.wait(f'{encapsulation} to {wanted} of {host}', lambda: (
+            self.manage('host', 'show', host)['tunnels_to'] or ''
+        ).split()[:1] == [wanted])
+        self.wait_settled_hosts()
 
     def wait_settled_hosts(self):
         """Wait until each hypervisor is as its agent wants it."""

@@ -685,6 +685,33 @@ class TestObstacles(ZeroTouchTestCase):
             self.assertIn(word, self.reason()[1])
         self.assertEqual({}, self.sent())
 
+    def test_of_several_addresses_the_first_in_host_networks_is_used(self):
+        self.create()
+        for srv6, geneve, mtu, expected in (
+                (None, ['192.0.2.1', 'fd00:9::31'], 1500,
+                 ('geneve', 'fd00:9::31', 1442)),
+                (None, ['198.18.20.1', 'fd00:9::31'], 1500,
+                 ('geneve', '198.18.20.1', 1442)),
+                ('2001:db8::/96', ['fd00:9::31'], 1400,
+                 ('geneve', 'fd00:9::31', 1344)),
+                ('fd00:9:1::/96', ['198.18.20.1'], 1400,
+                 ('geneve', '198.18.20.1', 1364)),
+                ('fd00:9::1:0:0/96', ['198.18.20.1'], 1400,
+                 ('srv6', 'fd00:9::1:0:0', 1360))):
+            self.hv1.state.update(srv6=srv6, geneve=geneve, mtu=mtu)
+            self.hv1.report()
+            self.converge()
+            tunnel = self.members()['m1']['tunnel']
+            self.assertEqual(expected, (
+                tunnel['encapsulation'], tunnel['address'], tunnel['mtu']))
+
+    def test_of_several_addresses_outside_the_first_is_named(self):
+        self.hv1.state.update(srv6='2001:db8::/96', geneve=['192.0.2.1'])
+        self.hv1.report()
+        self.create()
+        self.step()
+        self.assertIn('2001:db8::, which is outside', self.reason()[1])
+
     def test_a_hypervisor_that_claims_anothers_address_takes_nothing(self):
         self.create()
         self.converge()

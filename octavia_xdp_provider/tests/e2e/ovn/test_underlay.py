@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Paths to unmodified VMs: what fits through them, and their IP version."""
+
+import hashlib
+import json
+import uuid
+
+from lab import paths
+from lab import processes
+from lab.fabric import capture
+from lab.fabric import client
+from lab.fabric import download
+from lab.fabric import links
+from lab.fabric import nginx
+from lab.fabric import topology
+from lab.fabric import upload
+from lab.ovn import hypervisors
+from octavia_xdp_provider.tests.e2e.support import large_packets
+from octavia_xdp_provider.tests.e2e.support import zero_touch
+
+BYTES = 16 * 1024 * 1024
+# Neutron's, of an underlay of 1500: 58 bytes are for OVN's own tunnels.
+VM_MTU = 1442
+SMALL_MTU = 1400
+# Bytes of the outer headers of IPv4 or IPv6, and what is behind them: nothing,
+# or UDP and Geneve.
+SRV6, GENEVE_V4, GENEVE_V6 = 40, 20 + 8 + 8, 40 + 8 + 8
+# Ways to hypervisors unless a test says otherwise.
+OVERHEADS = {'hv1': SRV6, 'hv2': GENEVE_V4}
+
+
+class TestUnderlay(zero_touch.ZeroTouchTestCase):
+
+    def shrink(self, host, interface=links.UPLINK):
+        """Let an underlay carry less for the rest of the test."""
+        self.addCleanup(links.set_mtu, self.lab, host, interface,
+                        hypervisors.MTU)
+        links.set_mtu(self.lab, host, interface, SMALL_MTU)
+
+    def check_limit(self, balancer, limit):
+        """What is larger is answered with it, and what is not arrives."""
+        def answer(length):
+            # On a busy machine an answer may take longer than it waits.
+            return self.wait('an answer', lambda: large_packets.send(
+                self.lab, balancer.vip_address, zero_touch.PORT, length))
+        too_big = large_packets.Answer(limit)
+        self.assertEqual(too_big, answer(limit + 1))
+        self.assertEqual(too_big, answer(links.CLIENT_MTU))
+        self.assertEqual(large_packets.ARRIVED, answer(limit))
+
+    def wait_path(self, balancer, mtu):
+        """Wait until both LB nodes know what the path to a member carries.
+
+        :param mtu: with the outer headers.
+        """
+        for node in topology.NODES:
+            self.wait(f'MTU of {mtu} on {node}', lambda node=node: (
+                self.path(node, balancer) == [mtu]))
+
+    def path(self, node, balancer):
+        with self.datapath(node) as opened:
+            return [state.mtu
+                    for state in opened.members(self.key(balancer))]
+
+    def check_transfers(self, balancer, vm):
+        """Files arrive as they are, both ways."""
+        content = uuid.uuid4().bytes * (BYTES // 16)
+        wanted = hashlib.sha256(content).hexdigest()
+        directory = nginx.files(self.lab, vm)
+        (directory / 'large').write_bytes(content)
+        with download.Download(self.lab, balancer.vip_address,
+                               zero_touch.PORT, '/large') as down:
+            pass
+        self.assertEqual((None, wanted), (down.problem, down.checksum))
+        with upload.Upload(self.lab, balancer.vip_address, zero_touch.PORT,
+                           '/taken', content) as up:
+            pass
+        self.assertEqual((None, wanted), (up.problem, self.taken(vm)))
+
+    def taken(self, vm):
+        """The checksum of what was uploaded to a VM."""
+        return hashlib.sha256(
+            (nginx.files(self.lab, vm) / 'taken').read_bytes()).hexdigest()
+
+    def test_clients_are_told_the_vms_mtu_where_the_underlay_has_room(self):
+        for version in (4, 6):
+            for host in hypervisors.NAMES:
+                balancer = self.balancer('red', version, hosts=[host])
+                self.wait_path(balancer, VM_MTU + OVERHEADS[host])
+                self.check_limit(balancer, VM_MTU)
+                self.check_transfers(balancer, self.vms['red', host])
+                self.delete_balancer(balancer)
+
+    def test_clients_are_told_what_a_tunnel_leaves_of_a_small_underlay(self):
+        for host in hypervisors.NAMES:
+            self.shrink(host)
+        for version in (4, 6):
+            for host, overhead in OVERHEADS.items():
+                balancer = self.balancer('red', version, hosts=[host])
+                self.wait_path(balancer, SMALL_MTU)
+                self.check_limit(balancer, SMALL_MTU - overhead)
+                self.check_transfers(balancer, self.vms['red', host])
+                self.delete_balancer(balancer)
+
+    def test_an_upload_goes_on_when_the_underlay_carries_less(self):
+        vm = self.vms['red', 'hv1']
+        limit = SMALL_MTU - SRV6
+        for version in (4, 6):
+            balancer = self.balancer('red', version, hosts=['hv1'])
+            # What the last one left may not be forgotten yet.
+            self.wait_path(balancer, VM_MTU + SRV6)
+            content = uuid.uuid4().bytes * (BYTES // 16)
+            with upload.Upload(self.lab, balancer.vip_address,
+                               zero_touch.PORT, '/taken', content) as up:
+                self.wait('its begin', lambda up=up: up.sent)
+                self.assertIsNone(self.learned(balancer))
+                self.shrink('hv1')
+                self.wait_path(balancer, SMALL_MTU)
+                self.check_limit(balancer, limit)
+                self.assertLess(up.sent, len(content))
+            self.assertIsNone(up.problem)
+            self.assertEqual(hashlib.sha256(content).hexdigest(),
+                             self.taken(vm))
+            self.assertEqual(limit, self.learned(balancer))
+            self.delete_balancer(balancer)
+            links.set_mtu(self.lab, 'hv1', links.UPLINK, hypervisors.MTU)
+
+    def learned(self, balancer):
+        """The path MTU to a VIP that the client was told, or None."""
+        done = processes.run(self.lab, client.CLIENT, [
+            'ip', '-j', 'route', 'get', balancer.vip_address])
+        route, = json.loads(done.stdout)
+        return next((metric['mtu'] for metric in route.get('metrics', ())
+                     if 'mtu' in metric), None)
+
+    def test_members_are_reached_by_geneve_over_ipv6(self):
+        for host in hypervisors.NAMES:
+            self.use_way(host, 'geneve', hypervisors.UNDERLAY_V6)
+        for version in (4, 6):
+            balancer = self.balancer('red', version)
+            self.assertEqual({'geneve'}, {
+                one['encapsulation']
+                for one in self.listed(balancer).values()})
+            with (self.captured('hv1') as first,
+                  self.captured('hv2') as second):
+                answered = self.served(balancer, 'red')
+            for host, taken in (('hv1', first), ('hv2', second)):
+                self.assertTrue(taken.packets)
+                self.assertIn(self.vms['red', host], answered)
+            self.delete_balancer(balancer)
+
+    def captured(self, host):
+        """Packets of Geneve from LB nodes to a hypervisor's IPv6 address."""
+        address = paths.underlay_address_v6(paths.number(host))
+        return capture.Capture(
+            self.lab, host, hypervisors.UNDERLAY_V6,
+            f'src net {paths.UPLINK_NETWORK_V6} and dst host {address} and '
+            'udp dst port 6081')
+
+    def test_what_geneve_over_ipv6_leaves_is_told_to_clients(self):
+        self.use_way('hv2', 'geneve', hypervisors.UNDERLAY_V6)
+        for version in (4, 6):
+            balancer = self.balancer('red', version, hosts=['hv2'])
+            self.wait_path(balancer, VM_MTU + GENEVE_V6)
+            self.check_limit(balancer, VM_MTU)
+            self.shrink('hv2', hypervisors.UNDERLAY_V6)
+            self.wait_path(balancer, SMALL_MTU)
+            self.check_limit(balancer, SMALL_MTU - GENEVE_V6)
+            self.check_transfers(balancer, self.vms['red', 'hv2'])
+            self.delete_balancer(balancer)
+            links.set_mtu(self.lab, 'hv2', hypervisors.UNDERLAY_V6,
+                          hypervisors.MTU)
