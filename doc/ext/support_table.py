@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of supported options, from the driver's own data.
+"""Tables of supported operations and options, from the driver's own data.
 
-``.. xdp-support:: listener`` renders ``driver/support.py``'s SUPPORT of one
+``.. xdp-operations::`` renders ``operations.py``, which asks the driver,
+``.. xdp-support:: listener`` ``driver/support.py``'s SUPPORT of one
 kind of object, ``.. xdp-flavor-keys::`` the KEYS of ``common/flavor.py``. What
 a check accepts is found out by asking it, so that the table says what the
 driver says. A check without a question here stops the build.
@@ -11,6 +12,7 @@ import ipaddress
 
 from docutils import nodes
 from docutils.parsers.rst import Directive
+import operations
 
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import fields
@@ -137,6 +139,16 @@ class SupportTable(Table):
             [(_literals(some), *said) for said, some in names.items()])
 
 
+class OperationTable(Table):
+    """What the API can be asked for."""
+
+    def run(self):
+        return self.table(
+            ('Object', 'Operation', 'Support', 'Remark'), (18, 22, 12, 48),
+            [(row.kind, row.operation, row.support, row.text())
+             for row in operations.ROWS])
+
+
 class FlavorKeys(Table):
     """Keys of flavor profiles."""
 
@@ -159,6 +171,7 @@ class ZoneKeys(Table):
 
 def setup(app):
     app.add_directive('xdp-support', SupportTable)
+    app.add_directive('xdp-operations', OperationTable)
     app.add_directive('xdp-flavor-keys', FlavorKeys)
     app.add_directive('xdp-zone-keys', ZoneKeys)
     return {'parallel_read_safe': True, 'parallel_write_safe': True}

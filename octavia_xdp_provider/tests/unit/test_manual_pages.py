@@ -2,18 +2,16 @@
 """Each command has a manual page, with its options, in Debian's packages."""
 
 import configparser
-import importlib
-import pathlib
 import re
 import runpy
 import sys
 
-import octavia_xdp_provider
 from octavia_xdp_provider.manage import app
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit import documents
 
-ROOT = pathlib.Path(octavia_xdp_provider.__file__).parent.parent
-CLI = ROOT / 'doc/source/cli'
+ROOT = documents.ROOT
+CLI = documents.SOURCE / 'cli'
 # Those that are not in Python.
 RUST, C = 'octavia-xdp-hc', 'octavia-xdp-member'
 OPTION = re.compile(r'(?<![\w-])--[a-z][\w-]*')
@@ -25,15 +23,6 @@ def commands():
     parser.read(ROOT / 'setup.cfg')
     lines = parser['entry_points']['console_scripts'].split('\n')
     return {line.partition(' =')[0] for line in lines if line}
-
-
-def extension(name):
-    """A module of doc/ext."""
-    sys.path.insert(0, str(ROOT / 'doc/ext'))
-    try:
-        return importlib.import_module(name)
-    finally:
-        sys.path.remove(str(ROOT / 'doc/ext'))
 
 
 def described(lines):
@@ -77,7 +66,7 @@ class TestOptions(base.TestCase):
     """What is described is what --help prints."""
 
     def test_options_of_argparse_and_oslo_are_described(self):
-        text = extension('command_text')
+        text = documents.extension('command_text')
         self.assertEqual(commands() - {app.PROGRAM}, set(text.PARSERS))
         for name, make in text.PARSERS.items():
             printed = set()
@@ -93,7 +82,7 @@ class TestOptions(base.TestCase):
                              described(text.lines(name)), name)
 
     def test_each_command_of_cliffs_is_described(self):
-        lines = extension('command_text').lines(app.PROGRAM)
+        lines = documents.extension('command_text').lines(app.PROGRAM)
         self.assertEqual(
             {f'{app.PROGRAM} {name}' for name in app.COMMANDS},
             {line for line in lines if line.startswith(f'{app.PROGRAM} ')})
@@ -102,7 +91,7 @@ class TestOptions(base.TestCase):
              '--prefix'}, described(lines))
 
     def test_options_of_the_member_tool_are_described(self):
-        text = extension('member_text')
+        text = documents.extension('member_text')
         lines = text.option_lines()
         self.assertEqual(
             set(OPTION.findall(text.text())) - {'--help', '--json'},
