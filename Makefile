@@ -3,6 +3,7 @@
 #   make demo          a tenant's load balancer, from the CLI to packets
 #   make demo KEEP=1   the same, and leave it up; make demo-down ends it
 #   make demo MEMBERS=vms  with unmodified VMs of two tenants, on hypervisors
+#   make demo HORIZON=1    and then in Horizon, with a real browser
 #   make test          everything that CI runs
 #   make test-all      the same, with what is long and repeats itself
 #   make bench-hc      the health checker against C and Go
@@ -19,8 +20,15 @@ PYTHON := build/venv/bin/python
 
 .PHONY: demo demo-down test test-all tempest fault-matrix packages roles setup lint unit functional kernels e2e docs clean
 
+ifdef HORIZON
+demo: setup
+	@tools/setup horizon
+	@$(PYTHON) -m lab.demo --keep-lab
+	@exec $(PYTHON) -m lab.horizon --name demo --existing $(if $(KEEP),--keep)
+else
 demo: setup
 	@exec $(PYTHON) -m lab.demo $(if $(KEEP),--keep) $(if $(MEMBERS),--members $(MEMBERS))
+endif
 
 demo-down:
 	@exec $(PYTHON) -m lab down --name demo

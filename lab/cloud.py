@@ -142,21 +142,40 @@ def set_up(lab):
             cidr=cidr, gateway_ip=gateway, is_dhcp_enabled=False)
 
 
+def add_service(lab, name, kind, url):
+    """Enter another service, with a user of its own, into a cloud.
+
+    Use it within lab.namespaces.inside(lab, lab.paths.CONTROL).
+    """
+    identity = connect(lab, ADMIN).identity
+    _create_endpoints(identity, name, kind, url)
+    _create_service_user(lab, identity, name,
+                         identity.find_project('service'))
+
+
 def _create_services(lab, identity):
     for kind, (name, url) in ENDPOINTS.items():
-        service = identity.create_service(type=kind, name=name)
-        for interface in ('public', 'internal'):
-            identity.create_endpoint(
-                service_id=service.id, interface=interface, url=url,
-                region_id=keystone.REGION)
+        _create_endpoints(identity, name, kind, url)
     project = identity.create_project(name='service', domain_id='default')
     for name in ('neutron', 'octavia'):
-        user = _create_user(lab, identity, name, project)
-        _grant(identity, user, project, 'admin', 'service')
+        _create_service_user(lab, identity, name, project)
     # The provider's controller: it reads all load balancers, and no more.
     identity.create_role(name=keystone.OBSERVER_ROLE)
     _grant(identity, _create_user(lab, identity, keystone.OBSERVER, project),
            project, keystone.OBSERVER_ROLE)
+
+
+def _create_endpoints(identity, name, kind, url):
+    service = identity.create_service(type=kind, name=name)
+    for interface in ('public', 'internal'):
+        identity.create_endpoint(
+            service_id=service.id, interface=interface, url=url,
+            region_id=keystone.REGION)
+
+
+def _create_service_user(lab, identity, name, project):
+    user = _create_user(lab, identity, name, project)
+    _grant(identity, user, project, 'admin', 'service')
 
 
 def _create_users(lab, identity):

@@ -259,5 +259,9 @@ def _environment(extra):
         'HOME': os.environ.get('HOME', '/root'),
         'LANG': 'C.UTF-8',
         'PYTHONUNBUFFERED': '1',
+        # Names are in no DNS here, and dnspython, for which eventlet would
+        # look, takes half of a server's start; with trio beside it, which
+        # Selenium needs, it would not even start.
+        'EVENTLET_NO_GREENDNS': 'yes',
         **(extra or {}),
     }

@@ -79,6 +79,8 @@ def _note(rule):
     if isinstance(rule, support.Refuse):
         defaults = [str(value) for value in rule.unless
                     if value not in support.Refuse.unless]
+        if rule.default:
+            defaults.append('Octavia\'s default for a null in a change')
         accepted = (f' Accepted without effect: {", ".join(defaults)}.'
                     if defaults else '')
         return f'{_sentence(rule.why)} {_sentence(rule.instead)}{accepted}'

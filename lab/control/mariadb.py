@@ -38,9 +38,13 @@ def initialise(lab):
 
 def create_databases(lab):
     """Make the databases and the user that owns them."""
-    _execute(lab, *(f'CREATE DATABASE {database} CHARACTER SET utf8mb4 '
-                    'COLLATE utf8mb4_general_ci' for database in DATABASES))
+    _execute(lab, *map(_creation, DATABASES))
     create_user(lab, DATABASES)
+
+
+def create_more_databases(lab, databases):
+    """Make databases of further services, of the same user."""
+    _execute(lab, *map(_creation, databases), *map(_grant, databases))
 
 
 def create_user(lab, databases):
@@ -48,8 +52,16 @@ def create_user(lab, databases):
     password = secret.password(lab, 'database')
     _execute(lab,
              f"CREATE USER 'lab'@'{ADDRESS}' IDENTIFIED BY '{password}'",
-             *(f"GRANT ALL ON `{database}`.* TO 'lab'@'{ADDRESS}'"
-               for database in databases))
+             *map(_grant, databases))
+
+
+def _creation(database):
+    return (f'CREATE DATABASE {database} CHARACTER SET utf8mb4 '
+            'COLLATE utf8mb4_general_ci')
+
+
+def _grant(database):
+    return f"GRANT ALL ON `{database}`.* TO 'lab'@'{ADDRESS}'"
 
 
 def _execute(lab, *statements):

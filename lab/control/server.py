@@ -17,16 +17,21 @@ WORKERS = 1
 GRACE_S = 2
 
 
-def start(lab, name, maker, port, env):
-    """Serve an application of lab.control.wsgi; wait until it answers."""
+def start(lab, name, maker, port, env, venv=paths.VENV, also=()):
+    """Serve an application of lab.control.wsgi; wait until it answers.
+
+    :param venv: the environment in which it is installed.
+    :param also: paths of sockets at which it is served, too.
+    """
     address = f'{paths.CONTROL_ADDRESS}:{port}'
     log = lab.logs / f'{name}.log'
     before = log.stat().st_size if log.exists() else 0
     processes.start(
         lab, paths.CONTROL, name,
-        [paths.VENV / 'bin' / 'gunicorn', '--name', name, '--workers', WORKERS,
+        [venv / 'bin' / 'gunicorn', '--name', name, '--workers', WORKERS,
          '--threads', 8, '--timeout', 120, '--keep-alive', KEEP_ALIVE_S,
          '--graceful-timeout', GRACE_S, '--bind', address,
+         *(f'--bind=unix:{path}' for path in also),
          '--no-control-socket', '--worker-tmp-dir', lab.run_directory,
          f'lab.control.wsgi:{maker}()'],
         env=env, cwd=paths.CHECKOUT, timeout=120,

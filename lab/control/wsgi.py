@@ -27,3 +27,19 @@ def octavia():
     sys.argv = ['octavia-api', '--config-file', os.environ['OCTAVIA_CONF']]
     from octavia.wsgi import api
     return api.application
+
+
+def nova():
+    """The application of Nova's API for servers."""
+    sys.argv = ['nova-api']
+    from nova.wsgi import osapi_compute
+    return osapi_compute.application
+
+
+def horizon():
+    """Horizon's site, and the files that it had collected."""
+    from django.conf import settings
+    from openstack_dashboard import wsgi
+    from whitenoise import WhiteNoise
+    return WhiteNoise(wsgi.application, root=settings.STATIC_ROOT,
+                      prefix=settings.STATIC_URL)

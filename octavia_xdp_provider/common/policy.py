@@ -16,9 +16,13 @@ class ApiPolicy:
     :param defaults: flavor metadata for what flavors leave open:
         ``[defaults]``, and ``[api] algorithms_served_by_hash``.
     :param check_subnets: ``[members] check_subnets``.
+    :param octavia_defaults: of the Octavia in which the driver runs, option
+        in [api_settings] → value, as far as it has them.
     """
 
     addresses: address_policy.AddressPolicy
     http_methods: tuple[str, ...] = ('GET', 'HEAD', 'OPTIONS')
     defaults: dict[str, Any] = dataclasses.field(default_factory=dict)
     check_subnets: bool = False
+    octavia_defaults: dict[str | None, Any] = dataclasses.field(
+        default_factory=dict)

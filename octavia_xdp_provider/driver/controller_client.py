@@ -6,6 +6,7 @@ may fork after the driver was first loaded. Configuration and transport
 therefore live here, made at first use and again in a forked child.
 """
 
+import dataclasses
 import os
 import queue
 import threading
@@ -20,6 +21,7 @@ from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.driver import bounded_calls
 from octavia_xdp_provider.driver import database_clock
+from octavia_xdp_provider.driver import octavia_defaults
 from octavia_xdp_provider.driver import transactions
 
 LOG = logging.getLogger(__name__)
@@ -58,7 +60,9 @@ class ControllerClient:
 
     def __init__(self):
         self.conf = options.load()
-        self.policy = options.api_policy(self.conf)
+        self.policy = dataclasses.replace(
+            options.api_policy(self.conf),
+            octavia_defaults=octavia_defaults.read())
         self._client = rpc.DriverClient(
             rpc.transport(self.conf, rpc.RECONNECT_MAX_S),
             self.conf.upgrade_levels.driver)

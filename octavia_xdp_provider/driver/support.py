@@ -41,11 +41,23 @@ class Done:
 
 @dataclasses.dataclass(frozen=True)
 class Refuse:
-    """Refused, except for the values that mean "not asked for"."""
+    """Refused, except for the values that mean "not asked for".
+
+    ``default`` names an option of Octavia, in [api_settings]: to a null in a
+    change, which asks for the default, Octavia gives its value, whatever the
+    listener's protocol. Horizon sends that with each change.
+    """
 
     why: str
     instead: str
     unless: tuple[object, ...] = (None, [], {}, '', False)
+    default: str | None = None
+
+    def lets(self, value: typing.Any, policy: _Policy) -> bool:
+        """Whether nobody has asked for it."""
+        return value in self.unless or (
+            self.default in policy.octavia_defaults
+            and value == policy.octavia_defaults[self.default])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,6 +212,12 @@ def flavor(value: typing.Any, policy: _Policy) -> _Found:
 
 
 _TLS = Refuse(f'{L4_ONLY}, so it cannot do TLS', USE_AMPHORA)
+
+
+def _tls_unless(default: str) -> Refuse:
+    return Refuse(_TLS.why, _TLS.instead, default=default)
+
+
 _HTTP = Refuse(f'{L4_ONLY}, so it cannot read or change HTTP', USE_AMPHORA)
 
 
@@ -252,7 +270,9 @@ SUPPORT: dict[str, dict[str, Rule]] = {
         'client_authentication': Refuse(
             _TLS.why, _TLS.instead, unless=(None, '', 'NONE')),
         'client_crl_container_ref': _TLS, 'client_crl_container_data': _TLS,
-        'tls_versions': _TLS, 'tls_ciphers': _TLS, 'alpn_protocols': _TLS,
+        'tls_versions': _tls_unless('default_listener_tls_versions'),
+        'tls_ciphers': _tls_unless('default_listener_ciphers'),
+        'alpn_protocols': _tls_unless('default_listener_alpn_protocols'),
         'hsts_max_age': _TLS, 'hsts_include_subdomains': _TLS,
         'hsts_preload': _TLS,
     },
@@ -266,8 +286,10 @@ SUPPORT: dict[str, dict[str, Rule]] = {
         'tls_enabled': _TLS, 'tls_container_ref': _TLS,
         'tls_container_data': _TLS, 'ca_tls_container_ref': _TLS,
         'ca_tls_container_data': _TLS, 'crl_container_ref': _TLS,
-        'crl_container_data': _TLS, 'tls_versions': _TLS,
-        'tls_ciphers': _TLS, 'alpn_protocols': _TLS,
+        'crl_container_data': _TLS,
+        'tls_versions': _tls_unless('default_pool_tls_versions'),
+        'tls_ciphers': _tls_unless('default_pool_ciphers'),
+        'alpn_protocols': _tls_unless('default_pool_alpn_protocols'),
     },
     'member': {
         'member_id': Done(), 'pool_id': Done(), 'project_id': Done(),
@@ -314,7 +336,7 @@ def check(kind: str, provider_object: typing.Any, policy: _Policy) -> None:
             continue
         value = given[name]
         if isinstance(rule, Refuse):
-            if value not in rule.unless:
+            if not rule.lets(value, policy):
                 raise errors.Refused(name, rule.why, rule.instead)
         elif isinstance(rule, Done) and rule.check is not None:
             problem = rule.check(value, policy)

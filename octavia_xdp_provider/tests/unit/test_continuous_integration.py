@@ -71,7 +71,7 @@ class TestZuul(base.TestCase):
         for pipeline in ('check', 'gate'):
             run = {known[name]['vars']['test_kind']
                    for name in project()[pipeline]['jobs']}
-            self.assertEqual({*kinds()[1], 'packages'}, run)
+            self.assertEqual({*kinds()[1], 'packages', 'horizon'}, run)
 
     def test_documents_are_relevant_to_what_reads_them(self):
         changed = 'doc/source/cli/index.rst'

@@ -155,6 +155,19 @@ class TestBadInput(base.LabTestCase):
         delete(child)
         self.wait_active(self.balancer)
 
+    def test_nulls_for_which_octavia_has_a_default_refuse_no_change(self):
+        """As Horizon sends them with each change."""
+        for kind, url in (('listener', f'/lbaas/listeners/{self.listener.id}'),
+                          ('pool', f'/lbaas/pools/{self.pool.id}')):
+            answer = self.sdk.put(url, json={kind: {
+                'tls_ciphers': None, 'tls_versions': None}})
+            self.assertEqual(200, answer.status_code, answer.text)
+            self.wait_active(self.balancer)
+            answer = self.sdk.put(url, json={kind: {
+                'tls_ciphers': 'AES128-SHA'}})
+            self.assertEqual(501, answer.status_code, answer.text)
+            self.assertIn("option 'tls_ciphers'", answer.text)
+
     def test_tls_is_refused_at_listeners_and_pools(self):
         reference = 'http://192.0.2.1/v1/containers/x'
         self.refused(

@@ -3,14 +3,19 @@
 
 import dataclasses
 import ipaddress
+import subprocess
+import sys
 
 from octavia_lib.api.drivers import data_models
+from oslo_config import cfg
+from oslo_config import fixture
 
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import policy
 from octavia_xdp_provider.common import translate
+from octavia_xdp_provider.driver import octavia_defaults
 from octavia_xdp_provider.driver import support
 from octavia_xdp_provider.tests.unit import base
 
@@ -107,6 +112,44 @@ class TestSupport(base.TestCase):
         support.check('member', data_models.Member(
             address='198.18.10.11', backup=False, vnic_type='normal',
             weight=1), POLICY)
+
+    def test_defaults_that_octavia_fills_in_for_a_null_are_accepted(self):
+        """Horizon sends tls_ciphers null with each change of a listener."""
+        policy = dataclasses.replace(POLICY, octavia_defaults={
+            'default_listener_ciphers': 'A:B',
+            'default_listener_alpn_protocols': ['h2'],
+            'default_pool_ciphers': 'C'})
+        support.check('listener', data_models.Listener(
+            tls_ciphers='A:B', alpn_protocols=['h2']), policy)
+        support.check('pool', data_models.Pool(tls_ciphers='C'), policy)
+        for kind, option, value in (
+                ('listener', 'tls_ciphers', 'A'),
+                ('listener', 'tls_ciphers', 'C'),
+                ('listener', 'tls_versions', ['TLSv1.2']),
+                ('listener', 'alpn_protocols', ['h2', 'http/1.1']),
+                ('pool', 'tls_ciphers', 'A:B')):
+            error = self.assertRaises(
+                errors.Refused, support.check, kind,
+                MODELS[kind](**{option: value}), policy)
+            self.assertEqual(option, error.option)
+
+    def test_defaults_are_read_from_the_octavia_that_runs_the_driver(self):
+        self.useFixture(fixture.Config()).register_opts([
+            cfg.StrOpt('default_listener_ciphers', default='X:Y'),
+            cfg.ListOpt('default_pool_tls_versions', default=['TLSv1.3']),
+        ], group='api_settings')
+        self.assertEqual({'default_listener_ciphers': 'X:Y',
+                          'default_pool_tls_versions': ['TLSv1.3']},
+                         octavia_defaults.read())
+
+    def test_every_default_that_is_looked_for_is_one_of_octavias(self):
+        script = (
+            'from octavia.common import config\n'
+            'from octavia_xdp_provider.driver import octavia_defaults\n'
+            'print(len(octavia_defaults.read()))')
+        printed = subprocess.run([sys.executable, '-c', script], check=True,
+                                 capture_output=True, text=True).stdout
+        self.assertEqual('6', printed.split()[-1])
 
     def test_children_are_checked_as_they_would_be_alone(self):
         pool = data_models.Pool(members=[

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horizon with Octavia's dashboard and this provider's plugin."""
+
+import socket
+
+from lab import paths
+from lab import processes
+from lab.control import keystone
+from lab.control import secret
+from lab.control import server
+from lab.horizon import environment
+from lab.horizon import nova
+
+NAME = 'horizon'
+PORT = 8000
+URL = f'http://{paths.CONTROL_ADDRESS}:{PORT}'
+_LOOPBACK = '127.0.0.1'
+
+
+def start(lab):
+    """Start Horizon, and Nova's API before it, in a lab that is up."""
+    environment.program('gunicorn')
+    nova.start(lab)
+    secret.make(lab, NAME)
+    server.start(lab, NAME, 'horizon', PORT, venv=environment.VENV, env={
+        'LAB_KEYSTONE_URL': keystone.URL,
+        'LAB_SECRET_KEY': secret.password(lab, NAME)}, also=(_socket(lab),))
+
+
+def forward(lab):
+    """Make it reachable by a browser outside the lab; returns the URL.
+
+    Sockets of the file system are outside namespaces.
+    """
+    with socket.create_server((_LOOPBACK, 0)) as server_socket:
+        port = server_socket.getsockname()[1]
+    processes.start(lab, None, f'{NAME}-forward', [
+        'socat', f'TCP-LISTEN:{port},bind={_LOOPBACK},reuseaddr,fork',
+        f'UNIX-CONNECT:{_socket(lab)}'])
+    return f'http://{_LOOPBACK}:{port}/'
+
+
+def _socket(lab):
+    return lab.run_directory / 'horizon.sock'

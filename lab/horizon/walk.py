@@ -1,0 +1,274 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A tenant's walk through Horizon, in a real browser.
+
+Every step goes into build/horizon.json, and a picture of it into
+build/horizon-pictures.
+"""
+
+from lab import cloud
+from lab import demo_steps
+from lab import deployment
+from lab import namespaces
+from lab import paths
+from lab import processes
+from lab.control import octavia
+from lab.control import secret
+from lab.fabric import capture
+from lab.fabric import client
+from lab.fabric import members
+from lab.fabric import router
+from lab.fabric import topology
+from lab.horizon import browser
+from lab.horizon import dashboard
+from lab.horizon import wizard
+
+REPORT = paths.BUILD / 'horizon.json'
+PICTURES = paths.BUILD / 'horizon-pictures'
+BALANCER, LISTENER, POOL = 'shop', 'shop-http', 'shop-servers'
+REFUSED = 'refused'
+PORT = 80
+DRAINED = topology.MEMBERS[0]
+REQUESTS = 200
+TIMEOUT_S = 120
+
+_expect = demo_steps.expect
+
+
+class Walk(demo_steps.Steps):
+    """What a tenant does with the mouse."""
+
+    def __init__(self, lab, keep, existing=False):
+        """:param existing: the lab is up, with a second provider."""
+        super().__init__(lab, REPORT)
+        self.keep = keep
+        self.existing = existing
+        self.browser = None
+        self.vip = None
+
+    def run(self):
+        """All steps.
+
+        :raises demo_steps.StepFailed: one did not hold.
+        """
+        if not self.existing:
+            self.step('bring up control host, fabric and LB nodes',
+                      lambda: deployment.up(self.lab, others=(octavia.NOOP,)))
+        self.step('start Nova and Horizon', lambda: dashboard.start(self.lab))
+        with browser.opened(self.lab, PICTURES) as self.browser:
+            self.step('log in', self.log_in)
+            self.step('open Project, Network, Load Balancers', self.go_there)
+            self.step('what the wizard offers', self.look_at_choices)
+            self.step('create a load balancer in the wizard', self.create)
+            self.step('wait for ACTIVE and ONLINE', self.wait_online)
+            self.step(f'{REQUESTS} requests', self.request)
+            self.step('set a member\'s weight to 0', self.drain)
+            self.step('a creation that is refused', self.create_refused)
+            self.step('a change that is refused', self.change_refused)
+            if not self.keep:
+                self.step('delete the load balancer', self.delete)
+
+    def log_in(self):
+        self.browser.open(dashboard.URL)
+        self.browser.type('//input[@id="id_username"]', cloud.TENANT)
+        self.browser.type('//input[@id="id_password"]',
+                          secret.password(self.lab, cloud.TENANT))
+        self.browser.picture('log-in')
+        self.browser.click('//button[@id="loginBtn"]')
+        self.browser.shows('Overview')
+        return f'as {cloud.TENANT}'
+
+    def go_there(self):
+        link = '//a[@href="/project/load_balancer/"]'
+        network = _heading('Network')
+        for heading, below in ((_heading('Project'), network),
+                               (network, link)):
+            if not self.browser.find(below):
+                self.browser.click(heading)
+            self.browser.wait(below, lambda below=below: (
+                self.browser.find(below)))
+        self.browser.click(link, 'Load Balancers')
+        self.browser.shows('Create Load Balancer')
+        self.browser.picture('list')
+        return 'no load balancer yet'
+
+    # The wizard
+
+    def look_at_choices(self):
+        form = wizard.Wizard(self.browser)
+        form.open()
+        form.details('', octavia.NOOP, 'vips-v4')
+        other = form.protocols()
+        _expect('HTTP' in other, f'another provider is offered {other}')
+        form.step('Load Balancer Details')
+        form.details(BALANCER, octavia.XDP, 'vips-v4')
+        protocols, algorithms = form.protocols(), form.algorithms()
+        _expect(set(protocols) == {'TCP', 'UDP', 'SCTP', 'HTTPS'},
+                f'protocols: {protocols}')
+        _expect(set(algorithms) == {'Source IP', 'Source IP:Port'},
+                f'algorithms: {algorithms}')
+        self.browser.driver.refresh()
+        self.browser.shows('Create Load Balancer')
+        return (f'{", ".join(protocols)}; {", ".join(algorithms)}; another '
+                f'provider: {", ".join(other)}')
+
+    def fill_in(self, name, port, picture):
+        """:param picture: called with the name of each page that is done."""
+        form = wizard.Wizard(self.browser)
+        form.open()
+        form.details(name, octavia.XDP, 'vips-v4')
+        picture('details')
+        form.listener(LISTENER, 'TCP', PORT)
+        picture('listener')
+        form.pool(POOL, 'Source IP:Port')
+        picture('pool')
+        for member in topology.MEMBERS:
+            form.member(members.address(member), 'members-v4', port)
+        picture('members')
+        form.monitor('HTTP', 2, 1)
+        picture('monitor')
+        form.finish()
+
+    def create(self):
+        self.fill_in(BALANCER, PORT, self.browser.picture)
+        self.browser.shows(BALANCER)
+        self.vip = self.of_the_api('find_load_balancer',
+                                   BALANCER).vip_address
+        members.add_vip(self.lab, self.vip, topology.MEMBERS)
+        return f'VIP {self.vip}'
+
+    def of_the_api(self, method, *arguments):
+        """What Octavia's API says of it, in a connection of its own."""
+        return getattr(cloud.connect(self.lab).load_balancer, method)(
+            *arguments)
+
+    def wait_online(self):
+        processes.wait_for('ACTIVE and ONLINE load balancer', lambda: (
+            _status(self.of_the_api('find_load_balancer', BALANCER))
+            == ('ACTIVE', 'ONLINE')), TIMEOUT_S, 0.5)
+        self.browser.driver.refresh()
+        row = (f'//tr[.//a[normalize-space(.)="{BALANCER}"]]'
+               '[contains(., "Online")][contains(., "Active")]')
+        self.browser.wait('load balancer that is online and active',
+                          lambda: self.browser.find(row))
+        self.browser.picture('online')
+        processes.wait_for(
+            'route through both LB nodes',
+            lambda: len(router.next_hops(self.lab, self.vip))
+            == len(topology.NODES), TIMEOUT_S)
+        return f'{self.vip} via {len(topology.NODES)} LB nodes'
+
+    # Traffic
+
+    def answers(self, number=REQUESTS):
+        found = client.requests(self.lab, f'http://{self.vip}/', number)
+        _expect(not found.failures,
+                f'{len(found.failures)} of {number} requests failed, first: '
+                f'{"".join(found.failures[:1])}')
+        return found.count
+
+    def request(self):
+        before = [capture.packets_to(self.lab, one) for one in topology.NODES]
+        count = self.answers()
+        _expect(set(count) == set(topology.MEMBERS),
+                f'only {sorted(count)} answered')
+        through = [capture.packets_to(self.lab, node) - packets for
+                   node, packets in zip(topology.NODES, before, strict=True)]
+        _expect(all(through), f'packets by node: {through}')
+        return f'all answered: {dict(sorted(count.items()))}'
+
+    def drain(self):
+        self.browser.click(f'//a[normalize-space(.)="{BALANCER}"]')
+        self._tab('Pools')
+        self.browser.click(f'//a[normalize-space(.)="{POOL}"]')
+        self._tab('Members')
+        row = (f'//tr[contains(., "{members.address(DRAINED)}")]')
+        self.browser.wait(DRAINED, lambda: self.browser.find(row))
+        self.browser.picture('members-of-the-pool')
+        self.browser.click(f'{row}//button[contains(., "Edit Member")]'
+                           f'|{row}//a[contains(., "Edit Member")]')
+        weight = '//input[@name="weight"]'
+        self.browser.reads(weight, 1)
+        self.browser.type(weight, 0)
+        self.browser.picture('weight')
+        self.browser.click('//button[contains(., "Update")]')
+        processes.wait_for(
+            'end of new connections to it',
+            lambda: DRAINED not in self.answers(40), TIMEOUT_S, 0.5)
+        return (f'{DRAINED} gets no new connection: '
+                f'{dict(sorted(self.answers().items()))}')
+
+    # Refusals
+
+    def list_page(self):
+        self.browser.open(f'{dashboard.URL}/project/load_balancer/')
+        self.browser.shows('Create Load Balancer')
+
+    def refusal(self, *words):
+        """The error that the page shows."""
+        shown = self.browser.wait('error', lambda: [
+            one.text for one in self.browser.find(
+                '//div[contains(@class, "alert-danger") or '
+                'contains(@class, "alert-error")]') if one.text.strip()])
+        text = ' '.join(shown)
+        for word in words:
+            _expect(word in text, f'the page says {text!r}, without {word!r}')
+        return ' '.join(text.split())
+
+    def create_refused(self):
+        self.list_page()
+        self.fill_in(REFUSED, 8080, lambda _name: None)
+        said = self.refusal('protocol_port', '8080')
+        self.browser.picture('refused')
+        left = self.of_the_api('find_load_balancer', REFUSED)
+        _expect(left is None, f'{REFUSED} is there: {left}')
+        with namespaces.inside(self.lab, paths.CONTROL):
+            names = [port.name for port in
+                     cloud.connect(self.lab).network.ports()]
+        _expect(len(names) == 1, f'ports: {names}')
+        return f'{said} — and nothing was made'
+
+    def change_refused(self):
+        self.list_page()
+        self.browser.click(f'//a[normalize-space(.)="{BALANCER}"]')
+        self._tab('Listeners')
+        row = f'//tr[.//a[normalize-space(.)="{LISTENER}"]]'
+        self.browser.click(f'{row}//button[contains(., "Edit Listener")]'
+                           f'|{row}//a[contains(., "Edit Listener")]')
+        self.browser.reads('//input[@name="name"]', LISTENER)
+        self.browser.type('//input[@name="connection_limit"]', 10)
+        self.browser.click('//button[contains(@class, "finish")]')
+        said = self.refusal('connection_limit')
+        self.browser.picture('refused-change')
+        self.answers()
+        return f'{said} — and traffic goes on'
+
+    def delete(self):
+        self.list_page()
+        row = f'//tr[.//a[normalize-space(.)="{BALANCER}"]]'
+        self.browser.click(f'{row}//*[self::button or self::a]'
+                           '[contains(@class, "dropdown-toggle")]')
+        self.browser.click(f'{row}//a[contains(., "Delete Load Balancer")]'
+                           f'|{row}//button[contains(., "Delete Load")]')
+        self.browser.shows('Confirm Delete')
+        self.browser.picture('delete')
+        self.browser.click('//div[contains(@class, "modal-content")]'
+                           '//button[contains(@class, "btn-danger")]')
+        processes.wait_for(
+            'end of the load balancer', lambda: self.of_the_api(
+                'find_load_balancer', BALANCER) is None, TIMEOUT_S, 0.5)
+        processes.wait_for('end of its route', lambda: not router.next_hops(
+            self.lab, self.vip), TIMEOUT_S)
+        return f'no route to {self.vip} any more'
+
+    def _tab(self, title):
+        self.browser.click('//ul[contains(@class, "nav-tabs")]//a'
+                           f'[normalize-space(.)="{title}"]', title)
+
+
+def _heading(text):
+    """Of Horizon's navigation at the side, which folds."""
+    return f'//*[@id="sidebar-accordion"]//a[normalize-space(.)="{text}"]'
+
+
+def _status(balancer):
+    return balancer.provisioning_status, balancer.operating_status

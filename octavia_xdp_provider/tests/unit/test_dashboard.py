@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Horizon's plugin (dashboard/), as far as it needs no Horizon."""
+
+import importlib.util
+import pathlib
+import typing
+
+from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.tests.unit import base
+
+_PLUGIN = (pathlib.Path(__file__).resolve().parents[3]
+           / 'dashboard' / 'octavia_xdp_dashboard')
+
+
+def _module(name):
+    """A module of the plugin, which is installed where Horizon is."""
+    spec = importlib.util.spec_from_file_location(
+        name, _PLUGIN / f'{name}.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+choices = _module('choices')
+populated = _module('populated')
+
+_WIZARD = {
+    'loadbalancer': {'name': 'web', 'description': None, 'vip_address': '',
+                     'vip_subnet_id': 'vips', 'admin_state_up': False,
+                     'provider': 'xdp', 'unknown': 1},
+    'listener': {'protocol': 'TCP', 'protocol_port': 80,
+                 'connection_limit': -1, 'default_pool_id': None,
+                 'timeout_tcp_inspect': 0, 'id': None},
+    'pool': {'lb_algorithm': 'SOURCE_IP', 'protocol': 'TCP', 'id': None,
+             'session_persistence': None, 'tls_enabled': False},
+    'members': [{'address': '192.0.2.1', 'protocol_port': 80, 'weight': 0,
+                 'subnet_id': 'members', 'id': 0, 'backup': False},
+                {'address': '192.0.2.2', 'protocol_port': 80, 'id': 1}],
+    'monitor': {'type': 'HTTP', 'delay': 5, 'timeout': 1, 'max_retries': 3,
+                'max_retries_down': 3, 'url_path': '/', 'id': None},
+}
+
+
+class TestChoices(base.TestCase):
+    def test_offered_values_are_those_that_the_driver_takes(self):
+        found = choices.of(None)
+        self.assertEqual(set(typing.get_args(fields.Protocol)),
+                         set(found['protocols']))
+        self.assertEqual(set(flavor.ALGORITHMS), set(found['algorithms']))
+        self.assertEqual(set(typing.get_args(fields.PersistenceType)),
+                         set(found['persistence_types']))
+        self.assertEqual(self.load().members.monitor_http_methods,
+                         found['monitor_methods'])
+
+    def test_an_operator_adds_algorithms_that_the_hash_serves(self):
+        found = choices.of({'algorithms_served_by_hash': ['ROUND_ROBIN',
+                                                          'SOURCE_IP']})
+        self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN'],
+                         found['algorithms'])
+        self.assertEqual(['SOURCE_IP_PORT', 'SOURCE_IP'],
+                         choices.of({})['algorithms'])
+
+    def test_a_setting_that_there_is_not_is_named(self):
+        error = self.assertRaises(ValueError, choices.of, {'provider': 'xdp'})
+        self.assertIn('OCTAVIA_XDP has no provider', str(error))
+
+
+class TestOneRequest(base.TestCase):
+    def test_everything_that_the_wizard_asked_for_is_in_one_body(self):
+        self.assertEqual({
+            'name': 'web', 'vip_subnet_id': 'vips', 'provider': 'xdp',
+            'admin_state_up': False, 'project_id': 'project',
+            'listeners': [{
+                'protocol': 'TCP', 'protocol_port': 80,
+                'connection_limit': -1, 'timeout_tcp_inspect': 0,
+                'default_pool': {
+                    'lb_algorithm': 'SOURCE_IP', 'protocol': 'TCP',
+                    'tls_enabled': False,
+                    'members': [
+                        {'address': '192.0.2.1', 'protocol_port': 80,
+                         'weight': 0, 'subnet_id': 'members',
+                         'backup': False},
+                        {'address': '192.0.2.2', 'protocol_port': 80}],
+                    'healthmonitor': {
+                        'type': 'HTTP', 'delay': 5, 'timeout': 1,
+                        'max_retries': 3, 'max_retries_down': 3,
+                        'url_path': '/'}}}]},
+            populated.load_balancer(_WIZARD, 'project'))
+
+    def test_what_was_not_asked_for_is_not_made(self):
+        body = populated.load_balancer(
+            {'loadbalancer': {'vip_subnet_id': 'vips'}}, 'project')
+        self.assertEqual({'vip_subnet_id': 'vips', 'project_id': 'project'},
+                         body)
+        without_pool = {**_WIZARD, 'pool': None}
+        self.assertNotIn('default_pool', populated.load_balancer(
+            without_pool, 'project')['listeners'][0])
+
+    def test_a_monitor_without_a_type_is_none(self):
+        # The wizard sends the defaults of a monitor that was not asked for.
+        wizard = {**_WIZARD, 'monitor': {'delay': 5, 'timeout': 5}}
+        pool = populated.load_balancer(
+            wizard, 'project')['listeners'][0]['default_pool']
+        self.assertNotIn('healthmonitor', pool)
+
+    def test_the_first_certificate_is_the_listeners(self):
+        wizard = {**_WIZARD, 'certificates': ['a', 'b']}
+        listener = populated.load_balancer(wizard, 'project')['listeners'][0]
+        self.assertEqual('a', listener['default_tls_container_ref'])
