@@ -31,3 +31,15 @@ def run(*words, cwd=None, **environment):
         raise paths.LabError(f'{" ".join(words)} failed '
                              f'({done.returncode}):\n{done.stderr[-4000:]}')
     return done.stdout.strip()
+
+
+def python(place, requirements):
+    """Make a virtual environment with what a file locks.
+
+    :raises LabError: it cannot be made.
+    """
+    uv = paths.CHECKOUT / 'tools/uv'
+    run(uv, 'venv', '--clear', '--python',
+        run(paths.CHECKOUT / 'tools/python3.11'), place)
+    run(uv, 'pip', 'install', '--python', place / 'bin/python',
+        '--requirement', requirements)

@@ -21,11 +21,7 @@ def make():
 
     :raises LabError: it cannot be installed.
     """
-    uv = paths.CHECKOUT / 'tools/uv'
-    install.run(uv, 'venv', '--clear', '--python',
-                install.run(paths.CHECKOUT / 'tools/python3.11'), PLACE)
-    install.run(uv, 'pip', 'install', '--python', PLACE / 'bin/python',
-                '--requirement', SOURCE / 'requirements.txt')
+    install.python(PLACE, SOURCE / 'requirements.txt')
 
 
 def run(lab, database, *words, user=cloud.TENANT):

@@ -291,15 +291,17 @@ class TestClients(base.TestCase):
 
     def test_versions_that_were_run_are_those_that_are_locked(self):
         clients = ROOT / 'lab/clients'
-        gophercloud = re.search(
-            r'gophercloud/v2 (v\S+)',
-            (clients / 'gophercloud/go.mod').read_text())[1]
-        heat = re.search(r'^openstack-heat==(\S+)$', (
-            clients / 'heat/requirements.txt').read_text(), re.MULTILINE)[1]
-        self.assertEqual({gophercloud}, self.literals(
-            r'\* - gophercloud\n +- (\S+)\n'))
-        self.assertEqual({heat}, self.literals(
-            r"\* - Heat's engine\n +- (\S+)\n"))
+        for name, file, locked in (
+                ('gophercloud', 'gophercloud/go.mod',
+                 r'gophercloud/v2 (v\S+)$'),
+                ("Heat's engine", 'heat/requirements.txt',
+                 r'^openstack-heat==(\S+)$'),
+                ('Ansible', 'ansible/requirements.txt',
+                 r'^ansible==(\S+)$')):
+            version = re.search(locked, (clients / file).read_text(),
+                                re.MULTILINE)[1]
+            self.assertEqual({version}, self.literals(
+                rf'\* - {name}\n +- ([^\s,]+)'), name)
 
     def test_horizons_algorithms_are_accepted_or_served_by_the_hash(self):
         self.assertLessEqual(
