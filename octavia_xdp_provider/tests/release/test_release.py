@@ -94,6 +94,24 @@ class TestRelease(base.TestCase):
             self.assertIn('usage', said.lower(), name)
         self.check_migrations(python)
 
+    def test_the_dashboards_wheel_has_its_scripts_and_its_switch(self):
+        source = self.directory / 'dashboard'
+        for name in self.tracked('dashboard'):
+            target = self.directory / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(paths.CHECKOUT / name, target)
+        self.run_in_directory(
+            UV, 'build', '--wheel', '--python', paths.VENV / 'bin/python',
+            '--out-dir', self.directory / 'made', source,
+            PBR_VERSION=VERSION)
+        wheel, = (self.directory / 'made').glob('*.whl')
+        self.assertIn(VERSION, wheel.name)
+        with zipfile.ZipFile(wheel) as file:
+            missing = {name.removeprefix('dashboard/') for name in
+                       self.tracked('dashboard/octavia_xdp_dashboard')
+                       } - set(file.namelist())
+        self.assertEqual(set(), missing)
+
     def commands(self):
         setup = configparser.ConfigParser()
         setup.read(paths.CHECKOUT / 'setup.cfg')
