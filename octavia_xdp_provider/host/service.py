@@ -80,8 +80,8 @@ class HostAgent:
         self.metrics = metrics.Metrics(self._monitoring.registry)
         watched = self._monitoring.loops.watch
         self._watch = watch.Watch(
-            conf.host_agent.ovsdb, self._port_ids, self._wake_worker,
-            watched('taps'))
+            conf.host_agent.ovsdb, settings.interfaces(conf), self._port_ids,
+            self._wake_worker, watched('taps'))
         dataplane = self._files.open_datapath()
         arriving = moved_flows.Arriving(dataplane, self._wake_worker)
         carried = member_counters.Carried()

@@ -35,6 +35,13 @@ class Settings(typing.NamedTuple):
                                 self.datapath.local_v6) if one]
 
 
+def interfaces(conf: cfg.ConfigOpts) -> set[str]:
+    """Names of those on which it depends what ``find`` finds."""
+    options = conf.host_agent
+    return {*options.underlay_interfaces,
+            *filter(None, [options.reply_interface])}
+
+
 def find(conf: cfg.ConfigOpts, snapshot: links_module.Snapshot) -> Settings:
     """:param snapshot: of the kernel."""
     options = conf.host_agent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that follows where ports are.
+"""The thread that follows where ports are, and the hypervisor's own links.
 
 It waits for events of Open vSwitch's database and of the kernel's links, and
 looks by itself now and then: events are lost, and each look says all.
@@ -29,21 +29,25 @@ class Watch:
     """Runs from ``start`` until ``stop``.
 
     :param remote: of Open vSwitch's database.
+    :param interfaces: the hypervisor's own, by name: LB nodes have to hear
+        of another MTU before they send more than what gets through.
     :param port_ids: gives the ids of wanted ports; these alone are looked
         for by name before Open vSwitch's database has answered.
-    :param changed: called when the taps are others.
+    :param changed: called when the taps are others, or an interface is.
     :param come_round: see Loops.watch.
     :ivar taps: Tap by id of the port; None before the first look. Is never
         changed, there is another one instead.
     :ivar is_known: whether Open vSwitch's database has answered.
     """
 
-    def __init__(self, remote: str,
+    def __init__(self, remote: str, interfaces: typing.Iterable[str],
                  port_ids: typing.Callable[[], typing.Iterable[str]],
                  changed: typing.Callable[[], None],
                  come_round: typing.Callable[[], None] = lambda: None
                  ) -> None:
         self._remote = remote
+        self._interfaces = frozenset(interfaces)
+        self._own: dict[str, links_module.Link | None] = {}
         self._port_ids = port_ids
         self._changed = changed
         self._come_round = come_round
@@ -106,15 +110,17 @@ class Watch:
 
     def _look(self, links: links_module.Links, database: ovsdb.Database
               ) -> None:
-        known = database.is_known
+        there = links.links()
+        own = {name: there.get(name) for name in self._interfaces}
+        known, taps = database.is_known, self.taps
         if known:
-            taps = taps_module.find(database.interfaces(), links.links())
+            taps = taps_module.find(database.interfaces(), there)
         elif self.is_known:
-            return  # a new connection; what the last one said stays
+            known = True  # a new connection; what the last one said stays
         else:
-            taps = taps_module.guess(links.links(), self._port_ids())
-        if taps != self.taps or known != self.is_known:
-            self.taps, self.is_known = taps, known
+            taps = taps_module.guess(there, self._port_ids())
+        if (taps, known, own) != (self.taps, self.is_known, self._own):
+            self.taps, self.is_known, self._own = taps, known, own
             self._changed()
 
 

@@ -121,6 +121,7 @@ class Worker(passes.Passes[reconcile.PassResult]):
 
     def _pass(self) -> None:
         begun = time.monotonic()
+        before = self.settings
         self.settings = settings = self._find_settings(
             self._links.snapshot())
         problems = self._reconciler.prepare(settings, self._common())
@@ -142,7 +143,8 @@ class Worker(passes.Passes[reconcile.PassResult]):
                 self._learned = wanted
             self._has_passed(reconcile.PassResult(wanted))
         self._metrics.passed(time.monotonic() - begun)
-        if news or self._reconciler.held is not held:
+        if (news or settings != before
+                or self._reconciler.held is not held):
             self._notify()
 
     def _say(self, problems: list[str]) -> None:

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that follows taps, when it cannot."""
+"""The thread that follows taps: when it cannot, and what it tells."""
 
 from unittest import mock
 
 import fixtures
 
+from octavia_xdp_provider.host import links
 from octavia_xdp_provider.host import watch
 from octavia_xdp_provider.tests.unit import base
 
@@ -24,7 +25,7 @@ class TestOutages(base.TestCase):
         self.useFixture(fixtures.MockPatchObject(watch, 'RETRY_S', 0))
         self.useFixture(fixtures.MockPatchObject(
             watch, '_is_readable', return_value=False))
-        self.watch = watch.Watch('unix:x', list, mock.Mock())
+        self.watch = watch.Watch('unix:x', (), list, mock.Mock())
         self.addCleanup(self.watch.stop)
         self.useFixture(fixtures.MockPatchObject(self.watch, '_look',
                                                  self.look))
@@ -47,3 +48,44 @@ class TestOutages(base.TestCase):
             [FAILURE, RECOVERY] * 2,
             [line[:len(FAILURE if line.startswith(FAILURE) else RECOVERY)]
              for line in self.lines()])
+
+
+class TestLooks(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.changed = mock.Mock()
+        self.watch = watch.Watch('unix:x', ['bond0'], lambda: ['port'],
+                                 self.changed)
+        self.addCleanup(self.watch.stop)
+        self.links = mock.Mock()
+        self.database = mock.Mock(is_known=False)
+
+    def look(self, **mtus):
+        """Whether somebody is told of interfaces with these MTUs."""
+        self.changed.reset_mock()
+        self.links.links.return_value = {
+            name: links.Link(index, name, mtu)
+            for index, (name, mtu) in enumerate(sorted(mtus.items()), 2)}
+        self.watch._look(self.links, self.database)
+        return self.changed.called
+
+    def test_another_mtu_of_an_own_interface_is_told_at_once(self):
+        self.assertTrue(self.look(bond0=1500, other=1500))
+        self.assertFalse(self.look(bond0=1500, other=1500))
+        self.assertFalse(self.look(bond0=1500, other=1400))
+        self.assertTrue(self.look(bond0=1400, other=1400))
+        self.assertTrue(self.look(other=1400))
+        self.assertFalse(self.look(other=1400))
+        self.assertTrue(self.look(bond0=1400, other=1400))
+
+    def test_it_is_told_while_open_vswitch_has_just_gone(self):
+        self.database.is_known = True
+        self.database.interfaces.return_value = []
+        self.assertTrue(self.look(bond0=1500))
+        taps = self.watch.taps
+        self.database.is_known = False
+        self.assertFalse(self.look(bond0=1500))
+        self.assertTrue(self.look(bond0=1400))
+        self.assertIs(taps, self.watch.taps)
+        self.assertTrue(self.watch.is_known)
