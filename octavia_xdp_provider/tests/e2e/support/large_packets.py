@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Single large packets of the client, which may not be fragmented.
 
-No connection of the kernel's is theirs, so that the client remembers nothing
-of what it is told about them.
+They go past the client's kernel, which may have learnt what fits already. No
+connection of its is theirs, so that it remembers nothing of the answers.
 """
 
 import dataclasses
@@ -20,6 +20,7 @@ from lab.fabric import client
 from lab.fabric import links
 
 _ETHERNET = 14
+_IPV4, _IPV6 = 0x0800, 0x86dd
 _LOOK_S = 0.05
 
 
@@ -44,11 +45,14 @@ def send(lab, address, port, length, timeout=1):
     :returns: the Answer of this address; None: there was none in time.
     """
     source_port = 20000 + secrets.randbelow(20000)
+    router = _router(lab)
     packet = _packet(address, port, source_port, length)
     with (capture.Capture(lab, client.CLIENT, links.UPLINK,
                           f'src host {address}') as taken,
-          _raw_socket(lab, address) as one):
-        one.sendto(packet, (address, 0))
+          namespaces.inside(lab, client.CLIENT),
+          socket.socket(socket.AF_PACKET, socket.SOCK_DGRAM, 0) as one):
+        one.sendto(packet, (
+            links.UPLINK, _IPV6 if ':' in address else _IPV4, 0, 0, router))
         deadline = time.monotonic() + timeout
         while time.monotonic() < deadline:
             for other in list(taken.packets):
@@ -68,10 +72,12 @@ def _packet(address, port, source_port, length):
     return bytes(head / bytes(length - len(head)))
 
 
-def _raw_socket(lab, address):
-    family = socket.AF_INET6 if ':' in address else socket.AF_INET
-    with namespaces.inside(lab, client.CLIENT):
-        return socket.socket(family, socket.SOCK_RAW, socket.IPPROTO_RAW)
+def _router(lab):
+    """The MAC address of the router, for the client."""
+    with namespaces.link(lab, links.ROUTER) as netlink:
+        link, = netlink.get_links(namespaces.index(netlink, client.CLIENT))
+        return bytes.fromhex(
+            link.get_attr('IFLA_ADDRESS').replace(':', ''))
 
 
 def _answer(data, source_port):
