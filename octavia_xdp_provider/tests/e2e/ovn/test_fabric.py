@@ -126,10 +126,10 @@ class TestFabric(tenants.TenantsTestCase):
         self.assertIsNone(transfer.problem)
         self.assertEqual(hashlib.sha256(content).hexdigest(),
                          transfer.checksum)
-        self.wait('port', lambda: self.cloud.is_active(port))
         self.assertEqual('hv1', self.cloud.network.get_port(
             port.id).binding_host_id)
-        self.assertEqual(second, self.curl(first, self.ADDRESSES['hv2']))
+        self.wait('an answer', lambda: second == self.curl(
+            first, self.ADDRESSES['hv2']))
 
     # What they use
 

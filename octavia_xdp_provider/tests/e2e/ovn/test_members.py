@@ -76,7 +76,9 @@ class TestMembers(tenants.TenantsTestCase):
         vms.migrate(self.lab, vm, 'hv1', lambda: self.cloud.bind(port, 'hv1'))
         self.addCleanup(vms.migrate, self.lab, vm, 'hv2',
                         lambda: self.cloud.bind(port, 'hv2'))
-        seen('on hv1, ACTIVE')
+        # It may stay DOWN there: the OVN of the hypervisor that it has left
+        # may say so after the other one has said that it is up.
+        seen('on hv1, ')
         rule = self.cloud.allow(self.tenants['red'], 'tcp', vms.HTTP_PORT)
         self.addCleanup(self.cloud.network.delete_security_group_rule, rule)
         seen('3 rules')
