@@ -40,6 +40,6 @@ def python(place, requirements):
     """
     uv = paths.CHECKOUT / 'tools/uv'
     run(uv, 'venv', '--clear', '--python',
-        run(paths.CHECKOUT / 'tools/python3.11'), place)
+        run(paths.CHECKOUT / 'tools/python'), place)
     run(uv, 'pip', 'install', '--python', place / 'bin/python',
         '--requirement', requirements)
