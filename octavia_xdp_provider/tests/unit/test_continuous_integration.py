@@ -3,6 +3,7 @@
 
 import ast
 import configparser
+import functools
 import pathlib
 import re
 
@@ -25,6 +26,7 @@ def kinds():
     return found['KINDS'] + found['LONG_KINDS'], found['KINDS']
 
 
+@functools.cache
 def documents():
     return [one for path in sorted((ROOT / 'zuul.d').glob('*.yaml'))
             for one in yaml.safe_load(path.read_text())]
@@ -35,6 +37,19 @@ def jobs():
             if 'job' in one}
 
 
+def kind(name):
+    """The kind of tests that a job runs; None for an abstract job."""
+    job = jobs().get(name, {})
+    if 'test_kind' in job.get('vars', {}):
+        return job['vars']['test_kind']
+    return kind(job['parent']) if 'parent' in job else None
+
+
+def nodeset(name):
+    job = jobs()[name]
+    return job.get('nodeset') or nodeset(job['parent'])
+
+
 def project():
     [found] = [one['project'] for one in documents() if 'project' in one]
     return found
@@ -43,9 +58,17 @@ def project():
 class TestZuul(base.TestCase):
 
     def test_each_kind_of_tests_has_one_job(self):
-        found = [job['vars']['test_kind'] for job in jobs().values()
-                 if not job.get('abstract')]
+        found = [kind(name) for name, job in jobs().items()
+                 if not job.get('abstract')
+                 and nodeset(name) == 'debian-bookworm']
         self.assertEqual(sorted(kinds()[0]), sorted(found))
+
+    def test_unit_tests_run_with_the_python_of_each_debian(self):
+        # 3.11 and 3.13 (tools/python).
+        for pipeline in ('check', 'gate'):
+            found = {nodeset(name) for name in project()[pipeline]['jobs']
+                     if kind(name) == 'unit'}
+            self.assertEqual({'debian-bookworm', 'debian-trixie'}, found)
 
     def test_jobs_run_playbooks_of_the_tree(self):
         for name, job in jobs().items():
@@ -69,16 +92,14 @@ class TestZuul(base.TestCase):
         for pipeline in PIPELINES:
             self.assertLessEqual(set(project()[pipeline]['jobs']), set(known))
         for pipeline in ('check', 'gate'):
-            run = {known[name]['vars']['test_kind']
-                   for name in project()[pipeline]['jobs']}
+            run = {kind(name) for name in project()[pipeline]['jobs']}
             self.assertEqual({*kinds()[1], 'packages', 'horizon'}, run)
 
     def test_documents_are_relevant_to_what_reads_them(self):
         changed = 'doc/source/cli/index.rst'
         for name, job in jobs().items():
             patterns = job.get('irrelevant-files', ())
-            if job.get('vars', {}).get('test_kind') in (
-                    'lint', 'unit', 'packages'):
+            if kind(name) in ('lint', 'unit', 'packages'):
                 self.assertFalse([one for one in patterns
                                   if re.match(one, changed)], name)
 
@@ -96,6 +117,11 @@ class TestTox(base.TestCase):
         self.assertLessEqual({'pep8', 'docs', 'cover', 'releasenotes',
                               'genconfig', 'functional', 'venv'}, names)
         self.assertIn('py3', self.tox['tox']['envlist'].split(','))
+
+    def test_environments_are_named_by_their_python(self):
+        # py311 and py313 would otherwise run with basepython.
+        self.assertEqual('true',
+                         self.tox['tox']['ignore_basepython_conflict'])
 
     def test_lists_of_packages_are_in_the_tree(self):
         text = (ROOT / 'tox.ini').read_text()
