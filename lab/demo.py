@@ -9,7 +9,6 @@ only if every step held.
 """
 
 import argparse
-import contextlib
 import signal
 import sys
 import time
@@ -250,30 +249,12 @@ def main():
     demo = (Demo(lab, arguments.keep, others)
             if arguments.members == SERVERS
             else vms_demo.Demo(lab, arguments.keep))
-    status = 1
-    try:
-        demo.run()
-        status = 0
-    except demo_steps.StepFailed as error:
-        print(f'\nFAILED: {error}\nLogs: {lab.logs}', file=sys.stderr)
-    except KeyboardInterrupt:
-        print('\nInterrupted.', file=sys.stderr)
-    except paths.LabError as error:
-        print(f'\nFAILED: {error}', file=sys.stderr)
+    status = demo_steps.run(demo)
     if (arguments.keep or arguments.keep_lab) and status == 0:
         print(f'\nThe lab is up. For the CLI:  . {cloud.activate_file(lab)}\n'
               'To end it:  make demo-down')
         return status
-    with contextlib.suppress(paths.LabError):
-        deployment.down(lab)
-    left = namespaces.hosts(lab)
-    if left:
-        print(f'FAILED: namespaces are left: {left}', file=sys.stderr)
-        status = 1
-    if status == 0:
-        print('\nEvery step held. Report: '
-              f'{demo.report.relative_to(paths.CHECKOUT)}')
-    return status
+    return demo_steps.end(demo, status)
 
 
 if __name__ == '__main__':

@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """What demonstrations share: steps that are noted, and the CLI as shown."""
 
+import contextlib
 import json
 import shlex
+import sys
 import time
 
 from lab import cloud
+from lab import deployment
+from lab import namespaces
 from lab import paths
 from lab import processes
 from lab import progress
@@ -74,3 +78,32 @@ def expect(held, seen):
     """:raises StepFailed: it did not hold; ``seen`` says what was."""
     if not held:
         raise StepFailed(seen)
+
+
+def run(steps):
+    """All steps; returns 0 if all of them held, and says what did not."""
+    try:
+        steps.run()
+    except StepFailed as error:
+        print(f'\nFAILED: {error}\nLogs: {steps.lab.logs}', file=sys.stderr)
+    except KeyboardInterrupt:
+        print('\nInterrupted.', file=sys.stderr)
+    except paths.LabError as error:
+        print(f'\nFAILED: {error}', file=sys.stderr)
+    else:
+        return 0
+    return 1
+
+
+def end(steps, status):
+    """End the lab. Returns the status, or 1 if something is left of it."""
+    with contextlib.suppress(paths.LabError):
+        deployment.down(steps.lab)
+    left = namespaces.hosts(steps.lab)
+    if left:
+        print(f'FAILED: namespaces are left: {left}', file=sys.stderr)
+        return 1
+    if status == 0:
+        print('\nEvery step held. Report: '
+              f'{steps.report.relative_to(paths.CHECKOUT)}')
+    return status

@@ -5,15 +5,12 @@
 """
 
 import argparse
-import contextlib
 import shutil
 import signal
 import sys
 
 from lab import cloud
 from lab import demo_steps
-from lab import deployment
-from lab import namespaces
 from lab import paths
 from lab.control import secret
 from lab.horizon import dashboard
@@ -39,14 +36,7 @@ def main():
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     lab = paths.Lab(arguments.name)
     tour = walk.Walk(lab, arguments.keep, arguments.existing)
-    status = 1
-    try:
-        tour.run()
-        status = 0
-    except (demo_steps.StepFailed, paths.LabError) as error:
-        print(f'\nFAILED: {error}\nLogs: {lab.logs}', file=sys.stderr)
-    except KeyboardInterrupt:
-        print('\nInterrupted.', file=sys.stderr)
+    status = demo_steps.run(tour)
     if status == 0 and arguments.document:
         _document()
     if status == 0 and arguments.keep:
@@ -55,16 +45,7 @@ def main():
               f'For the CLI:  . {cloud.activate_file(lab)}\n'
               f'To end it:  python -m lab down --name {lab.name}')
         return status
-    with contextlib.suppress(paths.LabError):
-        deployment.down(lab)
-    left = namespaces.hosts(lab)
-    if left:
-        print(f'FAILED: namespaces are left: {left}', file=sys.stderr)
-        status = 1
-    if status == 0:
-        print('\nEvery step held. Report: '
-              f'{walk.REPORT.relative_to(paths.CHECKOUT)}')
-    return status
+    return demo_steps.end(tour, status)
 
 
 def _document():
