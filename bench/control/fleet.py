@@ -46,6 +46,9 @@ CREATED = 20
 SEEDED = 500
 # Creations under way at once.
 CLIENTS = 32
+# Calls that may wait for their answers at once: the pace is kept though an
+# answer takes seconds.
+CALLS = 64
 # For controller and nodes to start.
 START_S = 300
 SOCKETS = ('status', 'stats', 'get', 'preloaded_status',
@@ -313,7 +316,7 @@ class Fleet:
             ((begin + number / rate, chosen.choice(self._balancers),
               (number + 1) % 200 + 1)
              for number in range(number_of_changes)),
-            work, clients=16)
+            work, clients=CALLS)
 
     def resync(self):
         """Seconds of the next whole comparison with Octavia's list."""
