@@ -12,8 +12,6 @@ import sys
 from lab import cloud
 from lab import demo_steps
 from lab import paths
-from lab.control import secret
-from lab.horizon import dashboard
 from lab.horizon import walk
 
 # The user guide's.
@@ -40,8 +38,7 @@ def main():
     if status == 0 and arguments.document:
         _document()
     if status == 0 and arguments.keep:
-        print(f'\nHorizon: {dashboard.forward(lab)}   user {cloud.TENANT}   '
-              f'password {secret.password(lab, cloud.TENANT)}\n'
+        print(f'\nHorizon: {tour.address}\n'
               f'For the CLI:  . {cloud.activate_file(lab)}\n'
               f'To end it:  python -m lab down --name {lab.name}')
         return status

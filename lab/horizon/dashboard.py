@@ -3,6 +3,7 @@
 
 import socket
 
+from lab import cloud
 from lab import paths
 from lab import processes
 from lab.control import keystone
@@ -18,20 +19,22 @@ _LOOPBACK = '127.0.0.1'
 
 
 def start(lab):
-    """Start Horizon, and Nova's API before it, in a lab that is up."""
+    """Start Horizon, and Nova's API before it, in a lab that is up.
+
+    :returns: where a browser outside the lab finds it, and how to log in.
+    """
     environment.program('gunicorn')
     nova.start(lab)
     secret.make(lab, NAME)
     server.start(lab, NAME, 'horizon', PORT, venv=environment.VENV, env={
         'LAB_KEYSTONE_URL': keystone.URL,
         'LAB_SECRET_KEY': secret.password(lab, NAME)}, also=(_socket(lab),))
+    return (f'{_forward(lab)}   user {cloud.TENANT}   password '
+            f'{secret.password(lab, cloud.TENANT)}')
 
 
-def forward(lab):
-    """Make it reachable by a browser outside the lab; returns the URL.
-
-    Sockets of the file system are outside namespaces.
-    """
+def _forward(lab):
+    """The URL. Sockets of the file system are outside namespaces."""
     with socket.create_server((_LOOPBACK, 0)) as server_socket:
         port = server_socket.getsockname()[1]
     processes.start(lab, None, f'{NAME}-forward', [

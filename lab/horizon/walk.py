@@ -43,6 +43,7 @@ class Walk(demo_steps.Steps):
         self.keep = keep
         self.existing = existing
         self.browser = None
+        self.address = None
         self.vip = None
 
     def run(self):
@@ -53,7 +54,7 @@ class Walk(demo_steps.Steps):
         if not self.existing:
             self.step('bring up control host, fabric and LB nodes',
                       lambda: deployment.up(self.lab, others=(octavia.NOOP,)))
-        self.step('start Nova and Horizon', lambda: dashboard.start(self.lab))
+        self.step('start Nova and Horizon', self.start)
         with browser.opened(self.lab, PICTURES) as self.browser:
             self.step('log in', self.log_in)
             self.step('open Project, Network, Load Balancers', self.go_there)
@@ -66,6 +67,10 @@ class Walk(demo_steps.Steps):
             self.step('a change that is refused', self.change_refused)
             if not self.keep:
                 self.step('delete the load balancer', self.delete)
+
+    def start(self):
+        self.address = dashboard.start(self.lab)
+        return self.address
 
     def log_in(self):
         self.browser.open(dashboard.URL)
