@@ -47,8 +47,9 @@ def parse():
                         help='how long idle_pass looks (65)')
     parser.add_argument('--fleet-load-balancers', type=int, default=5000)
     parser.add_argument('--fleet-nodes', type=int, default=50)
-    parser.add_argument('--fleet-rate', type=float, default=20.0,
-                        help='changes a second (20)')
+    parser.add_argument('--fleet-rate', type=float, default=21.0,
+                        help='changes a second that are asked for (21, so '
+                             'that 20 are done, counted to the last one)')
     parser.add_argument('--fleet-seconds', type=int, default=90,
                         help='how long changes are made (90)')
     parser.add_argument('--lab', default='bench-control',
