@@ -5,6 +5,7 @@ import pathlib
 
 import fixtures
 
+import bench
 import lab
 import octavia_xdp_provider
 from octavia_xdp_provider.tests.unit import base
@@ -12,6 +13,7 @@ from octavia_xdp_provider.tests.unit import imports
 
 PACKAGE = pathlib.Path(octavia_xdp_provider.__file__).parent
 LAB = pathlib.Path(lab.__file__).parent
+BENCH = pathlib.Path(bench.__file__).parent
 NAME = PACKAGE.name
 
 # room → rooms that it may import
@@ -53,12 +55,12 @@ class TestLayout(base.TestCase):
                                     f'{path}: {name}')
 
     def test_no_import_is_relative(self):
-        for path in imports.modules((PACKAGE, LAB)).values():
+        for path in imports.modules((PACKAGE, LAB, BENCH)).values():
             for name in imports.names(path):
                 self.assertFalse(name.startswith('.'), f'{path}: {name}')
 
     def test_modules_do_not_import_each_other_in_a_circle(self):
-        edges = imports.graph((PACKAGE, LAB))
+        edges = imports.graph((PACKAGE, LAB, BENCH))
         self.assertIn(f'{NAME}.common.spec',
                       edges[f'{NAME}.common.validation'])
         self.assertIn('lab.paths', edges['lab.processes'])
