@@ -253,7 +253,7 @@ class Demo(demo_steps.Steps):
         (nginx.files(self.lab, vm) / 'large').write_bytes(content)
         with (client.Load(self.lab, self.url('red'), 60) as load,
               self.download() as transfer):
-            processes.wait_for('its begin', lambda: transfer.received,
+            processes.wait_for('its begin', lambda: transfer.moved,
                                TIMEOUT_S)
             with self.cloud() as admin:
                 migration.migrate(self.lab, admin, vm, self.ports[vm], 'hv1')
@@ -265,7 +265,7 @@ class Demo(demo_steps.Steps):
         _expect(transfer.checksum == hashlib.sha256(content).hexdigest(),
                 'the download has another checksum')
         _none_failed(load)
-        return (f'{vm} from hv2 to hv1: {transfer.received} bytes with the '
+        return (f'{vm} from hv2 to hv1: {transfer.moved} bytes with the '
                 f'same checksum, {load.answers.total} new connections, none '
                 'failed')
 

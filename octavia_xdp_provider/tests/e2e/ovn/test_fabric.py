@@ -117,12 +117,12 @@ class TestFabric(tenants.TenantsTestCase):
         (nginx.files(self.lab, second) / 'large').write_bytes(content)
         with download.Download(self.lab, self.ADDRESSES['hv2'], HTTP, '/large',
                                first) as transfer:
-            self.wait('its begin', lambda: transfer.received, interval=0.05)
+            self.wait('its begin', lambda: transfer.moved, interval=0.05)
             vms.migrate(self.lab, second, 'hv1',
                         lambda: self.cloud.bind(port, 'hv1'))
             self.addCleanup(vms.migrate, self.lab, second, 'hv2',
                             lambda: self.cloud.bind(port, 'hv2'))
-            self.assertLess(transfer.received, len(content))
+            self.assertLess(transfer.moved, len(content))
         self.assertIsNone(transfer.problem)
         self.assertEqual(hashlib.sha256(content).hexdigest(),
                          transfer.checksum)

@@ -112,12 +112,12 @@ class TestUnderlay(zero_touch.ZeroTouchTestCase):
             content = uuid.uuid4().bytes * (BYTES // 16)
             with upload.Upload(self.lab, balancer.vip_address,
                                zero_touch.PORT, '/taken', content) as up:
-                self.wait('its begin', lambda up=up: up.sent)
+                self.wait('its begin', lambda up=up: up.moved)
                 self.assertIsNone(self.learned(balancer))
                 self.shrink('hv1')
                 self.wait_path(balancer, SMALL_MTU)
                 self.check_limit(balancer, limit)
-                self.assertLess(up.sent, len(content))
+                self.assertLess(up.moved, len(content))
             self.assertIsNone(up.problem)
             self.assertEqual(hashlib.sha256(content).hexdigest(),
                              self.taken(vm))

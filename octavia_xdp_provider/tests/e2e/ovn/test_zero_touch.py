@@ -236,7 +236,7 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
         with (client.Load(self.lab, self.url(balancer), 60) as load,
               download.Download(self.lab, balancer.vip_address,
                                 zero_touch.PORT, '/large') as transfer):
-            self.wait('its begin', lambda: transfer.received)
+            self.wait('its begin', lambda: transfer.moved)
             self.addCleanup(migration.migrate, self.lab, self.cloud, vm,
                             port, 'hv2')
             migration.migrate(self.lab, self.cloud, vm, port, 'hv1',
