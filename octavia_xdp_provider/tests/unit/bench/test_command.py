@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command: what it has, how it fails, and how little it imports."""
+
+import contextlib
+import io
+import pathlib
+import subprocess
+import sys
+import types
+from unittest import mock
+
+import fixtures
+
+import bench
+from bench import __main__ as command
+from bench import commands
+from bench import errors
+from octavia_xdp_provider.tests.unit import base
+
+CHECKOUT = pathlib.Path(bench.__file__).parents[1]
+
+
+def _made_of(run):
+    return types.SimpleNamespace(
+        HELP='What it does.', run=run,
+        add_arguments=lambda parser: parser.add_argument('--count', type=int))
+
+
+class TestCommand(base.TestCase):
+
+    def run_with(self, run, *words):
+        """(exit status, standard error) with one command called "made"."""
+        said = io.StringIO()
+        with (mock.patch.object(commands, 'summaries',
+                                lambda: {'made': 'What it does.'}),
+              mock.patch.object(commands, 'load', lambda _: _made_of(run)),
+              contextlib.redirect_stderr(said)):
+            try:
+                return command.main(list(words)), said.getvalue()
+            except SystemExit as end:
+                return end.code, said.getvalue()
+
+    def test_arguments_reach_the_command_and_its_status_is_the_result(self):
+        status, _ = self.run_with(lambda given: given.count, 'made',
+                                  '--count', '7')
+        self.assertEqual(7, status)
+
+    def test_an_error_of_ours_is_shown_without_a_traceback(self):
+        def run(_):
+            raise errors.DeclarationError('bed.yaml', 3, 'no host "lb9"')
+        status, said = self.run_with(run, 'made')
+        self.assertEqual(1, status)
+        self.assertEqual('octavia-xdp-bench: bed.yaml:3: no host "lb9"\n',
+                         said)
+
+    def test_another_error_keeps_its_traceback(self):
+        def run(_):
+            raise ZeroDivisionError
+        self.assertRaises(ZeroDivisionError, self.run_with, run, 'made')
+
+    def test_unknown_commands_and_arguments_are_named(self):
+        for words in (('other',), ('made', '--other')):
+            status, said = self.run_with(lambda _: 0, *words)
+            self.assertEqual(2, status)
+            self.assertIn(words[-1], said)
+
+    def test_an_interruption_has_the_status_of_a_shell(self):
+        def run(_):
+            raise KeyboardInterrupt
+        self.assertEqual(130, self.run_with(run, 'made')[0])
+
+
+class TestCommands(base.TestCase):
+
+    def test_each_module_is_a_command_with_one_line_of_help(self):
+        for name, summary in commands.summaries().items():
+            module = commands.load(name)
+            self.assertEqual(summary, module.HELP)
+            self.assertNotIn('\n', summary)
+            self.assertTrue(callable(module.run), name)
+            self.assertTrue(callable(module.add_arguments), name)
+
+    def test_a_module_without_help_is_refused(self):
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (folder / 'one.py').write_text('"""No help."""\n')
+        with mock.patch.object(commands, 'FOLDER', folder):
+            error = self.assertRaises(TypeError, commands.summaries)
+        self.assertIn('one.py', str(error))
+
+    def test_help_imports_no_command(self):
+        done = subprocess.run(
+            [sys.executable, '-c',
+             'import sys\n'
+             'from bench import __main__\n'
+             'try:\n'
+             '    __main__.main(["--help"])\n'
+             'except SystemExit:\n'
+             '    print([name for name in sys.modules\n'
+             '           if name.startswith("bench.commands.")])\n'],
+            cwd=CHECKOUT, capture_output=True, text=True, check=True)
+        self.assertEqual('[]', done.stdout.splitlines()[-1])
+
+    def test_the_program_works_from_anywhere(self):
+        done = subprocess.run(
+            [CHECKOUT / 'tools/octavia-xdp-bench', '--help'],
+            cwd=self.useFixture(fixtures.TempDir()).path,
+            capture_output=True, text=True, check=True)
+        self.assertIn('octavia-xdp-bench', done.stdout)
