@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What load balancers cost, in namespaces of one machine: needs root."""
+
+import json
+import re
+import subprocess
+import sys
+
+from bench import errors
+from bench.beds import interface
+from bench.software import cost
+from bench.software import cost_probe
+from lab import paths
+from octavia_xdp_provider.tests.functional.support import peer_bed
+from octavia_xdp_provider.tests.unit import base
+
+MEMBER_TOOL = paths.CHECKOUT / 'datapath' / 'build' / 'octavia-xdp-member'
+BUSY_S = 0.3
+BUSY = ('import time\nbegin = time.process_time()\n'
+        f'while time.process_time() - begin < {BUSY_S}: pass')
+
+
+class CostsTest(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.bed = self.enter_context(peer_bed.build())
+        self.client = self.bed.hosts['client']
+        self.node = self.bed.hosts['lb1']
+
+    def enter_context(self, context):
+        value = context.__enter__()
+        self.addCleanup(context.__exit__, None, None, None)
+        return value
+
+    def flood(self, name, packets=3000):
+        address = self.bed.hosts[name].interfaces[name].addresses[0]
+        self.client.run(['ping', '-f', '-q', '-c', packets,
+                         address.split('/')[0]])
+
+
+class TestProcessorTime(CostsTest):
+
+    def setUp(self):
+        super().setUp()
+        self.meter = self.enter_context(cost.open(self.bed))
+
+    def spent(self, what):
+        before = self.meter.cpu_seconds()
+        what()
+        return self.meter.cpu_seconds() - before
+
+    def test_packets_are_charged_to_the_host_that_receives_them(self):
+        node = self.spent(lambda: self.flood('lb1'))
+        another = self.spent(lambda: self.flood('member1'))
+        self.assertGreater(node, 0)
+        self.assertLess(another, node / 10)
+
+    def test_packets_are_charged_after_programs_came_and_went(self):
+        for action in (['setup', '--any-source'], ['remove']):
+            self.node.run([MEMBER_TOOL, *action, 'eth0'])
+            self.assertGreater(self.spent(lambda: self.flood('lb1')), 0)
+
+    def test_processes_are_charged_that_have_ended_with_their_children(self):
+        command = self.meter.command(self.node, [
+            'sh', '-c', f'{sys.executable} -c "{BUSY}" && true'])
+        self.assertGreater(self.spent(lambda: self.node.run(command)), BUSY_S)
+
+    def test_processes_of_others_are_not_charged(self):
+        self.assertLess(self.spent(lambda: self.node.run(
+            [sys.executable, '-c', BUSY])), BUSY_S / 2)
+
+    def test_it_never_falls(self):
+        looks = []
+        for _ in range(5):
+            self.flood('lb1', 200)
+            self.node.run(self.meter.command(self.node, ['true']))
+            looks.append(self.meter.cpu_seconds())
+        self.assertEqual(sorted(looks), looks)
+        self.assertGreater(looks[-1], looks[0])
+
+    def test_a_device_that_was_set_up_anew_is_an_error(self):
+        self.node.run(['ip', 'link', 'set', 'eth0', 'down'])
+        error = self.assertRaises(errors.BenchError, self.meter.cpu_seconds)
+        self.assertIn('lb1', str(error))
+        self.assertIn('set up anew', str(error))
+
+
+class TestMemory(CostsTest):
+
+    def test_of_processes_and_their_sockets(self):
+        meter = self.enter_context(cost.open(self.bed))
+        self.assertEqual({'processes': 0, 'sockets': 0, 'connections': 0},
+                         meter.memory())
+        process = self.node.start(meter.command(self.node, [
+            sys.executable, '-c', 'import socket\nkept = bytearray(8 << 20)\n'
+            'kept[::4096] = bytes(len(kept) // 4096).replace(b"\\0", b"x")\n'
+            'one = socket.create_server(("", 80))\n'
+            'print("up", flush=True)\ninput()']), log='process.log')
+        self.assertEqual('up', process.line(30))
+        found = meter.memory()
+        self.assertGreater(found['processes'], 8 << 20)
+        self.assertGreater(found['sockets'], 0)
+        process.stop()
+        self.assertEqual(0, meter.memory()['processes'])
+
+
+class TestBeds(CostsTest):
+
+    def groups(self):
+        return self.node.run(['python3', cost_probe.__file__, 'groups'],
+                             ).stdout.split()
+
+    def test_nothing_stays(self):
+        before = self.groups()
+        with cost.open(self.bed):
+            self.assertEqual(len(before) + 1, len(self.groups()))
+            self.assertEqual(('1', 'on'), (self.threaded(), self.gro()))
+        self.assertEqual(before, self.groups())
+        self.assertEqual(('0', 'off'), (self.threaded(), self.gro()))
+
+    def threaded(self):
+        return self.node.run(
+            ['cat', '/sys/class/net/eth0/threaded']).stdout.strip()
+
+    def gro(self):
+        shown = self.node.run(['ethtool', '-k', 'eth0']).stdout
+        return re.search('generic-receive-offload: (on|off)', shown)[1]
+
+    def test_the_next_run_removes_what_a_killed_one_left(self):
+        before = self.groups()
+        probe = self.node.put(cost.PROBE, 'probe.py')
+        watch = self.node.start(['python3', probe, 'watch', 'killed', 'own'],
+                                log='killed.log')
+        watch.line(30)
+        self.assertEqual(len(before) + 1, len(self.groups()))
+        with cost.open(self.bed):  # of one that runs nothing is taken away
+            self.assertEqual(len(before) + 2, len(self.groups()))
+        watch.kill()
+        self.assertEqual(len(before) + 1, len(self.groups()))
+        with cost.open(self.bed):
+            pass
+        self.assertEqual(before, self.groups())
+
+    def test_it_can_be_opened_again(self):
+        for _ in range(2):
+            with cost.open(self.bed) as meter:
+                before = meter.cpu_seconds()
+                self.flood('lb1')
+                self.assertGreater(meter.cpu_seconds(), before)
+
+    def test_a_device_that_bypasses_its_thread_is_refused(self):
+        self.node.run(['ethtool', '-K', 'eth0', 'tx', 'on', 'tso', 'on'])
+        error = self.assertRaises(errors.BenchError,
+                                  cost.open(self.bed).__enter__)
+        self.assertIn('eth0 has TSO on', str(error))
+        self.assertEqual('0', self.threaded())
+
+    def test_a_bed_without_load_balancers_is_refused(self):
+        hosts = {name: host for name, host in self.bed.hosts.items()
+                 if host.role != interface.LOAD_BALANCER}
+        error = self.assertRaises(
+            errors.BenchError,
+            cost.open(peer_bed.Bed('empty', hosts)).__enter__)
+        self.assertIn('no load balancer', str(error))
+
+    def test_a_kernel_of_its_own_counts_as_a_whole(self):
+        probe = self.node.put(cost.PROBE, 'probe.py')
+        watch = self.node.start(['python3', probe, 'watch', 'whole', 'own'],
+                                log='whole.log')
+        watch.line(30)
+        looks = []
+        for _ in range(2):
+            watch.write('look\n')
+            looks.append(json.loads(watch.line(30))['cpu_seconds'])
+            subprocess.run([sys.executable, '-c', BUSY], check=True)
+        self.assertGreater(looks[1] - looks[0], BUSY_S / 2)
+        watch.stop()
