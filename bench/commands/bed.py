@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reservations of machines, and what follows from them."""
+
+import argparse
+import getpass
+import pathlib
+
+from bench.reservations import folder as folders
+from bench.reservations import leases
+from bench.reservations import words
+
+HELP = 'reserve machines, and give them their part of the switch and a kernel'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of all actions, and an action."""
+    parser.add_argument(
+        '--folder', type=pathlib.Path, default=folders.DEFAULT,
+        help='where reservations are kept (%(default)s)')
+    parser.add_argument(
+        '--inventory', type=pathlib.Path,
+        help=f'the machines ({folders.INVENTORY} in the folder)')
+    parser.add_argument(
+        '--owner', default=getpass.getuser(),
+        help='in whose name; as login names are (%(default)s)')
+    actions = parser.add_subparsers(dest='action', required=True,
+                                    metavar='ACTION')
+    for add in (_add_list, _add_reserve, _add_renew, _add_release, _add_sync,
+                _add_log):
+        add(actions)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Do what the action says."""
+    folder = folders.Folder(arguments.folder, arguments.inventory)
+    return arguments.act(folder, arguments)
+
+
+def _add_list(actions):
+    action = actions.add_parser('list', help='all machines: who has which '
+                                'until when')
+    action.set_defaults(act=_list)
+
+
+def _add_reserve(actions):
+    action = actions.add_parser('reserve', help='take machines, all that are '
+                                'named or none')
+    action.add_argument('machines', nargs='+', metavar='MACHINE')
+    action.add_argument('--purpose', required=True, help='one line of text')
+    action.add_argument('--hours', type=int, default=8,
+                        help='from now on (%(default)s)')
+    action.add_argument('--kernel', help='one of the inventory, that the '
+                        'machines boot')
+    action.set_defaults(act=_reserve)
+
+
+def _add_renew(actions):
+    action = actions.add_parser('renew', help='have machines longer')
+    action.add_argument('lease', type=int)
+    action.add_argument('--hours', type=int, default=8,
+                        help='from now on (%(default)s)')
+    action.set_defaults(act=_renew)
+
+
+def _add_release(actions):
+    action = actions.add_parser('release', help='give machines back')
+    action.add_argument('lease', type=int)
+    action.add_argument('--force', action='store_true',
+                        help="also somebody else's")
+    action.set_defaults(act=_release)
+
+
+def _add_sync(actions):
+    action = actions.add_parser('sync', help='end leases that have expired')
+    action.set_defaults(act=_sync)
+
+
+def _add_log(actions):
+    action = actions.add_parser('log', help='who did what')
+    action.add_argument('--last', type=int, metavar='N',
+                        help='only the last N entries')
+    action.set_defaults(act=_log)
+
+
+def _list(folder, _arguments):
+    known = folder.inventory()
+    active = folder.leases().active()
+    by_machine = {name: lease for lease in active for name in lease.machines}
+    rows = [('MACHINE', 'ROLE', 'LEASE', 'OWNER', 'UNTIL', 'KERNEL',
+             'PURPOSE')]
+    for name in sorted({*known.machines, *by_machine}):
+        role = known.machines[name].role if name in known.machines else \
+            'not in the inventory'
+        lease = by_machine.get(name)
+        rows.append((name, role, *(
+            ('-', 'free', '', '', '') if lease is None else
+            (str(lease.number), lease.owner, words.time(lease.expires),
+             lease.kernel or '-', lease.purpose))))
+    _print(rows)
+    return 0
+
+
+def _reserve(folder, arguments):
+    lease = folder.leases().reserve(
+        arguments.owner, arguments.machines, arguments.hours,
+        arguments.purpose, folder.inventory(), arguments.kernel)
+    _say(lease)
+    return 0
+
+
+def _renew(folder, arguments):
+    _say(folder.leases().renew(arguments.lease, arguments.owner,
+                               arguments.hours, folder.inventory()))
+    return 0
+
+
+def _release(folder, arguments):
+    folder.leases().release(arguments.lease, arguments.owner, arguments.force)
+    print(f'lease {arguments.lease} has ended')
+    return 0
+
+
+def _sync(folder, arguments):
+    for lease in folder.leases().end_expired(words.owner(arguments.owner)):
+        print(f'lease {lease.number} of {lease.owner} has ended')
+    return 0
+
+
+def _log(folder, arguments):
+    _print([(str(entry.number), words.time(entry.at), entry.who, entry.action,
+             f'lease {entry.lease}' if entry.lease else '-', entry.text)
+            for entry in folder.leases().log(arguments.last)])
+    return 0
+
+
+def _say(lease: leases.Lease) -> None:
+    print(f'lease {lease.number}: {", ".join(lease.machines)} for '
+          f'{lease.owner} until {words.time(lease.expires)}')
+
+
+def _print(rows):
+    widths = [max(len(row[column]) for row in rows)
+              for column in range(len(rows[0]))] if rows else []
+    for row in rows:
+        print('  '.join(text.ljust(width) for text, width
+                        in zip(row, widths, strict=True)).rstrip())
