@@ -1,0 +1,296 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declarations of beds, from files.
+
+With ``count: 8`` a host's name stands for name1 to name8, wherever it is used.
+"""
+
+from collections.abc import Mapping
+import json
+import pathlib
+
+from bench.beds import addressing
+from bench.beds import declaration
+from bench.beds import interface
+from bench.declarations import document
+
+SCHEMA = json.loads(
+    pathlib.Path(__file__).with_name('schema.json').read_text())
+BEDS = pathlib.Path(__file__).parents[1] / 'definitions/beds'
+# Of each of these a bed has one or more hosts.
+NEEDED = ((interface.GENERATOR,), (interface.LOAD_BALANCER,),
+          (interface.MEMBER, interface.SINK))
+# Names of Linux that no interface of a link can have.
+_RESERVED = ('all', 'default', 'lo', 'bonding_masters')
+_NIC = ('mtu', 'queues', 'offloads', 'rings', 'receive_xdp')
+
+
+def find(name: str) -> pathlib.Path:
+    """The file of a bed of ours, as 'one-node'; or the path that it is."""
+    path = BEDS / f'{name}.yaml'
+    return path if path.exists() else pathlib.Path(name)
+
+
+def read(path: pathlib.Path, provider: str | None = None,
+         ) -> declaration.Bed:
+    """Read a bed.
+
+    :param provider: in place of the declared one.
+    :raises bench.errors.DeclarationError: it cannot be a bed.
+    """
+    return from_document(document.read(path, SCHEMA), provider)
+
+
+def from_document(found: document.Document, provider: str | None = None,
+                  ) -> declaration.Bed:
+    """As read(), of what has been read and checked against SCHEMA."""
+    data = found.data
+    groups = _groups(found)
+    _check_roles(found)
+    addresses = addressing.Addresses(found, groups)
+    links = tuple(link for name in data['links']
+                  for link in _link(found, name, groups, addresses))
+    _check_interfaces(found, links)
+    hosts = {}
+    for group, names in groups.items():
+        addresses.add_loopback(group)
+        for name in names:
+            hosts[name] = _host(found, group, name, links, addresses)
+    provider = provider or data.get('provider', declaration.NAMESPACES)
+    software = data.get('software', {})
+    bed = declaration.Bed(
+        name=data['name'], path=found.path, provider=provider,
+        hosts=hosts, links=links, software=declaration.Software(
+            software.get('name'), software.get('version'),
+            software.get('configuration', {})),
+        guest=declaration.Guest(**data.get('guest', {})),
+        provisioning=_provisioning(found, groups), content=data)
+    _check_settings(found, bed)
+    if provider == declaration.SSH:
+        _check_access(found, bed)
+    return bed
+
+
+def _groups(found):
+    """Name → names of its hosts. A name is that of one thing."""
+    groups: dict[str, list[str]] = {}
+    owners: dict[str, str] = {}
+    for group, host in found.data['hosts'].items():
+        count = host.get('count')
+        names = [group] if count is None else [
+            f'{group}{number}' for number in range(1, count + 1)]
+        for name in dict.fromkeys((group, *names)):
+            if name in owners:
+                raise found.error(
+                    f'host "{name}" is there twice: by "{owners[name]}" and '
+                    f'by "{group}"', 'hosts', group)
+            owners[name] = group
+        groups[group] = names
+    return groups
+
+
+def _check_roles(found):
+    roles = {host['role'] for host in found.data['hosts'].values()}
+    for needed in NEEDED:
+        if not roles & set(needed):
+            raise found.error(f'no host has the role {" or ".join(needed)}, '
+                              'which a bed must have', 'hosts')
+
+
+def _link(found, name, groups, addresses):
+    """The links of a declared one: a segment, or each pair."""
+    declared = found.data['links'][name]
+    if name in _RESERVED:
+        raise found.error(f'no interface can have the name "{name}"',
+                          'links', name)
+    ends = [_hosts_of(found, word, groups, 'links', name, 'ends', index)
+            for index, word in enumerate(declared['ends'])]
+    flat = [host for one in ends for host in one]
+    for host in flat:
+        if flat.count(host) > 1:
+            raise found.error(f'link "{name}" has host "{host}" twice',
+                              'links', name, 'ends')
+    segment = declared.get('kind') == 'segment'
+    if not segment and len(ends) != 2:
+        raise found.error(
+            f'link "{name}" has {len(ends)} ends, and pairs have two; "kind: '
+            'segment" joins several', 'links', name, 'ends')
+    joined = [tuple(flat)] if segment else [
+        (one, other) for one in ends[0] for other in ends[1]]
+    given = addresses.of_link(name, joined)
+    numbers: dict[str, int] = {}
+    for hosts, of_hosts in zip(joined, given, strict=True):
+        made = []
+        for host in hosts:
+            numbers[host] = numbers.get(host, 0) + 1
+            several = sum(host in pair for pair in joined) > 1
+            made.append(declaration.End(
+                host, f'{name}{numbers[host]}' if several else name,
+                of_hosts[host], _nic(found, name, host, groups)))
+        yield declaration.Link(
+            name, tuple(made), segment,
+            declared.get('permanent_neighbours', False))
+
+
+def _check_interfaces(found, links):
+    seen: dict[tuple[str, str], str] = {}
+    for link in links:
+        for end in link.ends:
+            other = seen.setdefault((end.host, end.interface), link.name)
+            if other != link.name:
+                raise found.error(
+                    f'links "{other}" and "{link.name}" both give "{end.host}"'
+                    f' an interface "{end.interface}"', 'links', link.name)
+
+
+def _hosts_of(found, word, groups, *keys):
+    """The hosts that a name stands for."""
+    if word in groups:
+        return groups[word]
+    if any(word in names for names in groups.values()):
+        return [word]
+    known = ', '.join(groups)
+    raise found.error(f'{".".join(map(str, keys))}: there is no host "{word}"'
+                      f'; declared are: {known}', *keys)
+
+
+def group_of(groups: Mapping[str, list[str]], host: str) -> str:
+    """The declared name of a host."""
+    return next(group for group, names in groups.items() if host in names)
+
+
+def _nic(found, link, host, groups):
+    group = group_of(groups, host)
+    declared = found.data['links'][link]
+    own = found.data['hosts'][group].get('nic', {}).get(link, {})
+    # Kernels forward frames that XDP sent to them; all else is received by
+    # programs of its own.
+    values = {'receive_xdp':
+              found.data['hosts'][group]['role'] == interface.ROUTER}
+    for source in (declared, own):
+        for key in _NIC:
+            if isinstance(source.get(key), dict):
+                values[key] = {**values.get(key, {}), **source[key]}
+            elif key in source:
+                values[key] = source[key]
+    rss = {**declared.get('rss', {}), **own.get('rss', {})}
+    return declaration.Nic(**values, rss_equal=rss.get('equal'),
+                           rss_fields=rss.get('fields', {}))
+
+
+def _host(found, group, name, links, addresses):
+    declared = found.data['hosts'][group]
+    for link in declared.get('nic', {}):
+        if not any(end.host == name for other in links
+                   if other.name == link for end in other.ends):
+            raise found.error(f'"{name}" has settings of an interface to link '
+                              f'"{link}", of which it is no end',
+                              'hosts', group, 'nic', link)
+    routes = tuple(
+        declaration.Route(route['to'], addresses.next_hops(
+            name, group, index, links), route.get('mtu'))
+        for index, route in enumerate(declared.get('routes', ())))
+    return declaration.Host(
+        name, group, declared['role'],
+        {**found.data.get('sysctl', {}), **declared.get('sysctl', {})},
+        tuple(declared.get('loopback', ())), routes,
+        _access(found, group))
+
+
+def _access(found, group):
+    declared = found.data['hosts'][group].get('ssh')
+    if declared is None:
+        return None
+    if 'count' in found.data['hosts'][group]:
+        raise found.error(
+            f'"{group}" stands for several hosts, and "ssh" is how one of '
+            'them is reached: declare each', 'hosts', group, 'ssh')
+    ours = found.data.get('ssh', {})
+    key = declared.get('key', ours.get('key'))
+    return declaration.Access(
+        declared['address'], declared['interfaces'],
+        declared.get('port', 22), declared.get('user', ours.get('user',
+                                                                'root')),
+        _file(found, key, 'private key', 'hosts', group, 'ssh', 'key'),
+        declared.get('host_key'), declared.get('variables', {}))
+
+
+def _provisioning(found, groups):
+    declared = found.data.get('ssh', {})
+    inventory = {
+        name: tuple(host for index, word in enumerate(words)
+                    for host in _hosts_of(found, word, groups, 'ssh',
+                                          'groups', name, index))
+        for name, words in declared.get('groups', {}).items()}
+    return declaration.Provisioning(
+        _file(found, declared.get('known_hosts'), 'known hosts', 'ssh',
+              'known_hosts'),
+        _file(found, declared.get('playbook'), 'playbook', 'ssh', 'playbook'),
+        inventory, declared.get('variables', {}))
+
+
+def _file(found, name, what, *keys):
+    """Names are relative to the folder of the declaration."""
+    if name is None:
+        return None
+    path = found.path.parent / pathlib.Path(name).expanduser()
+    if not path.is_file():
+        raise found.error(f'there is no file {path} ({what})', *keys)
+    return path.resolve()
+
+
+def _check_settings(found, bed):
+    """What a provider cannot do is refused, not ignored."""
+    virtual = bed.provider != declaration.SSH
+    for name in found.data['links']:
+        for where in (('links', name), *(
+                ('hosts', group, 'nic', name)
+                for group in found.data['hosts'])):
+            settings = found.data
+            for key in where:
+                settings = settings.get(key, {})
+            for key in ('rss', 'rings') if virtual else ('receive_xdp',):
+                if key in settings:
+                    raise found.error(
+                        f'"{key}" is not for provider {bed.provider}: '
+                        + ('veth pairs have no such settings' if virtual else
+                           'real interfaces receive whatever arrives'),
+                        *where, key)
+    if bed.provider == declaration.NAMESPACES:
+        for keys in (('sysctl',), *(('hosts', group, 'sysctl')
+                                    for group in found.data['hosts'])):
+            settings = found.data
+            for key in keys:
+                settings = settings.get(key, {})
+            for name in settings:
+                if not name.replace('/', '.').startswith('net.'):
+                    raise found.error(
+                        f'{name} is a setting of this whole machine, and '
+                        'hosts of provider namespaces have only those below '
+                        'net.', *keys, name)
+    if virtual and bed.software.version is not None:
+        raise found.error(
+            f'provider {bed.provider} runs the software of this checkout; '
+            'versions are installed on machines (provider ssh)',
+            'software', 'version')
+
+
+def _check_access(found, bed):
+    for name, host in bed.hosts.items():
+        if host.access is None:
+            raise found.error(f'provider ssh needs "ssh" of host "{name}": '
+                              'how it is reached', 'hosts', host.group)
+        keys = ('hosts', host.group, 'ssh', 'interfaces')
+        ends = bed.ends(name)
+        for missing in ends.keys() - host.access.interfaces.keys():
+            raise found.error(f'host "{name}" has an end "{missing}", and no '
+                              'interface is named for it', *keys)
+        for unknown in host.access.interfaces.keys() - ends.keys():
+            raise found.error(
+                f'host "{name}" has no end "{unknown}"; its ends are: '
+                f'{", ".join(ends)}', *keys, unknown)
+        if host.access.host_key is None and (
+                bed.provisioning.known_hosts is None):
+            raise found.error(
+                f'neither "host_key" of host "{name}" nor "known_hosts" of '
+                '"ssh": nobody knows whether it is that machine',
+                'hosts', host.group, 'ssh')

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Declarations of beds: what they mean, and each one that is refused."""
+
+import copy
+import pathlib
+
+import fixtures
+
+from bench import errors
+from bench.beds import declaration
+from bench.beds import reading
+from bench.declarations import document
+from octavia_xdp_provider.tests.unit import base
+
+GOOD = '''\
+name: some
+hosts:
+  gen:
+    role: generator
+    routes:
+      - {to: 203.0.113.0/24, via: router}
+  router:
+    role: router
+    sysctl: {net.ipv4.ip_forward: 1}
+    routes:
+      - {to: 203.0.113.0/24, via: lb, mtu: 1500}
+      - {to: '2001:db8:113::/64', via: [lb1, lb2]}
+  lb:
+    role: load_balancer
+    count: 2
+    nic:
+      uplink: {queues: 2, offloads: {gro: on}}
+  sink:
+    role: sink
+    loopback: [203.0.113.1/32]
+links:
+  front:
+    ends: [gen, router]
+    networks: [198.19.0.0/24]
+  uplink:
+    ends: [router, lb]
+    networks: [198.19.1.0/24, '2001:db8:1::/64']
+    mtu: 1600
+    offloads: {tx: off}
+  back:
+    ends: [router, sink]
+    addresses:
+      router: [198.19.2.1/24]
+      sink: [198.19.2.2/24, 198.19.2.3/24]
+sysctl: {net.ipv4.conf.all.rp_filter: 0}
+'''
+PATH = pathlib.Path('bed.yaml')
+
+
+class BedCase(base.TestCase):
+
+    def read(self, text=GOOD, provider=None, path=PATH):
+        return reading.from_document(
+            document.parse(text, path, reading.SCHEMA), provider)
+
+    def changed(self, *changes):
+        text = GOOD
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        return text
+
+
+class TestMeaning(BedCase):
+
+    def test_hosts(self):
+        bed = self.read()
+        self.assertEqual(['gen', 'router', 'lb1', 'lb2', 'sink'],
+                         list(bed.hosts))
+        self.assertEqual(('lb', 'load_balancer'),
+                         (bed.hosts['lb2'].group, bed.hosts['lb2'].role))
+        self.assertEqual({'net.ipv4.conf.all.rp_filter': 0,
+                          'net.ipv4.ip_forward': 1},
+                         bed.hosts['router'].sysctl)
+        self.assertEqual(('203.0.113.1/32',), bed.hosts['sink'].loopback)
+        self.assertEqual(declaration.NAMESPACES, bed.provider)
+
+    def test_pairs_have_networks_of_their_own(self):
+        bed = self.read()
+        ends = bed.ends('router')
+        self.assertEqual(['front', 'uplink1', 'uplink2', 'back'], list(ends))
+        self.assertEqual(('198.19.1.5/30', '2001:db8:1::5/126'),
+                         ends['uplink2'][1].addresses)
+        (link, end), = bed.ends('lb2').values()
+        self.assertEqual(('uplink', 'uplink'), (link.name, end.interface))
+        self.assertEqual(('198.19.1.6/30', '2001:db8:1::6/126'),
+                         end.addresses)
+        self.assertEqual(('198.19.0.2/24',), ends['front'][1].addresses)
+
+    def test_given_addresses(self):
+        (_, end), = self.read().ends('sink').values()
+        self.assertEqual(('198.19.2.2/24', '198.19.2.3/24'), end.addresses)
+
+    def test_settings_of_a_host_replace_those_of_its_link(self):
+        bed = self.read()
+        (_, lb), = bed.ends('lb1').values()
+        self.assertEqual((1600, 2, {'tx': False, 'gro': True}, False), (
+            lb.nic.mtu, lb.nic.queues, lb.nic.offloads, lb.nic.receive_xdp))
+        router = bed.ends('router')['uplink1'][1]
+        self.assertEqual((1600, None, {'tx': False}, True), (
+            router.nic.mtu, router.nic.queues, router.nic.offloads,
+            router.nic.receive_xdp))
+
+    def test_routes_go_to_each_host_of_a_name(self):
+        routes = self.read().hosts['router'].routes
+        self.assertEqual(declaration.Route(
+            '203.0.113.0/24', ('198.19.1.2', '198.19.1.6'), 1500), routes[0])
+        self.assertEqual(('2001:db8:1::2', '2001:db8:1::6'), routes[1].via)
+
+    def test_a_segment_joins_all(self):
+        bed = self.read(self.changed(
+            ('ends: [router, sink]', 'ends: [router, lb, sink]\n'
+             '    kind: segment\n    networks: [198.19.2.0/24]'),
+            ('    addresses:\n      router: [198.19.2.1/24]\n'
+             '      sink: [198.19.2.2/24, 198.19.2.3/24]\n', '')))
+        link = bed.links[-1]
+        self.assertTrue(link.segment)
+        self.assertEqual(
+            {'router': '198.19.2.1/24', 'lb1': '198.19.2.2/24',
+             'lb2': '198.19.2.3/24', 'sink': '198.19.2.4/24'},
+            {end.host: end.addresses[0] for end in link.ends})
+
+    def test_another_provider(self):
+        self.assertEqual('guest', self.read(provider='guest').provider)
+
+    def test_our_beds(self):
+        paths = sorted(reading.BEDS.glob('*.yaml'))
+        self.assertIn('one-node', [path.stem for path in paths])
+        for path in paths:
+            for provider in declaration.NAMESPACES, declaration.GUEST:
+                bed = reading.read(reading.find(path.stem), provider)
+                self.assertEqual(path.stem, bed.name)
+                self.assertTrue(bed.content['description'], path)
+
+    def test_a_path_is_no_name_of_ours(self):
+        self.assertEqual(pathlib.Path('other.yaml'),
+                         reading.find('other.yaml'))
+
+
+class TestRefused(BedCase):
+
+    def check(self, where, changes, *parts):
+        """:param where: how the line begins that the error names."""
+        text = self.changed(*changes)
+        error = self.assertRaises(errors.DeclarationError, self.read, text)
+        for part in parts:
+            self.assertIn(part, error.text)
+        line = text.splitlines()[error.line - 1].strip()
+        self.assertTrue(line.startswith(where), f'{line!r}: {error}')
+
+    def test_unknown_role(self):
+        self.check('role: clients',
+                   [('role: generator', 'role: clients')], 'clients',
+                   'one of: generator, load_balancer, router, member, sink')
+
+    def test_unknown_keys(self):
+        self.check('gen:', [('role: gen', 'rôle: gen')], 'no "role"',
+                   'unknown key "rôle"')
+        self.check('mtv:', [('    mtu', '    mtv')], '"mtv"', '"mtu"')
+
+    def test_a_host_twice(self):
+        self.check('lb:', [('  sink:\n', '  lb:\n')], '"lb"', 'second time')
+        self.check('lb2:', [('  sink:\n', '  lb2:\n'),
+                        ('ends: [router, sink]', 'ends: [router, lb2]')],
+                   '"lb2"', 'twice', '"lb"')
+
+    def test_a_host_twice_at_a_link(self):
+        self.check('ends: [', [('[router, lb]', '[lb, lb2]')], '"lb2" twice')
+
+    def test_a_link_to_nowhere(self):
+        self.check('ends: [', [('[router, lb]', '[router, lb3]')],
+                   'no host "lb3"', 'gen, router, lb, sink')
+
+    def test_a_link_of_one_or_of_three(self):
+        self.check('ends: [', [('[router, lb]', '[router]')], '2 or more')
+        self.check('ends: [',
+                   [('[router, lb]', '[gen, router, lb]')], '3 ends',
+                   'kind: segment')
+
+    def test_names_that_are_too_long(self):
+        self.check('a_link_of', [('front:', 'a_link_of_some_length:')],
+                   '"a_link_of_some_length"', '13 at most')
+        self.check('a_generator_of', [('  gen:', '  a_generator_of_traffic:')],
+                   '16 at most')
+        self.check('name: xxx', [('some', 'x' * 33)], '32 at most')
+
+    def test_names_that_linux_has(self):
+        self.check('lo:', [('front:', 'lo:')], '"lo"')
+
+    def test_an_interface_name_twice(self):
+        self.check('uplink:', [('front:', 'uplink2:')],
+                   'both give "router" an interface "uplink2"')
+
+    def test_an_address_outside_of_its_network(self):
+        self.check('sink: [198',
+                   [('sink: [198.19.2.2/24', 'sink: [198.19.3.2/24')],
+                   '198.19.3.2/24', 'outside of 198.19.2.0/24')
+        self.check('sink: [198',
+                   [('    addresses:', '    networks: [198.19.2.0/25]\n'
+                         '    addresses:'), ('2.2/24', '2.200/25')],
+                   '198.19.2.200/25', 'outside of the networks')
+
+    def test_duplicate_addresses(self):
+        self.check('sink: [198',
+                   [('sink: [198.19.2.2/24', 'sink: [198.19.2.1/24')],
+                   '198.19.2.1', '"router"', '"sink"')
+        self.check('loopback:', [('203.0.113.1/32', '198.19.2.1/32')],
+                   '198.19.2.1', '"router"')
+
+    def test_networks_that_overlap(self):
+        self.check('networks:', [('198.19.1.0/24', '198.19.0.128/25')],
+                   'overlaps 198.19.0.0/24', '"front"')
+        self.check('router: [198', [('router: [198.19.2.1/24]',
+                         'router: [198.19.1.1/24]')], 'overlaps', '"uplink"')
+
+    def test_networks_that_are_too_small(self):
+        self.check('networks:', [('198.19.1.0/24', '198.19.1.0/30')],
+                   '198.19.1.0/30', 'no room for the 2 pairs')
+        self.check('networks:', [('198.19.0.0/24', '198.19.0.0/31')],
+                   'no room for the 2 ends')
+
+    def test_two_networks_of_a_family(self):
+        self.check('networks:',
+                   [('[198.19.0.0/24]', '[198.19.0.0/24, 10.0.0.0/8]')],
+                   'second network of IPv4')
+
+    def test_networks_with_host_bits(self):
+        self.check('networks:', [('198.19.0.0/24', '198.19.0.1/24')],
+                   'without host bits')
+
+    def test_a_link_without_addresses(self):
+        self.check('front:', [('    networks: [198.19.0.0/24]\n', '')],
+                   'neither "networks" nor "addresses"')
+        self.check('addresses:', [('      router: [198.19.2.1/24]\n', '')],
+                   'end "router"', 'no address')
+        self.check('lb1: [198', [('      sink: [', '      lb1: [')], '"lb1"',
+                   'no end of link "back"')
+
+    def test_addresses_of_several_pairs(self):
+        self.check('addresses:', [
+            ("    networks: [198.19.1.0/24, '2001:db8:1::/64']\n", ''),
+            ('    offloads: {tx: off}', '    offloads: {tx: off}\n'
+             '    addresses: {router: [198.19.1.1/24]}')], '2 pairs')
+
+    def test_missing_roles(self):
+        for old, needed in (('generator', 'generator'),
+                            ('load_balancer', 'load_balancer'),
+                            ('sink', 'member or sink')):
+            self.check('hosts:', [(f'role: {old}', 'role: router')],
+                       f'no host has the role {needed}')
+
+    def test_next_hops(self):
+        self.check('- {to:', [('via: router', 'via: nowhere')], '"nowhere"',
+                   'gen, router, lb, sink')
+        self.check('- {to:', [('via: router', 'via: 198.19.1.1')],
+                   '198.19.1.1 is on no link of "gen"')
+        self.check('- {to:', [('via: router', 'via: sink')],
+                   'no IPv4 address on a link with "gen"')
+        self.check('- {to:', [('to: 203.0.113.0/24', "to: '2001:db8::/64'")],
+                   'no IPv6 address')
+
+    def test_settings_of_no_interface(self):
+        self.check('back: {queues',
+                   [('      uplink: {queues', '      back: {queues')],
+                   '"lb1"', '"back"')
+
+    def test_what_a_provider_cannot_do(self):
+        self.check('rss:', [('mtu: 1600', 'rss: {equal: 2}')], '"rss"',
+                   'namespaces')
+        self.check('sysctl:', [('{net.ipv4.conf.all.rp_filter: 0}',
+                         '{kernel.numa_balancing: 0}')],
+                   'kernel.numa_balancing', 'whole machine')
+        self.check('version:', [('sysctl: {net.ipv4.conf', 'software:\n'
+                         '  version: 1.0\nsysctl: {net.ipv4.conf')],
+                   'software.version is 1.0', 'a text')
+        self.check('version:', [('sysctl: {net.ipv4.conf', 'software:\n'
+                         '  version: "1.0"\nsysctl: {net.ipv4.conf')],
+                   'this checkout')
+
+
+SSH = GOOD.replace('  lb:\n', '  lb1:\n').replace(
+    '    count: 2\n', '    ssh: {address: 192.0.2.11, host_key: ssh-ed25519 '
+    'AAAA, interfaces: {uplink: ens1}}\n').replace(
+    '  sink:\n', '''\
+  lb2:
+    role: load_balancer
+    ssh: {address: 192.0.2.12, port: 2222, interfaces: {uplink: ens1}}
+  sink:
+    ssh: {address: sink.example, interfaces: {back: ens1}}
+''').replace('role: generator', '''role: generator
+    ssh: {address: 192.0.2.1, interfaces: {front: ens1}}''').replace(
+    'role: router', '''role: router
+    ssh:
+      address: 192.0.2.2
+      user: admin
+      interfaces: {front: ens1, uplink1: ens2, uplink2: ens3, back: ens4}
+''').replace('[router, lb]\n    networks',
+             '[router, lb1]\n    networks').replace(
+    'via: lb,', 'via: [lb1, lb2],') + '''
+provider: ssh
+ssh:
+  known_hosts: hosts
+  user: root
+  groups: {lb_nodes: [lb1, lb2]}
+'''
+
+
+class TestSsh(BedCase):
+
+    def setUp(self):
+        super().setUp()
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (self.folder / 'hosts').write_text('')
+        self.path = self.folder / 'bed.yaml'
+
+    def two_links(self, text):
+        return text.replace(
+            'uplink1: ens2, uplink2: ens3', 'uplink: ens2, other: ens3'
+        ).replace('ens1}}\n  sink', 'ens1}}\n  sink').replace(
+            "12, port: 2222, interfaces: {uplink",
+            "12, port: 2222, interfaces: {other").replace(
+            '  back:\n    ends', '  other:\n    ends: [router, lb2]\n'
+            "    networks: [198.19.3.0/24, '2001:db8:3::/64']\n"
+            '  back:\n    ends')
+
+    def test_access(self):
+        bed = self.read(self.two_links(SSH), path=self.path)
+        access = bed.hosts['router'].access
+        self.assertEqual(('192.0.2.2', 22, 'admin', None, 'ens2'), (
+            access.address, access.port, access.user, access.host_key,
+            access.interfaces['uplink']))
+        self.assertEqual((2222, 'root'), (bed.hosts['lb2'].access.port,
+                                          bed.hosts['lb2'].access.user))
+        self.assertEqual('ssh-ed25519 AAAA',
+                         bed.hosts['lb1'].access.host_key)
+        self.assertEqual(self.folder / 'hosts', bed.provisioning.known_hosts)
+        self.assertEqual({'lb_nodes': ('lb1', 'lb2')},
+                         bed.provisioning.groups)
+
+    def refused(self, old, new, *parts):
+        text = self.two_links(SSH)
+        self.assertIn(old, text)
+        error = self.assertRaises(
+            errors.DeclarationError, self.read, text.replace(old, new, 1),
+            None, self.path)
+        for part in parts:
+            self.assertIn(part, error.text)
+
+    def test_refused(self):
+        self.refused('    ssh: {address: 192.0.2.1, interfaces: {front: ens1}}'
+                     '\n', '', 'needs "ssh" of host "gen"')
+        self.refused('front: ens1, uplink: ens2', 'uplink: ens2',
+                     'host "router" has an end "front"')
+        self.refused('back: ens4', 'back: ens4, mgmt: ens5',
+                     'no end "mgmt"', 'front, uplink, other, back')
+        self.refused('  known_hosts: hosts\n', '', 'nobody knows')
+        self.refused('known_hosts: hosts', 'known_hosts: none', 'none')
+        self.refused('{lb_nodes: [lb1, lb2]',
+                     '{lb_nodes: [lb1, lb9]', 'no host "lb9"')
+        self.refused('user: admin', 'user: -oProxyCommand', 'name of a user')
+        self.refused('mtu: 1600', 'receive_xdp: yes', '"receive_xdp"')
+
+    def test_how_one_of_several_hosts_is_reached(self):
+        error = self.assertRaises(
+            errors.DeclarationError, self.read, GOOD.replace(
+                '    count: 2\n', '    count: 2\n    ssh: {address: a, '
+                'interfaces: {uplink: ens1}}\n'))
+        self.assertIn('several hosts', error.text)
+        self.assertEqual(16, error.line)
+
+
+class TestSchema(base.TestCase):
+
+    def test_each_object_is_closed_or_has_names_of_its_own(self):
+        """Or a wrong key would be ignored."""
+        def walk(schema, where):
+            if schema.get('type') == 'object' and 'properties' in schema:
+                self.assertIs(False, schema['additionalProperties'], where)
+            for key, value in schema.items():
+                if isinstance(value, dict):
+                    walk(value, f'{where}.{key}')
+        walk(copy.deepcopy(reading.SCHEMA), '')
