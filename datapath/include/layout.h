@@ -318,6 +318,7 @@ struct block_member {
 #define BLOCK_ALLOWED 256  /* allowed_v4 and allowed_v6 are to be asked */
 #define BLOCK_LEARNING 512 /* without a SYN unknown flows are old ones */
 #define BLOCK_OPEN 1024    /* slots may be open: the bitmap says which */
+#define BLOCK_USED 2048    /* the library knows that packets were forwarded */
 
 /* How the library writes slots as single numbers; not how they lie in maps. */
 #define SLOT_OPEN 0x8000

@@ -2,6 +2,8 @@
 /* Backup members, draining, networks, ageing, other layouts, repair. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <unistd.h>
 
 #include <bpf/bpf.h>
 
@@ -30,6 +32,19 @@ static void test_backups_take_over_and_drained_members_keep_flows(void **state)
 	assert_true(show().open_slots > 0); /* old flows go on */
 }
 
+/* Without one slots would close at once. */
+static void begin_a_flow(void)
+{
+	static const struct flow flow = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
+	struct variation syn = {.tcp_flags = 2};
+	int program = forward_program(node);
+	struct frame frame;
+
+	make_frame(&frame, &flow, 0, &syn);
+	assert_int_equal(run(program, &frame, NULL), XDP_TX);
+	close(program);
+}
+
 static void test_open_slots_close_after_the_idle_timeout(void **state)
 {
 	struct oxp_member members[4];
@@ -37,6 +52,7 @@ static void test_open_slots_close_after_the_idle_timeout(void **state)
 	(void)state;
 	make_members(members, 4, 0, 0);
 	set_service(node, &http, members, 3);
+	begin_a_flow();
 	set_service(node, &http, members, 4);
 	assert_true(show().open_slots > 0);
 	oxp_slots_age(node, error);

@@ -7,6 +7,10 @@
  * a packet reads either value, so it is done in the live block. While the
  * number of slots changes they close together, see struct service_block.
  *
+ * A service that has not forwarded a packet has no flows to keep: its slots
+ * close at the first step after all packets are gone that may have met an
+ * earlier table. Until then it may still be forwarding its first one.
+ *
  * When steps are due follows from the clock alone, so nothing is to be kept.
  * A late call makes one step, never several: slots stay open for longer.
  */
@@ -17,6 +21,7 @@
 #include "service/watch.h"
 #include "state.h"
 #include "table/blocks.h"
+#include "table/counters.h"
 #include "table/slots.h"
 
 #define INTERVAL 1000 /* ms */
@@ -45,6 +50,36 @@ static bool grow_older(uint8_t *age)
 static void clear_flag(struct service_block *block, uint32_t flag)
 {
 	__atomic_store_n(&block->flags, block->flags & ~flag, __ATOMIC_RELAXED);
+}
+
+static void set_flag(struct service_block *block, uint32_t flag)
+{
+	__atomic_store_n(&block->flags, block->flags | flag, __ATOMIC_RELAXED);
+}
+
+/* Whether the service never had a flow. Once it had one, no step asks again. */
+static bool is_unused(struct oxp_node *node, uint32_t index,
+		      struct service_block *block)
+{
+	struct service_counts counts;
+
+	if (block->flags & BLOCK_USED ||
+	    entry_of(node, index)->switched > node->config->waited ||
+	    read_service_counts(node, index, &counts))
+		return false;
+	if (!counts.counters.packets)
+		return true;
+	set_flag(block, BLOCK_USED);
+	return false;
+}
+
+/* In the live block: what has begun since the switch is with the owners. */
+static void close_slots(struct service_block *block)
+{
+	clear_flag(block, BLOCK_OPEN);
+	clear_flag(block, BLOCK_LEARNING);
+	block->learning = 0;
+	block->open = 0;
 }
 
 static void age_slots(struct oxp_node *node, struct service_block *block)
@@ -103,7 +138,9 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 		block = live_block(node, i);
 		if (!block->open && !(block->flags & BLOCK_LEARNING))
 			continue;
-		if (ages) {
+		if (ages && is_unused(node, i, block)) {
+			close_slots(block);
+		} else if (ages) {
 			if (block->open && is_due(block, before, now))
 				age_slots(node, block);
 			learn_on(block, before, now);

@@ -163,6 +163,8 @@ int write_scratch(struct oxp_node *node, uint32_t index,
 	next->slot_line = LINES_BEFORE_SLOTS(draft->members);
 	next->before_slots = before_slots;
 	next->watch = old ? old->watch : 0;
+	if (old)
+		next->flags |= old->flags & BLOCK_USED;
 	*out = next;
 	return resize_ages(node, index, old, next, error);
 }
@@ -185,7 +187,7 @@ bool has_same_description(const struct service_block *draft,
 	same.open = old->open;
 	same.learning = old->learning;
 	same.watch = old->watch;
-	same.flags |= old->flags & (BLOCK_LEARNING | BLOCK_OPEN);
+	same.flags |= old->flags & (BLOCK_LEARNING | BLOCK_OPEN | BLOCK_USED);
 	return !memcmp((const char *)old + skip, (const char *)&same + skip,
 		       sizeof(same) - skip) &&
 	       !memcmp(old->member, draft->member,

@@ -241,8 +241,9 @@ static int fill_slots(const struct parts *parts, struct service_block *block,
 	if (bad)
 		return refuse(parts, "a slot of no member", error);
 	block->open = open < 65535 ? open : 65535;
+	/* counters come later: what they say is not known yet */
 	if (open)
-		block->flags |= BLOCK_OPEN;
+		block->flags |= BLOCK_OPEN | BLOCK_USED;
 	return 0;
 }
 
