@@ -7,6 +7,7 @@ import contextlib
 import dataclasses
 from typing import Any
 from typing import Protocol
+from typing import runtime_checkable
 
 from bench.beds import interface
 
@@ -53,6 +54,22 @@ class Deployment(Protocol):
 
     def start_node(self, host: str) -> None:
         """And in again."""
+
+
+@runtime_checkable
+class UpdatesInBulk(Protocol):
+    """A deployment that can set the members of many services at once."""
+
+    def set_services(self, services: Sequence[Service]) -> None:
+        """As set_members() for each."""
+
+
+@runtime_checkable
+class TakesHealth(Protocol):
+    """A deployment that leaves health checks to others."""
+
+    def set_health(self, service: Service, address: str, up: bool) -> None:
+        """What a check of one of its members has found."""
 
 
 class Software(Protocol):

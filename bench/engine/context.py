@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is there while a round of a case is measured."""
+
+from collections.abc import Sequence
+import dataclasses
+from typing import Any
+
+from bench.beds import interface as beds
+from bench.scenarios import model
+from bench.software import interface as software
+from bench.traffic import interface as traffic
+
+
+@dataclasses.dataclass
+class Context:
+    """:ivar spares: members of no service, for events.
+    :ivar traffic: None: of kinds whose traffic plain clients make.
+    """
+
+    bed: beds.Bed
+    variant: model.Variant
+    software: model.Software
+    services: Sequence[software.Service]
+    deployment: software.Deployment
+    spares: Sequence[software.Member] = ()
+    traffic: traffic.Traffic | None = None
+
+    @property
+    def measure(self) -> model.Measure:
+        return self.variant.measure
+
+    def profile(self, **others: Any) -> traffic.Profile:
+        """The scenario's traffic, to all of its services alike.
+
+        :param others: fields of the profile that differ.
+        """
+        wanted = self.variant.traffic
+        protocol = wanted.protocol or self.variant.services.protocol
+        fields: dict[str, Any] = {
+            'destinations': tuple(
+                traffic.Destination(one.vip, one.port, protocol)
+                for one in self.services),
+            'flows': wanted.flows, 'sizes': wanted.sizes,
+            'kind': wanted.kind}
+        if wanted.sources is not None:
+            fields['sources'] = wanted.sources
+        return traffic.Profile(**{**fields, **others})
+
+    def details(self) -> dict[str, Any]:
+        """What the software says of packets that it did not forward."""
+        found = getattr(self.deployment, 'details', None)
+        return found() if found else {}

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one round of a case finds, and how rounds become a case."""
+
+from collections.abc import Iterable
+import dataclasses
+from typing import Any
+
+from bench.results import model
+from bench.scenarios import model as scenarios
+from bench.traffic import interface as traffic
+
+
+@dataclasses.dataclass
+class Figure:
+    """A value of one round; fields are those of bench.results.model.Case.
+
+    :ivar part: what follows the variant's name; '' for its first figure.
+    """
+
+    part: str
+    unit: str
+    better: str
+    value: float
+    marks: list[str] = dataclasses.field(default_factory=list)
+    timeline: list[tuple[float, int, int]] = dataclasses.field(
+        default_factory=list)
+    events: list[tuple[float, str]] = dataclasses.field(default_factory=list)
+    details: dict[str, Any] = dataclasses.field(default_factory=dict)
+
+
+class Cases:
+    """Cases of a run, which grow with each round."""
+
+    def __init__(self) -> None:
+        self._cases: dict[tuple[str, str], model.Case] = {}
+
+    def add(self, variant: scenarios.Variant, software: str, number: int,
+            figures: Iterable[Figure]) -> list[model.Case]:
+        """Take a round's figures; the cases as they are now.
+
+        :param number: of the round, from 1 on; marks say which.
+        """
+        touched = []
+        for figure in figures:
+            case = self._case(variant, software, figure)
+            case.samples.append(figure.value)
+            case.marks += [f'round {number}: {mark}'
+                           for mark in figure.marks]
+            if figure.timeline or figure.events:
+                # A picture is of one round, the last.
+                case.timeline = figure.timeline
+                case.events = figure.events
+            case.details.setdefault('rounds', []).append(figure.details)
+            touched.append(case)
+        return touched
+
+    def all(self) -> list[model.Case]:
+        return list(self._cases.values())
+
+    def _case(self, variant, software, figure):
+        name = '/'.join(filter(None, (variant.name, figure.part)))
+        try:
+            return self._cases[name, software]
+        except KeyError:
+            case = self._cases[name, software] = model.Case(
+                name, figure.unit, figure.better, [], software=software,
+                coordinates=dict(variant.coordinates))
+            return case
+
+
+def of_measurement(done: traffic.Measurement) -> dict[str, Any]:
+    """What is kept of a measurement beside the figure made of it."""
+    kept = dataclasses.asdict(done)
+    # Of thousands of destinations each round would be a file of its own.
+    del kept['by_destination'], kept['marks']
+    return kept

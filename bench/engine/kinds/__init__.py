@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What scenarios find out: a module for each kind of their "measure".
+
+A kind has seconds(measure), how long it takes where nothing is in its way,
+and run(context), which finds the figures of one round.
+"""
+
+import importlib
+from typing import Protocol
+
+from bench.engine import context as contexts
+from bench.engine import figures
+from bench.scenarios import model
+
+
+class Kind(Protocol):
+    """What a module here has."""
+
+    def seconds(self, measure: model.Measure) -> float: ...
+
+    def run(self, context: contexts.Context) -> list[figures.Figure]: ...
+
+
+def load(name: str) -> Kind:
+    """:param name: of bench.scenarios.schema.KINDS."""
+    return importlib.import_module(  # type: ignore[return-value]
+        f'{__name__}.{name}')
+
+
+def seconds(measure: model.Measure) -> float:
+    return load(measure.kind).seconds(measure)

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is lost while something happens, by tenths of a second."""
+
+from bench.engine import context as contexts
+from bench.engine import events
+from bench.engine import figures
+from bench.results import model as results
+from bench.scenarios import model
+
+
+def seconds(measure: model.Measure) -> float:
+    return measure.seconds + 2
+
+
+def run(context: contexts.Context) -> list[figures.Figure]:
+    with events.Script(context) as script:
+        done = context.traffic.measure(
+            context.profile(), context.measure.rate, context.measure.seconds,
+            during=script.play)
+        # Where the script failed, loss says nothing.
+        script.check()
+    line = context.traffic.timeline()
+    details = {**figures.of_measurement(done), 'software': context.details()}
+    found = [
+        figures.Figure('lost', 'packets', results.LOWER, done.lost),
+        figures.Figure('flows_with_loss', 'flows', results.LOWER,
+                       done.flows_with_loss),
+        figures.Figure('time_with_loss', 's', results.LOWER,
+                       0.1 * sum(lost > 0 for _time, _sent, lost in line))]
+    for figure in found:
+        figure.marks = list(done.marks)
+        figure.details = details
+        figure.timeline = line
+        figure.events = script.done
+    return found

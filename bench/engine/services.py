@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A scenario's services, with members at addresses of a bed's hosts."""
+
+from collections.abc import Iterator
+import contextlib
+import ipaddress
+import itertools
+
+from bench import errors
+from bench.beds import interface as beds
+from bench.scenarios import model
+from bench.software import interface as software
+
+# RFC 6598 and RFC 3849: of nobody's network that a bed could be in.
+VIPS = {4: ipaddress.ip_network('100.64.0.0/16'),
+        6: ipaddress.ip_network('2001:db8:a::/112')}
+
+
+@contextlib.contextmanager
+def on(bed: beds.Bed, wanted: model.Services, spares: int = 0,
+       ) -> Iterator[tuple[list[software.Service], list[software.Member]]]:
+    """The services, and members of none; hosts have their addresses meanwhile.
+
+    Hosts of members (of a bed without any: its sinks) have them in turn. Where
+    there are more members than hosts they get further addresses, from the end
+    of their network.
+    """
+    hosts = bed.by_role(beds.MEMBER) or bed.by_role(beds.SINK)
+    if not hosts:
+        raise errors.BenchError(
+            f'bed {bed.name} has neither members nor sinks: nothing could '
+            'receive')
+    version = wanted.member_family or wanted.family
+    with contextlib.ExitStack() as stack:
+        members = [software.Member(address, wanted.port, host)
+                   for host, address in _addresses(
+                       bed, hosts, version, wanted.members + spares, stack)]
+        serving = tuple(members[:wanted.members])
+        network = VIPS[wanted.family]
+        yield [software.Service(str(network[1 + number]), wanted.port,
+                                wanted.protocol, serving)
+               for number in range(wanted.vips)], members[wanted.members:]
+
+
+def _addresses(bed, hosts, version, count, stack):
+    """(host, address) of each member."""
+    used = {ipaddress.ip_interface(text).ip
+            for host in bed.hosts.values()
+            for one in host.interfaces.values() for text in one.addresses}
+    found = []
+    more = {}
+    for host in hosts:
+        link, own = _own(bed, host, version)
+        found.append((host.name, str(own.ip)))
+        more[host.name] = (link, own.network)
+    cut = found[:count]
+    for host in itertools.islice(itertools.cycle(hosts),
+                                 max(0, count - len(found))):
+        link, network = more[host.name]
+        address = _free(network, used, bed.name)
+        used.add(address)
+        _add(host, link, f'{address}/{network.prefixlen}', stack)
+        cut.append((host.name, str(address)))
+    return cut
+
+
+def _own(bed, host, version):
+    for one in host.interfaces.values():
+        for text in one.addresses:
+            own = ipaddress.ip_interface(text)
+            if own.version == version and not own.ip.is_link_local:
+                return one, own
+    raise errors.BenchError(
+        f'bed {bed.name}: {host.name} has no IPv{version} address, which a '
+        'member needs')
+
+
+def _free(network, used, name):
+    last = int(network.broadcast_address) - 1
+    for number in range(last, int(network.network_address), -1):
+        address = ipaddress.ip_address(number) if network.version == 4 else (
+            ipaddress.IPv6Address(number))
+        if address not in used:
+            return address
+    raise errors.BenchError(
+        f'bed {name}: network {network} has no address left for another '
+        'member')
+
+
+def _add(host, link, address, stack):
+    words = ['ip', 'address', 'add', address, 'dev', link.name]
+    host.run([*words, 'nodad'] if ':' in address else words)
+    stack.callback(host.run, ['ip', 'address', 'delete', address, 'dev',
+                              link.name], check=False)

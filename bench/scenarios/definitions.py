@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where declarations lie: those of the checkout by name, others by path."""
+
+import pathlib
+
+from bench import errors
+
+FOLDER = pathlib.Path(__file__).parents[1] / 'definitions'
+BEDS, SCENARIOS, SUITES = 'beds', 'scenarios', 'suites'
+
+
+def names(kind: str) -> list[str]:
+    return sorted(path.stem for path in (FOLDER / kind).glob('*.yaml'))
+
+
+def find(kind: str, name: str, beside: pathlib.Path | None = None,
+         ) -> pathlib.Path:
+    """The file of a declaration.
+
+    :param name: or a path, which ends with .yaml.
+    :param beside: a file that names it: one in the same folder comes first.
+    :raises BenchError: there is none.
+    """
+    if name.endswith(('.yaml', '.yml')):
+        return pathlib.Path(name)
+    folders = [FOLDER / kind]
+    if beside is not None:
+        folders.insert(0, beside.parent)
+    for folder in folders:
+        path = folder / f'{name}.yaml'
+        if path.exists():
+            return path
+    raise errors.BenchError(
+        f'no {kind[:-1]} "{name}": there are {", ".join(names(kind))}; for a '
+        'file of your own give its path, which ends with .yaml')

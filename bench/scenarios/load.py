@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenarios and suites from their files."""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+import copy
+import fnmatch
+import pathlib
+from typing import Any
+
+from bench.declarations import document as documents
+from bench.declarations import schemas
+from bench.scenarios import definitions
+from bench.scenarios import matrix
+from bench.scenarios import model
+from bench.scenarios import rules
+from bench.scenarios import schema
+
+DEFAULT_BED = 'forwarding'
+
+
+def suite(name: str, bed: str | None = None) -> model.Suite:
+    """A suite with all its variants.
+
+    :param name: or the path of a file.
+    :param bed: in place of those that the declarations name.
+    :raises BenchError: a declaration cannot be taken; with its line.
+    """
+    path = definitions.find(definitions.SUITES, name)
+    found = documents.read(path, schema.SUITE)
+    data = found.data
+    if ('program' in data) == ('scenarios' in data):
+        raise found.error('a suite has either "scenarios" or "program"')
+    if 'program' in data:
+        return model.Suite(path.stem, data['summary'], data.get('minutes'),
+                           program=model.Program(**data['program']))
+    variants: list[model.Variant] = []
+    for number, part in enumerate(data['scenarios']):
+        if isinstance(part, str):
+            part = {'scenario': part}
+        try:
+            variants += _part(part, path, data, bed)
+        except KeyError as error:
+            raise found.error(
+                f'"set": there is nothing at {error.args[0]}', 'scenarios',
+                number) from None
+        except LookupError as error:
+            raise found.error(str(error), 'scenarios', number) from None
+    names = [variant.name for variant in variants]
+    for name in names:
+        if names.count(name) > 1:
+            raise found.error(f'{name} is there twice', 'scenarios')
+    return model.Suite(path.stem, data['summary'], data.get('minutes'),
+                       tuple(variants))
+
+
+def scenario(name: str, *, beside: pathlib.Path | None = None,
+             changes: Mapping[str, Any] | None = None,
+             bed: str | None = None, default_bed: str = DEFAULT_BED,
+             ) -> list[model.Variant]:
+    """All variants of a scenario.
+
+    :param changes: values by the path of their key, of a suite.
+    :raises BenchError: the declaration cannot be taken; with its line.
+    :raises KeyError: a path of `changes` leads nowhere.
+    """
+    path = definitions.find(definitions.SCENARIOS, name, beside)
+    found = documents.read(path, schema.SCENARIO)
+    data = copy.deepcopy(found.data)
+    for where, value in (changes or {}).items():
+        matrix.change(data, where, value)
+    rows = data.pop('matrix', {})
+    left_out = data.pop('leave_out', [])
+    try:
+        cells = list(matrix.cells(rows))
+    except ValueError as error:
+        raise found.error(str(error), 'matrix') from None
+    made = []
+    for cell in cells:
+        full = '/'.join([path.stem, *(choice.text for choice in cell)])
+        if any(fnmatch.fnmatch(full, f'{path.stem}/{pattern}')
+               for pattern in left_out):
+            continue
+        made.append(_variant(found, data, cell, full, bed, default_bed))
+    if not made:
+        raise found.error('nothing is left of the matrix', 'leave_out')
+    return made
+
+
+def _part(part, path, data, bed):
+    """Variants of one scenario of a suite."""
+    changes = dict(part.get('set', {}))
+    rounds = part.get('rounds', data.get('rounds'))
+    if rounds is not None:
+        changes['rounds'] = rounds
+    variants = scenario(part['scenario'], beside=path, changes=changes,
+                        bed=bed, default_bed=data.get('bed', DEFAULT_BED))
+    return only(variants, part['only']) if 'only' in part else variants
+
+
+def only(variants: Sequence[model.Variant], patterns: Sequence[str],
+         ) -> list[model.Variant]:
+    """Those whose name fits a pattern, with or without the scenario's.
+
+    :raises LookupError: a pattern fits none.
+    """
+    kept: dict[str, model.Variant] = {}
+    for pattern in patterns:
+        fits = [one for one in variants
+                if fnmatch.fnmatch(one.name, pattern)
+                or fnmatch.fnmatch(one.name.partition('/')[2], pattern)]
+        if not fits:
+            raise LookupError(
+                f'no case is called "{pattern}"; there are '
+                + ', '.join(one.name for one in variants))
+        kept |= {one.name: one for one in fits}
+    return [one for one in variants if one.name in kept]
+
+
+def _variant(found, data, cell, name, bed, default_bed):
+    data = copy.deepcopy(data)
+    for choice in cell:
+        for path, value in choice.changes.items():
+            try:
+                matrix.change(data, path, value)
+            except KeyError:
+                raise found.error(f'there is nothing at {path}',
+                                  *choice.keys) from None
+    _check(found, data, cell)
+    where = data.get('bed', default_bed)
+    changes: tuple[tuple[str, Any], ...] = ()
+    if isinstance(where, dict):
+        changes = tuple(_leaves(where.get('set', {})))
+        where = where['name']
+    made = model.Variant(
+        name=name, bed=bed or where, bed_set=changes,
+        software=model.Software(**data.get('software', {})),
+        beside=tuple(model.Software(**one) for one in data.get('beside', ())),
+        services=model.Services(**data.get('services', {})),
+        traffic=_traffic(data.get('traffic', {})),
+        measure=model.Measure(**data['measure']),
+        events=tuple(sorted((model.Event(**one)
+                             for one in data.get('events', ())),
+                            key=lambda event: event.at)),
+        rounds=data.get('rounds', 3),
+        coordinates={matrix.name_of(choice.row): choice.coordinate
+                     for choice in cell})
+    for keys, text in rules.mistakes(made, data):
+        raise found.error(f'{name}: {text}', *_keys(cell, keys))
+    return made
+
+
+def _check(found, data, cell):
+    """:raises DeclarationError: values of the matrix do not fit."""
+    for keys, text in schemas.mistakes(data, schema.SCENARIO):
+        raise found.error(text, *_keys(cell, keys))
+
+
+def _keys(cell, keys):
+    """Where a value is declared: in the matrix, if it sets it."""
+    path = '.'.join(map(str, keys))
+    for choice in cell:
+        for changed in choice.changes:
+            if f'{path}.'.startswith(f'{changed}.') or (
+                    f'{changed}.'.startswith(f'{path}.')):
+                return choice.keys
+    return keys
+
+
+def _traffic(data):
+    sizes = data.get('sizes', model.Traffic.sizes)
+    if sizes == 'imix':
+        sizes = model.IMIX
+    elif isinstance(sizes, int):
+        sizes = ((sizes, 1),)
+    return model.Traffic(**{
+        **data, 'sizes': tuple(tuple(size) for size in sizes)})
+
+
+def _leaves(data, above=()):
+    """(path, value) of each value of nested mappings."""
+    for key, value in data.items():
+        if isinstance(value, dict) and value:
+            yield from _leaves(value, (*above, key))
+        else:
+            yield '.'.join((*above, key)), value
+
+

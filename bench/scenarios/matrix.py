@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Matrices: each combination of values of keys of a declaration.
+
+::
+
+   matrix:
+     traffic.flows: [1, 1024]          # a key, by its path: its values
+     encapsulation:                    # or a name of our own: for each choice
+       gue: {software.configuration.encapsulation: gue}
+       gue6: {software.configuration.encapsulation: gue, services.family: 6}
+"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+import copy
+import dataclasses
+import itertools
+from typing import Any
+
+# Far above what anybody waits for.
+CELLS_MAX = 10_000
+Keys = tuple[str | int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Choice:
+    """One value of one row of the matrix.
+
+    :param text: its part of the names of cases.
+    :param changes: values by the path of their key.
+    :param keys: where it is declared.
+    """
+
+    row: str
+    text: str
+    changes: Mapping[str, Any]
+    keys: Keys
+
+    @property
+    def coordinate(self) -> float | str:
+        """A number where it is one."""
+        values = list(self.changes.values())
+        if len(values) == 1 and isinstance(values[0], int | float) and (
+                not isinstance(values[0], bool)):
+            return values[0]
+        return self.text
+
+
+def cells(matrix: Mapping[str, Any]) -> Iterator[tuple[Choice, ...]]:
+    """Of an empty matrix, one without choices.
+
+    :raises ValueError: there are too many.
+    """
+    rows = [_choices(row, values) for row, values in matrix.items()]
+    count = 1
+    for row in rows:
+        count *= len(row)
+    if count > CELLS_MAX:
+        raise ValueError(f'{count} combinations: {CELLS_MAX} or fewer are '
+                         'run')
+    return itertools.product(*rows)
+
+
+def name_of(row: str) -> str:
+    """The name of a row in plots: the last part of its path."""
+    return row.rsplit('.', 1)[-1]
+
+
+def _choices(row, values):
+    if isinstance(values, dict):
+        return [Choice(row, text, changes, ('matrix', row, text))
+                for text, changes in values.items()]
+    return [Choice(row, _text(value), {row: value}, ('matrix', row, index))
+            for index, value in enumerate(values)]
+
+
+def _text(value):
+    if isinstance(value, bool):
+        return 'on' if value else 'off'
+    if isinstance(value, list | dict):
+        return '-'.join(map(_text, value))
+    return str(value).replace('/', '-')
+
+
+def change(data: dict[str, Any], path: str, value: Any) -> None:
+    """Set the value of a key by its path; items of lists go by number.
+
+    :raises KeyError: there is no such list item, or the path leads through
+        something that holds no keys.
+    """
+    *above, last = path.split('.')
+    place: Any = data
+    for key in above:
+        if isinstance(place, list):
+            place = place[_item(place, key, path)]
+        else:
+            if not isinstance(place, dict):
+                raise KeyError(path)
+            place = place.setdefault(key, {})
+    if isinstance(place, list):
+        place[_item(place, last, path)] = copy.deepcopy(value)
+    elif isinstance(place, dict):
+        place[last] = copy.deepcopy(value)
+    else:
+        raise KeyError(path)
+
+
+def _item(place, key, path):
+    if not key.isdigit() or int(key) >= len(place):
+        raise KeyError(path)
+    return int(key)

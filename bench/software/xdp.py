@@ -1,0 +1,349 @@
+# SPDX-License-Identifier: Apache-2.0
+"""This product under test: its library, its program in the driver.
+
+On each load balancer xdp_node.py makes the state, attaches the program and
+sets services, all through the product's own binding. The processes that make
+the same calls on an operator's node (agent, result handler, checker) do not
+run: they are the suites "control" and "hc".
+"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import json
+import pathlib
+import sys
+import threading
+import time
+from typing import Any
+
+from bench import errors
+from bench.beds import interface as beds
+from bench.software import cost
+from bench.software import interface
+from bench.software import topology
+
+CHECKOUT = pathlib.Path(__file__).parents[2]
+_HELPER = pathlib.Path(__file__).with_name('xdp_node.py')
+# Seconds: 10,000 services with large tables take a few on a busy machine.
+_PATIENCE_S = 120.0
+_PROTOCOLS = ('tcp', 'udp')
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration:
+    """What a scenario may say of the product.
+
+    :param encapsulation: as the product's options call it: ipip, gue, gre,
+        geneve, srv6, dscp.
+    :param dscp: of dscp.
+    :param sid_function: of srv6.
+    :param quic: flows of UDP are told apart by connection IDs.
+    :param source: a client's flows all go to one member.
+    :param slots: of each service's table; 0: as its members need.
+    :param idle_timeout_s: 0: the product's default.
+    :param next_hop: uplinks, or routes: the kernel's are asked for each
+        packet. auto: uplinks where they can say it.
+    :param clamp_mss: of clients' SYNs.
+    :param detection_s: after a node stopped, until routes leave it out.
+    :param flows_max: that are remembered; 0: the product's default.
+    :param library: another one than the product's.
+    """
+
+    encapsulation: str = 'ipip'
+    dscp: int = 0
+    sid_function: int = 0
+    quic: bool = False
+    source: bool = False
+    slots: int = 0
+    idle_timeout_s: int = 0
+    next_hop: str = 'auto'
+    clamp_mss: bool = False
+    entropy_v4: int = 0
+    entropy_v6: int = 0
+    detection_s: float = 0.3
+    flows_max: int = 0
+    library: str = ''
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> 'Configuration':
+        """:raises BenchError: a key or value is not known."""
+        known = {field.name: field for field in dataclasses.fields(cls)}
+        for name, value in given.items():
+            if name not in known:
+                raise errors.BenchError(
+                    f'software xdp: unknown key "{name}" of its '
+                    f'configuration; there are {", ".join(sorted(known))}')
+            kind = type(known[name].default)
+            fits = (isinstance(value, kind)
+                    or (kind is float and isinstance(value, int)))
+            if not fits or isinstance(value, bool) != (kind is bool):
+                raise errors.BenchError(
+                    f'software xdp: {name}: {value!r} is no {kind.__name__}')
+        made = cls(**given)
+        if made.next_hop not in ('auto', 'uplinks', 'routes'):
+            raise errors.BenchError(
+                f'software xdp: next_hop: "{made.next_hop}" is none of auto, '
+                'uplinks and routes')
+        return made
+
+    def of_services(self) -> dict[str, Any]:
+        """As xdp_node.py takes it."""
+        flags = [name for name, wanted in (
+            ('QUIC', self.quic), ('SOURCE', self.source)) if wanted]
+        return {'encapsulation': self.encapsulation.upper(),
+                'dscp': self.dscp, 'sid_function': self.sid_function,
+                'slots': self.slots, 'flags': flags,
+                'idle_timeout_s': self.idle_timeout_s}
+
+
+class Xdp:
+    """The product.
+
+    :param checkout: whose library and binding are taken where there is one;
+        hosts without it have the product installed.
+    """
+
+    name = 'xdp'
+
+    def __init__(self, checkout: pathlib.Path = CHECKOUT):
+        self._checkout = checkout
+
+    def missing(self, bed: beds.Bed) -> str | None:
+        for host in bed.by_role(beds.LOAD_BALANCER):
+            if self._python(host) is None:
+                return self.missing_from(host)
+        return None
+
+    @contextlib.contextmanager
+    def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
+               configuration: Mapping[str, Any],
+               ) -> Iterator['Deployment']:
+        wanted = Configuration.of(configuration)
+        for service in services:
+            if service.protocol not in _PROTOCOLS:
+                raise errors.BenchError(
+                    f'software xdp: protocol {service.protocol} of '
+                    f'{service.vip} is none of {", ".join(_PROTOCOLS)}')
+        with contextlib.ExitStack() as stack:
+            nodes = {}
+            for host in bed.by_role(beds.LOAD_BALANCER):
+                nodes[host.name] = node = self._start(host, wanted)
+                stack.callback(node.stop)
+            made = Deployment(bed, nodes, services, wanted)
+            with made:
+                yield made
+
+    def _start(self, host, wanted):
+        python = self._python(host)
+        if python is None:
+            raise errors.BenchError(self.missing_from(host))
+        command, library = python
+        helper = host.put(_HELPER, _HELPER.name)
+        return Node(host, host.start(
+            ['unshare', '--mount', '--propagation', 'private', *command,
+             str(helper), str(host.folder / 'xdp')], log='xdp.log'),
+            wanted.library or library)
+
+    @staticmethod
+    def missing_from(host: beds.Host) -> str:
+        return (f'no Python on {host.name} has octavia_xdp_provider and a '
+                'library that it can load: run "make -C datapath" in the '
+                'checkout, or install the product on the host')
+
+    def _python(self, host):
+        """(command, library) of the first Python that has the product."""
+        built = self._checkout / 'datapath/build/liboctavia_xdp.so'
+        candidates = [
+            (['env', f'PYTHONPATH={self._checkout}', sys.executable],
+             str(built)),
+            (['python3'], None)]
+        for command, library in candidates:
+            done = host.run(
+                [*command, '-c',
+                 'import sys\n'
+                 'from octavia_xdp_provider.node import library\n'
+                 'library.Library(sys.argv[1] or None)', library or ''],
+                check=False)
+            if done.returncode == 0:
+                return command, library
+        return None
+
+
+class Node:
+    """xdp_node.py on a host."""
+
+    def __init__(self, host: beds.Host, process: beds.Process,
+                 library: str | None):
+        self.host = host
+        self.library = library
+        self.uplinks: dict[str, dict[str, Any]] = {}
+        self._process = process
+        self._lock = threading.Lock()
+
+    def call(self, name: str, **arguments: Any) -> Any:
+        """:raises BenchError: it refused, or ended."""
+        with self._lock:
+            self._process.write(
+                json.dumps({'call': name, **arguments}) + '\n')
+            try:
+                answer = json.loads(self._process.line(_PATIENCE_S))
+            except EOFError:
+                log = self.host.read(self.host.folder / 'xdp.log')
+                raise errors.BenchError(
+                    f'{self.host.name}: xdp_node.py ended: '
+                    f'{log.decode(errors="replace").strip()[-800:]}'
+                ) from None
+        if 'error' in answer:
+            raise errors.BenchError(
+                f'{self.host.name}: {name}: {answer["error"]}')
+        return answer['result']
+
+    def stop(self) -> None:
+        self._process.stop()
+
+
+class Deployment:
+    """The product serves from all load balancers."""
+
+    def __init__(self, bed: beds.Bed, nodes: dict[str, Node],
+                 services: Sequence[interface.Service],
+                 wanted: Configuration):
+        self._bed = bed
+        self._nodes = nodes
+        self._services = {_key(service): service for service in services}
+        self._wanted = wanted
+        self._alive = list(nodes)
+        self._stack = contextlib.ExitStack()
+        self._meter: cost.Meter | None = None
+        # Of members by (service, address, port): ids of their health checks.
+        self._checks: dict[tuple[Any, ...], int] = {}
+
+    def __enter__(self) -> 'Deployment':
+        """Make the nodes' state, then let packets come."""
+        for node in self._nodes.values():
+            self._create(node)
+        self.set_services(list(self._services.values()))
+        self._route()
+        return self
+
+    def __exit__(self, *unused: object) -> None:
+        """Let none come any more."""
+        with self._stack:
+            topology.route_vips(self._bed, self._vips(), [])
+
+    def _create(self, node):
+        host = node.host
+        front = topology.front(self._bed, host)
+        hops = topology.back(self._bed, host)
+        by_routes = self._wanted.next_hop == 'routes' or (
+            self._wanted.next_hop == 'auto' and _several(hops))
+        for hop in hops:
+            own = next(one for one in host.interfaces.values()
+                       if one.name == hop.interface)
+            node.uplinks[hop.interface] = {
+                'mtu': own.mtu, 'own_mac': own.mac,
+                'next_hop_mac_v4': None if by_routes else hop.mac,
+                'next_hop_mac_v6': None if by_routes else hop.mac}
+        sources = {f'source_v{version}': next(filter(None, (
+            topology.address_of(one, version)
+            for one in host.interfaces.values()
+            if one.name in node.uplinks)), None) for version in (4, 6)}
+        flags = [name for name, wanted in (
+            ('FIB', by_routes), ('CLAMP_MSS', self._wanted.clamp_mss))
+            if wanted]
+        node.call('create', library=node.library,
+                  services_max=max(64, len(self._services)),
+                  members_max=max(1024, 2 * sum(
+                      len(one.members) for one in self._services.values())),
+                  flows_max=self._wanted.flows_max,
+                  interfaces=sorted({one.name for one in front}
+                                    | set(node.uplinks)),
+                  uplinks=node.uplinks,
+                  settings={**sources, 'flags': flags,
+                            'entropy_v4': self._wanted.entropy_v4,
+                            'entropy_v6': self._wanted.entropy_v6})
+
+    def cpu_seconds(self) -> float:
+        """The first look begins to count, see cost.py: receiving in kernel
+        threads is not how the product runs where nobody asks."""
+        if self._meter is None:
+            self._meter = self._stack.enter_context(cost.open(self._bed))
+            for node in self._nodes.values():
+                self._meter.adopt(node.host, node.call('process'))
+        return self._meter.cpu_seconds()
+
+    def memory_bytes(self) -> int:
+        """Of the maps: the product's processes do not run here."""
+        return sum(node.call('map_bytes') for node in self._nodes.values())
+
+    def details(self) -> dict[str, dict[str, int]]:
+        """Packets that were not simply forwarded, by node and outcome."""
+        return {name: node.call('outcomes')
+                for name, node in self._nodes.items()}
+
+    def set_members(self, service: interface.Service) -> None:
+        self.set_services([service])
+
+    def set_services(self, services: Sequence[interface.Service]) -> None:
+        """Set the members of many services at once."""
+        settings = self._wanted.of_services()
+        wanted = [(service.vip, service.protocol.upper(), service.port,
+                   settings, [self._member(service, member)
+                              for member in service.members])
+                  for service in services]
+        for node in self._nodes.values():
+            node.call('services', services=wanted)
+        self._services.update((_key(one), one) for one in services)
+
+    def set_health(self, service: interface.Service, address: str,
+                   up: bool) -> None:
+        """What a health check has found."""
+        found = [check for (key, *name), check in self._checks.items()
+                 if key == _key(service) and name[0] == address]
+        if not found:
+            raise errors.BenchError(
+                f'{service.vip} has no member {address}')
+        for node in self._nodes.values():
+            node.call('health', results=[(check, up) for check in found])
+
+    def stop_node(self, host: str) -> None:
+        self._nodes[host].call('uplinks', uplinks={})
+        self._alive.remove(host)
+        time.sleep(self._wanted.detection_s)
+        self._route()
+
+    def start_node(self, host: str) -> None:
+        node = self._nodes[host]
+        node.call('uplinks', uplinks=node.uplinks)
+        self._alive.append(host)
+        self._route()
+
+    def _route(self):
+        topology.route_vips(
+            self._bed, self._vips(),
+            [self._nodes[name].host for name in self._nodes
+             if name in self._alive])
+
+    def _vips(self):
+        return [service.vip for service in self._services.values()]
+
+    def _member(self, service, member):
+        name = (_key(service), member.address, member.port)
+        check = self._checks.setdefault(name, len(self._checks) + 1)
+        # The port stays, unless the server has another one.
+        port = 0 if member.port == service.port else member.port
+        return {'address': member.address, 'weight': member.weight,
+                'port': port, 'check': check}
+
+
+def _key(service):
+    return service.vip, service.port, service.protocol
+
+
+def _several(hops):
+    """Whether an interface has more than one next hop."""
+    return len({hop.interface for hop in hops}) < len(
+        {(hop.interface, hop.mac) for hop in hops})
