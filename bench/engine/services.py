@@ -11,9 +11,9 @@ from bench.beds import interface as beds
 from bench.scenarios import model
 from bench.software import interface as software
 
-# RFC 6598 and RFC 3849: of nobody's network that a bed could be in.
+# Of the networks that beds have for VIPs: RFC 6598 and RFC 3849.
 VIPS = {4: ipaddress.ip_network('100.64.0.0/16'),
-        6: ipaddress.ip_network('2001:db8:a::/112')}
+        6: ipaddress.ip_network('2001:db8:113::/112')}
 
 
 @contextlib.contextmanager
@@ -22,7 +22,7 @@ def on(bed: beds.Bed, wanted: model.Services, spares: int = 0,
     """The services, and members of none; hosts have their addresses meanwhile.
 
     Hosts of members (of a bed without any: its sinks) have them in turn. Where
-    there are more members than hosts they get further addresses, from the end
+    there are more members than addresses they get further ones, from the end
     of their network.
     """
     hosts = bed.by_role(beds.MEMBER) or bed.by_role(beds.SINK)
@@ -47,32 +47,36 @@ def _addresses(bed, hosts, version, count, stack):
     used = {ipaddress.ip_interface(text).ip
             for host in bed.hosts.values()
             for one in host.interfaces.values() for text in one.addresses}
-    found = []
-    more = {}
-    for host in hosts:
-        link, own = _own(bed, host, version)
-        found.append((host.name, str(own.ip)))
-        more[host.name] = (link, own.network)
-    cut = found[:count]
+    links = {host.name: _link(bed, host, version) for host in hosts}
+    declared = [[(name, str(address.ip)) for address in addresses]
+                for name, (_link, addresses) in links.items()]
+    # The first of each host, then the second of each.
+    found = [one for row in itertools.zip_longest(*declared)
+             for one in row if one][:count]
     for host in itertools.islice(itertools.cycle(hosts),
                                  max(0, count - len(found))):
-        link, network = more[host.name]
+        link, addresses = links[host.name]
+        network = addresses[0].network
         address = _free(network, used, bed.name)
         used.add(address)
         _add(host, link, f'{address}/{network.prefixlen}', stack)
-        cut.append((host.name, str(address)))
-    return cut
+        found.append((host.name, str(address)))
+    return found
 
 
-def _own(bed, host, version):
+def _link(bed, host, version):
+    """(interface, its addresses) where packets of load balancers arrive."""
+    behind = {beds.LOAD_BALANCER, beds.ROUTER}
     for one in host.interfaces.values():
-        for text in one.addresses:
-            own = ipaddress.ip_interface(text)
-            if own.version == version and not own.ip.is_link_local:
-                return one, own
+        addresses = [
+            own for own in map(ipaddress.ip_interface, one.addresses)
+            if own.version == version and not own.ip.is_link_local]
+        if addresses and behind & {bed.hosts[peer].role
+                                   for peer in one.peers}:
+            return one, addresses
     raise errors.BenchError(
-        f'bed {bed.name}: {host.name} has no IPv{version} address, which a '
-        'member needs')
+        f'bed {bed.name}: {host.name} has no IPv{version} address at a link '
+        'to a load balancer or router, which a member needs')
 
 
 def _free(network, used, name):

@@ -16,7 +16,7 @@ from bench.scenarios import model
 from bench.scenarios import rules
 from bench.scenarios import schema
 
-DEFAULT_BED = 'forwarding'
+DEFAULT_BED = 'one-node'
 
 
 def suite(name: str, bed: str | None = None) -> model.Suite:
@@ -128,7 +128,7 @@ def _variant(found, data, cell, name, bed, default_bed):
                                   *choice.keys) from None
     _check(found, data, cell)
     where = data.get('bed', default_bed)
-    changes: tuple[tuple[str, Any], ...] = ()
+    changes: tuple[tuple[tuple[str, ...], Any], ...] = ()
     if isinstance(where, dict):
         changes = tuple(_leaves(where.get('set', {})))
         where = where['name']
@@ -178,11 +178,11 @@ def _traffic(data):
 
 
 def _leaves(data, above=()):
-    """(path, value) of each value of nested mappings."""
+    """(keys, value) of each value of nested mappings."""
     for key, value in data.items():
         if isinstance(value, dict) and value:
             yield from _leaves(value, (*above, key))
         else:
-            yield '.'.join((*above, key)), value
+            yield (*above, key), value
 
 

@@ -88,24 +88,29 @@ def change(data: dict[str, Any], path: str, value: Any) -> None:
     :raises KeyError: there is no such list item, or the path leads through
         something that holds no keys.
     """
-    *above, last = path.split('.')
+    change_keys(data, tuple(path.split('.')), value)
+
+
+def change_keys(data: dict[str, Any], keys: tuple[str, ...],
+                value: Any) -> None:
+    """As change(), for keys that have dots in their names."""
     place: Any = data
-    for key in above:
+    for key in keys[:-1]:
         if isinstance(place, list):
-            place = place[_item(place, key, path)]
+            place = place[_item(place, key, keys)]
         else:
             if not isinstance(place, dict):
-                raise KeyError(path)
+                raise KeyError('.'.join(keys))
             place = place.setdefault(key, {})
     if isinstance(place, list):
-        place[_item(place, last, path)] = copy.deepcopy(value)
+        place[_item(place, keys[-1], keys)] = copy.deepcopy(value)
     elif isinstance(place, dict):
-        place[last] = copy.deepcopy(value)
+        place[keys[-1]] = copy.deepcopy(value)
     else:
-        raise KeyError(path)
+        raise KeyError('.'.join(keys))
 
 
-def _item(place, key, path):
+def _item(place, key, keys):
     if not key.isdigit() or int(key) >= len(place):
-        raise KeyError(path)
+        raise KeyError('.'.join(keys))
     return int(key)

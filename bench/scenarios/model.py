@@ -6,8 +6,9 @@ import dataclasses
 from typing import Any
 
 # Frames without FCS, by how many of twelve: the "simple IMIX" of routers'
-# data sheets (RFC 6985, 4, says how such mixes are to be named).
-IMIX = ((60, 7), (590, 4), (1514, 1))
+# data sheets (RFC 6985 says how such mixes are to be named), whose shortest
+# are 60: here they have room for a signature.
+IMIX = ((64, 7), (590, 4), (1514, 1))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +97,7 @@ class Variant:
     """One cell of a scenario's matrix.
 
     :param name: of the scenario and the cell, as in 'sizes/64'.
-    :param bed_set: changes of the bed's declaration, value by path.
+    :param bed_set: changes of the bed's declaration: keys and value.
     :param beside: what it is compared with, in the same rounds.
     :param coordinates: of the cell, for plots.
     """
@@ -104,7 +105,7 @@ class Variant:
     name: str
     bed: str
     measure: Measure
-    bed_set: tuple[tuple[str, Any], ...] = ()
+    bed_set: tuple[tuple[tuple[str, ...], Any], ...] = ()
     software: Software = Software()
     beside: tuple[Software, ...] = ()
     services: Services = Services()

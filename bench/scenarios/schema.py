@@ -16,7 +16,7 @@ _NAME = {
     'description': 'a name of small letters, digits and underscores'}
 # bench/beds/schema.json says what names of beds are.
 _BED_NAME = {'type': 'string', 'minLength': 1}
-_SIZE = {'type': 'integer', 'minimum': 60, 'maximum': 9014}
+_SIZE = {'type': 'integer', 'minimum': 62, 'maximum': 9014}
 _COUNT = {'type': 'integer', 'minimum': 1}
 
 
@@ -81,7 +81,7 @@ _BED = {'anyOf': [_BED_NAME, _mapping(
 SCENARIO: dict[str, Any] = _mapping({
     'summary': {'type': 'string', 'minLength': 1},
     'bed': _BED,
-    'software': _SOFTWARE,
+    'software': _mapping(_SOFTWARE['properties']),
     'beside': {'type': 'array', 'items': _SOFTWARE},
     'services': _SERVICES,
     'traffic': _TRAFFIC,
