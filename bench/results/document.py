@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A run as JSON, and back: nothing is lost, and nothing else is taken."""
+
+from collections.abc import Iterable
+import dataclasses
+import datetime
+import hashlib
+import json
+from typing import Any
+
+import jsonschema
+
+from bench import errors
+from bench.results import model
+
+FORMAT = 'octavia-xdp-bench results'
+VERSION = 1
+
+_TEXT = {'type': 'string', 'minLength': 1}
+_NUMBER = {'type': 'number'}
+_COUNT = {'type': 'integer', 'minimum': 0}
+
+
+def _object(required: dict[str, Any]) -> dict[str, Any]:
+    return {'type': 'object', 'properties': required,
+            'required': list(required), 'additionalProperties': False}
+
+
+def _row(*cells: dict[str, Any]) -> dict[str, Any]:
+    return {'type': 'array', 'prefixItems': list(cells), 'items': False,
+            'minItems': len(cells)}
+
+
+CASE = _object({
+    'name': _TEXT,
+    'unit': _TEXT,
+    'better': {'enum': list(model.BETTER)},
+    'samples': {'type': 'array', 'items': _NUMBER},
+    'software': _TEXT,
+    'marks': {'type': 'array', 'items': _TEXT},
+    'coordinates': {'type': 'object', 'additionalProperties': {
+        'type': ['number', 'string']}},
+    'timeline': {'type': 'array', 'items': _row(_NUMBER, _COUNT, _COUNT)},
+    'events': {'type': 'array', 'items': _row(_NUMBER, {'type': 'string'})},
+    'details': {'type': 'object'},
+})
+VERSUS = _object({'peer': _TEXT, 'case': _TEXT, 'ratio': _NUMBER,
+                  'low': _NUMBER, 'high': _NUMBER})
+RUN = _object({
+    'suite': _TEXT,
+    'commit': _TEXT,
+    'started': {'type': 'string', 'format': 'date-time'},
+    'fingerprint': {'type': 'object'},
+    'cases': {'type': 'array', 'items': CASE, 'minItems': 1},
+    'versus': {'type': 'array', 'items': VERSUS},
+})
+FILE = _object({
+    'format': {'const': FORMAT},
+    'version': {'const': VERSION},
+    'runs': {'type': 'array', 'items': RUN},
+})
+
+_validate = jsonschema.Draft202012Validator
+
+
+def of_case(case: model.Case) -> dict[str, Any]:
+    """:raises BenchError: a figure that JSON or the schema has not."""
+    made = _as_json(case, f'case {case.name}')
+    _check(made, CASE, f'case {case.name}')
+    if not made['samples'] and not made['marks']:
+        raise errors.BenchError(
+            f'case {case.name} has neither samples nor a mark: say in a mark '
+            f'why it was not measured')
+    return made
+
+
+def case_of(made: dict[str, Any]) -> model.Case:
+    """The reverse of of_case()."""
+    return model.Case(**{
+        **made,
+        'timeline': [tuple(row) for row in made['timeline']],
+        'events': [tuple(row) for row in made['events']]})
+
+
+def of_versus(versus: model.Versus) -> dict[str, Any]:
+    """:raises BenchError: a ratio that is not a number."""
+    what = f'{versus.case} beside {versus.peer}'
+    made = _as_json(versus, what)
+    _check(made, VERSUS, what)
+    return made
+
+
+def of_run(run: model.Run) -> dict[str, Any]:
+    """Without the id, which is the store's.
+
+    :raises BenchError: it is not complete.
+    """
+    if run.started.tzinfo is None:
+        raise errors.BenchError('the start of a run needs a time zone: '
+                                f'{run.started.isoformat()}')
+    names = [(case.software, case.name) for case in run.cases]
+    for name in names:
+        if names.count(name) > 1:
+            raise errors.BenchError(f'case {name[1]} of {name[0]} is there '
+                                    f'twice')
+    made = {
+        'suite': run.suite,
+        'commit': run.commit,
+        'started': run.started.isoformat(),
+        'fingerprint': _as_json(run.fingerprint, 'fingerprint'),
+        'cases': [of_case(case) for case in run.cases],
+        'versus': [of_versus(versus) for versus in run.versus],
+    }
+    _check(made, RUN, f'run of {run.suite}')
+    return made
+
+
+def run_of(made: dict[str, Any]) -> model.Run:
+    """The reverse of of_run(), of a document that the schema allows."""
+    return model.Run(
+        suite=made['suite'], commit=made['commit'],
+        started=datetime.datetime.fromisoformat(made['started']),
+        fingerprint=made['fingerprint'],
+        cases=[case_of(case) for case in made['cases']],
+        versus=[model.Versus(**versus) for versus in made['versus']])
+
+
+def digest(made: dict[str, Any]) -> str:
+    """Of a run's document: the same for the same run, in any store."""
+    text = json.dumps(made, sort_keys=True, separators=(',', ':'))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def write(runs: Iterable[model.Run]) -> str:
+    """A file of runs."""
+    return json.dumps({'format': FORMAT, 'version': VERSION,
+                       'runs': [of_run(run) for run in runs]},
+                      indent=1, allow_nan=False) + '\n'
+
+
+def read(text: str, name: str) -> list[model.Run]:
+    """All runs of a file, or none of them.
+
+    :param name: of the file, for errors.
+    :raises BenchError: it is cut off, of another version or of another form.
+    """
+    try:
+        made = json.loads(text, parse_constant=_no_constant)
+    except ValueError as error:
+        raise errors.BenchError(
+            f'{name} is not JSON, or was cut off: {error}; nothing of it was '
+            f'taken') from error
+    if not isinstance(made, dict) or made.get('format') != FORMAT:
+        raise errors.BenchError(f'{name} has no results of benchmarks: '
+                                f'"format" is not {FORMAT!r}')
+    version = made.get('version')
+    if isinstance(version, int) and version > VERSION:
+        raise errors.BenchError(
+            f'{name} has version {version} of the format, this is for up to '
+            f'{VERSION}: import it with a newer checkout')
+    _check(made, FILE, name)
+    runs = []
+    for number, each in enumerate(made['runs']):
+        try:
+            runs.append(run_of(each))
+            of_run(runs[-1])
+        except (ValueError, errors.BenchError) as error:
+            raise errors.BenchError(
+                f'{name}: runs/{number}: {error}; nothing of it was taken',
+            ) from error
+    return runs
+
+
+def _no_constant(text):
+    raise ValueError(f'{text} is not a number')
+
+
+def _as_json(value, what):
+    """As it will be read: tuples are lists."""
+    try:
+        if dataclasses.is_dataclass(value):
+            value = dataclasses.asdict(value)
+        return json.loads(json.dumps(value, allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise errors.BenchError(f'{what}: {error}') from error
+
+
+def _check(made, schema, what):
+    error = jsonschema.exceptions.best_match(
+        _validate(schema).iter_errors(made))
+    if error is not None:
+        where = '/'.join(str(part) for part in error.absolute_path)
+        raise errors.BenchError(
+            f'{what}: {where + ": " if where else ""}{error.message}')

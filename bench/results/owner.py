@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which process records a run, and whether it still lives."""
+
+import dataclasses
+import os
+import pathlib
+
+from lab import processes
+
+_BOOT = pathlib.Path('/proc/sys/kernel/random/boot_id')
+_NAMESPACE = pathlib.Path('/proc/self/ns/pid')
+
+
+@dataclasses.dataclass(frozen=True)
+class Owner:
+    """A process, told from a later one with the same id.
+
+    :ivar boot: of the machine, and the namespace of process ids.
+    :ivar started: in clock ticks since boot.
+    """
+
+    boot: str
+    pid: int
+    started: int
+
+    def is_dead(self) -> bool:
+        """False also of a process in another namespace of process ids: it
+        cannot be looked up from here."""
+        here = current()
+        boot, namespace = self.boot.split('/')
+        own_boot, own_namespace = here.boot.split('/')
+        if boot != own_boot:
+            return True
+        if namespace != own_namespace:
+            return False
+        return processes.start_time(self.pid) != self.started
+
+
+def current() -> Owner:
+    """This process."""
+    pid = os.getpid()
+    started = processes.start_time(pid)
+    assert started is not None
+    return Owner(f'{_BOOT.read_text().strip()}/{_NAMESPACE.stat().st_ino}',
+                 pid, started)
