@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Remove what runs that were killed have left."""
+
+import argparse
+
+from bench.beds import runs
+
+HELP = 'remove namespaces, processes and files of runs that were killed'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """It has none."""
+
+
+def run(_arguments: argparse.Namespace) -> int:
+    for left in runs.clean():
+        owner = f' of process {left.owner}' if left.owner else ''
+        print(f'removed: run {left.run}{owner}, which has ended')
+    for name in runs.living():
+        print(f'left alone: run {name}, which is alive')
+    return 0
