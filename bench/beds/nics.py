@@ -34,12 +34,15 @@ def set_offloads(host: interface.Host, name: str,
     said = host.run(['ethtool', '-K', name, *words],
                     check=False).stderr.strip()
     features = _features(host, name)
-    for offload, on in offloads.items():
-        found = features.get(_ALIASES.get(offload, offload))
+    has = {offload: features.get(_ALIASES.get(offload, offload))
+           for offload in offloads}
+    for offload, found in has.items():
         if found is None:
             raise errors.BenchError(
                 f'{name} of host {host.name} has no offload "{offload}"; '
                 f'"ethtool -k {name}" there shows which')
+    for offload, on in offloads.items():
+        found = has[offload]
         if found != on:
             raise errors.BenchError(
                 f'offload "{offload}" of {name} of host {host.name} stays '
