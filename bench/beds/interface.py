@@ -93,10 +93,15 @@ class Host(Protocol):
 
 
 class Bed(Protocol):
-    """Hosts that are up, with their links."""
+    """Hosts that are up, with their links.
+
+    :ivar machines: one host of each machine with a kernel of its own, by the
+        machine's name.
+    """
 
     name: str
     hosts: Mapping[str, Host]
+    machines: Mapping[str, Host]
 
     def by_role(self, role: str) -> list[Host]:
         """In the order of the declaration."""

@@ -31,6 +31,7 @@ class Bed:
     def __init__(self, declared: declaration.Bed,
                  hosts: dict[str, local.Host]):
         self.name, self.hosts = declared.name, hosts
+        self.machines = {'machine': next(iter(hosts.values()))}
         self._declared = declared
 
     def by_role(self, role: str) -> list[local.Host]:

@@ -15,6 +15,7 @@ import fixtures
 from oslotest import base
 
 from bench import errors
+from bench import fingerprint
 from bench.beds import interface
 from bench.beds import namespaces
 from bench.beds import reading
@@ -431,3 +432,25 @@ class TestSeveral(BedCase):
         for thread in threads:
             thread.join()
         self.assertEqual(2, len(set(seen)))
+
+
+class TestFingerprint(BedCase):
+
+    def test_a_run_is_watched(self):
+        bed = self.build()
+        watch = fingerprint.Watch([bed], {'suite': 'some'})
+        found = json.loads(json.dumps(watch.end()))
+        self.assertEqual('some', found['configuration']['suite'])
+        small = found['beds']['small']
+        release = pathlib.Path('/proc/sys/kernel/osrelease').read_text()
+        self.assertEqual(release.strip(),
+                         small['machines']['machine']['kernel']['release'])
+        self.assertEqual('veth', small['interfaces']['gen']['front']['driver'])
+        begin, end = (found['load'][when]['small/machine']
+                      for when in ('begin', 'end'))
+        self.assertGreater(end['clocks']['monotonic'],
+                           begin['clocks']['monotonic'])
+        self.assertEqual([], [
+            one for one in fingerprint.differences(
+                found, fingerprint.Watch([bed], {'suite': 'some'}).end())
+            if one.importance != fingerprint.Importance.LOAD])

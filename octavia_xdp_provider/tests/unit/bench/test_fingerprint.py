@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is stored with results, and how two of it differ."""
+
+import copy
+import json
+import pathlib
+import subprocess
+import sys
+
+import fixtures
+
+from bench import errors
+from bench import facts
+from bench import fingerprint
+from octavia_xdp_provider.tests.unit import base
+
+CLOCKS = {'realtime': 1e9, 'monotonic': 1000.0, 'raw': 1000.0,
+          'boottime': 1000.0}
+TICKS = {'user': 100, 'system': 100, 'idle': 1000, 'iowait': 0, 'steal': 5}
+LOAD = {'busy': 0.02, 'steal': 0.0, 'ticks': TICKS, 'clocks': CLOCKS}
+MACHINE = {'kernel': {'release': '6.12'}, 'cpu': {
+    'model': 'CPU', 'governor': None, 'flags': ['a', 'b'],
+    'mitigations': {'meltdown': 'Not affected'}},
+    'versions': {'haproxy': '2.6', 'python': '3.11'}}
+FIRST = {
+    'commit': 'aaa', 'changes': None, 'library': 'x', 'configuration': {},
+    'beds': {'one': {
+        'provider': 'namespaces', 'declaration': {'name': 'one'},
+        'interfaces': {'lb': {'front': {'driver': 'veth',
+                                        'offloads': ['gro']}}},
+        'machines': {'machine': MACHINE}}},
+    'load': {'begin': {}, 'end': {}}, 'marks': [],
+}
+
+
+class TestMarks(base.TestCase):
+
+    def marks(self, seconds=600.0, busy=0.0, ticks=None, **clocks):
+        begin, end = copy.deepcopy(LOAD), copy.deepcopy(LOAD)
+        end['busy'] = busy
+        for name in end['clocks']:
+            end['clocks'][name] += seconds + clocks.get(name, 0)
+        for name, more in (ticks or {'idle': 1000}).items():
+            end['ticks'][name] += more
+        return fingerprint.marks(begin, end)
+
+    def test_a_quiet_run_has_none(self):
+        self.assertEqual([], self.marks())
+
+    def test_other_load(self):
+        mark, = self.marks(busy=0.5)
+        self.assertIn('other load: 50%', mark)
+        self.assertIn('end', mark)
+
+    def test_steal_is_of_the_run_alone(self):
+        mark, = self.marks(ticks={'idle': 900, 'steal': 100})
+        self.assertIn('10.0%', mark)
+        self.assertEqual([], self.marks(ticks={'idle': 999, 'steal': 1}))
+
+    def test_a_clock_that_is_set(self):
+        for step in 0.5, -0.5, 3600:
+            mark, = self.marks(realtime=step)
+            self.assertIn(f'{step:+.3f} s', mark)
+
+    def test_a_clock_that_is_turned(self):
+        """As NTP does."""
+        self.assertEqual([], self.marks(realtime=600 * 400e-6))
+        self.assertEqual(1, len(self.marks(realtime=600 * 600e-6)))
+
+    def test_a_machine_that_slept(self):
+        mark, = self.marks(realtime=30, boottime=30)
+        self.assertIn('suspended for 30.0 s', mark)
+
+    def test_a_machine_that_was_booted(self):
+        mark, = self.marks(seconds=-900)
+        self.assertIn('booted', mark)
+
+
+class TestDifferences(base.TestCase):
+
+    def differences(self, *changes):
+        second = copy.deepcopy(FIRST)
+        for keys, value in changes:
+            into = second
+            for key in keys[:-1]:
+                into = into[key]
+            into[keys[-1]] = value
+        return fingerprint.differences(FIRST, second)
+
+    def test_none(self):
+        self.assertEqual([], self.differences())
+
+    def test_by_importance(self):
+        machine = ('beds', 'one', 'machines', 'machine')
+        found = self.differences(
+            (('library',), 'y'),
+            (('marks',), ['machine: other load']),
+            ((*machine, 'versions', 'python'), '3.13'),
+            ((*machine, 'cpu', 'governor'), 'performance'),
+            (('beds', 'one', 'interfaces', 'lb', 'front', 'offloads'), []),
+            ((*machine, 'cpu', 'model'), 'other CPU'),
+            (('beds', 'one', 'interfaces', 'lb', 'front', 'driver'), 'ice'),
+            ((*machine, 'versions', 'haproxy'), '3.0'),
+            (('changes',), 'abc'), (('commit',), 'bbb'))
+        kinds = fingerprint.Importance
+        self.assertEqual([
+            (kinds.UNDER_TEST, 'beds/one/machines/machine/versions/haproxy'),
+            (kinds.UNDER_TEST, 'changes'),
+            (kinds.UNDER_TEST, 'commit'),
+            (kinds.MACHINE, 'beds/one/interfaces/lb/front/driver'),
+            (kinds.MACHINE, 'beds/one/machines/machine/cpu/model'),
+            (kinds.SETTINGS, 'beds/one/interfaces/lb/front/offloads'),
+            (kinds.SETTINGS, 'beds/one/machines/machine/cpu/governor'),
+            (kinds.LOAD, 'marks'),
+            (kinds.OTHER, 'beds/one/machines/machine/versions/python'),
+            (kinds.OTHER, 'library'),
+        ], [(one.importance, one.name) for one in found])
+        self.assertEqual('commit: "aaa" → "bbb"', str(found[2]))
+        self.assertEqual('changes: nothing → "abc"', str(found[1]))
+
+    def test_what_passes_is_no_difference(self):
+        self.assertEqual([], self.differences(
+            (('load', 'begin', 'one/machine'), {'busy': 0.05})))
+
+    def test_what_only_one_has(self):
+        second = copy.deepcopy(FIRST)
+        second['beds']['two'] = {'provider': 'ssh'}
+        found, = fingerprint.differences(FIRST, second)
+        self.assertEqual(('beds/two/provider', None, 'ssh'),
+                         (found.name, found.first, found.second))
+
+
+class TestSource(base.TestCase):
+
+    def test_commit_and_changes(self):
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+
+        def git(*words):
+            subprocess.run(['git', '-c', 'user.name=a', '-c', 'user.email=a',
+                            '-C', folder, *words], check=True,
+                           capture_output=True)
+        self.assertRaises(errors.BenchError, fingerprint.source, folder)
+        git('init')
+        (folder / 'file').write_bytes(b'\xff1\n')
+        git('add', 'file')
+        git('commit', '-m', 'first')
+        clean = fingerprint.source(folder)
+        self.assertEqual(40, len(clean['commit']))
+        self.assertIsNone(clean['changes'])
+        seen = {None}
+        for content in b'\xff2\n', b'\xff3\n':
+            (folder / 'file').write_bytes(content)
+            changed = fingerprint.source(folder)
+            self.assertEqual(clean['commit'], changed['commit'])
+            seen.add(changed['changes'])
+        self.assertEqual(3, len(seen))
+
+
+class TestFacts(base.TestCase):
+    """Of this machine, as any machine would be asked."""
+
+    def ask(self, what):
+        done = subprocess.run(
+            [sys.executable, '-', what], text=True, check=True,
+            input=pathlib.Path(facts.__file__).read_text(),
+            capture_output=True)
+        return json.loads(done.stdout)
+
+    def test_facts(self):
+        found = self.ask('facts')
+        release = pathlib.Path('/proc/sys/kernel/osrelease').read_text()
+        self.assertEqual(release.strip(), found['kernel']['release'])
+        self.assertGreaterEqual(found['cpu']['count'], 1)
+        self.assertTrue(found['cpu']['flags'])
+        self.assertGreater(found['memory']['total_kib'], 0)
+        self.assertEqual(found, self.ask('facts'))
+
+    def test_load_has_no_marks_for_being_looked_at(self):
+        begin, end = self.ask('load'), self.ask('load')
+        self.assertEqual([], [mark for mark in fingerprint.marks(begin, end)
+                              if 'clock' in mark or 'machine' in mark])
+        self.assertGreater(end['clocks']['monotonic'],
+                           begin['clocks']['monotonic'])
