@@ -42,8 +42,8 @@ class Case:
 class Versus:
     """A case beside the same of a peer, in the same run, on the same bed.
 
-    :ivar ratio: ours by theirs, medians; over 1 is better for us, whatever
-        the unit.
+    :ivar ratio: ours by theirs, the median of the rounds' ratios; over 1 is
+        better for us, whatever the unit.
     """
 
     peer: str

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether two runs differ: changed, same, or can't tell.
+
+"Changed" and "same" are both claims, and each has to be shown against the
+smallest difference that is of interest: a change is beyond it with all of its
+interval, and stays so when it is one of many tests (Benjamini and Hochberg,
+1995); the same is within it with all of its interval (equivalence; Schuirmann,
+1987). Neither shown: can't tell, and how many rounds might do.
+
+Rounds that were measured in turn are compared each with its neighbour, so that
+whatever made both slow cancels out. Without turns the speed of the machine may
+have been another one: the interval grows by what it is known to drift.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Sequence
+import dataclasses
+import math
+import statistics
+
+import scipy.stats
+
+from bench.results import model
+from bench.results import rank_sum
+from bench.results import sign_test
+
+CHANGED, SAME, UNKNOWN = 'changed', 'same', "can't tell"
+BETTER, WORSE = 'better', 'worse'
+
+SIGNIFICANCE = 0.05
+# More are not worth to be asked for.
+ROUNDS_NEEDED_MAX = 1000
+
+# Runs at different times on a machine of which nothing is known: a shared one
+# of the kind that these suites run on by default.
+UNKNOWN_DRIFT = 0.20
+
+
+@dataclasses.dataclass(frozen=True)
+class Interest:
+    """The smallest difference that anyone cares for.
+
+    :ivar relative: 0.03 is 3 %.
+    :ivar absolute: by unit; the larger of both counts. Costs of packets are
+        differences of two figures in whole nanoseconds: two of them can be 2
+        ns apart by rounding alone.
+    """
+
+    relative: float = 0.03
+    absolute: Mapping[str, float] = dataclasses.field(
+        default_factory=lambda: {'ns': 3.0})
+
+    def bound(self, unit: str, reference: float) -> float:
+        """In the unit, of a figure of this size."""
+        return max(self.relative * abs(reference),
+                   self.absolute.get(unit, 0.0))
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What became of one case.
+
+    :ivar interval: of after, relative to before: ratio less one; in the unit
+        itself if `is_ratio` is unset, as when there are zeroes; None: nothing
+        to compare.
+    :ivar bound: the smallest difference of interest, on the same scale.
+    :ivar p: that it is no change, adjusted for the number of cases.
+    :ivar direction: better or worse, of a change.
+    :ivar reason: of "can't tell".
+    :ivar rounds_needed: that might do; None: no number of rounds is known to.
+    """
+
+    before: model.Case
+    after: model.Case
+    verdict: str
+    interval: sign_test.Interval | None = None
+    is_ratio: bool = True
+    bound: float = 0.0
+    p: float = 1.0
+    direction: str | None = None
+    reason: str | None = None
+    rounds_needed: int | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class _Test:
+    """A case on the scale on which it is tested: logarithms, or the unit."""
+
+    interval: sign_test.Interval
+    is_ratio: bool
+    bounds: tuple[float, float]
+    p: float
+    rounds: int
+    spread: float
+    drift: float
+
+    @property
+    def is_same(self):
+        low, high = self.bounds
+        return (self.interval.confidence >= 1 - SIGNIFICANCE
+                and low <= self.interval.low
+                and self.interval.high <= high)
+
+
+def compare(pairs: Sequence[tuple[model.Case, model.Case]],
+            interest: Interest, drifts: Mapping[tuple[str, str], float] | None,
+            ) -> list[Change]:
+    """Each case before beside the same case after.
+
+    :param drifts: None: rounds were measured in turn; else by (software,
+        name), how far apart two runs of the same can be, 0.2 is 20 %.
+    """
+    tests = [_test(before, after, interest, drifts)
+             for before, after in pairs]
+    values = [test.p for test in tests if test]
+    adjusted = iter(scipy.stats.false_discovery_control(values)
+                    if values else ())
+    return [
+        _judge(before, after, test, float(next(adjusted)), len(values))
+        if test else Change(before, after, UNKNOWN,
+                            reason=_nothing(before, after))
+        for (before, after), test in zip(pairs, tests, strict=True)]
+
+
+def overall(changes: Sequence[Change]) -> str:
+    """Of all cases together: one change is a change, the same is all."""
+    verdicts = {change.verdict for change in changes}
+    if CHANGED in verdicts:
+        return CHANGED
+    return SAME if verdicts == {SAME} else UNKNOWN
+
+
+def _test(before, after, interest, drifts):
+    if (before.unit, before.better) != (after.unit, after.better):
+        return None
+    first, second = before.samples, after.samples
+    if drifts is None:
+        rounds = min(len(first), len(second))
+        first, second = first[:rounds], second[:rounds]
+    if not first or not second:
+        return None
+    reference = statistics.median(first)
+    bound = interest.bound(before.unit, reference)
+    drift = (drifts or {}).get((before.software, before.name),
+                               UNKNOWN_DRIFT if drifts is not None else 0.0)
+    is_ratio = min(*first, *second) > 0
+    if is_ratio:
+        first, second = ([math.log(value) for value in values]
+                         for values in (first, second))
+        high = math.log1p(bound / reference)
+        widened = math.log1p(drift)
+    else:
+        high, widened = bound, drift * abs(reference)
+    return _ranked(first, second, is_ratio, high, widened,
+                   in_turn=drifts is None)
+
+
+def _ranked(first, second, is_ratio, bound, drift, in_turn):
+    beyond = bound + drift
+    if in_turn:
+        values = [two - one for one, two in zip(first, second, strict=True)]
+        found = sign_test.interval(values, 1 - SIGNIFICANCE)
+        spread = scipy.stats.median_abs_deviation(values, scale='normal')
+        p = min(sign_test.p_above(values, beyond),
+                sign_test.p_below(values, -beyond))
+    else:
+        found = rank_sum.interval(first, second, 1 - SIGNIFICANCE)
+        spread = 0.0
+        p = min(rank_sum.p_above(first, second, beyond),
+                rank_sum.p_below(first, second, -beyond))
+    widened = dataclasses.replace(found, low=found.low - drift,
+                                  high=found.high + drift)
+    return _Test(widened, is_ratio, (-bound, bound), min(1.0, 2 * p),
+                 min(len(first), len(second)), float(spread), drift)
+
+
+def _judge(before, after, test, p, tests):
+    verdict, direction, reason, needed = UNKNOWN, None, None, None
+    foreign = _kinds(before) ^ _kinds(after)
+    if foreign:
+        reason = 'only one of them has the mark: ' + '; '.join(sorted(foreign))
+    elif p <= SIGNIFICANCE:
+        verdict = CHANGED
+        higher = test.interval.estimate > 0
+        direction = (BETTER if higher == (before.better == model.HIGHER)
+                     else WORSE)
+    elif test.is_same:
+        verdict = SAME
+    elif test.drift:
+        reason = ('not measured in turn: the machine may have been faster or '
+                  'slower')
+    else:
+        needed = _rounds_needed(test, tests)
+        reason = 'the smallest difference of interest is in the interval'
+        if needed is None:
+            reason += f', and {ROUNDS_NEEDED_MAX} rounds would not do'
+    return Change(before, after, verdict, _shown(test.interval, test.is_ratio),
+                  test.is_ratio, _scaled(test.bounds[1], test.is_ratio), p,
+                  direction, reason, needed)
+
+
+def _rounds_needed(test, tests):
+    """For an interval that ends before the bound, and for the least p that so
+    many can have.
+
+    By the median's standard error of normal noise; its spread is the median
+    absolute deviation, as a few outliers will not count among more rounds.
+    """
+    least = math.ceil(math.log2(2 * tests / SIGNIFICANCE))
+    margin = abs(test.bounds[1] - abs(test.interval.estimate))
+    if not margin:
+        return None
+    error = math.sqrt(math.pi / 2) * test.spread / margin
+    quantile = scipy.stats.norm.ppf(1 - SIGNIFICANCE / 2)
+    needed = max(least, math.ceil((quantile * error) ** 2), test.rounds + 1)
+    return needed if needed <= ROUNDS_NEEDED_MAX else None
+
+
+def _kinds(case):
+    """Marks without their figures: what is before the colon."""
+    return {mark.partition(':')[0] for mark in case.marks}
+
+
+def _nothing(before, after):
+    if (before.unit, before.better) != (after.unit, after.better):
+        return f'measured in {before.unit} and {after.unit}'
+    marks = '; '.join(dict.fromkeys(before.marks + after.marks))
+    return f'not measured: {marks}'
+
+
+def _shown(interval, is_ratio):
+    return dataclasses.replace(
+        interval, estimate=_scaled(interval.estimate, is_ratio),
+        low=_scaled(interval.low, is_ratio),
+        high=_scaled(interval.high, is_ratio))
+
+
+def _scaled(value, is_ratio):
+    return math.expm1(value) if is_ratio else value
