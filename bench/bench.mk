@@ -49,3 +49,45 @@ bench-tables: setup
 # Needs root. make bench-control ARGUMENTS="--only fleet"
 bench-control: setup
 	@exec $(PYTHON) -m bench.control $(ARGUMENTS)
+
+# What sends and counts packets.
+BENCH_TRAFFIC_SOURCES := bench/traffic/src
+BENCH_TRAFFIC_BUILD := build/bench/traffic
+BENCH_TRAFFIC := build/bench/bin/octavia-xdp-traffic
+BENCH_TRAFFIC_HEADERS := $(wildcard $(BENCH_TRAFFIC_SOURCES)/*.h)
+BENCH_TRAFFIC_OBJECTS := $(patsubst $(BENCH_TRAFFIC_SOURCES)/%.c,\
+	$(BENCH_TRAFFIC_BUILD)/%.o,\
+	$(filter-out %.bpf.c,$(wildcard $(BENCH_TRAFFIC_SOURCES)/*.c)))
+BENCH_BPFTOOL ?= bpftool
+BENCH_BPF_CFLAGS := -O2 -g -Wall -Wextra -Werror -ffreestanding -target bpf \
+	-mcpu=v3 -isystem /usr/include/$(shell uname -m)-linux-gnu
+
+.PHONY: bench-traffic lint-bench-traffic
+.SECONDARY: $(foreach name,send receive,$(BENCH_TRAFFIC_BUILD)/$(name).bpf.o \
+	$(BENCH_TRAFFIC_BUILD)/$(name).skel.h)
+
+bench-traffic: $(BENCH_TRAFFIC)
+
+$(BENCH_TRAFFIC_BUILD) $(dir $(BENCH_TRAFFIC)):
+	@mkdir -p $@
+
+$(BENCH_TRAFFIC_BUILD)/%.bpf.o: $(BENCH_TRAFFIC_SOURCES)/%.bpf.c \
+		$(BENCH_TRAFFIC_HEADERS) | $(BENCH_TRAFFIC_BUILD)
+	@$(BENCH_CC) $(BENCH_BPF_CFLAGS) -c $< -o $@
+
+$(BENCH_TRAFFIC_BUILD)/%.skel.h: $(BENCH_TRAFFIC_BUILD)/%.bpf.o
+	@$(BENCH_BPFTOOL) gen skeleton $< name $* > $@.new
+	@mv $@.new $@
+
+$(BENCH_TRAFFIC_BUILD)/%.o: $(BENCH_TRAFFIC_SOURCES)/%.c \
+		$(BENCH_TRAFFIC_HEADERS) $(BENCH_TRAFFIC_BUILD)/send.skel.h \
+		$(BENCH_TRAFFIC_BUILD)/receive.skel.h
+	@$(BENCH_CC) $(BENCH_CFLAGS) -pthread \
+		-I$(BENCH_TRAFFIC_BUILD) -c $< -o $@
+
+$(BENCH_TRAFFIC): $(BENCH_TRAFFIC_OBJECTS) | $(dir $(BENCH_TRAFFIC))
+	@$(BENCH_CC) -pthread $^ -lbpf -o $@
+
+lint-bench-traffic: $(BENCH_TRAFFIC)
+	@clang-format-19 --style=file:datapath/.clang-format --dry-run -Werror \
+		$(BENCH_TRAFFIC_SOURCES)/*.[ch]

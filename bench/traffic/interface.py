@@ -6,6 +6,7 @@ without it is foreign, and counted apart: zero loss means zero.
 """
 
 from collections.abc import Callable
+from collections.abc import Sequence
 import contextlib
 import dataclasses
 from typing import Protocol
@@ -32,6 +33,7 @@ class Profile:
     :param kind: established (no SYN), opened (a SYN first, for each flow), or
         syn (nothing else).
     :param sources: network of the clients; a flood takes all of it.
+    :param sources_v6: the same, to destinations of IPv6.
     """
 
     destinations: tuple[Destination, ...]
@@ -39,6 +41,18 @@ class Profile:
     sizes: tuple[tuple[int, int], ...] = ((64, 1),)
     kind: str = 'established'
     sources: str = '198.18.0.0/16'
+    sources_v6: str = '2001:2:0:1::/64'
+
+
+@dataclasses.dataclass(frozen=True)
+class Background:
+    """Traffic beside what is measured, as a flood of SYNs.
+
+    :param rate: packets/s; None: as fast as possible.
+    """
+
+    profile: Profile
+    rate: float | None = None
 
 
 @dataclasses.dataclass
@@ -57,6 +71,12 @@ class Measurement:
     :ivar flows_with_loss: how many of the flows lost any.
     :ivar marks: why the figure is not what was asked for, as in 'rate not
         reached: 812000 of 1000000'; a result with marks is shown with them.
+    :ivar refused: of those lost, what the generator's own link did not take:
+        on veth the queue of its peer, else that of the network card.
+    :ivar opened: (sent, received) packets that open flows; in none of the
+        other figures, but for floods of SYNs.
+    :ivar foreign_by_kind: as FOREIGN_… in src/format.h.
+    :ivar background: (sent, received) of each traffic beside.
     """
 
     seconds: float
@@ -72,6 +92,11 @@ class Measurement:
     by_receiver: dict[str, int]
     by_destination: dict[str, tuple[int, int]]
     marks: list[str] = dataclasses.field(default_factory=list)
+    refused: int = 0
+    opened: tuple[int, int] = (0, 0)
+    foreign_by_kind: dict[str, int] = dataclasses.field(default_factory=dict)
+    background: list[tuple[int, int]] = dataclasses.field(
+        default_factory=list)
 
     @property
     def rate(self) -> float:
@@ -88,10 +113,13 @@ class Traffic(Protocol):
     """A generator and its sinks, ready on their hosts."""
 
     def measure(self, profile: Profile, rate: float | None, seconds: float,
-                during: Callable[[], None] | None = None) -> Measurement:
+                during: Callable[[], None] | None = None,
+                background: Sequence[Background] = ()) -> Measurement:
         """Send, wait until nothing arrives any more, and compare.
 
-        :param during: called in a thread of its own once traffic flows.
+        :param during: called in a thread of its own once traffic flows; what
+            it raises is raised when the traffic has ended.
+        :param background: sent meanwhile, from the same generators.
         :raises BenchError: generator or sink failed.
         """
 

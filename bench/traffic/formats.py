@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``src/format.h`` for Python: structures, enumerations, constants."""
+
+import pathlib
+import re
+
+import cffi
+
+from bench import errors
+
+HEADER = pathlib.Path(__file__).with_name('src') / 'format.h'
+_HIDDEN = re.compile(r'^#(ifndef|endif|include|define OXT_FORMAT_H).*$',
+                     re.MULTILINE)
+
+ffi = cffi.FFI()
+ffi.cdef(_HIDDEN.sub('', HEADER.read_text()))
+constants = ffi.dlopen(None)
+
+
+def enumerators(name: str, prefix: str) -> dict[str, int]:
+    """Of an enumeration: numbers by names, in lower case, without prefix."""
+    kinds = ffi.typeof(f'enum {name}').relements
+    return {key.removeprefix(prefix).lower(): value
+            for key, value in kinds.items()}
+
+
+KINDS = enumerators('kind', 'KIND_')
+PROTOCOLS = enumerators('protocol', 'PROTOCOL_')
+FOREIGN = {name: value for name, value
+           in enumerators('foreign', 'FOREIGN_').items() if name != 'kinds'}
+
+
+def encoded(structure) -> bytes:
+    """The bytes of a structure that cffi made by `ffi.new`."""
+    return bytes(ffi.buffer(structure))
+
+
+class Reader:
+    """Structures one behind the other.
+
+    :param what: for messages.
+    """
+
+    def __init__(self, data: bytes, what: str):
+        self._data, self._what, self._at = data, what, 0
+
+    def bytes(self, length: int) -> bytes:
+        """:raises BenchError: there are not so many left."""
+        end = self._at + length
+        if end > len(self._data):
+            raise errors.BenchError(
+                f'{self._what}: ends after {len(self._data)} bytes, in the '
+                'middle of what octavia-xdp-traffic should have written')
+        part, self._at = self._data[self._at:end], end
+        return part
+
+    def structure(self, name: str):
+        """A copy of a structure, as cffi shows it."""
+        found = ffi.new(f'struct {name} *')
+        ffi.buffer(found)[:] = self.bytes(ffi.sizeof(f'struct {name}'))
+        return found
+
+    def head(self, name: str):
+        """The first structure of a file, of the version that this is.
+
+        :raises BenchError: of another version.
+        """
+        found = self.structure(name)
+        if found.version != constants.FORMAT_VERSION:
+            raise errors.BenchError(
+                f'{self._what}: of version {found.version}, not '
+                f'{constants.FORMAT_VERSION}; build octavia-xdp-traffic anew '
+                'by "make bench-traffic"')
+        return found

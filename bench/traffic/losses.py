@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is missing of a stream, exactly: by flow, destination and time."""
+
+from collections.abc import Sequence
+import dataclasses
+
+import numpy
+
+from bench.traffic import flows
+from bench.traffic import results
+from bench.traffic import streams
+
+TENTH = 0.1
+
+
+@dataclasses.dataclass(frozen=True)
+class Losses:
+    """Of one stream, all sinks together.
+
+    :ivar received: packets, each once, whoever received them.
+    :ivar duplicated: received again, also by another sink.
+    :ivar flows: how many of them lost any.
+    :ivar destinations: packets received, each once.
+    :ivar timeline: (seconds, sent, lost) of each tenth of a second.
+    """
+
+    received: int
+    duplicated: int
+    flows: int
+    destinations: list[int]
+    timeline: list[tuple[float, int, int]]
+
+    @property
+    def lost(self) -> int:
+        """Of those sent."""
+        return sum(lost for _, _, lost in self.timeline)
+
+
+def _union(parts: Sequence[results.Received], length: int) -> numpy.ndarray:
+    """Bytes of bits: of packets that any of the sinks received."""
+    found = numpy.zeros((length + 7) // 8, numpy.uint8)
+    for part in parts:
+        here = part.numbers[:found.size]
+        found[:here.size] |= here
+    return found
+
+
+def _missing(received: numpy.ndarray, sent: int) -> numpy.ndarray:
+    """Numbers of packets."""
+    # Whole bytes first: usually there is nothing to look for in most.
+    suspect = numpy.flatnonzero(received != 0xff).astype(numpy.uint32)
+    bits = numpy.unpackbits(received[suspect], bitorder='little')
+    lost = numpy.flatnonzero(bits == 0).astype(numpy.uint32)
+    numbers = suspect[lost >> numpy.uint32(3)] * numpy.uint32(8) + (
+        lost & numpy.uint32(7))
+    return numbers[numbers < sent]
+
+
+def _by_time(sent: results.Sent, missing: numpy.ndarray,
+             ) -> list[tuple[float, int, int]]:
+    ends = numpy.cumsum(sent.timeline.astype(numpy.uint64))
+    tenths = numpy.searchsorted(ends, missing, side='right')
+    lost = numpy.bincount(tenths, minlength=ends.size)
+    return [(round(index * TENTH, 1), int(count), int(lost[index]))
+            for index, count in enumerate(sent.timeline)]
+
+
+def of(stream: streams.Stream, sent: results.Sent,
+       parts: Sequence[results.Received]) -> Losses:
+    """What became of the packets sent.
+
+    :param parts: of each sink.
+    """
+    union = _union(parts, sent.sent)
+    missing = _missing(union, sent.sent)
+    numbers = flows.flows(missing, stream.flows, stream.seed)
+    slots = numpy.array(stream.slots)
+    destinations = slots[numbers % numpy.uint32(slots.size)]
+    lost = numpy.bincount(destinations, minlength=sent.destinations.size)
+    received = sent.sent - missing.size
+    return Losses(
+        received,
+        sum(part.received + part.duplicates for part in parts) - received,
+        int(numpy.unique(numbers).size),
+        [int(value) for value in sent.destinations - lost],
+        _by_time(sent, missing))

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sinks of a bed: what they expect, whether they are quiet, what they got."""
+
+from collections.abc import Sequence
+import contextlib
+import time
+
+from bench import errors
+from bench.beds import interface
+from bench.traffic import programs
+from bench.traffic import results
+from bench.traffic import streams
+
+QUIET_SECONDS = 0.3  # without another packet: nothing is on its way any more
+QUIET_MAX = 10
+LOOK_SECONDS = 0.05
+
+
+class Sinks:
+    """A program on each member and sink; they count until this is closed.
+
+    :ivar generic: names of hosts where an interface has no native XDP.
+    :raises BenchError: there are none, or a program cannot be attached.
+    """
+
+    def __init__(self, hosts: Sequence[interface.Host],
+                 stack: contextlib.ExitStack):
+        if not hosts:
+            raise errors.BenchError(
+                'nobody counts what arrives: the bed has neither members nor '
+                'sinks')
+        self.generic: list[str] = []
+        self._programs = {host.name: self._start(host, stack)
+                          for host in hosts}
+        for name, program in self._programs.items():
+            if not program.hear()['native']:
+                self.generic.append(name)
+
+    @staticmethod
+    def _start(host: interface.Host, stack: contextlib.ExitStack,
+               ) -> programs.Program:
+        devices = [each.name for each in host.interfaces.values()
+                   if each.peers]
+        program = programs.Program(
+            host, [programs.install(host), 'receive', *devices],
+            'traffic-receive.log')
+        stack.callback(program.close)
+        return program
+
+    def expect(self, expected: Sequence[streams.Stream]) -> dict[str, dict]:
+        """Count these from now on, from zero; clocks by name of the host."""
+        data = streams.receive_file(expected)
+        for program in self._programs.values():
+            path = programs.give(program.host, data, 'traffic-expected')
+            program.tell(f'expect {path}')
+        return {name: program.hear()
+                for name, program in self._programs.items()}
+
+    def _total(self) -> int:
+        for program in self._programs.values():
+            program.tell('count')
+        return sum(sum(program.hear().values())
+                   for program in self._programs.values())
+
+    def wait_until_quiet(self) -> bool:
+        """Until nothing of the streams arrives any more; False: it never
+        ended."""
+        end = time.monotonic() + QUIET_MAX
+        since, last = time.monotonic(), self._total()
+        while time.monotonic() < end:
+            time.sleep(LOOK_SECONDS)
+            total = self._total()
+            if total != last:
+                since, last = time.monotonic(), total
+            elif time.monotonic() - since >= QUIET_SECONDS:
+                return True
+        return False
+
+    def collect(self) -> tuple[dict[str, results.SinkResult],
+                               dict[str, dict]]:
+        """Results and clocks by name of the host."""
+        found, clocks = {}, {}
+        for name, program in self._programs.items():
+            path = program.host.folder / 'traffic-received'
+            clocks[name] = program.ask(f'write {path}')
+            found[name] = results.received(program.host.read(path), name)
+        return found, clocks

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What both commands have: files, lines of JSON, errors. */
+#ifndef OXT_PROCESS_H
+#define OXT_PROCESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <bpf/libbpf.h>
+
+int send_main(int count, char **arguments);
+int receive_main(int count, char **arguments);
+
+/* Prints {"error": text} and ends with 1. */
+_Noreturn void fail(const char *format, ...)
+	__attribute__((format(printf, 1, 2)));
+
+/* A line of JSON, at once. */
+void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+/* "boot": identifier of the kernel, "monotonic_ns", "realtime_ns": to know
+ * whether two hosts share a clock and whether it was set. */
+void report_clock(const char *event);
+
+/* The next line of standard input without its end; false: there is none any
+ * more, or, with a timeout that is not negative, none yet. */
+enum input {
+	INPUT_LINE,
+	INPUT_NONE,
+	INPUT_END
+};
+enum input read_line(char *line, size_t length, int timeout_ms);
+
+struct content {
+	const uint8_t *at, *end;
+};
+
+struct content read_file(const char *path);
+/* Fails if the file is too short. */
+const void *take(struct content *content, size_t length);
+
+uint64_t monotonic_ns(void);
+void load_or_fail(int status, const char *what);
+void catch_messages(void);
+int possible_cpus(void);
+/* Of all elements, in place of the default of libbpf, which has errno. */
+void set_entries(struct bpf_map *map, uint64_t entries);
+void fill_map(int map, uint32_t key, const void *value);
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* What the receiving program is told when it is loaded. */
+#ifndef OXT_RECEIVE_STATE_H
+#define OXT_RECEIVE_STATE_H
+
+#include "format.h"
+
+struct stream_state {
+	struct expected_stream expected;
+	/* the first of the stream's elements in the maps */
+	uint32_t words;
+	uint32_t flows;
+	uint32_t destinations;
+	uint32_t present;
+};
+
+#endif
