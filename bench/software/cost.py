@@ -63,7 +63,7 @@ class Meter:
                 *map(str, arguments)]
 
     def adopt(self, host: interface.Host, process: int):
-        """Count a process that runs, and its children from now on."""
+        """Count a process that runs, and all that descends from it."""
         self._ask(host, f'adopt {process}')
 
     def cpu_seconds(self) -> float:
@@ -99,7 +99,7 @@ class Meter:
 
     def _ask(self, host, line):
         # If it has ended, its log says why.
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError, errors.BenchError):
             self._watches[host.name].write(line + '\n')
         return self._answer(host)
 

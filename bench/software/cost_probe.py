@@ -263,12 +263,35 @@ def answer(words, group, kind, threads):
                              else machine_seconds()),
                 memory=memory(group, threads))
         elif len(words) == 2 and words[0] == 'adopt':
-            (group / 'cgroup.procs').write_text(words[1])
+            adopt(group, int(words[1]))
             say()
         else:
             raise ProbeError(f'not understood: {words}')
     except (ProbeError, OSError) as error:
         say(error=str(error))
+
+
+def adopt(group, process):
+    """Take a process and all that descends from it into the group.
+
+    Parents first: what they start from then on is of the group already.
+    """
+    (group / 'cgroup.procs').write_text(str(process))
+    for child in children(process):
+        # It may have ended; the process itself must not.
+        with contextlib.suppress(ProcessLookupError):
+            adopt(group, child)
+
+
+def children(process):
+    found = []
+    for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            # proc_pid_stat(5): the name, in parentheses, may have any.
+            fields = path.read_text().rpartition(')')[2].split()
+            if int(fields[1]) == process:
+                found.append(int(path.parent.name))
+    return found
 
 
 def group_seconds(group, threads):

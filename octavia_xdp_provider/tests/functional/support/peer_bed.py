@@ -16,8 +16,10 @@ import threading
 
 from bench import errors
 from bench.beds import interface
+from lab import paths
 
 ROUTER = 'router'
+MEMBER_TOOL = paths.CHECKOUT / 'datapath' / 'build' / 'octavia-xdp-member'
 
 
 class Process:
@@ -161,6 +163,9 @@ def _link(router, host, number):
         end.interfaces[host.name] = interface.Interface(
             device, host.name, mac.strip(), 1600, (address,), (peer.name,))
     host.run(['ip', 'route', 'add', 'default', 'via', f'198.18.{number}.1'])
+    # Any program does: without one, veth takes no frames of XDP.
+    router.run([MEMBER_TOOL, 'setup', '--any-source', '--mss', 'off',
+                host.name])
 
 
 def _remove(host):

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The kernel's own IP forwarding: no load balancer, but what one cannot be
+cheaper than when the kernel forwards its packets.
+
+Load balancers route VIPs as any router does. Where members are behind the
+router that packets came from, they send them back to it, as one does whose
+packets leave in a tunnel; the router then sends what comes from them to
+members. It has a rule for that, of what came in from a load balancer. Members
+are told apart by a hash of the 5-tuple, by whoever's next hop they are.
+Members have the VIP; ports and packets are not changed.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+from collections.abc import Sequence
+import contextlib
+import dataclasses
+import ipaddress
+from typing import Any
+
+from bench import errors
+from bench.beds import interface as beds
+from bench.software import interface
+from bench.software import options
+from bench.software import peer
+from bench.software import topology
+
+# Of the router: tables are numbers, and rules have priorities before the
+# main table's (32766).
+TABLE = 7431
+PRIORITY = 7431
+
+
+@dataclasses.dataclass(frozen=True)
+class Configuration(peer.Common):
+    """Nothing of its own."""
+
+
+class Kernel:
+
+    name = 'kernel'
+
+    def missing(self, bed: beds.Bed) -> str | None:
+        return peer.missing_programs(bed, {'ip': 'iproute2',
+                                           'sysctl': 'procps'})
+
+    @contextlib.contextmanager
+    def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
+               configuration: Mapping[str, Any],
+               ) -> Iterator['Deployment']:
+        wanted = options.read(self.name, Configuration, configuration)
+        made = Deployment(bed, services, wanted.detection_s)
+        made.check(services)
+        with made:
+            yield made
+
+
+class Deployment(peer.Deployment):
+
+    local_vips = False
+
+    def check(self, services):
+        by_vip: dict[str, set] = {}
+        for service in services:
+            by_vip.setdefault(service.vip, set()).add(
+                tuple((member.address, member.weight)
+                      for member in service.members))
+            for member in service.members:
+                if member.port != service.port:
+                    raise errors.BenchError(
+                        f'software kernel: {service.vip}: member '
+                        f'{member.address} has port {member.port}, not '
+                        f'{service.port}: forwarding changes no port')
+        for vip, found in by_vip.items():
+            if len(found) > 1:
+                raise errors.BenchError(
+                    f'software kernel: services of {vip} have different '
+                    'members: a route knows no ports')
+
+    def prepare(self, host, stack):
+        stack.enter_context(peer.kernel_settings(host, {
+            'net.ipv4.ip_forward': 1, 'net.ipv6.conf.all.forwarding': 1,
+            # Early demultiplexing finds sockets of a proxy that was here, in
+            # TIME_WAIT: Linux forwards no packet that belongs to one. It is no
+            # use to routers anyway.
+            'net.ipv4.ip_early_demux': 0,
+            # What came in leaves where it came from.
+            'net.ipv4.conf.all.send_redirects': 0,
+            **{f'net/ipv4/conf/{one.name}/send_redirects': 0
+               for one in host.interfaces.values()},
+            'net.ipv4.fib_multipath_hash_policy': 1,
+            'net.ipv6.fib_multipath_hash_policy': 1}))
+        for router, device in self._routers(host):
+            rule = f'iif {device} lookup {TABLE} priority {PRIORITY}'
+            for version in (4, 6):
+                peer.run_batch(router, [f'rule add {rule}'], version=version)
+                stack.callback(peer.run_batch, router, [f'rule delete {rule}'],
+                               version=version)
+                stack.callback(peer.run_batch, router,
+                               [f'route flush table {TABLE}'], force=True,
+                               version=version)
+
+    def start(self, host):
+        routers = self._routers(host)
+        for service in self._services.values():
+            if routers:
+                back = [f'nexthop via {hop} dev {device}'
+                        for hop, device in self._gateways(
+                            host, service.vip)]
+                _route(host, service.vip, '', back)
+                for router, _device in routers:
+                    self._to_members(router, service, f'table {TABLE}')
+            else:
+                self._to_members(host, service, '')
+
+    def apply(self, host, old):
+        self.start(host)
+
+    def stop(self, host):
+        """The route that leads nowhere is all there is to it."""
+
+    def _to_members(self, host, service, table):
+        """:raises BenchError: the host does not reach one of them itself."""
+        hops = []
+        for member in service.members:
+            device = _device(self._bed, host, member)
+            if member.weight:
+                hops.append(f'nexthop via {member.address} dev {device} '
+                            f'weight {member.weight}')
+        _route(host, service.vip, table, hops)
+
+    def _routers(self, host):
+        """(router, its device to the host) of those that are to send on to
+        members; none if the host does."""
+        if any(self._bed.hosts[name].role in (beds.MEMBER, beds.SINK)
+               for one in host.interfaces.values() for name in one.peers):
+            return []
+        return [(self._bed.hosts[name],
+                 self._bed.hosts[name].interfaces[one.link].name)
+                for one in host.interfaces.values() for name in one.peers
+                if self._bed.hosts[name].role == beds.ROUTER]
+
+    def _gateways(self, host, vip):
+        version = ipaddress.ip_address(vip).version
+        return [(address, one.name) for one in host.interfaces.values()
+                for name in one.peers
+                if self._bed.hosts[name].role == beds.ROUTER
+                and (address := topology.address_of(
+                    self._bed.hosts[name].interfaces[one.link], version))]
+
+
+def _device(bed, host, member):
+    for one in host.interfaces.values():
+        if member.host in one.peers and any(
+                ipaddress.ip_address(member.address) in
+                ipaddress.ip_interface(address).network
+                for address in one.addresses):
+            return one.name
+    raise errors.BenchError(
+        f'software kernel: {host.name} has no link on which member '
+        f'{member.address} of {member.host} is: it cannot be its next hop')
+
+
+def _route(host, vip, table, hops):
+    peer.run_batch(host, [' '.join(
+        ['route replace', *([] if hops else ['unreachable']),
+         peer.network(vip), table, *hops])])

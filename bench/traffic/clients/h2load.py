@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""h2load of nghttp2: HTTP/1.1 or HTTP/2 without TLS."""
+
+import dataclasses
+import math
+import re
+
+from bench import endpoint
+from bench import errors
+from bench.traffic.clients import result
+
+_LOG = 'h2load.log'
+_COUNTS = re.compile(
+    r'^requests: (\d+) total, (\d+) started, (\d+) done, (\d+) succeeded, '
+    r'(\d+) failed, (\d+) errored, (\d+) timeout$', re.MULTILINE)
+_SECONDS = re.compile(r'^finished in ([\d.]+)(us|ms|s),', re.MULTILINE)
+_UNITS = {'us': 1e-6, 'ms': 1e-3, 's': 1.0}
+
+
+@dataclasses.dataclass(frozen=True)
+class H2load:
+    """:param streams: of a connection at once, of HTTP/2."""
+
+    connections: int = 16
+    version: int = 1
+    streams: int = 1
+    path: str = '/'
+    name: str = 'h2load'
+    unit: str = 'requests/s'
+
+    def prepare(self, host):
+        result.need(host, 'h2load', 'nghttp2-client')
+
+    def command(self, host, address, port, seconds):
+        where = endpoint.text(address, port)
+        log = str(host.folder / _LOG)
+        # It adds to a log that is there.
+        return ['sh', '-c', 'rm -f "$1" && shift && exec "$@"', 'sh', log,
+                'h2load', f'--clients={self.connections}', '--threads=1',
+                f'--duration={max(1, round(seconds))}',
+                *(['--h1'] if self.version == 1 else
+                  [f'--max-concurrent-streams={self.streams}']),
+                f'--log-file={log}', f'http://{where}{self.path}']
+
+    def parse(self, host, output):
+        log = host.read(host.folder / _LOG).decode()
+        return parse(output, log)
+
+
+def parse(output: str, log: str) -> result.Result:
+    """:param log: a line for each request: when, status, microseconds.
+    :raises BenchError: it printed something else, or nothing was answered.
+    """
+    counts, seconds = _COUNTS.search(output), _SECONDS.search(output)
+    try:
+        _, _, _, done, failed, errored, timeouts = map(int, counts.groups())
+        times = sorted(int(line.split('\t')[2]) for line in log.splitlines())
+    except (AttributeError, IndexError, ValueError) as error:
+        raise errors.BenchError('h2load printed no result: '
+                                f'{output.strip()[-400:]!r}') from error
+    # "failed" has the others, and answers of status 400 or more.
+    made = result.Result(
+        float(seconds[1]) * _UNITS[seconds[2]], done, _percentiles(times),
+        result.some({
+            result.REFUSED: failed - errored,
+            'requests without an answer': errored - timeouts,
+            'timeouts': timeouts}))
+    return result.answered('h2load', made)
+
+
+def _percentiles(times):
+    """In seconds, of sorted microseconds; by the nearest rank."""
+    if not times:
+        return {}
+    ranks = {'p50': 0.5, 'p90': 0.9, 'p99': 0.99, 'max': 1.0}
+    return {name: times[math.ceil(len(times) * rank) - 1] / 1e6
+            for name, rank in ranks.items()}

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""iperf3: as many bytes as TCP gets through."""
+
+import dataclasses
+import json
+
+from bench import errors
+from bench.traffic.clients import result
+
+
+@dataclasses.dataclass(frozen=True)
+class Iperf3:
+    """:param streams: connections that carry data, at once.
+    :param download: members send. Else the client does: with DSR only that
+        passes load balancers.
+    """
+
+    streams: int = 1
+    download: bool = False
+    name: str = 'iperf3'
+    unit: str = 'bytes/s'
+
+    def prepare(self, host):
+        result.need(host, 'iperf3', 'iperf3')
+
+    def command(self, host, address, port, seconds):
+        return ['iperf3', '--client', address, '--port', str(port),
+                '--time', str(max(1, round(seconds))), '--parallel',
+                str(self.streams), '--json', '--connect-timeout', '5000',
+                *(['--reverse'] if self.download else [])]
+
+    def parse(self, host, output):
+        return parse(output)
+
+
+def parse(output: str) -> result.Result:
+    """:raises BenchError: it printed something else, an error, or nothing
+        arrived."""
+    try:
+        found = json.loads(output)
+        if 'error' in found:
+            raise errors.BenchError(f'iperf3: {found["error"]}')
+        received = found['end']['sum_received']
+        made = result.Result(received['seconds'], received['bytes'])
+    except (KeyError, TypeError, ValueError) as error:
+        raise errors.BenchError('iperf3 printed no result: '
+                                f'{output.strip()[-400:]!r}') from error
+    return result.answered('iperf3', made)

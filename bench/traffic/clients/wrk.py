@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""wrk: as many HTTP/1.1 requests as connections can take, one after another
+on each."""
+
+import dataclasses
+import json
+import pathlib
+
+from bench import endpoint
+from bench import errors
+from bench.traffic.clients import result
+
+_SCRIPT = pathlib.Path(__file__).with_name('wrk.lua')
+# wrk's words for them → ours.
+_FAILURES = {'connect': 'connections refused', 'read': 'read errors',
+             'write': 'write errors', 'status': result.REFUSED,
+             'timeout': 'timeouts'}
+
+
+@dataclasses.dataclass(frozen=True)
+class Wrk:
+    """:param keep_alive: else each request has a connection of its own.
+    :param timeout_s: of a request.
+    """
+
+    connections: int = 16
+    keep_alive: bool = True
+    path: str = '/'
+    threads: int = 1
+    timeout_s: int = 2
+    name: str = 'wrk'
+    unit: str = 'requests/s'
+
+    def prepare(self, host):
+        result.need(host, 'wrk', 'wrk')
+        host.put(_SCRIPT, _SCRIPT.name)
+
+    def command(self, host, address, port, seconds):
+        words = ['wrk', '--threads', str(min(self.threads, self.connections)),
+                 '--connections', str(self.connections),
+                 '--duration', f'{max(1, round(seconds))}s',
+                 '--timeout', f'{self.timeout_s}s',
+                 '--script', str(host.folder / _SCRIPT.name)]
+        if not self.keep_alive:
+            words += ['--header', 'Connection: close']
+        where = endpoint.text(address, port)
+        return [*words, f'http://{where}{self.path}']
+
+    def parse(self, host, output):
+        return parse(output)
+
+
+def parse(output: str) -> result.Result:
+    """:param output: wrk's, with wrk.lua.
+    :raises BenchError: it has no line of JSON, or nothing was answered.
+    """
+    lines = [line for line in output.splitlines() if line.startswith('{')]
+    try:
+        found = json.loads(lines[-1])
+        seconds = found['duration_us'] / 1e6
+        made = result.Result(
+            seconds, found['requests'],
+            {name: found['latency_us'][name] / 1e6
+             for name in result.PERCENTILES},
+            result.some({_FAILURES[name]: count
+                         for name, count in found['errors'].items()}))
+    except (IndexError, KeyError, TypeError, ValueError) as error:
+        raise errors.BenchError('wrk printed no result: '
+                                f'{output.strip()[-400:]!r}') from error
+    return result.answered('wrk', made)

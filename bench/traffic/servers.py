@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Servers on members: stock nginx, and iperf3 where bulk is measured.
+
+Members are the same whatever is in front of them: they have the VIPs, and
+take packets out of tunnels by the product's program for members, in XDP. To
+those that come without a tunnel it does nothing.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Sequence
+import contextlib
+import pathlib
+import tempfile
+import time
+
+from bench import errors
+from bench.beds import interface as beds
+from bench.software import interface
+
+CHECKOUT = pathlib.Path(__file__).parents[2]
+TOOL = 'octavia-xdp-member'
+_PATIENCE_S = 30.0
+_SETTINGS = ('net.core.somaxconn=65534', 'net.ipv4.tcp_max_syn_backlog=65536',
+             'net.ipv4.tcp_fin_timeout=5')
+_NGINX = '''\
+daemon off;
+worker_processes auto;
+worker_rlimit_nofile 100000;
+pid {folder}/servers.pid;
+error_log stderr crit;
+events {{ worker_connections 20000; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxy;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    default_type text/plain;
+    keepalive_requests 1000000000;
+    keepalive_timeout 300s;
+    server {{
+        {listen}
+        location = / {{ return 200 "{body}"; }}
+        location = /name {{ return 200 "{host}\\n"; }}
+    }}
+}}
+'''
+
+
+@contextlib.contextmanager
+def http(bed: beds.Bed, services: Sequence[interface.Service],
+         body_bytes: int = 100) -> Iterator[None]:
+    """nginx on each member: / has so many bytes, /name the host's name.
+
+    :raises BenchError: a member cannot serve, or did not begin to.
+    """
+    with contextlib.ExitStack() as stack:
+        for host in _members(bed, services):
+            stack.enter_context(_taking_vips(host, services))
+            stack.enter_context(_nginx(host, _ports(host, services),
+                                       body_bytes))
+        yield
+
+
+@contextlib.contextmanager
+def bulk(bed: beds.Bed, service: interface.Service) -> Iterator[None]:
+    """iperf3 on the only member.
+
+    :raises BenchError: the service has several members.
+    """
+    if len(service.members) != 1:
+        raise errors.BenchError(
+            f'iperf3 needs a service with one member, {service.vip} has '
+            f'{len(service.members)}: its connections belong together, and '
+            'load balancers tell them apart')
+    (host,) = _members(bed, [service])
+    port = service.members[0].port
+    with _taking_vips(host, [service]):
+        process = host.start(['iperf3', '--server', '--port', str(port)],
+                             log='iperf3.log')
+        try:
+            _wait(host, process, {port}, 'iperf3.log')
+            yield
+        finally:
+            process.stop()
+
+
+def _members(bed, services):
+    names = dict.fromkeys(member.host for service in services
+                          for member in service.members)
+    for name in names:
+        if name not in bed.hosts:
+            raise errors.BenchError(f'bed {bed.name} has no host "{name}", '
+                                    'whose address a member has')
+    return [bed.hosts[name] for name in names]
+
+
+def _ports(host, services):
+    return {member.port for service in services for member in service.members
+            if member.host == host.name}
+
+
+@contextlib.contextmanager
+def _taking_vips(host, services):
+    tool = _tool(host)
+    vips = sorted({service.vip for service in services
+                   if any(member.host == host.name
+                          for member in service.members)})
+    host.run(['sysctl', '-qw', *_SETTINGS])
+    with contextlib.ExitStack() as stack:
+        for one in host.interfaces.values():
+            words = [word for vip in vips for word in ('--vip', vip)]
+            stack.callback(host.run, [tool, 'remove', one.name], check=False)
+            host.run([tool, 'setup', '--any-source', '--sysctl', '--mss',
+                      'auto', *words, one.name])
+        yield
+
+
+def _tool(host):
+    built = CHECKOUT / 'datapath' / 'build' / TOOL
+    for path in (str(built), TOOL):
+        if not host.run(['sh', '-c', 'command -v "$1"', 'sh', path],
+                        check=False).returncode:
+            return path
+    raise errors.BenchError(
+        f'{host.name} has no {TOOL}: run "make -C datapath" in the checkout, '
+        'or install the product on the host')
+
+
+@contextlib.contextmanager
+def _nginx(host, ports, body_bytes):
+    listen = ' '.join(f'listen 0.0.0.0:{port} reuseport backlog=65534; '
+                      f'listen [::]:{port} reuseport backlog=65534;'
+                      for port in sorted(ports))
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / 'servers.conf'
+        source.write_text(_NGINX.format(
+            folder=host.folder, listen=listen, host=host.name,
+            body='x' * max(0, body_bytes - 1) + '\\n' * (body_bytes > 0)))
+        path = host.put(source, source.name)
+    process = host.start(['nginx', '-p', str(host.folder), '-c', str(path),
+                          '-e', 'stderr'], log='servers.log')
+    try:
+        _wait(host, process, ports, 'servers.log')
+        yield
+    finally:
+        process.stop()
+
+
+def _wait(host, process, ports, log):
+    """Until all are listened on."""
+    deadline = time.monotonic() + _PATIENCE_S
+    while True:
+        shown = host.run(['ss', '-Hnlt']).stdout
+        found = {int(line.split()[3].rsplit(':', 1)[1])
+                 for line in shown.splitlines()}
+        if ports <= found:
+            return
+        if process.poll() is not None or time.monotonic() > deadline:
+            said = host.read(host.folder / log).decode(errors='replace')
+            raise errors.BenchError(
+                f'{host.name}: its server does not listen on '
+                f'{", ".join(map(str, sorted(ports - found)))}: '
+                f'{said.strip()[-400:] or "nothing said"}')
+        time.sleep(0.02)
