@@ -3,10 +3,15 @@
 
 import argparse
 import getpass
+import os
 import pathlib
+import sys
 
+from bench import errors
 from bench.reservations import folder as folders
 from bench.reservations import leases
+from bench.reservations import repository
+from bench.reservations import sync
 from bench.reservations import words
 
 HELP = 'reserve machines, and give them their part of the switch and a kernel'
@@ -21,18 +26,25 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '--inventory', type=pathlib.Path,
         help=f'the machines ({folders.INVENTORY} in the folder)')
     parser.add_argument(
+        '--ansible-playbook', metavar='PROGRAM',
+        help="the checkout's, or that of PATH")
+    parser.add_argument(
         '--owner', default=getpass.getuser(),
         help='in whose name; as login names are (%(default)s)')
     actions = parser.add_subparsers(dest='action', required=True,
                                     metavar='ACTION')
     for add in (_add_list, _add_reserve, _add_renew, _add_release, _add_sync,
-                _add_log):
+                _add_log, _add_user, _add_serve):
         add(actions)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Do what the action says."""
-    folder = folders.Folder(arguments.folder, arguments.inventory)
+    # Keys and sessions are below; what is for all to read is made so.
+    os.umask(0o077)
+    words.owner(arguments.owner)
+    folder = folders.Folder(arguments.folder, arguments.inventory,
+                            arguments.ansible_playbook)
     return arguments.act(folder, arguments)
 
 
@@ -71,7 +83,11 @@ def _add_release(actions):
 
 
 def _add_sync(actions):
-    action = actions.add_parser('sync', help='end leases that have expired')
+    action = actions.add_parser(
+        'sync', help='end leases that have expired; bring switches and boot '
+        'server to what the leases say')
+    action.add_argument('--diff', action='store_true', help='only show what '
+                        'the switches and the boot server would get')
     action.set_defaults(act=_sync)
 
 
@@ -80,6 +96,31 @@ def _add_log(actions):
     action.add_argument('--last', type=int, metavar='N',
                         help='only the last N entries')
     action.set_defaults(act=_log)
+
+
+def _add_user(actions):
+    action = actions.add_parser(
+        'user', help='who may log in to the pages; the password is asked '
+        'for, or is the line of standard input')
+    action.add_argument('name')
+    action.add_argument('--remove', action='store_true')
+    action.set_defaults(act=_user)
+
+
+def _add_serve(actions):
+    action = actions.add_parser('serve', help='pages for browsers')
+    action.add_argument('--listen', default='127.0.0.1:8070',
+                        help='ADDRESS:PORT or unix:PATH (%(default)s)')
+    action.add_argument('--certificate', metavar='FILE',
+                        help='of TLS, with all that it is signed by')
+    action.add_argument('--key', metavar='FILE', help='of the certificate')
+    action.add_argument(
+        '--behind-proxy', action='store_true', help='a reverse proxy of this '
+        'host speaks TLS, and sets X-Forwarded-For and X-Forwarded-Proto')
+    action.add_argument(
+        '--trusted-header', metavar='NAME', help='a header in which the '
+        'proxy says who the user is; it has to remove what browsers send')
+    action.set_defaults(act=_serve)
 
 
 def _list(folder, _arguments):
@@ -105,6 +146,7 @@ def _reserve(folder, arguments):
         arguments.owner, arguments.machines, arguments.hours,
         arguments.purpose, folder.inventory(), arguments.kernel)
     _say(lease)
+    _show_diff(folder, arguments)
     return 0
 
 
@@ -117,19 +159,58 @@ def _renew(folder, arguments):
 def _release(folder, arguments):
     folder.leases().release(arguments.lease, arguments.owner, arguments.force)
     print(f'lease {arguments.lease} has ended')
+    _show_diff(folder, arguments)
     return 0
 
 
 def _sync(folder, arguments):
-    for lease in folder.leases().end_expired(words.owner(arguments.owner)):
-        print(f'lease {lease.number} of {lease.owner} has ended')
+    if arguments.diff:
+        _show_diff(folder, arguments)
+    else:
+        sync.run(folder, arguments.owner, lambda text: print(text, flush=True))
     return 0
+
+
+def _show_diff(folder, arguments):
+    """Bring the repository up to date, and show what is not applied."""
+    store = repository.Repository(folder)
+    store.follow(folder.leases(), folder.inventory(), arguments.owner)
+    print(store.diff(), end='')
 
 
 def _log(folder, arguments):
     _print([(str(entry.number), words.time(entry.at), entry.who, entry.action,
              f'lease {entry.lease}' if entry.lease else '-', entry.text)
             for entry in folder.leases().log(arguments.last)])
+    return 0
+
+
+def _user(folder, arguments):
+    # What only pages need takes longer to load than all else.
+    from bench.reservations.web import users
+    known = users.Users(folder)
+    if arguments.remove:
+        known.remove(arguments.name)
+        return 0
+    words.owner(arguments.name)
+    known.set(arguments.name, _password())
+    return 0
+
+
+def _password():
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip('\n')
+    password = getpass.getpass()
+    if getpass.getpass('The same again: ') != password:
+        raise errors.BenchError('these were two passwords')
+    return password
+
+
+def _serve(folder, arguments):
+    from bench.reservations.web import serve
+    serve.run(folder, arguments.listen, proxy=arguments.behind_proxy,
+              header=arguments.trusted_header,
+              certificate=arguments.certificate, key=arguments.key)
     return 0
 
 

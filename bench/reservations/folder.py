@@ -22,20 +22,33 @@ _LOOK_AGAIN_S = 0.05
 
 
 class Folder:
-    """Where all of it is: inventory, database, repository, keys."""
+    """Where all of it is: inventory, database, repository, keys.
+
+    :param ansible: the program ansible-playbook, None to look for it.
+    """
 
     def __init__(self, path: pathlib.Path,
-                 inventory_path: pathlib.Path | None = None):
+                 inventory_path: pathlib.Path | None = None,
+                 ansible: str | None = None):
         self.path = path.resolve()
-        self.inventory_path = inventory_path or self.path / INVENTORY
+        self.inventory_path = (inventory_path.resolve() if inventory_path
+                               else self.path / INVENTORY)
+        self.ansible = ansible
+
+    def arguments(self) -> list[str]:
+        """Those of the command that name the same."""
+        found = [f'--folder={self.path}', f'--inventory={self.inventory_path}']
+        return found + ([f'--ansible-playbook={self.ansible}']
+                        if self.ansible else [])
 
     def make(self) -> None:
-        """For this user alone: it will hold keys.
+        """Others cannot list it, and reach only what is made for them: keys
+        are in it, and what the boot server serves.
 
         :raises errors.BenchError: it cannot be made.
         """
         try:
-            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o711, parents=True, exist_ok=True)
         except OSError as error:
             raise errors.BenchError(
                 f'{self.path}: {error.strerror}; --folder names another'

@@ -7,9 +7,8 @@ import ipaddress
 import pathlib
 from typing import Any
 
-from bench import errors
+from bench.declarations import document as declarations
 from bench.reservations import inventory_schema
-from bench.reservations import yaml_lines
 
 LONGEST_HOURS = 336
 HTTP_PORT = 8069
@@ -102,14 +101,14 @@ class Inventory:
 def load(path: pathlib.Path) -> Inventory:
     """Read an inventory.
 
-    :raises errors.DeclarationError: what is wrong, with its line.
+    :raises bench.errors.DeclarationError: what is wrong, with its line.
+    :raises bench.errors.BenchError: it cannot be read.
     """
-    content = yaml_lines.load(path, inventory_schema.SCHEMA)
+    document = declarations.read(path, inventory_schema.SCHEMA)
     try:
-        return _inventory(path, content)
+        return _inventory(path, document.data)
     except _Wrong as error:
-        raise errors.DeclarationError(
-            path, yaml_lines.line(path, *error.keys), error.text) from error
+        raise document.error(error.text, *error.keys) from None
 
 
 class _Wrong(Exception):
@@ -136,36 +135,17 @@ def _inventory(path: pathlib.Path, content: dict[str, Any]) -> Inventory:
                      content.get('longest_lease_hours', LONGEST_HOURS))
 
 
-def _address(text: str, *keys: str | int) -> str:
-    try:
-        return str(ipaddress.ip_address(text))
-    except ValueError as error:
-        raise _Wrong(str(error), *keys) from error
-
-
-def _network(text: str, *keys: str | int) -> str:
-    try:
-        return str(ipaddress.ip_network(text))
-    except ValueError as error:
-        raise _Wrong(str(error), *keys) from error
-
-
 def _switch(name: str, content: dict[str, Any]) -> Switch:
-    keys = 'switches', name
     return Switch(
-        name, _address(content['address'], *keys, 'address'), content['as'],
-        content.get('user', 'root'), content.get('connection', 'ssh'),
-        tuple(_network(one, *keys, 'announced', number) for number, one
-              in enumerate(content.get('announced', ()))))
+        name, content['address'], content['as'], content.get('user', 'root'),
+        content.get('connection', 'ssh'), tuple(content.get('announced', ())))
 
 
 def _machine(name: str, content: dict[str, Any],
              switches: Mapping[str, Switch]) -> Machine:
-    keys = 'machines', name
     return Machine(
-        name, content['role'], _address(content['address'], *keys, 'address'),
-        content.get('mac'),
-        tuple(_port(one, switches, *keys, 'ports', number)
+        name, content['role'], content['address'], content.get('mac'),
+        tuple(_port(one, switches, 'machines', name, 'ports', number)
               for number, one in enumerate(content.get('ports', ()))))
 
 
@@ -174,20 +154,14 @@ def _port(content: dict[str, Any], switches: Mapping[str, Switch],
     if content['switch'] not in switches:
         raise _Wrong(f'there is no switch {content["switch"]!r}', *keys,
                      'switch')
-    addresses = []
-    for number, text in enumerate(content['addresses']):
-        try:
-            addresses.append(ipaddress.ip_interface(text))
-        except ValueError as error:
-            raise _Wrong(str(error), *keys, 'addresses', number) from error
+    addresses = tuple(map(ipaddress.ip_interface, content['addresses']))
     bgp = None
     if 'bgp' in content:
-        address = _address(content['bgp']['address'], *keys, 'bgp', 'address')
-        if not any(ipaddress.ip_address(address) in one.network
+        bgp = content['bgp']['address'], content['bgp']['as']
+        if not any(ipaddress.ip_address(bgp[0]) in one.network
                    for one in addresses):
-            raise _Wrong(f'{address} is in no network of this port', *keys,
+            raise _Wrong(f'{bgp[0]} is in no network of this port', *keys,
                          'bgp', 'address')
-        bgp = address, content['bgp']['as']
     return Port(content['switch'], content['port'],
                 tuple(map(str, addresses)), bgp)
 
@@ -228,9 +202,8 @@ def _kernel(folder: pathlib.Path, name: str,
 
 
 def _boot(content: dict[str, Any]) -> Boot:
-    network = ipaddress.ip_network(
-        _network(content['network'], 'boot', 'network'))
-    address = _address(content['address'], 'boot', 'address')
+    network = ipaddress.ip_network(content['network'])
+    address = content['address']
     # PXE's DHCP is that of IPv4.
     if not isinstance(network, ipaddress.IPv4Network):
         raise _Wrong('an IPv4 network is needed: machines boot by DHCPv4',

@@ -6,15 +6,30 @@ here: none has a blank, a quote or a line's end. Patterns end in \\Z, since
 Python's $ lets a last line's end pass.
 """
 
-NAME = r'^[a-z0-9][a-z0-9-]{0,31}\Z'
+_NAME = r'^[a-z0-9][a-z0-9-]{0,31}\Z'
 # As the kernel has them (IFNAMSIZ), without what a configuration may read
 # otherwise.
-INTERFACE = r'^[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z'
-MAC = r'^([0-9a-f]{2}:){5}[0-9a-f]{2}\Z'
-# One kernel parameter, or several with single blanks.
-PARAMETERS = r'^[A-Za-z0-9@._:,=/+-]+( [A-Za-z0-9@._:,=/+-]+)*\Z'
-ADDRESS = r'^[0-9a-f.:]{3,39}\Z'
-PREFIX = r'^[0-9a-f.:]{3,39}/[0-9]{1,3}\Z'
+_INTERFACE = r'^[A-Za-z0-9][A-Za-z0-9._-]{0,14}\Z'
+_MAC = r'^([0-9a-f]{2}:){5}[0-9a-f]{2}\Z'
+_PARAMETERS = r'^[A-Za-z0-9@._:,=/+-]+( [A-Za-z0-9@._:,=/+-]+)*\Z'
+
+
+def _pattern(pattern, description):
+    return {'type': 'string', 'pattern': pattern, 'description': description}
+
+
+NAME = _pattern(_NAME, 'lower-case letters, digits and dashes, 32 at most')
+INTERFACE = _pattern(_INTERFACE, "an interface's name: letters, digits, dots, "
+                     'dashes and underscores, 15 at most')
+MAC = _pattern(_MAC, 'a MAC address in lower case, as in 52:54:00:00:00:01')
+PARAMETERS = _pattern(_PARAMETERS, 'kernel parameters with single blanks '
+                      'between them, without quotes')
+ADDRESS, INTERFACE_ADDRESS, NETWORK = ({
+    'type': 'string', 'format': format_,
+    # No zone after a %, which may have any character.
+    'pattern': r'^[0-9a-fA-F.:/]+\Z',
+    'description': 'an address without a zone',
+} for format_ in ('address', 'interface', 'network'))
 AS_NUMBER = {'type': 'integer', 'minimum': 1, 'maximum': 4294967294}
 
 _PORT = {
@@ -22,18 +37,18 @@ _PORT = {
     'additionalProperties': False,
     'required': ['switch', 'port', 'addresses'],
     'properties': {
-        'switch': {'type': 'string', 'pattern': NAME},
-        'port': {'type': 'string', 'pattern': INTERFACE},
+        'switch': NAME,
+        'port': INTERFACE,
         # The switch's own, with their prefix lengths.
-        'addresses': {'type': 'array', 'minItems': 1, 'items': {
-            'type': 'string', 'pattern': PREFIX}},
+        'addresses': {'type': 'array', 'minItems': 1,
+                      'items': INTERFACE_ADDRESS},
         # The machine's speaker of BGP, if it has one: a load balancer node.
         'bgp': {
             'type': 'object',
             'additionalProperties': False,
             'required': ['address', 'as'],
             'properties': {
-                'address': {'type': 'string', 'pattern': ADDRESS},
+                'address': ADDRESS,
                 'as': AS_NUMBER,
             },
         },
@@ -48,9 +63,9 @@ _MACHINE = {
         'role': {'enum': ['generator', 'load_balancer', 'router', 'member',
                           'sink']},
         # Where it is reached for management.
-        'address': {'type': 'string', 'pattern': ADDRESS},
+        'address': ADDRESS,
         # Of the interface that boots.
-        'mac': {'type': 'string', 'pattern': MAC},
+        'mac': MAC,
         'ports': {'type': 'array', 'items': _PORT},
     },
 }
@@ -60,14 +75,14 @@ _SWITCH = {
     'additionalProperties': False,
     'required': ['address', 'as'],
     'properties': {
-        'address': {'type': 'string', 'pattern': ADDRESS},
+        'address': ADDRESS,
         'as': AS_NUMBER,
-        'user': {'type': 'string', 'pattern': r'^[a-z_][a-z0-9_-]{0,31}\Z'},
+        'user': _pattern(r'^[a-z_][a-z0-9_-]{0,31}\Z',
+                         'a login name'),
         # local: it is the machine that runs the command.
         'connection': {'enum': ['ssh', 'local']},
         # What members of a bed may announce: VIPs.
-        'announced': {'type': 'array', 'items': {
-            'type': 'string', 'pattern': PREFIX}},
+        'announced': {'type': 'array', 'items': NETWORK},
     },
 }
 
@@ -81,7 +96,7 @@ _KERNEL = {
         'initramfs': {'type': 'string', 'minLength': 1},
         'root': {'type': 'string', 'minLength': 1},
         # @root@ stands for the URL of "root".
-        'parameters': {'type': 'string', 'pattern': PARAMETERS},
+        'parameters': PARAMETERS,
     },
 }
 
@@ -90,10 +105,10 @@ _BOOT = {
     'additionalProperties': False,
     'required': ['interface', 'address', 'network'],
     'properties': {
-        'interface': {'type': 'string', 'pattern': INTERFACE},
+        'interface': INTERFACE,
         # Of this host, in the network of the machines' booting interfaces.
-        'address': {'type': 'string', 'pattern': ADDRESS},
-        'network': {'type': 'string', 'pattern': PREFIX},
+        'address': ADDRESS,
+        'network': NETWORK,
         'http_port': {'type': 'integer', 'minimum': 1, 'maximum': 65535},
     },
 }
@@ -109,8 +124,8 @@ SCHEMA = {
     'additionalProperties': False,
     'required': ['machines'],
     'properties': {
-        'machines': {**_named(NAME, _MACHINE), 'minProperties': 1},
-        'switches': _named(NAME, _SWITCH),
+        'machines': {**_named(_NAME, _MACHINE), 'minProperties': 1},
+        'switches': _named(_NAME, _SWITCH),
         'kernels': _named(r'^[a-z0-9][a-z0-9._-]{0,63}\Z', _KERNEL),
         'boot': _BOOT,
         'longest_lease_hours': {'type': 'integer', 'minimum': 1,

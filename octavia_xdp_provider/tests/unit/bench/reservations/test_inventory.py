@@ -44,7 +44,8 @@ class TestInventory(base.TestCase):
     def test_what_is_wrong_is_named_with_its_line(self):
         for old, new, line, said in (
                 ('role: generator', 'role: toaster', 6, 'toaster'),
-                ('address: 192.0.2.11', 'adress: 192.0.2.11', 7, 'adress'),
+                ('address: 192.0.2.11', 'adress: 192.0.2.11', 5,
+                 'did you mean "address"?'),
                 ('port: swp1', 'port: "swp1 up"', 9, 'swp1 up'),
                 ('port: swp1', 'port: "swp1\\n"', 9, 'swp1'),
                 ('198.18.0.1/24', '198.18.0.1/64', 9, '198.18.0.1/64'),
@@ -52,16 +53,19 @@ class TestInventory(base.TestCase):
                  'leaf9'),
                 ('port: swp3', 'port: swp2', 24, 'port of lb1 already'),
                 ('00:00:02', '00:00:01', 22, 'address of lb1 already'),
-                ('lb2:', 'lb1:', 19, 'twice'),
+                ('lb2:', 'lb1:', 19, 'a second time'),
                 ('198.18.1.2', '198.18.1.9', 18, 'no network of this port'),
                 ('kernel: vmlinuz', 'kernel: other', 30, 'there is no file'),
                 ('root: root.img', '# none', 33, '@root@'),
-                ('console=ttyS0 fetch=@root@', '"quiet; reboot"', 33, 'reboot'),
+                ('console=ttyS0 fetch=@root@', '"quiet; reboot"', 33,
+                 'reboot'),
+                ('port: swp2', 'port: sixteen-letters-', 16, 'sixteen'),
+                ("'2001:db8:1::1/126'", "'fe80::1%a b/64'", 17, 'zone'),
                 ('192.0.2.1,', '198.51.100.1,', 34, 'not in'),
                 ('announced: [203.0.113.0/24]', 'announced: [203.0.113.1/24]',
                  3, 'host bits'),
                 ('longest_lease_hours: 48', 'longest_lease_hours: 0', 1,
-                 'minimum'),
+                 '1 or more'),
                 ('switches:', '\tswitches:', 2, "'\\t'")):
             with self.subTest(new):
                 self.refused(old, new, line, said)
@@ -72,6 +76,6 @@ class TestInventory(base.TestCase):
         self.assertIn('"boot" is missing', str(error))
 
     def test_a_file_that_is_missing_is_named(self):
-        error = self.assertRaises(errors.DeclarationError, inventory.load,
+        error = self.assertRaises(errors.BenchError, inventory.load,
                                   self.folder / 'none.yaml')
         self.assertIn('none.yaml', str(error))
