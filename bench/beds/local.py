@@ -112,7 +112,7 @@ class Host:
                 output, said = child.communicate()
                 raise errors.BenchError(
                     f'{self.name}: {shlex.join(words)} did not end within '
-                    f'{timeout:g} s{_printed(said or output)}') from None
+                    f'{timeout:g} s{printed(said or output)}') from None
         done = subprocess.CompletedProcess(words, child.returncode, output,
                                            said)
         if check:
@@ -144,7 +144,7 @@ def succeeded(host: str, done: subprocess.CompletedProcess[str]) -> None:
     if done.returncode:
         raise errors.BenchError(
             f'{host}: {shlex.join(done.args)} failed ({done.returncode})'
-            f'{_printed(done.stderr or done.stdout)}')
+            f'{printed(done.stderr or done.stdout)}')
 
 
 def environment() -> dict[str, str]:
@@ -159,6 +159,7 @@ def environment() -> dict[str, str]:
     }
 
 
-def _printed(text):
+def printed(text: str) -> str:
+    """The end of it, to follow on an error's text."""
     text = text.strip()[-_SHOWN_CHARACTERS:]
     return f':\n{text}' if text else ''

@@ -4,7 +4,6 @@
 from collections.abc import Iterator
 from collections.abc import Sequence
 import contextlib
-import ipaddress
 import json
 import os
 import pathlib
@@ -15,6 +14,7 @@ from bench.beds import declaration
 from bench.beds import interface
 from bench.beds import local
 from bench.beds import nics
+from bench.beds import routing
 from bench.beds import runs
 from lab import namespaces
 from lab import paths
@@ -195,21 +195,8 @@ def _settle(lab, declared, host, macs):
                           f'dev {name} nud permanent'
                           for address in other.addresses]
     for route in declared.hosts[host.name].routes:
-        lines.append(route_line(route))
+        lines.append(routing.command(route))
     ip(lab, host.name, lines)
-
-
-def route_line(route: declaration.Route) -> str:
-    """The command of ip for it."""
-    metrics = f' mtu {route.mtu}' if route.mtu else ''
-    version = ipaddress.ip_network(route.to).version
-    # RFC 8950: the next hop may be of another family.
-    hops = [hop if ipaddress.ip_address(hop).version == version
-            else f'inet6 {hop}' for hop in route.via]
-    if len(hops) == 1:
-        return f'route replace {route.to} via {hops[0]}{metrics}'
-    return f'route replace {route.to}{metrics}' + ''.join(
-        f' nexthop via {hop}' for hop in hops)
 
 
 def ip(lab: paths.Lab, host: str, lines: Sequence[str]) -> None:

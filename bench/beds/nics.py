@@ -72,6 +72,29 @@ def set_hardware(host: interface.Host, name: str,
         host.run(['ethtool', '-N', name, 'rx-flow-hash', protocol, fields])
 
 
+def restoring(host: interface.Host, name: str, nic: declaration.Nic,
+              ) -> list[list[str]]:
+    """The commands that bring back what is now, of what is declared.
+
+    A hash of other fields, and one over other queues, stay as they are.
+    """
+    words = []
+    if nic.offloads:
+        features = _features(host, name)
+        for offload in nic.offloads:
+            found = features.get(_ALIASES.get(offload, offload))
+            if found is not None:
+                words.append(['ethtool', '-K', name, offload, _on(found)])
+    for option, wanted in ('-L', nic.queues), ('-G', nic.rings):
+        now = _current(host, option.lower(), name)
+        pairs = [word for kind, count in now.items() if count.isdigit()
+                 for word in (kind.replace(' ', '-'), count)
+                 if kind in ('rx', 'tx', 'combined')]
+        if wanted and pairs:
+            words.append(['ethtool', option, name, *pairs])
+    return words
+
+
 def describe(host: interface.Host, name: str) -> dict[str, Any]:
     """What can change a result, JSON."""
     driver = dict(

@@ -1,0 +1,258 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Hosts that an agent works for, on a machine that is reached by a stream.
+
+agent.py is at the other end and says what is asked and answered.
+"""
+
+import base64
+from collections.abc import Callable
+from collections.abc import Mapping
+from collections.abc import Sequence
+from concurrent import futures
+import contextlib
+import json
+import pathlib
+import queue
+import shlex
+import subprocess
+import threading
+from typing import Any
+from typing import BinaryIO
+
+from bench import errors
+from bench.beds import agent
+from bench.beds import interface
+from bench.beds import local
+
+SOURCE = pathlib.Path(agent.__file__).read_bytes()
+# Reads the agent, and leaves what follows to it: argument 1 is its name, 2
+# how many bytes it has.
+BOOT = ('import sys\n'
+        'exec(compile(sys.stdin.buffer.read(int(sys.argv[2])), "agent", '
+        '"exec"))')
+# Longer than a connection takes to be found dead.
+ANSWER_S = 60
+# Of a file, in one message.
+CHUNK = 128 * 1024
+
+
+class Channel:
+    """Requests to one agent; threads may share it.
+
+    :param name: of the machine, for errors.
+    :param why: says what is known of how the connection came to its end.
+    """
+
+    def __init__(self, name: str, requests: BinaryIO, answers: BinaryIO,
+                 why: Callable[[], str]):
+        self.name = name
+        self._requests, self._answers, self._why = requests, answers, why
+        self._lock = threading.Lock()
+        self._number = 0
+        self._waiting: dict[int, futures.Future] = {}
+        self._events: dict[int, _Events] = {}
+        self._lost: str | None = None
+        self._ready: futures.Future = futures.Future()
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def ready(self, timeout: float) -> pathlib.PurePosixPath:
+        """Wait for the agent; its folder.
+
+        :raises errors.BenchError: there is none.
+        """
+        return pathlib.PurePosixPath(
+            self._result(self._ready, timeout, 'its agent')['folder'])
+
+    def ask(self, operation: str, timeout: float = ANSWER_S,
+            **arguments: Any) -> dict[str, Any]:
+        """:raises errors.BenchError: it failed, or nothing came in time."""
+        future: futures.Future = futures.Future()
+        with self._lock:
+            if self._lost is not None:
+                raise errors.BenchError(self._lost)
+            self._number += 1
+            self._waiting[self._number] = future
+            line = json.dumps({'id': self._number, 'op': operation,
+                               **arguments}).encode() + b'\n'
+            # If it is gone the reader finds out, and says why.
+            with contextlib.suppress(OSError, ValueError):
+                self._requests.write(line)
+                self._requests.flush()
+        answer = self._result(future, timeout, operation)
+        if 'error' in answer:
+            raise errors.BenchError(f'{self.name}: {answer["error"]}')
+        return answer
+
+    def events(self, process: int) -> '_Events':
+        """Of a process, from its begin on."""
+        with self._lock:
+            return self._events_of(process)
+
+    def close(self) -> None:
+        """End the agent, and with it all that it has started."""
+        with self._lock, contextlib.suppress(OSError):
+            self._requests.close()
+
+    def _result(self, future, timeout, what):
+        try:
+            return future.result(timeout)
+        except futures.TimeoutError:
+            raise errors.BenchError(
+                f'{self.name}: no answer within {timeout:g} s ({what})'
+            ) from None
+
+    def _read(self):
+        try:
+            for line in self._answers:
+                self._take(json.loads(line))
+            text = 'the connection was closed'
+        except (OSError, ValueError) as error:
+            text = str(error)
+        why = self._why()
+        with self._lock:
+            self._lost = f'{self.name}: the connection is lost: {why or text}'
+            error = errors.BenchError(self._lost)
+            for future in (self._ready, *self._waiting.values()):
+                if not future.done():
+                    future.set_exception(error)
+            for events in self._events.values():
+                events.lose(error)
+
+    def _take(self, answer):
+        with self._lock:
+            if 'process' in answer and 'id' not in answer:
+                self._events_of(answer['process']).take(answer)
+            elif 'id' in answer:
+                future = self._waiting.pop(answer['id'])
+            else:
+                future = self._ready
+        if 'process' not in answer or 'id' in answer:
+            future.set_result(answer)
+
+    def _events_of(self, process):
+        # The first may come before the answer that has the number.
+        return self._events.setdefault(process, _Events())
+
+
+class _Events:
+    """What a process has printed, and how it ended."""
+
+    def __init__(self):
+        self.lines: queue.SimpleQueue = queue.SimpleQueue()
+        self.status: futures.Future = futures.Future()
+
+    def take(self, event):
+        if 'status' in event:
+            self.status.set_result(event['status'])
+        else:
+            self.lines.put(event.get('line'))
+
+    def lose(self, error):
+        self.lines.put(error)
+        if not self.status.done():
+            self.status.set_exception(error)
+
+
+class Process:
+    """A program on the machine; interface.Process."""
+
+    def __init__(self, channel: Channel, number: int, text: str):
+        self._channel, self._number, self._text = channel, number, text
+        self._events = channel.events(number)
+
+    def poll(self) -> int | None:
+        status = self._events.status
+        return status.result() if status.done() else None
+
+    def wait(self, timeout: float) -> int:
+        try:
+            return self._events.status.result(timeout)
+        except futures.TimeoutError:
+            raise subprocess.TimeoutExpired(self._text, timeout) from None
+
+    def write(self, text: str) -> None:
+        self._channel.ask('write', process=self._number, text=text)
+
+    def line(self, timeout: float) -> str:
+        try:
+            line = self._events.lines.get(timeout=timeout)
+        except queue.Empty:
+            raise subprocess.TimeoutExpired(self._text, timeout) from None
+        if not isinstance(line, str):
+            self._events.lines.put(line)  # For who asks again.
+            if line is not None:
+                raise line
+            raise EOFError(f'{self._text} has closed its output')
+        return line
+
+    def stop(self, timeout: float = 5) -> int:
+        return self._channel.ask(
+            'stop', timeout + ANSWER_S, process=self._number,
+            timeout_s=timeout)['status']
+
+
+class Host:
+    """The machine, or a network namespace of it; interface.Host.
+
+    :param prefix: of commands, to be in the namespace.
+    """
+
+    def __init__(self, channel: Channel, name: str, role: str,
+                 folder: pathlib.PurePosixPath,
+                 interfaces: Mapping[str, interface.Interface],
+                 prefix: Sequence[str] = ()):
+        self.name, self.role, self.folder = name, role, folder
+        self.interfaces = interfaces
+        self._channel, self._prefix = channel, list(prefix)
+
+    def run(self, arguments: Sequence[str], *, check: bool = True,
+            timeout: float = 60, stdin: str | None = None,
+            ) -> subprocess.CompletedProcess[str]:
+        words = [str(word) for word in arguments]
+        answer = self._channel.ask(
+            'run', timeout + ANSWER_S, arguments=[*self._prefix, *words],
+            stdin=stdin, timeout_s=timeout)
+        if answer['status'] is None:
+            raise errors.BenchError(
+                f'{self.name}: {shlex.join(words)} did not end within '
+                f'{timeout:g} s{local.printed(answer["stderr"])}')
+        done = subprocess.CompletedProcess(
+            words, answer['status'], answer['stdout'], answer['stderr'])
+        if check:
+            local.succeeded(self.name, done)
+        return done
+
+    def start(self, arguments: Sequence[str], *, log: str) -> Process:
+        words = [str(word) for word in arguments]
+        number = self._channel.ask(
+            'start', arguments=[*self._prefix, *words],
+            log=str(self.folder / log))['process']
+        return Process(self._channel, number,
+                       f'{self.name}: {shlex.join(words)}')
+
+    def put(self, source: pathlib.Path, name: str) -> pathlib.PurePosixPath:
+        mode = source.stat().st_mode & 0o777
+        with open(source, 'rb') as file:
+            chunk, more = file.read(CHUNK), False
+            while chunk or not more:
+                answer = self._channel.ask(
+                    'put', name=str(self.folder / name), mode=mode,
+                    data=base64.b64encode(chunk).decode(), append=more)
+                chunk, more = file.read(CHUNK), True
+        self._channel.ask('finish', path=answer['path'], new=answer['new'])
+        return pathlib.PurePosixPath(answer['path'])
+
+    def read(self, path: pathlib.PurePosixPath) -> bytes:
+        content = b''
+        while True:
+            chunk = base64.b64decode(self._channel.ask(
+                'read', path=str(path), offset=len(content),
+                size=CHUNK)['data'])
+            content += chunk
+            if len(chunk) < CHUNK:
+                return content
+
+    def undo(self, arguments: Sequence[str]) -> None:
+        """Have a command run at the end, whatever ends it; the last first."""
+        self._channel.ask('undo', arguments=[
+            *self._prefix, *(str(word) for word in arguments)])

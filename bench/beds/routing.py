@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Routes as commands of ip."""
+
+import ipaddress
+
+from bench.beds import declaration
+
+
+def command(route: declaration.Route) -> str:
+    """Without "ip"; several next hops share by flows."""
+    metrics = f' mtu {route.mtu}' if route.mtu else ''
+    version = ipaddress.ip_network(route.to).version
+    # RFC 8950: the next hop may be of another family.
+    hops = [hop if ipaddress.ip_address(hop).version == version
+            else f'inet6 {hop}' for hop in route.via]
+    if len(hops) == 1:
+        return f'route replace {route.to} via {hops[0]}{metrics}'
+    return f'route replace {route.to}{metrics}' + ''.join(
+        f' nexthop via {hop}' for hop in hops)

@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beds of real machines, reached by OpenSSH.
+
+An agent on each machine runs what is asked for, takes back what was changed
+and ends with the connection, whatever ended that.
+"""
+
+from collections.abc import Iterator
+import contextlib
+import shlex
+import subprocess
+from typing import Any
+
+from bench import errors
+from bench.beds import agent
+from bench.beds import channel
+from bench.beds import declaration
+from bench.beds import provisioning
+from bench.beds import real_links
+from bench.beds import runs
+from lab import parallel
+from lab import paths
+from lab import processes
+
+CONNECT_S = 60
+# A machine that does not answer so often, so many seconds apart, is gone.
+ALIVE_S, ALIVE_COUNT = 5, 3
+# For the agent to undo what was changed.
+END_S = 60
+
+
+class Bed:
+    """Machines that are up; interface.Bed."""
+
+    def __init__(self, declared: declaration.Bed,
+                 hosts: dict[str, channel.Host]):
+        self.name, self.hosts = declared.name, hosts
+        self.machines = hosts
+        self._declared = declared
+
+    def by_role(self, role: str) -> list[channel.Host]:
+        return [host for host in self.hosts.values() if host.role == role]
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {
+            'provider': declaration.SSH,
+            'declaration': self._declared.content,
+            'interfaces': {name: real_links.describe(host)
+                           for name, host in self.hosts.items()},
+        }
+
+
+class Provider:
+    """Makes them; interface.Provider."""
+
+    name = declaration.SSH
+
+    @contextlib.contextmanager
+    def build(self, declared: declaration.Bed, run: str) -> Iterator[Bed]:
+        with contextlib.ExitStack() as stack:
+            lab = stack.enter_context(runs.hold(run))
+            connections = {
+                name: Connection(lab, declared, host)
+                for name, host in declared.hosts.items()}
+            stack.callback(_close, connections.values())
+            _together(connection.open for connection in connections.values())
+            if declared.provisioning.playbook is not None:
+                provisioning.play(lab, declared, {
+                    name: connection.options
+                    for name, connection in connections.items()})
+            hosts = {name: connection.host()
+                     for name, connection in connections.items()}
+            _together(lambda host=host: real_links.prepare(
+                declared, host) for host in hosts.values())
+            macs = {name: real_links.macs(host)
+                    for name, host in hosts.items()}
+            for name, host in hosts.items():
+                host.interfaces = real_links.interfaces(declared, name, macs)
+            _together(lambda host=host: real_links.join(
+                declared, host, macs) for host in hosts.values())
+            yield Bed(declared, hosts)
+
+
+class Connection:
+    """To one machine: OpenSSH's master, with the agent as its session.
+
+    Ansible's connections go through the same one.
+    """
+
+    def __init__(self, lab: runs.RunLab, declared: declaration.Bed,
+                 host: declaration.Host):
+        self._lab, self._host = lab, host
+        self._access = host.access
+        known = lab.directory / 'known_hosts'
+        if not known.exists():
+            known.write_text(_known_hosts(declared))
+        socket = lab.run_directory / f'{host.name}.ssh'
+        # No file of a user or machine changes what is done.
+        self.options = [
+            '-F', 'none', '-o', 'BatchMode=yes',
+            '-o', 'StrictHostKeyChecking=yes',
+            '-o', f'UserKnownHostsFile={known}',
+            '-o', 'GlobalKnownHostsFile=/dev/null',
+            '-o', 'ControlPersist=no', '-o', f'ControlPath={socket}',
+            '-o', f'ConnectTimeout={CONNECT_S}',
+            '-o', f'ServerAliveInterval={ALIVE_S}',
+            '-o', f'ServerAliveCountMax={ALIVE_COUNT}',
+            '-p', str(self._access.port)]
+        if self._access.key is not None:
+            self.options += ['-i', str(self._access.key),
+                             '-o', 'IdentitiesOnly=yes']
+        self._log = lab.logs / f'{host.name}.ssh.log'
+        self._child: subprocess.Popen | None = None
+        self._channel: channel.Channel | None = None
+
+    def open(self) -> None:
+        """Connect and start the agent.
+
+        :raises errors.BenchError: with what ssh says.
+        """
+        words = ['python3', '-u', '-c', channel.BOOT,
+                 f'{self._lab.id}.{self._host.name}', str(len(channel.SOURCE))]
+        if self._access.user != 'root':
+            words = ['sudo', '-n', *words]
+        with open(self._log, 'ab') as log:
+            self._child = subprocess.Popen(
+                ['ssh', *self.options, '-o', 'ControlMaster=yes', '-T',
+                 '-l', self._access.user, self._access.address, '--',
+                 shlex.join(words)],
+                stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log,
+                start_new_session=True)
+        # For who removes what this run leaves.
+        self._lab.state.put(processes.SECTION, self._log.stem, {
+            'name': self._log.stem, 'host': None, 'argv': [], 'env': {},
+            'cwd': None, 'log': str(self._log), 'pid': self._child.pid,
+            'started': processes.start_time(self._child.pid)})
+        self._channel = channel.Channel(
+            f'host {self._host.name} ({self._access.address})',
+            self._child.stdin, self._child.stdout, self._why)
+        with contextlib.suppress(OSError):  # Then its answers end as well.
+            self._child.stdin.write(channel.SOURCE)
+            self._child.stdin.flush()
+        self._folder = self._channel.ready(CONNECT_S * 2)
+
+    def host(self) -> channel.Host:
+        """Its interfaces are known once it is configured."""
+        return channel.Host(self._channel, self._host.name, self._host.role,
+                            self._folder, {})
+
+    def close(self) -> None:
+        """End the agent, which ends all that it has started."""
+        if self._channel is not None:
+            self._channel.close()
+
+    def wait(self) -> None:
+        """After close()."""
+        if self._child is None:
+            return
+        try:
+            self._child.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+            raise errors.BenchError(
+                f'host {self._host.name} ({self._access.address}) has not '
+                f'ended what the bed started there within {END_S} s; it does '
+                f'as soon as it notices that the connection is gone; look at '
+                f'{agent.FOLDERS} there') from None
+
+    def _why(self) -> str:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(ALIVE_S)
+        text = self._log.read_text(errors='replace').strip()
+        return text.rpartition('\n\n')[2] or (
+            f'ssh ended with {self._child.poll()}')
+
+
+def _known_hosts(declared):
+    """Host keys of the declaration, and those of its file."""
+    lines = []
+    for host in declared.hosts.values():
+        access = host.access
+        if access.host_key is not None:
+            name = access.address if access.port == 22 else (
+                f'[{access.address}]:{access.port}')
+            lines.append(f'{name} {access.host_key}\n')
+    if declared.provisioning.known_hosts is not None:
+        lines.append(declared.provisioning.known_hosts.read_text())
+    return ''.join(lines)
+
+
+def _close(connections):
+    """All at once; one that fails keeps no other from being closed."""
+    connections = list(connections)
+    for connection in connections:
+        connection.close()
+    failed = []
+    for connection in connections:
+        try:
+            connection.wait()
+        except errors.BenchError as error:
+            failed.append(str(error))
+    if failed:
+        raise errors.BenchError('\n'.join(failed))
+
+
+def _together(functions):
+    try:
+        parallel.together(*functions)
+    except paths.LabError as error:
+        raise errors.BenchError(str(error)) from None

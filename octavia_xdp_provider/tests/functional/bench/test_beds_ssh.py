@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beds of machines that are reached by ssh, each a namespace with an sshd."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import subprocess
+import sys
+import uuid
+
+from oslotest import base
+
+from bench import errors
+from bench import fingerprint
+from bench.beds import agent
+from bench.beds import reading
+from bench.beds import runs
+from bench.beds import ssh
+from bench.declarations import document
+from lab import namespaces
+from lab import paths
+from lab import processes
+
+OPERATOR = 'operator'
+MACHINES = {'gen': '192.0.2.11', 'lb': '192.0.2.12', 'sink': '192.0.2.13'}
+BED = '''\
+name: machines
+provider: ssh
+ssh: {{key: {key}}}
+hosts:
+  gen:
+    role: generator
+    ssh: {{address: 192.0.2.11, host_key: {gen}, interfaces: {{front: ens1}}}}
+    routes:
+      - {{to: 203.0.113.0/24, via: lb}}
+  lb:
+    role: load_balancer
+    loopback: [203.0.113.1/32]
+    sysctl: {{net.ipv4.ip_forward: 1}}
+    ssh:
+      address: 192.0.2.12
+      host_key: {lb}
+      interfaces: {{front: ens1, back: ens2}}
+  sink:
+    role: sink
+    ssh: {{address: 192.0.2.13, host_key: {sink}, interfaces: {{back: ens1}}}}
+links:
+  front:
+    ends: [gen, lb]
+    networks: [198.19.0.0/30, '2001:db8:19::/126']
+    mtu: 1600
+    offloads: {{tx: off}}
+    permanent_neighbours: true
+  back:
+    ends: [lb, sink]
+    networks: [198.19.1.0/30]
+'''
+SOON_S = 60
+_RUN = '''\
+import pathlib, sys, time
+from bench.beds import reading, ssh
+bed = reading.read(pathlib.Path(sys.argv[1]))
+with ssh.Provider().build(bed, sys.argv[2]) as made:
+    process = made.hosts['lb'].start(
+        ['sh', '-c', 'trap "" TERM; setsid sleep 1000 & echo $!; wait'],
+        log='log')
+    print(process.line(60), flush=True)
+    time.sleep(1000)
+'''
+
+
+class Machines:
+    """Namespaces with sshd, and one from which they are reached."""
+
+    def __init__(self, lab):
+        self.lab = lab
+        self.keys = {}
+
+    def make(self):
+        self.lab.make_directories()
+        pathlib.Path('/run/sshd').mkdir(exist_ok=True)
+        self.key('operator')
+        namespaces.create(self.lab, OPERATOR)
+        namespaces.bridge(self.lab, OPERATOR, 'mgmt')
+        namespaces.address(self.lab, OPERATOR, 'mgmt', '192.0.2.1/24')
+        for name, address in MACHINES.items():
+            namespaces.create(self.lab, name)
+            namespaces.veth(self.lab, (name, 'mgmt'), (OPERATOR, f'to{name}'))
+            namespaces.join_bridge(self.lab, OPERATOR, 'mgmt', f'to{name}')
+            namespaces.address(self.lab, name, 'mgmt', f'{address}/24')
+            self.key(name)
+            self.start_sshd(name)
+        namespaces.veth(self.lab, ('gen', 'ens1'), ('lb', 'ens1'))
+        namespaces.veth(self.lab, ('lb', 'ens2'), ('sink', 'ens1'))
+
+    def key(self, name):
+        path = self.lab.directory / name
+        subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C',
+                        '', '-f', path], check=True)
+        public = path.with_suffix('.pub').read_text()
+        self.keys[name] = ' '.join(public.split()[:2])
+
+    def start_sshd(self, name):
+        configuration = self.lab.directory / f'{name}.sshd'
+        configuration.write_text(
+            f'HostKey {self.lab.directory / name}\n'
+            f'AuthorizedKeysFile {self.lab.directory / "operator.pub"}\n'
+            f'PidFile {self.lab.run_directory / name}.pid\n'
+            'StrictModes no\nUsePAM no\nPasswordAuthentication no\n'
+            'PermitRootLogin prohibit-password\n')
+        processes.start(
+            self.lab, name, f'sshd-{name}',
+            ['/usr/sbin/sshd', '-D', '-e', '-f', configuration],
+            ready=lambda: self.answers(name))
+
+    def answers(self, name):
+        done = processes.run(self.lab, OPERATOR, [
+            'ssh-keyscan', '-T', '2', MACHINES[name]], check=False)
+        return MACHINES[name] in done.stdout
+
+    def remove(self):
+        processes.stop_all(self.lab)
+        for host in namespaces.hosts(self.lab):
+            namespaces.delete(self.lab, host)
+        self.lab.remove_directories()
+        shutil.rmtree(self.lab.directory, ignore_errors=True)
+
+    def text(self, **keys):
+        return BED.format(key=self.lab.directory / 'operator',
+                          **{**self.keys, **keys})
+
+
+class SshCase(base.BaseTestCase):
+    """The machines are there for all tests of a class."""
+
+    machines = None
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        if os.geteuid() != 0:
+            return
+        cls.machines = Machines(paths.Lab(f'bench-ssh-{uuid.uuid4().hex[:8]}'))
+        cls.addClassCleanup(cls.machines.remove)
+        cls.machines.make()
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('network namespaces need root')
+
+    def build(self, text=None, run=None):
+        return ssh.Provider().build(
+            reading.from_document(document.parse(
+                text or self.machines.text(), pathlib.Path('bed.yaml'),
+                reading.SCHEMA)),
+            run or f'test-{uuid.uuid4().hex[:12]}')
+
+    def inside(self):
+        return namespaces.inside(self.machines.lab, OPERATOR)
+
+    def wait(self, what, condition):
+        return processes.wait_for(what, condition, SOON_S, 0.05)
+
+    def shown(self, name, *words):
+        done = processes.run(self.machines.lab, name, ['ip', '-json', *words])
+        return json.loads(done.stdout or '[]')
+
+    def settings(self, name):
+        """Whatever a bed may change on a machine."""
+        links = {link['ifname']: (
+            link['mtu'], 'UP' in link['flags'], sorted(
+                one['local'] for one in link['addr_info']
+                if one['scope'] == 'global'))
+            for link in self.shown(name, 'address', 'show')}
+        routes = [(route['dst'], route.get('gateway'), route['dev'])
+                  for route in self.shown(name, 'route', 'show')]
+        run = processes.run
+        return (links, routes, self.shown(name, 'neighbour', 'show',
+                                          'nud', 'permanent'),
+                run(self.machines.lab, name, [
+                    'ethtool', '-k', list(links)[-1]]).stdout,
+                run(self.machines.lab, name, [
+                    'sysctl', 'net.ipv4.ip_forward']).stdout)
+
+    def folders(self):
+        return [path for path in agent.FOLDERS.glob('*')
+                if path.is_dir()]
+
+
+class TestBed(SshCase):
+
+    def test_a_bed_is_configured_and_taken_back(self):
+        before = {name: self.settings(name) for name in MACHINES}
+        with self.inside(), self.build() as bed:
+            generator, lb = bed.hosts['gen'], bed.hosts['lb']
+            generator.run(['ping', '-c', '1', '-W', '5', '203.0.113.1'])
+            generator.run(['ping', '-c', '1', '-W', '5', '2001:db8:19::2'])
+            lb.run(['ping', '-c', '1', '-W', '5', '198.19.1.2'])
+            front = lb.interfaces['front']
+            self.assertEqual(('ens1', 1600, ('gen',)),
+                             (front.name, front.mtu, front.peers))
+            shown, = self.shown('lb', 'address', 'show', 'ens1')
+            self.assertEqual((front.mac, 1600),
+                             (shown['address'], shown['mtu']))
+            self.assertEqual('1', lb.run(
+                ['sysctl', '-n', 'net.ipv4.ip_forward']).stdout.strip())
+            found = json.loads(json.dumps(
+                fingerprint.Watch([bed]).end()))['beds']['machines']
+            self.assertEqual({'gen', 'lb', 'sink'}, set(found['machines']))
+            self.assertNotIn('tx-checksumming',
+                             found['interfaces']['lb']['front']['offloads'])
+            self.assertNotEqual(before['lb'], self.settings('lb'))
+        self.assertEqual(before, {name: self.settings(name)
+                                  for name in MACHINES})
+        self.assertEqual([], self.folders())
+
+    def test_a_host(self):
+        with self.inside(), self.build() as bed:
+            host = bed.hosts['sink']
+            self.check_commands(host)
+            self.check_processes(host)
+            self.check_files(host)
+
+    def check_commands(self, host):
+        self.assertEqual('a "b" $c\n', host.run(
+            ['printf', '%s\n', 'a "b" $c']).stdout)
+        self.assertEqual('text', host.run(['cat'], stdin='text').stdout)
+        error = self.assertRaises(errors.BenchError, host.run,
+                                  ['sh', '-c', 'echo reason >&2; exit 3'])
+        for part in 'sink', '(3)', 'reason':
+            self.assertIn(part, str(error))
+        error = self.assertRaises(errors.BenchError, host.run, ['nothing'])
+        self.assertIn('nothing', str(error))
+        error = self.assertRaises(errors.BenchError, host.run,
+                                  ['sleep', '1000'], timeout=0.2)
+        self.assertIn('did not end within 0.2 s', str(error))
+
+    def check_processes(self, host):
+        process = host.start(
+            ['sh', '-c', 'echo ready; echo error >&2; while read line; do '
+             'echo "got $line"; done'], log='some.log')
+        self.assertEqual('ready', process.line(SOON_S))
+        process.write('this\n')
+        self.assertEqual('got this', process.line(SOON_S))
+        self.assertIsNone(process.poll())
+        self.assertRaises(subprocess.TimeoutExpired, process.line, 0.01)
+        self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.01)
+        self.assertEqual(-signal.SIGTERM, process.stop())
+        self.assertEqual(-signal.SIGTERM, process.wait(SOON_S))
+        self.assertRaises(EOFError, process.line, SOON_S)
+        self.assertEqual(b'error\n', host.read(host.folder / 'some.log'))
+        self.assertEqual(7, host.start(['sh', '-c', 'exit 7'],
+                                       log='some.log').wait(SOON_S))
+
+    def check_files(self, host):
+        source = self.machines.lab.directory / 'source'
+        content = os.urandom(300_000)
+        source.write_bytes(content)
+        source.chmod(0o750)
+        path = host.put(source, 'bin/target')
+        self.assertEqual(content, host.read(path))
+        self.assertEqual('750\n', host.run(['stat', '-c', '%a', path]).stdout)
+        source.write_bytes(b'')
+        self.assertEqual(b'', host.read(host.put(source, 'bin/target')))
+        error = self.assertRaises(errors.BenchError, host.put, source,
+                                  '../escaped')
+        self.assertIn('is not below', str(error))
+        error = self.assertRaises(errors.BenchError, host.read,
+                                  host.folder / 'none')
+        self.assertIn('none', str(error))
+
+
+class TestRefused(SshCase):
+
+    def refused(self, text, *parts):
+        with self.inside():
+            error = self.assertRaises(errors.BenchError,
+                                      self.build(text).__enter__)
+        for part in parts:
+            self.assertIn(part, str(error))
+        self.wait('end of agents', lambda: not self.folders())
+
+    def test_a_machine_with_another_key(self):
+        self.refused(self.machines.text(lb=self.machines.keys['gen']),
+                     'host lb (192.0.2.12)', 'Host key verification failed')
+
+    def test_a_machine_that_is_not_known(self):
+        hosts = self.machines.lab.directory / 'known'
+        hosts.write_text(f'192.0.2.13 {self.machines.keys["sink"]}\n')
+        text = self.machines.text().replace(
+            f'host_key: {self.machines.keys["lb"]}', '').replace(
+            'ssh: {key', f'ssh: {{known_hosts: {hosts}, key')
+        self.refused(text, 'host lb (192.0.2.12)', 'verification failed')
+
+    def test_an_interface_that_is_not_there(self):
+        self.refused(self.machines.text().replace('back: ens2', 'back: ens9'),
+                     'host lb', 'ens9', 'ens2')
+
+    def test_a_route_that_is_there_already(self):
+        namespaces.route(self.machines.lab, 'gen', '203.0.113.0/24',
+                         interface='mgmt')
+        self.addCleanup(processes.run, self.machines.lab, 'gen', [
+            'ip', 'route', 'del', '203.0.113.0/24'])
+        self.refused(None, 'host gen', 'has a route to 203.0.113.0/24')
+
+
+class TestDeath(SshCase):
+
+    def test_a_host_that_dies(self):
+        """The error names it; no process is left on the others."""
+        dead = None
+
+        def use():
+            nonlocal dead
+            with self.build() as bed:
+                processes_of = {
+                    name: host.start(['sh', '-c', 'echo $$; sleep 1000'],
+                                     log='log')
+                    for name, host in bed.hosts.items()}
+                pids = {name: int(process.line(SOON_S))
+                        for name, process in processes_of.items()}
+                self.pids = pids
+                self.kill_sshd('lb')
+                dead = self.assertRaises(errors.BenchError,
+                                         bed.hosts['lb'].run, ['true'])
+                self.assertEqual(str(dead), str(self.assertRaises(
+                    errors.BenchError, processes_of['lb'].wait, SOON_S)))
+                self.assertIsNone(processes_of['sink'].poll())
+                bed.hosts['sink'].run(['true'])
+                raise dead
+
+        with self.inside():
+            error = self.assertRaises(errors.BenchError, use)
+        self.assertIs(dead, error)
+        self.assertIn('host lb (192.0.2.12): the connection is lost',
+                      str(error))
+        self.wait('end of processes', lambda: not any(
+            processes.start_time(pid) for pid in self.pids.values()))
+        self.wait('end of agents', lambda: not self.folders())
+
+    def kill_sshd(self, name):
+        """With all that it has for connections."""
+        for pid in namespaces.processes_in(self.machines.lab, name):
+            command = pathlib.Path(f'/proc/{pid}/comm').read_text().strip()
+            if command == 'sshd':
+                os.kill(pid, signal.SIGKILL)
+        self.wait('end of sshd', lambda: not processes.alive(
+            self.machines.lab, f'sshd-{name}'))
+        self.addCleanup(self.machines.start_sshd, name)
+
+    def living(self):
+        """A run in a process of its own: (name, process, pid over there)."""
+        path = self.machines.lab.directory / 'bed.yaml'
+        path.write_text(self.machines.text())
+        run = f'test-{uuid.uuid4().hex[:12]}'
+        with self.inside():
+            process = subprocess.Popen(
+                [sys.executable, '-c', _RUN, path, run], cwd=paths.CHECKOUT,
+                stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        return run, process, int(process.stdout.readline())
+
+    def test_a_run_that_is_killed(self):
+        before = {name: self.settings(name) for name in MACHINES}
+        run, process, pid = self.living()
+        self.assertIsNotNone(processes.start_time(pid))
+        process.kill()
+        process.wait()
+        self.wait('end', lambda: not self.folders()
+                  and not runs.RunLab(run).directory.exists())
+        self.assertIsNone(processes.start_time(pid))
+        self.assertEqual(before, {name: self.settings(name)
+                                  for name in MACHINES})
+
+    def test_an_agent_that_is_killed(self):
+        """The next one ends and undoes what it has left."""
+        before = {name: self.settings(name) for name in MACHINES}
+        run, process, pid = self.living()
+        agents = list(self.agents(run))
+        self.assertEqual(len(MACHINES), len(agents))
+        for one in agents:
+            os.kill(one, signal.SIGKILL)
+        process.kill()
+        process.wait()
+        self.wait('end', lambda: not runs.RunLab(run).directory.exists())
+        self.assertIsNotNone(processes.start_time(pid))
+        self.assertNotEqual(before['lb'], self.settings('lb'))
+        for name in MACHINES:
+            # As on three machines: each removes what its own has left.
+            done = subprocess.run(
+                ['nsenter', f'--net={namespaces.NETNS}/'
+                 f'{self.machines.lab.namespace(name)}', '--',
+                 sys.executable, '-c', 'import sys\n'
+                 'from bench.beds import agent\n'
+                 'import pathlib\n'
+                 'agent.end(pathlib.Path(sys.argv[1]))',
+                 agent.FOLDERS / f'{runs.RunLab(run).id}.{name}'],
+                cwd=paths.CHECKOUT, timeout=SOON_S)
+            self.assertEqual(0, done.returncode)
+        self.assertIsNone(processes.start_time(pid))
+        self.assertEqual(before, {name: self.settings(name)
+                                  for name in MACHINES})
+        with self.inside(), self.build():
+            pass
+
+    def agents(self, run):
+        name = runs.RunLab(run).id
+        for entry in os.listdir('/proc'):
+            if not entry.isdigit():
+                continue
+            try:
+                text = pathlib.Path(f'/proc/{entry}/cmdline').read_text()
+            except (OSError, UnicodeDecodeError):
+                continue
+            words = text.split('\0')
+            if words[0].endswith('python3') and any(
+                    word.startswith(f'{name}.') for word in words):
+                yield int(entry)
+
+
+class TestAgents(SshCase):
+
+    def test_two_runs_at_once(self):
+        second = self.machines.text()
+        with self.inside(), self.build() as bed:
+            # Its addresses are those of the first: they stay.
+            text = second.replace('    routes:\n      - {to: 203.0.113.0/24, '
+                                  'via: lb}\n', '')
+            with self.build(text) as other:
+                self.assertNotEqual(bed.hosts['lb'].folder,
+                                    other.hosts['lb'].folder)
+            bed.hosts['gen'].run(['ping', '-c', '1', '-W', '5',
+                                  '203.0.113.1'])
