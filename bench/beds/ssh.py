@@ -170,9 +170,11 @@ class Connection:
     def _why(self) -> str:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(ALIVE_S)
-        text = self._log.read_text(errors='replace').strip()
-        return text.rpartition('\n\n')[2] or (
-            f'ssh ended with {self._child.poll()}')
+        try:
+            text = self._log.read_text(errors='replace').strip()
+        except FileNotFoundError:
+            return 'the bed has been taken down'
+        return text or f'ssh ended with {self._child.poll()}'
 
 
 def _known_hosts(declared):
