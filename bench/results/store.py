@@ -83,7 +83,7 @@ class Store:
         run.cases.append(case)
 
     def finish(self, run: model.Run) -> None:
-        """Record run.versus, and let the run be seen.
+        """Record run.versus and the fingerprint, and let the run be seen.
 
         :raises BenchError: it has no cases.
         """
@@ -208,7 +208,8 @@ def _complete(connection, number, made):
                                                      document=versus))
     now = datetime.datetime.now(datetime.timezone.utc)
     connection.execute(sa.update(_RUNS).where(_RUNS.c.id == number).values(
-        finished=now.isoformat(), digest=document.digest(made)))
+        finished=now.isoformat(), digest=document.digest(made),
+        fingerprint=made['fingerprint']))
 
 
 def _unfinished(connection, run):
