@@ -7,8 +7,8 @@ from typing import Any
 
 from bench.beds import interface as beds
 from bench.scenarios import model
-from bench.software import interface as software
-from bench.traffic import interface as traffic
+from bench.software import interface as subjects
+from bench.traffic import interface as sources
 
 
 @dataclasses.dataclass
@@ -20,16 +20,16 @@ class Context:
     bed: beds.Bed
     variant: model.Variant
     software: model.Software
-    services: Sequence[software.Service]
-    deployment: software.Deployment
-    spares: Sequence[software.Member] = ()
-    traffic: traffic.Traffic | None = None
+    services: Sequence[subjects.Service]
+    deployment: subjects.Deployment
+    spares: Sequence[subjects.Member] = ()
+    traffic: sources.Traffic | None = None
 
     @property
     def measure(self) -> model.Measure:
         return self.variant.measure
 
-    def profile(self, **others: Any) -> traffic.Profile:
+    def profile(self, **others: Any) -> sources.Profile:
         """The scenario's traffic, to all of its services alike.
 
         :param others: fields of the profile that differ.
@@ -38,13 +38,13 @@ class Context:
         protocol = wanted.protocol or self.variant.services.protocol
         fields: dict[str, Any] = {
             'destinations': tuple(
-                traffic.Destination(one.vip, one.port, protocol)
+                sources.Destination(one.vip, one.port, protocol)
                 for one in self.services),
             'flows': wanted.flows, 'sizes': wanted.sizes,
             'kind': wanted.kind}
         if wanted.sources is not None:
             fields['sources'] = wanted.sources
-        return traffic.Profile(**{**fields, **others})
+        return sources.Profile(**{**fields, **others})
 
     def details(self) -> dict[str, Any]:
         """What the software says of packets that it did not forward."""

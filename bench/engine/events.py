@@ -10,6 +10,7 @@ import time
 from bench import errors
 from bench.beds import interface as beds
 from bench.engine import context as contexts
+from bench.scenarios import model
 from bench.software import interface as software
 
 # An event that began so much later than asked for is a mark of its own.
@@ -69,6 +70,10 @@ class Script:
                 for (at, what), event in zip(self.done, self._events,
                                              strict=False)
                 if at - event.at > LATE_S]
+
+    def do(self, event: model.Event) -> None:
+        """At once, and wait until it is done."""
+        self._do(event)
 
     def _do(self, event):
         getattr(self, f'_{event.do}')(event)

@@ -29,9 +29,13 @@ class Figure:
 
 
 class Cases:
-    """Cases of a run, which grow with each round."""
+    """Cases of a run, which grow with each round.
+
+    :ivar ours: software under test by name of the case.
+    """
 
     def __init__(self) -> None:
+        self.ours: dict[str, str] = {}
         self._cases: dict[tuple[str, str], model.Case] = {}
 
     def add(self, variant: scenarios.Variant, software: str, number: int,
@@ -44,7 +48,8 @@ class Cases:
         for figure in figures:
             case = self._case(variant, software, figure)
             case.samples.append(figure.value)
-            case.marks += [f'round {number}: {mark}'
+            # What a mark is about stands before its colon.
+            case.marks += [f'{mark} (round {number})'
                            for mark in figure.marks]
             if figure.timeline or figure.events:
                 # A picture is of one round, the last.
@@ -59,6 +64,7 @@ class Cases:
 
     def _case(self, variant, software, figure):
         name = '/'.join(filter(None, (variant.name, figure.part)))
+        self.ours[name] = variant.software.name
         try:
             return self._cases[name, software]
         except KeyError:
@@ -74,3 +80,16 @@ def of_measurement(done: traffic.Measurement) -> dict[str, Any]:
     # Of thousands of destinations each round would be a file of its own.
     del kept['by_destination'], kept['marks']
     return kept
+
+
+def text(found: Iterable[Figure]) -> str:
+    """A round's figures in one line."""
+    return '; '.join(
+        f'{f"{figure.part} " if figure.part else ""}'
+        f'{number(figure.value)} {figure.unit}'
+        f'{" (marked)" if figure.marks else ""}' for figure in found)
+
+
+def number(value: float) -> str:
+    """With four digits, or all those before its point."""
+    return f'{value:,.0f}' if abs(value) >= 1000 else f'{value:.4g}'

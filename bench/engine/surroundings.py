@@ -43,7 +43,7 @@ class Watch:
         took, wall, user, steal, own = (
             two - one for one, two in zip(before, after, strict=True))
         if abs(wall - took) > CLOCK_STEP_S:
-            yield f'the clock was set by {wall - took:+.3f} s meanwhile'
+            yield f'clock step: it was set by {wall - took:+.3f} s meanwhile'
         if took < 0.1:
             return  # Of ticks of 10 ms too few are in it.
         for what, used in (('other processes', user - own),

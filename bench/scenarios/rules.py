@@ -74,7 +74,10 @@ def _about_events(variant, data):
 
 
 def _about_event(variant, number, event):
-    if event.at >= variant.measure.seconds:
+    if variant.measure.kind == 'ecmp_share':
+        if event.do not in ('node_stops', 'node_starts'):
+            yield ('events', number), f'{event.do} is no event of nodes'
+    elif event.at >= variant.measure.seconds:
         yield (('events', number),
                f'at {event.at} s nothing is sent any more: the '
                f'measurement takes {variant.measure.seconds} s')

@@ -72,6 +72,14 @@ class TakesHealth(Protocol):
         """What a check of one of its members has found."""
 
 
+@runtime_checkable
+class CountsByNode(Protocol):
+    """A deployment that counts packets of each VIP, on each node."""
+
+    def packets_by_vip(self) -> Mapping[str, Mapping[str, int]]:
+        """Since it was deployed: by name of the node, by VIP."""
+
+
 class Software(Protocol):
     """One kind of load balancer.
 

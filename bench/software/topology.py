@@ -62,7 +62,7 @@ def address_of(one: interface.Interface, version: int) -> str | None:
 def route_vips(bed: interface.Bed, vips: Iterable[str],
                nodes: Sequence[interface.Host]) -> None:
     """Let those in front of the load balancers send VIPs to these nodes, each
-    to an equal share of the flows; with none, to nobody."""
+    to an equal share of the flows; with none, as the bed has it by itself."""
     networks: list[str] = []
     addresses = [ipaddress.ip_network(vip) for vip in set(vips)]
     for version in (4, 6):
@@ -70,7 +70,9 @@ def route_vips(bed: interface.Bed, vips: Iterable[str],
             one for one in addresses if one.version == version))
     for host in _before(bed):
         lines = [_route(bed, host, network, nodes) for network in networks]
-        host.run(['ip', '-batch', '-'], stdin='\n'.join(lines) + '\n')
+        # A route that is not there need not be removed.
+        host.run(['ip', *([] if nodes else ['-force']), '-batch', '-'],
+                 check=bool(nodes), stdin='\n'.join(lines) + '\n')
 
 
 def _before(bed):
@@ -89,7 +91,6 @@ def _before(bed):
 
 def _route(bed, host, network, nodes):
     version = ipaddress.ip_network(network).version
-    words = ['route', 'replace', network]
     hops = [(address, own.name) for node in nodes
             for own in host.interfaces.values() if node.name in own.peers
             if (address := address_of(_end(bed, node.name, host, own),
@@ -99,7 +100,8 @@ def _route(bed, host, network, nodes):
             f'bed {bed.name}: {host.name} and its load balancers share no '
             f'link with IPv{version} addresses for VIPs {network}')
     if not hops:
-        return ' '.join(['route', 'replace', 'unreachable', network])
+        return f'route delete {network}'
+    words = ['route', 'replace', network]
     for address, name in hops:
         words += ['nexthop', 'via', address, 'dev', name]
     return ' '.join(words)

@@ -284,18 +284,27 @@ class Deployment:
         return {name: node.call('outcomes')
                 for name, node in self._nodes.items()}
 
+    def packets_by_vip(self) -> dict[str, dict[str, int]]:
+        return {name: node.call('packets')
+                for name, node in self._nodes.items()}
+
     def set_members(self, service: interface.Service) -> None:
         self.set_services([service])
 
     def set_services(self, services: Sequence[interface.Service]) -> None:
         """Set the members of many services at once."""
         settings = self._wanted.of_services()
+        known = len(self._checks)
         wanted = [(service.vip, service.protocol.upper(), service.port,
                    settings, [self._member(service, member)
                               for member in service.members])
                   for service in services]
         for node in self._nodes.values():
             node.call('services', services=wanted)
+            # A member whose check has said nothing yet takes no flows.
+            node.call('health', results=[
+                (check, True) for check in self._checks.values()
+                if check > known])
         self._services.update((_key(one), one) for one in services)
 
     def set_health(self, service: interface.Service, address: str,

@@ -85,6 +85,14 @@ class Node:
         """Size of the tables."""
         return self._datapath.info().map_bytes
 
+    def packets(self):
+        """Of each VIP, forwarded to a member."""
+        found = {}
+        for key, summary in self._datapath.summaries().items():
+            found[key.address] = (found.get(key.address, 0)
+                                  + summary.packets)
+        return found
+
     def outcomes(self):
         """Packets by outcome, of those not simply forwarded or passed."""
         return {outcome.name: counters.packets

@@ -14,7 +14,12 @@ from bench.scenarios import model
 
 
 class Kind(Protocol):
-    """What a module here has."""
+    """What a module here has.
+
+    :cvar NEEDS_SOURCE: its traffic is of a traffic.interface.Source.
+    """
+
+    NEEDS_SOURCE: bool
 
     def seconds(self, measure: model.Measure) -> float: ...
 

@@ -7,6 +7,8 @@ from bench.engine import figures
 from bench.results import model as results
 from bench.scenarios import model
 
+NEEDS_SOURCE = True
+
 
 def seconds(measure: model.Measure) -> float:
     return measure.seconds + 1

@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What there is to run, and on what."""
+
+import argparse
+
+from bench.declarations import document
+from bench.scenarios import definitions
+from bench.scenarios import load
+from bench.scenarios import schema
+
+HELP = 'list suites, scenarios with their cases, and test beds'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('--cases', action='store_true',
+                        help='with the cases of each scenario')
+
+
+def run(arguments: argparse.Namespace) -> int:
+    print('Suites')
+    for name in definitions.names(definitions.SUITES):
+        found = document.read(definitions.find(definitions.SUITES, name),
+                              schema.SUITE)
+        print(f'  {name:20} {found.data["summary"]}')
+    print('Scenarios')
+    for name in definitions.names(definitions.SCENARIOS):
+        found = document.read(
+            definitions.find(definitions.SCENARIOS, name), schema.SCENARIO)
+        print(f'  {name:20} {found.data["summary"]}')
+        if arguments.cases:
+            for variant in load.scenario(name):
+                print(f'    {variant.name}')
+    print('Test beds')
+    for name in definitions.names(definitions.BEDS):
+        found = document.read(definitions.find(definitions.BEDS, name), {})
+        print(f'  {name:20} {found.data.get("description", "")}')
+    return 0

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Software, traffic and beds by the names that declarations have for them.
+
+Modules are imported when one is asked for: a run needs few of them.
+"""
+
+import importlib
+from typing import Any
+
+from bench import errors
+from bench.beds import declaration
+from bench.beds import interface as beds
+from bench.software import interface as software
+from bench.traffic import interface as traffic
+
+_SOFTWARE = {
+    'xdp': ('bench.software.xdp', 'Xdp'),
+    'haproxy': ('bench.software.haproxy', 'Haproxy'),
+    'nginx': ('bench.software.nginx', 'Nginx'),
+    'ipvs': ('bench.software.ipvs', 'Ipvs'),
+    'kernel': ('bench.software.kernel', 'Kernel'),
+}
+_SOURCES = {'own': ('bench.traffic.own', 'OwnSource'),
+            'trex': ('bench.traffic.trex', 'Trex')}
+_PROVIDERS = {name: (f'bench.beds.{name}', 'Provider')
+              for name in declaration.PROVIDERS}
+SOURCES = tuple(_SOURCES)
+
+
+def software_of(name: str) -> software.Software:
+    """:raises BenchError: there is no software of this name."""
+    return _find(_SOFTWARE, 'software', name)
+
+
+def source_of(name: str) -> traffic.Source:
+    return _find(_SOURCES, 'traffic', name)
+
+
+def provider_of(name: str) -> beds.Provider:
+    return _find(_PROVIDERS, 'provider', name)
+
+
+def _find(known: dict[str, tuple[str, str]], what: str, name: str) -> Any:
+    try:
+        module, kind = known[name]
+    except KeyError:
+        raise errors.BenchError(
+            f'no {what} "{name}": there are {", ".join(known)}') from None
+    return getattr(importlib.import_module(module), kind)()

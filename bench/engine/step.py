@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One round of a case: software and traffic are new each time."""
+
+import contextlib
+
+from bench.beds import interface as beds
+from bench.engine import context as contexts
+from bench.engine import figures
+from bench.engine import kinds
+from bench.engine import plan
+from bench.engine import receiving
+from bench.engine import services
+from bench.engine import surroundings
+from bench.software import interface as software
+from bench.traffic import interface as traffic
+
+
+def run(step: plan.Step, bed: beds.Bed, subject: software.Software,
+        source: traffic.Source) -> list[figures.Figure]:
+    """:raises BenchError: it cannot be measured."""
+    variant = step.variant
+    kind = kinds.load(variant.measure.kind)
+    spares = sum(event.do == 'member_added' for event in variant.events)
+    with contextlib.ExitStack() as stack:
+        wanted, more = stack.enter_context(
+            services.on(bed, variant.services, spares))
+        deployment = stack.enter_context(subject.deploy(
+            bed, wanted, step.software.configuration))
+        context = contexts.Context(bed, variant, step.software, wanted,
+                                   deployment, more)
+        if kind.NEEDS_SOURCE:
+            stack.enter_context(receiving.ready(bed))
+            context.traffic = stack.enter_context(source.open(bed))
+        with surroundings.Watch().watching() as marks:
+            found = kind.run(context)
+    for figure in found:
+        figure.marks += marks
+    return found

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The beds of a run: each is made once, and stays until the run ends."""
+
+from collections.abc import Iterable
+import contextlib
+import copy
+import dataclasses
+import json
+from typing import Any
+
+from bench.beds import declaration
+from bench.beds import interface
+from bench.beds import reading
+from bench.declarations import document as documents
+from bench.declarations import schemas
+from bench.engine import registry
+from bench.scenarios import matrix
+from bench.scenarios import model
+
+Key = tuple[str, tuple[tuple[tuple[str, ...], Any], ...]]
+
+
+def key_of(variant: model.Variant) -> Key:
+    """Variants with the same one share a bed."""
+    return variant.bed, variant.bed_set
+
+
+def declared(key: Key, provider: str | None = None) -> declaration.Bed:
+    """A bed as its file declares it, with what the scenario changes.
+
+    :raises BenchError: it cannot be a bed; with the line.
+    """
+    name, changes = key
+    found = documents.read(reading.find(name), reading.SCHEMA)
+    if changes:
+        data = copy.deepcopy(found.data)
+        for keys, value in changes:
+            try:
+                matrix.change_keys(data, keys, value)
+            except KeyError as error:
+                raise found.error(
+                    f'a scenario changes {error.args[0]} of this bed, which '
+                    'is not there', *keys) from None
+        found = dataclasses.replace(found, data=data)
+        for keys, text in schemas.mistakes(data, reading.SCHEMA):
+            raise found.error(f'as a scenario changes it: {text}', *keys)
+    made = reading.from_document(found, provider)
+    # Beds of one file, changed otherwise each, are told apart.
+    return dataclasses.replace(made, name=' '.join((made.name, *(
+        f'{".".join(keys)}={json.dumps(value)}' for keys, value in changes))))
+
+
+class Beds(contextlib.ExitStack):
+    """:param run: beds' names begin with it."""
+
+    def __init__(self, run: str, provider: str | None = None):
+        super().__init__()
+        self._run = run
+        self._provider = provider
+        self._beds: dict[Key, interface.Bed] = {}
+
+    def make(self, variants: Iterable[model.Variant]) -> None:
+        """All beds that these need; each is declared before one is made."""
+        wanted = {key: declared(key, self._provider)
+                  for key in dict.fromkeys(map(key_of, variants))}
+        for key, bed in wanted.items():
+            run = f'{self._run}-{len(self._beds) + 1}'
+            provider = registry.provider_of(bed.provider)
+            self._beds[key] = self.enter_context(provider.build(bed, run))
+
+    def of(self, variant: model.Variant) -> interface.Bed:
+        return self._beds[key_of(variant)]
+
+    def all(self) -> list[interface.Bed]:
+        return list(self._beds.values())

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs scenarios: order, progress, figures, and what marks them."""
+
+import dataclasses
+import io
+import pathlib
+from unittest import mock
+
+import fixtures
+
+from bench import errors
+from bench.engine import figures
+from bench.engine import plan
+from bench.engine import programs
+from bench.engine import progress
+from bench.engine import surroundings
+from bench.engine import testbeds
+from bench.engine import versus
+from bench.engine.kinds import ecmp_share
+from bench.results import model as results
+from bench.scenarios import model
+from bench.software import xdp
+from octavia_xdp_provider.tests.unit import base
+
+RATE = model.Measure('max_rate', seconds=2)
+
+
+def variant(name, **more):
+    return model.Variant(name, 'one-node', RATE, **more)
+
+
+class TestPlan(base.TestCase):
+
+    def test_rounds_of_all_cases_are_interleaved_and_peers_follow(self):
+        made = plan.steps([
+            variant('a', rounds=2, beside=(model.Software('kernel'),)),
+            variant('b', rounds=1)])
+        self.assertEqual(
+            ['a xdp 1', 'a kernel 1', 'b xdp 1', 'a xdp 2', 'a kernel 2'],
+            [f'{step.variant.name} {step.software.name} {step.number}'
+             for step in made])
+
+    def test_what_is_missing_on_a_bed_is_left_out_there_alone(self):
+        both = (model.Software('kernel'),)
+        other = dataclasses.replace(variant('b', rounds=1, beside=both),
+                                    bed='other')
+        made = plan.steps([variant('a', rounds=1, beside=both), other],
+                          frozenset({('one-node', 'kernel')}))
+        self.assertEqual(
+            [('a', 'xdp'), ('b', 'xdp'), ('b', 'kernel')],
+            [(step.variant.name, step.software.name) for step in made])
+
+    def test_a_bed_is_made_once(self):
+        made = plan.steps([variant('a', rounds=1), variant('b', rounds=1)])
+        self.assertEqual(sum(step.seconds for step in made) + plan.BED_S,
+                         plan.seconds(made))
+
+
+class TestProgress(base.TestCase):
+
+    def test_what_remains_follows_from_what_it_took_so_far(self):
+        now = [0.0]
+        out = io.StringIO()
+        shown = progress.Progress({'one': 10, 'two': 20, 'three': 30}, out,
+                                  lambda: now[0])
+        self.assertEqual(60, shown.remaining())
+        shown.begin('one')
+        now[0] = 20
+        shown.end('one', 20, '7 packets/s')
+        self.assertEqual(100, shown.remaining())
+        shown.begin('two')
+        self.assertEqual(
+            ['  0:00 [1/3] one, 1:00 remaining',
+             '  0:20         7 packets/s (20.0 s)',
+             '  0:20 [2/3] two, 1:40 remaining'],
+            out.getvalue().splitlines())
+
+
+class TestCases(base.TestCase):
+
+    def figure(self, value, part='', **more):
+        return figures.Figure(part, 'ns', results.LOWER, value, **more)
+
+    def test_rounds_become_samples_and_marks_say_of_which_round(self):
+        cases = figures.Cases()
+        one = variant('a/64', coordinates={'sizes': 64})
+        cases.add(one, 'xdp', 1, [self.figure(5.0),
+                                  self.figure(9.0, 'p99')])
+        cases.add(one, 'xdp', 2, [
+            self.figure(6.0, marks=['rate not reached: 1 of 2']),
+            self.figure(8.0, 'p99')])
+        first, second = cases.all()
+        self.assertEqual(('a/64', [5.0, 6.0], {'sizes': 64}),
+                         (first.name, first.samples, first.coordinates))
+        self.assertEqual(['rate not reached: 1 of 2 (round 2)'], first.marks)
+        self.assertEqual(('a/64/p99', [9.0, 8.0]),
+                         (second.name, second.samples))
+
+    def test_the_product_is_set_beside_its_peers(self):
+        cases = figures.Cases()
+        one = variant('a', beside=(model.Software('kernel'),))
+        for number in (1, 2):
+            cases.add(one, 'xdp', number, [self.figure(10.0),
+                                           self.figure(0.0, 'loss')])
+            cases.add(one, 'kernel', number, [self.figure(40.0),
+                                              self.figure(0.5, 'loss')])
+        found, = versus.of(cases.all(), cases.ours)
+        self.assertEqual(('kernel', 'a'), (found.peer, found.case))
+        self.assertAlmostEqual(4.0, found.ratio)
+
+
+class TestSurroundings(base.TestCase):
+
+    def watched(self, before, after):
+        watch = surroundings.Watch()
+        watch._cpus = 2
+        with (mock.patch.object(watch, '_look', side_effect=[before, after]),
+              watch.watching() as marks):
+            pass
+        return marks
+
+    def test_nothing_else_no_mark(self):
+        self.assertEqual([], self.watched((0, 100, 5, 0, 1),
+                                          (10, 110, 8, 0, 4)))
+
+    def test_a_step_of_the_clock_is_a_mark(self):
+        mark, = self.watched((0, 100, 0, 0, 0), (10, 115, 0, 0, 0))
+        self.assertIn('clock step: it was set by +5.000 s', mark)
+
+    def test_load_of_others_and_stolen_time_are_marks(self):
+        others, stolen = self.watched((0, 0, 10, 1, 2), (10, 10, 16, 3, 4))
+        self.assertIn('other processes took 20% of 2 CPUs', others)
+        self.assertIn('the hypervisor took 10% of 2 CPUs', stolen)
+
+    def test_own_time_is_that_of_all_processes_below(self):
+        # Whatever this process has used so far, and the whole machine more.
+        own = surroundings.own_user_ticks()
+        self.assertGreater(own, 0)
+        self.assertGreaterEqual(
+            surroundings.machine(pathlib.Path('/proc/stat'))[0], own)
+
+
+class TestPrograms(base.TestCase):
+
+    def read(self, reader, found):
+        return {case.name: (case.unit, case.samples[0])
+                for case in programs._READERS[reader](found)}
+
+    def test_datapath(self):
+        self.assertEqual(
+            {'datapath/IPv4 UDP': ('ns', 47.0),
+             'datapath/IPv4 UDP/ratio to floor': ('1', 1.74)},
+            self.read('datapath', [{
+                'case': 'IPv4 UDP', 'min_ns': 41, 'median_ns': 47,
+                'floor_ns': 27, 'ratio': 1.74, 'quiet_runs': 41}]))
+
+    def test_names_say_units(self):
+        self.assertEqual(
+            {'control/api_to_map/p50': ('s', 0.12),
+             'control/fleet/changes_per_s': ('1/s', 20.1),
+             'control/fleet/rss': ('bytes', 150e6)},
+            self.read('control', {
+                'api_to_map': {'p50_ms': 120},
+                'fleet': {'changes_per_s': 20.1, 'rss_mb': 150,
+                          'nodes': 50}}))
+
+    def test_medians_of_rounds(self):
+        self.assertEqual(
+            {'hc/burst/probers/c/wall': ('s', 2.0)},
+            self.read('hc', {'burst': {'probers': {'c': {
+                'wall_s': {'minimum': 1, 'median': 2}, 'failures': 0}}}}))
+
+    def test_tables(self):
+        found = self.read('tables', {
+            'updates': [{'members': 20, 'up_ms': 1, 'down_ms': 2,
+                         'baseline_up_ms': 3}],
+            'one_table': [{'slots': 1009, 'members': 10, 'weighted': False,
+                           'us': 50}]})
+        self.assertEqual(('s', 0.002), found['tables/20 members/down'])
+        self.assertEqual(
+            5e-5, found['tables/1009 slots/10 members/equal'][1])
+
+    def test_a_file_that_is_something_else_is_an_error(self):
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        program = model.Program('bench-tables', 'out.json', 'tables')
+        for text in ('[]', '{"updates": 1}', 'no JSON'):
+            def made(*_arguments, text=text, **_options):
+                (folder / 'out.json').write_text(text)
+                return mock.Mock(returncode=0)
+            with (mock.patch.object(programs, 'CHECKOUT', folder),
+                  mock.patch.object(programs.subprocess, 'run', made)):
+                error = self.assertRaises(errors.BenchError, programs.run,
+                                          program)
+            self.assertIn('out.json', str(error))
+
+    def test_a_program_that_fails_is_an_error(self):
+        program = model.Program('bench-tables', 'out.json', 'tables')
+        with mock.patch.object(programs.subprocess, 'run',
+                               return_value=mock.Mock(returncode=2)):
+            error = self.assertRaises(errors.BenchError, programs.run,
+                                      program)
+        self.assertIn('make bench-tables failed with 2', str(error))
+
+
+class TestShares(base.TestCase):
+
+    def test_unevenness_is_the_greatest_share_times_nodes(self):
+        self.assertEqual(1.0, ecmp_share.unevenness({'lb1': 5, 'lb2': 5}))
+        self.assertEqual(1.5, ecmp_share.unevenness(
+            {'lb1': 75, 'lb2': 25, 'lb3': 0}))
+        self.assertRaises(errors.BenchError, ecmp_share.unevenness,
+                          {'lb1': 0})
+
+    def test_flows_that_moved_are_those_of_vips_at_another_node(self):
+        before = {'lb1': {'a': 10, 'b': 10, 'c': 0, 'd': 0},
+                  'lb2': {'a': 0, 'b': 0, 'c': 10, 'd': 10}}
+        after = {'lb1': {'a': 7, 'b': 0, 'c': 0, 'd': 0},
+                 'lb2': {'a': 0, 'b': 9, 'c': 12, 'd': 0}}
+        # d had no packet afterwards: nothing is known of it.
+        self.assertAlmostEqual(1 / 3, ecmp_share.moved(before, after))
+
+
+class TestXdpConfiguration(base.TestCase):
+
+    def test_keys_and_types_are_checked(self):
+        for given, words in (
+                ({'encapsulatoin': 'gue'}, 'unknown key "encapsulatoin"'),
+                ({'dscp': 'ten'}, "dscp: 'ten' is no int"),
+                ({'quic': 1}, 'quic: 1 is no bool'),
+                ({'dscp': True}, 'dscp: True is no int'),
+                ({'next_hop': 'bgp'}, 'none of auto, uplinks and routes')):
+            error = self.assertRaises(errors.BenchError,
+                                      xdp.Configuration.of, given)
+            self.assertIn(words, str(error))
+        self.assertEqual(1.0, xdp.Configuration.of(
+            {'detection_s': 1}).detection_s)
+
+
+class TestBeds(base.TestCase):
+
+    def test_what_a_scenario_changes_is_checked_with_its_line(self):
+        made = testbeds.declared(
+            ('eight-nodes', ((('hosts', 'lb', 'count'), 2),)))
+        self.assertEqual(2, sum(host.group == 'lb'
+                                for host in made.hosts.values()))
+        self.assertEqual('eight-nodes hosts.lb.count=2', made.name)
+        for keys, value, words in (
+                (('hosts', 'lb', 'count'), 'many', 'hosts.lb.count'),
+                (('hosts', 'lb', 'rolle'), 1, 'rolle'),
+                (('name', 'x'), 1, 'name.x')):
+            error = self.assertRaises(
+                errors.DeclarationError, testbeds.declared,
+                ('eight-nodes', ((keys, value),)))
+            self.assertIn(words, str(error))
+            self.assertGreater(error.line, 0)
