@@ -31,11 +31,12 @@ static bool is_in(struct host_flow_set *set, uint64_t tag)
 	return false;
 }
 
-/* Nobody else's flow gives way. */
+/* Nobody else's flow gives way. The tag's line is the first one. */
 static bool write_free(struct host_flow_set *set, uint64_t tag,
 		       const struct ip_address *client, uint64_t state)
 {
-	for (int way = 0; way < HOST_FLOW_WAYS; way++) {
+	for (int i = 0; i < HOST_FLOW_WAYS; i++) {
+		int way = i ^ host_line(tag) * HOST_LINE_WAYS;
 		__u64 *word = host_state(set, way), none = 0;
 
 		if (!__atomic_compare_exchange_n(

@@ -54,7 +54,10 @@ struct host_settings {
 	__be32 local_v4;     /* destination of Geneve over IPv4; 0: none */
 	__be32 local_v6[4];  /* the same over IPv6; all zeroes: none */
 	__be32 sid[3];       /* of the hypervisor's /96; all zeroes: none */
-	__u32 tcp_idle;      /* units of time, as all of these */
+	/* Units of time, as all of these. A unit is so much more than a second
+	 * that as many, less the sixteenth that a refresh may be late, are no
+	 * fewer seconds. */
+	__u32 tcp_idle;
 	__u32 udp_idle;
 	__u32 closing_idle; /* after FIN or RST */
 	__u32 half_open_idle;
@@ -169,8 +172,8 @@ struct host_fragment {
 
 /*
  * Flows. A set is two cache lines with four flows each, and two with their
- * clients for whoever lists flows. The first one fills first: most look-ups
- * read one line.
+ * clients for whoever lists flows. A bit of a flow's tag says which line it
+ * takes a place of if there is one: nearly all look-ups read one line.
  * The tag is a keyed hash of all that names the flow (bpf/host/hash.h), 64
  * bits of which strangers know nothing, so that it stands for the flow. Its
  * low bits choose the set; in half_open the port does, in part, so that a
@@ -179,7 +182,9 @@ struct host_fragment {
  * A state is one word, which CPUs exchange; 0 is a free place:
  *   bits 63-48  the client's port, network byte order
  *        47-34  generation of the port's rules that let it in
- *        33-20  time of the last refresh, units of 2^30 ns
+ *        33-20  time of the last refresh, units of 2^30 ns: a confirmed
+ *               flow that only goes on is refreshed when it is older than a
+ *               sixteenth of the time after which it would be over
  *        19-16  enum host_flow_flag
  *        15-0   the entry's place, or HOST_NO_PLACE: being written
  * A place is taken by writing HOST_NO_PLACE; tag, client and state follow in
@@ -221,6 +226,12 @@ static inline __u64 *host_tag(struct host_flow_set *set, __u32 way)
 static inline __u64 *host_state(struct host_flow_set *set, __u32 way)
 {
 	return &set->line[way / HOST_LINE_WAYS].state[way % HOST_LINE_WAYS];
+}
+
+/* The line of `flows` that is the tag's. */
+static inline __u32 host_line(__u64 tag)
+{
+	return tag >> 63;
 }
 
 /* Half-open flows of a port lie in one of so many parts of the table. */

@@ -2,6 +2,7 @@
 /* A hypervisor's flows: names, limits, what is over, and checksums. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <time.h>
 
 #include "host_harness.h"
 #include "state.h"
@@ -199,6 +200,160 @@ static void grow_old(struct oxh_host *host, enum map which)
 					<< HOST_FLOW_TIME_SHIFT;
 }
 
+/* The way of the one flow that there is. */
+static int only_way(struct oxh_host *host, uint64_t *tag)
+{
+	struct host_flow_set *sets = host->memory[MAP_FLOWS];
+	int found = -1;
+
+	for (uint32_t i = 0; i < host->count[MAP_FLOWS]; i++)
+		for (int way = 0; way < HOST_FLOW_WAYS; way++)
+			if (*host_state(&sets[i], way)) {
+				assert_int_equal(found, -1);
+				found = way;
+				*tag = *host_tag(&sets[i], way);
+			}
+	assert_int_not_equal(found, -1);
+	return found;
+}
+
+static void test_flow_is_in_the_line_that_its_tag_names(void **state)
+{
+	int seen[2] = {0, 0};
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	/* the secret is another one each time */
+	for (int i = 0; i < 64 && !(seen[0] && seen[1]); i++) {
+		const struct segment segment = {};
+		struct oxh_flow flow = {.client = address(CLIENT),
+					.client_port = CLIENT_PORT,
+					.key = KEY};
+		uint64_t tag = 0, moved = 0;
+		int way;
+
+		host = host_with_listener(0);
+		establish(host, &segment);
+		way = only_way(host, &tag);
+		assert_int_equal(way, (tag >> 63) * HOST_LINE_WAYS);
+		assert_int_equal(oxh_tick(host, error), 0);
+		/* from another hypervisor too */
+		memset(host->memory[MAP_FLOWS], 0, host->size[MAP_FLOWS]);
+		assert_int_equal(oxh_flows_add(host, &flow, 1, error), 1);
+		assert_int_equal(only_way(host, &moved), way);
+		assert_true(moved == tag);
+		seen[tag >> 63] = 1;
+		end_host(host);
+	}
+	assert_true(seen[0] && seen[1]);
+}
+
+static void test_flows_of_a_full_line_are_found_beside_it(void **state)
+{
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	struct oxh_flow flows[PLACES];
+	struct oxh_host *host;
+	int count;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_listener(0);
+	establish_many(host, 200);
+	count = oxh_flows_list(host, OXH_CONFIRMED, flows, PLACES, error);
+	assert_in_range(count, PLACES / 2, PLACES);
+	/* nobody is let in any more but by what is known */
+	memset(host->memory[MAP_HALF_OPEN], 0, host->size[MAP_HALF_OPEN]);
+	ports_of(host)[0].flags &= ~HOST_PORT_OPEN;
+	for (int i = 0; i < count; i++) {
+		const struct segment segment = {
+			.client_port = flows[i].client_port, .flags = ACK};
+
+		assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &segment),
+				out));
+		assert_true(
+			run(host, OXH_TAP_IN, in, make_out(in, &segment), out));
+	}
+	end_host(host);
+}
+
+static uint64_t *only_state(struct oxh_host *host)
+{
+	struct host_flow_set *sets = host->memory[MAP_FLOWS];
+
+	for (uint32_t i = 0; i < host->count[MAP_FLOWS]; i++)
+		for (int way = 0; way < HOST_FLOW_WAYS; way++)
+			if (*host_state(&sets[i], way))
+				return (uint64_t *)host_state(&sets[i], way);
+	fail();
+	return NULL;
+}
+
+static uint32_t time_of(uint64_t state)
+{
+	return state >> HOST_FLOW_TIME_SHIFT & HOST_FLOW_TIME_MASK;
+}
+
+/* Whether a packet either way leaves the time as it is, of a flow so old. */
+static bool stays_as_old(struct oxh_host *host, uint8_t protocol, uint32_t age,
+			 bool inwards)
+{
+	const struct segment segment = {.protocol = protocol, .flags = ACK};
+	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
+	uint64_t *word = only_state(host);
+	struct timespec now;
+	uint64_t units;
+	uint32_t then;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	units = ((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30;
+	then = (units - age) & HOST_FLOW_TIME_MASK;
+	*word &= ~((uint64_t)HOST_FLOW_TIME_MASK << HOST_FLOW_TIME_SHIFT);
+	*word |= (uint64_t)then << HOST_FLOW_TIME_SHIFT;
+	if (inwards)
+		assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &segment),
+				out));
+	else
+		assert_true(
+			run(host, OXH_TAP_IN, in, make_out(in, &segment), out));
+	return time_of(*word) == then;
+}
+
+static void test_flow_is_refreshed_after_a_sixteenth_of_its_time(void **state)
+{
+	const struct {
+		uint8_t protocol;
+		uint32_t idle;
+	} kinds[] = {{IPPROTO_TCP, 7440}, {IPPROTO_UDP, 180}};
+
+	(void)state;
+	NEEDS_TCX();
+	for (int i = 0; i < 2; i++) {
+		const struct segment segment = {.protocol = kinds[i].protocol};
+		struct oxh_host *host = fresh_host(&small);
+		struct oxh_entry entry = entry_of(KEY, 1);
+		uint32_t late = kinds[i].idle / 16;
+
+		set_open_port(host, 1, 0);
+		entry.protocol = kinds[i].protocol;
+		set_entry(host, &entry);
+		establish(host, &segment);
+		for (int way = 0; way < 2; way++) {
+			/* the clock may go on by one meanwhile */
+			assert_true(stays_as_old(host, kinds[i].protocol,
+						 late - 1, way));
+			assert_false(stays_as_old(host, kinds[i].protocol,
+						  late + 1, way));
+			assert_false(stays_as_old(host, kinds[i].protocol,
+						  kinds[i].idle - 1, way));
+		}
+		/* seconds, less what a refresh may be late */
+		assert_true((kinds[i].idle - late - 1) * (1ULL << 30) >=
+			    kinds[i].idle * 1000000000ULL);
+		end_host(host);
+	}
+}
+
 static void test_what_is_over_is_freed_and_counted(void **state)
 {
 	const struct segment one = {.client_port = 2000, .flags = ACK};
@@ -303,6 +458,10 @@ int main(void)
 		cmocka_unit_test(test_names_are_hashes_under_the_hosts_secret),
 		cmocka_unit_test(test_port_has_no_more_flows_than_it_may),
 		cmocka_unit_test(test_full_table_keeps_what_is_alive),
+		cmocka_unit_test(test_flow_is_in_the_line_that_its_tag_names),
+		cmocka_unit_test(test_flows_of_a_full_line_are_found_beside_it),
+		cmocka_unit_test(
+			test_flow_is_refreshed_after_a_sixteenth_of_its_time),
 		cmocka_unit_test(test_what_is_over_is_freed_and_counted),
 		cmocka_unit_test(test_flows_of_a_place_go_with_its_entry),
 		cmocka_unit_test(test_checksums_are_right_whatever_they_are),

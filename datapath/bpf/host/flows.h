@@ -6,8 +6,9 @@
 #include "host/hash.h"
 #include "host/maps.h"
 
-#define TIME_SHIFT 30 /* of the coarse clock's nanoseconds */
-#define REFRESH_AGE 1 /* units: lines are shared with other CPUs */
+#define TIME_SHIFT 30        /* of the coarse clock's nanoseconds */
+#define REFRESH_AGE 1        /* units: lines are shared with other CPUs */
+#define LATE_REFRESH_SHIFT 4 /* host.h: a sixteenth */
 
 /* What is global is verified once and not at each call. */
 
@@ -90,6 +91,30 @@ static __always_inline bool exchange(const struct flow *flow, __u64 to)
 	       flow->state;
 }
 
+/* Without branches, whose combinations the verifier would all follow: the
+ * compiler must not see that it is 0 or 1. */
+static __always_inline __u64 no_branch(__u64 bit)
+{
+	asm volatile("" : "+r"(bit));
+	return bit;
+}
+
+/* 1 if left < right. */
+static __always_inline __u64 is_less(__u64 left, __u64 right)
+{
+	return no_branch((left - right) >> 63);
+}
+
+static __always_inline __u64 chosen(__u64 bit, __u64 yes, __u64 no)
+{
+	return no ^ ((yes ^ no) & -bit);
+}
+
+static __always_inline __u64 is_zero(__u64 word)
+{
+	return no_branch(((word - 1) & ~word) >> 63);
+}
+
 /* The state of the flow in a set; NULL: it is not there. Which way it was is
  * hidden from the verifier, which would follow all that comes for each. */
 static __always_inline __u64 *state_of(struct host_flow_set *set, __u64 tag)
@@ -153,6 +178,27 @@ static __always_inline bool find_confirmed(struct flow *flow, __u64 tag,
 }
 
 /*
+ * The state of the flow in a line, or 0. Without jumps: which way it is nothing
+ * could predict, and the processor goes on while the line is on its way. A flow
+ * that two CPUs wrote at once, into two ways, has both states in one, which may
+ * have a wrong age. The state is read before the tag, which is written before
+ * it: host.h.
+ */
+static __always_inline __u64 state_in_line(const struct host_flow_line *line,
+					   __u64 tag)
+{
+	__u64 all = 0;
+
+#pragma unroll
+	for (__u32 way = 0; way < HOST_LINE_WAYS; way++) {
+		__u64 state = READ_ONCE(line->state[way]);
+
+		all |= state & -is_zero(READ_ONCE(line->tag[way]) ^ tag);
+	}
+	return all;
+}
+
+/*
  * Whether a packet that neither opens nor closes belongs to a confirmed flow of
  * the entry, in the first of its sets, that nothing is to be said of but that
  * it goes on: which is what nearly all packets are. False: whoever looks at all
@@ -167,24 +213,22 @@ static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
 		(__u64)HOST_GENERATION_MASK << HOST_FLOW_GENERATION_SHIFT |
 		HOST_FLOW_ANSWERED | HOST_FLOW_GUESSED | HOST_FLOW_CLOSING;
 	struct host_flow_set *set = set_of(TABLE_FLOWS, first_set(tag, node));
-	__u64 *word = set ? state_of(set, tag) : NULL, state;
-	__u32 now, age;
+	__u64 wanted = new_state(place, 0, generation, 0, HOST_FLOW_ANSWERED);
+	__u64 line = host_line(tag), state;
+	__u32 now, age, idle;
 
-	if (!word)
+	if (!set)
 		return false;
-	state = READ_ONCE(*word);
-	if ((state & compared) !=
-		    new_state(place, 0, generation, 0, HOST_FLOW_ANSWERED) ||
-	    READ_ONCE(*tag_beside(word)) != tag)
-		return false;
+	state = state_in_line(&set->line[line], tag);
+	if ((state & compared) != wanted) {
+		state = state_in_line(&set->line[line ^ 1], tag);
+		if ((state & compared) != wanted)
+			return false;
+	}
 	now = now_in_units();
 	age = age_of(state, now);
-	if (age <= REFRESH_AGE)
-		return true;
-	if (age > idle_of(state, node))
-		return false;
-	__sync_val_compare_and_swap(word, state, with_time(state, now));
-	return true;
+	idle = state & HOST_FLOW_DATAGRAM ? node->udp_idle : node->tcp_idle;
+	return age <= idle >> LATE_REFRESH_SHIFT;
 }
 
 /* The ports share the parts; which one a port has is no secret. */
@@ -209,30 +253,6 @@ static __always_inline bool find_direct(struct flow *flow, __u64 tag,
 #define OVER (HOST_FLOW_TIME_MASK + 1) /* and above: scores of free places */
 #define SCORE_SHIFT 3
 
-/* Without branches, whose combinations the verifier would all follow: the
- * compiler must not see that it is 0 or 1. */
-static __always_inline __u64 no_branch(__u64 bit)
-{
-	asm volatile("" : "+r"(bit));
-	return bit;
-}
-
-/* 1 if left < right. */
-static __always_inline __u64 is_less(__u64 left, __u64 right)
-{
-	return no_branch((left - right) >> 63);
-}
-
-static __always_inline __u64 chosen(__u64 bit, __u64 yes, __u64 no)
-{
-	return no ^ ((yes ^ no) & -bit);
-}
-
-static __always_inline __u64 is_zero(__u64 word)
-{
-	return no_branch(((word - 1) & ~word) >> 63);
-}
-
 /* How well a place of `flows` would do for another one; 0: it may not be
  * taken. */
 static __always_inline __u64 score_of(__u64 state, __u64 now,
@@ -250,26 +270,29 @@ static __always_inline __u64 score_of(__u64 state, __u64 now,
 		      over * OVER + (closing | over) * age);
 }
 
-/* The best place of a set: its score, and the way in the low bits. */
+/* The best place of a set: its score, and in the low bits the way, which is
+ * of the tag's line if there is one as good. */
 static __always_inline __u64 best_place(struct host_flow_set *set, __u32 now,
+					__u64 tag,
 					const struct host_settings *node)
 {
+	__u64 last = HOST_FLOW_WAYS - 1 - host_line(tag) * HOST_LINE_WAYS;
 	__u64 best = 0;
 
 	for (__u64 way = 0; way < HOST_FLOW_WAYS; way++) {
 		__u64 score =
 			score_of(READ_ONCE(*host_state(set, way)), now, node);
 
-		score = score << SCORE_SHIFT | (HOST_FLOW_WAYS - 1 - way);
+		score = score << SCORE_SHIFT | (way ^ last);
 		best = chosen(is_less(best, score), score, best);
 	}
-	return best;
+	return best ^ last;
 }
 
 /* The way of what is best. */
 static __always_inline __u32 way_of(__u64 best)
 {
-	__u32 way = HOST_FLOW_WAYS - 1 - best % HOST_FLOW_WAYS;
+	__u32 way = best % HOST_FLOW_WAYS;
 
 	_Static_assert(HOST_FLOW_WAYS == 8, "mask of ways");
 	asm volatile("%0 &= 7" : "+r"(way));
@@ -283,15 +306,16 @@ static __always_inline void take_way(struct flow *flow, __u32 way)
 }
 
 /* The score of the place in the set, 0: it may not be taken; `way` is set. */
-static __always_inline __u32 choose(struct flow *flow, __u32 number, __u32 *way,
-				    __u32 now, const struct host_settings *node)
+static __always_inline __u32 choose(struct flow *flow, __u32 number, __u64 tag,
+				    __u32 *way, __u32 now,
+				    const struct host_settings *node)
 {
 	__u64 best;
 
 	flow->set = set_of(TABLE_FLOWS, number);
 	if (!flow->set)
 		return 0;
-	best = best_place(flow->set, now, node);
+	best = best_place(flow->set, now, tag, node);
 	*way = way_of(best);
 	take_way(flow, *way);
 	return best >> SCORE_SHIFT;
@@ -312,7 +336,7 @@ static __always_inline __u32 choose_oldest(struct flow *flow, __u64 now)
 		age = age << SCORE_SHIFT | (HOST_FLOW_WAYS - 1 - way);
 		best = chosen(is_less(best, age), age, best);
 	}
-	chosen_way = way_of(best);
+	chosen_way = HOST_FLOW_WAYS - 1 - way_of(best);
 	take_way(flow, chosen_way);
 	return chosen_way;
 }
@@ -362,9 +386,10 @@ __noinline int keep_confirmed(__u64 tag, const struct ip_address *client,
 
 	if (!node || !client || !port || port->flows >= port->flows_max)
 		return false;
-	score = choose(&flow, first_set(tag, node), &way, now, node);
+	score = choose(&flow, first_set(tag, node), tag, &way, now, node);
 	if (score < OVER)
-		score = choose(&flow, second_set(tag, node), &way, now, node);
+		score = choose(&flow, second_set(tag, node), tag, &way, now,
+			       node);
 	if (!score || !flow.set || !write(&flow, way, tag, client, state))
 		return false;
 	if (flow.state && place_of(flow.state) != HOST_NO_PLACE)

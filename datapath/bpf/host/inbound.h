@@ -115,10 +115,10 @@ static __always_inline bool fill(struct inbound *in, __u32 place)
 __noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 {
 	const struct host_settings *node = settings_at(0);
-	__u32 now = now_in_units(), idle;
 	struct flow_name name;
 	struct flow flow = {};
 	bool confirmed, known;
+	__u32 now, idle;
 	struct inbound own, *in = &own;
 
 	if (!node || !packet || !fill(in, place))
@@ -132,6 +132,8 @@ __noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 		idle = node->half_open_idle;
 		known = find_half_open(&flow, tag, name.host_port, node);
 	}
+	/* after the state was read, so that none is of later */
+	now = now_in_units();
 	if (known && age_of(flow.state, now) >
 			     (idle ? idle : idle_of(flow.state, node))) {
 		if (exchange(&flow, 0) && confirmed)

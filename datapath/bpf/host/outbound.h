@@ -87,7 +87,7 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 {
 	const struct host_settings *node = settings_at(0);
 	const struct host_entry *entry = entries_at(first);
-	__u32 now = now_in_units(), idle = 0, place = first;
+	__u32 now, idle = 0, place = first;
 	const struct host_port *port;
 	struct flow_name name;
 	struct flow flow = {};
@@ -106,6 +106,8 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 		idle = node->half_open_idle;
 		known = find_half_open(&flow, tag, name.host_port, node);
 	}
+	/* after the state was read, so that none is of later */
+	now = now_in_units();
 	if (known &&
 	    age_of(flow.state, now) > (idle ? idle : idle_of(flow.state, node)))
 		known = false;
@@ -136,8 +138,9 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 	/* a datagram may be the member's own, from a port on which it serves */
 	if (name.protocol != IPPROTO_TCP || opens(packet))
 		return HOST_PASS;
-	if (find_direct(&flow, tag, node) &&
-	    age_of(flow.state, now) <= node->direct_idle) {
+	known = find_direct(&flow, tag, node);
+	now = now_in_units();
+	if (known && age_of(flow.state, now) <= node->direct_idle) {
 		state = with_time(flow.state, now);
 		if (age_of(flow.state, now) > REFRESH_AGE)
 			exchange(&flow, state);
