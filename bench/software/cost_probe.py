@@ -353,7 +353,7 @@ def sockets():
     found = subprocess.run(
         ['ss', '--tcp', '--all', '--memory', '--numeric', '--no-header',
          '--oneline'], check=True, capture_output=True, text=True)
-    return socket_bytes(found.stdout, object_sizes())
+    return socket_bytes(found.stdout, object_sizes('TCP', 'tw_sock_TCP'))
 
 
 def socket_bytes(text, sizes):
@@ -371,16 +371,22 @@ def socket_bytes(text, sizes):
     return total
 
 
-def object_sizes():
+def object_sizes(*names):
     """Bytes of an object, by name of its slab."""
+    listed = pathlib.Path('/proc/slabinfo').read_text()
     sizes = {}
-    for line in pathlib.Path('/proc/slabinfo').read_text().splitlines()[2:]:
-        fields = line.split()
-        sizes[fields[0]] = int(fields[3])
-    for name in ('TCP', 'tw_sock_TCP'):
-        if name not in sizes:
-            raise ProbeError(f'/proc/slabinfo has no {name}: what sockets '
-                             'take cannot be told')
+    for name in names:
+        # Slabs of one size may be one, which is listed by another name.
+        alias = pathlib.Path(f'/sys/kernel/slab/{name}/slab_size')
+        found = re.search(rf'^{name} +\d+ +\d+ +(\d+) ', listed,
+                          re.MULTILINE)
+        if alias.exists():
+            sizes[name] = int(alias.read_text())
+        elif found:
+            sizes[name] = int(found[1])
+        else:
+            raise ProbeError(f'neither /proc/slabinfo nor /sys/kernel/slab '
+                             f'has {name}: what objects take cannot be told')
     return sizes
 
 
@@ -390,14 +396,11 @@ def ipvs_connections():
         lines = pathlib.Path('/proc/net/ip_vs_conn').read_text().splitlines()
     except FileNotFoundError:
         return 0
-    sizes = object_sizes()
-    if 'ip_vs_conn' not in sizes:
-        raise ProbeError('/proc/slabinfo has no ip_vs_conn: what connections '
-                         'take cannot be told')
+    size = object_sizes('ip_vs_conn')['ip_vs_conn']
     bits = int(pathlib.Path(
         '/sys/module/ip_vs/parameters/conn_tab_bits').read_text())
     # One list head for each bucket.
-    return (len(lines) - 1) * sizes['ip_vs_conn'] + 8 * 2 ** bits
+    return (len(lines) - 1) * size + 8 * 2 ** bits
 
 
 def empty(groups, group):

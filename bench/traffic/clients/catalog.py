@@ -14,7 +14,7 @@ KINDS = {kind.name: kind for kind in (wrk.Wrk, h2load.H2load, iperf3.Iperf3)}
 _OWN = ('name', 'unit')
 
 
-def make(name: str, **options: Any) -> result.Client:
+def make(name: str, /, **options: Any) -> result.Client:
     """:raises BenchError: the name or an option of the client is unknown."""
     if name not in KINDS:
         raise errors.BenchError(f'no client "{name}"; there are: '

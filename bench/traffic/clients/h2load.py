@@ -51,17 +51,17 @@ def parse(output: str, log: str) -> result.Result:
     """:param log: a line for each request: when, status, microseconds.
     :raises BenchError: it printed something else, or nothing was answered.
     """
-    counts, seconds = _COUNTS.search(output), _SECONDS.search(output)
+    counts, taken = _COUNTS.search(output), _SECONDS.search(output)
     try:
-        _, _, _, done, failed, errored, timeouts = map(int, counts.groups())
+        _, _, done, _, failed, errored, timeouts = map(int, counts.groups())
+        seconds = float(taken[1]) * _UNITS[taken[2]]
         times = sorted(int(line.split('\t')[2]) for line in log.splitlines())
-    except (AttributeError, IndexError, ValueError) as error:
+    except (AttributeError, IndexError, TypeError, ValueError) as error:
         raise errors.BenchError('h2load printed no result: '
                                 f'{output.strip()[-400:]!r}') from error
     # "failed" has the others, and answers of status 400 or more.
     made = result.Result(
-        float(seconds[1]) * _UNITS[seconds[2]], done, _percentiles(times),
-        result.some({
+        seconds, done, _percentiles(times), result.some({
             result.REFUSED: failed - errored,
             'requests without an answer': errored - timeouts,
             'timeouts': timeouts}))
