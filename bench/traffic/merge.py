@@ -61,6 +61,14 @@ def _rate_marks(parts: Sequence[Part], rate: float | None,
     return marks
 
 
+def _silence_marks(sent: int, received: int) -> list[str]:
+    if sent and not received:
+        return ['not one packet arrived: is there a route to the sinks, and '
+                "does the other end of the generator's link take frames of "
+                'XDP (on veth it needs an XDP program)?']
+    return []
+
+
 def _counter_marks(parts: Sequence[Part]) -> list[str]:
     marks = []
     invalid = sum(part.total('invalid') for part in parts)
@@ -198,5 +206,6 @@ def measurement(parts: Sequence[Part], lost: Sequence[losses.Losses],
         refused=sum(part.sent.refused for part in parts),
         opened=_opened(parts), foreign_by_kind=foreign)
     if _is_flood(parts[0].stream.profile):
-        return _flood(found, parts)
+        found = _flood(found, parts)
+    found.marks.extend(_silence_marks(found.sent, found.received))
     return found

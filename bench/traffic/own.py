@@ -180,8 +180,7 @@ def _check_link(sent: results.Sent) -> None:
         raise errors.BenchError(
             'the generator\'s link took none of its frames (error '
             f'{-sent.error}): the driver has to support XDP_REDIRECT to it, '
-            'and the other end of a veth pair has to have an XDP program, or '
-            '"ethtool -K INTERFACE gro on"')
+            'and the other end of a veth pair has to have an XDP program')
 
 
 @contextlib.contextmanager

@@ -212,20 +212,36 @@ struct net_device {
 } __attribute__((preserve_access_index));
 
 /*
- * What the link did not take: its queue is full. Live frames come from the
- * loopback interface; what else this thread redirects, as it polls the
- * interfaces of a node on the same machine, does not.
+ * Live frames come from the loopback interface; what else this thread
+ * redirects, as it polls the interfaces of a node on the same machine, does
+ * not.
  */
+static __always_inline bool is_own(const struct net_device *from)
+{
+	return (__u32)bpf_get_current_pid_tgid() == thread &&
+	       from->ifindex == LOOPBACK;
+}
+
+/* What the link did not take: its queue is full. */
 SEC("tp_btf/xdp_devmap_xmit")
 int count_refused(__u64 *arguments)
 {
-	const struct net_device *from = (void *)arguments[0];
 	int dropped = arguments[3];
 
-	if ((__u32)bpf_get_current_pid_tgid() != thread ||
-	    from->ifindex != LOOPBACK || dropped <= 0)
+	if (dropped <= 0 || !is_own((void *)arguments[0]))
 		return 0;
 	state.refused += dropped;
 	state.error = (int)arguments[4];
+	return 0;
+}
+
+/* What it does not take at all. */
+SEC("tp_btf/xdp_redirect_err")
+int count_not_redirected(__u64 *arguments)
+{
+	if (!is_own((void *)arguments[0]))
+		return 0;
+	state.refused++;
+	state.error = (int)arguments[3];
 	return 0;
 }

@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is sent through a router arrives, and is counted, each packet."""
+"""What is sent through a router is counted, each packet; what is lost, too."""
 
 from oslotest import base
 
 from bench import errors
 from bench.traffic import interface
+from bench.traffic import own
 from octavia_xdp_provider.tests.functional.bench import traffic_bed
 
+# Each packet whose number ends in this byte; the first byte of four.
+LOST = 7
+NUMBER_AT = 64 + 64  # bits: UDP's header, and what is before the number
+RULES = f'''
+table inet lose {{
+    chain forward {{
+        type filter hook forward priority 0;
+        ip protocol udp @th,{NUMBER_AT},8 {LOST} drop
+    }}
+}}
+'''
 
-def to(*destinations, protocol='udp'):
-    return tuple(interface.Destination(address, 80, protocol)
-                 for address in destinations)
+
+def to(*addresses, protocol='udp', weight=1):
+    return tuple(interface.Destination(address, 80, protocol, weight)
+                 for address in addresses)
 
 
 class TestTraffic(base.BaseTestCase):
@@ -19,17 +32,21 @@ class TestTraffic(base.BaseTestCase):
     def setUpClass(cls):
         super().setUpClass()
         traffic_bed.build_programs()
-        opened = traffic_bed.traffic()
-        cls.bed, cls.traffic = cls.enterClassContext(opened)
+        cls.bed, cls.traffic, cls.run_name = cls.enterClassContext(
+            traffic_bed.traffic())
 
-    def assert_all_arrived(self, found, sent=None):
-        if sent is not None:
-            # A generator that waits for a processor sends less.
-            self.assertTrue(0 < found.sent <= sent + 1, found)
+    def measure(self, destinations, rate=5000, seconds=0.5, background=(),
+                during=None, **fields):
+        return self.traffic.measure(
+            interface.Profile(destinations, **fields), rate, seconds,
+            during=during, background=background)
+
+    def assert_all_arrived(self, found):
+        self.assertGreater(found.sent, 0)
+        self.assertEqual((0, 0, 0, 0, 0), (
+            found.lost, found.duplicated, found.reordered,
+            found.flows_with_loss, found.refused), found)
         self.assertEqual(found.sent, found.received, found)
-        self.assertEqual((0, 0, 0, 0), (
-            found.lost, found.duplicated, found.flows_with_loss,
-            found.refused), found)
         self.assertEqual(
             {key: (sent, sent) for key, (sent, _)
              in found.by_destination.items()}, found.by_destination)
@@ -39,20 +56,210 @@ class TestTraffic(base.BaseTestCase):
         self.assertEqual(0, sum(lost for _, _, lost in timeline))
 
     def test_every_packet_that_was_sent_is_received_once(self):
-        found = self.traffic.measure(
-            interface.Profile(to(traffic_bed.IPV4)), 5000, 0.5)
+        found = self.measure(to(traffic_bed.IPV4))
 
-        self.assert_all_arrived(found, 2500)
+        self.assert_all_arrived(found)
+        # A generator that has to wait for a processor sends less, and is
+        # marked.
+        self.assertLessEqual(found.sent, 2501)
+        self.assertEqual(
+            found.sent < 0.99 * 2500 - 1,
+            any('rate not reached' in mark for mark in found.marks))
         self.assertEqual({'sink': found.sent, 'member': 0}, found.by_receiver)
         self.assertEqual({'p50', 'p90', 'p99', 'p999', 'max'},
                          set(found.latency_ns))
-        self.assertTrue(0 < found.latency_ns['p50'] <=
-                        found.latency_ns['p999'] <= found.latency_ns['max'])
+        self.assertLess(0, found.latency_ns['p50'])
+        self.assertLessEqual(found.latency_ns['p999'],
+                             found.latency_ns['max'])
 
-    def test_a_frame_too_small_for_the_signature_is_refused(self):
-        error = self.assertRaises(
-            errors.BenchError, self.traffic.measure,
-            interface.Profile(to(traffic_bed.IPV6)), 1000, 0.1)
+    def test_each_protocol_over_ipv4_and_ipv6_at_once(self):
+        destinations = tuple(
+            interface.Destination(address, port, protocol)
+            for address in (traffic_bed.IPV4, traffic_bed.IPV6)
+            for port, protocol in ((53, 'udp'), (80, 'tcp'), (443, 'quic')))
 
-        self.assertIn('64 bytes', str(error))
-        self.assertIn('82', str(error))
+        found = self.measure(destinations, sizes=((94, 7), (570, 4),
+                                                  (1514, 1)))
+
+        self.assert_all_arrived(found)
+        self.assertEqual(6, len(found.by_destination))
+
+    def test_weights_and_several_receivers(self):
+        found = self.measure(
+            (*to(traffic_bed.IPV4, weight=3), *to(traffic_bed.IPV4_MEMBER)),
+            rate=20000, flows=40000)
+
+        self.assert_all_arrived(found)
+        share = found.by_receiver['sink'] / found.sent
+        self.assertTrue(0.7 < share < 0.8, share)
+
+    def test_flows_are_opened_before(self):
+        destinations = (*to(traffic_bed.IPV4, protocol='tcp'),
+                        *to(traffic_bed.IPV6, protocol='quic'))
+
+        found = self.measure(destinations, kind='opened', flows=500,
+                             sizes=((94, 1),))
+
+        self.assert_all_arrived(found)
+        self.assertEqual((500, 500), found.opened)
+
+    def test_a_million_flows_and_another_one_with_each_packet(self):
+        for flows in (1 << 20, 0):
+            found = self.measure(to(traffic_bed.IPV4), rate=None, flows=flows)
+
+            # As fast as possible: what the router's queue had no room for.
+            self.assertEqual(found.sent, found.received + found.lost)
+            self.assertGreater(found.received, 0)
+            self.assertLessEqual(found.refused, found.lost)
+            self.assertEqual(0, found.duplicated)
+            self.assertEqual(
+                bool(found.refused),
+                any('link' in mark for mark in found.marks))
+
+    def test_each_packet_that_is_dropped_is_known(self):
+        router = self.bed.hosts['between']
+        router.run(['nft', '-f', '-'], stdin=RULES)
+        self.addCleanup(router.run, ['nft', 'delete table inet lose'])
+
+        found = self.measure(
+            (*to(traffic_bed.IPV4), *to(traffic_bed.IPV4_MEMBER)), flows=4096)
+
+        lost = len(range(LOST, found.sent, 256))
+        self.assertGreater(lost, 0)
+        self.assertEqual((lost, 0), (found.lost, found.duplicated), found)
+        self.assertEqual(found.sent - lost, found.received)
+        # Of so few, hardly two in one flow.
+        self.assertTrue(lost - 3 <= found.flows_with_loss <= lost)
+        self.assertEqual(lost, sum(sent - received for sent, received
+                                   in found.by_destination.values()))
+        at, numbered = 0, self.traffic.timeline()
+        for _, sent, missing in numbered:
+            self.assertEqual(
+                sum(number % 256 == LOST
+                    for number in range(at, at + sent)), missing)
+            at += sent
+        self.assertEqual(found.sent, at)
+
+    def test_a_change_amid_traffic_shows_in_the_timeline(self):
+        router = self.bed.hosts['between']
+
+        def during():
+            router.run(['ip', 'route', 'replace', 'blackhole',
+                        '203.0.113.0/25'])
+        self.addCleanup(self._restore_route)
+
+        found = self.measure(to(traffic_bed.IPV4), seconds=1.5, during=during)
+
+        timeline = self.traffic.timeline()
+        self.assertGreater(found.lost, 0)
+        self.assertEqual(found.lost, sum(lost for _, _, lost in timeline))
+        self.assertEqual((timeline[-1][1],) * 2, timeline[-1][1:])
+
+        found = self.measure(to(traffic_bed.IPV4))
+
+        self.assertEqual((found.sent, 0), (found.lost, found.received))
+        self.assertTrue(any('not one packet' in mark for mark in found.marks))
+
+    def _restore_route(self):
+        sink = self.bed.hosts['sink'].interfaces['back']
+        self.bed.hosts['between'].run(
+            ['ip', 'route', 'replace', '203.0.113.0/25', 'via',
+             sink.addresses[0].split('/')[0]])
+
+    def test_what_is_raised_meanwhile_is_raised(self):
+        def during():
+            raise errors.BenchError('meanwhile')
+
+        error = self.assertRaises(errors.BenchError, self.measure,
+                                  to(traffic_bed.IPV4), during=during)
+        self.assertEqual('meanwhile', str(error))
+
+    def test_a_flood_of_syns_beside_established_traffic(self):
+        flood = interface.Profile(to(traffic_bed.IPV4, protocol='tcp'),
+                                  flows=0, kind='syn', sizes=((64, 1),),
+                                  sources='10.0.0.0/8')
+        found = self.measure(
+            to(traffic_bed.IPV4_MEMBER, protocol='tcp'), sizes=((74, 1),),
+            background=[interface.Background(flood, 3000)])
+
+        self.assert_all_arrived(found)
+        (sent, received), = found.background
+        self.assertEqual(sent, received)
+        self.assertGreater(sent, 0)
+        self.assertEqual({}, {kind: count for kind, count
+                              in found.foreign_by_kind.items()
+                              if kind not in ('neighbour', 'arp')})
+
+    def test_a_flood_alone_is_counted(self):
+        found = self.measure(to(traffic_bed.IPV4, protocol='tcp'), flows=0,
+                             kind='syn', sizes=((60, 1),))
+
+        self.assertEqual((found.sent, 0), (found.received, found.lost))
+        self.assertEqual([], self.traffic.timeline())
+        self.assertTrue(any('flood' in mark for mark in found.marks))
+
+    def test_a_rate_that_cannot_be_reached_is_marked(self):
+        found = self.measure(to(traffic_bed.IPV4), rate=1e9, seconds=0.2)
+
+        self.assertIn(f'rate not reached: {found.sent / 0.2:.0f} of '
+                      '1000000000', found.marks)
+
+    def test_foreign_traffic_is_counted_apart(self):
+        def during():
+            with traffic_bed.frames(self.run_name, 'between', 'back') as wire:
+                mac = bytes.fromhex(self.bed.hosts['sink'].interfaces[
+                    'back'].mac.replace(':', ''))
+                for _ in range(5):
+                    wire.send(mac + bytes(6) + b'\x88\xcc' + bytes(46))
+                    wire.send(mac + bytes(6) + b'\x08\x00' + bytes.fromhex(
+                        '4500002000000000401100000a0000010a000002'
+                        '00350035000c0000') + bytes(4))
+
+        found = self.measure(to(traffic_bed.IPV4), during=during)
+
+        self.assert_all_arrived(found)
+        self.assertEqual(5, found.foreign_by_kind['link'])
+        self.assertEqual(5, found.foreign_by_kind['udp'])
+        self.assertEqual(sum(found.foreign_by_kind.values()), found.foreign)
+        self.assertIn('foreign traffic at sink: 5 packets (udp)', found.marks)
+
+    def test_what_cannot_be_sent_is_refused_by_name(self):
+        for text, fields in (
+                ('82', {'destinations': to(traffic_bed.IPV6)}),
+                ('MTU', {'destinations': to(traffic_bed.IPV4),
+                         'sizes': ((2000, 1),)}),
+                ('unreachable', {'destinations': to('192.0.2.1')}),
+                ('address of this host', {
+                    'destinations': to('198.19.0.1')})):
+            error = self.assertRaises(errors.BenchError, self.measure,
+                                      **fields)
+            self.assertIn(text, str(error))
+
+
+class TestBedsThatCannotBeMeasured(base.BaseTestCase):
+
+    def setUp(self):
+        super().setUp()
+        traffic_bed.build_programs()
+
+    def test_a_link_that_takes_no_frames_is_an_error(self):
+        text = traffic_bed.BED.replace(
+            '    nic: {front: {receive_xdp: true}}\n',
+            '    nic: {front: {offloads: {gro: off}}}\n')
+        with traffic_bed.traffic(text) as (_, opened, _):
+            error = self.assertRaises(
+                errors.BenchError, opened.measure,
+                interface.Profile(to(traffic_bed.IPV4)), 1000, 0.2)
+
+        self.assertIn('has to have an XDP program', str(error))
+
+    def test_an_interface_that_has_a_program_is_an_error(self):
+        with traffic_bed.traffic() as (made, _, _):
+            error = self.assertRaises(
+                errors.BenchError, self._open_again, made)
+
+        self.assertIn('another XDP program', str(error))
+
+    def _open_again(self, made):
+        with own.OwnSource().open(made):
+            pass

@@ -3,13 +3,16 @@
 
 import contextlib
 import pathlib
+import socket
 import subprocess
 import uuid
 
 from bench.beds import namespaces
 from bench.beds import reading
+from bench.beds import runs
 from bench.declarations import document
 from bench.traffic import own
+from lab import namespaces as lab_namespaces
 
 ROOT = pathlib.Path(__file__).parents[4]
 BED = '''\
@@ -53,18 +56,44 @@ def build_programs():
     subprocess.run(['make', '-s', 'bench-traffic'], cwd=ROOT, check=True)
 
 
+_ETH_P_ALL = 3
+
+
 @contextlib.contextmanager
 def bed(text=BED):
-    """A bed of namespaces, and its run."""
+    """A bed of namespaces, and the name of its run."""
     run = f'test-{uuid.uuid4().hex[:12]}'
     declared = reading.from_document(document.parse(
         text, pathlib.Path('traffic.yaml'), reading.SCHEMA))
     with namespaces.Provider().build(declared, run) as made:
-        yield made
+        yield made, run
 
 
 @contextlib.contextmanager
 def traffic(text=BED):
-    """The bed, with our generator and sinks on it."""
-    with bed(text) as made, own.OwnSource().open(made) as opened:
-        yield made, opened
+    """The bed, our generator and sinks on it, and its run."""
+    with bed(text) as (made, run), own.OwnSource().open(made) as opened:
+        yield made, opened, run
+
+
+@contextlib.contextmanager
+def frames(run, host, device):
+    """A socket that sends and receives frames at a host's interface."""
+    with lab_namespaces.inside(runs.RunLab(run), host):
+        opened = socket.socket(socket.AF_PACKET, socket.SOCK_RAW,
+                               socket.htons(_ETH_P_ALL))
+    with opened:
+        opened.setsockopt(socket.SOL_SOCKET, 33, 1 << 24)  # SO_RCVBUFFORCE
+        opened.bind((device, 0))
+        opened.settimeout(10)
+        yield opened
+
+
+def received(opened, wanted, count):
+    """The first frames for which `wanted` holds, that came from outside."""
+    found = []
+    while len(found) < count:
+        data, address = opened.recvfrom(4096)
+        if address[2] != socket.PACKET_OUTGOING and wanted(data):
+            found.append(data)
+    return found
