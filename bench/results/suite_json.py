@@ -6,6 +6,7 @@ import json
 import pathlib
 from typing import Any
 
+from bench.results import atomic
 from bench.results import model
 from bench.results import statistics
 
@@ -24,12 +25,14 @@ def made_of(run: model.Run) -> dict[str, Any]:
     }
 
 
+def text_of(run: model.Run) -> str:
+    """The file."""
+    return json.dumps(made_of(run), indent=1, allow_nan=False) + '\n'
+
+
 def write(run: model.Run, path: pathlib.Path) -> None:
     """In place of what was there, at once."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f'{path.name}.part')
-    part.write_text(json.dumps(made_of(run), indent=1, allow_nan=False) + '\n')
-    part.replace(path)
+    atomic.write(path, text_of(run))
 
 
 def _case(case):

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
 import math
+import re
 import statistics
 
 import scipy.stats
@@ -28,6 +29,9 @@ CHANGED, SAME, UNKNOWN = 'changed', 'same', "can't tell"
 BETTER, WORSE = 'better', 'worse'
 
 SIGNIFICANCE = 0.05
+# At the end of a mark.
+_ROUND = re.compile(r' \(round \d+\)$')
+
 # More are not worth to be asked for.
 ROUNDS_NEEDED_MAX = 1000
 
@@ -40,7 +44,7 @@ UNKNOWN_DRIFT = 0.20
 class Interest:
     """The smallest difference that anyone cares for.
 
-    :ivar relative: 0.03 is 3 %.
+    :ivar relative: 0.03 is 3 %: from 1 / 1.03 to 1.03 times as much.
     :ivar absolute: by unit; the larger of both counts. Costs of packets are
         differences of two figures in whole nanoseconds: two of them can be 2
         ns apart by rounding alone.
@@ -217,8 +221,8 @@ def _rounds_needed(test, tests):
 
 
 def _kinds(case):
-    """Marks without their figures: what is before the colon."""
-    return {mark.partition(':')[0] for mark in case.marks}
+    """Marks without figures and rounds: what is before the colon."""
+    return {_ROUND.sub('', mark).partition(':')[0] for mark in case.marks}
 
 
 def _nothing(before, after):

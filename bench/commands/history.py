@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lists runs, or what a case was in each of them."""
+
+import argparse
+import fnmatch
+import pathlib
+
+HELP = 'list stored runs, or the figures of a case over all of them'
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument('case', nargs='?', metavar='CASE',
+                        help='its name, which may have * and ?; without one '
+                             'runs are listed')
+    parser.add_argument('--suite', metavar='NAME', help='runs of this suite')
+    parser.add_argument('--store', type=pathlib.Path, metavar='FILE',
+                        help='of results (build/bench/results.sqlite)')
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from bench import errors
+    from bench.results import store as stores
+    store = stores.Store(arguments.store or stores.DEFAULT)
+    runs = store.runs(arguments.suite)
+    if not runs:
+        print(f'{store.path} has no runs')
+        return 0
+    if arguments.case is None:
+        _table(('run', 'started', 'suite', 'commit', 'cases', 'marked'),
+               [_run(found) for found in runs])
+        return 0
+    rows = [row for found in runs for row in _cases(found, arguments.case)]
+    if not rows:
+        raise errors.BenchError(f'{arguments.case}: no run has such a case')
+    _table(('run', 'started', 'commit', 'case', 'software', 'figure',
+            'marks'), rows)
+    return 0
+
+
+def _run(found):
+    marked = sum(bool(case.marks) for case in found.cases)
+    return (str(found.id), _time(found), found.suite, found.commit[:12],
+            str(len(found.cases)), str(marked))
+
+
+def _cases(found, pattern):
+    from bench.report import words
+    for case in found.cases:
+        if fnmatch.fnmatchcase(case.name, pattern):
+            yield (str(found.id), _time(found), found.commit[:12], case.name,
+                   case.software, words.case(case), '; '.join(case.marks))
+
+
+def _time(found):
+    return f'{found.started:%Y-%m-%d %H:%M}'
+
+
+def _table(head, rows):
+    widths = [max(len(row[column]) for row in (head, *rows))
+              for column in range(len(head))]
+    for row in (head, *rows):
+        print('  '.join(cell.ljust(width) for cell, width
+                        in zip(row, widths, strict=True)).rstrip())

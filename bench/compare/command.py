@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What "compare" does."""
+
+import argparse
+import sys
+
+from bench import errors
+from bench import facts
+from bench.compare import checkouts
+from bench.compare import datapath
+from bench.compare import suite
+from bench.compare import turns
+from bench.report import html
+from bench.report import markdown
+from bench.results import atomic
+from bench.results import comparison
+from bench.results import select
+from bench.results import store as stores
+from bench.results import verdict
+
+CHANGED_STATUS = 3
+
+
+def run(arguments: argparse.Namespace) -> int:
+    store = stores.Store(arguments.store or stores.DEFAULT)
+    if arguments.rounds:
+        before, after = _in_turn(arguments, store)
+    else:
+        if arguments.only:
+            raise errors.BenchError('--only chooses what --rounds runs')
+        before, after = (select.choose(store, text, arguments.suite)
+                         for text in (arguments.before, arguments.after))
+    interest = (verdict.Interest() if arguments.threshold is None
+                else verdict.Interest(arguments.threshold, {}))
+    found = comparison.compare(before, after, interest,
+                               store.runs(after.suite))
+    text = markdown.of_comparison(found)
+    print(text)
+    if arguments.markdown:
+        atomic.write(arguments.markdown, text)
+    if arguments.html:
+        atomic.write(arguments.html, html.of_comparison(
+            found, store.runs(after.suite)))
+    return CHANGED_STATUS if _failed(arguments.fail_on, found) else 0
+
+
+def _failed(condition, found):
+    return ((condition == 'changed' and found.verdict == verdict.CHANGED)
+            or (condition == 'worse' and found.is_worse))
+
+
+def _in_turn(arguments, store):
+    name = arguments.suite or datapath.Datapath.suite
+    if name == datapath.Datapath.suite:
+        if len(arguments.only) > 1:
+            raise errors.BenchError('--only: the datapath takes one')
+        runner = datapath.Datapath(*arguments.only)
+    else:
+        runner = suite.Suite(name, arguments.only)
+    commits = tuple(checkouts.commit(ref)
+                    for ref in (arguments.before, arguments.after))
+    places = tuple(checkouts.checkout(commit) for commit in commits)
+    for place in dict.fromkeys(places):
+        _say(f'building {place.name[:12]}')
+        runner.prepare(place)
+    return turns.run(runner, commits, places, arguments.rounds, store,
+                     _fingerprint(runner), _say)
+
+
+def _fingerprint(runner):
+    # As that of a bed has them: fingerprint.importance().
+    return {'beds': {runner.suite: {'machines': {'machine': facts.facts()}}}}
+
+
+def _say(text):
+    print(text, file=sys.stderr, flush=True)

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of checkouts: their failure is told with what they printed."""
+
+from collections.abc import Sequence
+import pathlib
+import subprocess
+
+from bench import errors
+
+# Of what a program printed; compilers print much.
+_SHOWN = 2000
+
+
+def run(arguments: Sequence[str | pathlib.Path], folder: pathlib.Path,
+        timeout: float, variables: dict[str, str] | None = None) -> str:
+    """Standard output.
+
+    :param timeout: seconds.
+    :raises BenchError: it failed, or took longer.
+    """
+    try:
+        done = subprocess.run(
+            arguments, cwd=folder, env=variables, timeout=timeout, text=True,
+            errors='replace', stdin=subprocess.DEVNULL, capture_output=True,
+            check=False)
+    except FileNotFoundError as error:
+        raise errors.BenchError(f'{arguments[0]}: not found: {error}',
+                                ) from error
+    except subprocess.TimeoutExpired as error:
+        raise errors.BenchError(
+            f'{arguments[0]} in {folder}: no end after {timeout:.0f} s',
+        ) from error
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip())[-_SHOWN:]
+        raise errors.BenchError(
+            f'{arguments[0]} in {folder} failed with {done.returncode}: '
+            f'{said}')
+    return done.stdout

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A suite of a checkout, run by the checkout's own command, with the
+interpreter and the libraries of this one."""
+
+from collections.abc import Sequence
+import os
+import pathlib
+import sys
+import tempfile
+
+from bench import errors
+from bench.compare import programs
+from bench.results import model
+from bench.results import store as stores
+
+_BUILD_S = 900
+_ROUND_S = 3600
+
+
+class Suite:
+    """:param only: patterns of the names of cases; none: all of them.
+    """
+
+    def __init__(self, suite: str, only: Sequence[str] = ()):
+        self.suite = suite
+        self._only = only
+
+    def prepare(self, checkout: pathlib.Path) -> None:
+        if not (checkout / 'bench/commands/run.py').exists():
+            raise errors.BenchError(f'{checkout}: this commit cannot run '
+                                    f'suites yet; --suite datapath may do')
+        programs.run(['make', '-s', '-C', checkout / 'datapath'], checkout,
+                     _BUILD_S)
+
+    def run_round(self, checkout: pathlib.Path) -> list[model.Case]:
+        with tempfile.TemporaryDirectory(prefix='oxp-bench-') as text:
+            folder = pathlib.Path(text)
+            words = [sys.executable, '-m', 'bench', 'run', '--suite',
+                     self.suite, '--rounds', '1', '--store',
+                     folder / 'results.sqlite', '--output', folder]
+            for pattern in self._only:
+                words += ['--only', pattern]
+            programs.run(words, checkout, _ROUND_S,
+                         {**os.environ, 'PYTHONPATH': str(checkout)})
+            runs = stores.Store(folder / 'results.sqlite').runs()
+        if not runs:
+            raise errors.BenchError(f'{checkout}: the suite stored no run')
+        return runs[-1].cases

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rounds of two commits in turn, and the two runs that come of them."""
+
+from collections.abc import Callable
+import copy
+import datetime
+import pathlib
+import secrets
+import time
+from typing import Any
+
+from bench import errors
+from bench.compare import interface
+from bench.results import comparison
+from bench.results import model
+from bench.results import store as stores
+
+
+def run(runner: interface.Runner, commits: tuple[str, str],
+        places: tuple[pathlib.Path, pathlib.Path], rounds: int,
+        store: stores.Store, fingerprint: dict[str, Any],
+        say: Callable[[str], None]) -> tuple[model.Run, model.Run]:
+    """Both runs are stored when the last round has ended.
+
+    Every other round begins with the second commit, so that a machine that
+    becomes slower all the time is no difference between them.
+
+    :param fingerprint: of the machine, for both.
+    :raises BenchError: a round failed; nothing is stored.
+    """
+    started = datetime.datetime.now(datetime.timezone.utc)
+    token = secrets.token_hex(8)
+    runs = tuple(
+        model.Run(runner.suite, commit, started, {
+            **fingerprint, 'commit': commit, 'changes': None,
+            comparison.IN_TURN: token})
+        for commit in commits)
+    with store.recording(runs[0]), store.recording(runs[1]):
+        sides: tuple[dict, dict] = ({}, {})
+        begin = time.monotonic()
+        for number in range(rounds):
+            for side in ((0, 1), (1, 0))[number % 2]:
+                _add(sides[side], runner.run_round(places[side]), number)
+            took = time.monotonic() - begin
+            say(f'round {number + 1} of {rounds}, '
+                f'{took / (number + 1) * (rounds - number - 1):.0f} s left')
+        for found, cases in zip(runs, sides, strict=True):
+            for case in cases.values():
+                store.add(found, case)
+    return runs[0], runs[1]
+
+
+def _add(cases, found, number):
+    """Of one round: a case that is not in all rounds is not a case."""
+    keys = {(case.software, case.name) for case in found}
+    if number and keys != cases.keys():
+        names = ', '.join(sorted(name for _, name in keys ^ cases.keys()))
+        raise errors.BenchError(f'not in each round: {names}')
+    for case in found:
+        key = case.software, case.name
+        if key not in cases:
+            cases[key] = copy.deepcopy(case)
+            continue
+        cases[key].samples += case.samples
+        cases[key].marks += [mark for mark in case.marks
+                             if mark not in cases[key].marks]

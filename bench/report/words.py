@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures as people read them."""
+
+import math
+
+from bench.results import model
+from bench.results import sign_test
+from bench.results import statistics
+from bench.results import verdict
+
+_PREFIXES = ((1e9, 'G'), (1e6, 'M'), (1e3, 'k'), (1.0, ''))
+_SECONDS = ((1.0, 's'), (1e-3, 'ms'), (1e-6, 'µs'), (1e-9, 'ns'))
+_SIGNS = {verdict.CHANGED: '≠', verdict.SAME: '=', verdict.UNKNOWN: '?'}
+
+
+def figure(value: float, unit: str) -> str:
+    """Three digits, with the unit: 1.23 Mpackets/s, 45.2 ns."""
+    if unit in ('s', 'ns'):
+        seconds = value * (1e-9 if unit == 'ns' else 1.0)
+        return _scaled(seconds, _SECONDS, ' ')
+    if unit == '1':
+        return _digits(value)
+    factor, prefix = _step(value, _PREFIXES)
+    return f'{_digits(value / factor)} {prefix}{unit}'
+
+
+def interval(found: sign_test.Interval, unit: str) -> str:
+    """The estimate with its bounds."""
+    if found.low == found.high:
+        return figure(found.estimate, unit)
+    return (f'{figure(found.estimate, unit)} ({figure(found.low, unit)} to '
+            f'{figure(found.high, unit)})')
+
+
+def case(found: model.Case) -> str:
+    """Its median, or that it was not measured."""
+    if not found.samples:
+        return 'not measured'
+    return interval(statistics.median(found.samples), found.unit)
+
+
+def change(found: verdict.Change) -> str:
+    """By how much: +2.1 % (+1.0 % to +3.3 %)."""
+    if found.interval is None:
+        return ''
+    values = (found.interval.estimate, found.interval.low,
+              found.interval.high)
+    if found.is_ratio:
+        estimate, low, high = (f'{100 * value:+.1f} %' for value in values)
+    else:
+        estimate, low, high = (
+            ('+' if value >= 0 else '') + figure(value, found.before.unit)
+            for value in values)
+    return f'{estimate} ({low} to {high})'
+
+
+def judged(found: verdict.Change) -> str:
+    """The verdict, with its direction or its reason."""
+    text = f'{_SIGNS[found.verdict]} {found.verdict}'
+    if found.direction:
+        text += f', {found.direction}'
+    if found.reason:
+        text += f': {found.reason}'
+    if found.rounds_needed:
+        text += f'; {found.rounds_needed} rounds may do'
+    return text
+
+
+def overall(text: str) -> str:
+    """A verdict of a whole comparison."""
+    return f'{_SIGNS[text]} {text}'
+
+
+def _scaled(value, steps, space):
+    factor, name = _step(value, steps)
+    return f'{_digits(value / factor)}{space}{name}'
+
+
+def _step(value, steps):
+    """The largest that is not above the value; of zero the first plain."""
+    size = abs(value)
+    for step in steps:
+        if size >= step[0] * 0.9995:
+            return step
+    return steps[-1] if size else next(
+        step for step in steps if step[0] == 1.0)
+
+
+def _digits(value):
+    if value == 0 or not math.isfinite(value):
+        return f'{value:g}'
+    places = max(0, 2 - math.floor(math.log10(abs(value)) + 1e-9))
+    text = f'{value:,.{min(places, 6)}f}'
+    return text.rstrip('0').rstrip('.') if '.' in text else text
