@@ -7,7 +7,13 @@ BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
-.PHONY: bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control
+.PHONY: bench bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control
+
+# Needs root. The default suite, on namespaces of this machine; make bench
+# ARGUMENTS="--suite full"
+bench: setup bench-traffic
+	@$(MAKE) -s -C datapath
+	@exec $(PYTHON) -m bench run $(ARGUMENTS)
 
 # make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
 bench-hc: setup $(BENCH_HC_PROGRAMS)

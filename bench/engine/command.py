@@ -8,6 +8,7 @@ import dataclasses
 import datetime
 import pathlib
 import signal
+import subprocess
 import sys
 
 from bench import errors
@@ -21,6 +22,7 @@ from bench.results import model
 from bench.results import store as stores
 from bench.scenarios import load
 from bench.scenarios import model as scenarios
+from bench.traffic import programs as traffic_programs
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,6 +38,7 @@ def run(arguments: argparse.Namespace) -> int:
             found = _run_program(suite, options)
             failed: dict[tuple[str, str], str] = {}
         else:
+            _build_traffic()
             made = engine.Engine(suite.variants, options)
             found = made.run(suite.name)
             failed = made.failed
@@ -85,6 +88,18 @@ def _plan(suite):
     limit = f' of {suite.minutes:g}' if suite.minutes else ''
     print(f'{len(made)} steps, about {total:.1f}{limit} minutes')
     return 0
+
+
+def _build_traffic():
+    """The generator, where nobody has built it so far."""
+    if not traffic_programs.PROGRAM.exists():
+        done = subprocess.run(
+            ['make', '--no-print-directory', '-s', 'bench-traffic'],
+            cwd=fingerprint.CHECKOUT, stdout=sys.stderr, check=False)
+        if done.returncode:
+            raise errors.BenchError(
+                'the generator cannot be built: see above; "make '
+                'bench-traffic" does nothing else')
 
 
 def _run_program(suite, options):
