@@ -44,7 +44,7 @@ bench-datapath:
 
 # Needs root and Linux 6.6. make bench-host ARGUMENTS="--flows 1 1024"
 bench-host: setup
-	@$(MAKE) -s -C datapath host build/host_floor.bpf.o
+	@$(MAKE) -s -C datapath host build/host_floor.bpf.o build/host_loop.bpf.o
 	@exec $(PYTHON) -m bench.host $(ARGUMENTS)
 
 # Needs root. make bench-tables ARGUMENTS="--rounds 3"

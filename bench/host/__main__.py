@@ -4,12 +4,14 @@
 Each packet is one BPF_PROG_TEST_RUN, net of a program that returns at once
 (the tap's egress, with the mark), run in turn with it: medians of all. "line"
 is a program that does nothing but read one line of a table as large as that
-of the flows: what grows with them beside it is the programs' own. Needs root;
-JSON in build/bench/host.json.
+of the flows: what grows with them beside it is the programs' own. What is "in
+a loop" is not a call for each packet, but as from a NIC's driver (loop.py).
+Needs root; JSON in build/bench/host.json.
 """
 
 import argparse
 import ctypes
+import functools
 import json
 import os
 import pathlib
@@ -24,6 +26,7 @@ from scapy.layers import inet6
 from scapy.layers import l2
 
 from bench.host import floor
+from bench.host import loop
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 
@@ -41,10 +44,17 @@ LIMITS = {'other_nic': 30, 'other_tap': 60, 'known_in': 300, 'reply': 250,
           'new_16_rules': 600}
 
 
-def encapsulated(key: int, client: str, sport: int, flags: str) -> bytes:
+def encapsulated(key: int, client: str, sport: int, flags: str,
+                 payload: bytes = b'x') -> bytes:
     inner = bytes(inet.IP(src=client, dst=VIP) /
-                  inet.TCP(sport=sport, dport=80, flags=flags) / b'x')
+                  inet.TCP(sport=sport, dport=80, flags=flags) / payload)
     return in_tunnel(key, 0x0800, inner)
+
+
+def answer(payload: bytes = b'x') -> bytes:
+    return bytes(l2.Ether(src='02:00:00:00:00:05', dst='02:00:00:00:00:06') /
+                 inet.IP(src=FIXED, dst='20.0.0.0') /
+                 inet.TCP(sport=8080, dport=1, flags='A') / payload)
 
 
 def in_tunnel(key: int, kind: int, inner: bytes) -> bytes:
@@ -71,6 +81,7 @@ class Varied:
 class Hypervisor:
 
     def __init__(self, folder: str, flows: int):
+        self.folder = folder
         datapath.Datapath.create(folder, types.Sizes(
             64, 8, max(flows, 1024), 1 << 17, 1 << 17), str(LIBRARY))
         self.host = datapath.Datapath(folder, str(LIBRARY))
@@ -90,10 +101,7 @@ class Hypervisor:
         other = encapsulated(OTHER_KEY, '20.0.0.0', 1, 'S')
         self.flood = Varied(other[:72] + struct.pack('!H', 81) + other[74:],
                             62, 70)
-        self.reply = Varied(bytes(
-            l2.Ether(src='02:00:00:00:00:05', dst='02:00:00:00:00:06') /
-            inet.IP(src=FIXED, dst='20.0.0.0') /
-            inet.TCP(sport=8080, dport=1, flags='A') / b'x'), 30, 36)
+        self.reply = Varied(answer(), 30, 36)
         self._add_ipv6()
         self.empty = bytes(l2.Ether() / inet.IP() / inet.TCP())
 
@@ -157,6 +165,8 @@ def cases(hypervisor: Hypervisor, flows: int, packets: int):
     line = floor.Floor(flows)
     yield 'line', measured(hypervisor, packets, lambda: line.run(
         any_flow(hypervisor.ack)))
+    for name, result in in_a_loop(hypervisor, flows, line).items():
+        yield name + '_in_a_loop', result
     line.close()
     if flows == 1:
         hypervisor.establish_ipv6(0)
@@ -183,9 +193,27 @@ def cases(hypervisor: Hypervisor, flows: int, packets: int):
                                           amid_flood)
 
 
+def in_a_loop(hypervisor: Hypervisor, flows: int, line: floor.Floor
+              ) -> dict[str, dict]:
+    def filled(make):
+        return make(b'x' * (loop.LENGTH - len(make(b''))))
+
+    ack = filled(functools.partial(encapsulated, KEY, '20.0.0.0', 1, 'A'))
+    reply = filled(answer)
+    programs = loop.Programs(hypervisor.folder)
+    try:
+        return loop.measured({
+            'known_in': (ack, (62, 70), programs.nic, loop.REDIRECTED),
+            'reply': (reply, (30, 36), programs.tap_in, loop.REDIRECTED),
+            'line': (ack, (62, 70), line.program, loop.LEFT_ALONE)},
+            flows, LO)
+    finally:
+        programs.close()
+
+
 def flatness(found: dict[str, dict]) -> dict[str, dict]:
-    """How much more a known flow costs among many than alone: by itself, and
-    without what the one line of memory costs, the machine's own.
+    """How much more a known flow costs among many than alone: by itself, in a
+    loop, and without what the one line of memory costs, the machine's own.
 
     :param found: results by number of flows; of one flow too.
     """
@@ -194,6 +222,8 @@ def flatness(found: dict[str, dict]) -> dict[str, dict]:
         out[flows] = {name: {
             'ratio': round(results[name]['net_ns'] / alone[name]['net_ns'],
                            2),
+            'in_a_loop': round(results[name + '_in_a_loop']['net_ns'] /
+                               alone[name + '_in_a_loop']['net_ns'], 2),
             'without_line': round(
                 (results[name]['net_ns'] - results['line']['net_ns']) /
                 (alone[name]['net_ns'] - alone['line']['net_ns']), 2)}
@@ -217,6 +247,8 @@ def main() -> None:
     parser.add_argument('--packets', type=int, default=20000)
     parser.add_argument('--flows', type=int, nargs='+',
                         default=[1, 1 << 16, 1 << 20])
+    parser.add_argument('--json', type=pathlib.Path,
+                        default=ROOT / 'build/bench/host.json')
     arguments = parser.parse_args()
     enter_namespaces()
     out: dict[str, dict] = {}
@@ -231,9 +263,10 @@ def main() -> None:
                                           arguments.packets):
                     confirmed[name] = result
                     limit = LIMITS.get(name)
+                    ratio = result.get('ratio')
                     print(f'{flows:>8} flows  {name:<20} '
-                          f'{result["net_ns"]:>6.0f} ns net, '
-                          f'{result["ratio"]} of the floor'
+                          f'{result["net_ns"]:>6.0f} ns net'
+                          f'{f", {ratio} of the floor" if ratio else ""}'
                           f'{f", limit {limit}" if limit else ""}',
                           flush=True)
                 confirmed['confirmed_flows'] = sum(
@@ -244,9 +277,8 @@ def main() -> None:
                 subprocess.run(('umount', '-l', directory), check=True)
     if '1' in out:
         out['flatness'] = flatness(dict(out))
-    path = ROOT / 'build/bench/host.json'
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(out, indent=1) + '\n')
+    arguments.json.parent.mkdir(parents=True, exist_ok=True)
+    arguments.json.write_text(json.dumps(out, indent=1) + '\n')
 
 
 if __name__ == '__main__':

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets one after another, as from a NIC's driver.
+
+A packet that is a system call of its own comes to a processor that the call
+and Python have kept busy meanwhile: caches and translation buffers have lost
+what the programs use, and nothing that a program leaves undone overlaps the
+next one's work. So ``datapath/bench/host_loop.bpf.c`` runs thousands in one
+call, of flows at random.
+"""
+
+import collections.abc
+import contextlib
+import pathlib
+import statistics
+import struct
+
+from bench.host import libbpf
+
+LENGTH = 128  # bytes of a frame
+PACKETS = 2000  # of a run
+ROUNDS = 101
+LEFT_ALONE, REDIRECTED = 0xffffffff, 7
+
+
+class Programs:
+    """Those of a hypervisor, over the maps that are pinned in the folder."""
+
+    def __init__(self, folder: str):
+        self._object = libbpf.Object('host')
+        for path in pathlib.Path(folder, 'maps').iterdir():
+            self._object.take_map(path)
+        self._object.load()
+        self.nic = self._object.program('oxp_host_nic')
+        self.tap_in = self._object.program('oxp_host_tap_in')
+
+    def close(self) -> None:
+        self._object.close()
+
+
+class _Loop:
+
+    def __init__(self, frame: bytes, at: tuple[int, int], flows: int,
+                 program: int | str, action: int):
+        """:param at: where the client's address and port are."""
+        if len(frame) != LENGTH:
+            raise ValueError(f'a frame of {len(frame)} bytes, not {LENGTH}')
+        self._frame, self._action = frame, action
+        self._object = libbpf.Object('host_loop')
+        self._object.set_constants(frame + struct.pack('4I', *at, flows - 1,
+                                                       0))
+        self._object.load()
+        self._object.set_element('target', self._object.program(program)
+                                 if isinstance(program, str) else program)
+        self._program = self._object.program('oxp_host_loop')
+
+    def run(self, ifindex: int) -> int:
+        action, duration = self._object.run(self._program, self._frame,
+                                            ifindex, PACKETS)
+        if action != self._action:
+            raise RuntimeError(f'the program returned {action}, '
+                               f'not {self._action}')
+        return duration
+
+    def close(self) -> None:
+        self._object.close()
+
+
+Cases = collections.abc.Mapping[str, tuple[bytes, tuple[int, int], int, int]]
+
+
+def measured(cases: Cases, flows: int, ifindex: int) -> dict[str, dict]:
+    """Costs net of the harness, all in turn: medians of the runs.
+
+    :param cases: name → frame, where in it the client's address and port are,
+        the program's descriptor, and what it returns.
+    """
+    with contextlib.ExitStack() as stack:
+        def loop(frame, at, program, action=LEFT_ALONE):
+            one = _Loop(frame, at, flows, program, action)
+            stack.callback(one.close)
+            return one
+        loops = {name: loop(*case) for name, case in cases.items()}
+        frame, at = next(iter(cases.values()))[:2]
+        loops['nothing'] = loop(frame, at, 'oxp_host_nothing')
+        loops['bare'] = loop(frame, at, 'oxp_host_bare')
+        found: dict[str, list[int]] = {name: [] for name in loops}
+        for _ in range(ROUNDS):
+            for name, one in loops.items():
+                found[name].append(one.run(ifindex))
+    costs = {name: statistics.median(values)
+             for name, values in found.items()}
+    harness = costs.pop('nothing')
+    # Taking the outer headers off and putting them on again do the same.
+    put_on = (costs.pop('bare') - harness) / 2
+    return {name: {'floor_ns': harness, 'net_ns': round(
+        cost - harness - (put_on if name == 'known_in' else 0), 1),
+        'packets': ROUNDS * PACKETS} for name, cost in costs.items()}

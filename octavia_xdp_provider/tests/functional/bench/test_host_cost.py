@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What packets cost on a hypervisor: needs root and Linux 6.6."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import fixtures
+
+from lab import paths
+from octavia_xdp_provider.tests.unit import base
+
+CASES = {'known_in', 'reply', 'line', 'known_in_in_a_loop', 'reply_in_a_loop',
+         'line_in_a_loop', 'other_nic', 'other_tap', 'new_16_rules',
+         'known_in_amid_flood'}
+OF_ONE_FLOW = {'known_in_ipv6', 'reply_ipv6'}
+
+
+class TestHostCost(base.TestCase):
+
+    def test_each_case_is_measured_over_flows_that_are_known(self):
+        subprocess.run(('make', '-s', '-C', paths.CHECKOUT / 'datapath',
+                        'host', 'build/host_floor.bpf.o',
+                        'build/host_loop.bpf.o'), check=True)
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
+                            'host.json')
+        subprocess.run((sys.executable, '-m', 'bench.host', '--packets', '8',
+                        '--flows', '1', '64', '--json', path),
+                       cwd=paths.CHECKOUT, check=True,
+                       stdout=subprocess.DEVNULL)
+        found = json.loads(path.read_text())
+        self.assertEqual({'1', '64', 'flatness'}, set(found))
+        for flows, extra in (('1', OF_ONE_FLOW), ('64', set())):
+            confirmed = found[flows].pop('confirmed_flows')
+            self.assertEqual(int(flows) + len(extra) // 2, confirmed)
+            self.assertEqual(CASES | extra, set(found[flows]))
+            for result in found[flows].values():
+                self.assertGreater(result['packets'], 0)
+        for of_case in found['flatness']['1'].values():
+            self.assertEqual({'ratio': 1.0, 'in_a_loop': 1.0,
+                              'without_line': 1.0}, of_case)
