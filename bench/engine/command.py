@@ -13,11 +13,11 @@ import sys
 
 from bench import errors
 from bench import fingerprint
-from bench.engine import output
 from bench.engine import plan
 from bench.engine import programs
 from bench.engine import run as engine
 from bench.engine import testbeds
+from bench.report import files
 from bench.results import model
 from bench.results import store as stores
 from bench.scenarios import load
@@ -42,7 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
             made = engine.Engine(suite.variants, options)
             found = made.run(suite.name)
             failed = made.failed
-        output.write(found, stores.Store(options.store), arguments.output)
+        for path in files.write(found, stores.Store(options.store),
+                                arguments.output):
+            print(path)
     for (case, software), why in failed.items():
         print(f'{case} of {software} could not be measured: {why}',
               file=sys.stderr)
