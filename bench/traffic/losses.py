@@ -36,7 +36,7 @@ class Losses:
         return sum(lost for _, _, lost in self.timeline)
 
 
-def _union(parts: Sequence[results.Received], length: int) -> numpy.ndarray:
+def union(parts: Sequence[results.Received], length: int) -> numpy.ndarray:
     """Bytes of bits: of packets that any of the sinks received."""
     found = numpy.zeros((length + 7) // 8, numpy.uint8)
     for part in parts:
@@ -71,8 +71,8 @@ def of(stream: streams.Stream, sent: results.Sent,
 
     :param parts: of each sink.
     """
-    union = _union(parts, sent.sent)
-    missing = _missing(union, sent.sent)
+    received_bits = union(parts, sent.sent)
+    missing = _missing(received_bits, sent.sent)
     numbers = flows.flows(missing, stream.flows, stream.seed)
     slots = numpy.array(stream.slots)
     destinations = slots[numbers % numpy.uint32(slots.size)]

@@ -61,7 +61,8 @@ def _rate_marks(parts: Sequence[Part], rate: float | None,
     return marks
 
 
-def _silence_marks(sent: int, received: int) -> list[str]:
+def silence_marks(sent: int, received: int) -> list[str]:
+    """If nothing came through."""
     if sent and not received:
         return ['not one packet arrived: is there a route to the sinks, and '
                 "does the other end of the generator's link take frames of "
@@ -89,7 +90,7 @@ def _counter_marks(parts: Sequence[Part]) -> list[str]:
     return marks
 
 
-def _foreign(sinks: Mapping[str, results.SinkResult],
+def foreign_of(sinks: Mapping[str, results.SinkResult],
              ) -> tuple[dict[str, int], list[str]]:
     """By kind, and marks of what has no business there."""
     total: dict[str, int] = {}
@@ -110,7 +111,8 @@ def _opened(parts: Sequence[Part]) -> tuple[int, int]:
             sum(part.total('opened') for part in parts))
 
 
-def _key(address: str, port: int) -> str:
+def key_of(address: str, port: int) -> str:
+    """Of interface.Measurement.by_destination."""
     if ipaddress.ip_address(address).version == 6:
         return f'[{address}]:{port}'
     return f'{address}:{port}'
@@ -124,7 +126,7 @@ def _by_destination(parts: Sequence[Part],
         for each, sent, received in zip(
                 part.stream.profile.destinations, part.sent.destinations,
                 loss.destinations, strict=True):
-            key = _key(each.address, each.port)
+            key = key_of(each.address, each.port)
             before = found.get(key, (0, 0))
             found[key] = (before[0] + int(sent), before[1] + received)
     return found
@@ -186,7 +188,7 @@ def measurement(parts: Sequence[Part], lost: Sequence[losses.Losses],
     :param rate: asked for, of all together.
     :param one_clock: generator and sinks have the same.
     """
-    foreign, foreign_marks = _foreign(sinks)
+    foreign, foreign_marks = foreign_of(sinks)
     spent = _seconds(parts, seconds)
     found = interface.Measurement(
         seconds=spent, asked=rate,
@@ -207,5 +209,5 @@ def measurement(parts: Sequence[Part], lost: Sequence[losses.Losses],
         opened=_opened(parts), foreign_by_kind=foreign)
     if _is_flood(parts[0].stream.profile):
         found = _flood(found, parts)
-    found.marks.extend(_silence_marks(found.sent, found.received))
+    found.marks.extend(silence_marks(found.sent, found.received))
     return found

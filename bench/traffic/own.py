@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import contextlib
 import dataclasses
 import random
-import threading
 
 from bench import errors
 from bench.beds import interface as beds
 from bench.traffic import formats
 from bench.traffic import interface
+from bench.traffic import meanwhile
 from bench.traffic import merge
 from bench.traffic import next_hops
 from bench.traffic import programs
@@ -23,21 +23,6 @@ from bench.traffic import streams
 CLOCK_STEP = 0.05  # seconds; below, it may be the time between two looks
 STREAMS_MAX = formats.constants.STREAMS_MAX
 RUNS = (1 << 16) // STREAMS_MAX
-
-
-class _During(threading.Thread):
-    """What a scenario does while traffic flows."""
-
-    def __init__(self, call: Callable[[], None]):
-        super().__init__(name='during-traffic')
-        self._call = call
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            self._call()
-        except BaseException as error:  # raised by whoever joins
-            self.error = error
 
 
 def _steps(before: dict[str, dict], after: dict[str, dict]) -> list[str]:
@@ -151,7 +136,7 @@ class OwnTraffic:
                 sender.tell('start')
             for sender in senders:
                 sender.hear(streams.OPENING_SECONDS_MAX + programs.SECONDS)
-            with _meanwhile(during):
+            with meanwhile.run(during):
                 after = {sender.host.name:
                          sender.hear(seconds + programs.SECONDS)
                          for sender in senders}
@@ -181,21 +166,6 @@ def _check_link(sent: results.Sent) -> None:
             'the generator\'s link took none of its frames (error '
             f'{-sent.error}): the driver has to support XDP_REDIRECT to it, '
             'and the other end of a veth pair has to have an XDP program')
-
-
-@contextlib.contextmanager
-def _meanwhile(call: Callable[[], None] | None) -> Iterator[None]:
-    if call is None:
-        yield
-        return
-    thread = _During(call)
-    thread.start()
-    try:
-        yield
-    finally:
-        thread.join()
-    if thread.error is not None:
-        raise thread.error
 
 
 class OwnSource:
