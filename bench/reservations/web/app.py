@@ -40,10 +40,7 @@ def create(folder: folders.Folder, https: bool = False, proxy: bool = False,
     app.jinja_env.filters['iso'] = lambda seconds: \
         datetime.datetime.fromtimestamp(
             seconds, datetime.timezone.utc).isoformat()
-    # Without what was sent: that may be what is wrong.
-    app.context_processor(lambda: {
-        'user': who.user(), 'button': forms.Button(formdata=None),
-        'by_header': bool(header)})
+    app.context_processor(lambda: _for_all_pages(who, header))
     app.add_url_rule('/login', 'login', who.login, methods=['GET', 'POST'])
     app.add_url_rule('/logout', 'logout', who.logout, methods=['POST'])
     for path, view, methods in (
@@ -59,6 +56,18 @@ def create(folder: folders.Folder, https: bool = False, proxy: bool = False,
                          methods=methods)
     _show_errors(app)
     return app
+
+
+def _for_all_pages(who, header):
+    """What templates know: the user, and a button with a token.
+
+    A token begins a session. Who has none gets none here: the answer to
+    another site's request, which comes without the cookie, would replace it.
+    """
+    user = who.user()
+    # Without what was sent: that may be what is wrong.
+    return {'user': user, 'by_header': bool(header),
+            'button': forms.Button(formdata=None) if user else None}
 
 
 class _Pages:

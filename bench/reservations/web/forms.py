@@ -32,13 +32,17 @@ class _Checkboxes(wtforms.SelectMultipleField):
 class Reserve(flask_wtf.FlaskForm):
     """What a lease is about."""
 
-    machines = _Checkboxes('Machines', [
-        validators.InputRequired('Choose one machine at least.')])
+    machines = _Checkboxes('Machines')
     purpose = wtforms.StringField('Purpose', [
         validators.InputRequired('Say what for.'),
         validators.Length(max=words.PURPOSE_MAX)])
     hours = wtforms.IntegerField('Hours', default=8)
     kernel = wtforms.SelectField('Kernel', default=NO_KERNEL)
+
+    def validate_machines(self, field):
+        """Not a validator of the field: browsers would want each box."""
+        if not field.data:
+            raise validators.ValidationError('Choose one machine at least.')
 
     def offer(self, known):
         """Let the inventory's machines and kernels be chosen."""

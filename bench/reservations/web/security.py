@@ -53,7 +53,9 @@ def apply(app: flask.Flask, folder: folders.Folder, https: bool,
         SECRET_KEY=secret_key(folder),
         SESSION_COOKIE_NAME='__Host-session' if https else 'session',
         SESSION_COOKIE_HTTPONLY=True,
-        SESSION_COOKIE_SAMESITE='Strict',
+        # Strict would have a link from elsewhere end the session: it leads
+        # to a form to log in, which begins another one.
+        SESSION_COOKIE_SAMESITE='Lax',
         SESSION_COOKIE_SECURE=https,
         PERMANENT_SESSION_LIFETIME=SESSION,
         MAX_CONTENT_LENGTH=FORM_BYTES_MAX,

@@ -216,6 +216,9 @@ class TestAnswers(WebTest):
         for field in re.findall('<(?:input|select)[^>]*>', page):
             if 'hidden' not in field:
                 self.assertIn(re.search('id="([^"]+)"', field)[1], labels)
+        # A browser would want all boxes of one name to be ticked.
+        for box in re.findall('<input[^>]*type="checkbox"[^>]*>', page):
+            self.assertNotIn('required', box)
         ids = re.findall(' id="([^"]+)"', page)
         self.assertEqual(len(ids), len(set(ids)))
         self.assertEqual(7, page.count('<th scope="col">'))
@@ -247,8 +250,13 @@ class TestLogin(WebTest):
     def test_the_cookie(self):
         cookie = self.login().headers['Set-Cookie']
         self.assertIn('HttpOnly', cookie)
-        self.assertIn('SameSite=Strict', cookie)
+        self.assertIn('SameSite=Lax', cookie)
         self.assertNotIn('Secure', cookie)
+
+    def test_a_refused_form_without_a_session_begins_none(self):
+        for path in '/reserve', '/login', '/logout', '/none':
+            answer = self.client.post(path, data={'machines': 'lb1'})
+            self.assertNotIn('Set-Cookie', answer.headers)
 
     def test_a_session_is_new_after_the_login(self):
         token = self.token(self.client, '/login')
