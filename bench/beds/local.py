@@ -95,6 +95,7 @@ class Host:
                  interfaces: Mapping[str, interface.Interface]):
         self.name, self.role, self.interfaces = name, role, interfaces
         self.folder = pathlib.PurePosixPath(folder)
+        self.namespace = namespace
         self._prefix = ['nsenter', f'--net={namespace}', '--']
 
     def run(self, arguments: Sequence[str], *, check: bool = True,

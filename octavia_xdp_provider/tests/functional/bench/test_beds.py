@@ -454,3 +454,27 @@ class TestFingerprint(BedCase):
             one for one in fingerprint.differences(
                 found, fingerprint.Watch([bed], {'suite': 'some'}).end())
             if one.importance != fingerprint.Importance.LOAD])
+
+
+class TestOurBeds(BedCase):
+    """Those of bench/definitions: each can be made."""
+
+    def test_load_balancers_are_reached(self):
+        paths_of = sorted(reading.BEDS.glob('*.yaml'))
+        self.assertTrue(paths_of)
+        for path in paths_of:
+            with namespaces.Provider().build(reading.read(path),
+                                             new_run()) as bed:
+                for host in bed.by_role(interface.LOAD_BALANCER):
+                    self.reached(bed, host)
+
+    def reached(self, bed, host):
+        """By what is in front of it, in the largest packets."""
+        for one in host.interfaces.values():
+            for peer in one.peers:
+                for address in one.addresses:
+                    target = ipaddress.ip_interface(address).ip
+                    size = one.mtu - (28 if target.version == 4 else 48)
+                    bed.hosts[peer].run([
+                        'ping', '-c', '1', '-W', '5', '-M', 'do', '-s',
+                        str(size), str(target)])

@@ -3,6 +3,7 @@
 
 import copy
 import pathlib
+import textwrap
 
 import fixtures
 
@@ -11,6 +12,7 @@ from bench.beds import declaration
 from bench.beds import reading
 from bench.declarations import document
 from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit import documents
 
 GOOD = '''\
 name: some
@@ -385,3 +387,40 @@ class TestSchema(base.TestCase):
                 if isinstance(value, dict):
                     walk(value, f'{where}.{key}')
         walk(copy.deepcopy(reading.SCHEMA), '')
+
+
+class TestDocument(base.TestCase):
+
+    def test_each_key_is_in_the_reference(self):
+        text = (documents.SOURCE / 'contributor/benchmarks/beds.rst'
+                ).read_text()
+
+        def keys(schema):
+            for name, value in schema.get('properties', {}).items():
+                yield name
+                yield from keys(value)
+            for value in schema.get('$defs', {}).values():
+                yield from keys(value)
+            for part in 'items', 'additionalProperties':
+                if isinstance(schema.get(part), dict):
+                    yield from keys(schema[part])
+        found = set(keys(reading.SCHEMA))
+        self.assertLess(40, len(found))
+        self.assertEqual(set(), {
+            name for name in found if f'``{name}``' not in text})
+
+    def test_each_bed_is_in_the_reference(self):
+        text = (documents.SOURCE / 'contributor/benchmarks/beds.rst'
+                ).read_text()
+        for path in reading.BEDS.glob('*.yaml'):
+            self.assertIn(f'``{path.stem}``', text)
+
+    def test_the_example_is_a_bed(self):
+        text = (documents.SOURCE / 'contributor/benchmarks/beds.rst'
+                ).read_text()
+        block = text.partition('::\n\n')[2].partition('\n\n   A bed')[0]
+        block = block.partition('\n\nA bed')[0]
+        bed = reading.from_document(document.parse(
+            textwrap.dedent(block), PATH, reading.SCHEMA))
+        self.assertEqual(['generator', 'lb1', 'lb2', 'sink'],
+                         list(bed.hosts))

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Beds in a guest with one of Debian's kernels."""
+
+import json
+import os
+import pathlib
+import signal
+import uuid
+
+from oslotest import base
+
+from bench import errors
+from bench import fingerprint
+from bench.beds import guest
+from bench.beds import reading
+from bench.beds import runs
+from lab import processes
+
+# Emulated, on a busy machine.
+SOON_S = 300
+
+
+class TestGuest(base.BaseTestCase):
+    """One guest, for all tests; the last thing that happens is its death."""
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.run_name = f'test-{uuid.uuid4().hex[:12]}'
+        context = guest.Provider().build(
+            reading.read(reading.find('one-node'), 'guest'), cls.run_name)
+        cls.bed = context.__enter__()
+        cls.addClassCleanup(context.__exit__, None, None, None)
+
+    def test_a_bed_on_another_kernel(self):
+        lb = self.bed.hosts['lb']
+        self.assertIn('+deb', lb.run(['uname', '-r'],
+                                     timeout=SOON_S).stdout)
+        for address in '198.19.0.1', '198.19.10.14', '2001:db8:19:10::14':
+            lb.run(['ping', '-c', '1', '-W', '60', address], timeout=SOON_S)
+        done = lb.run(['ip', '-json', 'link', 'show', 'back'],
+                      timeout=SOON_S)
+        link, = json.loads(done.stdout)
+        back = lb.interfaces['back']
+        self.assertEqual((back.mac, back.mtu, ('member',)),
+                         (link['address'], link['mtu'], back.peers))
+
+    def test_a_host(self):
+        host = self.bed.hosts['member']
+        error = self.assertRaises(
+            errors.BenchError, host.run,
+            ['sh', '-c', 'echo reason >&2; exit 3'], timeout=SOON_S)
+        for part in 'member', '(3)', 'reason':
+            self.assertIn(part, str(error))
+        process = host.start(
+            ['sh', '-c', 'while read line; do echo "got $line"; done'],
+            log='log')
+        process.write('this\n')
+        self.assertEqual('got this', process.line(SOON_S))
+        self.assertEqual(-signal.SIGTERM, process.stop())
+        source = pathlib.Path(guest.__file__)
+        path = host.put(source, 'source')
+        self.assertEqual(source.read_bytes(), host.read(path))
+
+    def test_the_fingerprint_is_of_both_machines(self):
+        found = json.loads(json.dumps(
+            fingerprint.Watch([self.bed]).end()))['beds']['one-node']
+        machines = found['machines']
+        own = pathlib.Path('/proc/sys/kernel/osrelease').read_text().strip()
+        self.assertEqual(own, machines['machine']['kernel']['release'])
+        self.assertIn('+deb', machines['guest']['kernel']['release'])
+        self.assertIn('linux-image', found['guest']['kernel'])
+        self.assertIn('QEMU', found['guest']['qemu'])
+        self.assertEqual('veth', found['interfaces']['lb']['front']['driver'])
+
+    def test_z_the_death_of_the_guest(self):
+        """Whoever waits for it hears so at once."""
+        process = self.bed.hosts['lb'].start(['sleep', '10000'], log='log')
+        record = processes.find(runs.RunLab(self.run_name), 'guest')
+        os.killpg(record.pid, signal.SIGKILL)
+        for wait in (lambda: process.wait(SOON_S),
+                     lambda: self.bed.hosts['lb'].run(['true'])):
+            error = self.assertRaises(errors.BenchError, wait)
+            self.assertIn('guest with kernel 6.12: the connection is lost',
+                          str(error))
+
+
+class TestRefused(base.BaseTestCase):
+
+    def build(self, old, new):
+        path = pathlib.Path('bed.yaml')
+        text = reading.find('one-node').read_text()
+        self.assertIn(old, text)
+        run = f'test-{uuid.uuid4().hex[:12]}'
+        declared = reading.from_document(reading.document.parse(
+            text.replace(old, new, 1), path, reading.SCHEMA), 'guest')
+        error = self.assertRaises(
+            errors.BenchError,
+            guest.Provider().build(declared, run).__enter__)
+        self.assertFalse(runs.RunLab(run).directory.exists())
+        return str(error)
+
+    def test_a_kernel_that_is_not_there(self):
+        said = self.build('hosts:\n', 'guest: {kernel: "5.15"}\nhosts:\n')
+        self.assertIn('there is no kernel 5.15', said)
+
+    def test_what_the_guest_refuses(self):
+        said = self.build('net.ipv4.ip_forward: 1',
+                          'net.ipv4.nothing: 1')
+        self.assertIn('in the guest:', said)
+        self.assertIn('nothing', said)
