@@ -74,8 +74,7 @@ def of(stream: streams.Stream, sent: results.Sent,
     received_bits = union(parts, sent.sent)
     missing = _missing(received_bits, sent.sent)
     numbers = flows.flows(missing, stream.flows, stream.seed)
-    slots = numpy.array(stream.slots)
-    destinations = slots[numbers % numpy.uint32(slots.size)]
+    destinations = stream.slots[numbers % numpy.uint32(stream.slots.size)]
     lost = numpy.bincount(destinations, minlength=sent.destinations.size)
     received = sent.sent - missing.size
     return Losses(

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
 import ipaddress
-import random
+
+import numpy
 
 from bench import errors
 from bench.traffic import formats
@@ -114,21 +115,17 @@ def _clients(profile: interface.Profile, version: int) -> tuple[int, int]:
     return int(network.network_address) + 1, count - 2
 
 
-def _slots(profile: interface.Profile, flows: int) -> list[int]:
+def _slots(profile: interface.Profile, flows: int) -> numpy.ndarray:
     """Destinations by weight, for flows one after another."""
     count = min(flows or SLOTS_MAX, SLOTS_MAX)
-    total = sum(each.weight for each in profile.destinations)
-    found, used = [], 0
-    left = len(profile.destinations)
-    for index, each in enumerate(profile.destinations):
-        used += each.weight
-        left -= 1
-        # Every destination has one at least.
-        end = min(max(count * used // total, len(found) + 1), count - left)
-        found += [index] * (end - len(found))
+    weights = numpy.array([each.weight for each in profile.destinations])
+    # Every destination has one at least.
+    spare = count - weights.size
+    ends = numpy.cumsum(weights) * spare // weights.sum()
+    found = numpy.repeat(numpy.arange(weights.size),
+                         numpy.diff(ends, prepend=0) + 1)
     # Without order: neighbouring flows would go to one destination.
-    random.Random(count).shuffle(found)
-    return found
+    return numpy.random.default_rng(count).permutation(found)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,14 +144,14 @@ class Stream:
     seed: int
     structure: object
     destinations: bytes
-    slots: list[int]
+    slots: numpy.ndarray
     sizes: list[int]
 
     def encoded(self) -> bytes:
         """For the file of ``send``."""
-        halves = formats.ffi.new('uint16_t[]', self.slots + self.sizes)
-        data = (bytes(formats.ffi.buffer(self.structure)) +
-                self.destinations + bytes(formats.ffi.buffer(halves)))
+        data = (formats.encoded(self.structure) + self.destinations +
+                self.slots.astype('<u2').tobytes() +
+                numpy.array(self.sizes, '<u2').tobytes())
         return data + b'\0' * (-len(data) % 8)
 
     def expected(self):

@@ -184,7 +184,7 @@ def expected(profile: interface.Profile, rate: float | None, seconds: float,
     packets = min(round((rate or streams.FASTEST) * seconds * most * 1.1) +
                   64 * len(found), 2 ** 32 - 64)
     return streams.Stream(identifier, profile, rate, profile.flows, packets,
-                          0, None, b'', [], [])
+                          0, None, b'', numpy.zeros(0, int), [])
 
 
 def losses(profile: interface.Profile, missing: numpy.ndarray) -> set[int]:

@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is sent through a router is counted, each packet; what is lost, too."""
 
+import json
+
 from oslotest import base
 
 from bench import errors
 from bench.traffic import interface
+from bench.traffic import next_hops
 from bench.traffic import own
+from bench.traffic import programs
+from bench.traffic import results
+from bench.traffic import streams
 from octavia_xdp_provider.tests.functional.bench import traffic_bed
 
 # Each packet whose number ends in this byte; the first byte of four.
@@ -252,6 +258,37 @@ class TestBedsThatCannotBeMeasured(base.BaseTestCase):
                 interface.Profile(to(traffic_bed.IPV4)), 1000, 0.2)
 
         self.assertIn('has to have an XDP program', str(error))
+
+    def test_programs_end_with_their_input_and_leave_nothing(self):
+        profile = interface.Profile(to(traffic_bed.IPV4))
+        hop = next_hops.NextHop('front', 1, 1500, '02:00:00:00:00:01',
+                                '02:00:00:00:00:02')
+        stream = streams.make(profile, 1000, 600, {traffic_bed.IPV4: hop},
+                              0x50)
+        with traffic_bed.bed() as (made, _):
+            sink, generator = made.hosts['sink'], made.hosts['generator']
+            done = sink.run([programs.install(sink), 'receive', 'back'],
+                            stdin='count\n')
+            self.assertEqual(
+                [{'attached': 1, 'native': True},
+                 {'received': 0, 'duplicates': 0, 'opened': 0}],
+                [json.loads(line) for line in done.stdout.splitlines()])
+            link, = json.loads(sink.run(
+                ['ip', '-json', 'link', 'show', 'back']).stdout)
+            self.assertNotIn('xdp', link)
+
+            path = programs.install(generator)
+            settings = programs.give(
+                generator, streams.send_file([stream]), 'settings')
+            result = generator.folder / 'result'
+            for words, events in (('', 1), ('start\n', 3),
+                                  ('start\nstop\n', 3)):
+                done = generator.run([path, 'send', settings, str(result)],
+                                     stdin=words)
+                self.assertEqual(events, len(done.stdout.splitlines()))
+            # Ten minutes were asked for.
+            self.assertFalse(results.sent(
+                generator.read(result), 'sent')[0x50].complete)
 
     def test_an_interface_that_has_a_program_is_an_error(self):
         with traffic_bed.traffic() as (made, _, _):
