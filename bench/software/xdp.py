@@ -21,8 +21,10 @@ from typing import Any
 
 from bench import errors
 from bench.beds import interface as beds
+from bench.software import bgp
 from bench.software import cost
 from bench.software import interface
+from bench.software import options
 from bench.software import topology
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
@@ -47,7 +49,9 @@ class Configuration:
     :param next_hop: uplinks, or routes: the kernel's are asked for each
         packet. auto: uplinks where they can say it.
     :param clamp_mss: of clients' SYNs.
-    :param detection_s: after a node stopped, until routes leave it out.
+    :param routing: static, or bgp: ExaBGP on nodes, BIRD on routers.
+    :param detection_s: after a node stopped, until static routes leave it out.
+    :param hold_time_s: the same of sessions of BGP.
     :param flows_max: that are remembered; 0: the product's default.
     :param library: another one than the product's.
     """
@@ -63,30 +67,26 @@ class Configuration:
     clamp_mss: bool = False
     entropy_v4: int = 0
     entropy_v6: int = 0
+    routing: str = 'static'
     detection_s: float = 0.3
+    hold_time_s: int = bgp.HOLD_TIME_MIN_S
     flows_max: int = 0
     library: str = ''
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> 'Configuration':
         """:raises BenchError: a key or value is not known."""
-        known = {field.name: field for field in dataclasses.fields(cls)}
-        for name, value in given.items():
-            if name not in known:
+        made = options.read('xdp', cls, given)
+        for name, values in (('next_hop', ('auto', 'uplinks', 'routes')),
+                             ('routing', ('static', 'bgp'))):
+            if getattr(made, name) not in values:
                 raise errors.BenchError(
-                    f'software xdp: unknown key "{name}" of its '
-                    f'configuration; there are {", ".join(sorted(known))}')
-            kind = type(known[name].default)
-            fits = (isinstance(value, kind)
-                    or (kind is float and isinstance(value, int)))
-            if not fits or isinstance(value, bool) != (kind is bool):
-                raise errors.BenchError(
-                    f'software xdp: {name}: {value!r} is no {kind.__name__}')
-        made = cls(**given)
-        if made.next_hop not in ('auto', 'uplinks', 'routes'):
+                    f'software xdp: {name}: "{getattr(made, name)}" is none '
+                    f'of {", ".join(values)}')
+        if made.hold_time_s < bgp.HOLD_TIME_MIN_S:
             raise errors.BenchError(
-                f'software xdp: next_hop: "{made.next_hop}" is none of auto, '
-                'uplinks and routes')
+                f'software xdp: hold_time_s: {made.hold_time_s} is below '
+                f'{bgp.HOLD_TIME_MIN_S}, which RFC 4271 does not allow')
         return made
 
     def of_services(self) -> dict[str, Any]:
@@ -217,6 +217,9 @@ class Deployment:
         self._wanted = wanted
         self._alive = list(nodes)
         self._stack = contextlib.ExitStack()
+        self._sessions = bgp.Sessions(
+            bed, [node.host for node in nodes.values()], self._vips(),
+            wanted.hold_time_s) if wanted.routing == 'bgp' else None
         self._meter: cost.Meter | None = None
         # Of members by (service, address, port): ids of their health checks.
         self._checks: dict[tuple[Any, ...], int] = {}
@@ -226,13 +229,20 @@ class Deployment:
         for node in self._nodes.values():
             self._create(node)
         self.set_services(list(self._services.values()))
-        self._route()
+        if self._sessions:
+            with contextlib.ExitStack() as stack:
+                stack.enter_context(self._sessions)
+                self._sessions.begin()
+                self._stack.push(stack.pop_all())
+        else:
+            self._route()
         return self
 
     def __exit__(self, *unused: object) -> None:
         """Let none come any more."""
         with self._stack:
-            topology.route_vips(self._bed, self._vips(), [])
+            if not self._sessions:
+                topology.route_vips(self._bed, self._vips(), [])
 
     def _create(self, node):
         host = node.host
@@ -321,14 +331,20 @@ class Deployment:
     def stop_node(self, host: str) -> None:
         self._nodes[host].call('uplinks', uplinks={})
         self._alive.remove(host)
-        time.sleep(self._wanted.detection_s)
-        self._route()
+        if self._sessions:
+            self._sessions.silence(host)
+        else:
+            time.sleep(self._wanted.detection_s)
+            self._route()
 
     def start_node(self, host: str) -> None:
         node = self._nodes[host]
         node.call('uplinks', uplinks=node.uplinks)
         self._alive.append(host)
-        self._route()
+        if self._sessions:
+            self._sessions.restart(host)
+        else:
+            self._route()
 
     def _route(self):
         topology.route_vips(

@@ -10,7 +10,7 @@ from bench.search import rate
 from bench.search import trials
 
 NEEDS_SOURCE = True
-TRIALS_MAX = 40
+TRIALS_MAX = 24
 # Of the greatest rate: below, the search ends without a result.
 _LEAST = 1e-3
 # Of trials that are sent, until nothing arrives any more.

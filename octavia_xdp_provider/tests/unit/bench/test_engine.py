@@ -228,7 +228,9 @@ class TestXdpConfiguration(base.TestCase):
                 ({'dscp': 'ten'}, "dscp: 'ten' is no int"),
                 ({'quic': 1}, 'quic: 1 is no bool'),
                 ({'dscp': True}, 'dscp: True is no int'),
-                ({'next_hop': 'bgp'}, 'none of auto, uplinks and routes')):
+                ({'next_hop': 'bgp'}, 'none of auto, uplinks, routes'),
+                ({'routing': 'ospf'}, 'none of static, bgp'),
+                ({'hold_time_s': 2}, 'hold_time_s: 2 is below 3')):
             error = self.assertRaises(errors.BenchError,
                                       xdp.Configuration.of, given)
             self.assertIn(words, str(error))
