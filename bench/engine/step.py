@@ -24,6 +24,8 @@ def run(step: plan.Step, bed: beds.Bed, subject: software.Software,
     with contextlib.ExitStack() as stack:
         wanted, more = stack.enter_context(
             services.on(bed, variant.services, spares))
+        if before := getattr(kind, 'before', None):
+            stack.enter_context(before(bed, wanted, variant.measure))
         deployment = stack.enter_context(subject.deploy(
             bed, wanted, step.software.configuration))
         context = contexts.Context(bed, variant, step.software, wanted,

@@ -47,11 +47,14 @@ _END = 15
 
 
 class Meter:
-    """Costs of a bed's load balancers, from open() on."""
+    """Costs of a bed's load balancers, from open() on.
+
+    :ivar name: what the cgroups' names begin with, after cost_probe.PREFIX.
+    """
 
     def __init__(self, name: str, bed: interface.Bed,
                  probes: dict[str, str]):
-        self._name = name
+        self.name = name
         self._bed = bed
         self._probes = probes
         self._watches: dict[str, interface.Process] = {}
@@ -80,7 +83,7 @@ class Meter:
 
     def watch(self, host: interface.Host, kind: str) -> interface.Process:
         """Begin with a host; its process is to be stopped at the end."""
-        log = f'cost-{self._name}.log'
+        log = f'cost-{self.name}.log'
         process = host.start(['python3', self._probes[host.name], 'watch',
                               self._group(host), kind], log=log)
         self._watches[host.name] = process
@@ -91,7 +94,7 @@ class Meter:
         self._answer(host)
 
     def _group(self, host):
-        return f'{self._name}-{host.name}'
+        return f'{self.name}-{host.name}'
 
     def _looks(self):
         return [self._ask(self._bed.hosts[name], 'look')
@@ -107,7 +110,7 @@ class Meter:
         try:
             answer = json.loads(self._watches[host.name].line(_TIMEOUT))
         except (EOFError, subprocess.TimeoutExpired) as error:
-            log = host.read(host.folder / f'cost-{self._name}.log')
+            log = host.read(host.folder / f'cost-{self.name}.log')
             raise errors.BenchError(
                 f'what {host.name} costs cannot be told: '
                 f'{log.decode(errors="replace").strip() or error!r}'

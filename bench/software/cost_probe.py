@@ -232,7 +232,7 @@ def watch(name, kind):
         with locked(group):
             try:
                 threads = poll_group(groups, group, devices, kind)
-                say(threads=threads)
+                say(process=os.getpid(), threads=threads)
                 for line in sys.stdin:
                     answer(line.split(), group, kind, threads)
             finally:

@@ -135,18 +135,30 @@ class Deployment(peer.Deployment):
         if any(self._bed.hosts[name].role in (beds.MEMBER, beds.SINK)
                for one in host.interfaces.values() for name in one.peers):
             return []
-        return [(self._bed.hosts[name],
-                 self._bed.hosts[name].interfaces[one.link].name)
-                for one in host.interfaces.values() for name in one.peers
-                if self._bed.hosts[name].role == beds.ROUTER]
+        return [(router, own.name)
+                for router, own, _end in self._links(host)]
 
     def _gateways(self, host, vip):
         version = ipaddress.ip_address(vip).version
-        return [(address, one.name) for one in host.interfaces.values()
-                for name in one.peers
-                if self._bed.hosts[name].role == beds.ROUTER
-                and (address := topology.address_of(
-                    self._bed.hosts[name].interfaces[one.link], version))]
+        return [(address, end.name) for _router, own, end in self._links(host)
+                if (address := topology.address_of(own, version))]
+
+    def _links(self, host):
+        """(router, its interface, the host's) of each link to a router."""
+        for end in host.interfaces.values():
+            for name in end.peers:
+                router = self._bed.hosts[name]
+                if router.role != beds.ROUTER:
+                    continue
+                for own in router.interfaces.values():
+                    if host.name in own.peers and (
+                            _networks(own) & _networks(end)):
+                        yield router, own, end
+
+
+def _networks(one):
+    return {ipaddress.ip_interface(address).network
+            for address in one.addresses}
 
 
 def _device(bed, host, member):

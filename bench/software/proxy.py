@@ -8,6 +8,7 @@ import signal
 import tempfile
 import time
 
+from bench import endpoint
 from bench import errors
 from bench.beds import interface as beds
 from bench.software import interface
@@ -101,6 +102,7 @@ class Deployment(peer.Deployment):
                                 check=False).stdout.split()
             host.run(['kill', '-KILL', str(master), *children], check=False)
         process.stop()
+        self._close_sockets(host)
 
     def files_max(self, host: beds.Host) -> int:
         """That its processes may open: fewer where the machine is stricter
@@ -123,6 +125,16 @@ class Deployment(peer.Deployment):
                 f'{host.name}: its configuration is refused: '
                 f'{checked.stdout}{checked.stderr}'.strip())
         return path
+
+    def _close_sockets(self, host):
+        """Those that outlive processes, in TIME_WAIT above all. Kernels
+        without CONFIG_INET_DIAG_DESTROY keep them for a minute."""
+        for service in self._services.values():
+            ends = [f'src {endpoint.text(service.vip, service.port)}', *(
+                f'dst {endpoint.text(member.address, member.port)}'
+                for member in service.members)]
+            host.run(['ss', '--kill', '--tcp', '--all', '--numeric',
+                      '( ' + ' or '.join(ends) + ' )'], check=False)
 
     def _wait(self, host, none_of):
         """Until all listeners are there, and none of those processes has any.

@@ -23,6 +23,9 @@ class Kind(Protocol):
 
     def seconds(self, measure: model.Measure) -> float: ...
 
+    # Some have before(bed, services, measure), too: a context that is entered
+    # before the software under test is deployed.
+
     def run(self, context: contexts.Context) -> list[figures.Figure]: ...
 
 

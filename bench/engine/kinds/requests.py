@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What users feel: plain clients, and plain servers on the members."""
 
+from collections.abc import Sequence
 import concurrent.futures
+import contextlib
+import time
 
 from bench.beds import interface as beds
 from bench.engine import clients
@@ -9,6 +12,8 @@ from bench.engine import context as contexts
 from bench.engine import figures
 from bench.results import model as results
 from bench.scenarios import model
+from bench.software import interface as software
+from bench.software import packets
 from bench.traffic import servers
 from bench.traffic.clients import catalog
 from bench.traffic.clients import result
@@ -27,23 +32,27 @@ def run(context: contexts.Context) -> list[figures.Figure]:
     client = _client(measure)
     service = context.services[0]
     hosts = context.bed.by_role(beds.GENERATOR)
-    with _servers(context), clients.at(hosts, service.vip):
+    with clients.at(hosts, service.vip):
         for host in hosts:
             client.prepare(host)
-        before = context.deployment.cpu_seconds()
+        used = -context.deployment.cpu_seconds()
+        received = -packets.received(context.bed)
         with concurrent.futures.ThreadPoolExecutor(len(hosts)) as pool:
             running = [pool.submit(host.run, client.command(
                 host, service.vip, service.port, measure.seconds),
                 timeout=measure.seconds + _PATIENCE_S) for host in hosts]
+            # With connections open: they are what takes memory.
+            time.sleep(measure.seconds / 2)
+            memory = context.deployment.memory_bytes()
             done = result.together([
                 client.parse(host, one.result().stdout)
                 for host, one in zip(hosts, running, strict=True)])
-        used = context.deployment.cpu_seconds() - before
-        memory = context.deployment.memory_bytes()
-    return _figures(context, client.unit, done, used, memory)
+        used += context.deployment.cpu_seconds()
+        received += packets.received(context.bed)
+    return _figures(context, client.unit, done, used, received, memory)
 
 
-def _figures(context, unit, done, used, memory):
+def _figures(context, unit, done, used, received, memory):
     details = {'seconds': done.seconds, 'done': done.done,
                'latency_s': done.latency_s, 'failures': done.failures,
                'software': context.details()}
@@ -57,6 +66,8 @@ def _figures(context, unit, done, used, memory):
           for name in ('p50', 'p99') if name in done.latency_s),
         figure('cpu', f's/million {unit.partition("/")[0]}', results.LOWER,
                used / done.done * 1e6),
+        *([figure('packet_cpu', 's/million packets', results.LOWER,
+                  used / received * 1e6)] if received else []),
         figure('memory', 'bytes', results.LOWER, memory)]
 
 
@@ -69,7 +80,9 @@ def _client(measure):
     return catalog.make(measure.client, **options)
 
 
-def _servers(context):
-    if context.measure.client == 'iperf3':
-        return servers.bulk(context.bed, context.services[0])
-    return servers.http(context.bed, context.services, context.measure.bytes)
+def before(bed: beds.Bed, services: Sequence[software.Service],
+           measure: model.Measure) -> contextlib.AbstractContextManager[None]:
+    """Members serve before load balancers are there, which check them."""
+    if measure.client == 'iperf3':
+        return servers.bulk(bed, services[0])
+    return servers.http(bed, services, measure.bytes)

@@ -2,12 +2,15 @@
 """What load balancers cost, in namespaces of one machine: needs root."""
 
 import json
+import os
 import re
+import secrets
+import signal
 import subprocess
 import sys
+import types
 
 from bench import errors
-from bench.beds import interface
 from bench.software import cost
 from bench.software import cost_probe
 from lab import paths
@@ -25,18 +28,18 @@ class CostsTest(base.TestCase):
     def setUp(self):
         super().setUp()
         self.bed = self.enter_context(peer_bed.build())
-        self.client = self.bed.hosts['client']
-        self.node = self.bed.hosts['lb1']
+        self.client = self.bed.hosts['generator']
+        self.node, = peer_bed.hosts(self.bed, 'lb')
 
     def enter_context(self, context):
         value = context.__enter__()
         self.addCleanup(context.__exit__, None, None, None)
         return value
 
-    def flood(self, name, packets=3000):
-        address = self.bed.hosts[name].interfaces[name].addresses[0]
+    def flood(self, group, packets=3000):
+        host = peer_bed.hosts(self.bed, group)[0]
         self.client.run(['ping', '-f', '-q', '-c', packets,
-                         address.split('/')[0]])
+                         peer_bed.address(host)])
 
 
 class TestProcessorTime(CostsTest):
@@ -51,15 +54,15 @@ class TestProcessorTime(CostsTest):
         return self.meter.cpu_seconds() - before
 
     def test_packets_are_charged_to_the_host_that_receives_them(self):
-        node = self.spent(lambda: self.flood('lb1'))
-        another = self.spent(lambda: self.flood('member1'))
+        node = self.spent(lambda: self.flood('lb'))
+        another = self.spent(lambda: self.flood('member'))
         self.assertGreater(node, 0)
         self.assertLess(another, node / 10)
 
     def test_packets_are_charged_after_programs_came_and_went(self):
         for action in (['setup', '--any-source'], ['remove']):
-            self.node.run([MEMBER_TOOL, *action, 'eth0'])
-            self.assertGreater(self.spent(lambda: self.flood('lb1')), 0)
+            self.node.run([MEMBER_TOOL, *action, 'uplink'])
+            self.assertGreater(self.spent(lambda: self.flood('lb')), 0)
 
     def test_processes_are_charged_that_have_ended_with_their_children(self):
         command = self.meter.command(self.node, [
@@ -73,16 +76,16 @@ class TestProcessorTime(CostsTest):
     def test_it_never_falls(self):
         looks = []
         for _ in range(5):
-            self.flood('lb1', 200)
+            self.flood('lb', 200)
             self.node.run(self.meter.command(self.node, ['true']))
             looks.append(self.meter.cpu_seconds())
         self.assertEqual(sorted(looks), looks)
         self.assertGreater(looks[-1], looks[0])
 
     def test_a_device_that_was_set_up_anew_is_an_error(self):
-        self.node.run(['ip', 'link', 'set', 'eth0', 'down'])
+        self.node.run(['ip', 'link', 'set', 'uplink', 'down'])
         error = self.assertRaises(errors.BenchError, self.meter.cpu_seconds)
-        self.assertIn('lb1', str(error))
+        self.assertIn(self.node.name, str(error))
         self.assertIn('set up anew', str(error))
 
 
@@ -107,61 +110,62 @@ class TestMemory(CostsTest):
 
 class TestBeds(CostsTest):
 
-    def groups(self):
-        return self.node.run(['python3', cost_probe.__file__, 'groups'],
-                             ).stdout.split()
-
-    def test_nothing_stays(self):
-        before = self.groups()
-        with cost.open(self.bed):
-            self.assertEqual(len(before) + 1, len(self.groups()))
-            self.assertEqual(('1', 'on'), (self.threaded(), self.gro()))
-        self.assertEqual(before, self.groups())
-        self.assertEqual(('0', 'off'), (self.threaded(), self.gro()))
+    def groups(self, name):
+        """Of this name: others measure on this machine as well."""
+        found = self.node.run(['python3', cost_probe.__file__, 'groups'])
+        return [one for one in found.stdout.split() if name in one]
 
     def threaded(self):
+        # A file system that shows the devices of this network namespace.
         return self.node.run(
-            ['cat', '/sys/class/net/eth0/threaded']).stdout.strip()
+            ['unshare', '--mount', 'sh', '-c', 'mount -t sysfs sysfs /sys && '
+             'cat /sys/class/net/uplink/threaded']).stdout.strip()
 
     def gro(self):
-        shown = self.node.run(['ethtool', '-k', 'eth0']).stdout
+        shown = self.node.run(['ethtool', '-k', 'uplink']).stdout
         return re.search('generic-receive-offload: (on|off)', shown)[1]
 
+    def test_nothing_stays(self):
+        with cost.open(self.bed) as meter:
+            self.assertEqual(1, len(self.groups(meter.name)))
+            self.assertEqual(('1', 'on'), (self.threaded(), self.gro()))
+        self.assertEqual([], self.groups(meter.name))
+        self.assertEqual(('0', 'off'), (self.threaded(), self.gro()))
+
     def test_the_next_run_removes_what_a_killed_one_left(self):
-        before = self.groups()
+        name = secrets.token_hex(4)
         probe = self.node.put(cost.PROBE, 'probe.py')
-        watch = self.node.start(['python3', probe, 'watch', 'killed', 'own'],
+        watch = self.node.start(['python3', probe, 'watch', name, 'own'],
                                 log='killed.log')
-        watch.line(30)
-        self.assertEqual(len(before) + 1, len(self.groups()))
-        with cost.open(self.bed):  # of one that runs nothing is taken away
-            self.assertEqual(len(before) + 2, len(self.groups()))
-        watch.kill()
-        self.assertEqual(len(before) + 1, len(self.groups()))
+        process = json.loads(watch.line(30))['process']
+        with cost.open(self.bed):  # nothing runs in it, but it is in use
+            self.assertEqual(1, len(self.groups(name)))
+        self.assertEqual(1, len(self.groups(name)))
+        os.kill(process, signal.SIGKILL)
+        watch.wait(10)
         with cost.open(self.bed):
-            pass
-        self.assertEqual(before, self.groups())
+            self.assertEqual([], self.groups(name))
 
     def test_it_can_be_opened_again(self):
         for _ in range(2):
             with cost.open(self.bed) as meter:
                 before = meter.cpu_seconds()
-                self.flood('lb1')
+                self.flood('lb')
                 self.assertGreater(meter.cpu_seconds(), before)
 
     def test_a_device_that_bypasses_its_thread_is_refused(self):
-        self.node.run(['ethtool', '-K', 'eth0', 'tx', 'on', 'tso', 'on'])
+        self.bed.hosts['router'].run(['ethtool', '-K', 'uplink', 'tx', 'on',
+                                      'tso', 'on'])
         error = self.assertRaises(errors.BenchError,
                                   cost.open(self.bed).__enter__)
-        self.assertIn('eth0 has TSO on', str(error))
+        self.assertIn('uplink has TSO on', str(error))
         self.assertEqual('0', self.threaded())
 
     def test_a_bed_without_load_balancers_is_refused(self):
-        hosts = {name: host for name, host in self.bed.hosts.items()
-                 if host.role != interface.LOAD_BALANCER}
-        error = self.assertRaises(
-            errors.BenchError,
-            cost.open(peer_bed.Bed('empty', hosts)).__enter__)
+        bed = types.SimpleNamespace(name='empty', hosts={},
+                                    by_role=lambda role: [])
+        error = self.assertRaises(errors.BenchError,
+                                  cost.open(bed).__enter__)
         self.assertIn('no load balancer', str(error))
 
     def test_a_kernel_of_its_own_counts_as_a_whole(self):
