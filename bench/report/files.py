@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The files that a run leaves in a folder."""
 
-from collections.abc import Iterator
 import pathlib
 
 from bench.report import html
@@ -13,15 +12,16 @@ from bench.results import suite_json
 
 
 def write(run: model.Run, store: stores.Store,
-          folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """report.html, report.md and suite.json, each as it is written.
+          folder: pathlib.Path) -> list[pathlib.Path]:
+    """report.html, report.md and suite.json; where they are.
 
     Trends are of what is stored of the suite, up to this run.
     """
     history = [other for other in store.runs(run.suite)
                if (other.started, other.id or 0) <= (run.started, run.id or 0)]
-    for name, text in (('report.html', html.of_run(run, history)),
-                       ('report.md', markdown.of_run(run)),
-                       ('suite.json', suite_json.text_of(run))):
+    made = {'report.html': html.of_run(run, history),
+            'report.md': markdown.of_run(run),
+            'suite.json': suite_json.text_of(run)}
+    for name, text in made.items():
         atomic.write(folder / name, text)
-        yield folder / name
+    return [folder / name for name in made]

@@ -29,8 +29,8 @@ _SETTINGS = {
     'savefig.facecolor': 'none', 'legend.framealpha': 0.0,
     'axes.edgecolor': _INK, 'axes.labelcolor': _INK, 'text.color': _INK,
     'xtick.color': _INK, 'ytick.color': _INK, 'grid.color': '#8888887f',
-    'axes.grid': True, 'axes.spines.top': False, 'axes.spines.right': False,
-    'axes.unicode_minus': False,
+    'axes.grid': True, 'axes.axisbelow': True, 'axes.spines.top': False,
+    'axes.spines.right': False, 'axes.unicode_minus': False,
 }
 
 
