@@ -242,6 +242,28 @@ class TestTraffic(base.BaseTestCase):
             self.assertIn(text, str(error))
 
 
+class TestTwoGenerators(base.BaseTestCase):
+
+    def test_they_share_the_rate_and_have_flows_of_their_own(self):
+        traffic_bed.build_programs()
+        text = traffic_bed.BED.replace('role: generator\n',
+                                       'role: generator\n    count: 2\n')
+        with traffic_bed.traffic(text) as (made, opened, _):
+            found = opened.measure(
+                interface.Profile(to(traffic_bed.IPV4), 101), 4000, 0.5)
+            each = [results.sent(host.read(host.folder / 'traffic-sent'),
+                                 host.name)
+                    for host in made.by_role('generator')]
+
+        self.assertEqual(2, len(each))
+        sent = [stream.sent for one in each for stream in one.values()]
+        self.assertEqual(2, len(sent))
+        for count in sent:
+            self.assertTrue(0 < count <= 1001, sent)
+        self.assertEqual((sum(sent), sum(sent), 0, 0), (
+            found.sent, found.received, found.lost, found.duplicated))
+
+
 class TestBedsThatCannotBeMeasured(base.BaseTestCase):
 
     def setUp(self):
