@@ -42,23 +42,23 @@ class Importance(enum.IntEnum):
 
 # By the first pattern that fits the name; see flat().
 _IMPORTANCE = (
-    (Importance.OTHER, 'beds/*/machines/*/versions/python'),
+    (Importance.OTHER, '*machines/*/versions/python'),
     (Importance.OTHER, 'beds/*/declaration/description'),
     (Importance.OTHER, 'library'),
     (Importance.UNDER_TEST, 'commit'),
     (Importance.UNDER_TEST, 'changes'),
     (Importance.UNDER_TEST, 'configuration*'),
     (Importance.UNDER_TEST, 'beds/*/declaration/*'),
-    (Importance.UNDER_TEST, 'beds/*/machines/*/versions/*'),
+    (Importance.UNDER_TEST, '*machines/*/versions/*'),
     (Importance.MACHINE, 'beds/*/provider'),
     (Importance.MACHINE, 'beds/*/guest/*'),
-    (Importance.MACHINE, 'beds/*/machines/*/kernel/release'),
-    (Importance.MACHINE, 'beds/*/machines/*/kernel/version'),
-    (Importance.MACHINE, 'beds/*/machines/*/cpu/model'),
-    (Importance.MACHINE, 'beds/*/machines/*/cpu/count'),
-    (Importance.MACHINE, 'beds/*/machines/*/hypervisor/*'),
+    (Importance.MACHINE, '*machines/*/kernel/release'),
+    (Importance.MACHINE, '*machines/*/kernel/version'),
+    (Importance.MACHINE, '*machines/*/cpu/model'),
+    (Importance.MACHINE, '*machines/*/cpu/count'),
+    (Importance.MACHINE, '*machines/*/hypervisor/*'),
     (Importance.MACHINE, 'beds/*/interfaces/*/driver'),
-    (Importance.SETTINGS, 'beds/*/machines/*'),
+    (Importance.SETTINGS, '*machines/*'),
     (Importance.SETTINGS, 'beds/*'),
     (Importance.LOAD, 'marks*'),
 )
@@ -101,6 +101,9 @@ class Watch:
                 name: _ask(host, 'facts')
                 for name, host in bed.machines.items()}} for bed in beds},
         }
+        if not beds:
+            # What runs without a bed runs here.
+            self._static['machines'] = {'machine': facts.facts()}
         self._begin = self._load()
 
     def end(self) -> dict[str, Any]:
@@ -114,6 +117,8 @@ class Watch:
                 'marks': found}
 
     def _load(self):
+        if not self._beds:
+            return {'machine': facts.load()}
         return {f'{bed.name}/{name}': _ask(host, 'load')
                 for bed in self._beds
                 for name, host in bed.machines.items()}

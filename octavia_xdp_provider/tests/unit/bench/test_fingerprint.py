@@ -156,6 +156,16 @@ class TestSource(base.TestCase):
         self.assertEqual(3, len(seen))
 
 
+class TestWatch(base.TestCase):
+
+    def test_without_a_bed_it_is_this_machine(self):
+        found = json.loads(json.dumps(fingerprint.Watch([]).end()))
+        self.assertEqual(facts.facts(), found['machines']['machine'])
+        self.assertEqual({'machine'}, set(found['load']['end']))
+        self.assertEqual(fingerprint.Importance.MACHINE,
+                         fingerprint.importance('machines/machine/cpu/model'))
+
+
 class TestFacts(base.TestCase):
     """Of this machine, as any machine would be asked."""
 
