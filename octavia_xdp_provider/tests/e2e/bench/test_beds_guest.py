@@ -5,6 +5,8 @@ import json
 import os
 import pathlib
 import signal
+import subprocess
+import sys
 import uuid
 
 from oslotest import base
@@ -14,6 +16,7 @@ from bench import fingerprint
 from bench.beds import guest
 from bench.beds import reading
 from bench.beds import runs
+from lab import paths
 from lab import processes
 
 # Emulated, on a busy machine.
@@ -109,3 +112,48 @@ class TestRefused(base.BaseTestCase):
                           'net.ipv4.nothing: 1')
         self.assertIn('in the guest:', said)
         self.assertIn('nothing', said)
+
+
+_RUN = '''\
+import sys, time
+from bench.beds import guest, reading
+bed = reading.read(reading.find('one-node'), 'guest')
+with guest.Provider().build(bed, sys.argv[1]):
+    print('made', flush=True)
+    time.sleep(10000)
+'''
+
+
+class TestDeath(base.BaseTestCase):
+
+    def test_a_run_that_is_killed(self):
+        """QEMU ends with it."""
+        run = f'test-{uuid.uuid4().hex[:12]}'
+        process = subprocess.Popen(
+            [sys.executable, '-c', _RUN, run], cwd=paths.CHECKOUT,
+            stdout=subprocess.PIPE, text=True)
+        self.addCleanup(process.stdout.close)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.assertEqual('made\n', process.stdout.readline())
+        lab = runs.RunLab(run)
+        group = processes.find(lab, 'guest').pid
+        self.assertIn('qemu-system-x86', self.members(group))
+        process.kill()
+        processes.wait_for('end', lambda: not lab.directory.exists()
+                           and not self.members(group), SOON_S)
+
+    @staticmethod
+    def members(group):
+        """Names of the processes of a group that are alive."""
+        found = []
+        for path in pathlib.Path('/proc').glob('[0-9]*/stat'):
+            try:
+                text = path.read_text()
+            except OSError:  # It has ended.
+                continue
+            name, _, fields = text.partition('(')[2].rpartition(') ')
+            state, _parent, its_group, *_ = fields.split()
+            if int(its_group) == group and state not in 'ZX':
+                found.append(name)
+        return found
