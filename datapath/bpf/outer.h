@@ -27,6 +27,8 @@
  * flags and offset, from the low bits up.
  */
 #define HEAD_TOS 0xff00ULL
+#define HEAD_LENGTH_SHIFT 16
+#define HEAD_LENGTH (0xffffULL << HEAD_LENGTH_SHIFT)
 #define HEAD_ID 0xffff00000000ULL
 #define HEAD_DF (0x40ULL << 48)
 
@@ -148,6 +150,29 @@ static __always_inline __u32 outer_length(__u32 outer_type)
 	return (is_outer_v6(outer_type) ? 40 : 20) + shim_length(outer_type);
 }
 
+/*
+ * A second chance: who else may have the packet's flow, behind the headers
+ * above, in so many bytes over IPv4 and IPv6.
+ *   GUE     variant 0 in place of 1: a header of four bytes, and private data
+ *           as of GitHub's GLB director: type 0, next hop 0, one hop
+ *   Geneve  an option that nobody has to know, with VNI and address
+ *   SRv6    a segment routing header without the first segment (RFC 8986,
+ *           section 5.2), which is the destination
+ */
+#define ALTERNATIVE_GENEVE_CLASS                                               \
+	0xff4f /* experimental: RFC 8926, section 8                            \
+		*/
+#define ALTERNATIVE_GENEVE_TYPE 1
+#define GENEVE_OPTIONS_SHIFT 8 /* their length in the first 16 bits, words */
+#define ALTERNATIVE_GLB 0x00000001    /* type, next hop, hops */
+#define ALTERNATIVE_SEGMENT_ROUTING 4 /* RFC 8754 */
+
+static __always_inline __u32 alternative_length(__u32 outer_type)
+{
+	return is_outer_v6(outer_type) ? OXP_ALTERNATIVE_V6
+				       : OXP_ALTERNATIVE_V4;
+}
+
 /* Whether UDP to this port carries packets. */
 static __always_inline bool is_outer_port(__be16 port)
 {
@@ -192,6 +217,45 @@ static __always_inline void push_shim(void *shim, __u32 outer_type,
 		word[5] = type;
 		*(__be32 *)(word + 6) = bpf_htonl(key << 8);
 	}
+}
+
+/* In the headers of push_shim(), so many bytes. */
+static __always_inline void push_options_length(void *shim, __u32 length)
+{
+	((__be16 *)shim)[4] = bpf_htons(length / 4 << GENEVE_OPTIONS_SHIFT);
+}
+
+/* Behind the headers of push_shim(), whose lengths count it already; of SRv6
+ * the outer header's protocol is another one then. The alternative's IPv4
+ * address is the last word of `address`; `protocol` is that of the packet. */
+static __always_inline void push_alternative(void *alternative,
+					     __u32 outer_type,
+					     const __be32 *address, __u32 key,
+					     __u32 protocol)
+{
+	__u32 words = alternative_length(outer_type) / 4;
+	__be32 *word = alternative;
+
+	if (is_kind(outer_type, OUTER_GUE_V4)) {
+		word[0] = bpf_htonl((words - 1) << 24 | protocol << 16);
+		word[1] = bpf_htonl(ALTERNATIVE_GLB);
+	} else if (is_kind(outer_type, OUTER_GENEVE_V4)) {
+		word[0] = bpf_htonl(ALTERNATIVE_GENEVE_CLASS << 16 |
+				    ALTERNATIVE_GENEVE_TYPE << 8 | (words - 1));
+		word[1] = bpf_htonl(key << 8);
+	} else {
+		word[0] = bpf_htonl(protocol << 24 | (words / 2 - 1) << 16 |
+				    ALTERNATIVE_SEGMENT_ROUTING << 8 | 1);
+		word[1] = 0;
+	}
+	if (!is_outer_v6(outer_type)) {
+		word[2] = address[3];
+		return;
+	}
+	word[2] = address[0];
+	word[3] = address[1];
+	word[4] = address[2];
+	word[5] = address[3];
 }
 
 static __always_inline __u8 outer_protocol(__u32 outer_type, bool v6)

@@ -311,14 +311,28 @@ struct block_member {
 	__u64 check;     /* id of the health check, 0: none */
 	__u8 tunnel;     /* its encapsulation, plus 1; 0: none of its own */
 	__u8 keeps_port; /* of the tunnel: no OUTER_PORT */
-	__u8 reserved[6];
+	/* Bytes that the outer header has besides with an alternative; 0: it
+	 * never has one. What the path takes is reckoned with them always. */
+	__u8 alternative;
+	__u8 reserved[5];
 };
+
+/* Whether a packet to one of them can name the other one, who then gets the
+ * same packet. */
+static inline int are_alternatives(const struct block_member *one,
+				   const struct block_member *other)
+{
+	return one->alternative && one->alternative == other->alternative &&
+	       one->outer_type == other->outer_type && one->port == other->port;
+}
 
 /* Flags of a block beyond those of enum oxp_service_flag. */
 #define BLOCK_ALLOWED 256  /* allowed_v4 and allowed_v6 are to be asked */
 #define BLOCK_LEARNING 512 /* without a SYN unknown flows are old ones */
 #define BLOCK_OPEN 1024    /* slots may be open: the bitmap says which */
 #define BLOCK_USED 2048    /* the library knows that packets were forwarded */
+/* With OXP_SERVICE_SECOND_CHANCE: slots may be changed, see below. */
+#define BLOCK_CHANGED 4096
 
 /* How the library writes slots as single numbers; not how they lie in maps. */
 #define SLOT_OPEN 0x8000
@@ -340,6 +354,7 @@ struct block_member {
  *   slots    at slot_line, `slots` elements of slot_width bytes
  *   bitmap   a bit for each slot, the lowest of the first byte is slot 0's
  *   before   `before_slots` elements of slot_width bytes
+ *   changed  with OXP_SERVICE_SECOND_CHANCE: a bit for each slot, as above
  *
  * An element is the index of a member, or nobody, if it is not below
  * `members`. A slot's member takes new flows. The slot is open: flows that
@@ -352,6 +367,10 @@ struct block_member {
  * changed, so that each flow is found in it where it was found then. Where the
  * numbers differ, before_slots stays what it is until all slots are closed,
  * and they close together.
+ *
+ * With OXP_SERVICE_SECOND_CHANCE `before` stays right when a slot closes: the
+ * slot is changed, as every open one is, and packets that open nothing name the
+ * other one of its two members.
  */
 struct service_block {
 	__u64 generation; /* grows with each switch, also over owners */
@@ -401,6 +420,12 @@ static inline __u32 bitmap_line(const struct service_block *block)
 static inline __u32 before_line(const struct service_block *block)
 {
 	return bitmap_line(block) + LINES_OF((block->slots + 7) / 8);
+}
+
+static inline __u32 changed_line(const struct service_block *block)
+{
+	return before_line(block) +
+	       LINES_OF(block->before_slots * block->slot_width);
 }
 
 /* The byte of an open slot is set to 0 by each packet that goes to another

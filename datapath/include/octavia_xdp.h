@@ -173,12 +173,19 @@ enum oxp_encapsulation {
 #include "enumerations.h"
 };
 #define OXP_GUE_PORT 6080
+/* Bytes by which an outer header is longer that names an alternative
+ * (OXP_SERVICE_SECOND_CHANCE), over IPv4 and IPv6. */
+#define OXP_ALTERNATIVE_V4 12
+#define OXP_ALTERNATIVE_V6 24
 #define OXP_GENEVE_PORT 6081
 #define OXP_VNI_MAX 16777215 /* keys of OXP_GENEVE have 24 bits */
 
 enum oxp_service_flag {
 	OXP_SERVICE_SOURCE = 1, /* a client's flows all go to one member */
-	OXP_SERVICE_QUIC = 2 /* UDP: by QUIC connection ID where it is ours */
+	OXP_SERVICE_QUIC = 2, /* UDP: by QUIC connection ID where it is ours */
+	/* TCP by GUE, Geneve or SRv6, without OXP_SERVICE_SOURCE: packets name
+	 * a second member where the first may not have their flow */
+	OXP_SERVICE_SECOND_CHANCE = 4
 };
 
 struct oxp_network {
@@ -557,7 +564,8 @@ struct oxp_selection {
 	uint8_t open;
 	uint8_t confirmed; /* the remembered flow is */
 	uint8_t learning;  /* unknown flows are taken for old ones */
-	uint8_t reserved[3];
+	uint8_t changed;   /* with a second chance: `before` may have flows */
+	uint8_t reserved[2];
 };
 /* Computes a packet's slot, and looks up what the simulation knows of its flow:
  * so before the packet is run. -ENOENT: no such service. */

@@ -69,7 +69,8 @@ class Slots(select.Slots):
         self._memory.recall(found)
         return select.Slot(
             found.slot, found.slots, _known(service, found.now),
-            _known(service, found.before) if found.open else None)
+            (_known(service, found.before)
+             if found.open or found.changed else None), found.open)
 
 
 def _known(service, member):

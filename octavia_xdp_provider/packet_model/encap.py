@@ -11,7 +11,7 @@ from octavia_xdp_provider.packet_model import state
 Encapsulation = state.Encapsulation
 HEADER = {state.IPV4: 20, state.IPV6: 40}
 SHIM = enumerations.SHIMS
-IPIP, IP6, GRE = 4, 41, 47
+IPIP, IP6, GRE, ROUTING = 4, 41, 47, 43
 GUE_PORT = 6080
 GENEVE_PORT = 6081
 UDP_PORTS = (GUE_PORT, GENEVE_PORT)
@@ -26,11 +26,12 @@ def outer_family(service: state.Service, member: state.Member) -> int:
 
 
 def overhead(service: state.Service, member: state.Member) -> int:
-    """Bytes of the outer header."""
+    """Bytes of the outer header, with an alternative where it may have
+    one."""
     if member.encapsulation == Encapsulation.DSCP:
         return 0
     return (HEADER[outer_family(service, member)] +
-            SHIM[member.encapsulation])
+            SHIM[member.encapsulation] + member.alternative)
 
 
 def _udp(entropy: int, port: int, length: int) -> bytes:
@@ -39,7 +40,8 @@ def _udp(entropy: int, port: int, length: int) -> bytes:
 
 def encapsulate(node: state.Node, service: state.Service,
                 member: state.Member, packet: parse.Packet, entropy: int,
-                link: bytes) -> bytes:
+                link: bytes, alternative: state.Member | None = None
+                ) -> bytes:
     if member.encapsulation == Encapsulation.DSCP:
         return link + _rewritten(service, member, packet)
     frame, network = packet.frame, packet.network
@@ -52,7 +54,10 @@ def encapsulate(node: state.Node, service: state.Service,
         ethertype, protocol = b'\x86\xdd', IP6
     length = packet.end - network
     shim = b''
-    if member.encapsulation == Encapsulation.GUE:
+    if alternative is not None:
+        shim, protocol = _with_alternative(
+            member, alternative, ethertype, protocol, entropy, length)
+    elif member.encapsulation == Encapsulation.GUE:
         protocol = state.UDP
         shim = _udp(entropy, GUE_PORT, 8 + length)
     elif member.encapsulation == Encapsulation.GRE:
@@ -81,6 +86,29 @@ def encapsulate(node: state.Node, service: state.Service,
             '!IHBB16s16s', 6 << 28 | tos << 20 | entropy & 0xfffff, length,
             protocol, HOP_LIMIT, source, member.outer)
     return link + header + shim + frame[network:]
+
+
+def _with_alternative(member: state.Member, alternative: state.Member,
+                      ethertype: bytes, inner: int, entropy: int,
+                      length: int) -> tuple[bytes, int]:
+    """What follows the outer IP header of a packet that names a second
+    member, and its protocol. `length` is the packet's."""
+    address = alternative.outer
+    words = len(address) // 4
+    if member.encapsulation == Encapsulation.GUE:
+        header = bytes((1 + words, inner, 0, 0)) + bytes((0, 0, 0, 1))
+        length += 8 + len(header) + len(address)
+        return (_udp(entropy, GUE_PORT, length) + header + address,
+                state.UDP)
+    if member.encapsulation == Encapsulation.GENEVE:
+        header = (bytes((2 + words, 0)) + ethertype +
+                  member.key.to_bytes(3, 'big') + b'\0' +
+                  b'\xff\x4f\x01' + bytes((1 + words,)) +
+                  alternative.key.to_bytes(3, 'big') + b'\0')
+        length += 8 + len(header) + len(address)
+        return (_udp(entropy, GENEVE_PORT, length) + header + address,
+                state.UDP)
+    return bytes((inner, 2, 4, 1)) + bytes(4) + address, ROUTING
 
 
 def _rewritten(service: state.Service, member: state.Member,

@@ -149,10 +149,32 @@ def _new(memory: Memory, name, service: state.Service, slot: select.Slot,
         forget(memory, name)
     elif slot.now != state.NOBODY and not remember(memory, name, slot.now,
                                                    time):
-        if _takes(service, slot.before):
+        if not service.second_chance and _takes(service, slot.before):
             return slot.before, 'a new flow, which cannot be remembered', True
         return slot.now, 'a new flow, which cannot be remembered', True
     return slot.now, 'a new flow', False
+
+
+def can_name(service: state.Service, one: int, other: int) -> bool:
+    """Whether a packet to `one` can name `other`, who may have its flow, and
+    would get the same packet."""
+    if not service.second_chance or one == other or not _keeps(service,
+                                                               other):
+        return False
+    first, second = service.members.get(one), service.members[other]
+    return (first is not None and bool(first.alternative) and
+            first.outer_type == second.outer_type and
+            first.port == second.port)
+
+
+def alternative(service: state.Service, slot: select.Slot,
+                taken: int) -> int | None:
+    """Who else may have a flow that goes to `taken`, if a packet that opens
+    nothing can name it."""
+    if slot.before is None:
+        return None
+    other = slot.now if taken == slot.before else slot.before
+    return other if can_name(service, taken, other) else None
 
 
 def stays(service: state.Service, slot: select.Slot) -> int:

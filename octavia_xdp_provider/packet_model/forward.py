@@ -167,16 +167,19 @@ class Forwarder:
         flow = select.flow_of(service, packet.source, ports,
                               packet.protocol)
         value = select.flow_hash(*flow)
-        remarks = ()
+        remarks: tuple[Outcome, ...] = ()
+        alternative = None
         member = self._by_connection(packet, service)
         if member is None:
-            member, full = self._select(one, flow, value, opens)
+            member, other, full = self._select(one, flow, value, opens)
             if full:
                 remarks = (Outcome.MEMORY_FULL,)
+            if not opens and not packet.first:
+                alternative = other
         if packet.first and member != state.NOBODY:
             self.watch.first_fragment()
             self.fragments.leave(packet, service, member)
-        return self._send(one, member, value, opens, remarks)
+        return self._send(one, member, value, opens, remarks, alternative)
 
     def _refused(self, packet, service) -> Outcome | None:
         if allow.martian(packet.source, packet.destination):
@@ -213,14 +216,17 @@ class Forwarder:
         return member
 
     def _select(self, one: _Packet, flow: tuple, value: int,
-                opens: bool) -> tuple[int, bool]:
+                opens: bool) -> tuple[int, int | None, bool]:
+        """(member, the alternative for what opens nothing, whether the memory
+        was full)"""
         slot = self.slots.look_up(one.service, flow, value)
         self.watch.slot(one.service, slot)
-        if slot.before is None:
-            return slot.now, False
-        return flows.choose(self.memory, one.service, flow, slot,
-                            one.protocol, opens,
-                            one.time >> flows.UNIT_SHIFT, self.watch)
+        member, full = slot.now, False
+        if slot.before is not None and slot.open:
+            member, full = flows.choose(
+                self.memory, one.service, flow, slot, one.protocol, opens,
+                one.time >> flows.UNIT_SHIFT, self.watch)
+        return member, flows.alternative(one.service, slot, member), full
 
     # Fragments ------------------------------------------------------------
 
@@ -254,7 +260,7 @@ class Forwarder:
         slot = self.slots.look_up(service, flow, value)
         self.watch.slot(service, slot)
         member = slot.now
-        if slot.before is not None:
+        if slot.before is not None and slot.open:
             member = flows.stays(service, slot)
             self.watch.choice(service, member,
                               'fragments stay with the owner before')
@@ -292,8 +298,8 @@ class Forwarder:
         flow = select.flow_of(service, quoted.client, quoted.ports,
                               quoted.protocol)
         value = select.flow_hash(*flow)
-        member, _ = self._select(one, flow, value, False)
-        return self._send(one, member, value, False, ())
+        member, alternative, _ = self._select(one, flow, value, False)
+        return self._send(one, member, value, False, (), alternative)
 
     def _echo(self, packet, clock) -> Result:
         frame = packet.frame
@@ -314,7 +320,7 @@ class Forwarder:
     # To the member --------------------------------------------------------
 
     def _send(self, one: _Packet, index: int, value: int, opens: bool,
-              remarks) -> Result:
+              remarks, alternative: int | None = None) -> Result:
         packet, service, node = one.parsed, one.service, self.node
         frame = packet.frame
         self.watch.member(service, index)
@@ -322,6 +328,10 @@ class Forwarder:
             return self._drop(frame, Outcome.DROP_NO_MEMBER, remarks,
                               service)
         member = service.members[index]
+        other = (None if alternative is None else
+                 service.members[alternative])
+        if alternative is not None:
+            self.watch.alternative(service, alternative)
         entropy = select.flow_entropy(value)
         family = encap.outer_family(service, member)
         if (node.source[family] is None and
@@ -337,7 +347,7 @@ class Forwarder:
             if uplink is None:
                 return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks,
                                   service)
-            limit = self._limit(packet, service, member, uplink)
+            limit = self._limit(packet, service, member, other, uplink)
             if len(frame) - packet.network > limit:
                 return self._too_big(one, limit, remarks)
             if opens and packet.protocol == state.TCP and node.clamp_mss:
@@ -349,7 +359,7 @@ class Forwarder:
             ports.rewrite(packet, member.written_port, one.error)
             self.watch.port(service, member)
         frame = encap.encapsulate(node, service, member, packet, entropy,
-                                  link)
+                                  link, other)
         for counter in (service, member):
             counter.packets += 1
             counter.bytes += packet.end - packet.network
@@ -366,9 +376,10 @@ class Forwarder:
         self.watch.uplink(family, uplink, entropy >> 26)
         return uplink
 
-    def _limit(self, packet, service, member, uplink) -> int:
+    def _limit(self, packet, service, member, alternative, uplink) -> int:
         """Bytes of the packet that the path takes."""
-        mtu = min(member.mtu or uplink.mtu, uplink.mtu)
+        mtu = min(one.mtu or uplink.mtu for one in (
+            member, alternative or member, uplink))
         overhead = encap.overhead(service, member)
         self.watch.size(len(packet.frame) - packet.network, overhead, mtu)
         return mtu - overhead

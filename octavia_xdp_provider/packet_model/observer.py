@@ -86,6 +86,9 @@ class Observer:
     def member(self, service: state.Service, member: int):
         """The member that takes the packet; NOBODY: none does."""
 
+    def alternative(self, service: state.Service, member: int):
+        """The packet names this member, who may have its flow, too."""
+
     def port(self, service: state.Service, member: state.Member):
         """The member's port takes the place of the service's."""
 

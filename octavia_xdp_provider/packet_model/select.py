@@ -17,12 +17,13 @@ SECOND = 0xc4ceb9fe1a85ec53
 
 class Slot(typing.NamedTuple):
     """A slot of a lookup table, of which `slots` there are. `before` is None
-    if it is not open."""
+    if it is neither open nor, with a second chance, changed."""
 
     number: int
     slots: int
     now: int
     before: int | None
+    open: bool = True
 
 
 class Slots:
@@ -33,9 +34,10 @@ class Slots:
         """The slot of a flow_of() with the flow_hash() `value`."""
         slots = len(service.now)
         number = flow_slot(value, slots)
+        is_open = number in service.open
         before = (service.before[flow_slot(value, len(service.before))]
-                  if number in service.open else None)
-        return Slot(number, slots, service.now[number], before)
+                  if is_open or number in service.changed else None)
+        return Slot(number, slots, service.now[number], before, is_open)
 
 
 def flow_hash(source: bytes, destination: bytes, ports: bytes,

@@ -33,6 +33,7 @@ UDP = 17
 ICMPV6 = 58
 SCTP = 132
 NOBODY = 0x7fff
+ALTERNATIVE = {4: 12, 16: 24}  # bytes, by those of the outer address
 
 
 @dataclasses.dataclass
@@ -108,6 +109,8 @@ class Member:
     outer: bytes = b''
     encapsulation: Encapsulation = Encapsulation.IPIP
     key: int = 0
+    alternative: int = 0  # bytes by which an outer header that names one is
+    # longer; 0: it never does
     packets: int = 0
     bytes: int = 0
     flows: int = 0
@@ -121,6 +124,12 @@ class Member:
     def written_port(self) -> int:
         """Takes the place of the service's; 0: that stays."""
         return 0 if self.tunnel and self.tunnel.keeps_port else self.port
+
+    @property
+    def outer_type(self) -> tuple:
+        """Members with the same one get packets of one form."""
+        return (self.encapsulation, len(self.outer), bool(self.written_port),
+                self.alternative)
 
     @property
     def keeps_flows(self) -> bool:
@@ -147,6 +156,7 @@ class Service:
     sid_function: int = 0
     by_source: bool = False
     quic: bool = False
+    second_chance: bool = False
     source_length: dict[int, int] = dataclasses.field(
         default_factory=lambda: {IPV4: 32, IPV6: 128})
     idle_timeout: int = 350
@@ -154,12 +164,14 @@ class Service:
     new_flow_burst: int = 0
     allowed: list[tuple[bytes, int]] | None = None
     # What only the table knows: members by their index, who takes new flows
-    # of a slot, which slots are open, and who had flows before, by a number of
-    # slots of its own.
+    # of a slot, which slots are open, who had flows before, by a number of
+    # slots of its own, and with a second chance in which slots that still
+    # counts: those that are open, and others.
     members: dict[int, Member] = dataclasses.field(default_factory=dict)
     now: list[int] = dataclasses.field(default_factory=list)
     open: set[int] = dataclasses.field(default_factory=set)
     before: list[int] = dataclasses.field(default_factory=list)
+    changed: set[int] = dataclasses.field(default_factory=set)
     learning: bool = False
     packets: int = 0
     bytes: int = 0
@@ -186,6 +198,9 @@ class Service:
         tunnel = member.tunnel or Tunnel(member.address, self.encapsulation)
         member.encapsulation, member.key = tunnel.encapsulation, tunnel.key
         member.outer = tunnel.address
+        member.alternative = 0
+        if self.second_chance and not member.tunnel:
+            member.alternative = ALTERNATIVE[len(tunnel.address)]
         if tunnel.encapsulation == Encapsulation.SRV6:
             if tunnel.key:
                 member.outer = (tunnel.address[:12] +

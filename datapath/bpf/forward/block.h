@@ -103,6 +103,32 @@ static __always_inline bool is_open(const struct block_view *view, __u32 slot)
 	return READ_ONCE(*bits) >> slot % 8 & 1;
 }
 
+static __always_inline bool is_changed(const struct block_view *view,
+				       __u32 slot)
+{
+	__u32 offset = view->offset + changed_line(view->block) * LINE_SIZE;
+	const __u8 *bits = in_segment(view->segment, offset + slot / 8, 1);
+
+	return READ_ONCE(*bits) >> slot % 8 & 1;
+}
+
+/* Whether the table alone does not say where the slot's flows are. Every open
+ * slot is changed where that is known at all. */
+#define BLOCK_ASK (BLOCK_OPEN | BLOCK_CHANGED)
+static __always_inline bool is_undecided(const struct block_view *view,
+					 __u32 slot)
+{
+	return view->block->flags & BLOCK_CHANGED ? is_changed(view, slot)
+						  : is_open(view, slot);
+}
+
+/* Of a slot that is undecided: whether it is open, too. */
+static __always_inline bool is_still_open(const struct block_view *view,
+					  __u32 slot)
+{
+	return view->block->flags & BLOCK_OPEN && is_open(view, slot);
+}
+
 /* A packet goes to another member than the slot's own. */
 static __always_inline void renew_age(const struct service_block *block,
 				      __u32 slot)

@@ -189,6 +189,18 @@ static __always_inline void confirm(const struct cached_flow *cached)
 		exchange(cached, cached->place, cached->seen, entry);
 }
 
+/* Whether a packet to `one` can name `other`, who may have its flow. */
+__noinline int can_name(__u32 line, __u32 one, __u32 other)
+{
+	struct block_view view;
+
+	return find_block(line, &view) &&
+	       view.block->flags & OXP_SERVICE_SECOND_CHANCE && one != other &&
+	       one < view.block->members &&
+	       flags_of(&view, other) & MEMBER_KEEPS_FLOWS &&
+	       are_alternatives(member_of(&view, one), member_of(&view, other));
+}
+
 struct owners {
 	__u32 now; /* SLOT_NOBODY: none */
 	__u32 before;
@@ -282,10 +294,33 @@ __noinline __u32 open_slot(struct xdp_md *ctx, const struct packet *packet,
 	if (owners.before >= view.block->members)
 		owners.before = SLOT_NOBODY;
 	owners.before_flags = flags_of(&view, owners.before);
+	/* With a second chance new flows go to the slot's owner, remembered or
+	 * not: their next packets get there all the same. */
+	if (view.block->flags & OXP_SERVICE_SECOND_CHANCE)
+		owners.before_flags &= ~MEMBER_TAKES_FLOWS;
 	taken = owner_of(ctx, packet, tag, &view, &owners);
 	if (taken != owners.now)
 		renew_age(view.block, slot);
 	return taken;
+}
+
+/* Who else may have the flow of a packet to `taken`, plus 1; 0: nobody, or
+ * nobody that the packet can name. */
+__noinline __u32 find_alternative(const struct packet *packet, __u32 line,
+				  __u32 position, __u32 taken)
+{
+	struct block_view view;
+	__u32 other;
+
+	if (!packet || packet->opens_flow || packet->kind == KIND_FIRST ||
+	    packet->kind == KIND_LATER || !find_block(line, &view) ||
+	    !(view.block->flags & OXP_SERVICE_SECOND_CHANCE))
+		return 0;
+	other = before_of(&view, position);
+	if (other == taken)
+		other = owner_of_slot(&view,
+				      slot_at(position, view.block->slots));
+	return can_name(line, taken, other) ? other + 1 : 0;
 }
 
 #endif

@@ -116,6 +116,7 @@ static __always_inline int select_special(struct xdp_md *ctx,
 	outcome = select_member(ctx, &packet, &target);
 	selected->member = target.member;
 	selected->entropy = target.entropy;
+	selected->alternative = target.alternative;
 	selected->opens_flow = packet.opens_flow;
 	return outcome;
 }
@@ -127,15 +128,21 @@ static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
 					const struct block_view *view,
 					__u32 position)
 {
+	__u32 slot = slot_at(position, view->block->slots);
 	struct packet packet = {};
 
-	if (!is_open(view, slot_at(position, view->block->slots)))
+	if (!is_undecided(view, slot))
 		return false;
 	fill(&packet, header, selected, ports);
-	selected->member = open_slot(
-		ctx, &packet, selected->block, position,
-		tag_of(seeded_hash(header, selected, ports, node_seed),
-		       view->block));
+	selected->member =
+		is_still_open(view, slot)
+			? open_slot(ctx, &packet, selected->block, position,
+				    tag_of(seeded_hash(header, selected, ports,
+						       node_seed),
+					   view->block))
+			: owner_of_slot(view, slot);
+	selected->alternative = find_alternative(&packet, selected->block,
+						 position, selected->member);
 	return true;
 }
 
@@ -157,7 +164,7 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 		outcome = select_special(ctx, header, selected, ports);
 		if (outcome != OXP_FORWARDED)
 			return drop_plain(ctx, outcome);
-	} else if (likely(!(view.block->flags & BLOCK_OPEN)) ||
+	} else if (likely(!(view.block->flags & BLOCK_ASK)) ||
 		   !select_open(ctx, header, selected, ports, &view,
 				position)) {
 		selected->member = owner_of_slot(

@@ -23,7 +23,8 @@ struct target {
 	__u64 tag;   /* of the flow, if its slot is open */
 	__u32 block; /* its line */
 	__u32 position;
-	__u32 member; /* index within the service, or SLOT_NOBODY */
+	__u16 member;      /* index within the service, or SLOT_NOBODY */
+	__u16 alternative; /* index plus 1; 0: none */
 	__u32 entropy;
 };
 
@@ -99,6 +100,7 @@ static __always_inline void flow_of(const struct packet *packet,
 
 /* By the table. Returns SELECT_OPEN where that does not decide. */
 #define SELECT_OPEN (-1)
+#define SELECT_CHANGED (-2) /* it decides, and there may be an alternative */
 __noinline int find_slot(const struct packet *packet, struct target *target)
 {
 	struct block_view view;
@@ -113,12 +115,14 @@ __noinline int find_slot(const struct packet *packet, struct target *target)
 	target->position = flow_position(hash);
 	target->entropy = flow_entropy(hash);
 	slot = slot_at(target->position, view.block->slots);
-	if (view.block->flags & BLOCK_OPEN && is_open(&view, slot)) {
+	target->member = owner_of_slot(&view, slot);
+	if (view.block->flags & BLOCK_ASK && is_undecided(&view, slot)) {
+		if (!is_still_open(&view, slot))
+			return SELECT_CHANGED;
 		target->tag =
 			tag_of(hash_with(packet, &flow, node_seed), view.block);
 		return SELECT_OPEN;
 	}
-	target->member = owner_of_slot(&view, slot);
 	return target->member < view.block->members ? OXP_FORWARDED
 						    : OXP_DROP_NO_MEMBER;
 }
@@ -129,12 +133,16 @@ static __always_inline int select_slot(struct xdp_md *ctx,
 {
 	int outcome = find_slot(packet, target);
 
-	if (outcome != SELECT_OPEN)
+	if (outcome >= 0)
 		return outcome;
-	target->member = open_slot(ctx, packet, target->block, target->position,
-				   target->tag);
-	return target->member == SLOT_NOBODY ? OXP_DROP_NO_MEMBER
-					     : OXP_FORWARDED;
+	if (outcome == SELECT_OPEN)
+		target->member = open_slot(ctx, packet, target->block,
+					   target->position, target->tag);
+	if (target->member >= OXP_MEMBERS_MAX)
+		return OXP_DROP_NO_MEMBER;
+	target->alternative = find_alternative(
+		packet, target->block, target->position, target->member);
+	return OXP_FORWARDED;
 }
 
 /* By QUIC connection ID: whether it is ours. */

@@ -9,8 +9,9 @@
 /* Passed to functions of its own by reference, so without holes. */
 struct selected {
 	__u64 head;
-	__u32 block;  /* its line */
-	__u32 member; /* index within the service */
+	__u32 block;       /* its line */
+	__u16 member;      /* index within the service */
+	__u16 alternative; /* index plus 1; 0: none */
 	__u32 entropy;
 	__u32 l3; /* offsets, as in struct packet */
 	__u32 l4;

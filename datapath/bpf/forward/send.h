@@ -66,6 +66,84 @@ encapsulate(struct xdp_md *ctx, const struct selected *selected,
 	return OXP_FORWARDED;
 }
 
+/* NULL: the packet names none. */
+static __always_inline const struct block_member *
+named_by(const struct block_view *view, const struct selected *selected)
+{
+	__u32 index = selected->alternative - 1;
+
+	if (!selected->alternative || index >= view->block->members)
+		return NULL;
+	return member_of(view, index);
+}
+
+/* Completes what encapsulate() made of a packet that is longer by the
+ * alternative. */
+static __always_inline int
+name_alternative(struct xdp_md *ctx, const struct selected *selected,
+		 const struct block_member *alternative, __u32 outer_type,
+		 __u64 outer)
+{
+	__u64 shim = outer + (is_outer_v6(outer_type) ? 40 : 20);
+	void *to;
+
+	if (is_kind(outer_type, OUTER_IPIP_V4)) {
+		to = at(ctx, outer + offsetof(struct ipv6hdr, nexthdr), 1);
+		if (!to)
+			return OXP_DROP_INTERNAL;
+		*(__u8 *)to = IPPROTO_ROUTING;
+	} else if (is_kind(outer_type, OUTER_GENEVE_V4)) {
+		to = at(ctx, shim, SHIM_MAX);
+		if (!to)
+			return OXP_DROP_INTERNAL;
+		push_options_length(to, alternative_length(outer_type));
+	}
+	to = at(ctx, shim + shim_length(outer_type), OXP_ALTERNATIVE_V6);
+	if (!to)
+		return OXP_DROP_INTERNAL;
+	push_alternative(to, outer_type, alternative->outer, alternative->key,
+			 outer_protocol(OUTER_IPIP_V4, selected->v6));
+	return OXP_FORWARDED;
+}
+
+/* encapsulate() with an alternative; a function of its own for the stack. */
+__noinline int encapsulate_named(struct xdp_md *ctx, struct selected *selected,
+				 const struct uplink *uplink)
+{
+	const struct block_member *member, *alternative;
+	const struct node_config *node = find_config();
+	__u32 outer_type, more;
+	struct block_view view;
+	__u64 link_length, head;
+	int outcome;
+
+	if (!selected || !uplink || !node ||
+	    !find_block(selected->block, &view) ||
+	    selected->member >= view.block->members)
+		return OXP_DROP_INTERNAL;
+	member = member_of(&view, selected->member);
+	alternative = named_by(&view, selected);
+	link_length = uplink->link_length;
+	if (!alternative || link_length > LINK_MAX)
+		return OXP_DROP_INTERNAL;
+	outer_type = without_port(member->outer_type);
+	more = alternative_length(outer_type);
+	head = selected->head;
+	selected->l3 -= more;
+	selected->head = (head & ~HEAD_LENGTH) |
+			 (__u64)bpf_htons(head_length(head) + more)
+				 << HEAD_LENGTH_SHIFT;
+	outcome =
+		encapsulate(ctx, selected, node, member, outer_type,
+			    uplink->link[is_outer_v6(outer_type)], link_length);
+	selected->l3 += more;
+	selected->head = head;
+	if (outcome != OXP_FORWARDED)
+		return outcome;
+	return name_alternative(ctx, selected, alternative, outer_type,
+				link_length);
+}
+
 /* The packet stays, its link header does not. */
 static __always_inline int replace_link(struct xdp_md *ctx,
 					const struct selected *selected,
@@ -124,27 +202,30 @@ static __always_inline int drop_sent(struct xdp_md *ctx, __u32 outcome,
 }
 
 static __always_inline __u32 path_mtu(const struct block_member *member,
-				      const struct uplink *uplink)
+				      __u32 mtu)
 {
-	return member->mtu && member->mtu < uplink->mtu ? member->mtu
-							: uplink->mtu;
+	return member->mtu && member->mtu < mtu ? member->mtu : mtu;
 }
 
-/* By the uplink. The fast path has no part for DSCP and for ports. */
+/* By the uplink. The fast path has no part for DSCP, for ports and for
+ * alternatives. */
 static __always_inline int
-send_by(struct xdp_md *ctx, const struct selected *selected,
+send_by(struct xdp_md *ctx, struct selected *selected,
 	const struct node_config *node, const struct block_view *view,
-	const struct block_member *member, const struct uplink *uplink,
+	const struct block_member *member,
+	const struct block_member *alternative, const struct uplink *uplink,
 	__u64 link_length, bool outer_v6, const bool fast_path)
 {
 	__u32 outer_type = fast_path ? member->outer_type
 				     : without_port(member->outer_type);
-	__u32 header = outer_length(outer_type);
-	__u32 mtu = path_mtu(member, uplink);
+	__u32 header = outer_length(outer_type) + member->alternative;
+	__u32 mtu = path_mtu(member, uplink->mtu);
 	const __u8 *link = uplink->link[outer_v6];
 	__u32 ifindex = uplink->ifindex;
 	int outcome, action = XDP_TX;
 
+	if (!fast_path && alternative)
+		mtu = path_mtu(alternative, mtu);
 	/* also what the frame carries behind the packet goes out again */
 	if (unlikely(frame_length(ctx) - selected->l3 + header > mtu))
 		return refuse(ctx, selected, view,
@@ -170,6 +251,8 @@ send_by(struct xdp_md *ctx, const struct selected *selected,
 			return drop_sent(ctx, OXP_DROP_INTERNAL, view,
 					 fast_path);
 		outcome = replace_link(ctx, selected, link, link_length);
+	} else if (!fast_path && alternative) {
+		outcome = encapsulate_named(ctx, selected, uplink);
 	} else {
 		outcome = encapsulate(ctx, selected, node, member, outer_type,
 				      link, link_length);
@@ -197,11 +280,11 @@ choose_uplink(const struct node_config *node, __u32 entropy, bool outer_v6)
 	return &set->uplink[choice];
 }
 
-/* Out of line, for the slow path, DSCP, ports, OXP_NODE_FIB and flows that are
- * watched. */
-__noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
+/* Out of line, for the slow path, DSCP, ports, alternatives, OXP_NODE_FIB and
+ * flows that are watched. */
+__noinline int deliver(struct xdp_md *ctx, struct selected *selected)
 {
-	const struct block_member *member;
+	const struct block_member *member, *alternative;
 	const struct node_config *node;
 	struct block_view view;
 	const struct uplink *uplink;
@@ -215,6 +298,7 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 	    selected->member >= view.block->members)
 		return drop(ctx, OXP_DROP_INTERNAL);
 	member = member_of(&view, selected->member);
+	alternative = named_by(&view, selected);
 	outer_type = without_port(member->outer_type);
 	if (outer_type != OUTER_NONE && !has_outer_header(outer_type))
 		return drop_of(ctx, OXP_DROP_INTERNAL, view.block->service);
@@ -224,7 +308,8 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 	if (feature_fib && node->flags & OXP_NODE_FIB) {
 		status = find_route(ctx, selected, &routed,
 				    frame_length(ctx) - selected->l3 +
-					    outer_length(outer_type));
+					    outer_length(outer_type) +
+					    member->alternative);
 		/* with the MTU alone, send_by() finds that it is too big */
 		if (status != BPF_FIB_LKUP_RET_SUCCESS &&
 		    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
@@ -243,7 +328,7 @@ __noinline int deliver(struct xdp_md *ctx, const struct selected *selected)
 		return drop_of(ctx, OXP_DROP_INTERNAL, view.block->service);
 	if (uplink->watched)
 		watch(ctx, selected, view.block->service, view.block->watch);
-	return send_by(ctx, selected, node, &view, member, uplink,
+	return send_by(ctx, selected, node, &view, member, alternative, uplink,
 		       uplink->link_length, outer_v6, false);
 }
 
@@ -261,8 +346,7 @@ static __always_inline __u64 plain_length(const struct uplink *uplink)
 	return length;
 }
 
-static __always_inline int send(struct xdp_md *ctx,
-				const struct selected *selected,
+static __always_inline int send(struct xdp_md *ctx, struct selected *selected,
 				const struct block_view *view,
 				const struct block_member *member)
 {
@@ -276,7 +360,7 @@ static __always_inline int send(struct xdp_md *ctx,
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)
 		return drop_plain(ctx, OXP_DROP_INTERNAL);
-	if (unlikely(!has_outer_header(outer_type) ||
+	if (unlikely(!has_outer_header(outer_type) || selected->alternative ||
 		     (feature_fib && node->flags & OXP_NODE_FIB))) {
 		struct selected copy = *selected;
 
@@ -292,8 +376,8 @@ static __always_inline int send(struct xdp_md *ctx,
 
 		return deliver(ctx, &copy);
 	}
-	return send_by(ctx, selected, node, view, member, uplink, link_length,
-		       outer_v6, true);
+	return send_by(ctx, selected, node, view, member, NULL, uplink,
+		       link_length, outer_v6, true);
 }
 
 #endif

@@ -54,6 +54,7 @@ static __always_inline int finish_selection(struct xdp_md *ctx,
 	selected->block = target->block;
 	selected->member = target->member;
 	selected->entropy = target->entropy;
+	selected->alternative = target->alternative;
 	selected->opens_flow = packet->opens_flow;
 	return SELECTED;
 }

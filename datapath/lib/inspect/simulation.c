@@ -270,7 +270,8 @@ static void select_slot(const struct oxp_simulation *simulation, uint32_t index,
 	out->open = slot_is_open(block, out->slot);
 	out->now = member_number(owner_at(block, out->slot));
 	out->before = out->now;
-	if (out->open)
+	out->changed = slot_is_changed(block, out->slot);
+	if (out->open || out->changed)
 		out->before = member_number(
 			before_at(block, flow_slot(hash, block->before_slots)));
 	name = flow_tag(selecting_hash(&flow, node->config->seed) ^

@@ -49,6 +49,9 @@ static const char *find_fault_in_slots(struct service_block *block,
 			return "its table is not the one of its members";
 		if (!slot_is_open(block, i))
 			continue;
+		if (block->flags & OXP_SERVICE_SECOND_CHANCE &&
+		    !slot_is_changed(block, i))
+			return "an open slot is not a changed one";
 		open++;
 		if (block->before_slots == block->slots &&
 		    leads_to_nobody(block, i))
@@ -193,13 +196,16 @@ static bool fits(struct oxp_node *node, uint32_t index,
 {
 	const struct service_entry *entry = entry_of(node, index);
 	int which = live_line(node, index) != entry->block[0];
-	uint32_t before = block->flags & BLOCK_OPEN ? block->before_slots : 0;
+	uint32_t before = block->flags & (BLOCK_OPEN | BLOCK_CHANGED)
+				  ? block->before_slots
+				  : 0;
 
 	return block->service == index &&
 	       block->slot_line == LINES_BEFORE_SLOTS(block->members) &&
 	       block->slot_width == (block->members > NARROW_PLACES ? 2 : 1) &&
 	       before <= OXP_SLOTS_LIMIT &&
-	       lines_of_block(block->slots, block->members, before) <=
+	       lines_of_block(block->slots, block->members, before,
+			      block->flags & BLOCK_CHANGED) <=
 		       entry->block_lines[which] &&
 	       (block->ages == entry->ages[0] ||
 		block->ages == entry->ages[1]) &&

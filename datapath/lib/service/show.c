@@ -38,8 +38,10 @@ static void describe(struct oxp_node *node, uint32_t index,
 		.settings =
 			{
 				.slots = block->slots,
-				.flags = block->flags & (OXP_SERVICE_SOURCE |
-							 OXP_SERVICE_QUIC),
+				.flags =
+					block->flags &
+					(OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
+					 OXP_SERVICE_SECOND_CHANCE),
 				.encapsulation = block->encapsulation,
 				.dscp = block->dscp,
 				.sid_function = ntohs(block->sid_function),

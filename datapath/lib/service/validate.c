@@ -72,10 +72,35 @@ static int check_encapsulation(const struct oxp_service_settings *settings,
 	return 0;
 }
 
+static int check_second_chance(const struct oxp_service_settings *settings,
+			       const struct oxp_key *key, char *error)
+{
+	if (!(settings->flags & OXP_SERVICE_SECOND_CHANCE))
+		return 0;
+	if (key->protocol != IPPROTO_TCP)
+		return failure(error, -EPROTONOSUPPORT,
+			       "a second chance is for TCP, the protocol is %u",
+			       key->protocol);
+	if (settings->flags & OXP_SERVICE_SOURCE)
+		return failure(error, -EINVAL,
+			       "a second chance with OXP_SERVICE_SOURCE, where "
+			       "it is clients that stay, not flows");
+	if (settings->encapsulation != OXP_GUE &&
+	    settings->encapsulation != OXP_GENEVE &&
+	    settings->encapsulation != OXP_SRV6)
+		return failure(error, -EOPNOTSUPP,
+			       "a second chance with encapsulation %u: GUE, "
+			       "Geneve and SRv6 can carry an alternative",
+			       settings->encapsulation);
+	return 0;
+}
+
 static int check_settings(const struct oxp_service_settings *settings,
 			  const struct oxp_key *key, char *error)
 {
-	const uint32_t known = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC;
+	const uint32_t known = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
+			       OXP_SERVICE_SECOND_CHANCE;
+	int status;
 
 	if (settings->flags & ~known)
 		return failure(error, -EINVAL, "flags 0x%x are unknown",
@@ -109,7 +134,8 @@ static int check_settings(const struct oxp_service_settings *settings,
 	if (settings->new_flow_burst && !settings->new_flow_rate)
 		return failure(error, -EINVAL,
 			       "a burst of new flows without a rate");
-	return check_encapsulation(settings, error);
+	status = check_encapsulation(settings, error);
+	return status ? status : check_second_chance(settings, key, error);
 }
 
 static bool is_host(const uint8_t *address)
@@ -266,6 +292,11 @@ static int parse_member(const struct oxp_member *wanted,
 	    wanted->mtu < (is_v4((uint8_t *)out->outer) ? 68 : 1280))
 		return failure(error, -EINVAL, "member %s: an MTU of %u",
 			       address_text(address), wanted->mtu);
+	/* what takes packets at the end of a tunnel of its own knows none */
+	if (settings->flags & OXP_SERVICE_SECOND_CHANCE && !out->tunnel)
+		out->alternative = is_v4((uint8_t *)out->outer)
+					   ? OXP_ALTERNATIVE_V4
+					   : OXP_ALTERNATIVE_V6;
 	if (out->port && !out->keeps_port)
 		out->outer_type |= OUTER_PORT;
 	return 0;

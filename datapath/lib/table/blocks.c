@@ -130,12 +130,14 @@ static int resize_ages(struct oxp_node *node, uint32_t index,
 	return 0;
 }
 
-uint32_t lines_of_block(uint32_t slots, uint32_t places, uint32_t before_slots)
+uint32_t lines_of_block(uint32_t slots, uint32_t places, uint32_t before_slots,
+			bool second_chance)
 {
 	uint32_t width = places > NARROW_PLACES ? 2 : 1;
+	uint32_t bitmap = LINES_OF((slots + 7) / 8);
 
-	return LINES_BEFORE_SLOTS(places) + LINES_OF(slots * width) +
-	       LINES_OF((slots + 7) / 8) + LINES_OF(before_slots * width);
+	return LINES_BEFORE_SLOTS(places) + LINES_OF(slots * width) + bitmap +
+	       LINES_OF(before_slots * width) + (second_chance ? bitmap : 0);
 }
 
 int write_scratch(struct oxp_node *node, uint32_t index,
@@ -150,7 +152,8 @@ int write_scratch(struct oxp_node *node, uint32_t index,
 
 	status = resize(
 		node, &entry->block[which], &entry->block_lines[which],
-		lines_of_block(draft->slots, draft->members, before_slots),
+		lines_of_block(draft->slots, draft->members, before_slots,
+			       draft->flags & OXP_SERVICE_SECOND_CHANCE),
 		error);
 	if (status)
 		return status;
@@ -187,7 +190,8 @@ bool has_same_description(const struct service_block *draft,
 	same.open = old->open;
 	same.learning = old->learning;
 	same.watch = old->watch;
-	same.flags |= old->flags & (BLOCK_LEARNING | BLOCK_OPEN | BLOCK_USED);
+	same.flags |= old->flags & (BLOCK_LEARNING | BLOCK_OPEN | BLOCK_USED |
+				    BLOCK_CHANGED);
 	return !memcmp((const char *)old + skip, (const char *)&same + skip,
 		       sizeof(same) - skip) &&
 	       !memcmp(old->member, draft->member,

@@ -44,7 +44,8 @@ int free_scratch(struct oxp_node *node, uint32_t index, char *error);
 void switch_tables(struct oxp_node *node, uint32_t index);
 
 /* That a block takes. */
-uint32_t lines_of_block(uint32_t slots, uint32_t places, uint32_t before_slots);
+uint32_t lines_of_block(uint32_t slots, uint32_t places, uint32_t before_slots,
+			bool second_chance);
 
 /* Writes all but generation and slots into the block that packets do not
  * read; `before` has room for so many. old: the live one; NULL: the service is

@@ -25,6 +25,16 @@
  *   open       x     x       open, before N: remembered flows of third members
  *
  * An open slot closes by its age (tick.c), and here when no member stays.
+ *
+ * With a second chance `before` says who else may have flows, and so outlives
+ * the slot's closing. What follows from the table above is completed by A, the
+ * `before` of a slot that is closed and changed:
+ *
+ *   until now  O     U, A    next
+ *   closed     = N   A keeps closed, before A
+ *   closed     x     A keeps closed, before A
+ *   open       keeps = N     closed, before O: flows that began with O are
+ *                            handed on, whoever remembers them
  */
 #include "table/slot_transition.h"
 
@@ -93,7 +103,7 @@ static void close_all(struct service_block *next, const uint16_t *table,
 		write_element(next, slots, i, owner_of[table[i]]);
 	next->open = 0;
 	next->learning = 0;
-	next->flags &= ~(BLOCK_LEARNING | BLOCK_OPEN);
+	next->flags &= ~(BLOCK_LEARNING | BLOCK_OPEN | BLOCK_CHANGED);
 }
 
 static void learn(struct oxp_node *node, uint32_t index,
@@ -147,6 +157,8 @@ struct change {
 	uint8_t *ages;
 	bool at_before;
 	bool moved; /* flows that were not of interest may be now */
+	bool second_chance;
+	bool changed; /* any slot */
 	uint32_t open;
 };
 
@@ -165,17 +177,60 @@ static uint32_t write_owners(struct change *change, uint32_t first,
 		found = write_wide((uint16_t *)next + first,
 				   (uint16_t *)old + first, table + first,
 				   owner_of, count, changed);
-	if (!(change->old->flags & BLOCK_OPEN))
+	if (!(change->old->flags & (BLOCK_OPEN | BLOCK_CHANGED)))
 		return found;
-	/* those that were open, too */
+	/* those that were open or changed, too */
 	found = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		changed[found] = i;
 		found += slot_is_open(change->old, first + i) ||
+			 slot_is_changed(change->old, first + i) ||
 			 (owner_at(change->old, first + i) !=
 			  owner_at(change->next, first + i));
 	}
 	return found;
+}
+
+/* The slot of a block's `before` that has the middle of one of its own. */
+static uint32_t before_amid(const struct service_block *block, uint32_t slot)
+{
+	uint64_t middle = (first_position(slot, block->slots) +
+			   first_position(slot + 1, block->slots)) /
+			  2;
+
+	return slot_at(middle, block->before_slots);
+}
+
+static bool is_alternative(const struct change *change, uint16_t owner,
+			   uint16_t other)
+{
+	const struct block_member *member = change->next->member;
+
+	return owner != SLOT_NOBODY && owner != other &&
+	       change->stays[SLOT_STAYS(other)] &&
+	       are_alternatives(&member[owner], &member[other]);
+}
+
+/* The rows of the second table above. */
+static void keep_alternative(struct change *change, uint32_t i,
+			     struct slot_state old, struct slot_state *next)
+{
+	uint16_t now = old.slot & SLOT_MEMBER;
+	uint16_t owner = next->slot & SLOT_MEMBER, other = SLOT_NOBODY;
+
+	if (next->slot & SLOT_OPEN) {
+		if (next->before == owner && is_alternative(change, owner, now))
+			*next = (struct slot_state){owner, now};
+	} else if (slot_is_changed(change->old, i)) {
+		other = before_at(change->old, before_amid(change->old, i));
+		if (is_alternative(change, owner, other))
+			next->before = other;
+	}
+	if (!(next->slot & SLOT_OPEN) && next->before == owner)
+		return;
+	mark_slot_changed(change->next, i);
+	write_element(change->next, change->before, i, next->before);
+	change->changed = true;
 }
 
 static void change_slot(struct change *change, uint32_t i)
@@ -189,6 +244,8 @@ static void change_slot(struct change *change, uint32_t i)
 		old.before = before_at(change->old, i);
 	}
 	next = slot_transition(old, owner, change->stays, change->at_before);
+	if (change->second_chance)
+		keep_alternative(change, i, old, &next);
 	if (!(next.slot & SLOT_OPEN))
 		return;
 	mark_slot_open(change->next, i);
@@ -321,6 +378,9 @@ static void change_size(struct change *change, const uint16_t *table,
 		if (!is_shared(change, i, owner))
 			continue;
 		mark_slot_open(next, i);
+		if (change->second_chance)
+			mark_slot_changed(next, i);
+		change->changed = change->second_chance;
 		change->open++;
 		if (old->slots != next->slots || !slot_is_open(old, i) ||
 		    owner_at(old, i) != owner)
@@ -346,6 +406,9 @@ void transition(struct oxp_node *node, uint32_t index,
 		close_all(next, table, owner_of);
 		return;
 	}
+	change.second_chance = next->flags & OXP_SERVICE_SECOND_CHANCE;
+	if (change.second_chance)
+		memset(changed_of(next), 0, (next->slots + 7) / 8);
 	change.at_before = unknown_at_before(node, index, old);
 	memset(bitmap_of(next), 0, (next->slots + 7) / 8);
 	if (has_equal_slots(old, next))
@@ -353,8 +416,10 @@ void transition(struct oxp_node *node, uint32_t index,
 	else
 		change_size(&change, table, owner_of);
 	next->open = change.open < 65535 ? change.open : 65535;
-	next->flags &= ~BLOCK_OPEN;
+	next->flags &= ~(BLOCK_OPEN | BLOCK_CHANGED);
 	if (change.open)
 		next->flags |= BLOCK_OPEN;
+	if (change.changed)
+		next->flags |= BLOCK_CHANGED;
 	learn(node, index, next, old, change.open, change.moved);
 }

@@ -49,6 +49,11 @@ static inline void write_element(const struct service_block *block,
 		((uint16_t *)elements)[index] = member;
 }
 
+static inline uint8_t *changed_of(const struct service_block *block)
+{
+	return (uint8_t *)part_at(block, changed_line(block));
+}
+
 /* Neither a member nor what is written for nobody. */
 static inline bool is_damaged(const struct service_block *block,
 			      const char *elements, uint32_t index)
@@ -80,6 +85,19 @@ static inline bool slot_is_open(const struct service_block *block,
 {
 	return block->flags & BLOCK_OPEN &&
 	       bitmap_of(block)[slot / 8] >> slot % 8 & 1;
+}
+
+/* Which every open slot is, where that is known. */
+static inline bool slot_is_changed(const struct service_block *block,
+				   uint32_t slot)
+{
+	return block->flags & BLOCK_CHANGED &&
+	       changed_of(block)[slot / 8] >> slot % 8 & 1;
+}
+
+static inline void mark_slot_changed(struct service_block *block, uint32_t slot)
+{
+	changed_of(block)[slot / 8] |= 1 << slot % 8;
 }
 
 static inline void mark_slot_open(struct service_block *block, uint32_t slot)

@@ -160,7 +160,8 @@ static void write_service(struct writer *writer, uint32_t index,
 			  const struct service_counts *counts)
 {
 	const struct service_entry *entry = entry_of(writer->node, index);
-	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC;
+	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
+			       OXP_SERVICE_SECOND_CHANCE;
 	bool source = block->flags & OXP_SERVICE_SOURCE;
 	struct stream_service out = {
 		.port = ntohs(entry->port),

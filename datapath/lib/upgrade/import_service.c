@@ -219,9 +219,12 @@ static bool fill_before(struct service_block *block,
 static int fill_slots(const struct parts *parts, struct service_block *block,
 		      char *error)
 {
+	bool second_chance = block->flags & OXP_SERVICE_SECOND_CHANCE;
 	uint32_t open = 0;
 	bool bad = false;
 
+	if (second_chance)
+		memset(changed_of(block), 0, (block->slots + 7) / 8);
 	memset(bitmap_of(block), 0, (block->slots + 7) / 8);
 	for (uint32_t i = 0; i < block->slots; i++) {
 		uint16_t slot = element_at(parts->slots, i);
@@ -231,6 +234,8 @@ static int fill_slots(const struct parts *parts, struct service_block *block,
 		if (!(slot & SLOT_OPEN))
 			continue;
 		mark_slot_open(block, i);
+		if (second_chance)
+			mark_slot_changed(block, i);
 		open++;
 	}
 	if (open && !parts->before)
@@ -244,6 +249,8 @@ static int fill_slots(const struct parts *parts, struct service_block *block,
 	/* counters come later: what they say is not known yet */
 	if (open)
 		block->flags |= BLOCK_OPEN | BLOCK_USED;
+	if (open && second_chance)
+		block->flags |= BLOCK_CHANGED;
 	return 0;
 }
 

@@ -20,6 +20,7 @@ MARGIN = 50_000_000  # ns that a batch may take
 NO_UPLINK = 255
 BLOCK_LEARNING = 512
 BLOCK_OPEN = 1024
+BLOCK_CHANGED = 4096
 LINE = 64
 TIME_SHIFT = 13  # of a remembered flow's word
 
@@ -208,7 +209,12 @@ class Compared:
         bits = int.from_bytes(part((slots + 7) // 8, 1), 'little')
         service.open = {one for one in range(slots) if flags & BLOCK_OPEN and
                         bits >> one & 1}
-        service.before = owners(before_slots) if service.open else []
+        changed = flags & BLOCK_CHANGED
+        service.before = (owners(before_slots) if service.open or changed
+                          else [])
+        bits = int.from_bytes(part((slots + 7) // 8, 1), 'little')
+        service.changed = {one for one in range(slots) if changed and
+                           bits >> one & 1}
         service.learning = bool(flags & BLOCK_LEARNING)
         wanted = {one.name: one for one in self.members[id(service)]}
         service.members = {}

@@ -138,7 +138,9 @@ class Datapath:
         settings = self.ffi.new('struct oxp_service_settings *', {
             'slots': slots,
             'flags': (self.api.OXP_SERVICE_SOURCE * service.by_source |
-                      self.api.OXP_SERVICE_QUIC * service.quic),
+                      self.api.OXP_SERVICE_QUIC * service.quic |
+                      self.api.OXP_SERVICE_SECOND_CHANCE *
+                      service.second_chance),
             'encapsulation': service.encapsulation,
             'dscp': service.dscp, 'sid_function': service.sid_function,
             'source_length_v4': service.source_length[4] * service.by_source,

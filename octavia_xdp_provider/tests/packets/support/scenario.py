@@ -21,6 +21,7 @@ MEMBER_PORTS = (80, 8080, 8081)  # written by the node, in some services
 HOSTS = [compared.packed(one) for one in (
     '10.9.0.1', '10.9.0.2', 'fd00:9::', 'fd00:9:0:1::')]
 Encapsulation = state.Encapsulation
+SECOND_CHANCE = (Encapsulation.GUE, Encapsulation.GENEVE, Encapsulation.SRV6)
 BATCH = 128
 BATCHES = 8  # between changes
 
@@ -69,7 +70,8 @@ class Scenario:
         rng = self.rng
         family = 4 if len(service.vip) == 4 else 6
         service.encapsulation = rng.choice(
-            (state.Encapsulation.IPIP,) * 2 + tuple(state.Encapsulation))
+            (state.Encapsulation.IPIP,) * 2 + tuple(state.Encapsulation) +
+            SECOND_CHANCE)
         service.dscp = service.sid_function = 0
         if service.encapsulation == state.Encapsulation.DSCP:
             service.dscp = rng.randrange(1, 64)
@@ -80,6 +82,9 @@ class Scenario:
             4: rng.choice((32, 24, 1)), 6: rng.choice((128, 64, 56, 1))}
         service.quic = (service.protocol == state.UDP and
                         not service.by_source and rng.random() < 0.6)
+        service.second_chance = (
+            service.protocol == state.TCP and not service.by_source and
+            service.encapsulation in SECOND_CHANCE and rng.random() < 0.7)
         service.idle_timeout = rng.choice((10, 60, 350))
         service.new_flow_rate = rng.choice((0,) * 9 + (1, 2))
         service.new_flow_burst = (rng.choice((0, 5))
