@@ -8,7 +8,8 @@
  * takes over from the old one, and `record`.
  *
  *   addresses  HASH      struct ip_address      __u8 enum member_address_is
- *   nodes      LPM_TRIE  struct member_network      __u8
+ *   nodes      LPM_TRIE  struct member_network      __u8 enum
+ *                                                   member_network_is
  *   ports_in   HASH      struct member_port_key     __be16 member's port
  *   ports_out  HASH      struct member_port_key     __be16 listener's port
  *   dscp       ARRAY     family (0: IPv4, 1: IPv6) * 64 + DSCP
@@ -39,10 +40,20 @@
 #define MEMBER_GENEVE_PORT 6081
 /* Bytes, at most, of what follows the outer IP header. */
 #define MEMBER_SHIM_MAX 16
+/* The same with an alternative, over IPv6. */
+#define MEMBER_SHIM_NAMED_MAX (MEMBER_SHIM_MAX + 24)
 
 enum member_address_is {
 	MEMBER_ADDRESS_OWN = 1, /* destination of outer headers */
 	MEMBER_ADDRESS_VIP = 2, /* destination of inner headers */
+};
+
+/* What a network is for, in `nodes`. */
+enum member_network_is {
+	MEMBER_NETWORK_NODE = 1, /* LB nodes: outer source */
+	/* Members of the same services: destination of what is handed on, and
+	 * outer source of what another member did. */
+	MEMBER_NETWORK_MEMBER = 2,
 };
 
 struct member_network {
@@ -69,6 +80,7 @@ struct member_config {
 	__u8 any_source; /* the outer source is not looked at */
 	__u8 has_ports;
 	__u8 has_dscp;
+	__u8 hands_on; /* there are networks of other members */
 	/* For tests: as on kernels before 6.3, where a tc program can't say
 	 * which IP version the inner packet has. */
 	__u8 old_adjust_room;
@@ -104,7 +116,14 @@ struct member_config {
 	  "tunnel packets whose lengths or checksum are wrong")                \
 	X(DROP_ECN, "drop_ecn",                                                \
 	  "congestion marked outside, not understood inside (RFC 6040)")       \
-	X(DROP_FAILED, "drop_failed", "the kernel refused the change")
+	X(DROP_FAILED, "drop_failed", "the kernel refused the change")         \
+	X(HANDED_ON, "handed_on",                                              \
+	  "packets of flows that are not here, sent to their alternative")     \
+	X(SECOND_CHANCE, "second_chance",                                      \
+	  "of the taken ones: another member handed them on")                  \
+	X(KEPT, "kept",                                                        \
+	  "of the taken ones: not here, and not handed on to an "              \
+	  "alternative outside the members' networks")
 
 enum member_counter {
 #define X(name, text, what) MEMBER_##name,

@@ -6,6 +6,7 @@
  *
  *   client -> LB node -> [tunnel] -> oxp_member_xdp -> VIP's socket
  *                                    or oxp_member_in
+ *   other member <- [tunnel] <-------- oxp_member_in, a second chance
  *   client <------------------------ oxp_member_out <-
  */
 #include <linux/bpf.h>
@@ -16,6 +17,7 @@
 #include "member/dscp.h"
 #include "member/maps.h"
 #include "member/ports.h"
+#include "member/second_chance.h"
 #include "member/tunnel.h"
 #include "mss.h"
 
@@ -51,18 +53,37 @@ static __always_inline enum verdict take_dscp(void *ctx, const bool skb,
 	return rewrite_in(ctx, skb, tunnel.link);
 }
 
+/* XDP has no way to route a packet on a host that does not forward: it leaves
+ * these as they came to oxp_member_in, which is there then, too. */
+static __always_inline enum verdict hand_on_counted(struct __sk_buff *skb,
+						    const struct tunnel *tunnel,
+						    const struct named *named)
+{
+	if (hand_on(skb, tunnel, named))
+		return counted(DROP, MEMBER_DROP_FAILED);
+	return counted(HAND_ON, MEMBER_HANDED_ON);
+}
+
 static __always_inline enum verdict take_in(void *ctx, const bool skb,
 					    void *data, void *end, __u32 frame)
 {
-	struct tunnel tunnel = {};
 	enum member_counter counter = MEMBER_TAKEN_IPIP;
-	enum verdict verdict = examine(data, end, frame, &tunnel, &counter);
+	struct tunnel tunnel = {};
+	struct named named = {};
+	enum verdict verdict =
+		examine(data, end, frame, &tunnel, &named, &counter);
 	int ecn;
 
 	if (verdict == PASS && config.has_dscp)
 		return take_dscp(ctx, skb, data, end);
 	if (verdict != TAKE)
 		return verdict;
+	if (is_elsewhere(ctx, skb, &tunnel, &named)) {
+		if (may_hand_on(&named))
+			return skb ? hand_on_counted(ctx, &tunnel, &named)
+				   : HAND_ON;
+		count(MEMBER_KEPT);
+	}
 	ecn = combined_ecn(tunnel.inner_tos & ECN_MASK, tunnel.tos & ECN_MASK);
 	if (ecn < 0)
 		return counted(DROP, MEMBER_DROP_ECN);
@@ -102,6 +123,8 @@ int oxp_member_in(struct __sk_buff *skb)
 							      : HEADERS_MAX);
 	verdict = take_in(skb, true, (void *)(long)skb->data,
 			  (void *)(long)skb->data_end, skb->len);
+	if (verdict == HAND_ON)
+		return bpf_redirect_neigh(skb->ifindex, NULL, 0, 0);
 	return verdict == DROP ? TC_ACT_SHOT : TC_ACT_UNSPEC;
 }
 

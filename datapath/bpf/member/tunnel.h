@@ -10,22 +10,24 @@
  *   GUE         UDP to MEMBER_GUE_PORT, checksum 0 (RFC 6935), the inner packet
  *   Geneve      UDP to MEMBER_GENEVE_PORT, checksum 0, eight bytes: version 0,
  *               no options, Ethertype IPv4 or IPv6, any VNI; the inner packet
- * Everything else is the stack's.
+ * or with an alternative, as named.h has it. Everything else is the stack's.
  */
 #ifndef OXP_MEMBER_TUNNEL_H
 #define OXP_MEMBER_TUNNEL_H
 
 #include "member/maps.h"
+#include "member/named.h"
 #include "tunnel.h"
 
-#define OUTER_MAX (sizeof(struct ipv6hdr) + MEMBER_SHIM_MAX)
+#define OUTER_MAX (sizeof(struct ipv6hdr) + MEMBER_SHIM_NAMED_MAX)
 /* What is read at most: link, outer and inner header. */
 #define HEADERS_MAX (LINK_MAX + OUTER_MAX + sizeof(struct ipv6hdr))
 
 enum verdict {
 	PASS,
 	TAKE,
-	DROP
+	DROP,
+	HAND_ON
 };
 
 struct gre_header {
@@ -38,9 +40,11 @@ _Static_assert(sizeof(struct udphdr) + sizeof(struct geneve_header) <=
 _Static_assert(sizeof(struct gre_header) <= MEMBER_SHIM_MAX, "GRE");
 _Static_assert(sizeof(struct udphdr) <= MEMBER_SHIM_MAX, "GUE");
 
-/* 4 and 6 are variant 1 with an IP packet; others are other forms of GUE. */
+/* 4 and 6 are variant 1 with an IP packet, 0 is variant 0 with an alternative;
+ * others are other forms of GUE. */
 static __always_inline void *find_inner_of_gue(const struct outer *outer,
 					       void *end, struct tunnel *tunnel,
+					       struct named *named,
 					       enum member_counter *counter)
 {
 	struct udphdr *udp = outer->payload;
@@ -48,6 +52,10 @@ static __always_inline void *find_inner_of_gue(const struct outer *outer,
 
 	if ((void *)(inner + 1) > end)
 		return NULL;
+	if (*inner >> 4 == 0) {
+		*counter = MEMBER_TAKEN_GUE;
+		return find_named_in_gue(outer, end, tunnel, named);
+	}
 	if (*inner >> 4 == 4)
 		tunnel->type = bpf_htons(ETH_P_IP);
 	else if (*inner >> 4 == 6)
@@ -61,6 +69,7 @@ static __always_inline void *find_inner_of_gue(const struct outer *outer,
 
 static __always_inline void *find_inner_of_udp(struct outer *outer, void *end,
 					       struct tunnel *tunnel,
+					       struct named *named,
 					       enum member_counter *counter)
 {
 	struct udphdr *udp = outer->payload;
@@ -70,10 +79,13 @@ static __always_inline void *find_inner_of_udp(struct outer *outer, void *end,
 	if (bpf_ntohs(udp->len) != outer->length - outer->header)
 		outer->wrong = 1;
 	if (udp->dest == bpf_htons(MEMBER_GUE_PORT))
-		return find_inner_of_gue(outer, end, tunnel, counter);
-	if (udp->dest != bpf_htons(MEMBER_GENEVE_PORT))
+		return find_inner_of_gue(outer, end, tunnel, named, counter);
+	if (udp->dest != bpf_htons(MEMBER_GENEVE_PORT) ||
+	    (void *)(udp + 1) + sizeof(__be16) > end)
 		return NULL;
 	*counter = MEMBER_TAKEN_GENEVE;
+	if (*(__be16 *)(udp + 1))
+		return find_named_in_geneve(outer, end, tunnel, named);
 	return find_inner_of_geneve(outer, end, tunnel);
 }
 
@@ -81,6 +93,7 @@ static __always_inline void *find_inner_of_udp(struct outer *outer, void *end,
  * of our tunnels. */
 static __always_inline void *find_inner(struct outer *outer, void *end,
 					struct tunnel *tunnel,
+					struct named *named,
 					enum member_counter *counter)
 {
 	struct gre_header *gre = outer->payload;
@@ -102,17 +115,36 @@ static __always_inline void *find_inner(struct outer *outer, void *end,
 		tunnel->length = outer->header + sizeof(*gre);
 		return gre + 1;
 	case IPPROTO_UDP:
-		return find_inner_of_udp(outer, end, tunnel, counter);
+		return find_inner_of_udp(outer, end, tunnel, named, counter);
+	case IPPROTO_ROUTING:
+		*counter = MEMBER_TAKEN_IPIP;
+		return find_named_in_segments(outer, end, tunnel, named);
 	default:
 		return NULL;
 	}
 }
 
+static __always_inline bool network_is(const struct ip_address *address,
+				       enum member_network_is what)
+{
+	struct member_network key = {.bits = 128, .address = *address};
+	__u8 *is = bpf_map_lookup_elem(&nodes, &key);
+
+	return is && *is & what;
+}
+
 static __always_inline bool is_node(const struct ip_address *source)
 {
-	struct member_network key = {.bits = 128, .address = *source};
+	return config.any_source || network_is(source, MEMBER_NETWORK_NODE);
+}
 
-	return config.any_source || bpf_map_lookup_elem(&nodes, &key);
+/* Whether another member handed the packet on. LB nodes come first: where a
+ * network is of both, nobody can tell. */
+static __always_inline bool is_handed_on(const struct ip_address *source,
+					 const struct named *named)
+{
+	return config.hands_on && !named->length &&
+	       network_is(source, MEMBER_NETWORK_MEMBER);
 }
 
 static __always_inline enum verdict counted(enum verdict verdict,
@@ -130,6 +162,7 @@ static __always_inline enum verdict counted(enum verdict verdict,
  */
 static __always_inline enum verdict examine(void *data, void *end, __u32 frame,
 					    struct tunnel *tunnel,
+					    struct named *named,
 					    enum member_counter *counter)
 {
 	struct ip_address destination = {};
@@ -137,7 +170,7 @@ static __always_inline enum verdict examine(void *data, void *end, __u32 frame,
 	__u32 inner_length;
 	void *ip, *inner;
 	__be16 type;
-	bool node;
+	bool node, handed_on;
 
 	ip = skip_link(data, end, &tunnel->link, &type);
 	if (read_outer(ip, end, type, tunnel, &outer))
@@ -150,12 +183,13 @@ static __always_inline enum verdict examine(void *data, void *end, __u32 frame,
 			return counted(PASS, MEMBER_PASSED_FRAGMENT);
 		return PASS;
 	}
-	inner = find_inner(&outer, end, tunnel, counter);
+	inner = find_inner(&outer, end, tunnel, named, counter);
 	if (!inner || !address_is(&outer.destination, MEMBER_ADDRESS_OWN))
 		return PASS;
 
 	inner_length = read_inner(inner, end, tunnel, &destination);
-	node = is_node(&outer.source);
+	handed_on = is_handed_on(&outer.source, named);
+	node = handed_on || is_node(&outer.source);
 	if (!inner_length)
 		return node ? counted(DROP, MEMBER_DROP_MALFORMED) : PASS;
 	if (!address_is(&destination, MEMBER_ADDRESS_VIP))
@@ -165,6 +199,8 @@ static __always_inline enum verdict examine(void *data, void *end, __u32 frame,
 	if (outer.wrong || outer.length > frame - tunnel->link ||
 	    outer.length != tunnel->length + inner_length)
 		return counted(DROP, MEMBER_DROP_MALFORMED);
+	if (handed_on)
+		count(MEMBER_SECOND_CHANCE);
 	return TAKE;
 }
 

@@ -22,14 +22,14 @@ static void put_address(struct bench *bench, const char *text, __u8 what)
 		0);
 }
 
-static void put_node(struct bench *bench, const char *text, __u32 bits)
+static void put_network(struct bench *bench, const char *text, __u32 bits,
+			__u8 what)
 {
 	struct member_network key = {.bits = bits, .address = mapped(text)};
-	__u8 one = 1;
 
 	assert_int_equal(
 		bpf_map_update_elem(bpf_map__fd(bench->object->maps.nodes),
-				    &key, &one, BPF_ANY),
+				    &key, &what, BPF_ANY),
 		0);
 }
 
@@ -50,8 +50,12 @@ void set_up(struct bench *bench, enum program program,
 	put_address(bench, VIP6, MEMBER_ADDRESS_VIP);
 	put_address(bench, OWN, MEMBER_ADDRESS_OWN);
 	put_address(bench, OWN6, MEMBER_ADDRESS_OWN);
-	put_node(bench, "10.0.0.0", 96 + 24);
-	put_node(bench, "2001:db8::", 48);
+	put_network(bench, "10.0.0.0", 96 + 24, MEMBER_NETWORK_NODE);
+	put_network(bench, "2001:db8::", 48, MEMBER_NETWORK_NODE);
+	if (!own->hands_on)
+		return;
+	put_network(bench, "10.1.0.0", 96 + 16, MEMBER_NETWORK_MEMBER);
+	put_network(bench, "2001:db8:1::", 64, MEMBER_NETWORK_MEMBER);
 }
 
 void tear_down(struct bench *bench)
@@ -178,6 +182,20 @@ void expect_dropped(const struct bench *bench, const struct frame *in,
 			 bench->program == XDP ? XDP_DROP : 2);
 	assert_int_equal(counter(bench, which), before + 1);
 	assert_int_equal(all_counters(bench), all + 1);
+}
+
+void expect_handed_on(const struct bench *bench, const struct frame *in,
+		      const struct frame *expected)
+{
+	struct frame out;
+
+	/* XDP leaves them to tc, as they came; TC_ACT_REDIRECT is 7 */
+	if (bench->program == XDP) {
+		assert_int_equal(run_in(bench, in, &out), XDP_PASS);
+		compare(&out, in);
+	}
+	assert_int_equal(run(bench->object->progs.oxp_member_in, in, &out), 7);
+	compare(&out, expected);
 }
 
 void expect_out(const struct bench *bench, const struct frame *in,

@@ -40,6 +40,9 @@ void expect_taken(const struct bench *bench, const struct frame *in,
 void expect_decapsulated(const struct bench *bench, const struct packet *sent,
 			 const struct outer *outer, const struct packet *seen);
 void expect_passed(const struct bench *bench, const struct frame *in);
+/* By the tc program; XDP leaves it alone. */
+void expect_handed_on(const struct bench *bench, const struct frame *in,
+		      const struct frame *expected);
 void expect_dropped(const struct bench *bench, const struct frame *in,
 		    enum member_counter counter);
 /* Of the answers. */

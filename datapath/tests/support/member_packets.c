@@ -204,6 +204,32 @@ bool has_udp(enum kind kind)
 	return kind == GUE || kind == GENEVE;
 }
 
+/* Returns its length, which is behind a UDP header or an IPv6 header. */
+static size_t put_alternative(uint8_t *at, const struct outer *outer,
+			      bool inner_ipv4)
+{
+	struct ip_address address = mapped(outer->alternative);
+	bool ipv4 = is_ipv4(outer->alternative);
+	uint8_t words = ipv4 ? 1 : 4, protocol = inner_ipv4 ? 4 : 41;
+	const uint8_t gue[8] = {words + 1, protocol, 0, 0, 0, 0, 0, 1};
+	const uint8_t geneve[8] = {0xff,
+				   0x4f,
+				   1,
+				   words + 1,
+				   outer->alternative_vni >> 16,
+				   outer->alternative_vni >> 8,
+				   outer->alternative_vni};
+	const uint8_t segments[8] = {protocol, 2, 4, 1};
+
+	memcpy(at,
+	       outer->kind == GUE      ? gue
+	       : outer->kind == GENEVE ? geneve
+				       : segments,
+	       8);
+	memcpy(at + 8, address.bytes + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
+	return ipv4 ? 12 : 24;
+}
+
 void wrap(struct frame *frame, const uint8_t *inner, size_t length,
 	  bool inner_ipv4, const struct outer *outer)
 {
@@ -213,12 +239,27 @@ void wrap(struct frame *frame, const uint8_t *inner, size_t length,
 			   : outer->kind == GRE ? IPPROTO_GRE
 			   : inner_ipv4         ? IPPROTO_IPIP
 						: IPPROTO_IPV6;
+	uint8_t alternative[24];
+	size_t more = 0;
 	uint8_t *at;
 
+	if (outer->alternative) {
+		more = put_alternative(alternative, outer, inner_ipv4);
+		if (outer->kind == IPIP)
+			protocol = IPPROTO_ROUTING;
+	}
+	length += more;
 	put_link(frame, outer->tags, is_ipv4(outer->from));
 	put_ip(frame, outer->from, outer->to, protocol, outer->tos, 0,
 	       header[outer->kind] + length);
 	at = frame->data + frame->length;
+	if (outer->ttl && is_ipv4(outer->from)) {
+		at[-12] = outer->ttl;
+		put16(at - 10, 0);
+		put16(at - 10, finish(sum(at - 20, 20)));
+	} else if (outer->ttl) {
+		at[-33] = outer->ttl;
+	}
 	if (has_udp(outer->kind)) {
 		put16(at, 0xc123);
 		put16(at + 2, outer->kind == GUE ? 6080 : 6081);
@@ -226,7 +267,7 @@ void wrap(struct frame *frame, const uint8_t *inner, size_t length,
 		put16(at + 6, 0);
 	}
 	if (outer->kind == GENEVE) {
-		put16(at + 8, 0);
+		put16(at + 8, more / 4 << 8);
 		put16(at + 10, inner_ipv4 ? 0x0800 : 0x86dd);
 		put16(at + 12, outer->vni >> 8);
 		put16(at + 14, outer->vni << 8);
@@ -235,7 +276,8 @@ void wrap(struct frame *frame, const uint8_t *inner, size_t length,
 		put16(at + 2, inner_ipv4 ? 0x0800 : 0x86dd);
 	}
 	at += header[outer->kind];
-	memcpy(at, inner, length);
+	memcpy(at, alternative, more);
+	memcpy(at + more, inner, length - more);
 	frame->length += header[outer->kind] + length;
 }
 

@@ -27,6 +27,8 @@
 #define OWN6 "2001:db8:1::1"
 #define NODE "10.0.0.17" /* in 10.0.0.0/24 */
 #define NODE6 "2001:db8:0:17::1"
+#define MEMBER "10.1.0.2" /* in 10.1.0.0/16 */
+#define MEMBER6 "2001:db8:1::2"
 #define FOREIGN "10.0.1.17"
 #define FOREIGN6 "2001:db8:1:17::1"
 
@@ -67,6 +69,10 @@ struct outer {
 	uint8_t tos;
 	unsigned int tags; /* VLAN */
 	uint32_t vni;
+	/* GUE, GENEVE, and IPIP over IPv6, which is SRv6 then; NULL: none */
+	const char *alternative;
+	uint32_t alternative_vni;
+	uint8_t ttl; /* 0: any */
 };
 
 bool is_ipv4(const char *address);

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * A packet that names an alternative, and whose flow is not here: it goes on
+ * to the alternative, without naming one, so that it is handed on once.
+ *
+ *   LB node -> [tunnel, alternative] -> this member, which has no such socket
+ *                   this member -> [tunnel] -> alternative
+ *
+ * Only what came from an LB node for a VIP of this member goes on, and only to
+ * the networks of its services' other members, which setup was told: a member
+ * relays for nobody else. From the same networks it takes what was handed on.
+ */
+#ifndef OXP_MEMBER_SECOND_CHANCE_H
+#define OXP_MEMBER_SECOND_CHANCE_H
+
+#include "member/named.h"
+#include "member/ports.h"
+#include "member/tunnel.h"
+
+/* Longest outer IP header and shim without an alternative. */
+#define HEADER_MAX (sizeof(struct ipv6hdr) + MEMBER_SHIM_MAX)
+#define TCP_SYN 2
+#define TCP_RST_FIN 5
+#define TCP_ACK 16
+#define TCP_FLAGS 13 /* offset */
+
+/* TCP's, or of the packet that an ICMP error quotes; client first. */
+struct connection {
+	struct ip_address client, vip;
+	__be16 client_port, vip_port;
+	__u32 ip, tcp; /* offsets of the headers; 0: quoted */
+	__u8 version;
+};
+
+/* Whether the packet belongs to a connection that it does not open. */
+static __always_inline bool find_connection(void *ctx, const bool skb, __u32 ip,
+					    struct connection *out)
+{
+	struct transport packet = {}, quoted = {};
+	__be16 ports[2];
+	__u8 octet;
+
+	if (find_transport(ctx, skb, ip, &packet) || packet.fragment)
+		return false;
+	out->version = packet.version;
+	if (packet.protocol == IPPROTO_TCP) {
+		if (frame_load(ctx, skb, packet.offset, ports, sizeof(ports)) ||
+		    frame_load(ctx, skb, packet.offset + TCP_FLAGS, &octet, 1))
+			return false;
+		if ((octet & (TCP_SYN | TCP_RST_FIN | TCP_ACK)) == TCP_SYN)
+			return false;
+		out->client = packet.source;
+		out->vip = packet.destination;
+		out->client_port = ports[0];
+		out->vip_port = ports[1];
+		out->ip = ip;
+		out->tcp = packet.offset;
+		return true;
+	}
+	if (frame_load(ctx, skb, packet.offset, &octet, 1) ||
+	    !is_error(&packet, octet) ||
+	    find_transport(ctx, skb, packet.offset + ICMP_HEADER, &quoted) ||
+	    quoted.version != packet.version || quoted.later ||
+	    quoted.protocol != IPPROTO_TCP ||
+	    frame_load(ctx, skb, quoted.offset, ports, sizeof(ports)))
+		return false;
+	out->client = quoted.destination;
+	out->vip = quoted.source;
+	out->client_port = ports[1];
+	out->vip_port = ports[0];
+	out->ip = 0;
+	out->tcp = 0;
+	return true;
+}
+
+/* A listener knows of no connection where it answered SYNs by cookies. */
+static __always_inline bool is_cookie(void *ctx, const bool skb,
+				      struct bpf_sock *socket,
+				      const struct connection *connection)
+{
+	struct tcphdr tcp;
+	struct ipv6hdr v6;
+	struct iphdr v4;
+
+	if (!connection->tcp ||
+	    frame_load(ctx, skb, connection->tcp, &tcp, sizeof(tcp)) ||
+	    !tcp.ack || tcp.syn || tcp.rst || tcp.fin)
+		return false;
+	tcp.dest = connection->vip_port;
+	if (connection->version == 4)
+		return !frame_load(ctx, skb, connection->ip, &v4, sizeof(v4)) &&
+		       !bpf_tcp_check_syncookie(socket, &v4, sizeof(v4), &tcp,
+						sizeof(tcp));
+	return !frame_load(ctx, skb, connection->ip, &v6, sizeof(v6)) &&
+	       !bpf_tcp_check_syncookie(socket, &v6, sizeof(v6), &tcp,
+					sizeof(tcp));
+}
+
+static __always_inline struct bpf_sock *
+find_socket(void *ctx, const struct connection *connection)
+{
+	struct bpf_sock_tuple tuple = {};
+
+	if (connection->version == 4) {
+		__builtin_memcpy(&tuple.ipv4.saddr,
+				 connection->client.bytes + 12, 4);
+		__builtin_memcpy(&tuple.ipv4.daddr, connection->vip.bytes + 12,
+				 4);
+		tuple.ipv4.sport = connection->client_port;
+		tuple.ipv4.dport = connection->vip_port;
+		return bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4),
+					  BPF_F_CURRENT_NETNS, 0);
+	}
+	__builtin_memcpy(tuple.ipv6.saddr, &connection->client, 16);
+	__builtin_memcpy(tuple.ipv6.daddr, &connection->vip, 16);
+	tuple.ipv6.sport = connection->client_port;
+	tuple.ipv6.dport = connection->vip_port;
+	return bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6),
+				  BPF_F_CURRENT_NETNS, 0);
+}
+
+/* Established, being opened, or just closed: whatever is known of it. */
+static __always_inline bool is_here(void *ctx, const bool skb,
+				    struct connection *connection)
+{
+	struct bpf_sock *socket;
+	__be16 local;
+	bool here;
+
+	local = config.has_ports ? other_port(IN, &connection->vip, IPPROTO_TCP,
+					      connection->vip_port)
+				 : 0;
+	if (local)
+		connection->vip_port = local;
+	socket = find_socket(ctx, connection);
+	if (!socket)
+		return false;
+	here = socket->state != BPF_TCP_LISTEN ||
+	       is_cookie(ctx, skb, socket, connection);
+	bpf_sk_release(socket);
+	return here;
+}
+
+/* Whether the packet is to go on to its alternative. */
+static __always_inline bool is_elsewhere(void *ctx, const bool skb,
+					 const struct tunnel *tunnel,
+					 const struct named *named)
+{
+	struct connection connection = {};
+
+	if (!config.hands_on || !named->length ||
+	    !find_connection(ctx, skb, tunnel->link + tunnel->length,
+			     &connection) ||
+	    is_here(ctx, skb, &connection))
+		return false;
+	return true;
+}
+
+static __always_inline bool may_hand_on(const struct named *named)
+{
+	return network_is(&named->alternative, MEMBER_NETWORK_MEMBER) &&
+	       !address_is(&named->alternative, MEMBER_ADDRESS_OWN);
+}
+
+/* The outer headers as they leave: to the alternative, from the address that
+ * they came to. */
+static __always_inline void rewrite_v4(struct iphdr *ip,
+				       const struct named *named)
+{
+	__u16 *word = (void *)ip;
+	__u32 sum = 0;
+
+	ip->tot_len = bpf_htons(bpf_ntohs(ip->tot_len) - named->length);
+	ip->ttl = OUTER_TTL;
+	ip->saddr = ip->daddr;
+	__builtin_memcpy(&ip->daddr, named->alternative.bytes + 12, 4);
+	ip->check = 0;
+	for (int i = 0; i < 10; i++)
+		sum += word[i];
+	ip->check = ~fold_32(sum);
+}
+
+static __always_inline void rewrite_v6(struct ipv6hdr *ip,
+				       const struct named *named,
+				       const struct tunnel *tunnel)
+{
+	ip->payload_len = bpf_htons(bpf_ntohs(ip->payload_len) - named->length);
+	ip->hop_limit = OUTER_TTL;
+	ip->saddr = ip->daddr;
+	__builtin_memcpy(&ip->daddr, &named->alternative, 16);
+	if (ip->nexthdr == IPPROTO_ROUTING)
+		ip->nexthdr = tunnel->type == bpf_htons(ETH_P_IP)
+				      ? IPPROTO_IPIP
+				      : IPPROTO_IPV6;
+}
+
+static __always_inline void rewrite_shim(void *shim, const struct named *named,
+					 const __u32 length)
+{
+	struct geneve_header *geneve;
+	struct udphdr *udp = shim;
+
+	if (!length)
+		return;
+	udp->len = bpf_htons(bpf_ntohs(udp->len) - named->length);
+	if (length == sizeof(*udp))
+		return;
+	geneve = (void *)(udp + 1);
+	geneve->version_options = 0;
+	geneve->vni = named->vni;
+}
+
+/* `v4` and `shim`, its length, are constants. */
+static __always_inline int leave(struct __sk_buff *skb,
+				 const struct tunnel *tunnel,
+				 const struct named *named, const bool v4,
+				 const __u32 shim)
+{
+	const __u32 ip = v4 ? sizeof(struct iphdr) : sizeof(struct ipv6hdr);
+	__u8 header[HEADER_MAX] __attribute__((aligned(8)));
+
+	if (bpf_skb_load_bytes(skb, tunnel->link, header, ip + shim))
+		return -1;
+	if (v4)
+		rewrite_v4((void *)header, named);
+	else
+		rewrite_v6((void *)header, named, tunnel);
+	rewrite_shim(header + ip, named, shim);
+	/* What goes lies right behind the link header; what stays there is
+	 * written anew. */
+	if (bpf_skb_adjust_room(skb, -(__s32)named->length, BPF_ADJ_ROOM_MAC,
+				BPF_F_ADJ_ROOM_FIXED_GSO))
+		return -1;
+	return bpf_skb_store_bytes(skb, tunnel->link, header, ip + shim, 0);
+}
+
+#define UDP_SHIM sizeof(struct udphdr)
+#define GENEVE_SHIM (UDP_SHIM + sizeof(struct geneve_header))
+
+static __always_inline int hand_on(struct __sk_buff *skb,
+				   const struct tunnel *tunnel,
+				   const struct named *named)
+{
+	__u32 headers = tunnel->length - named->length;
+
+	if (tunnel->version == 4)
+		return headers == sizeof(struct iphdr) + UDP_SHIM
+			       ? leave(skb, tunnel, named, true, UDP_SHIM)
+			       : leave(skb, tunnel, named, true, GENEVE_SHIM);
+	if (headers == sizeof(struct ipv6hdr))
+		return leave(skb, tunnel, named, false, 0);
+	return headers == sizeof(struct ipv6hdr) + UDP_SHIM
+		       ? leave(skb, tunnel, named, false, UDP_SHIM)
+		       : leave(skb, tunnel, named, false, GENEVE_SHIM);
+}
+
+#endif

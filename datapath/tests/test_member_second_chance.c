@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Packets that name an alternative: taken where their connection is, handed on
+ * where it is not, whole and without the alternative. Connections are real
+ * ones, over loopback.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "member_tunnel_fixture.h"
+
+#define SYN 2
+#define RST 4
+#define ACK 16
+#define HERE 40000  /* the client's port of a connection that is here */
+#define OTHER 40001 /* of one that is not */
+
+static const struct member_config hands_on = {.hands_on = 1};
+static int listeners[2], clients[2], accepted[2];
+
+/* The encapsulations that can carry an alternative, by both families inside. */
+#define NAMED 10
+static void name(unsigned int n, struct packet *packet, struct outer *outer)
+{
+	static const struct {
+		enum kind kind;
+		bool v6;
+	} kinds[] = {{GUE, false},
+		     {GENEVE, false},
+		     {GUE, true},
+		     {GENEVE, true},
+		     {IPIP, true}};
+
+	*packet = n & 1 ? web6 : web;
+	packet->from_port = OTHER;
+	packet->length = 100 + n;
+	*outer = usual;
+	outer->kind = kinds[n / 2].kind;
+	outer->alternative = MEMBER;
+	if (kinds[n / 2].v6) {
+		outer->from = NODE6;
+		outer->to = OWN6;
+		outer->alternative = MEMBER6;
+	}
+	if (outer->kind == GENEVE) {
+		outer->vni = 0xabcdef;
+		outer->alternative_vni = 0x123456;
+	}
+}
+
+static void expect_second_chance(const struct packet *packet,
+				 const struct outer *outer)
+{
+	uint64_t before = counter(&bench, MEMBER_HANDED_ON);
+	struct outer next = *outer;
+	struct frame in, expected;
+
+	make_tunnel(&in, packet, outer);
+	next.from = outer->to;
+	next.to = outer->alternative;
+	next.vni = outer->alternative_vni;
+	next.alternative = NULL;
+	next.ttl = 64;
+	make_tunnel(&expected, packet, &next);
+	expect_handed_on(&bench, &in, &expected);
+	assert_int_equal(counter(&bench, MEMBER_HANDED_ON), before + 1);
+}
+
+static void test_packets_of_connections_elsewhere_are_handed_on(void **state)
+{
+	static const uint8_t flags[] = {ACK, ACK | 1, RST, ACK | SYN};
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++)
+		for (int i = 0; i < 4; i++) {
+			name(n, &packet, &outer);
+			packet.flags = flags[i];
+			packet.tos = 0x28;
+			expect_second_chance(&packet, &outer);
+		}
+}
+
+static void test_packets_of_connections_here_are_taken(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		packet.from_port = HERE;
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+	}
+	assert_int_equal(all_counters(&bench), NAMED);
+}
+
+static void test_what_opens_a_connection_is_taken(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		packet.flags = SYN;
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+	}
+}
+
+/* Neither UDP nor fragments say which connection they are of. */
+static void test_what_shows_no_connection_is_taken(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		packet.protocol = IPPROTO_UDP;
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+		name(n, &packet, &outer);
+		packet.length = 64;
+		packet.fragment = 0x2000;
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+		packet.fragment = 7;
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+	}
+}
+
+static void test_errors_follow_the_connection_that_they_quote(void **state)
+{
+	uint8_t payload[200];
+	struct packet packet, quoted, error;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++)
+		for (uint16_t port = HERE; port <= OTHER; port++) {
+			name(n, &packet, &outer);
+			quoted = (struct packet){.from = packet.to,
+						 .to = packet.from,
+						 .protocol = IPPROTO_TCP,
+						 .from_port = packet.to_port,
+						 .to_port = port,
+						 .length = 40};
+			error = (struct packet){.from = packet.from,
+						.to = packet.to};
+			make_error(&error, payload, &quoted, 60);
+			if (port == HERE)
+				expect_decapsulated(&bench, &error, &outer,
+						    &error);
+			else
+				expect_second_chance(&error, &outer);
+		}
+}
+
+/* Where the server listens on another port than the listener. */
+static void test_ports_are_those_of_the_server(void **state)
+{
+	const struct member_config config = {.hands_on = 1, .has_ports = 1};
+	struct packet packet, seen;
+	struct outer outer;
+
+	begin(state, &config);
+	add_port(&bench, VIP, IPPROTO_TCP, 8080, 80);
+	add_port(&bench, VIP6, IPPROTO_TCP, 8080, 80);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		packet.from_port = HERE;
+		packet.to_port = 8080;
+		seen = packet;
+		seen.to_port = 80;
+		expect_decapsulated(&bench, &packet, &outer, &seen);
+		packet.from_port = OTHER;
+		expect_second_chance(&packet, &outer);
+	}
+}
+
+/* A member is no relay: not to others, and not for others. */
+static void test_nothing_goes_to_others_than_members(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		outer.alternative =
+			is_ipv4(outer.from) ? FOREIGN : "2001:db8:2::1";
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+		outer.alternative = outer.to;
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+	}
+	assert_int_equal(counter(&bench, MEMBER_KEPT), 2 * NAMED);
+}
+
+static void test_nothing_is_handed_on_for_others_than_nodes(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		const char *sources[2];
+
+		name(n, &packet, &outer);
+		sources[0] = is_ipv4(outer.from) ? FOREIGN : FOREIGN6;
+		sources[1] = is_ipv4(outer.from) ? MEMBER : MEMBER6;
+		for (int i = 0; i < 2; i++) {
+			outer.from = sources[i];
+			make_tunnel(&in, &packet, &outer);
+			expect_dropped(&bench, &in, MEMBER_DROP_SOURCE);
+		}
+	}
+}
+
+static void test_what_a_member_handed_on_is_taken(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		outer.from = outer.alternative;
+		outer.alternative = NULL;
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+	}
+	assert_int_equal(counter(&bench, MEMBER_SECOND_CHANCE), NAMED);
+	assert_int_equal(all_counters(&bench), 2 * NAMED);
+}
+
+static void test_without_members_networks_everything_is_taken(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in;
+
+	begin(state, NULL);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		expect_decapsulated(&bench, &packet, &outer, &packet);
+		outer.from = outer.alternative;
+		outer.alternative = NULL;
+		if (!is_ipv4(outer.from))
+			outer.from = FOREIGN6;
+		make_tunnel(&in, &packet, &outer);
+		expect_dropped(&bench, &in, MEMBER_DROP_SOURCE);
+	}
+}
+
+/* Of the forms of an alternative the one that LB nodes send. */
+static void test_other_forms_are_left_to_the_stack(void **state)
+{
+	struct packet packet;
+	struct outer outer;
+	struct frame in, good;
+
+	begin(state, &hands_on);
+	for (unsigned int n = 0; n < NAMED; n++) {
+		name(n, &packet, &outer);
+		size_t at = 14 + (is_ipv4(outer.to) ? 20 : 40);
+
+		if (outer.kind == IPIP)
+			at += 0;
+		else if (outer.kind == GUE)
+			at += 8;
+		else
+			at += 16;
+		make_tunnel(&good, &packet, &outer);
+		for (size_t i = 0; i < 4; i++) {
+			/* GUE: flags; SRv6: left, flags; a protocol is one of
+			 * two */
+			in = good;
+			in.data[at + i] ^= 0x80;
+			expect_passed(&bench, &in);
+		}
+	}
+	assert_int_equal(all_counters(&bench), 0);
+}
+
+static void add_address(int family, const char *text)
+{
+	char command[200];
+
+	snprintf(command, sizeof(command), "ip address add %s/%d dev lo%s",
+		 text, family == AF_INET ? 32 : 128,
+		 family == AF_INET ? "" : " nodad");
+	assert_int_equal(system(command), 0);
+}
+
+static socklen_t socket_address(struct sockaddr_storage *out, int family,
+				const char *text, uint16_t port)
+{
+	struct sockaddr_in6 *v6 = (void *)out;
+	struct sockaddr_in *v4 = (void *)out;
+
+	memset(out, 0, sizeof(*out));
+	out->ss_family = family;
+	if (family == AF_INET) {
+		v4->sin_port = htons(port);
+		inet_pton(family, text, &v4->sin_addr);
+		return sizeof(*v4);
+	}
+	v6->sin6_port = htons(port);
+	inet_pton(family, text, &v6->sin6_addr);
+	return sizeof(*v6);
+}
+
+static void connect_here(int which, int family, const char *vip,
+			 const char *client)
+{
+	struct sockaddr_storage address;
+	socklen_t length;
+
+	add_address(family, vip);
+	add_address(family, client);
+	listeners[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	length = socket_address(&address, family, vip, 80);
+	assert_int_equal(bind(listeners[which], (void *)&address, length), 0);
+	assert_int_equal(listen(listeners[which], 8), 0);
+	clients[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	length = socket_address(&address, family, client, HERE);
+	assert_int_equal(bind(clients[which], (void *)&address, length), 0);
+	length = socket_address(&address, family, vip, 80);
+	assert_int_equal(connect(clients[which], (void *)&address, length), 0);
+	accepted[which] = accept(listeners[which], NULL, NULL);
+	assert_true(accepted[which] >= 0);
+}
+
+static int open_connections(void **state)
+{
+	(void)state;
+	if (unshare(CLONE_NEWNET))
+		return -errno;
+	assert_int_equal(system("ip link set lo up"), 0);
+	connect_here(0, AF_INET, VIP, CLIENT);
+	connect_here(1, AF_INET6, VIP6, CLIENT6);
+	return 0;
+}
+
+static int close_connections(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		close(accepted[i]);
+		close(clients[i]);
+		close(listeners[i]);
+	}
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_packets_of_connections_elsewhere_are_handed_on),
+		TEST(test_packets_of_connections_here_are_taken),
+		TEST(test_what_opens_a_connection_is_taken),
+		TEST(test_what_shows_no_connection_is_taken),
+		TEST(test_errors_follow_the_connection_that_they_quote),
+		TEST(test_ports_are_those_of_the_server),
+		TEST(test_nothing_goes_to_others_than_members),
+		TEST(test_nothing_is_handed_on_for_others_than_nodes),
+		TEST(test_what_a_member_handed_on_is_taken),
+		TEST(test_without_members_networks_everything_is_taken),
+		TEST(test_other_forms_are_left_to_the_stack),
+	};
+
+	return cmocka_run_group_tests(tests, open_connections,
+				      close_connections);
+}
