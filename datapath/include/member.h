@@ -40,7 +40,8 @@
 #define MEMBER_GENEVE_PORT 6081
 /* Bytes, at most, of what follows the outer IP header. */
 #define MEMBER_SHIM_MAX 16
-/* The same with an alternative, over IPv6. */
+/* The same with an alternative, over IPv4 and IPv6. */
+#define MEMBER_SHIM_NAMED_V4 (MEMBER_SHIM_MAX + 12)
 #define MEMBER_SHIM_NAMED_MAX (MEMBER_SHIM_MAX + 24)
 
 enum member_address_is {

@@ -42,7 +42,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 9
+#define OXP_API_VERSION 10
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_LIMIT 1048573 /* greatest table that can be asked for */

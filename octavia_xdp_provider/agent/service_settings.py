@@ -10,6 +10,7 @@ import ipaddress
 from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.common import flavor as flavor_keys
 from octavia_xdp_provider.common import persistence
+from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.node import datapath
 
@@ -36,8 +37,14 @@ def of(document, listener, pool, vip):
     if listener['protocol'] == 'UDP' and flavor.get('quic'):
         flags |= datapath.ServiceFlag.QUIC
     session = pool['session_persistence'] or {}
+    by_source = session or pool['lb_algorithm'] == 'SOURCE_IP'
+    # UDP and SCTP have no sockets that know their flows, and clients that
+    # stay with a member have no flow that began before a change.
+    if (flavor.get('second_chance') and not by_source
+            and rules.transport(listener['protocol']) == 'TCP'):
+        flags |= datapath.ServiceFlag.SECOND_CHANCE
     lengths = {}
-    if session or pool['lb_algorithm'] == 'SOURCE_IP':
+    if by_source:
         flags |= datapath.ServiceFlag.SOURCE
         lengths = _source_length(session.get('persistence_granularity'),
                                  version)

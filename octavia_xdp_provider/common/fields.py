@@ -129,6 +129,7 @@ class Flavor(TypedDict, total=False):
     dscp: int
     srv6_function: int
     quic: bool
+    second_chance: bool
     new_flow_rate: int
     new_flow_burst: int
     idle_timeout: int

@@ -26,6 +26,8 @@ ALGORITHMS_BY_HASH = ('LEAST_CONNECTIONS', 'ROUND_ROBIN')
 
 # Values that are newer than version 2.
 _NEW_ENCAPSULATIONS = frozenset({'geneve'})
+# What a packet can name a second member in.
+ALTERNATIVES_IN = ('gue', 'geneve', 'srv6')
 _NEW_IN_2 = frozenset({'algorithms_served_by_hash'})
 
 # Seconds without a packet after which a flow may move to another member. The
@@ -70,6 +72,13 @@ KEYS = {
     'quic': Key(
         'UDP listeners send QUIC packets by the server ID in their '
         'connection IDs, so that a client may change its address.',
+        'true or false', {'type': 'boolean'}, False),
+    'second_chance': Key(
+        'Packets of TCP connections name a second member where the first may '
+        'not have the connection, and the first hands them on: connections '
+        'survive changes of members and of LB nodes at once. Members need '
+        'the project\'s program, with --member. Only with encapsulation '
+        'gue, geneve or srv6.',
         'true or false', {'type': 'boolean'}, False),
     'new_flow_rate': Key(
         'New flows (UDP: packets) per second that one source address, or '
@@ -123,6 +132,10 @@ PROFILE = profile.Profile('Flavor', KEYS, {'allOf': [
     {'if': {'required': ['encapsulation'],
             'properties': {'encapsulation': {'const': 'dscp'}}},
      'then': {'required': ['dscp']}},
+    {'if': {'required': ['second_chance'],
+            'properties': {'second_chance': {'const': True}}},
+     'then': {'required': ['encapsulation'], 'properties': {
+         'encapsulation': {'enum': list(ALTERNATIVES_IN)}}}},
     {'if': {'required': ['new_flow_burst']},
      'then': {'required': ['new_flow_rate'],
               'properties': {'new_flow_rate': {'minimum': 1}}}}]})
@@ -143,6 +156,11 @@ def needs_2(metadata: Mapping[str, Any]) -> bool:
 def needs_3(metadata: Mapping[str, Any]) -> bool:
     """Likewise version 2."""
     return value(metadata, 'encapsulation') in _NEW_ENCAPSULATIONS
+
+
+def needs_5(metadata: Mapping[str, Any]) -> bool:
+    """Likewise version 4."""
+    return 'second_chance' in metadata
 
 
 def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
@@ -167,6 +185,13 @@ def problem(metadata: Any) -> errors.Problem | None:
             return (f'key {key!r} has no meaning with encapsulation '
                     f'{encapsulation}',
                     f'leave it out or set encapsulation to {needed}')
+    if (value(metadata, 'second_chance')
+            and encapsulation not in ALTERNATIVES_IN):
+        return (f'key \'second_chance\' has no meaning with encapsulation '
+                f'{encapsulation}, which cannot carry an alternative',
+                'leave it out or set encapsulation to '
+                + ', '.join(ALTERNATIVES_IN[:-1])
+                + f' or {ALTERNATIVES_IN[-1]}')
     if ('new_flow_burst' in metadata
             and not value(metadata, 'new_flow_rate')):
         return ('key \'new_flow_burst\' has no meaning without a '

@@ -46,6 +46,7 @@ version  what it has beyond the one before
          several ports in a pool, and ports that members alone rewrite
 3        ``tunnel`` of members; encapsulation geneve of flavors
 4        ``additional_keys`` of tunnels
+5        ``second_chance`` of flavors
 =======  ==================================================================
 """
 
@@ -64,7 +65,7 @@ from octavia_xdp_provider.common import fields as types
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import shape
 
-VERSION = 4
+VERSION = 5
 TUNNELS_SINCE = 3
 ADDITIONAL_KEYS_SINCE = 4
 
@@ -307,6 +308,11 @@ def _needs_4(doc: Document) -> bool:
                for member in pool['members'].values())
 
 
+def _needs_5(doc: Document) -> bool:
+    """Whether version 4 cannot say what the document says."""
+    return flavor.needs_5(doc['flavor'])
+
+
 def for_node(doc: Document) -> Document:
     """A document as nodes are sent it: in the oldest version that says all.
 
@@ -324,6 +330,9 @@ def for_node(doc: Document) -> Document:
             if not any(True for _ in awaiting_keys(doc, key))}
     elif 'zero_touch' in doc['flavor']:
         result['flavor'] = flavor.for_nodes(doc['flavor'])
+    if _needs_5(doc):
+        return cast(Document, result)
+    result['version'] = 4
     if _needs_4(doc):
         return cast(Document, result)
     result['version'] = 3

@@ -89,6 +89,7 @@ class Tables:
             settings.dscp, settings.sid_function,
             by_source=ServiceFlag.SOURCE in settings.flags,
             quic=ServiceFlag.QUIC in settings.flags,
+            second_chance=ServiceFlag.SECOND_CHANCE in settings.flags,
             source_length={state.IPV4: settings.source_length_v4,
                            state.IPV6: settings.source_length_v6},
             idle_timeout=settings.idle_timeout_s,

@@ -106,7 +106,8 @@ class Steps(observer.Observer):
         self._step('slot', f'{slot.number} of {slot.slots}, '
                    + ('by source address, ' if service.by_source else '')
                    + ('not open' if slot.before is None
-                      else 'open: it changes owners'))
+                      else 'open: it changes owners' if slot.open
+                      else 'changed: its former owner may have flows'))
         now = self._member(service, slot.now)
         self._step('owner', now if slot.before is None else
                    f'now {now}, before {self._member(service, slot.before)}')
@@ -126,6 +127,10 @@ class Steps(observer.Observer):
                    f'{found.weight}')
         if found is not None and found.tunnel:
             self._step('tunnel', output.tunnel(found.tunnel))
+
+    def alternative(self, service, member):
+        self._step('alternative', f'{self._member(service, member)}: the '
+                   'member hands on what it does not know')
 
     def port(self, service, member):
         self._step('port', f'{member.port}, the member\'s, takes the place '

@@ -62,6 +62,7 @@ class Selection(typing.NamedTuple):
     open: bool
     confirmed: bool
     learning: bool
+    changed: bool = False
 
 
 class Run(typing.NamedTuple):
@@ -252,7 +253,7 @@ class Simulation(_Handle):
             out.slots, out.slot, out.entropy, out.age_s,
             self._number(out.now), self._number(out.before),
             self._number(out.remembered), bool(out.open),
-            bool(out.confirmed), bool(out.learning))
+            bool(out.confirmed), bool(out.learning), bool(out.changed))
 
     def first_fragment(self, packet: Packet):
         """(service's key, member's index), or None where it is not known."""

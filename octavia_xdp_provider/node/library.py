@@ -10,7 +10,7 @@ import typing
 from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.node import types
 
-API_VERSION = 9
+API_VERSION = 10
 # Of the layout that this package's data path has: others can be installed
 # beside it.
 LIBRARY = 'liboctavia_xdp.so.4'

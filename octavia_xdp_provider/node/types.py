@@ -34,6 +34,7 @@ class ServiceFlag(enum.IntFlag):
 
     SOURCE = 1
     QUIC = 2
+    SECOND_CHANCE = 4
 
 
 class Key(typing.NamedTuple):

@@ -23,7 +23,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MEMBER_NODES_MAX);
+	__uint(max_entries, 2 * MEMBER_NODES_MAX);
 	__type(key, struct member_network);
 	__type(value, __u8);
 } nodes SEC(".maps");

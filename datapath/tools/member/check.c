@@ -48,7 +48,7 @@ static void check_programs(const struct interface *interface,
 	unsigned int mode = installed->xdp >= 0 ? installed->xdp_mode : MODE_TC;
 
 	if (installed->mixed || installed->out < 0 ||
-	    (installed->xdp >= 0 && installed->in >= 0) ||
+	    (installed->in >= 0) != wants_filter(settings) ||
 	    mode != settings->mode)
 		say(WRONG, "programs",
 		    "%s has only a part of them, a setup was interrupted: run "
@@ -224,6 +224,9 @@ static void check_counters(const struct installed *installed)
 		 "packets dropped because of congestion on the way here"},
 		{MEMBER_DROP_FAILED, "packets that the kernel could not "
 				     "change dropped; is memory short?"},
+		{MEMBER_KEPT,
+		 "packets of connections elsewhere kept, as their alternative "
+		 "is in no network of members; is a --member missing?"},
 	};
 	uint64_t values[MEMBER_COUNTERS], taken = 0;
 
@@ -235,6 +238,11 @@ static void check_counters(const struct installed *installed)
 	MEMBER_TAKEN_LIST(ADD)
 #undef ADD
 	say(taken ? OK : NOTE, "counters", "%" PRIu64 " packets taken", taken);
+	if (installed->record.settings.members)
+		say(OK, "second chance",
+		    "%" PRIu64 " packets handed on, %" PRIu64 " taken that "
+		    "others handed on",
+		    values[MEMBER_HANDED_ON], values[MEMBER_SECOND_CHANCE]);
 	for (size_t i = 0; i < sizeof(advice) / sizeof(*advice); i++)
 		if (values[advice[i].counter])
 			say(NOTE, "counters", "%" PRIu64 " %s",

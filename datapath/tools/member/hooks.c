@@ -278,23 +278,31 @@ int detach_ingress(const struct interface *interface,
  * Packets are taken at every moment: where a program can't take the place of
  * the old one, because native and generic XDP exclude each other or the new
  * one is at tc, the tc filter is there until the change is done. What both
- * see the first one has uncovered already.
+ * see the first one has uncovered already. Where packets are handed on, which
+ * XDP leaves to tc, it stays.
  */
-int attach_ingress(const struct interface *interface,
-		   const struct installed *installed, enum mode mode,
-		   struct member *object)
+bool wants_filter(const struct settings *settings)
 {
+	return settings->mode == MODE_TC || settings->members;
+}
+
+int attach_ingress(const struct interface *interface,
+		   const struct installed *installed,
+		   const struct settings *settings, struct member *object)
+{
+	bool keep = wants_filter(settings);
+	enum mode mode = settings->mode;
 	int xdp = bpf_program__fd(object->progs.oxp_member_xdp);
 	int in = bpf_program__fd(object->progs.oxp_member_in);
 	struct installed now = *installed;
 
-	if (mode == MODE_TC) {
-		if (attach_filter(interface, true, now.in >= 0, in))
-			return -1;
+	if (keep && attach_filter(interface, true, now.in >= 0, in))
+		return -1;
+	if (mode == MODE_TC)
 		return detach_ingress(interface, &now, true, false);
-	}
 	if (now.xdp >= 0 && now.xdp_mode != mode) {
-		if (attach_filter(interface, true, now.in >= 0, in) ||
+		if ((!keep &&
+		     attach_filter(interface, true, now.in >= 0, in)) ||
 		    detach_ingress(interface, &now, true, false))
 			return -1;
 		now.xdp = -1;
@@ -305,11 +313,11 @@ int attach_ingress(const struct interface *interface,
 				detach_filter(interface, true);
 			return -1;
 		}
-		return detach_filter(interface, true);
+		return keep ? 0 : detach_filter(interface, true);
 	}
 	if (attach_xdp(interface, &now, mode, xdp))
 		return -1;
-	return detach_ingress(interface, &now, false, true);
+	return keep ? 0 : detach_ingress(interface, &now, false, true);
 }
 
 /* With the qdisc if that is setup's and nobody else uses it. */

@@ -19,6 +19,7 @@ enum key {
 	GENERIC,
 	INTERFACE,
 	JSON,
+	MEMBER,
 	MSS,
 	NODE,
 	NO_ADDRESS_KEY,
@@ -39,6 +40,7 @@ static const struct option keys[] = {
 	{"help", no_argument, NULL, HELP},
 	{"interface", required_argument, NULL, INTERFACE},
 	{"json", no_argument, NULL, JSON},
+	{"member", required_argument, NULL, MEMBER},
 	{"mss", required_argument, NULL, MSS},
 	{"no-address", no_argument, NULL, NO_ADDRESS_KEY},
 	{"node", required_argument, NULL, NODE},
@@ -134,6 +136,15 @@ static int add_address(struct arguments *arguments, enum key key,
 			return complain("address %s: no IPv4 or IPv6 address",
 					value);
 		return 0;
+	case MEMBER:
+		if (settings->members == MEMBER_NODES_MAX)
+			return full("member", MEMBER_NODES_MAX);
+		if (parse_network(value,
+				  &settings->member[settings->members++]))
+			return complain("member %s: no IPv4 or IPv6 network, "
+					"or bits behind its prefix",
+					value);
+		return 0;
 	default:
 		if (settings->nodes == MEMBER_NODES_MAX)
 			return full("node", MEMBER_NODES_MAX);
@@ -165,6 +176,7 @@ static int set_key(struct arguments *arguments, enum key key, const char *value)
 	case DSCP:
 		return add_rule(arguments, key, value);
 	case ADDRESS:
+	case MEMBER:
 	case NODE:
 	case VIP:
 		return add_address(arguments, key, value);

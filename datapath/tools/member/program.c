@@ -56,6 +56,7 @@ static void configure(struct member *object, const struct settings *settings)
 	config->any_source = !!(settings->flags & ANY_SOURCE);
 	config->has_ports = settings->ports > 0;
 	config->has_dscp = settings->dscps > 0;
+	config->hands_on = settings->members > 0;
 }
 
 static int put(struct bpf_map *map, const void *key, const void *value)
@@ -64,17 +65,58 @@ static int put(struct bpf_map *map, const void *key, const void *value)
 									  : 0;
 }
 
+/* Whether one of the networks contains all of another one. */
+static bool contain(const struct member_network *networks, __u32 count,
+		    const struct member_network *network)
+{
+	for (__u32 i = 0; i < count; i++) {
+		const struct member_network *one = &networks[i];
+		__u32 bit = 0;
+
+		if (one->bits > network->bits)
+			continue;
+		while (bit < one->bits && !((one->address.bytes[bit / 8] ^
+					     network->address.bytes[bit / 8]) &
+					    0x80 >> bit % 8))
+			bit++;
+		if (bit == one->bits)
+			return true;
+	}
+	return false;
+}
+
+/* The map answers with the longest prefix: what the shorter ones are for, it
+ * is for as well. */
+static int put_networks(struct member *object, const struct settings *settings,
+			const struct member_network *networks, __u32 count)
+{
+	int status = 0;
+
+	for (__u32 i = 0; i < count; i++) {
+		__u8 what = 0;
+
+		if (contain(settings->node, settings->nodes, &networks[i]))
+			what |= MEMBER_NETWORK_NODE;
+		if (contain(settings->member, settings->members, &networks[i]))
+			what |= MEMBER_NETWORK_MEMBER;
+		status |= put(object->maps.nodes, &networks[i], &what);
+	}
+	return status;
+}
+
 static int fill(struct member *object, const struct settings *settings)
 {
-	__u8 vip = MEMBER_ADDRESS_VIP, own = MEMBER_ADDRESS_OWN, one = 1;
+	__u8 vip = MEMBER_ADDRESS_VIP, own = MEMBER_ADDRESS_OWN;
 	int status = 0;
 
 	for (__u32 i = 0; i < settings->vips; i++)
 		status |= put(object->maps.addresses, &settings->vip[i], &vip);
 	for (__u32 i = 0; i < settings->owns; i++)
 		status |= put(object->maps.addresses, &settings->own[i], &own);
-	for (__u32 i = 0; i < settings->nodes; i++)
-		status |= put(object->maps.nodes, &settings->node[i], &one);
+	status |=
+		put_networks(object, settings, settings->node, settings->nodes);
+	status |= put_networks(object, settings, settings->member,
+			       settings->members);
 	for (__u32 i = 0; i < settings->ports; i++) {
 		const struct port_rule *rule = &settings->port[i];
 		struct member_port_key local = rule->key;

@@ -14,7 +14,7 @@
 /* Grows with any change of struct settings; struct undo never changes. What
  * needs nothing newer is written as of an older version, see
  * record_version(). */
-#define RECORD_VERSION 2
+#define RECORD_VERSION 3
 #define RECORD_VERSION_MIN 1
 #define RECORD_MAP "record"
 
@@ -55,6 +55,9 @@ struct settings {
 	struct member_network node[MEMBER_NODES_MAX];
 	struct port_rule port[MEMBER_PORTS_MAX];
 	struct dscp_rule dscp[2 * MEMBER_DSCPS];
+	/* since version 3 */
+	__u32 members;
+	struct member_network member[MEMBER_NODES_MAX];
 };
 
 enum sysctl {

@@ -84,6 +84,10 @@ static int check_addresses(const struct settings *settings)
 	if (settings->nodes && settings->flags & ANY_SOURCE)
 		return complain("--node and --any-source contradict each "
 				"other");
+	if (settings->members && settings->flags & ANY_SOURCE)
+		return complain("--member and --any-source contradict each "
+				"other: packets would go on for anybody; name "
+				"the LB nodes' networks (--node NETWORK)");
 	return 0;
 }
 
@@ -189,10 +193,16 @@ static int find_own(struct settings *settings,
 
 unsigned int largest_overhead(const struct settings *settings)
 {
+	/* where packets name an alternative */
+	unsigned int v6 =
+		settings->members ? MEMBER_SHIM_NAMED_MAX : MEMBER_SHIM_MAX;
+	unsigned int v4 =
+		settings->members ? MEMBER_SHIM_NAMED_V4 : MEMBER_SHIM_MAX;
+
 	for (__u32 i = 0; i < settings->owns; i++)
 		if (!is_v4(&settings->own[i]))
-			return IPV6_OUTER + MEMBER_SHIM_MAX;
-	return IPV4_OUTER + MEMBER_SHIM_MAX;
+			return IPV6_OUTER + v6;
+	return IPV4_OUTER + v4;
 }
 
 static int find_mss(struct arguments *arguments,
@@ -238,6 +248,7 @@ int complete_settings(struct arguments *arguments,
 	SORT(vip, vips, ip_address);
 	SORT(own, owns, ip_address);
 	SORT(node, nodes, member_network);
+	SORT(member, members, member_network);
 	SORT(port, ports, port_rule);
 	SORT(dscp, dscps, dscp_rule);
 #undef SORT

@@ -112,7 +112,8 @@ static bool converged(const struct installed *installed,
 	return installed->have_record && !installed->mixed &&
 	       record->version == record_version(settings) &&
 	       installed->out >= 0 && attached >= 0 &&
-	       (installed->xdp < 0) == tc && (installed->in >= 0) == tc &&
+	       (installed->xdp < 0) == tc &&
+	       (installed->in >= 0) == wants_filter(settings) &&
 	       (tc || installed->xdp_mode == settings->mode) &&
 	       !memcmp(&record->settings, settings, sizeof(*settings)) &&
 	       same_code(attached, bpf_program__fd(in)) &&
@@ -151,8 +152,7 @@ static int apply(const struct interface *interface, struct installed *installed,
 		if (attach_out(interface, installed, out) ||
 		    set_sysctls(interface, settings) ||
 		    put_addresses(settings) ||
-		    attach_ingress(interface, installed, settings->mode,
-				   object))
+		    attach_ingress(interface, installed, settings, object))
 			goto out;
 	}
 	if (!sweep_addresses(interface->index, settings) &&

@@ -70,6 +70,10 @@ static void show_lists(const struct settings *settings)
 	for (__u32 i = 0; i < settings->nodes; i++)
 		item("node", network_text(&settings->node[i], text));
 	end_list();
+	list("member");
+	for (__u32 i = 0; i < settings->members; i++)
+		item("member", network_text(&settings->member[i], text));
+	end_list();
 	show_ports(settings, "port", false);
 	show_ports(settings, "answer-port", true);
 	list("dscp");

@@ -144,6 +144,8 @@ const char *parse_dscp_rule(const char *text, struct dscp_rule *out)
 
 uint32_t record_version(const struct settings *settings)
 {
+	if (settings->members)
+		return 3;
 	for (__u32 i = 0; i < settings->ports; i++)
 		if (settings->port[i].answers_only)
 			return 2;

@@ -132,8 +132,10 @@ int ingress_program(const struct installed *installed);
 int attach_out(const struct interface *interface,
 	       const struct installed *installed, int program);
 int attach_ingress(const struct interface *interface,
-		   const struct installed *installed, enum mode mode,
-		   struct member *object);
+		   const struct installed *installed,
+		   const struct settings *settings, struct member *object);
+/* Whether there is a filter at tc ingress, where packets are handed on. */
+bool wants_filter(const struct settings *settings);
 int detach_ingress(const struct interface *interface,
 		   const struct installed *installed, bool xdp, bool in);
 int detach_out(const struct interface *interface,
