@@ -142,7 +142,7 @@ static void test_tables_written_in_place_show_mixtures(void **state)
 	for (int which = 0; which < 2; which++) {
 		set_alternative(node, &key, sets, which);
 		block = live_block(node, 0);
-		size = lines_of_block(block->slots, block->members, 0) *
+		size = lines_of_block(block->slots, block->members, 0, false) *
 		       LINE_SIZE;
 		copy[which] = malloc(size);
 		memcpy(copy[which], block, size);

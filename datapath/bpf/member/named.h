@@ -12,9 +12,9 @@
 #ifndef OXP_MEMBER_NAMED_H
 #define OXP_MEMBER_NAMED_H
 
+#include "decapsulate.h"
 #include "member/maps.h"
 #include "outer.h"
-#include "tunnel.h"
 
 struct named {
 	struct ip_address alternative;

@@ -7,6 +7,8 @@ from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets import test_encapsulation as base
 from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import library
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
@@ -41,6 +43,11 @@ def shim(encapsulation, family, inner, alternative, length, port):
 
 class TestSecondChance(cases.PacketCase):
     """One member, then two: a part of the slots has another owner."""
+
+    def setUp(self):
+        super().setUp()
+        if environment.MODEL_ONLY:
+            self.skipTest('needs the tables of the library')
 
     def changed(self, encapsulation=Encapsulation.GUE, outer=4, vip=None,
                 second=None, **fields):
@@ -161,6 +168,50 @@ class TestSecondChance(cases.PacketCase):
             clock.write(bytes(4), bytes(stored))
         self.compared.datapath.tick()
         self.compared.refresh()
+
+    def test_a_slot_that_gets_its_owner_back_names_the_other_one(self):
+        """And closes: most flows began with the owner."""
+        service = self.changed()
+        opened = set(service.open)
+        members = [state.Member(packed(FIRST[4])),
+                   state.Member(packed(SECOND[4]), weight=0)]
+        self.compared.set_service(service, members)
+        self.assertFalse(service.open)
+        self.assertEqual(opened, service.changed)
+        named = 0
+        for frame, value in self.frames(service, ACK):
+            result = self.run_frame(frame)
+            self.assertEqual(packed(FIRST[4]),
+                             service.members[result.member].address)
+            slot = select.flow_slot(value, len(service.now))
+            named += slot in opened
+            self.assertEqual(slot in opened,
+                             packed(SECOND[4]) in result.frame)
+        self.assertLess(0, named)
+
+    def test_who_is_down_is_not_named(self):
+        service = self.changed()
+        members = [state.Member(packed(FIRST[4]), healthy=False),
+                   state.Member(packed(SECOND[4]))]
+        self.compared.set_service(service, members)
+        for frame, _value in self.frames(service, ACK):
+            result = self.run_frame(frame)
+            self.assertEqual(packed(SECOND[4]),
+                             service.members[result.member].address)
+            self.assertEqual(len(frame) + 28, len(result.frame))
+
+    def test_services_that_cannot_have_one_are_refused(self):
+        for fields in ({'encapsulation': Encapsulation.IPIP},
+                       {'encapsulation': Encapsulation.GRE},
+                       {'encapsulation': Encapsulation.DSCP, 'dscp': 5},
+                       {'encapsulation': Encapsulation.GUE,
+                        'protocol': state.UDP},
+                       {'encapsulation': Encapsulation.GUE,
+                        'protocol': state.SCTP},
+                       {'encapsulation': Encapsulation.GUE,
+                        'by_source': True}):
+            with self.assertRaisesRegex(library.Refused, 'second chance'):
+                self.service(second_chance=True, **fields)
 
     def test_errors_name_the_other_member_as_well(self):
         service = self.changed()
