@@ -111,12 +111,12 @@ class Channel:
         why = self._why()
         with self._lock:
             self._lost = f'{self.name}: the connection is lost: {why or text}'
-            error = errors.BenchError(self._lost)
+            lost = errors.BenchError(self._lost)
             for future in (self._ready, *self._waiting.values()):
                 if not future.done():
-                    future.set_exception(error)
+                    future.set_exception(lost)
             for events in self._events.values():
-                events.lose(error)
+                events.lose(lost)
 
     def _take(self, answer):
         with self._lock:

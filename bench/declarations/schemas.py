@@ -18,10 +18,10 @@ import jsonschema
 Keys = tuple[str | int, ...]
 
 FORMATS = jsonschema.FormatChecker(())
-for _name, _type in (('address', ipaddress.ip_address),
-                     ('network', ipaddress.ip_network),
-                     ('interface', ipaddress.ip_interface)):
-    FORMATS.checks(_name, ValueError)(
+for _format, _type in (('address', ipaddress.ip_address),
+                       ('network', ipaddress.ip_network),
+                       ('interface', ipaddress.ip_interface)):
+    FORMATS.checks(_format, ValueError)(
         lambda value, of=_type: not isinstance(value, str) or bool(of(value)))
 _FORMAT_TEXTS = {
     'address': 'an IPv4 or IPv6 address',
