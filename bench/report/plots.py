@@ -21,6 +21,7 @@ SERIES_MAX = len(svg.COLOURS)
 TREND_MAX = 40
 # Labels of time lines, and bars, that can be read.
 EVENTS_MAX = 12
+TICKS_MAX = 8
 BARS_MAX = 24
 
 
@@ -115,17 +116,21 @@ def _scenario(case):
 def _lines(name, title, coordinate, series):
     def plot(figure):
         axes = figure.subplots()
-        values = []
+        values, marked = [], []
         for index, one in enumerate(series):
             points = sorted(one.points, key=lambda point: point[0])
             values += [point[0] for point in points]
             _errorbar(axes, [point[0] for point in points],
                       [point[1] for point in points], index, one.label)
-            _mark(axes, [(x, y.estimate) for x, y, marked in points if marked])
+            marked += [(x, y.estimate) for x, y, is_marked in points
+                       if is_marked]
+        _mark(axes, marked)
         if min(values) > 0 and max(values) > 20 * min(values):
             axes.set_xscale('log', base=2)
-            axes.xaxis.set_major_formatter(ticker.FuncFormatter(
-                lambda value, _: f'{value:g}'))
+        if len(set(values)) <= TICKS_MAX:
+            axes.set_xticks(sorted(set(values)))
+        axes.xaxis.set_major_formatter(ticker.FuncFormatter(
+            lambda value, _: f'{value:,.8g}'))
         axes.set_xlabel(coordinate)
         _y_axis(axes, series[0].unit, series[0].better)
         axes.legend()

@@ -29,8 +29,9 @@ CHANGED, SAME, UNKNOWN = 'changed', 'same', "can't tell"
 BETTER, WORSE = 'better', 'worse'
 
 SIGNIFICANCE = 0.05
-# At the end of a mark.
+# At the end of a mark; and wherever.
 _ROUND = re.compile(r' \(round \d+\)$')
+_FIGURE = re.compile(r'\d[\d,.]*')
 
 # More are not worth to be asked for.
 ROUNDS_NEEDED_MAX = 1000
@@ -222,7 +223,8 @@ def _rounds_needed(test, tests):
 
 def _kinds(case):
     """Marks without figures and rounds: what is before the colon."""
-    return {_ROUND.sub('', mark).partition(':')[0] for mark in case.marks}
+    return {_FIGURE.sub('…', _ROUND.sub('', mark).partition(':')[0])
+            for mark in case.marks}
 
 
 def _nothing(before, after):

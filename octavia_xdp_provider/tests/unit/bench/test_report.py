@@ -232,6 +232,15 @@ class TestPlots(base.TestCase):
                  for case in swept(software=f's{number}')]
         self.assertEqual(9, len(list(plots.against_coordinates(cases))))
 
+    def test_marked_points_have_one_entry_in_the_legend(self):
+        cases = [*swept(), *swept(software='haproxy')]
+        for case in cases:
+            case.marks = ['other load: 46 %']
+        plot = next(plots.against_coordinates(cases))
+        self.assertEqual(1, plot.svg.count('>marked<'))
+        for size in '64', '512', '1,500':
+            self.assertIn(f'>{size}<', plot.svg)
+
     def test_trend_needs_two_runs(self):
         run = results.run(results.case())
         self.assertEqual([], list(plots.trends([run], run.cases)))

@@ -163,8 +163,9 @@ class TestMarks(base.TestCase):
 
     def test_same_mark_of_both_does(self):
         before, after = noisy(1)
-        before.marks = ['rate not reached: 1 of 2']
-        after.marks = ['rate not reached: 1 of 3']
+        before.marks = ['rate not reached: 1 of 2', '17 packets too many']
+        after.marks = ['rate not reached: 1 of 3 (round 7)',
+                       '1,234 packets too many (round 2)']
         self.assertEqual(verdict.SAME, judge(before, after).verdict)
 
     def test_what_was_not_measured_says_why(self):
