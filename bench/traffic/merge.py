@@ -4,7 +4,6 @@
 from collections.abc import Mapping
 from collections.abc import Sequence
 import dataclasses
-import ipaddress
 
 import numpy
 
@@ -12,6 +11,7 @@ from bench.traffic import interface
 from bench.traffic import latency
 from bench.traffic import losses
 from bench.traffic import results
+from bench.traffic import sizes
 from bench.traffic import streams
 
 REACHED = 0.99  # of the rate asked for; below, the result is marked
@@ -113,7 +113,7 @@ def _opened(parts: Sequence[Part]) -> tuple[int, int]:
 
 def key_of(address: str, port: int) -> str:
     """Of interface.Measurement.by_destination."""
-    if ipaddress.ip_address(address).version == 6:
+    if sizes.address_of(address).version == 6:
         return f'[{address}]:{port}'
     return f'{address}:{port}'
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """How small and how large frames may be, in bytes, without FCS."""
 
+import functools
 import ipaddress
 import math
 
@@ -14,8 +15,21 @@ UDP = 8
 TCP_OPTIONS_MAX = 40
 
 
+# Of thousands of VIPs, each time that they are asked for.
+@functools.lru_cache(2 * formats.constants.DESTINATIONS_MAX)
+def address_of(text: str):
+    """An address of either version, parsed.
+
+    :raises BenchError: it is none.
+    """
+    try:
+        return ipaddress.ip_address(text)
+    except ValueError as error:
+        raise errors.BenchError(f'destination: {error}') from None
+
+
 def _ip(address: str) -> int:
-    return 20 if ipaddress.ip_address(address).version == 4 else 40
+    return 20 if address_of(address).version == 4 else 40
 
 
 def smallest(destination: interface.Destination, kind: str) -> int:
@@ -51,7 +65,9 @@ def check(profile: interface.Profile) -> None:
         if weight < 1:
             raise errors.BenchError(
                 f'frames of {size} bytes have the weight {weight}; at least 1')
-    for destination in profile.destinations:
+    alike = {(_ip(each.address), each.protocol): each
+             for each in profile.destinations}
+    for destination in alike.values():
         low = smallest(destination, profile.kind)
         high = largest(destination, profile.kind)
         for size, _ in profile.sizes:

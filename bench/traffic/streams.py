@@ -70,7 +70,13 @@ def _check_destinations(profile: interface.Profile) -> None:
                 f'{destination.address}: port {destination.port}, weight '
                 f'{destination.weight}; ports are from 1 to 65535, weights '
                 'from 1 on')
-        _clients(profile, ipaddress.ip_address(destination.address).version)
+    for version in _versions(profile):
+        _clients(profile, version)
+
+
+def _versions(profile: interface.Profile) -> set[int]:
+    return {sizes.address_of(each.address).version
+            for each in profile.destinations}
 
 
 def _check_flows(profile: interface.Profile) -> None:
@@ -184,7 +190,7 @@ def _destinations(profile: interface.Profile,
                   hops: Mapping[str, next_hops.NextHop]) -> bytes:
     found = formats.ffi.new('struct destination[]', len(profile.destinations))
     for place, each in zip(found, profile.destinations, strict=True):
-        address, hop = ipaddress.ip_address(each.address), hops[each.address]
+        address, hop = sizes.address_of(each.address), hops[each.address]
         place.address[0:len(address.packed)] = address.packed
         place.port = int.from_bytes(each.port.to_bytes(2, 'big'), 'little')
         place.version = address.version
@@ -197,7 +203,7 @@ def _destinations(profile: interface.Profile,
 
 
 def _check_mtu(longest: int, hops: Mapping[str, next_hops.NextHop]) -> None:
-    for hop in hops.values():
+    for hop in set(hops.values()):
         if longest > hop.mtu + sizes.ETHERNET:
             raise errors.BenchError(
                 f'frames of {longest} bytes: {hop.device} has an MTU of '
@@ -211,8 +217,7 @@ def _part(total: int, index: int, count: int) -> int:
 def _set_clients(structure, profile: interface.Profile,
                  part: tuple[int, int]) -> None:
     """Each generator has addresses of its own: no two send the same flow."""
-    for version in {ipaddress.ip_address(each.address).version
-                    for each in profile.destinations}:
+    for version in _versions(profile):
         first, count = _clients(profile, version)
         first += count * part[0] // part[1]
         count = _part(count, *part)
@@ -232,7 +237,7 @@ def _set_clients(structure, profile: interface.Profile,
 def make(profile: interface.Profile, rate: float | None, seconds: float,
          hops: Mapping[str, next_hops.NextHop], identifier: int,
          part: tuple[int, int] = (0, 1)) -> Stream:
-    """What one generator sends of a profile.
+    """What one generator sends of a profile, which `check` has passed.
 
     :param rate: of this generator.
     :param identifier: of the stream, 16 bits, the last four of which no other
@@ -240,7 +245,6 @@ def make(profile: interface.Profile, rate: float | None, seconds: float,
     :param part: which generator of how many.
     :raises BenchError: it cannot be sent.
     """
-    check(profile, rate, seconds)
     flows = _part(profile.flows, *part) if profile.flows else 0
     if profile.flows and flows < len(profile.destinations):
         raise errors.BenchError(

@@ -94,7 +94,7 @@ def _checksum(data: bytes) -> int:
 
 
 def _ip(part: Part, client: int) -> bytes:
-    address = ipaddress.ip_address(part.destination.address)
+    address = sizes.address_of(part.destination.address)
     length = part.size - sizes.ETHERNET
     protocol = {'udp': 17, 'tcp': 6}[part.destination.protocol]
     if address.version == 6:
@@ -136,7 +136,7 @@ def stream(part: Part, profile: interface.Profile, identifier: int,
     :param identifier: of the signature.
     :param count: of streams of TRex.
     """
-    version = ipaddress.ip_address(part.destination.address).version
+    version = sizes.address_of(part.destination.address).version
     first, flows = part.flows
     client = _client(profile, version, profile.flows) + first
     ip = _ip(part, client)

@@ -33,6 +33,7 @@ def to(*addresses, protocol='udp', port=80, weight=1):
 
 
 def make(profile, rate=1000.0, seconds=1, part=(0, 1), hop=HOP):
+    streams.check(profile, rate, seconds)
     return streams.make(
         profile, rate, seconds,
         {each.address: hop for each in profile.destinations}, 0x120, part)
@@ -78,6 +79,7 @@ class TestStreams(base.TestCase):
     def test_what_cannot_be_sent_is_refused_by_its_name(self):
         cases = {
             '0 destinations': {'destinations': ()},
+            'does not appear': {'destinations': to('203.0.113.256')},
             "kind 'other'": {'kind': 'other'},
             "protocol 'sctp'": {'destinations': to(IPV4, protocol='sctp')},
             'udp has no SYN': {'kind': 'syn'},
