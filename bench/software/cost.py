@@ -15,7 +15,8 @@ one cgroup, whose cpu.stat has the time that the scheduler measured, in ns, of
 those that have ended too. Other load does not change that time but by what it
 takes from caches, and by interrupts that came meanwhile. Not in it: timers
 (retransmissions, RCU), and interrupts of real devices, of which there are
-none. Receiving in threads costs every software alike a switch of context for
+none. What the bridge of a segment does for a packet is charged to who sent it:
+give load balancers links of pairs. Receiving in threads costs every software alike a switch of context for
 each batch of packets, which interrupts would not.
 
 *A load balancer with a kernel of its own*: all time in which a CPU of it was
