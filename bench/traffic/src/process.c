@@ -83,11 +83,6 @@ static uint64_t clock_ns(clockid_t clock)
 	return time.tv_sec * 1000000000ULL + time.tv_nsec;
 }
 
-uint64_t monotonic_ns(void)
-{
-	return clock_ns(CLOCK_MONOTONIC);
-}
-
 void report_clock(const char *event)
 {
 	char boot[64] = "";
@@ -99,7 +94,8 @@ void report_clock(const char *event)
 	boot[strcspn(boot, "\n")] = '\0';
 	report("{\"%s\": true, \"boot\": \"%s\", \"monotonic_ns\": %" PRIu64
 	       ", \"realtime_ns\": %" PRIu64 "}",
-	       event, boot, monotonic_ns(), clock_ns(CLOCK_REALTIME));
+	       event, boot, clock_ns(CLOCK_MONOTONIC),
+	       clock_ns(CLOCK_REALTIME));
 }
 
 enum input read_line(char *line, size_t length, int timeout_ms)
@@ -163,6 +159,12 @@ const void *take(struct content *content, size_t length)
 		     length - (content->end - content->at));
 	content->at += length;
 	return at;
+}
+
+void write_all(FILE *file, const void *data, size_t length)
+{
+	if (fwrite(data, 1, length, file) != length)
+		fail("the result: %s", strerror(errno));
 }
 
 void load_or_fail(int status, const char *what)

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include <bpf/libbpf.h>
 
@@ -40,7 +41,8 @@ struct content read_file(const char *path);
 /* Fails if the file is too short. */
 const void *take(struct content *content, size_t length);
 
-uint64_t monotonic_ns(void);
+void write_all(FILE *file, const void *data, size_t length);
+
 void load_or_fail(int status, const char *what);
 void catch_messages(void);
 int possible_cpus(void);

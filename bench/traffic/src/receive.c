@@ -207,12 +207,6 @@ static void count(void)
 	       received, duplicates, opened);
 }
 
-static void write_all(FILE *file, const void *data, size_t length)
-{
-	if (fwrite(data, 1, length, file) != length)
-		fail("the result: %s", strerror(errno));
-}
-
 static void write_sums(FILE *file, struct bpf_map *map, uint32_t first,
 		       uint32_t length)
 {

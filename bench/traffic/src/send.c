@@ -217,12 +217,6 @@ static void *work(void *argument)
 	return NULL;
 }
 
-static void write_all(FILE *file, const void *data, size_t length)
-{
-	if (fwrite(data, 1, length, file) != length)
-		fail("the result: %s", strerror(errno));
-}
-
 static void write_stream(FILE *file, const struct sender *sender)
 {
 	const struct send_state *state = &sender->programs->bss->state;
