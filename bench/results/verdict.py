@@ -196,7 +196,10 @@ def _judge(before, after, test, p, tests):
                   'slower')
     else:
         needed = _rounds_needed(test, tests)
-        reason = 'the smallest difference of interest is in the interval'
+        if test.interval.confidence < 1 - SIGNIFICANCE:
+            reason = 'too few rounds'
+        else:
+            reason = 'the smallest difference of interest is in the interval'
         if needed is None:
             reason += f', and {ROUNDS_NEEDED_MAX} rounds would not do'
     return Change(before, after, verdict, _shown(test.interval, test.is_ratio),

@@ -67,6 +67,7 @@ class TestInTurn(base.TestCase):
                 found = judge(*noisy(5, rounds=rounds, factor=factor))
                 self.assertEqual(verdict.UNKNOWN, found.verdict)
                 self.assertGreater(found.rounds_needed or 99, 5)
+                self.assertIn('too few rounds', found.reason)
 
     def test_at_the_smallest_difference_no_number_of_rounds_does(self):
         before = results.case(samples=[100.0] * 20)
