@@ -94,6 +94,20 @@ initrd --name initramfs http://192.0.2.1:8069/kernels/debian-6.12/initramfs
 boot
 ''', self.rendered()[SCRIPT])
 
+    def test_the_boot_server_knows_machines_of_leases_alone(self):
+        texts = configuration.boot_servers(
+            ['52-54-00-00-00-01.ipxe'], self.site.known.boot,
+            pathlib.Path('/srv/boot'), 'nobody nogroup')
+        self.assertIn('''
+dhcp-host=52:54:00:00:00:01,set:leased,set:m525400000001
+dhcp-boot=tag:ipxe,tag:m525400000001,\
+http://192.0.2.1:8069/52-54-00-00-00-01.ipxe,,192.0.2.1
+''', texts['dnsmasq.conf'])
+        self.assertIn('dhcp-range=192.0.2.0,proxy,255.255.255.0\n',
+                      texts['dnsmasq.conf'])
+        self.assertIn('dhcp-ignore=tag:!leased\n', texts['dnsmasq.conf'])
+        self.assertIn('listen 192.0.2.1:8069;', texts['nginx.conf'])
+
     def test_nothing_of_owner_and_purpose_becomes_configuration(self):
         texts = []
         for owner, purpose in (
