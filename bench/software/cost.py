@@ -16,8 +16,9 @@ those that have ended too. Other load does not change that time but by what it
 takes from caches, and by interrupts that came meanwhile. Not in it: timers
 (retransmissions, RCU), and interrupts of real devices, of which there are
 none. What the bridge of a segment does for a packet is charged to who sent it:
-give load balancers links of pairs. Receiving in threads costs every software alike a switch of context for
-each batch of packets, which interrupts would not.
+give load balancers links of pairs. Receiving in threads costs every software
+alike a switch of context for each batch of packets, which interrupts would
+not.
 
 *A load balancer with a kernel of its own*: all time in which a CPU of it was
 not idle, from /proc/stat, without what a hypervisor took. Whatever else runs
