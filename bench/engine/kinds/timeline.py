@@ -30,7 +30,7 @@ def run(context: contexts.Context) -> list[figures.Figure]:
         figures.Figure('time_with_loss', 's', results.LOWER,
                        0.1 * sum(lost > 0 for _time, _sent, lost in line))]
     for figure in found:
-        figure.marks = list(done.marks)
+        figure.marks = [*done.marks, *script.marks]
         figure.details = details
         figure.timeline = line
         figure.events = script.done
