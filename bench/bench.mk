@@ -11,8 +11,8 @@ BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
 # Needs root. The default suite, on namespaces of this machine; make bench
 # ARGUMENTS="--suite full"
-bench: setup bench-traffic
-	@$(MAKE) -s -C datapath
+bench: bench-traffic
+	@tools/setup python datapath
 	@exec $(PYTHON) -m bench run $(ARGUMENTS)
 
 # make bench-hc ARGUMENTS="--rounds 3 --only burst_http_28000"
