@@ -193,10 +193,29 @@ static void measure_outer_headers(void)
 	}
 }
 
+/* `count` networks, of which none touches another one, and the first has all
+ * clients. */
+static void measure_allowed(const char *name, uint16_t port, uint32_t count)
+{
+	struct oxp_network networks[1024];
+	const struct oxp_service_settings settings = {.allowed = networks,
+						      .allowed_count = count};
+	struct traffic traffic = {VIP, IPPROTO_TCP, 0x10, .port = port,
+				  .flows = 1 << 10};
+
+	networks[0] = (struct oxp_network){address("20.0.0.0"), 8};
+	for (uint32_t i = 1; i < count; i++) {
+		networks[i] = (struct oxp_network){address("22.0.0.0"), 17};
+		networks[i].address.bytes[12] += i >> 8;
+		networks[i].address.bytes[13] = i;
+	}
+	set(tcp_key(VIP, port), &settings, "10.2.0.1", MEMBERS);
+	run_case(name, traffic);
+}
+
 static void measure_features(void)
 {
 	struct oxp_service_settings settings = {.flags = OXP_SERVICE_SOURCE};
-	struct oxp_network networks[16];
 	struct oxp_member members[MEMBERS];
 	struct oxp_key key;
 	struct traffic traffic = {VIP, IPPROTO_TCP, 0x10, .port = 8101,
@@ -204,16 +223,8 @@ static void measure_features(void)
 
 	set(tcp_key(VIP, 8101), &settings, "10.2.0.1", MEMBERS);
 	run_case("SOURCE_IP", traffic);
-	for (int i = 0; i < 16; i++) {
-		networks[i].address = address("20.0.0.0");
-		networks[i].address.bytes[12] += i;
-		networks[i].length = 8;
-	}
-	settings = (struct oxp_service_settings){.allowed = networks,
-						 .allowed_count = 16};
-	traffic.port = 8102;
-	set(tcp_key(VIP, 8102), &settings, "10.2.0.1", MEMBERS);
-	run_case("allowed_cidrs, 16 networks", traffic);
+	measure_allowed("allowed_cidrs, 16 networks", 8102, 16);
+	measure_allowed("allowed_cidrs, 1,024 networks", 8104, 1024);
 	members_like(members, "10.2.0.1");
 	for (int i = 0; i < MEMBERS; i++)
 		members[i].port = 8080;

@@ -17,12 +17,10 @@
  *   vips             ARRAY[services_max], mmap.   struct vip_entry
  *   services         ARRAY[services_max], mmap.   struct service_entry
  *   tables           ARRAY_OF_MAPS[SEGMENTS_MAX]  ARRAY of 1, mmap., of
- *                    SEGMENT_SIZE bytes: blocks and ages, see below; pinned as
- *                    segment-0, segment-1 and so on
+ *                    SEGMENT_SIZE bytes: blocks, ages and allowed networks, see
+ *                    below; pinned as segment-0, segment-1 and so on
  *   flows            ARRAY of a power of 2, mmap. struct flow_set
  *   fragments        LRU_HASH      struct fragment_key -> struct fragment_owner
- *   allowed_v4       LPM_TRIE      struct allowed_v4 -> __u32 1
- *   allowed_v6       LPM_TRIE      struct allowed_v6 -> __u32 1
  *   sources          LRU_HASH      struct source_key -> struct source_budget
  *   quic_servers     HASH          struct quic_key -> __u32 member index
  *   icmp_budget      PERCPU_ARRAY of 1            struct icmp_budget
@@ -39,7 +37,7 @@
 
 #include "octavia_xdp.h" /* outcomes and limits */
 
-#define OXP_LAYOUT 4
+#define OXP_LAYOUT 5
 
 /*
  * Formats of the maps that packets write. A library of another layout hands
@@ -69,8 +67,6 @@
 	MAP(TABLES, tables, 0)                                                 \
 	MAP(FLOWS, flows, FORMAT_FLOWS)                                        \
 	MAP(FRAGMENTS, fragments, FORMAT_FRAGMENTS)                            \
-	MAP(ALLOWED_V4, allowed_v4, 0)                                         \
-	MAP(ALLOWED_V6, allowed_v6, 0)                                         \
 	MAP(SOURCES, sources, FORMAT_SOURCES)                                  \
 	MAP(QUIC_SERVERS, quic_servers, 0)                                     \
 	MAP(ICMP_BUDGET, icmp_budget, FORMAT_ICMP_BUDGET)                      \
@@ -113,7 +109,7 @@ struct node_config {
 	__u64 dirty;   /* not 0: a creation or deletion did not finish */
 	__u64 uplinks_switched; /* epoch, as in struct service_entry */
 	__u64 ticked; /* CLOCK_BOOTTIME, ms, of the last oxp_slots_age() */
-	__u64 allowed_changes; /* grows before the networks of sets change */
+	__u64 reserved3;
 	__u64 waited;   /* no packet uses what was switched out in this epoch or
 			 * before */
 	__u64 switched; /* the last epoch in which something was switched */
@@ -227,11 +223,11 @@ enum entry_state {
 };
 
 /*
- * Memory for blocks and ages grows with use: in segments, of which there are
- * node_config.segments, none of which is ever given back. A place in them is
- * named by its cache line, counted over all segments: `line`. Line 0 is
- * nobody's. What is in use, and so what is free, follows from the entries of
- * all services and from nothing else.
+ * Memory for blocks, ages and allowed networks grows with use: in segments, of
+ * which there are node_config.segments, none of which is ever given back. A
+ * place in them is named by its cache line, counted over all segments: `line`.
+ * Line 0 is nobody's. What is in use, and so what is free, follows from the
+ * entries of all services and from nothing else.
  */
 #define LINE_SIZE 64
 #define SEGMENT_SIZE (1U << 23)
@@ -243,7 +239,8 @@ enum entry_state {
  * holds the key: BUCKET_WAYS * bucket + way. A service has up to two blocks.
  * Which of them is live is said by the value there and nowhere else; the other
  * one is scratch. Each of them may have ages of its own, for when the number
- * of slots changes; otherwise both blocks name the same.
+ * of slots changes, and networks of its own, for when these do; otherwise both
+ * blocks name the same.
  */
 struct service_entry {
 	__u64 switched; /* epoch of the last switch: while it is beyond
@@ -258,6 +255,8 @@ struct service_entry {
 	__u32 block_lines[2]; /* how many */
 	__u32 ages[2];
 	__u16 ages_lines[2];
+	__u32 networks[2]; /* struct network_list */
+	__u32 networks_lines[2];
 };
 
 /* The outer header that a member gets; follows from the encapsulation of its
@@ -327,7 +326,7 @@ static inline int are_alternatives(const struct block_member *one,
 }
 
 /* Flags of a block beyond those of enum oxp_service_flag. */
-#define BLOCK_ALLOWED 256  /* allowed_v4 and allowed_v6 are to be asked */
+#define BLOCK_ALLOWED 256  /* `networks` are to be asked */
 #define BLOCK_LEARNING 512 /* without a SYN unknown flows are old ones */
 #define BLOCK_OPEN 1024    /* slots may be open: the bitmap says which */
 #define BLOCK_USED 2048    /* the library knows that packets were forwarded */
@@ -385,7 +384,7 @@ struct service_block {
 	__u8 dscp;
 	__u8 watch; /* of its flows in choices that are watched: WATCH_PART() */
 	__be16 sid_function;
-	__u32 allowed_set;   /* of BLOCK_ALLOWED, see struct allowed_v4 */
+	__u32 networks;      /* line of struct network_list; 0: none */
 	__u32 new_flow_rate; /* per second and source; 0: no limit */
 	__u32 new_flow_burst;
 	__u32 before_slots;
@@ -525,20 +524,43 @@ struct fragment_owner {
 	__u8 reserved[3];
 };
 
-/* `set` is the block's allowed_set as a big-endian number: 2 * index or 2 *
- * index + 1, whichever the last change of the networks took. It is not the
- * block's parity, so that a change of health need not copy the networks. */
-struct allowed_v4 {
-	__u32 length; /* 32 and the length of the prefix */
-	__be32 set;
-	__be32 address;
+/*
+ * The networks that a service lets in, in lines of their own, so that a change
+ * of health need not copy them. What packets search are the networks' bounds:
+ * of each family, sorted, the last addresses of ranges that are in turn outside
+ * and inside of all networks. So an address is inside if the number of bounds
+ * below it is odd, or even where address 0 is inside already. There are 2^n - 1
+ * bounds, those at the end that are not needed have the greatest address, below
+ * which all others are: a search halves them n times, whatever it finds.
+ *
+ *   bounds of IPv4   from BOUNDS_V4 on, __u32 each, in the host's byte order
+ *   bounds of IPv6   at bounds_v6, struct bound_v6
+ *   networks         at `networks`, struct oxp_network, `count` of them: as
+ *                    they were given, masked and sorted
+ *
+ * Places are bytes from the list's first one.
+ */
+#define BOUNDS_V4 32
+struct network_list {
+	__u32 steps_v4; /* n of the bounds; 0: there are none */
+	__u32 steps_v6;
+	__u32 inside_v4; /* 1: address 0 is inside */
+	__u32 inside_v6;
+	__u32 bounds_v6;
+	__u32 networks;
+	__u32 count;
+	__u32 reserved;
 };
 
-struct allowed_v6 {
-	__u32 length;
-	__be32 set;
-	__be32 address[4];
+_Static_assert(sizeof(struct network_list) == BOUNDS_V4, "what comes first");
+
+struct bound_v6 {
+	__u64 high, low; /* halves of the address, in the host's byte order */
 };
+
+/* Of one list: a network has two bounds at most. */
+#define BOUNDS_STEPS 18
+_Static_assert(2 * OXP_ALLOWED_MAX < 1 << BOUNDS_STEPS, "steps");
 
 struct source_key {
 	__be32 source[4]; /* IPv6: the first 64 bits */

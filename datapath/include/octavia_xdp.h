@@ -47,6 +47,7 @@ extern "C" {
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_LIMIT 1048573 /* greatest table that can be asked for */
 #define OXP_MEMBERS_MAX 4096    /* per service */
+#define OXP_ALLOWED_MAX 65536   /* networks, per service */
 
 #define OXP_UPLINKS_MAX 8
 #define OXP_WEIGHT_MAX 256
@@ -211,7 +212,7 @@ struct oxp_service_settings {
 				   * at the VIP's service; 0: no limit */
 	uint32_t new_flow_burst;  /* 0: as new_flow_rate */
 	const struct oxp_network *allowed; /* sources; NULL: everybody */
-	uint32_t allowed_count;
+	uint32_t allowed_count;            /* at most OXP_ALLOWED_MAX */
 };
 
 /* How packets get to a member whose address they do not name. All zeroes: by

@@ -27,12 +27,6 @@ struct check_reference {
 	uint32_t member;
 };
 
-/* One network of a set, as it is in the maps. */
-struct allowed {
-	uint32_t set;
-	struct oxp_network network;
-};
-
 struct oxp_node {
 	pthread_mutex_t mutex; /* threads; flock is for processes */
 	int lock_fd;
@@ -71,10 +65,6 @@ struct oxp_node {
 	uint64_t checks_changes;
 	struct check_reference *checks;
 	uint32_t checks_count;
-	/* The same for config->allowed_changes: all networks, sorted. */
-	uint64_t allowed_changes;
-	struct allowed *allowed;
-	uint32_t allowed_count, allowed_room;
 
 	struct {
 		uint64_t packets; /* that were watched, when it was looked last

@@ -126,7 +126,6 @@ static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 	struct lookup_key service = lookup_key(stray.bytes, htons(5), 6);
 	struct lookup_key vip = lookup_key(stray.bytes, 0, 0);
 	struct quic_key server = {.service = 9};
-	struct allowed_v4 network = {.length = 32, .set = htonl(18)};
 	struct oxp_member member;
 	struct oxp_info info;
 	__u32 one = 1;
@@ -143,9 +142,6 @@ static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 	assert_int_equal(bpf_map_update_elem(node->map[MAP_QUIC_SERVERS],
 					     &server, &one, BPF_ANY),
 			 0);
-	assert_int_equal(bpf_map_update_elem(node->map[MAP_ALLOWED_V4],
-					     &network, &one, BPF_ANY),
-			 0);
 	assert_int_not_equal(oxp_test_verify(node, error), 0);
 	node->config->dirty = 1;
 	waits = 0;
@@ -159,9 +155,6 @@ static void test_interrupted_creations_and_deletions_are_repaired(void **state)
 	assert_int_equal(lookup_find(node, &vip), -ENOENT);
 	assert_int_equal(node->vips[4].services, 0);
 	assert_int_equal(show().enabled, 1);
-	assert_int_not_equal(
-		bpf_map_lookup_elem(node->map[MAP_ALLOWED_V4], &network, &one),
-		0);
 }
 
 static void test_verify_names_the_service_of_a_damaged_slot(void **state)

@@ -44,7 +44,7 @@ static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t flows)
 }
 
 /* What the guide states; the kernel rounds maps up to whole pages. */
-#define BYTES_OF_SERVICE(cpus) (403 + 8 + 32 * (cpus))
+#define BYTES_OF_SERVICE(cpus) (419 + 8 + 32 * (cpus))
 /* With two blocks of 1,021 slots and 10 members, and ages. */
 #define BYTES_OF_TABLE (2 * (64 + 10 * 64 + 1024 + 128 + 1024) + 1024)
 #define BYTES_OF_MEMBER(cpus) (24 + 32 * (cpus))
@@ -77,15 +77,15 @@ static void test_bytes_of_maps_are_those_documented(void **state)
 			      major, minor);
 		skip();
 	}
-	base = map_bytes(640, 4096, 1024);
-	expect_each(map_bytes(1280, 4096, 1024), base, 640,
+	base = map_bytes(1280, 4096, 1024);
+	expect_each(map_bytes(2560, 4096, 1024), base, 1280,
 		    BYTES_OF_SERVICE(cpus));
-	expect_each(map_bytes(640, 8192, 1024), base, 4096,
+	expect_each(map_bytes(1280, 8192, 1024), base, 4096,
 		    BYTES_OF_MEMBER(cpus));
-	all = map_bytes(640, 4096, 1 << 20);
+	all = map_bytes(1280, 4096, 1 << 20);
 	expect_each(all, base, (1 << 20) - 1024, BYTES_OF_FLOW);
 	expect_each(all,
-		    640 * BYTES_OF_SERVICE(cpus) + 4096 * BYTES_OF_MEMBER(cpus),
+		    1280 * BYTES_OF_SERVICE(cpus) + 4096 * BYTES_OF_MEMBER(cpus),
 		    1000000, MEGABYTES_OF_NODE);
 }
 

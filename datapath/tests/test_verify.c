@@ -195,24 +195,31 @@ static void test_missing_and_stray_quic_servers_are_found(void **state)
 	expect_sound();
 }
 
-static void test_missing_and_stray_networks_are_found(void **state)
+static void expect_damaged_networks(uint32_t *number)
 {
-	struct allowed_v4 key = {.length = 32 + 8,
-				 .set = htonl(block->allowed_set),
-				 .address = htonl(10 << 24)};
-	struct allowed_v6 stray = {.length = 32, .set = htonl(2 * 9)};
-	__u32 one = 1;
+	uint32_t right = *number;
+
+	*number ^= 1;
+	expect_fault("its allowed networks are not those it was given");
+	*number = UINT32_MAX;
+	expect_fault("its allowed networks are not those it was given");
+	*number = right;
+	expect_sound();
+}
+
+static void test_damaged_networks_are_found(void **state)
+{
+	struct network_list *list = at_line(node, block->networks);
 
 	(void)state;
-	assert_int_equal(bpf_map_delete_elem(node->map[MAP_ALLOWED_V4], &key),
-			 0);
-	expect_fault("its allowed networks are not all there");
-	bpf_map_update_elem(node->map[MAP_ALLOWED_V4], &key, &one, BPF_ANY);
-	expect_sound();
-	bpf_map_update_elem(node->map[MAP_ALLOWED_V6], &stray, &one, BPF_ANY);
-	expect_fault("there are allowed networks of nobody");
-	bpf_map_delete_elem(node->map[MAP_ALLOWED_V6], &stray);
-	expect_sound();
+	expect_damaged_networks(&list->count);
+	expect_damaged_networks(&list->steps_v4);
+	expect_damaged_networks(&list->inside_v6);
+	expect_damaged_networks(&list->bounds_v6);
+	expect_damaged_networks(&list->networks);
+	/* bounds, and what they come from */
+	expect_damaged_networks((void *)((char *)list + BOUNDS_V4));
+	expect_damaged_networks((void *)((char *)list + list->networks));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -223,7 +230,7 @@ int main(void)
 		TEST(test_damaged_blocks_are_found),
 		TEST(test_damaged_keys_are_found),
 		TEST(test_missing_and_stray_quic_servers_are_found),
-		TEST(test_missing_and_stray_networks_are_found),
+		TEST(test_damaged_networks_are_found),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A service's block, and what of it a packet reads. Blocks and ages lie
- * anywhere in segments: places are offsets there, and are masked where they
+ * A service's block, and what of it a packet reads. Blocks, ages and networks
+ * lie anywhere in segments: places are offsets there, and are masked where they
  * are used, because the verifier forgets bounds of values that it did not see
  * in a register since.
  */
@@ -33,6 +33,10 @@ static __always_inline void *in_segment(void *segment, __u64 offset,
 {
 	if (size == LINE_SIZE)
 		asm volatile("%0 &= 0x7fffc0" : "+r"(offset));
+	else if (size == 16)
+		asm volatile("%0 &= 0x7ffff0" : "+r"(offset));
+	else if (size == 4)
+		asm volatile("%0 &= 0x7ffffc" : "+r"(offset));
 	else if (size == 2)
 		asm volatile("%0 &= 0x7ffffe" : "+r"(offset));
 	else

@@ -59,6 +59,25 @@ static __always_inline bool is_special(const struct service_block *block)
 	return (block->flags & BLOCK_SPECIAL) | block->new_flow_rate;
 }
 
+/* Networks alone keep a packet on the fast path. */
+static __always_inline bool has_only_networks(const struct service_block *block)
+{
+	return (block->flags & BLOCK_SPECIAL) == BLOCK_ALLOWED &&
+	       !block->new_flow_rate;
+}
+
+static __always_inline bool is_source_allowed(const void *header,
+					      const struct selected *selected,
+					      __u32 networks)
+{
+	const struct ipv6hdr *v6 = header;
+	const struct iphdr *v4 = header;
+
+	return selected->v6
+		       ? is_allowed((const __be32 *)&v6->saddr, true, networks)
+		       : is_allowed(&v4->saddr, false, networks);
+}
+
 /* For the functions that take a packet; inlined, so that it is filled only
  * where they are called. */
 static __always_inline void fill(struct packet *packet, const void *header,
@@ -160,10 +179,14 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 		return drop_plain(ctx, OXP_DROP_INTERNAL);
 	selected->opens_flow = ports->opens_flow;
 	selected->entropy = flow_entropy(hash);
-	if (unlikely(is_special(view.block))) {
+	if (unlikely(is_special(view.block)) &&
+	    !has_only_networks(view.block)) {
 		outcome = select_special(ctx, header, selected, ports);
 		if (outcome != OXP_FORWARDED)
 			return drop_plain(ctx, outcome);
+	} else if (unlikely(view.block->flags & BLOCK_ALLOWED) &&
+		   !is_source_allowed(header, selected, view.block->networks)) {
+		return drop_plain(ctx, OXP_DROP_NOT_ALLOWED);
 	} else if (likely(!(view.block->flags & BLOCK_ASK)) ||
 		   !select_open(ctx, header, selected, ports, &view,
 				position)) {

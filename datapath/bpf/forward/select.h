@@ -177,7 +177,8 @@ __noinline int admit(const struct packet *packet, __u32 line)
 		return OXP_DROP_INTERNAL;
 	block = view.block;
 	if (block->flags & BLOCK_ALLOWED &&
-	    !is_allowed(packet, block->allowed_set))
+	    !is_allowed(packet->source + (packet->v6 ? 0 : 3), packet->v6,
+			block->networks))
 		return OXP_DROP_NOT_ALLOWED;
 	if (block->new_flow_rate && packet->kind != KIND_LATER &&
 	    (packet->opens_flow || packet->protocol == IPPROTO_UDP) &&

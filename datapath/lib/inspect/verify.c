@@ -145,21 +145,14 @@ static const char *find_fault_in_members(const struct service_block *block)
 	return NULL;
 }
 
-/* As many as it was given; which ones nothing else says. */
+/* As many as it was given, and as packets find them; which ones nothing else
+ * says. */
 static const char *find_fault_in_networks(struct oxp_node *node,
 					  const struct service_block *block)
 {
-	const struct allowed *networks;
-	int count;
-
-	if (!(block->flags & BLOCK_ALLOWED))
-		return NULL;
-	count = read_allowed(node, block->allowed_set, &networks, NULL);
-	if (count < 0)
-		return "there is no memory to read its allowed networks";
-	return count == (int)block->allowed_count
+	return networks_are_right(node, block)
 		       ? NULL
-		       : "its allowed networks are not all there";
+		       : "its allowed networks are not those it was given";
 }
 
 static bool are_taken(struct check *check, uint32_t first, uint32_t count)
@@ -186,6 +179,9 @@ static bool find_fault_in_lines(const struct service_entry *entry,
 		if (entry->ages[i])
 			taken |= are_taken(check, entry->ages[i],
 					   entry->ages_lines[i]);
+		if (entry->networks[i])
+			taken |= are_taken(check, entry->networks[i],
+					   entry->networks_lines[i]);
 	}
 	return taken;
 }
@@ -292,14 +288,6 @@ static const char *find_fault_in_vips(struct oxp_node *node, uint32_t *vips)
 	return fault;
 }
 
-/* The set that was live before a change stays until the next one or until its
- * service goes: packets may still have read its number. */
-static bool is_of_nobody(struct oxp_node *node, uint32_t set)
-{
-	return set / 2 >= node->config->services_max ||
-	       entry_of(node, set / 2)->state != ENTRY_USED;
-}
-
 /* Faults that are of no single service. */
 static const char *find_common_fault(struct oxp_node *node, uint32_t services,
 				     uint32_t quic)
@@ -316,12 +304,9 @@ static const char *find_common_fault(struct oxp_node *node, uint32_t services,
 		return "buckets of the lookup tables have wrong counts";
 	if (keys != services + vips)
 		return "the lookup tables have keys of nobody";
-	if (count_keys(node->map[MAP_QUIC_SERVERS]) != quic)
-		return "there are QUIC servers of nobody";
-	wrong = count_allowed(node, is_of_nobody, NULL);
-	if (wrong < 0)
-		return "no memory to read the allowed networks";
-	return wrong ? "there are allowed networks of nobody" : NULL;
+	return count_keys(node->map[MAP_QUIC_SERVERS]) != quic
+		       ? "there are QUIC servers of nobody"
+		       : NULL;
 }
 
 struct faults {
@@ -353,7 +338,6 @@ static void verify(struct oxp_node *node, struct check *check,
 	uint32_t services = 0;
 	const char *fault;
 
-	node->allowed_changes = 0; /* what the kernel has, not our copy */
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
 		const struct service_entry *entry = entry_of(node, i);
 

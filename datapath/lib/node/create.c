@@ -42,7 +42,6 @@
 #define MEMBERS_LIMIT (1U << 28)
 #define FLOWS_DEFAULT (1U << 20)
 #define FLOWS_LIMIT (1U << 30)
-#define NETWORKS_MAX (1U << 20) /* of all services, each family */
 
 static int check_bpffs(const char *path, char *error)
 {
@@ -119,7 +118,6 @@ int size_state(const struct oxp_options *options, struct node_config *config,
 		.lookup_mask = buckets(services) - 1,
 		.epoch = 1,
 		.changes = 1,
-		.allowed_changes = 1,
 	};
 	return 0;
 }
@@ -151,8 +149,6 @@ void size_maps(struct forward *object, const struct node_config *config)
 	bpf_map__set_max_entries(object->maps.services, services);
 	bpf_map__set_max_entries(object->maps.flows,
 				 config->flows_max / FLOW_SET_WAYS);
-	bpf_map__set_max_entries(object->maps.allowed_v4, NETWORKS_MAX);
-	bpf_map__set_max_entries(object->maps.allowed_v6, NETWORKS_MAX);
 	bpf_map__set_max_entries(object->maps.quic_servers,
 				 config->members_max);
 	bpf_map__set_max_entries(object->maps.service_counters, services);

@@ -124,7 +124,6 @@ void oxp_close(struct oxp_node *node)
 	if (node->lock_fd >= 0)
 		close(node->lock_fd);
 	pthread_mutex_destroy(&node->mutex);
-	free(node->allowed);
 	free(node->counter_free_since);
 	free(node->line_used);
 	free(node->checks);

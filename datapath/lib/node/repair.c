@@ -3,7 +3,7 @@
  * Repairing what a process left that died in a change. A service is an entry
  * that is used and whose key lies in the lookup table where the entry says
  * and leads to it. Everything else follows from these: other keys, VIPs,
- * overflow counts, networks, QUIC servers, counters. If another library was
+ * overflow counts, QUIC servers, counters. If another library was
  * taking over, interfaces may run its program on its maps: they get one of
  * this library on these.
  */
@@ -22,7 +22,6 @@
 #include "state.h"
 #include "table/blocks.h"
 #include "table/lookup.h"
-#include "table/networks.h"
 #include "table/quic_servers.h"
 #include "table/vips.h"
 
@@ -87,17 +86,6 @@ static void free_entries(struct oxp_node *node, const struct kept *kept)
 			entry_of(node, i)->state = ENTRY_FREE;
 }
 
-static bool is_live_set(struct oxp_node *node, uint32_t set)
-{
-	const struct service_block *block;
-
-	if (set / 2 >= node->config->services_max ||
-	    entry_of(node, set / 2)->state != ENTRY_USED)
-		return false;
-	block = live_block(node, set / 2);
-	return block->flags & BLOCK_ALLOWED && block->allowed_set == set;
-}
-
 static int repair_keys(struct oxp_node *node, struct kept *kept, char *error)
 {
 	int status;
@@ -147,8 +135,6 @@ int repair(struct oxp_node *node, char *error)
 		status = repair_keys(node, &kept, error);
 	else
 		status = failure(error, -ENOMEM, "cannot repair");
-	if (!status)
-		status = repair_allowed(node, is_live_set, error);
 	if (!status)
 		status = repair_quic_servers(node, error);
 	if (!status)

@@ -16,7 +16,6 @@
 #include "table/blocks.h"
 #include "table/counters.h"
 #include "table/lookup.h"
-#include "table/networks.h"
 #include "table/quic_servers.h"
 #include "table/vips.h"
 
@@ -61,8 +60,6 @@ static int forget(struct oxp_node *node, uint32_t index, char *error)
 	int status;
 
 	status = write_quic_servers(node, index, block, NULL, error);
-	for (uint32_t set = 2 * index; set < 2 * index + 2 && !status; set++)
-		status = write_allowed(node, set, NULL, 0, error);
 	if (status)
 		return status;
 	for (uint32_t i = 0; i < block->members; i++)

@@ -2,8 +2,8 @@
 /*
  * Setting services.
  *
- * Creation:  entry, block, VIP, key: packets see it with the key.
- * Update:    networks, QUIC servers, scratch block, then the switch.
+ * Creation:  entry, networks, block, VIP, key: packets see it with the key.
+ * Update:    networks and QUIC servers, scratch block, then the switch.
  * Before the first write that more than a switch has to follow, the node is
  * marked dirty: whoever finds it so repairs it (node/repair.c). A process that
  * dies in an update that writes a block only leaves the live block as it was.
@@ -76,33 +76,26 @@ static int free_entry(struct oxp_node *node, char *error)
 		       max);
 }
 
-/* Decides which set the draft has; *write: it is to be filled. */
-static int choose_set(struct oxp_node *node, uint32_t index,
-		      const struct service_block *old,
-		      struct service_block *draft,
-		      const struct oxp_network *networks, bool *write,
-		      char *error)
+/* Gives the draft the networks that the live block has, if it wants the same.
+ * Returns whether others are to be written, and then leaves it without. */
+static bool has_new_networks(struct oxp_node *node,
+			     const struct service_block *old,
+			     struct service_block *draft,
+			     const struct oxp_network *networks)
 {
-	const struct allowed *there = NULL;
-	int count = 0;
+	const struct oxp_network *there = NULL;
+	uint32_t count = 0;
 
-	draft->allowed_set = old ? old->allowed_set : 2 * index;
-	*write = false;
-	if (draft->allowed_count)
-		draft->flags |= BLOCK_ALLOWED;
-	if (old && old->flags & BLOCK_ALLOWED && draft->allowed_count) {
-		count = read_allowed(node, old->allowed_set, &there, error);
-		if (count < 0)
-			return count;
-	}
-	if (count != (int)draft->allowed_count)
-		*write = true;
-	for (int i = 0; i < count && !*write; i++)
-		*write = memcmp(&there[i].network, &networks[i],
-				sizeof(networks[i])) != 0;
-	if (*write && old)
-		draft->allowed_set ^= 1;
-	return 0;
+	if (!draft->allowed_count)
+		return false;
+	draft->flags |= BLOCK_ALLOWED;
+	if (old)
+		there = networks_of(node, old, &count);
+	if (!there || count != draft->allowed_count ||
+	    memcmp(there, networks, count * sizeof(*networks)))
+		return true;
+	draft->networks = old->networks;
+	return false;
 }
 
 void make_entry(struct oxp_node *node, uint32_t index,
@@ -119,6 +112,8 @@ void make_entry(struct oxp_node *node, uint32_t index,
 	memset(entry->block_lines, 0, sizeof(entry->block_lines));
 	memset(entry->ages, 0, sizeof(entry->ages));
 	memset(entry->ages_lines, 0, sizeof(entry->ages_lines));
+	memset(entry->networks, 0, sizeof(entry->networks));
+	memset(entry->networks_lines, 0, sizeof(entry->networks_lines));
 	memcpy(entry->vip, key->vip.bytes, sizeof(entry->vip));
 	__atomic_store_n(&entry->state, ENTRY_USED, __ATOMIC_RELEASE);
 }
@@ -126,13 +121,12 @@ void make_entry(struct oxp_node *node, uint32_t index,
 /* What is written before the table can be computed. */
 static int write_draft(struct batch *batch, struct oxp_wanted_service *wanted,
 		       uint32_t index, const struct service_block *old,
-		       const struct service_block *draft,
-		       const struct oxp_network *networks, bool write_set,
-		       char *error)
+		       struct service_block *draft,
+		       const struct oxp_network *networks, char *error)
 {
 	struct oxp_node *node = batch->node;
 	bool quic = quic_servers_differ(old, draft);
-	bool dirty = !old || write_set || quic;
+	bool dirty = !old || quic;
 	struct service_block *next;
 	int status = 0;
 
@@ -142,13 +136,13 @@ static int write_draft(struct batch *batch, struct oxp_wanted_service *wanted,
 		node->config->idle_timeout_max = draft->idle_timeout_s;
 	if (!old)
 		make_entry(node, index, &wanted->key);
-	if (write_set)
-		status = write_allowed(node, draft->allowed_set, networks,
-				       draft->allowed_count, error);
+	if (draft->allowed_count && !draft->networks)
+		status = write_networks(node, index, old, networks, draft,
+					error);
 	if (!status && quic)
 		status = write_quic_servers(node, index, old, draft, error);
 	if (status) {
-		batch->broken = true;
+		batch->broken = dirty;
 		return status;
 	}
 	status = write_scratch(node, index, draft, old,
@@ -181,18 +175,14 @@ static int prepare(struct batch *batch, struct oxp_wanted_service *wanted,
 	const struct service_block *old =
 		index < 0 ? NULL : live_block(node, index);
 	uint64_t new_places[PLACE_WORDS];
-	bool write_set;
 
 	place_members(draft, old, new_places);
 	if (!old)
 		index = free_entry(node, error);
 	if (index < 0)
 		return index;
-	status = choose_set(node, index, old, draft, networks, &write_set,
-			    error);
-	if (status)
-		return status;
-	if (has_same_description(draft, old))
+	if (!has_new_networks(node, old, draft, networks) &&
+	    has_same_description(draft, old))
 		return 0;
 	derive_counters(node);
 	if (old)
@@ -203,8 +193,7 @@ static int prepare(struct batch *batch, struct oxp_wanted_service *wanted,
 		status = allocate_new_counters(node, draft, new_places, error);
 	if (status)
 		return status;
-	status = write_draft(batch, wanted, index, old, draft, networks,
-			     write_set, error);
+	status = write_draft(batch, wanted, index, old, draft, networks, error);
 	if (status)
 		release_new_counters(node, draft, new_places, draft->members);
 	return status;

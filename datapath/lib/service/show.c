@@ -217,18 +217,15 @@ int oxp_members_list(struct oxp_node *node, const struct oxp_key *key,
 int oxp_networks_list(struct oxp_node *node, const struct oxp_key *key,
 		      struct oxp_network *out, uint32_t capacity, char *error)
 {
-	int index = lock_service(node, key, error), count = 0;
-	const struct service_block *block;
-	const struct allowed *networks = NULL;
+	int index = lock_service(node, key, error);
+	const struct oxp_network *networks;
+	uint32_t count;
 
 	if (index < 0)
 		return index;
-	block = live_block(node, index);
-	if (block->flags & BLOCK_ALLOWED)
-		count = read_allowed(node, block->allowed_set, &networks,
-				     error);
-	for (int i = 0; i < count && i < (int)capacity; i++)
-		out[i] = networks[i].network;
+	networks = networks_of(node, live_block(node, index), &count);
+	for (uint32_t i = 0; i < count && i < capacity; i++)
+		out[i] = networks[i];
 	unlock_node(node);
 	return count;
 }

@@ -85,9 +85,8 @@ uint8_t *ages_of(struct oxp_node *node, const struct service_block *block)
 	return at_line(node, block->ages);
 }
 
-/* Packets read them no more, or not yet. */
-static int resize(struct oxp_node *node, __u32 *line, uint32_t *lines,
-		  uint32_t wanted, char *error)
+int resize_lines(struct oxp_node *node, __u32 *line, __u32 *lines,
+		 uint32_t wanted, char *error)
 {
 	int64_t first;
 
@@ -120,8 +119,8 @@ static int resize_ages(struct oxp_node *node, uint32_t index,
 	}
 	which = old && old->ages == entry->ages[0];
 	lines = entry->ages_lines[which];
-	status = resize(node, &entry->ages[which], &lines,
-			LINES_OF(next->slots), error);
+	status = resize_lines(node, &entry->ages[which], &lines,
+			      LINES_OF(next->slots), error);
 	if (status)
 		return status;
 	entry->ages_lines[which] = lines;
@@ -150,7 +149,7 @@ int write_scratch(struct oxp_node *node, uint32_t index,
 	int which = old ? scratch_of(node, index) : 0, status;
 	struct service_block *next;
 
-	status = resize(
+	status = resize_lines(
 		node, &entry->block[which], &entry->block_lines[which],
 		lines_of_block(draft->slots, draft->members, before_slots,
 			       draft->flags & OXP_SERVICE_SECOND_CHANCE),
@@ -205,6 +204,7 @@ void forget_blocks(struct oxp_node *node, uint32_t index)
 	for (int i = 0; i < 2; i++) {
 		free_lines(node, entry->block[i], entry->block_lines[i]);
 		free_lines(node, entry->ages[i], entry->ages_lines[i]);
+		free_lines(node, entry->networks[i], entry->networks_lines[i]);
 	}
 }
 

@@ -43,6 +43,11 @@ int free_scratch(struct oxp_node *node, uint32_t index, char *error);
 
 void switch_tables(struct oxp_node *node, uint32_t index);
 
+/* Gives what packets do not read room for so many lines: as it was, if that is
+ * right; *line is 0 after a failure. */
+int resize_lines(struct oxp_node *node, __u32 *line, __u32 *lines,
+		 uint32_t wanted, char *error);
+
 /* That a block takes. */
 uint32_t lines_of_block(uint32_t slots, uint32_t places, uint32_t before_slots,
 			bool second_chance);

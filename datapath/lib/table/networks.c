@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * allowed_cidrs: sets of networks in two tries. A service has two sets, one
- * of which its live block names; a change of its networks fills the other one
- * before the switch. What a set had before is removed when it is filled again
- * or its service is deleted.
- *
- * The tries cannot be searched by set, so each process keeps a sorted copy of
- * them, good as long as config->allowed_changes stays.
+ * allowed_cidrs. A service has two lists of networks, one of which its live
+ * block names; a change of its networks writes the other one before the switch.
  */
 #include "table/networks.h"
 
@@ -15,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <bpf/bpf.h>
-
 #include "address.h"
 #include "error.h"
 #include "state.h"
+#include "table/blocks.h"
+#include "table/segments.h"
 
 static int by_network(const void *left, const void *right)
 {
@@ -27,15 +22,6 @@ static int by_network(const void *left, const void *right)
 	int order = memcmp(a->address.bytes, b->address.bytes, 16);
 
 	return order ? order : a->length - b->length;
-}
-
-static int by_set(const void *left, const void *right)
-{
-	const struct allowed *a = left, *b = right;
-
-	if (a->set != b->set)
-		return a->set < b->set ? -1 : 1;
-	return by_network(&a->network, &b->network);
 }
 
 static void mask_network(struct oxp_network *network)
@@ -66,6 +52,10 @@ int parse_allowed(const struct oxp_service_settings *settings,
 			       "a list of %u allowed networks: NULL and 0 "
 			       "allow everybody",
 			       settings->allowed_count);
+	if (settings->allowed_count > OXP_ALLOWED_MAX)
+		return failure(error, -E2BIG,
+			       "%u allowed networks, the limit is %u",
+			       settings->allowed_count, OXP_ALLOWED_MAX);
 	networks = calloc(settings->allowed_count, sizeof(*networks));
 	if (!networks)
 		return failure(error, -ENOMEM, "cannot copy the networks");
@@ -92,202 +82,254 @@ int parse_allowed(const struct oxp_service_settings *settings,
 	return 0;
 }
 
-/* Keys of both tries */
-union key {
-	struct allowed_v4 v4;
-	struct allowed_v6 v6;
+/* From the first address to the last one. */
+struct range {
+	struct bound_v6 first, last;
 };
 
-static int to_key(struct oxp_node *node, const struct allowed *one,
-		  union key *out)
+static struct bound_v6 number_of(const uint8_t *address, bool v4)
 {
-	memset(out, 0, sizeof(*out));
-	out->v6.length = 32 + one->network.length;
-	out->v6.set = htonl(one->set);
-	if (is_v4(one->network.address.bytes)) {
-		memcpy(&out->v4.address, one->network.address.bytes + 12, 4);
-		return node->map[MAP_ALLOWED_V4];
-	}
-	memcpy(out->v6.address, one->network.address.bytes, 16);
-	return node->map[MAP_ALLOWED_V6];
-}
+	uint32_t word[4];
 
-static struct allowed from_key(const union key *key, bool v4)
-{
-	struct allowed one = {
-		.set = ntohl(key->v6.set),
-		.network.length = key->v6.length - 32,
+	memcpy(word, address, sizeof(word));
+	if (v4)
+		return (struct bound_v6){0, ntohl(word[3])};
+	return (struct bound_v6){
+		(uint64_t)ntohl(word[0]) << 32 | ntohl(word[1]),
+		(uint64_t)ntohl(word[2]) << 32 | ntohl(word[3]),
 	};
+}
 
-	if (v4) {
-		memcpy(one.network.address.bytes, v4_mapped, 12);
-		memcpy(one.network.address.bytes + 12, &key->v4.address, 4);
+static bool is_less(struct bound_v6 left, struct bound_v6 right)
+{
+	return left.high != right.high ? left.high < right.high
+				       : left.low < right.low;
+}
+
+static bool is_same(struct bound_v6 left, struct bound_v6 right)
+{
+	return left.high == right.high && left.low == right.low;
+}
+
+static struct bound_v6 one_less(struct bound_v6 bound)
+{
+	return (struct bound_v6){bound.high - !bound.low, bound.low - 1};
+}
+
+static const struct bound_v6 greatest[] = {{~0ULL, ~0ULL}, {0, UINT32_MAX}};
+
+static struct range range_of(const struct oxp_network *network, bool v4)
+{
+	struct range range = {.first = number_of(network->address.bytes, v4)};
+	uint32_t host = (v4 ? 32 : 128) - network->length;
+
+	range.last = range.first;
+	if (host >= 64) {
+		range.last.low = ~0ULL;
+		range.last.high |=
+			host == 128 ? ~0ULL : (1ULL << (host - 64)) - 1;
 	} else {
-		memcpy(one.network.address.bytes, key->v6.address, 16);
+		range.last.low |= (1ULL << host) - 1;
 	}
-	return one;
+	return range;
 }
 
-static int make_room(struct oxp_node *node, uint32_t more)
+/* What packets search of one family. `bound` has room for two of each network.
+ */
+struct bounds {
+	struct bound_v6 *bound;
+	uint32_t count;
+	bool inside; /* address 0 is */
+};
+
+/* Networks overlap only where one contains another, which sorting puts before
+ * it. */
+static void find_bounds(const struct oxp_network *networks, uint32_t count,
+			bool v4, struct bounds *out)
 {
-	uint32_t room = node->allowed_room ? node->allowed_room : 64;
-	struct allowed *again;
+	struct range all = {};
+	bool any = false;
 
-	while (room - node->allowed_count < more)
-		room *= 2;
-	if (room == node->allowed_room)
-		return 0;
-	again = realloc(node->allowed, room * sizeof(*again));
-	if (!again)
-		return -ENOMEM;
-	node->allowed = again;
-	node->allowed_room = room;
-	return 0;
-}
+	out->count = 0;
+	out->inside = false;
+	for (uint32_t i = 0; i < count; i++) {
+		struct range one;
 
-static int read_trie(struct oxp_node *node, int map, bool v4)
-{
-	union key key, next;
-	bool more = !bpf_map_get_next_key(map, NULL, &next);
-
-	while (more) {
-		if (make_room(node, 1))
-			return -ENOMEM;
-		node->allowed[node->allowed_count++] = from_key(&next, v4);
-		key = next;
-		more = !bpf_map_get_next_key(map, &key, &next);
-	}
-	return 0;
-}
-
-static int derive_allowed(struct oxp_node *node, char *error)
-{
-	if (node->allowed_changes == node->config->allowed_changes)
-		return 0;
-	node->allowed_count = 0;
-	node->allowed_changes = 0;
-	if (read_trie(node, node->map[MAP_ALLOWED_V4], true) ||
-	    read_trie(node, node->map[MAP_ALLOWED_V6], false))
-		return failure(error, -ENOMEM, "cannot read the networks");
-	qsort(node->allowed, node->allowed_count, sizeof(*node->allowed),
-	      by_set);
-	node->allowed_changes = node->config->allowed_changes;
-	return 0;
-}
-
-/* Others have to read again; so do we, unless our copy follows. */
-static void announce(struct oxp_node *node)
-{
-	uint64_t changes = node->config->allowed_changes + 1;
-
-	node->allowed_changes = 0;
-	__atomic_store_n(&node->config->allowed_changes, changes,
-			 __ATOMIC_RELEASE);
-}
-
-/* First network of this set or a greater one. */
-static uint32_t first_of(const struct oxp_node *node, uint32_t set)
-{
-	uint32_t low = 0, high = node->allowed_count;
-
-	while (low < high) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (node->allowed[middle].set < set)
-			low = middle + 1;
+		if (is_v4(networks[i].address.bytes) != v4)
+			continue;
+		one = range_of(&networks[i], v4);
+		if (any && !is_less(all.last, one.first))
+			continue; /* contained */
+		if (!one.first.high && !one.first.low)
+			out->inside = true;
+		else if (any && is_same(all.last, one_less(one.first)))
+			out->count--; /* next to each other: one range */
 		else
-			high = middle;
+			out->bound[out->count++] = one_less(one.first);
+		out->bound[out->count++] = one.last;
+		all = one;
+		any = true;
 	}
-	return low;
+	/* below the greatest one are all others: it says nothing */
+	if (any && !is_less(all.last, greatest[v4]))
+		out->count--;
 }
 
-int read_allowed(struct oxp_node *node, uint32_t set,
-		 const struct allowed **out, char *error)
+/* How many bounds a search of so many steps looks at. */
+static uint32_t room_of(uint32_t steps)
 {
-	int status = derive_allowed(node, error);
-	uint32_t first;
-
-	if (status)
-		return status;
-	first = first_of(node, set);
-	*out = node->allowed + first;
-	return first_of(node, set + 1) - first;
+	return (1U << steps) - 1;
 }
 
-static int erase(struct oxp_node *node, const struct allowed *one)
+static uint32_t steps_for(uint32_t bounds)
 {
-	union key key;
-	int map = to_key(node, one, &key);
+	uint32_t steps = 0;
 
-	return bpf_map_delete_elem(map, &key) && errno != ENOENT ? -errno : 0;
+	while (room_of(steps) < bounds)
+		steps++;
+	return steps;
 }
 
-int write_allowed(struct oxp_node *node, uint32_t set,
-		  const struct oxp_network *networks, uint32_t count,
-		  char *error)
+/* Places of all that a list holds. */
+static struct network_list plan(const struct bounds *v4,
+				const struct bounds *v6, uint32_t count)
 {
-	int status = derive_allowed(node, error);
-	uint32_t first, last;
+	struct network_list list = {
+		.steps_v4 = steps_for(v4->count),
+		.steps_v6 = steps_for(v6->count),
+		.inside_v4 = v4->inside,
+		.inside_v6 = v6->inside,
+		.count = count,
+	};
+	uint32_t end = BOUNDS_V4 + room_of(list.steps_v4) * sizeof(uint32_t);
 
-	if (status)
-		return status;
-	first = first_of(node, set);
-	last = first_of(node, set + 1);
-	if (first == last && !count)
-		return 0;
-	if (make_room(node, count))
-		return failure(error, -ENOMEM, "cannot write the networks");
-	announce(node);
-	for (uint32_t i = first; i < last && !status; i++)
-		status = erase(node, &node->allowed[i]);
-	memmove(node->allowed + first + count, node->allowed + last,
-		(node->allowed_count - last) * sizeof(*node->allowed));
-	node->allowed_count += count - (last - first);
-	for (uint32_t i = 0; i < count && !status; i++) {
-		struct allowed one = {set, networks[i]};
-		__u32 value = 1;
-		union key key;
-		int map = to_key(node, &one, &key);
+	list.bounds_v6 = (end + 15) & ~15U;
+	list.networks = list.bounds_v6 +
+			room_of(list.steps_v6) * sizeof(struct bound_v6);
+	return list;
+}
 
-		node->allowed[first + i] = one;
-		if (bpf_map_update_elem(map, &key, &value, BPF_ANY))
-			status = -errno;
+static size_t size_of(const struct network_list *list)
+{
+	return list->networks + list->count * sizeof(struct oxp_network);
+}
+
+static void fill_list(char *to, const struct network_list *list,
+		      const struct bounds *v4, const struct bounds *v6,
+		      const struct oxp_network *networks)
+{
+	uint32_t *bound_v4 = (uint32_t *)(to + BOUNDS_V4);
+	struct bound_v6 *bound_v6 = (struct bound_v6 *)(to + list->bounds_v6);
+
+	memset(to, 0, size_of(list));
+	memcpy(to, list, sizeof(*list));
+	for (uint32_t i = 0; i < room_of(list->steps_v4); i++)
+		bound_v4[i] = i < v4->count ? v4->bound[i].low : UINT32_MAX;
+	for (uint32_t i = 0; i < room_of(list->steps_v6); i++)
+		bound_v6[i] = i < v6->count ? v6->bound[i] : greatest[false];
+	memcpy(to + list->networks, networks,
+	       list->count * sizeof(struct oxp_network));
+}
+
+/* A list in memory of the caller's, NULL: there is none. */
+static char *make_list(const struct oxp_network *networks, uint32_t count,
+		       size_t *size)
+{
+	struct bounds v4 = {.bound = calloc(2 * count, sizeof(*v4.bound))};
+	struct bounds v6 = {.bound = calloc(2 * count, sizeof(*v6.bound))};
+	struct network_list list;
+	char *out = NULL;
+
+	if (v4.bound && v6.bound) {
+		find_bounds(networks, count, true, &v4);
+		find_bounds(networks, count, false, &v6);
+		list = plan(&v4, &v6, count);
+		*size = size_of(&list);
+		out = malloc(*size);
+		if (out)
+			fill_list(out, &list, &v4, &v6, networks);
 	}
-	if (status)
-		return failure(error, status,
-			       "cannot write the allowed networks");
-	node->allowed_changes = node->config->allowed_changes;
-	return 0;
+	free(v4.bound);
+	free(v6.bound);
+	return out;
 }
 
-int count_allowed(struct oxp_node *node,
-		  bool (*one)(struct oxp_node *node, uint32_t set), char *error)
+/* The list, if what it says of itself is within the lines that it has. */
+static const struct network_list *list_of(struct oxp_node *node,
+					  const struct service_block *block)
 {
-	int status, count = 0;
+	const struct service_entry *entry;
+	const struct network_list *list;
+	size_t room;
+	int which;
 
-	node->allowed_changes = 0; /* what the kernel has, not our copy */
-	status = derive_allowed(node, error);
-	if (status)
-		return status;
-	for (uint32_t i = 0; i < node->allowed_count; i++)
-		count += one(node, node->allowed[i].set);
-	return count;
+	if (!(block->flags & BLOCK_ALLOWED) ||
+	    block->service >= node->config->services_max)
+		return NULL;
+	entry = entry_of(node, block->service);
+	which = block->networks != entry->networks[0];
+	list = at_line(node, block->networks);
+	if (!list || block->networks != entry->networks[which])
+		return NULL;
+	room = (size_t)entry->networks_lines[which] * LINE_SIZE;
+	if (list->count > OXP_ALLOWED_MAX || list->networks > room ||
+	    size_of(list) > room)
+		return NULL;
+	return list;
 }
 
-int repair_allowed(struct oxp_node *node,
-		   bool (*keep)(struct oxp_node *node, uint32_t set),
-		   char *error)
+const struct oxp_network *networks_of(struct oxp_node *node,
+				      const struct service_block *block,
+				      uint32_t *count)
 {
+	const struct network_list *list = list_of(node, block);
+
+	*count = list ? list->count : 0;
+	return list ? (const void *)((const char *)list + list->networks)
+		    : NULL;
+}
+
+int write_networks(struct oxp_node *node, uint32_t index,
+		   const struct service_block *old,
+		   const struct oxp_network *networks,
+		   struct service_block *draft, char *error)
+{
+	struct service_entry *entry = entry_of(node, index);
+	int which = old && old->networks && old->networks == entry->networks[0];
+	size_t size;
+	char *list = make_list(networks, draft->allowed_count, &size);
 	int status;
 
-	announce(node);
-	status = derive_allowed(node, error);
-	if (status)
-		return status;
-	announce(node);
-	for (uint32_t i = 0; i < node->allowed_count && !status; i++)
-		if (!keep(node, node->allowed[i].set))
-			status = erase(node, &node->allowed[i]);
-	return status ? failure(error, status, "cannot repair the networks")
-		      : 0;
+	if (!list)
+		return failure(error, -ENOMEM, "cannot write the networks");
+	status = resize_lines(node, &entry->networks[which],
+			      &entry->networks_lines[which], LINES_OF(size),
+			      error);
+	if (!status) {
+		memcpy(at_line(node, entry->networks[which]), list, size);
+		draft->networks = entry->networks[which];
+	}
+	free(list);
+	return status;
+}
+
+bool networks_are_right(struct oxp_node *node,
+			const struct service_block *block)
+{
+	const struct network_list *list = list_of(node, block);
+	const struct oxp_network *networks;
+	uint32_t count;
+	bool right;
+	size_t size;
+	char *again;
+
+	if (!(block->flags & BLOCK_ALLOWED))
+		return true;
+	if (!list || list->count != block->allowed_count)
+		return false;
+	networks = networks_of(node, block, &count);
+	again = make_list(networks, count, &size);
+	right = again && size == size_of(list) && !memcmp(list, again, size);
+	free(again);
+	return right;
 }

@@ -11,23 +11,21 @@
 int parse_allowed(const struct oxp_service_settings *settings,
 		  struct oxp_network **out, uint32_t *count, char *error);
 
-/* The networks of a set; their number. */
-int read_allowed(struct oxp_node *node, uint32_t set,
-		 const struct allowed **out, char *error);
+/* The networks that a block's service lets in, as parse_allowed() had them;
+ * NULL and 0: there are none, or the state is damaged. */
+const struct oxp_network *networks_of(struct oxp_node *node,
+				      const struct service_block *block,
+				      uint32_t *count);
 
-int write_allowed(struct oxp_node *node, uint32_t set,
-		  const struct oxp_network *networks, uint32_t count,
-		  char *error);
+/* Writes the draft's networks into the list that the live block, `old`, does
+ * not name, and its place into the draft. old: NULL if the service is new. */
+int write_networks(struct oxp_node *node, uint32_t index,
+		   const struct service_block *old,
+		   const struct oxp_network *networks,
+		   struct service_block *draft, char *error);
 
-/* Calls one(node, set) for each network of each set; how often it returned
- * true. */
-int count_allowed(struct oxp_node *node,
-		  bool (*one)(struct oxp_node *node, uint32_t set),
-		  char *error);
-
-/* Removes all sets for which keep(node, set) is false. */
-int repair_allowed(struct oxp_node *node,
-		   bool (*keep)(struct oxp_node *node, uint32_t set),
-		   char *error);
+/* Whether packets find what the list says. */
+bool networks_are_right(struct oxp_node *node,
+			const struct service_block *block);
 
 #endif

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * Memory for blocks and ages: maps of one size, made when the others are full,
- * pinned beside the other maps, mapped by each process. Which lines are in use
- * is derived from the entries, so nothing leaks when a process dies.
+ * Memory for blocks, ages and networks: maps of one size, made when the others
+ * are full, pinned beside the other maps, mapped by each process. Which lines
+ * are in use is derived from the entries, so nothing leaks when a process dies.
  */
 #include "table/segments.h"
 
@@ -150,6 +150,9 @@ static void mark_service(struct oxp_node *node,
 			     true);
 		if (entry->ages[i])
 			mark(node, entry->ages[i], entry->ages_lines[i], true);
+		if (entry->networks[i])
+			mark(node, entry->networks[i], entry->networks_lines[i],
+			     true);
 	}
 }
 

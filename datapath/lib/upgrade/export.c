@@ -276,27 +276,27 @@ static void write_tunnels(struct writer *writer,
 	}
 }
 
-static void write_networks(struct writer *writer,
-			   const struct service_block *block)
+static void export_networks(struct writer *writer,
+			    const struct service_block *block)
 {
-	const struct allowed *allowed;
-	int count;
+	const struct oxp_network *allowed;
+	uint32_t count;
 
 	if (!(block->flags & BLOCK_ALLOWED))
 		return;
-	count = read_allowed(writer->node, block->allowed_set, &allowed, NULL);
-	if (count < 0) {
-		writer->status = count;
+	allowed = networks_of(writer->node, block, &count);
+	if (count != block->allowed_count) {
+		writer->status = -EUCLEAN; /* damaged: rather not than open */
 		return;
 	}
 	begin_record(writer, RECORD_NETWORKS, STREAM_MANDATORY,
 		     sizeof(struct stream_network), count);
-	for (int i = 0; i < count; i++) {
+	for (uint32_t i = 0; i < count; i++) {
 		struct stream_network one = {
-			.length = allowed[i].network.length,
+			.length = allowed[i].length,
 		};
 
-		memcpy(one.address, allowed[i].network.address.bytes,
+		memcpy(one.address, allowed[i].address.bytes,
 		       sizeof(one.address));
 		put_elements(writer, &one, sizeof(one));
 	}
@@ -321,7 +321,7 @@ static void write_services(struct writer *writer, bool whole)
 		if (whole) {
 			write_ports(writer, block);
 			write_tunnels(writer, block);
-			write_networks(writer, block);
+			export_networks(writer, block);
 			write_slots(writer, block);
 		}
 		if (block->flags & BLOCK_OPEN)

@@ -258,12 +258,10 @@ static int fill_networks(struct oxp_node *node, struct service_block *block,
 			 const struct oxp_network *networks, uint32_t index,
 			 char *error)
 {
-	block->allowed_set = 2 * index;
 	if (!block->allowed_count)
 		return 0;
 	block->flags |= BLOCK_ALLOWED;
-	return write_allowed(node, block->allowed_set, networks,
-			     block->allowed_count, error);
+	return write_networks(node, index, NULL, networks, block, error);
 }
 
 static int fill_block(struct oxp_node *node, const struct parts *parts,

@@ -2,6 +2,8 @@
 """Who may come, how often, and whom a packet goes to."""
 
 import collections
+import ipaddress
+import random
 
 from scapy.layers import sctp
 from scapy.packet import Raw
@@ -51,6 +53,50 @@ class TestAllowed(cases.PacketCase):
     def test_networks_of_length_zero_allow_everybody(self):
         self.service(allowed=networks('0.0.0.0/0', '::/0'))
         self.forwarded(cases.link() / cases.ip4() / cases.tcp())
+
+    def test_edges_of_many_networks_are_those_of_an_independent_list(self):
+        chosen = random.Random(7)
+        for version, vip, most in ((4, cases.VIP4, 40), (6, cases.VIP6, 40),
+                                   (4, cases.VIP4, 1024)):
+            for _ in range(3):
+                self.compare_edges(chosen, version, vip, most)
+
+    def compare_edges(self, chosen, version, vip, most):
+        bits = 32 if version == 4 else 128
+        kind = (ipaddress.IPv4Network if version == 4
+                else ipaddress.IPv6Network)
+        # Close together, so that many touch or contain each other.
+        base = int(ipaddress.ip_address(
+            '198.51.100.0' if version == 4 else '2001:db8:c::'))
+        found = [kind((base + (chosen.getrandbits(12) << 4),
+                       bits - chosen.randrange(9)), strict=False)
+                 for _ in range(chosen.randrange(1, most))]
+        self.service(vip, allowed=networks(*map(str, found)))
+        edges = {int(edge) + step for network in found for edge in (
+            network[0], network[-1]) for step in (-1, 0, 1)}
+        for address in chosen.sample(sorted(edges), min(len(edges), 150)):
+            client = kind((address, bits))[0]
+            make = cases.ip4 if version == 4 else cases.ip6
+            packet = cases.link() / make(src=str(client)) / cases.tcp()
+            if any(client in network for network in found):
+                self.forwarded(packet)
+            else:
+                self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
+
+    def test_first_and_last_address_are_found(self):
+        for text, good, bad in (
+                ('255.255.255.255/32', [], ['198.51.100.1']),
+                ('128.0.0.0/1', ['198.51.100.1'], ['12.0.0.1']),
+                ('0.0.0.0/1', ['12.0.0.1'], ['198.51.100.1']),
+                ('0.0.0.0/32', [], ['12.0.0.1', '198.51.100.1'])):
+            self.service(allowed=networks(text))
+            for client in good + bad:
+                packet = (cases.link() / cases.ip4(src=client) /
+                          cases.tcp())
+                if client in good:
+                    self.forwarded(packet)
+                else:
+                    self.dropped(packet, Outcome.DROP_NOT_ALLOWED)
 
     def test_networks_hold_for_their_service_only(self):
         self.service(allowed=networks('10.0.0.0/8'))

@@ -90,7 +90,7 @@ class Compared:
             name: library.Map(str(self.directory), name, key, value)
             for name, key, value in (
                 ('config', 4, 192), ('uplinks', 4, 640),
-                ('services', 4, 64), ('flows', 4, 64),
+                ('services', 4, 80), ('flows', 4, 64),
                 ('fragments', 44, 8), ('sources', 20, 8))}
         # tests need no second one
         self.segment = None
