@@ -76,17 +76,18 @@ def _counter_marks(parts: Sequence[Part]) -> list[str]:
     early = sum(part.total('early') for part in parts)
     refused = sum(part.sent.refused for part in parts)
     if invalid:
-        marks.append(f'{invalid} packets with numbers that were never sent')
+        marks.append('numbers that were never sent: '
+                     f'{invalid} packets')
     if early:
-        marks.append(f'{early} packets received before they were sent: the '
-                     'clocks of generator and sink differ')
+        marks.append('received before they were sent, as the clocks of '
+                     f'generator and sink differ: {early} packets')
     if refused:
-        marks.append(f'{refused} of the packets lost were not taken by the '
-                     "generator's link, whose queue was full")
+        marks.append("lost at the generator's link, whose queue was full: "
+                     f'{refused} packets')
     opened, got = _opened(parts)
     if got < opened and not _is_flood(parts[0].stream.profile):
-        marks.append(f'{opened - got} of {opened} packets that open flows '
-                     'were lost')
+        marks.append('lost packets that open flows: '
+                     f'{opened - got} of {opened}')
     return marks
 
 

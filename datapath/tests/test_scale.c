@@ -85,7 +85,8 @@ static void test_bytes_of_maps_are_those_documented(void **state)
 	all = map_bytes(1280, 4096, 1 << 20);
 	expect_each(all, base, (1 << 20) - 1024, BYTES_OF_FLOW);
 	expect_each(all,
-		    1280 * BYTES_OF_SERVICE(cpus) + 4096 * BYTES_OF_MEMBER(cpus),
+		    1280 * BYTES_OF_SERVICE(cpus) +
+			    4096 * BYTES_OF_MEMBER(cpus),
 		    1000000, MEGABYTES_OF_NODE);
 }
 

@@ -21,6 +21,8 @@ http {{
     scgi_temp_path {directory}/scgi;
     client_max_body_size 0;
     send_timeout 600s;
+    # Tests look at kept connections now and then, however long that takes.
+    keepalive_timeout 600s;
     default_type text/plain;
     add_header Cache-Control no-store;
     server {{

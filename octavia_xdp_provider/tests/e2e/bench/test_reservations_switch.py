@@ -12,7 +12,7 @@ from octavia_xdp_provider.tests.e2e.bench import switch_in_guest
 from octavia_xdp_provider.tests.support import form
 from octavia_xdp_provider.tests.unit import base
 
-KERNELS = ('6.12',)
+KERNELS = ('6.1', '6.12')
 TIMEOUT_S = 5400
 
 
