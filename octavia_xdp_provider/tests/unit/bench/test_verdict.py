@@ -79,7 +79,7 @@ class TestInTurn(base.TestCase):
 
     def test_unit_has_a_smallest_difference_of_its_own(self):
         before = results.case(samples=[40.0] * 9, unit='ns', better='lower')
-        for more, expected in ((2.0, verdict.SAME), (4.0, verdict.CHANGED)):
+        for more, expected in ((4.0, verdict.SAME), (6.0, verdict.CHANGED)):
             after = results.case(samples=[40.0 + more] * 9, unit='ns',
                                  better='lower')
             self.assertEqual(expected, judge(before, after).verdict)
