@@ -6,6 +6,7 @@
 #   make demo HORIZON=1    and then in Horizon, with a real browser
 #   make test          everything that CI runs
 #   make test-all      the same, with what is long and repeats itself
+#   make bench         packets and requests, beside HAProxy, nginx and the kernel
 #   make bench-hc      the health checker against C and Go
 #   make bench-datapath  nanoseconds per packet, by case (as root)
 #   make bench-tables  from a health result to the switched table (as root)
