@@ -74,7 +74,7 @@ class Node(base.TwoNamespaces):
 
     def spoil(self, key):
         """Write a slot that no library would."""
-        entry = self.datapath.service(key).index * 64
+        entry = self.datapath.service(key).index * 80
         places = struct.unpack_from('=II', self.memory('services'), entry + 36)
         memory = self.memory('segment-0')
         for place in (64 * line for line in places if line):

@@ -76,10 +76,10 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.unmonitored()
         self.run_pass(self.document)
         newer = copy.deepcopy(self.document)
-        newer.update(version=5, shiny_new=['203.0.113.12'])
+        newer.update(version=6, shiny_new=['203.0.113.12'])
         newer['admin_state_up'] = False
         outcome = self.run_pass(newer)
-        for word in ('version', '5 is newer than 4', 'shiny_new',
+        for word in ('version', '6 is newer than 5', 'shiny_new',
                      'upgrade'):
             self.assertIn(word, outcome.synced['lb']['error'])
         self.assertIn(KEY, self.datapath.held)
