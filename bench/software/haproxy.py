@@ -15,18 +15,13 @@ What differs:
 - Kernel settings that are the whole machine's stay as they are.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
-import contextlib
 import dataclasses
 import signal
-from typing import Any
 
 from bench import endpoint
 from bench.beds import interface as beds
 from bench.software import interface
-from bench.software import options
 from bench.software import peer
 from bench.software import proxy
 
@@ -50,33 +45,13 @@ class Configuration(peer.Common):
     fall: int = 3
 
 
-class Haproxy:
-
-    name = 'haproxy'
-
-    def missing(self, bed: beds.Bed) -> str | None:
-        return peer.missing_programs(bed, {'haproxy': 'haproxy',
-                                           'ss': 'iproute2'})
-
-    @contextlib.contextmanager
-    def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
-               configuration: Mapping[str, Any],
-               ) -> Iterator['Deployment']:
-        wanted = options.read(self.name, Configuration, configuration)
-        made = Deployment(bed, services, wanted)
-        made.check(services)
-        with made:
-            yield made
-
-
 class Deployment(proxy.Deployment):
 
     name = 'haproxy'
     reload_signal = signal.SIGUSR2
 
     def __init__(self, bed, services, wanted):
-        super().__init__(bed, services, wanted.detection_s)
-        self._wanted = wanted
+        super().__init__(bed, services, wanted)
         self.limits: dict[str, int] = {}
 
     def check(self, services):
@@ -143,3 +118,14 @@ def _service(number, service, wanted):
         yield (f'  server member{place} '
                f'{endpoint.text(member.address, member.port)} '
                f'weight {member.weight}{check}')
+
+
+class Haproxy(peer.Software):
+
+    name = 'haproxy'
+    configuration = Configuration
+    deployment = Deployment
+
+    def missing(self, bed: beds.Bed) -> str | None:
+        return peer.missing_programs(bed, {'haproxy': 'haproxy',
+                                           'ss': 'iproute2'})

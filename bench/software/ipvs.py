@@ -8,18 +8,12 @@ IPVS keeps an entry for each connection, too. Members decapsulate, and have the
 VIP.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-import contextlib
 import dataclasses
-from typing import Any
 
 from bench import endpoint
 from bench import errors
 from bench.beds import interface as beds
 from bench.software import interface
-from bench.software import options
 from bench.software import peer
 
 _FLAGS = {'tcp': '-t', 'udp': '-u'}
@@ -38,42 +32,7 @@ class Configuration(peer.Common):
     scheduler_flags: str = 'mh-port'
 
 
-class Ipvs:
-
-    name = 'ipvs'
-
-    def missing(self, bed: beds.Bed) -> str | None:
-        lacking = peer.missing_programs(bed, {'ipvsadm': 'ipvsadm'})
-        if lacking:
-            return lacking
-        for host in bed.by_role(beds.LOAD_BALANCER):
-            for module in ('ip_vs', 'ip_vs_mh'):
-                # What is built in, modprobe knows as well.
-                if host.run(['modprobe', module], check=False).returncode:
-                    return (f'the kernel of {host.name} has no {module}: use '
-                            "a bed of guests with Debian's kernels, or "
-                            'machines that have it')
-        return None
-
-    @contextlib.contextmanager
-    def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
-               configuration: Mapping[str, Any],
-               ) -> Iterator['Deployment']:
-        wanted = options.read(self.name, Configuration, configuration)
-        lacking = self.missing(bed)
-        if lacking:
-            raise errors.BenchError(lacking)
-        made = Deployment(bed, services, wanted)
-        made.check(services)
-        with made:
-            yield made
-
-
 class Deployment(peer.Deployment):
-
-    def __init__(self, bed, services, wanted):
-        super().__init__(bed, services, wanted.detection_s)
-        self._wanted = wanted
 
     def check(self, services):
         peer.refuse_protocols('ipvs', services, tuple(_FLAGS))
@@ -145,3 +104,23 @@ def _name(service):
 def _restore(host, lines):
     host.run(['ipvsadm', '--restore'],
              stdin=''.join(f'{line}\n' for line in lines))
+
+
+class Ipvs(peer.Software):
+
+    name = 'ipvs'
+    configuration = Configuration
+    deployment = Deployment
+
+    def missing(self, bed: beds.Bed) -> str | None:
+        lacking = peer.missing_programs(bed, {'ipvsadm': 'ipvsadm'})
+        if lacking:
+            return lacking
+        for host in bed.by_role(beds.LOAD_BALANCER):
+            for module in ('ip_vs', 'ip_vs_mh'):
+                # What is built in, modprobe knows as well.
+                if host.run(['modprobe', module], check=False).returncode:
+                    return (f'the kernel of {host.name} has no {module}: use '
+                            "a bed of guests with Debian's kernels, or "
+                            'machines that have it')
+        return None

@@ -10,18 +10,11 @@ are told apart by a hash of the 5-tuple, by whoever's next hop they are.
 Members have the VIP; ports and packets are not changed.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
-from collections.abc import Sequence
-import contextlib
 import dataclasses
 import ipaddress
-from typing import Any
 
 from bench import errors
 from bench.beds import interface as beds
-from bench.software import interface
-from bench.software import options
 from bench.software import peer
 from bench.software import topology
 
@@ -34,25 +27,6 @@ PRIORITY = 7431
 @dataclasses.dataclass(frozen=True)
 class Configuration(peer.Common):
     """Nothing of its own."""
-
-
-class Kernel:
-
-    name = 'kernel'
-
-    def missing(self, bed: beds.Bed) -> str | None:
-        return peer.missing_programs(bed, {'ip': 'iproute2',
-                                           'sysctl': 'procps'})
-
-    @contextlib.contextmanager
-    def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
-               configuration: Mapping[str, Any],
-               ) -> Iterator['Deployment']:
-        wanted = options.read(self.name, Configuration, configuration)
-        made = Deployment(bed, services, wanted.detection_s)
-        made.check(services)
-        with made:
-            yield made
 
 
 class Deployment(peer.Deployment):
@@ -177,3 +151,14 @@ def _route(host, vip, table, hops):
     peer.run_batch(host, [' '.join(
         ['route replace', *([] if hops else ['unreachable']),
          peer.network(vip), table, *hops])])
+
+
+class Kernel(peer.Software):
+
+    name = 'kernel'
+    configuration = Configuration
+    deployment = Deployment
+
+    def missing(self, bed: beds.Bed) -> str | None:
+        return peer.missing_programs(bed, {'ip': 'iproute2',
+                                           'sysctl': 'procps'})

@@ -6,18 +6,13 @@ HAProxy has them in an amphora; nginx checks no members but by connecting for a
 client.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
 from collections.abc import Sequence
-import contextlib
 import dataclasses
 import signal
-from typing import Any
 
 from bench import endpoint
 from bench.beds import interface as beds
 from bench.software import interface
-from bench.software import options
 from bench.software import peer
 from bench.software import proxy
 
@@ -37,40 +32,10 @@ class Configuration(peer.Common):
     timeout_member_connect_ms: int = 5_000
 
 
-class Nginx:
-
-    name = 'nginx'
-
-    def missing(self, bed: beds.Bed) -> str | None:
-        lacking = peer.missing_programs(bed, {'nginx': 'nginx-light',
-                                              'ss': 'iproute2'})
-        if lacking:
-            return lacking
-        for host in bed.by_role(beds.LOAD_BALANCER):
-            if not _has_stream(host):
-                return (f'nginx of {host.name} has no stream module: install '
-                        'the Debian package libnginx-mod-stream')
-        return None
-
-    @contextlib.contextmanager
-    def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
-               configuration: Mapping[str, Any],
-               ) -> Iterator['Deployment']:
-        wanted = options.read(self.name, Configuration, configuration)
-        made = Deployment(bed, services, wanted)
-        made.check(services)
-        with made:
-            yield made
-
-
 class Deployment(proxy.Deployment):
 
     name = 'nginx'
     reload_signal = signal.SIGHUP
-
-    def __init__(self, bed, services, wanted):
-        super().__init__(bed, services, wanted.detection_s)
-        self._wanted = wanted
 
     def check(self, services):
         peer.refuse_protocols('nginx', services, ('tcp', 'udp'))
@@ -136,3 +101,21 @@ def _module(host):
 def _has_stream(host):
     built = host.run(['nginx', '-V']).stderr
     return _module(host) or ('--with-stream ' in built + ' ')
+
+
+class Nginx(peer.Software):
+
+    name = 'nginx'
+    configuration = Configuration
+    deployment = Deployment
+
+    def missing(self, bed: beds.Bed) -> str | None:
+        lacking = peer.missing_programs(bed, {'nginx': 'nginx-light',
+                                              'ss': 'iproute2'})
+        if lacking:
+            return lacking
+        for host in bed.by_role(beds.LOAD_BALANCER):
+            if not _has_stream(host):
+                return (f'nginx of {host.name} has no stream module: install '
+                        'the Debian package libnginx-mod-stream')
+        return None

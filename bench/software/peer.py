@@ -9,11 +9,13 @@ import contextlib
 import dataclasses
 import ipaddress
 import time
+from typing import Any
 
 from bench import errors
 from bench.beds import interface as beds
 from bench.software import cost
 from bench.software import interface
+from bench.software import options
 from bench.software import topology
 
 Key = tuple[str, int, str]
@@ -24,17 +26,17 @@ class Deployment:
 
     Kinds say what a node does, by start(), apply() and stop().
 
-    :param detection_s: after a node stopped, until routes leave it out.
+    :param wanted: its configuration.
     :cvar local_vips: nodes have them as addresses of their own.
     """
 
     local_vips = True
 
     def __init__(self, bed: beds.Bed, services: Sequence[interface.Service],
-                 detection_s: float):
+                 wanted: 'Common'):
         self._bed = bed
         self._services = {key(service): service for service in services}
-        self._detection_s = detection_s
+        self._wanted = wanted
         self._nodes = {host.name: host
                        for host in bed.by_role(beds.LOAD_BALANCER)}
         self._alive = list(self._nodes)
@@ -114,7 +116,7 @@ class Deployment:
         self._alive.remove(host)
         self._hide_vips(self._nodes[host])
         self.stop(self._nodes[host])
-        time.sleep(self._detection_s)
+        time.sleep(self._wanted.detection_s)
         self._route()
 
     def start_node(self, host: str) -> None:
@@ -224,6 +226,30 @@ class Common:
     """Configuration that all of them have; see Deployment."""
 
     detection_s: float = 0.3
+
+
+class Software:
+    """A kind of them, by the types of its configuration and deployments."""
+
+    name = ''
+    configuration: type[Common] = Common
+    deployment: type[Deployment] = Deployment
+
+    def missing(self, bed: beds.Bed) -> str | None:
+        """See software.interface."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
+               configuration: Mapping[str, Any]) -> Iterator[Deployment]:
+        wanted = options.read(self.name, self.configuration, configuration)
+        lacking = self.missing(bed)
+        if lacking:
+            raise errors.BenchError(lacking)
+        made = self.deployment(bed, services, wanted)
+        made.check(services)
+        with made:
+            yield made
 
 
 def network(vip: str) -> str:
