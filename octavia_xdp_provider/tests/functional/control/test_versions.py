@@ -59,12 +59,12 @@ class NodeV1(node.Node):
     def work(self):
         self._fetcher.fetch()
         held = self._fetcher.wanted.documents
+        self.documents = {key: document for key, (_, document)
+                          in held.items()}
         self._reporter.send(self._controller, self._host, Facts(
             self._fetcher.wanted.as_of,
             {key: {'generation': generation, 'error': None, 'members': {}}
              for key, (generation, _document) in held.items()}))
-        self.documents = {key: document for key, (_, document)
-                          in held.items()}
         return self.documents
 
 

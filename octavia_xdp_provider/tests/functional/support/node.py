@@ -86,17 +86,17 @@ class Node:
             'held': {entry['id']: {
                 'generation': entry['generation'], 'error': None,
                 'members': {}, 'announced': True} for entry in entries}}
-        while True:
-            answer = client.report(
-                self._host, next(self._epochs), 1, report)
-            if answer['taken']:
-                break
-            self._epochs = itertools.count(answer['epoch'] + 1)
+        # Before others can know of it.
         self.documents = {entry['id']: entry['document']
                           for entry in entries}
         self.draining = {entry['id'] for entry in entries
                          if entry.get('draining')}
-        return self.documents
+        while True:
+            answer = client.report(
+                self._host, next(self._epochs), 1, report)
+            if answer['taken']:
+                return self.documents
+            self._epochs = itertools.count(answer['epoch'] + 1)
 
     def start(self):
         """Work from now on, whatever the controllers do."""
