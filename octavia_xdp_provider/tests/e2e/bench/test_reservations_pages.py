@@ -5,11 +5,8 @@ Pictures go to build/bench-pictures; the documentation shows one of them.
 """
 
 import pathlib
-import re
 import shutil
-import signal
 import subprocess
-import threading
 import urllib.parse
 
 import fixtures
@@ -21,6 +18,7 @@ from selenium.webdriver.support import ui
 
 from lab import paths
 from octavia_xdp_provider.tests.functional.bench.reservations import command
+from octavia_xdp_provider.tests.functional.bench.reservations import pages
 from octavia_xdp_provider.tests.unit import base
 
 PICTURES = paths.BUILD / 'bench-pictures'
@@ -66,29 +64,14 @@ class TestPages(base.TestCase):
         super().setUp()
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         self.bed = command.Command(self.folder, INVENTORY)
-        for name in 'alice', 'bob':
-            status, said = self.bed.run('user', name, given=f'{PASSWORD}\n')
-            self.assertEqual(0, status, said)
+        pages.make_users(self, self.bed, PASSWORD)
         status, said = self.bed.run(
             'reserve', 'lb-2', '--purpose', 'zero-loss search, 64 B frames',
             owner='bob')
         self.assertEqual(0, status, said)
-        self.url = self.serve()
+        self.url = pages.serve(self, self.bed)
         PICTURES.mkdir(parents=True, exist_ok=True)
         self.browser = self.open_browser()
-
-    def serve(self):
-        server = self.bed.start('serve', '--listen', '127.0.0.1:0')
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.wait)
-        self.addCleanup(server.send_signal, signal.SIGTERM)
-        for line in server.stdout:
-            found = re.search(r'Listening at: (http://\S+)', line)
-            if found:
-                threading.Thread(target=server.stdout.read,
-                                 daemon=True).start()
-                return found[1]
-        self.fail('gunicorn does not listen')
 
     def open_browser(self):
         options = webdriver.ChromeOptions()

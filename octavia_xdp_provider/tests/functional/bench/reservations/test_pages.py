@@ -5,7 +5,6 @@ import http.client
 import os
 import pathlib
 import re
-import signal
 import stat
 import threading
 import time
@@ -14,6 +13,7 @@ import fixtures
 import requests
 
 from octavia_xdp_provider.tests.functional.bench.reservations import command
+from octavia_xdp_provider.tests.functional.bench.reservations import pages
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.bench.reservations import samples
 
@@ -30,25 +30,8 @@ class TestPages(base.TestCase):
         super().setUp()
         self.bed = command.Command(pathlib.Path(
             self.useFixture(fixtures.TempDir()).path), TEXT)
-        for name in 'alice', 'bob':
-            status, said = self.bed.run('user', name, given=f'{PASSWORD}\n')
-            self.assertEqual(0, status, said)
-        self.url = self.serve()
-
-    def serve(self):
-        """Where gunicorn listens; port 0 is the kernel's choice."""
-        server = self.bed.start('serve', '--listen', '127.0.0.1:0')
-        self.addCleanup(server.stdout.close)
-        self.addCleanup(server.wait)
-        self.addCleanup(server.send_signal, signal.SIGTERM)
-        for line in server.stdout:
-            found = re.search(r'Listening at: (http://\S+)', line)
-            if found:
-                # It must not stand still for want of a reader.
-                threading.Thread(target=server.stdout.read,
-                                 daemon=True).start()
-                return found[1]
-        self.fail('gunicorn does not listen')
+        pages.make_users(self, self.bed, PASSWORD)
+        self.url = pages.serve(self, self.bed)
 
     def token(self, session, path='/'):
         page = session.get(self.url + path).text

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pages of reservations, served for a test."""
+
+import re
+import signal
+import threading
+
+
+def make_users(test, bed, password):
+    """alice and bob, who may log in.
+
+    :param bed: command.Command.
+    """
+    for name in 'alice', 'bob':
+        status, said = bed.run('user', name, given=f'{password}\n')
+        test.assertEqual(0, status, said)
+
+
+def serve(test, bed):
+    """Where gunicorn listens, until the test ends; port 0 is the kernel's
+    choice."""
+    server = bed.start('serve', '--listen', '127.0.0.1:0')
+    test.addCleanup(server.stdout.close)
+    test.addCleanup(server.wait)
+    test.addCleanup(server.send_signal, signal.SIGTERM)
+    for line in server.stdout:
+        found = re.search(r'Listening at: (http://\S+)', line)
+        if found:
+            # It must not stand still for want of a reader.
+            threading.Thread(target=server.stdout.read, daemon=True).start()
+            return found[1]
+    return test.fail('gunicorn does not listen')
