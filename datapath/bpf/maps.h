@@ -26,6 +26,8 @@ const volatile __u32 lookup_mask;
 const volatile __u64 node_seed;
 /* Whether OXP_NODE_FIB is obeyed; false leaves route lookups out. */
 const volatile bool feature_fib = true;
+/* Whether the node has addresses for NAT; false leaves it out. */
+const volatile bool feature_nat = false;
 /* Whether ages are written; false for simulations, which share the tables. */
 const volatile bool writes_ages = true;
 
@@ -37,20 +39,24 @@ const volatile bool writes_ages = true;
 #endif
 
 /* Memory that is mapped piece by piece. */
-struct segment_map {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, SEGMENT_SIZE);
-};
+#define PIECE(name, size)                                                      \
+	struct name {                                                          \
+		__uint(type, BPF_MAP_TYPE_ARRAY);                              \
+		__uint(map_flags, BPF_F_MMAPABLE);                             \
+		__uint(max_entries, 1);                                        \
+		__uint(key_size, sizeof(__u32));                               \
+		__uint(value_size, size);                                      \
+	}
 
-#define SEGMENTS(name, entries)                                                \
+PIECE(segment_map, SEGMENT_SIZE);
+PIECE(nat_table_map, NAT_TABLE_SIZE);
+
+#define PIECES(name, entries, piece)                                           \
 	struct {                                                               \
 		__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);                      \
 		__uint(max_entries, entries);                                  \
 		__type(key, __u32);                                            \
-		__array(values, struct segment_map);                           \
+		__array(values, struct piece);                                 \
 	} name SEC(".maps")
 
 MMAPPED_ARRAY(config, 1, struct node_config);
@@ -59,13 +65,34 @@ MMAPPED_ARRAY(lookup_v4, 1, struct bucket_v4);
 MMAPPED_ARRAY(lookup_v6, 1, struct bucket_v6);
 MMAPPED_ARRAY(vips, 1, struct vip_entry);
 MMAPPED_ARRAY(services, 1, struct service_entry);
-SEGMENTS(tables, SEGMENTS_MAX);
+PIECES(tables, SEGMENTS_MAX, segment_map);
 MMAPPED_ARRAY(flows, 1, struct flow_set);
 MMAPPED_ARRAY(watched, WATCH_LINES, struct watched_set);
+
+MMAPPED_ARRAY(nat, 1, struct nat_pools);
+MMAPPED_ARRAY(nat_services, 1, struct nat_service);
+PIECES(nat_tables, NAT_TABLES, nat_table_map);
+
+struct nat_index_map {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, 1);
+	__uint(key_size, sizeof(struct nat_key));
+	__uint(value_size, sizeof(__u32));
+};
+
+/* The one in force, and while that is being filled the one before. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 2);
+	__type(key, __u32);
+	__array(values, struct nat_index_map);
+} nat_index SEC(".maps");
 
 PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
 PER_CPU_ARRAY(service_counters, 1, struct counters);
 PER_CPU_ARRAY(member_counters, 1, struct counters);
+PER_CPU_ARRAY(reply_counters, 1, struct reply_counters);
 PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, struct outcome_counters);
 
 HASH_TABLE(devices, BPF_MAP_TYPE_DEVMAP_HASH, 0, 64, __u32, __u32);

@@ -27,8 +27,16 @@
  *   service_counters PERCPU_ARRAY[services_max]   struct counters
  *   member_counters  PERCPU_ARRAY[members_max]    struct counters
  *   outcomes         PERCPU_ARRAY[OXP_OUTCOMES]   struct outcome_counters
- *   watched          ARRAY[WATCH_LINES], mmap.    struct watched_set; made by
- *                    whoever opens a state that an earlier release made
+ *   watched          ARRAY[WATCH_LINES], mmap.    struct watched_set
+ *   nat              ARRAY of 1, mmap.            struct nat_pools
+ *   nat_tables       ARRAY_OF_MAPS[NAT_TABLES]    ARRAY of 1, mmap., of
+ *                    NAT_TABLE_SIZE bytes: struct nat_flow by port, of each
+ *                    address of a pool; the last one struct nat_group. Pinned
+ *                    as nat-0, nat-1 and so on
+ *   nat_index        ARRAY_OF_MAPS[2]             HASH, struct nat_key -> __u32
+ *                    number of the flow; pinned as nat-index-0, nat-index-1
+ *   nat_services     ARRAY[services_max], mmap.   struct nat_service
+ *   reply_counters   PERCPU_ARRAY[services_max]   struct reply_counters
  */
 #ifndef OXP_LAYOUT_H
 #define OXP_LAYOUT_H
@@ -37,7 +45,7 @@
 
 #include "octavia_xdp.h" /* outcomes and limits */
 
-#define OXP_LAYOUT 5
+#define OXP_LAYOUT 6
 
 /*
  * Formats of the maps that packets write. A library of another layout hands
@@ -53,6 +61,8 @@
 #define FORMAT_COUNTERS 1
 #define FORMAT_OUTCOMES 2
 #define FORMAT_WATCHED 1
+#define FORMAT_NAT_SERVICES 1
+#define FORMAT_REPLY_COUNTERS 1
 
 /* All maps, once: number, name, and the format of what packets write there,
  * or 0. */
@@ -73,7 +83,12 @@
 	MAP(SERVICE_COUNTERS, service_counters, FORMAT_COUNTERS)               \
 	MAP(MEMBER_COUNTERS, member_counters, FORMAT_COUNTERS)                 \
 	MAP(OUTCOMES, outcomes, FORMAT_OUTCOMES)                               \
-	MAP(WATCHED, watched, FORMAT_WATCHED)
+	MAP(WATCHED, watched, FORMAT_WATCHED)                                  \
+	MAP(NAT, nat, 0)                                                       \
+	MAP(NAT_TABLES, nat_tables, 0)                                         \
+	MAP(NAT_INDEX, nat_index, 0)                                           \
+	MAP(NAT_SERVICES, nat_services, FORMAT_NAT_SERVICES)                   \
+	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)
 
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
@@ -99,8 +114,8 @@ struct node_config {
 	__u32 idle_timeout_max; /* seconds, at least that of every service: when
 				 * remembered flows are outdated for all */
 	__u64 seed; /* random, of this node: of buckets and remembered flows */
-	__u32 segments; /* of `tables` that there are */
-	__u32 reserved1;
+	__u32 segments;      /* of `tables` that there are */
+	__u32 nat_addresses; /* of pools; 0: the program has no NAT */
 	__u64 generation; /* at least that of every block that was given up */
 	__u64 reserved2[2];
 
@@ -381,9 +396,17 @@ struct service_block {
 	__u8 slot_width;  /* bytes: 1 up to NARROW_PLACES places, else 2 */
 	__u8 encapsulation;
 	__u32 service; /* index of its entry */
-	__u8 dscp;
+	union {
+		__u8 dscp;
+		__u8 nat_group; /* of OXP_SERVICE_NAT */
+	};
 	__u8 watch; /* of its flows in choices that are watched: WATCH_PART() */
-	__be16 sid_function;
+	union {
+		__be16 sid_function;
+		/* Of OXP_SERVICE_NAT: flows of the group at most, in units of
+		 * NAT_FLOWS_UNIT; 0: half of all ports. */
+		__u16 nat_flows;
+	};
 	__u32 networks;      /* line of struct network_list; 0: none */
 	__u32 new_flow_rate; /* per second and source; 0: no limit */
 	__u32 new_flow_burst;
@@ -615,6 +638,114 @@ struct counters {
 struct outcome_counters {
 	__u64 packets;
 	__u64 bytes;
+};
+
+/*
+ * NAT. An address of a pool has a number, below OXP_NAT_ADDRESSES_MAX of IPv4,
+ * from there on of IPv6, which is that of its table: a flow for each port. A
+ * flow's number is that of its address times 65536 plus its port. In the lookup
+ * tables the address is a VIP whose value has LOOKUP_POOL.
+ */
+#define LOOKUP_POOL 0x80000000
+#define NAT_ADDRESSES (2 * OXP_NAT_ADDRESSES_MAX)
+#define NAT_GROUPS_TABLE NAT_ADDRESSES /* of struct nat_group */
+#define NAT_TABLES (NAT_ADDRESSES + 1)
+#define NAT_TABLE_SIZE (1U << 23)
+
+struct nat_pools {
+	__u32 count[2]; /* of number[], IPv4 and IPv6 */
+	__u32 ports;    /* of all addresses */
+	__u32 changes;  /* of tables and indices */
+	__u32 reserved[12];
+	__u16 number[2][OXP_NAT_ADDRESSES_MAX];
+	/* the library's own: */
+	__u8 length[NAT_ADDRESSES]; /* of the prefix; 0: the number is free */
+	__be32 address[NAT_ADDRESSES][4];
+};
+
+/*
+ * State of a flow, one word that is exchanged whole: enum nat_state, flags, and
+ * 16 bits of the stamp, so that nobody takes it for the one that was there
+ * before. All else in a flow is written while it is NAT_CLAIMED, but `seen`.
+ */
+enum nat_state {
+	NAT_FREE = 0,
+	NAT_CLAIMED = 1, /* who made it so is about to fill or to free it */
+	NAT_HALF_OPEN = OXP_NAT_HALF_OPEN,
+	NAT_ESTABLISHED = OXP_NAT_ESTABLISHED,
+	NAT_TIME_WAIT = OXP_NAT_TIME_WAIT,
+};
+#define NAT_STATE 0xff
+#define NAT_REPLIED 0x100    /* the member has answered */
+#define NAT_FIN_CLIENT 0x200 /* has sent a FIN */
+#define NAT_FIN_MEMBER 0x400
+#define NAT_FIN (NAT_FIN_CLIENT | NAT_FIN_MEMBER)
+#define NAT_RESET 0x800 /* by a RST in NAT_TIME_WAIT */
+#define NAT_STAMP_SHIFT 16
+
+/* After so long without a packet flows end; units of 2^30 ns. */
+#define NAT_TCP_TRANSITORY 240 /* half open, or with one FIN: RFC 5382 */
+#define NAT_UDP_TRANSITORY 120 /* RFC 4787 */
+#define NAT_TIME_WAIT_TIME 60  /* as long as hosts keep theirs */
+
+struct nat_flow {
+	__be32 client[4];
+	__be32 vip[4];
+	__be32 member[4];
+	__be16 client_port;
+	__be16 port; /* of the service */
+	__be16 member_port;
+	__u8 protocol;
+	__u8 reserved;
+	__u32 state;
+	__u32 seen; /* last packet, units of 2^30 ns of the coarse clock */
+	/* second line */
+	__u32 service; /* index */
+	__u32 entropy; /* of the client's flow: both directions' uplink */
+	__u32 stamp;
+	__u16 member_index;
+	__u16 group;
+	__u32 timeout; /* once established, units of 2^30 ns */
+	__u32 reserved2[11];
+};
+
+_Static_assert(sizeof(struct nat_flow) * 65536 == NAT_TABLE_SIZE, "a table");
+
+struct nat_key {
+	__be32 client[4];
+	__be32 vip[4];
+	__be16 client_port;
+	__be16 port;
+	__u8 protocol;
+	__u8 reserved[3];
+};
+
+/*
+ * Half-open flows of a group in the order in which they began: stamp << 32 |
+ * number, at `head` modulo the ring's size the next one. Who takes the place of
+ * one that is still half open ends it, so there are never more.
+ */
+#define NAT_RING OXP_NAT_HALF_OPEN_MAX
+struct nat_group {
+	__u32 flows; /* ports that the group has */
+	__u32 head;
+	__u64 reserved[7];
+	__u64 ring[NAT_RING];
+};
+
+_Static_assert(sizeof(struct nat_group) * OXP_NAT_GROUPS == NAT_TABLE_SIZE,
+	       "a table");
+
+#define NAT_FLOWS_UNIT 256
+
+struct nat_service {
+	__u32 active; /* half open or established */
+	__u32 reserved;
+};
+
+struct reply_counters {
+	__u64 packets;
+	__u64 bytes; /* of IP packets to clients */
 };
 
 /*

@@ -42,7 +42,7 @@ extern "C" {
 #endif
 
 /* Version of this interface; grows when something here changes meaning. */
-#define OXP_API_VERSION 10
+#define OXP_API_VERSION 11
 
 #define OXP_ERROR_LENGTH 512
 #define OXP_SLOTS_LIMIT 1048573 /* greatest table that can be asked for */
@@ -186,8 +186,18 @@ enum oxp_service_flag {
 	OXP_SERVICE_QUIC = 2, /* UDP: by QUIC connection ID where it is ours */
 	/* TCP by GUE, Geneve or SRv6, without OXP_SERVICE_SOURCE: packets name
 	 * a second member where the first may not have their flow */
-	OXP_SERVICE_SECOND_CHANCE = 4
+	OXP_SERVICE_SECOND_CHANCE = 4,
+	/* TCP and UDP: addresses and ports are rewritten in both directions,
+	 * see "NAT" below; without OXP_SERVICE_SOURCE, OXP_SERVICE_QUIC,
+	 * OXP_SERVICE_SECOND_CHANCE, tunnels, and with `encapsulation` 0 */
+	OXP_SERVICE_NAT = 8
 };
+
+#define OXP_NAT_FLOWS_MAX 16776960
+/* Who shares ports: see `nat_group` of struct oxp_service_settings. */
+#define OXP_NAT_GROUPS 256
+/* Flows of one group whose handshake is not complete. */
+#define OXP_NAT_HALF_OPEN_MAX 4088
 
 struct oxp_network {
 	struct oxp_address address;
@@ -206,13 +216,22 @@ struct oxp_service_settings {
 				   */
 	uint8_t source_length_v6; /* client; 0: 32 and 128 */
 	uint16_t idle_timeout_s;  /* without a packet, after which a flow may
-				   * move to another member, 10 to 16000; 0: 350
-				   */
+				   * move to another member, 10 to 16000; 0: 350.
+				   * With OXP_SERVICE_NAT when an established
+				   * flow ends; 0: 7440 of TCP (RFC 5382), 300
+				   * of UDP (RFC 4787) */
 	uint32_t new_flow_rate;   /* flows per second that one source may open
 				   * at the VIP's service; 0: no limit */
 	uint32_t new_flow_burst;  /* 0: as new_flow_rate */
 	const struct oxp_network *allowed; /* sources; NULL: everybody */
 	uint32_t allowed_count;            /* at most OXP_ALLOWED_MAX */
+	/* Of OXP_SERVICE_NAT. All services of a group, such as those of one
+	 * tenant, draw on one share of the node's ports: a new flow is refused
+	 * while they have `nat_flows` together, which is rounded up to a
+	 * multiple of 256. 0: half of all ports. */
+	uint32_t nat_flows; /* at most OXP_NAT_FLOWS_MAX */
+	uint16_t nat_group; /* below OXP_NAT_GROUPS */
+	uint16_t reserved;
 };
 
 /* How packets get to a member whose address they do not name. All zeroes: by
@@ -315,6 +334,11 @@ struct oxp_service {
 	 * oxp_slots_age() is called. */
 	uint32_t active_flows;
 	uint32_t reserved;
+	/* Of OXP_SERVICE_NAT, where active_flows is exact: what clients were
+	 * sent, bytes of the IP packets as they left. 0 of others, whose
+	 * answers do not pass the node. */
+	uint64_t reply_packets;
+	uint64_t reply_bytes;
 };
 
 /* The server ID of a member that QUIC servers put into their connection IDs
@@ -403,6 +427,79 @@ struct oxp_outcome_counters {
  * most. Returns OXP_OUTCOMES. */
 int oxp_outcomes_list(struct oxp_node *node, struct oxp_outcome_counters *out,
 		      uint32_t capacity, char *error);
+
+/*
+ * NAT (OXP_SERVICE_NAT): the client's packet goes to the member's address and
+ * port, from an address and a port of the node's pools, and so the answer comes
+ * back to the node, which rewrites it; doc/source/contributor/nat.rst. Members
+ * are of either family, and need nothing but routes to the pools.
+ */
+#define OXP_NAT_ADDRESSES_MAX 256 /* of each family, in all pools */
+#define OXP_NAT_PORT_MIN 1024     /* ports of each from here to 65535 */
+
+/* Makes these the node's pools, and no others: prefixes that are routed to this
+ * node alone, each address of which is used. Flows of addresses that are gone
+ * are lost, those of others are not touched. Each address takes 8 MiB. Replaces
+ * the program where there were no pools, or are none any more: those of other
+ * nodes pay nothing for it. -EINVAL, -ENOSPC, -EEXIST (two prefixes overlap, or
+ * an address is a VIP): nothing is changed, and `error` names the prefix. */
+int oxp_nat_pools_set(struct oxp_node *node, const struct oxp_network *pools,
+		      uint32_t count, char *error);
+/* As they were set, in the order of their addresses. Returns how many there
+ * are. */
+int oxp_nat_pools_list(struct oxp_node *node, struct oxp_network *out,
+		       uint32_t capacity, char *error);
+
+struct oxp_nat_usage {
+	uint32_t addresses_v4, addresses_v6; /* of pools */
+	uint32_t ports;                      /* of all addresses */
+	uint32_t half_open; /* flows whose handshake is not complete */
+	uint32_t established;
+	uint32_t time_wait; /* ended, but the port is not given away yet */
+};
+/* Counted by looking at each flow. */
+int oxp_nat_usage_get(struct oxp_node *node, struct oxp_nat_usage *out,
+		      char *error);
+
+enum oxp_nat_state {
+	OXP_NAT_HALF_OPEN = 2,
+	OXP_NAT_ESTABLISHED = 3,
+	OXP_NAT_TIME_WAIT = 4
+};
+
+struct oxp_nat_flow {
+	struct oxp_key service;
+	struct oxp_address client;
+	struct oxp_address pool; /* what the member sees */
+	struct oxp_address member;
+	uint16_t client_port;
+	uint16_t pool_port;
+	uint16_t member_port;
+	uint8_t state; /* enum oxp_nat_state */
+	uint8_t reserved;
+	uint32_t idle_s;    /* since its last packet, units of 2^30 ns */
+	uint32_t expires_s; /* it ends after so long without another one */
+};
+
+/* What a flow has to have; zeroes: any. */
+struct oxp_nat_filter {
+	struct oxp_key service;
+	struct oxp_address client;
+	struct oxp_address pool;
+	struct oxp_address member;
+	uint16_t client_port;
+	uint16_t pool_port;
+	uint16_t member_port;
+	uint8_t state;
+	uint8_t reserved;
+};
+/* The node's flows, in no order. Returns how many fit the filter, which may be
+ * NULL. With client, client_port and the whole service, or pool and pool_port,
+ * one look is enough; otherwise each flow is looked at. */
+int oxp_nat_flows_list(struct oxp_node *node,
+		       const struct oxp_nat_filter *filter,
+		       struct oxp_nat_flow *out, uint32_t capacity,
+		       char *error);
 
 /*
  * Probes through the datapath. The health checker marks a probe to a VIP

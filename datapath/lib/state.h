@@ -45,6 +45,8 @@ struct oxp_node {
 	struct vip_entry *vips;
 	struct service_entry *entries;
 	struct watched_set *watched;
+	struct nat_pools *nat;
+	struct nat_service *nat_services;
 	/* those of `tables`, mapped; their pins' folder */
 	char *segment[SEGMENTS_MAX];
 	uint32_t segments;
@@ -75,6 +77,15 @@ struct oxp_node {
 		uint64_t parts_ms;    /* since parts of services grew */
 		uint32_t *of_service; /* entries, scratch */
 	} watch;                      /* of the process that ages slots */
+
+	/* Of NAT, as long as nat->changes is what it was then. */
+	struct {
+		uint32_t changes;
+		char *table[NAT_TABLES]; /* mapped when first asked for */
+		uint32_t index_changes;  /* likewise, of the index */
+		int index[2];            /* opened when asked for; 0: not yet */
+		uint32_t cursor; /* of ageing: an address and its first port */
+	} nat_state;
 
 	bool handing_over; /* between oxp_handover_begin() and _end() */
 };

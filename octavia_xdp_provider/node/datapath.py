@@ -18,6 +18,9 @@ from octavia_xdp_provider.node.types import Key
 from octavia_xdp_provider.node.types import Member
 from octavia_xdp_provider.node.types import MemberName
 from octavia_xdp_provider.node.types import MemberState
+from octavia_xdp_provider.node.types import NatFlow
+from octavia_xdp_provider.node.types import NatState
+from octavia_xdp_provider.node.types import NatUsage
 from octavia_xdp_provider.node.types import NodeFlag
 from octavia_xdp_provider.node.types import NodeSettings
 from octavia_xdp_provider.node.types import Outcome
@@ -34,7 +37,8 @@ from octavia_xdp_provider.node.types import Uplink
 # What users of the datapath need comes from here.
 __all__ = ['LIBRARY_VARIABLE', 'Counters', 'Datapath', 'DatapathError',
            'Encapsulation', 'Fault', 'Info', 'Key', 'Library', 'Member',
-           'MemberName', 'MemberState', 'NodeFlag', 'NodeSettings', 'Outcome',
+           'MemberName', 'MemberState', 'NatFlow', 'NatState', 'NatUsage',
+           'NodeFlag', 'NodeSettings', 'Outcome',
            'ProbeOutcome', 'ProbeTarget', 'Service', 'ServiceFlag', 'Settings',
            'Summary', 'Tunnel', 'Uplink', 'is_foreign', 'is_stale']
 
@@ -132,6 +136,45 @@ class Datapath:
             if count <= capacity:
                 return out, count
             capacity = count
+
+    def set_nat_pools(self, pools: typing.Sequence[str]):
+        """Networks of this node alone, from whose addresses NAT goes to
+        members, and no others.
+        """
+        self._call('oxp_nat_pools_set', self.library.networks(pools),
+                   len(pools))
+
+    def nat_pools(self) -> list[str]:
+        out, count = self._array('oxp_nat_pools_list', 'struct oxp_network')
+        return [oxp.network_of(out[i]) for i in range(count)]
+
+    def nat_usage(self) -> NatUsage:
+        out = self._ffi.new('struct oxp_nat_usage *')
+        self._call('oxp_nat_usage_get', out)
+        return NatUsage(*(getattr(out, field)
+                          for field in NatUsage._fields))
+
+    def nat_flows(self, limit: int = 0, *, service: Key | None = None,
+                  client: str | None = None, client_port: int = 0,
+                  pool: str | None = None, pool_port: int = 0,
+                  member: str | None = None, member_port: int = 0,
+                  state: NatState | None = None
+                  ) -> tuple[list[NatFlow], int]:
+        """(flows of NAT that have all that is given, how many there are)
+
+        No more than `limit` are returned; 0: all.
+        """
+        wanted = self.library.nat_filter(
+            service, client, client_port, pool, pool_port, member,
+            member_port, state)
+        if limit:
+            out = self._ffi.new('struct oxp_nat_flow[]', limit)
+            count = self._call('oxp_nat_flows_list', wanted, out, limit)
+        else:
+            out, count = self._array('oxp_nat_flows_list',
+                                     'struct oxp_nat_flow', wanted)
+        return [oxp.nat_flow_of(out[i])
+                for i in range(min(count, limit or count))], count
 
     def info(self) -> Info:
         out = self._ffi.new('struct oxp_info *')

@@ -10,10 +10,10 @@ import typing
 from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.node import types
 
-API_VERSION = 10
+API_VERSION = 11
 # Of the layout that this package's data path has: others can be installed
 # beside it.
-LIBRARY = 'liboctavia_xdp.so.5'
+LIBRARY = 'liboctavia_xdp.so.6'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_LIBRARY'
 
 
@@ -61,6 +61,23 @@ class Library:
             network = ipaddress.ip_network(text)
             entry.address = self.address(str(network.network_address))[0]
             entry.length = network.prefixlen
+        return out
+
+    def nat_filter(self, service: types.Key | None, client: str | None,
+                   client_port: int, pool: str | None, pool_port: int,
+                   member: str | None, member_port: int,
+                   state: types.NatState | None):
+        out = self.ffi.new('struct oxp_nat_filter *')
+        if service is not None:
+            out.service = self.key(service)[0]
+        for name, text in (('client', client), ('pool', pool),
+                           ('member', member)):
+            if text is not None:
+                setattr(out, name, self.address(text)[0])
+        out.client_port = client_port
+        out.pool_port = pool_port
+        out.member_port = member_port
+        out.state = state or 0
         return out
 
     def settings(self, wanted: types.Settings):
@@ -176,14 +193,24 @@ def settings_of(settings) -> types.Settings:
         encapsulation=types.Encapsulation(settings.encapsulation),
         **{name: getattr(settings, name) for name in (
             'dscp', 'sid_function', 'source_length_v4', 'source_length_v6',
-            'idle_timeout_s', 'new_flow_rate', 'new_flow_burst')})
+            'idle_timeout_s', 'new_flow_rate', 'new_flow_burst', 'nat_flows',
+            'nat_group')})
 
 
 def service_of(out) -> types.Service:
     return types.Service(
         key_of(out.key), out.index, out.slots, out.members, out.enabled,
         out.generation, counters_of(out.counters), out.open_slots,
-        settings_of(out.settings), out.drops, out.active_flows)
+        settings_of(out.settings), out.drops, out.active_flows,
+        out.reply_packets, out.reply_bytes)
+
+
+def nat_flow_of(out) -> types.NatFlow:
+    return types.NatFlow(
+        key_of(out.service), text_of(out.client), out.client_port,
+        text_of(out.pool), out.pool_port, text_of(out.member),
+        out.member_port, types.NatState(out.state), out.idle_s,
+        out.expires_s)
 
 
 def member_of(one) -> types.MemberState:

@@ -35,6 +35,7 @@ class ServiceFlag(enum.IntFlag):
     SOURCE = 1
     QUIC = 2
     SECOND_CHANCE = 4
+    NAT = 8
 
 
 class Key(typing.NamedTuple):
@@ -62,6 +63,8 @@ class Settings(typing.NamedTuple):
     new_flow_rate: int = 0
     new_flow_burst: int = 0
     allowed: tuple | None = None
+    nat_flows: int = 0
+    nat_group: int = 0
 
 
 class MemberName(typing.NamedTuple):
@@ -162,7 +165,8 @@ class Service(typing.NamedTuple):
     """A service as the tables have it; its settings without ``allowed``.
 
     ``drops``: packets for it that were dropped, whatever for. ``active``:
-    flows that are alive, counted or estimated.
+    flows that are alive, counted or estimated. ``reply_packets``,
+    ``reply_bytes``: of NAT, what clients were sent.
     """
 
     key: Key
@@ -176,6 +180,46 @@ class Service(typing.NamedTuple):
     settings: Settings = Settings()
     drops: int = 0
     active: int = 0
+    reply_packets: int = 0
+    reply_bytes: int = 0
+
+
+class NatState(enum.IntEnum):
+    """Of a flow: enum oxp_nat_state."""
+
+    HALF_OPEN = 2
+    ESTABLISHED = 3
+    TIME_WAIT = 4
+
+
+class NatFlow(typing.NamedTuple):
+    """A flow of NAT: what the client has, and what the member sees.
+
+    ``idle``, ``expires``: seconds since its last packet, and until it ends
+    without another one.
+    """
+
+    service: Key
+    client: str
+    client_port: int
+    pool: str
+    pool_port: int
+    member: str
+    member_port: int
+    state: NatState
+    idle: int
+    expires: int
+
+
+class NatUsage(typing.NamedTuple):
+    """Addresses, ports and flows of the node's pools."""
+
+    addresses_v4: int
+    addresses_v6: int
+    ports: int
+    half_open: int
+    established: int
+    time_wait: int
 
 
 class Summary(typing.NamedTuple):

@@ -29,7 +29,9 @@ struct target {
 };
 
 /* What makes a service more than a hash and a table. */
-#define BLOCK_SPECIAL (OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED)
+#define BLOCK_SPECIAL                                                          \
+	(OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED |               \
+	 OXP_SERVICE_NAT)
 
 /* What of a packet decides on its slot. */
 struct flow {
@@ -196,6 +198,8 @@ select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 
 	if (!find_block(target->block, &view))
 		return OXP_DROP_INTERNAL;
+	if (view.block->flags & OXP_SERVICE_NAT)
+		return OXP_DROP_NAT_FULL;
 	outcome = admit(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;

@@ -9,6 +9,7 @@
 #include <bpf/bpf.h>
 
 #include "error.h"
+#include "nat/pools.h"
 #include "node/lock.h"
 #include "service/validate.h"
 #include "state.h"
@@ -83,10 +84,12 @@ static bool outer_is_right(const struct service_block *block,
 			   const uint8_t *vip,
 			   const struct block_member *member)
 {
+	bool nat = block->flags & OXP_SERVICE_NAT;
 	const struct oxp_service_settings settings = {
 		.encapsulation = block->encapsulation,
-		.dscp = block->dscp,
-		.sid_function = ntohs(block->sid_function),
+		.flags = block->flags & OXP_SERVICE_NAT,
+		.dscp = nat ? 0 : block->dscp,
+		.sid_function = nat ? 0 : ntohs(block->sid_function),
 	};
 	struct oxp_address to, address;
 	struct oxp_tunnel tunnel;
@@ -302,7 +305,7 @@ static const char *find_common_fault(struct oxp_node *node, uint32_t services,
 		return "no memory to count the keys";
 	if (wrong)
 		return "buckets of the lookup tables have wrong counts";
-	if (keys != services + vips)
+	if (keys != services + vips + count_pool_addresses(node))
 		return "the lookup tables have keys of nobody";
 	return count_keys(node->map[MAP_QUIC_SERVERS]) != quic
 		       ? "there are QUIC servers of nobody"

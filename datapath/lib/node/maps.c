@@ -16,6 +16,8 @@
 #include <bpf/libbpf.h>
 
 #include "error.h"
+#include "nat/index.h"
+#include "nat/tables.h"
 #include "pins.h"
 #include "probe.h"
 #include "state.h"
@@ -169,6 +171,13 @@ static int map_all(struct oxp_node *node, char *error)
 		status = map_memory(node, MAP_WATCHED,
 				    WATCH_LINES * sizeof(*node->watched),
 				    &node->watched, error);
+	if (!status)
+		status = map_memory(node, MAP_NAT, sizeof(*node->nat),
+				    &node->nat, error);
+	if (!status)
+		status = map_memory(node, MAP_NAT_SERVICES,
+				    services * sizeof(*node->nat_services),
+				    &node->nat_services, error);
 	return status ? status : map_segments(node, error);
 }
 
@@ -179,26 +188,8 @@ void unmap_all(struct oxp_node *node)
 			munmap(node->mapping[i].memory,
 			       node->mapping[i].length);
 	unmap_segments(node);
-}
-
-/* Of a state that an earlier release with the same layout made: its program
- * and library know nothing of the map. Whoever opens the node has the lock. */
-static int make_watched(const char *path)
-{
-	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
-	int map = bpf_map_create(BPF_MAP_TYPE_ARRAY, map_names[MAP_WATCHED],
-				 sizeof(__u32), sizeof(struct watched_set),
-				 WATCH_LINES, &options);
-
-	if (map < 0)
-		return map;
-	if (bpf_obj_pin(map, path)) {
-		int status = -errno;
-
-		close(map);
-		return status;
-	}
-	return map;
+	forget_nat_tables(node);
+	close_nat_indices(node);
 }
 
 int open_pins(struct oxp_node *node, const char *folder, char *error)
@@ -220,10 +211,6 @@ int open_pins(struct oxp_node *node, const char *folder, char *error)
 			return failure(error, -ENOMEM, "cannot open the maps");
 		node->map[i] = bpf_obj_get(path);
 		status = node->map[i] < 0 ? -errno : 0;
-		if (status == -ENOENT && i == MAP_WATCHED) {
-			node->map[i] = make_watched(path);
-			status = node->map[i] < 0 ? node->map[i] : 0;
-		}
 		if (status) {
 			/* the folder appears whole: another layout has other
 			 * maps, and ENOENT would say that there is none */

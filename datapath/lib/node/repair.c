@@ -16,6 +16,7 @@
 #include "address.h"
 #include "epoch.h"
 #include "error.h"
+#include "nat/pools.h"
 #include "node/maps.h"
 #include "pins.h"
 #include "program/repair.h"
@@ -92,12 +93,16 @@ static int repair_keys(struct oxp_node *node, struct kept *kept, char *error)
 
 	keep_services(node, kept);
 	keep_vips(node, kept);
+	keep_pool_keys(node, kept->keys);
 	status = lookup_repair(node, (const uint64_t **)kept->keys);
 	if (!status)
 		status = refresh_vips(node, kept->gone);
 	if (status)
 		return failure(error, status,
 			       "cannot repair the lookup tables");
+	status = repair_pools(node, error);
+	if (status)
+		return status;
 	/* also for what the dead one deleted */
 	status = grace_period(node, error);
 	if (!status)
@@ -120,6 +125,7 @@ int repair(struct oxp_node *node, char *error)
 			       "%s was taken over by another version",
 			       node->pin_directory);
 	}
+	node->config->nat_addresses = count_pool_addresses(node);
 	status = repair_programs(node, error);
 	if (status)
 		return status;

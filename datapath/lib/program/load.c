@@ -16,6 +16,7 @@ void configure_program(struct forward *object, const struct node_config *config,
 	object->rodata->flow_sets_mask = config->flows_max / FLOW_SET_WAYS - 1;
 	object->rodata->node_seed = config->seed;
 	object->rodata->feature_fib = !!(flags & OXP_NODE_FIB);
+	object->rodata->feature_nat = !!config->nat_addresses;
 }
 
 int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,

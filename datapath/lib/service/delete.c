@@ -9,6 +9,7 @@
 
 #include "epoch.h"
 #include "error.h"
+#include "nat/flows.h"
 #include "node/lock.h"
 #include "service/validate.h"
 #include "service/watch.h"
@@ -23,6 +24,7 @@ struct deletion {
 	uint32_t *indices;
 	uint32_t count;
 	uint64_t *gone; /* bits of indices */
+	bool nat;       /* one of them is OXP_SERVICE_NAT */
 };
 
 static void erase_keys(struct oxp_node *node, struct deletion *deletion,
@@ -47,6 +49,9 @@ static void erase_keys(struct oxp_node *node, struct deletion *deletion,
 			entry_of(node, deletion->indices[i]);
 		struct lookup_key key = entry_key(entry);
 
+		deletion->nat |=
+			!!(live_block(node, deletion->indices[i])->flags &
+			   OXP_SERVICE_NAT);
 		if (lookup_holds(node, &key, entry->place))
 			lookup_erase(node, &key, entry->place);
 	}
@@ -90,6 +95,8 @@ static int delete(struct oxp_node *node, struct deletion *deletion,
 	if (status)
 		return status;
 	forget_watched(node, deletion->gone);
+	if (deletion->nat)
+		end_nat_flows_of_services(node, deletion->gone);
 	end_change(node);
 	return deletion->count;
 }

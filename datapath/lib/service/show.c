@@ -25,6 +25,7 @@ static void describe(struct oxp_node *node, uint32_t index,
 	const struct service_block *block = live_block(node, index);
 	const struct service_entry *entry = entry_of(node, index);
 	bool source = block->flags & OXP_SERVICE_SOURCE;
+	bool nat = block->flags & OXP_SERVICE_NAT;
 
 	*out = (struct oxp_service){
 		.key.port = ntohs(entry->port),
@@ -41,10 +42,12 @@ static void describe(struct oxp_node *node, uint32_t index,
 				.flags =
 					block->flags &
 					(OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
-					 OXP_SERVICE_SECOND_CHANCE),
+					 OXP_SERVICE_SECOND_CHANCE |
+					 OXP_SERVICE_NAT),
 				.encapsulation = block->encapsulation,
-				.dscp = block->dscp,
-				.sid_function = ntohs(block->sid_function),
+				.dscp = nat ? 0 : block->dscp,
+				.sid_function =
+					nat ? 0 : ntohs(block->sid_function),
 				.source_length_v4 =
 					source ? block->source_length_v4 : 0,
 				.source_length_v6 =
@@ -53,6 +56,10 @@ static void describe(struct oxp_node *node, uint32_t index,
 				.new_flow_rate = block->new_flow_rate,
 				.new_flow_burst = block->new_flow_burst,
 				.allowed_count = block->allowed_count,
+				.nat_flows =
+					nat ? block->nat_flows * NAT_FLOWS_UNIT
+					    : 0,
+				.nat_group = nat ? block->nat_group : 0,
 			},
 	};
 	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
@@ -89,6 +96,18 @@ static int read_alive(struct oxp_node *node, struct oxp_service *services,
 	return 0;
 }
 
+/* Of NAT, which sees both directions. */
+static int read_replies(struct oxp_node *node, struct oxp_service *service)
+{
+	struct reply_counters replies;
+	int status = read_reply_counters(node, service->index, &replies);
+
+	service->reply_packets = replies.packets;
+	service->reply_bytes = replies.bytes;
+	service->active_flows = node->nat_services[service->index].active;
+	return status;
+}
+
 static void set_counts(struct oxp_service *service,
 		       const struct service_counts *counts)
 {
@@ -111,6 +130,9 @@ static int read_counters(struct oxp_node *node, struct oxp_service *services,
 	}
 	if (count)
 		status = read_alive(node, services, count, first, most);
+	for (uint32_t i = 0; i < count && !status; i++)
+		if (services[i].settings.flags & OXP_SERVICE_NAT)
+			status = read_replies(node, &services[i]);
 	if (status)
 		return status;
 	if (count <= SINGLE_READS_MAX) {

@@ -17,6 +17,7 @@
 #include <time.h>
 
 #include "clock.h"
+#include "nat/age.h"
 #include "node/lock.h"
 #include "service/watch.h"
 #include "state.h"
@@ -169,6 +170,8 @@ int oxp_slots_age(struct oxp_node *node, char *error)
 	if (due)
 		node->config->ticked = now;
 	open = pass(node, before, now, due);
+	if (due)
+		age_nat_flows(node);
 	if (first || due)
 		status = watch_on(node, now - before, error);
 	unlock_node(node);

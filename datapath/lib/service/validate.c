@@ -16,6 +16,8 @@
 #include "table/slot_count.h"
 
 #define IDLE_TIMEOUT_DEFAULT 350
+#define NAT_TCP_DEFAULT 7440 /* RFC 5382, REQ-5 */
+#define NAT_UDP_DEFAULT 300  /* RFC 4787, REQ-5 */
 #define IDLE_TIMEOUT_MIN 10
 #define IDLE_TIMEOUT_MAX 16000    /* what the time of an entry can show */
 #define RATE_MAX ((1U << 22) - 1) /* 1024 times that fits into 32 bits */
@@ -95,11 +97,48 @@ static int check_second_chance(const struct oxp_service_settings *settings,
 	return 0;
 }
 
+static int check_nat(const struct oxp_service_settings *settings,
+		     const struct oxp_key *key, char *error)
+{
+	const uint32_t others = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
+				OXP_SERVICE_SECOND_CHANCE;
+
+	if (!(settings->flags & OXP_SERVICE_NAT)) {
+		if (settings->nat_flows || settings->nat_group)
+			return failure(error, -EINVAL,
+				       "a share of NAT's ports without "
+				       "OXP_SERVICE_NAT");
+		return 0;
+	}
+	if (key->protocol == IPPROTO_SCTP)
+		return failure(error, -EPROTONOSUPPORT,
+			       "NAT is for TCP and UDP: the checksum of SCTP "
+			       "covers the whole packet");
+	if (settings->flags & others)
+		return failure(error, -EINVAL,
+			       "NAT with flags 0x%x: its flows are remembered "
+			       "one by one, they stay with their member",
+			       settings->flags & others);
+	if (settings->encapsulation != OXP_IPIP)
+		return failure(error, -EINVAL,
+			       "NAT with encapsulation %u: its packets have "
+			       "none, 0 is wanted",
+			       settings->encapsulation);
+	if (settings->nat_group >= OXP_NAT_GROUPS)
+		return failure(error, -EINVAL,
+			       "group %u of NAT's ports: the last one is %d",
+			       settings->nat_group, OXP_NAT_GROUPS - 1);
+	if (settings->nat_flows > OXP_NAT_FLOWS_MAX)
+		return failure(error, -EINVAL, "%u NAT flows, the limit is %d",
+			       settings->nat_flows, OXP_NAT_FLOWS_MAX);
+	return 0;
+}
+
 static int check_settings(const struct oxp_service_settings *settings,
 			  const struct oxp_key *key, char *error)
 {
 	const uint32_t known = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
-			       OXP_SERVICE_SECOND_CHANCE;
+			       OXP_SERVICE_SECOND_CHANCE | OXP_SERVICE_NAT;
 	int status;
 
 	if (settings->flags & ~known)
@@ -135,7 +174,9 @@ static int check_settings(const struct oxp_service_settings *settings,
 		return failure(error, -EINVAL,
 			       "a burst of new flows without a rate");
 	status = check_encapsulation(settings, error);
-	return status ? status : check_second_chance(settings, key, error);
+	if (!status)
+		status = check_second_chance(settings, key, error);
+	return status ? status : check_nat(settings, key, error);
 }
 
 static bool is_host(const uint8_t *address)
@@ -241,6 +282,8 @@ static int parse_outer(const struct oxp_service_settings *settings,
 			       address_text(member->address));
 	member->outer_type = outer_types[encapsulation][!v4];
 	memcpy(member->outer, member->address, sizeof(member->outer));
+	if (settings->flags & OXP_SERVICE_NAT)
+		member->outer_type = OUTER_NONE;
 	if (settings->sid_function) {
 		__be16 function = htons(settings->sid_function);
 
@@ -271,6 +314,10 @@ static int parse_member(const struct oxp_member *wanted,
 			"member %s: a port of its own, and the protocol "
 			"is SCTP, whose checksum covers the whole packet",
 			address_text(address));
+	if (settings->flags & OXP_SERVICE_NAT && has_tunnel(&wanted->tunnel))
+		return failure(error, -EINVAL,
+			       "member %s: a tunnel, and the service is NAT",
+			       address_text(address));
 	*out = (struct block_member){
 		.mtu = wanted->mtu,
 		.check = wanted->check,
@@ -342,6 +389,14 @@ static int check_unique(const struct service_block *draft, char *error)
 	return 0;
 }
 
+static uint16_t default_timeout(const struct oxp_service_settings *settings,
+				const struct oxp_key *key)
+{
+	if (!(settings->flags & OXP_SERVICE_NAT))
+		return IDLE_TIMEOUT_DEFAULT;
+	return key->protocol == IPPROTO_TCP ? NAT_TCP_DEFAULT : NAT_UDP_DEFAULT;
+}
+
 int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 		 struct service_block *draft, char *error)
 {
@@ -371,9 +426,15 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 		settings->source_length_v4 ? settings->source_length_v4 : 32;
 	draft->source_length_v6 =
 		settings->source_length_v6 ? settings->source_length_v6 : 128;
-	draft->idle_timeout_s = settings->idle_timeout_s
-					? settings->idle_timeout_s
-					: IDLE_TIMEOUT_DEFAULT;
+	draft->idle_timeout_s =
+		settings->idle_timeout_s
+			? settings->idle_timeout_s
+			: default_timeout(settings, &wanted->key);
+	if (settings->flags & OXP_SERVICE_NAT) {
+		draft->nat_group = settings->nat_group;
+		draft->nat_flows = (settings->nat_flows + NAT_FLOWS_UNIT - 1) /
+				   NAT_FLOWS_UNIT;
+	}
 	draft->new_flow_rate = settings->new_flow_rate;
 	draft->new_flow_burst = settings->new_flow_burst
 					? settings->new_flow_burst

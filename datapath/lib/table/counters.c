@@ -59,8 +59,24 @@ static int write_zeroes(int map, uint32_t index, uint32_t words)
 
 int zero_service_counters(struct oxp_node *node, uint32_t index)
 {
-	return write_zeroes(node->map[MAP_SERVICE_COUNTERS], index,
-			    WORDS(struct counters));
+	int status = write_zeroes(node->map[MAP_SERVICE_COUNTERS], index,
+				  WORDS(struct counters));
+
+	node->nat_services[index] = (struct nat_service){};
+	return status ? status
+		      : write_zeroes(node->map[MAP_REPLY_COUNTERS], index,
+				     WORDS(struct reply_counters));
+}
+
+int read_reply_counters(struct oxp_node *node, uint32_t index,
+			struct reply_counters *out)
+{
+	uint64_t sum[WORDS(struct reply_counters)] = {};
+	int status = read_sums(node->map[MAP_REPLY_COUNTERS], index,
+			       WORDS(struct reply_counters), sum);
+
+	*out = (struct reply_counters){sum[0], sum[1]};
+	return status;
 }
 
 static int read_counts(int map, uint32_t index, struct service_counts *out)

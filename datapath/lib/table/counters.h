@@ -31,6 +31,9 @@ void release_old_counters(struct oxp_node *node,
 
 int zero_service_counters(struct oxp_node *node, uint32_t index);
 
+int read_reply_counters(struct oxp_node *node, uint32_t index,
+			struct reply_counters *out);
+
 /* Of a map as MAP_OUTCOMES. */
 int read_outcome(int map, uint32_t outcome, struct oxp_outcome_counters *out);
 

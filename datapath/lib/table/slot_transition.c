@@ -402,7 +402,9 @@ void transition(struct oxp_node *node, uint32_t index,
 		.ages = ages_of(node, next),
 	};
 
-	if (!old || !is_comparable(old, next) || !who_stays(old, next, stays)) {
+	/* flows of NAT are remembered one by one */
+	if (next->flags & OXP_SERVICE_NAT || !old ||
+	    !is_comparable(old, next) || !who_stays(old, next, stays)) {
 		close_all(next, table, owner_of);
 		return;
 	}

@@ -51,6 +51,9 @@ int enter_vip(struct oxp_node *node, uint32_t index, char *error)
 	struct vip_entry *vip;
 
 	if (place >= 0) {
+		if (*lookup_value(node, key.v6, place) & LOOKUP_POOL)
+			return failure(error, -EEXIST,
+				       "the VIP is an address of a NAT pool");
 		entry->vip_index = *lookup_value(node, key.v6, place);
 		count_in(&node->vips[entry->vip_index], entry);
 		return 0;

@@ -71,6 +71,21 @@ OXP_OUTCOME(DROP_NO_ROOM, 17, dropped,
 OXP_OUTCOME(DROP_INTERNAL, 18, dropped,
 	    "the maps held what the library never writes: a bug, please "
 	    "report it")
+OXP_OUTCOME(DROP_NO_NAT_FLOW, 19, dropped,
+	    "NAT: answers of a flow that is not known, or no longer, and "
+	    "clients' resets of such flows")
+OXP_OUTCOME(DROP_NAT_FULL, 20, dropped,
+	    "NAT: new flows for which no port was free, or whose tenant has as "
+	    "many as it may have")
+OXP_OUTCOME(DROP_TTL, 21, dropped,
+	    "NAT: their TTL or hop limit ends here, as at any router")
+OXP_OUTCOME(DROP_NAT_UNTRANSLATABLE, 22, dropped,
+	    "NAT: what cannot be told in the member's family, or in the "
+	    "client's: a fragment of UDP without a checksum, a source route")
+OXP_OUTCOME(NAT_EVICTED, 23, remark,
+	    "NAT: new flows that took the place of the tenant's oldest one "
+	    "whose handshake was not complete. Many of them are a flood of "
+	    "SYNs")
 
 /* What happened to a packet with a mark of ours. */
 OXP_PROBE_OUTCOME(SENT, 0, "encapsulated")
