@@ -108,6 +108,8 @@ class Channel:
             text = 'the connection was closed'
         except (OSError, ValueError) as error:
             text = str(error)
+        finally:
+            self._answers.close()
         why = self._why()
         with self._lock:
             self._lost = f'{self.name}: the connection is lost: {why or text}'

@@ -87,7 +87,8 @@ class Meter:
         """Begin with a host; its process is to be stopped at the end."""
         log = f'cost-{self.name}.log'
         process = host.start(['python3', self._probes[host.name], 'watch',
-                              self._group(host), kind], log=log)
+                              self._group(host), kind, *_devices(host)],
+                             log=log)
         self._watches[host.name] = process
         return process
 
@@ -146,9 +147,9 @@ def open(bed: interface.Bed) -> Iterator[Meter]:
                     meter.watch(host, _kind(host, kernels)).stop, _END)
                 meter.ready(host)
             elif kernels[host.name] in {kernels[node.name] for node in nodes}:
-                stack.callback(host.run, ['python3', probes[host.name],
-                                          'unpoll'])
-                host.run(['python3', probes[host.name], 'poll'])
+                words = ['python3', probes[host.name]]
+                stack.callback(host.run, [*words, 'unpoll', *_devices(host)])
+                host.run([*words, 'poll', *_devices(host)])
         yield meter
 
 
@@ -159,6 +160,11 @@ def maps_bytes(host: interface.Host, folder: str) -> int:
     return sum(one['bytes_memlock'] for one in shown
                if any(pathlib.PurePosixPath(pin).is_relative_to(folder)
                       for pin in one.get('pinned', ())))
+
+
+def _devices(host):
+    """At links of the bed: machines have others, by which they are reached."""
+    return [one.name for one in host.interfaces.values() if one.peers]
 
 
 def _kind(host, kernels):

@@ -4,12 +4,13 @@
 
 It needs nothing but Python's standard library, as it is copied to hosts.
 
-    cost_probe.py watch GROUP KIND   answer "look" lines until the input ends
-    cost_probe.py run GROUP COMMAND… execute a command as one of the group
-    cost_probe.py poll | unpoll      move receiving into kernel threads, back
-    cost_probe.py sweep              remove groups that nothing is in
-    cost_probe.py groups             names of groups
-    cost_probe.py machine            which kernel this is: its boot's id
+    cost_probe.py watch GROUP KIND DEVICE…
+                                      answer "look" lines until the input ends
+    cost_probe.py run GROUP COMMAND…  execute a command as one of the group
+    cost_probe.py poll|unpoll DEVICE… move receiving into kernel threads, back
+    cost_probe.py sweep               remove groups that nothing is in
+    cost_probe.py groups              names of groups
+    cost_probe.py machine             which kernel this is: its boot's id
 """
 
 import contextlib
@@ -61,10 +62,10 @@ def main(arguments):
             run(rest[0], rest[1:])
         elif word == 'poll':
             with mounts() as (groups, devices), locked(groups):
-                print(json.dumps(poll(devices)))
+                print(json.dumps(poll(devices, rest)))
         elif word == 'unpoll':
             with mounts() as (_groups, devices):
-                unpoll(devices)
+                unpoll(devices, rest)
         elif word == 'sweep':
             with mounts() as (groups, _devices), locked(groups):
                 print(json.dumps(sweep(groups)))
@@ -114,21 +115,20 @@ def mounts():
             folder.rmdir()
 
 
-def poll(devices):
+def poll(devices, names):
     """Let what is received be processed by kernel threads, one a queue.
 
     Threads are named after device and NAPI instance: the first is not unique
     on a machine of many namespaces, the second is. Before Linux 6.17 threads
     stay when they are switched off, so those found once are kept in mind.
 
+    :param names: of devices of the bed. Others are left alone.
     :returns: ids of the threads.
     :raises ProbeError: a device hands packets on in the context of whoever
         sends them.
     """
     known, without_gro = set(state()['threads']), []
-    for device in sorted(devices.iterdir()):
-        if device.name == 'lo' or not device.is_dir():
-            continue
+    for device in (devices / name for name in names):
         if ethtool(device.name, ETHTOOL_GTSO):
             # A veth pair bypasses NAPI for what was not cut into packets.
             raise ProbeError(
@@ -160,8 +160,8 @@ def state():
     return {'threads': [], 'without_gro': []}
 
 
-def unpoll(devices):
-    for device in devices.iterdir():
+def unpoll(devices, names):
+    for device in (devices / name for name in names):
         with contextlib.suppress(OSError):
             if (device / 'threaded').read_text().strip() != '0':
                 (device / 'threaded').write_text('0')
@@ -218,7 +218,7 @@ def run(name, command):
     os.execvp(command[0], command)
 
 
-def watch(name, kind):
+def watch(name, kind, *names):
     """Own the group until the input ends, or TERM."""
     if kind not in KINDS:
         raise ProbeError(f'no such kind: {kind}')
@@ -231,22 +231,22 @@ def watch(name, kind):
         # Held until the end: none sweeps the group away while it is empty.
         with locked(group):
             try:
-                threads = poll_group(groups, group, devices, kind)
+                threads = poll_group(groups, group, devices, kind, names)
                 say(process=os.getpid(), threads=threads)
                 for line in sys.stdin:
                     answer(line.split(), group, kind, threads)
             finally:
                 empty(groups, group)
                 if kind == SHARED:
-                    unpoll(devices)
+                    unpoll(devices, names)
 
 
-def poll_group(groups, group, devices, kind):
+def poll_group(groups, group, devices, kind, names):
     """:returns: ids of the threads that receive, now of the group."""
     if kind != SHARED:
         return []
     with locked(groups):
-        threads = poll(devices)
+        threads = poll(devices, names)
     for thread in threads:
         (group / 'cgroup.procs').write_text(str(thread))
     return threads

@@ -8,7 +8,6 @@ from bench import errors
 from bench.beds import reading
 from bench.beds import ssh
 from bench.declarations import document
-from lab import namespaces
 from lab import paths
 from lab.roles import ansible
 from octavia_xdp_provider.tests.functional.bench import test_beds_ssh
@@ -42,7 +41,7 @@ class TestProvisioning(test_beds_ssh.SshCase):
     def declared(self, failing):
         folder = self.machines.lab.directory
         (folder / 'site.yaml').write_text(PLAYBOOK)
-        text = self.machines.text().replace('ssh: {key:', f'''\
+        text = self.text().replace('ssh: {key:', f'''\
 software: {{version: "1.2"}}
 ssh:
   playbook: site.yaml
@@ -64,9 +63,6 @@ ssh:
         for path in self.machines.lab.directory.glob('*.made'):
             path.unlink()
 
-    def inside(self):
-        return namespaces.inside(self.machines.lab, test_beds_ssh.OPERATOR)
-
     def test_a_playbook_runs_before_the_bed_is_there(self):
         self.addCleanup(self.remove_made)
         with self.inside(), ssh.Provider().build(
@@ -79,8 +75,7 @@ ssh:
 
     def test_a_playbook_that_fails(self):
         self.addCleanup(self.remove_made)
-        before = {name: self.settings(name)
-                  for name in test_beds_ssh.MACHINES}
+        before = self.settings()
         with self.inside():
             error = self.assertRaises(
                 errors.BenchError, ssh.Provider().build(
@@ -90,5 +85,4 @@ ssh:
         log = paths.BUILD / 'bench/ansible.log'
         self.assertIn('Fail where that is wanted', log.read_text())
         self.assertEqual([], self.folders())
-        self.assertEqual(before, {name: self.settings(name)
-                                  for name in test_beds_ssh.MACHINES})
+        self.assertEqual(before, self.settings())

@@ -4,13 +4,10 @@
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
 import uuid
-
-from oslotest import base
 
 from bench import errors
 from bench import fingerprint
@@ -22,9 +19,8 @@ from bench.declarations import document
 from lab import namespaces
 from lab import paths
 from lab import processes
+from octavia_xdp_provider.tests.functional.bench import ssh_machines
 
-OPERATOR = 'operator'
-MACHINES = {'gen': '192.0.2.11', 'lb': '192.0.2.12', 'sink': '192.0.2.13'}
 BED = '''\
 name: machines
 provider: ssh
@@ -57,7 +53,6 @@ links:
     ends: [lb, sink]
     networks: [198.19.1.0/30]
 '''
-SOON_S = 60
 _RUN = '''\
 import pathlib, sys, time
 from bench.beds import reading, ssh
@@ -71,129 +66,30 @@ with ssh.Provider().build(bed, sys.argv[2]) as made:
 '''
 
 
-class Machines:
-    """Namespaces with sshd, and one from which they are reached."""
+class SshCase(ssh_machines.SshCase):
 
-    def __init__(self, lab):
-        self.lab = lab
-        self.keys = {}
-
-    def make(self):
-        self.lab.make_directories()
-        pathlib.Path('/run/sshd').mkdir(exist_ok=True)
-        self.key('operator')
-        namespaces.create(self.lab, OPERATOR)
-        namespaces.bridge(self.lab, OPERATOR, 'mgmt')
-        namespaces.address(self.lab, OPERATOR, 'mgmt', '192.0.2.1/24')
-        for name, address in MACHINES.items():
-            namespaces.create(self.lab, name)
-            namespaces.veth(self.lab, (name, 'mgmt'), (OPERATOR, f'to{name}'))
-            namespaces.join_bridge(self.lab, OPERATOR, 'mgmt', f'to{name}')
-            namespaces.address(self.lab, name, 'mgmt', f'{address}/24')
-            self.key(name)
-            self.start_sshd(name)
-        namespaces.veth(self.lab, ('gen', 'ens1'), ('lb', 'ens1'))
-        namespaces.veth(self.lab, ('lb', 'ens2'), ('sink', 'ens1'))
-
-    def key(self, name):
-        path = self.lab.directory / name
-        subprocess.run(['ssh-keygen', '-q', '-t', 'ed25519', '-N', '', '-C',
-                        '', '-f', path], check=True)
-        public = path.with_suffix('.pub').read_text()
-        self.keys[name] = ' '.join(public.split()[:2])
-
-    def start_sshd(self, name):
-        configuration = self.lab.directory / f'{name}.sshd'
-        configuration.write_text(
-            f'HostKey {self.lab.directory / name}\n'
-            f'AuthorizedKeysFile {self.lab.directory / "operator.pub"}\n'
-            f'PidFile {self.lab.run_directory / name}.pid\n'
-            'StrictModes no\nUsePAM no\nPasswordAuthentication no\n'
-            'PermitRootLogin prohibit-password\n')
-        processes.start(
-            self.lab, name, f'sshd-{name}',
-            ['/usr/sbin/sshd', '-D', '-e', '-f', configuration],
-            ready=lambda: self.answers(name))
-
-    def answers(self, name):
-        done = processes.run(self.lab, OPERATOR, [
-            'ssh-keyscan', '-T', '2', MACHINES[name]], check=False)
-        return MACHINES[name] in done.stdout
-
-    def remove(self):
-        processes.stop_all(self.lab)
-        for host in namespaces.hosts(self.lab):
-            namespaces.delete(self.lab, host)
-        self.lab.remove_directories()
-        shutil.rmtree(self.lab.directory, ignore_errors=True)
+    ADDRESSES = {'gen': '192.0.2.11', 'lb': '192.0.2.12',
+                 'sink': '192.0.2.13'}
+    LINKS = [(('gen', 'ens1'), ('lb', 'ens1')),
+             (('lb', 'ens2'), ('sink', 'ens1'))]
 
     def text(self, **keys):
-        return BED.format(key=self.lab.directory / 'operator',
-                          **{**self.keys, **keys})
-
-
-class SshCase(base.BaseTestCase):
-    """The machines are there for all tests of a class."""
-
-    machines = None
-
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        if os.geteuid() != 0:
-            return
-        cls.machines = Machines(paths.Lab(f'bench-ssh-{uuid.uuid4().hex[:8]}'))
-        cls.addClassCleanup(cls.machines.remove)
-        cls.machines.make()
-
-    def setUp(self):
-        super().setUp()
-        if os.geteuid() != 0:
-            self.skipTest('network namespaces need root')
+        return BED.format(
+            key=self.machines.lab.directory / ssh_machines.OPERATOR,
+            **{**self.machines.keys, **keys})
 
     def build(self, text=None, run=None):
         return ssh.Provider().build(
             reading.from_document(document.parse(
-                text or self.machines.text(), pathlib.Path('bed.yaml'),
+                text or self.text(), pathlib.Path('bed.yaml'),
                 reading.SCHEMA)),
             run or f'test-{uuid.uuid4().hex[:12]}')
-
-    def inside(self):
-        return namespaces.inside(self.machines.lab, OPERATOR)
-
-    def wait(self, what, condition):
-        return processes.wait_for(what, condition, SOON_S, 0.05)
-
-    def shown(self, name, *words):
-        done = processes.run(self.machines.lab, name, ['ip', '-json', *words])
-        return json.loads(done.stdout or '[]')
-
-    def settings(self, name):
-        """Whatever a bed may change on a machine."""
-        links = {link['ifname']: (
-            link['mtu'], 'UP' in link['flags'], sorted(
-                one['local'] for one in link['addr_info']
-                if one['scope'] == 'global'))
-            for link in self.shown(name, 'address', 'show')}
-        routes = [(route['dst'], route.get('gateway'), route['dev'])
-                  for route in self.shown(name, 'route', 'show')]
-        run = processes.run
-        return (links, routes, self.shown(name, 'neighbour', 'show',
-                                          'nud', 'permanent'),
-                run(self.machines.lab, name, [
-                    'ethtool', '-k', list(links)[-1]]).stdout,
-                run(self.machines.lab, name, [
-                    'sysctl', 'net.ipv4.ip_forward']).stdout)
-
-    def folders(self):
-        return [path for path in agent.FOLDERS.glob('*')
-                if path.is_dir()]
 
 
 class TestBed(SshCase):
 
     def test_a_bed_is_configured_and_taken_back(self):
-        before = {name: self.settings(name) for name in MACHINES}
+        before = self.settings()
         with self.inside(), self.build() as bed:
             generator, lb = bed.hosts['gen'], bed.hosts['lb']
             generator.run(['ping', '-c', '1', '-W', '5', '203.0.113.1'])
@@ -202,7 +98,7 @@ class TestBed(SshCase):
             front = lb.interfaces['front']
             self.assertEqual(('ens1', 1600, ('gen',)),
                              (front.name, front.mtu, front.peers))
-            shown, = self.shown('lb', 'address', 'show', 'ens1')
+            shown, = self.machines.shown('lb', 'address', 'show', 'ens1')
             self.assertEqual((front.mac, 1600),
                              (shown['address'], shown['mtu']))
             self.assertEqual('1', lb.run(
@@ -212,9 +108,8 @@ class TestBed(SshCase):
             self.assertEqual({'gen', 'lb', 'sink'}, set(found['machines']))
             self.assertNotIn('tx-checksumming',
                              found['interfaces']['lb']['front']['offloads'])
-            self.assertNotEqual(before['lb'], self.settings('lb'))
-        self.assertEqual(before, {name: self.settings(name)
-                                  for name in MACHINES})
+            self.assertNotEqual(before['lb'], self.settings()['lb'])
+        self.assertEqual(before, self.settings())
         self.assertEqual([], self.folders())
 
     def test_a_host(self):
@@ -242,18 +137,18 @@ class TestBed(SshCase):
         process = host.start(
             ['sh', '-c', 'echo ready; echo error >&2; while read line; do '
              'echo "got $line"; done'], log='some.log')
-        self.assertEqual('ready', process.line(SOON_S))
+        self.assertEqual('ready', process.line(ssh_machines.SOON_S))
         process.write('this\n')
-        self.assertEqual('got this', process.line(SOON_S))
+        self.assertEqual('got this', process.line(ssh_machines.SOON_S))
         self.assertIsNone(process.poll())
         self.assertRaises(subprocess.TimeoutExpired, process.line, 0.01)
         self.assertRaises(subprocess.TimeoutExpired, process.wait, 0.01)
         self.assertEqual(-signal.SIGTERM, process.stop())
-        self.assertEqual(-signal.SIGTERM, process.wait(SOON_S))
-        self.assertRaises(EOFError, process.line, SOON_S)
+        self.assertEqual(-signal.SIGTERM, process.wait(ssh_machines.SOON_S))
+        self.assertRaises(EOFError, process.line, ssh_machines.SOON_S)
         self.assertEqual(b'error\n', host.read(host.folder / 'some.log'))
         self.assertEqual(7, host.start(['sh', '-c', 'exit 7'],
-                                       log='some.log').wait(SOON_S))
+                                       log='some.log').wait(ssh_machines.SOON_S))
 
     def check_files(self, host):
         source = self.machines.lab.directory / 'source'
@@ -284,19 +179,19 @@ class TestRefused(SshCase):
         self.wait('end of agents', lambda: not self.folders())
 
     def test_a_machine_with_another_key(self):
-        self.refused(self.machines.text(lb=self.machines.keys['gen']),
+        self.refused(self.text(lb=self.machines.keys['gen']),
                      'host lb (192.0.2.12)', 'Host key verification failed')
 
     def test_a_machine_that_is_not_known(self):
         hosts = self.machines.lab.directory / 'known'
         hosts.write_text(f'192.0.2.13 {self.machines.keys["sink"]}\n')
-        text = self.machines.text().replace(
+        text = self.text().replace(
             f'host_key: {self.machines.keys["lb"]}', '').replace(
             'ssh: {key', f'ssh: {{known_hosts: {hosts}, key')
         self.refused(text, 'host lb (192.0.2.12)', 'verification failed')
 
     def test_an_interface_that_is_not_there(self):
-        self.refused(self.machines.text().replace('back: ens2', 'back: ens9'),
+        self.refused(self.text().replace('back: ens2', 'back: ens9'),
                      'host lb', 'ens9', 'ens2')
 
     def test_a_route_that_is_there_already(self):
@@ -320,14 +215,15 @@ class TestDeath(SshCase):
                     name: host.start(['sh', '-c', 'echo $$; sleep 1000'],
                                      log='log')
                     for name, host in bed.hosts.items()}
-                pids = {name: int(process.line(SOON_S))
+                pids = {name: int(process.line(ssh_machines.SOON_S))
                         for name, process in processes_of.items()}
                 self.pids = pids
                 self.kill_sshd('lb')
                 dead = self.assertRaises(errors.BenchError,
                                          bed.hosts['lb'].run, ['true'])
                 self.assertEqual(str(dead), str(self.assertRaises(
-                    errors.BenchError, processes_of['lb'].wait, SOON_S)))
+                    errors.BenchError, processes_of['lb'].wait,
+                    ssh_machines.SOON_S)))
                 self.assertIsNone(processes_of['sink'].poll())
                 bed.hosts['sink'].run(['true'])
                 raise dead
@@ -354,7 +250,7 @@ class TestDeath(SshCase):
     def living(self):
         """A run in a process of its own: (name, process, pid over there)."""
         path = self.machines.lab.directory / 'bed.yaml'
-        path.write_text(self.machines.text())
+        path.write_text(self.text())
         run = f'test-{uuid.uuid4().hex[:12]}'
         with self.inside():
             process = subprocess.Popen(
@@ -366,7 +262,7 @@ class TestDeath(SshCase):
         return run, process, int(process.stdout.readline())
 
     def test_a_run_that_is_killed(self):
-        before = {name: self.settings(name) for name in MACHINES}
+        before = self.settings()
         run, process, pid = self.living()
         self.assertIsNotNone(processes.start_time(pid))
         process.kill()
@@ -374,23 +270,22 @@ class TestDeath(SshCase):
         self.wait('end', lambda: not self.folders()
                   and not runs.RunLab(run).directory.exists())
         self.assertIsNone(processes.start_time(pid))
-        self.assertEqual(before, {name: self.settings(name)
-                                  for name in MACHINES})
+        self.assertEqual(before, self.settings())
 
     def test_an_agent_that_is_killed(self):
         """The next one ends and undoes what it has left."""
-        before = {name: self.settings(name) for name in MACHINES}
+        before = self.settings()
         run, process, pid = self.living()
         agents = list(self.agents(run))
-        self.assertEqual(len(MACHINES), len(agents))
+        self.assertEqual(len(self.ADDRESSES), len(agents))
         for one in agents:
             os.kill(one, signal.SIGKILL)
         process.kill()
         process.wait()
         self.wait('end', lambda: not runs.RunLab(run).directory.exists())
         self.assertIsNotNone(processes.start_time(pid))
-        self.assertNotEqual(before['lb'], self.settings('lb'))
-        for name in MACHINES:
+        self.assertNotEqual(before['lb'], self.settings()['lb'])
+        for name in self.ADDRESSES:
             # As on three machines: each removes what its own has left.
             done = subprocess.run(
                 ['nsenter', f'--net={namespaces.NETNS}/'
@@ -400,11 +295,10 @@ class TestDeath(SshCase):
                  'import pathlib\n'
                  'agent.end(pathlib.Path(sys.argv[1]))',
                  agent.FOLDERS / f'{runs.RunLab(run).id}.{name}'],
-                cwd=paths.CHECKOUT, timeout=SOON_S)
+                cwd=paths.CHECKOUT, timeout=ssh_machines.SOON_S)
             self.assertEqual(0, done.returncode)
         self.assertIsNone(processes.start_time(pid))
-        self.assertEqual(before, {name: self.settings(name)
-                                  for name in MACHINES})
+        self.assertEqual(before, self.settings())
         with self.inside(), self.build():
             pass
 
@@ -426,7 +320,7 @@ class TestDeath(SshCase):
 class TestAgents(SshCase):
 
     def test_two_runs_at_once(self):
-        second = self.machines.text()
+        second = self.text()
         with self.inside(), self.build() as bed:
             # Its addresses are those of the first: they stay.
             text = second.replace('    routes:\n      - {to: 203.0.113.0/24, '

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine on machines that are reached by ssh: our own generator, sinks,
+forwarding program and plain clients, each on a machine of its own."""
+
+import io
+import pathlib
+
+import fixtures
+import yaml
+
+from bench.beds import reading
+from bench.engine import run as engine
+from bench.results import store as stores
+from bench.scenarios import load
+from bench.traffic import programs
+from octavia_xdp_provider.tests.functional.bench import ssh_machines
+
+LIBRARY = engine.fingerprint.LIBRARY
+# What the machines call their ends of links.
+INTERFACES = {'generator': {'front': 'ens1', 'direct': 'ens2'},
+              'lb': {'front': 'ens1', 'back': 'ens2'},
+              'member': {'back': 'ens1', 'direct': 'ens2'}}
+
+
+class TestEngine(ssh_machines.SshCase):
+    """The bed is that of namespaces, with how its machines are reached."""
+
+    ADDRESSES = {'generator': '192.0.2.11', 'lb': '192.0.2.12',
+                 'member': '192.0.2.13'}
+    LINKS = [(('generator', 'ens1'), ('lb', 'ens1')),
+             (('lb', 'ens2'), ('member', 'ens1')),
+             (('generator', 'ens2'), ('member', 'ens2'))]
+
+    def setUp(self):
+        super().setUp()
+        for built in (LIBRARY, programs.PROGRAM):
+            if not built.exists():
+                self.skipTest(f'{built.name} is not built')
+        self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        self.bed = self.folder / 'machines.yaml'
+        self.bed.write_text(yaml.safe_dump(self.declaration()))
+
+    def declaration(self):
+        found = yaml.safe_load(reading.find('one-node').read_text())
+        found |= {'name': 'machines', 'provider': 'ssh', 'ssh': {
+            'key': str(self.machines.lab.directory / ssh_machines.OPERATOR)}}
+        for name, host in found['hosts'].items():
+            host['ssh'] = {'address': self.ADDRESSES[name],
+                           'host_key': self.machines.keys[name],
+                           'interfaces': INTERFACES[name]}
+        return found
+
+    def measured(self, text):
+        """Case by name of the only round; machines are as they were."""
+        scenario = self.folder / 'short.yaml'
+        scenario.write_text(text)
+        before = self.settings()
+        made = engine.Engine(
+            load.scenario(str(scenario), bed=str(self.bed)),
+            engine.Options(store=self.folder / 'results.sqlite',
+                           out=io.StringIO()))
+        with self.inside():
+            run = made.run('test')
+        self.assertEqual({}, made.missing)
+        self.assertEqual({}, made.failed)
+        self.assertEqual(before, self.settings())
+        self.assertEqual([], self.folders())
+        self.assertEqual(1, len(stores.Store(
+            self.folder / 'results.sqlite').runs()))
+        self.assertEqual(
+            {'generator', 'lb', 'member'},
+            set(run.fingerprint['beds']['machines']['machines']))
+        return {case.name: case for case in run.cases}
+
+    def test_the_greatest_rate(self):
+        cases = self.measured('''\
+            summary: a moment of traffic
+            services: {vips: 3, members: 6}
+            traffic: {flows: 64}
+            measure: {kind: max_rate, seconds: 0.2}
+            rounds: 1
+            ''')
+        rate, = cases['short'].samples
+        self.assertGreater(rate, 0)
+        details, = cases['short'].details['rounds']
+        self.assertEqual({'member'}, set(details['by_receiver']))
+        self.assertEqual({}, details['software']['lb'])
+
+    def test_the_greatest_rate_without_loss(self):
+        cases = self.measured('''\
+            summary: a search that begins where nothing is lost
+            services: {vips: 3, members: 6}
+            traffic: {flows: 64}
+            measure: {kind: loss_free_rate, seconds: 0.2, rate: 2000}
+            rounds: 1
+            ''')
+        rate, = cases['short'].samples
+        self.assertTrue(0 < rate <= 2000, rate)
+        details, = cases['short'].details['rounds']
+        self.assertGreater(details['trials'], 0)
+        self.assertGreater(details['confirming_seconds'], 0)
+
+    def test_requests(self):
+        cases = self.measured('''\
+            summary: a moment of requests
+            services: {protocol: tcp, members: 2}
+            measure: {kind: requests, client: wrk, connections: 4,
+                      seconds: 0.5}
+            rounds: 1
+            ''')
+        for name in 'short', 'short/p50', 'short/cpu':
+            value, = cases[name].samples
+            self.assertGreater(value, 0, name)
+        details, = cases['short'].details['rounds']
+        self.assertEqual({}, details['failures'])
+        self.assertGreater(details['done'], 0)
