@@ -100,6 +100,12 @@ defaults_opts = [
                choices=[name for name in flavor.ENCAPSULATIONS
                         if name not in ('dscp', 'srv6')],
                help='Default of flavors. Unless set: ipip.'),
+    cfg.StrOpt('forwarding', choices=list(flavor.FORWARDING),
+               help='Default of flavors: nat lets members be anything that '
+                    'is reached by routing, and needs [nat] pools on LB '
+                    'nodes. It goes with none of the other options here that '
+                    'say how packets are carried to members. Unless set: '
+                    'tunnel.'),
     cfg.StrOpt('member_port', choices=list(flavor.MEMBER_PORTS),
                help='Default of flavors: rewrite lets members listen on other '
                     'ports than the listener, as Kubernetes\' NodePorts are, '

@@ -125,6 +125,7 @@ class Flavor(TypedDict, total=False):
     """Flavor metadata; meaning and values are in common/flavor.py."""
 
     replicas: int
+    forwarding: str
     encapsulation: str
     dscp: int
     srv6_function: int

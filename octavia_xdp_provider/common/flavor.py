@@ -17,6 +17,7 @@ Key = profile.Key
 ENCAPSULATIONS = enumerations.ENCAPSULATIONS
 MEMBER_PORTS = ('same', 'rewrite', 'rewrite_on_member')
 ZERO_TOUCH = ('off', 'preferred', 'required')
+FORWARDING = ('tunnel', 'nat')
 
 # Algorithms of pools that nodes do: a consistent hash of a flow's addresses
 # and ports, or of its source address.
@@ -28,6 +29,11 @@ ALGORITHMS_BY_HASH = ('LEAST_CONNECTIONS', 'ROUND_ROBIN')
 _NEW_ENCAPSULATIONS = frozenset({'geneve'})
 # What a packet can name a second member in.
 ALTERNATIVES_IN = ('gue', 'geneve', 'srv6')
+# What says how packets are carried to members, which nat does not do; the
+# value by which each is not asked for, if there is one.
+_OF_TUNNELS = {'encapsulation': None, 'dscp': None, 'srv6_function': None,
+               'member_port': None, 'quic': False, 'second_chance': False,
+               'zero_touch': 'off'}
 _NEW_IN_2 = frozenset({'algorithms_served_by_hash'})
 
 # Seconds without a packet after which a flow may move to another member. The
@@ -55,6 +61,14 @@ KEYS = {
         'Number of LB nodes that the VIP is placed on.',
         'a whole number from 1', _integer(1),
         absent='[placement] replicas of the controller'),
+    'forwarding': Key(
+        'How clients\' packets get to members: with tunnel as encapsulation '
+        'says, with the client\'s address, and answers go straight to the '
+        'client; with nat LB nodes rewrite addresses and ports in both '
+        'directions, so that members need nothing but a route to the nodes\' '
+        'pools, may listen on any port and be of the other IP version, and '
+        'see an address of a pool in place of the client\'s.',
+        *_one_of(FORWARDING), 'tunnel'),
     'encapsulation': Key(
         'How packets travel to members: in IP, in GUE (UDP, port 6080), in '
         'GRE or in Geneve (UDP, port 6081); dscp rewrites destination and '
@@ -129,6 +143,11 @@ def _only_with(key: str, encapsulation: str) -> profile.Schema:
 
 PROFILE = profile.Profile('Flavor', KEYS, {'allOf': [
     _only_with('dscp', 'dscp'), _only_with('srv6_function', 'srv6'),
+    {'if': {'required': ['forwarding'],
+            'properties': {'forwarding': {'const': 'nat'}}},
+     'then': {'properties': {
+         key: False if unasked is None else {'const': unasked}
+         for key, unasked in _OF_TUNNELS.items()}}},
     {'if': {'required': ['encapsulation'],
             'properties': {'encapsulation': {'const': 'dscp'}}},
      'then': {'required': ['dscp']}},
@@ -163,10 +182,22 @@ def needs_5(metadata: Mapping[str, Any]) -> bool:
     return 'second_chance' in metadata
 
 
+def needs_6(metadata: Mapping[str, Any]) -> bool:
+    """Likewise version 5."""
+    return is_nat(metadata)
+
+
+def is_nat(metadata: Mapping[str, Any]) -> bool:
+    """Whether LB nodes rewrite addresses and ports in both directions."""
+    return bool(value(metadata, 'forwarding') == 'nat')
+
+
 def for_nodes(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Without what the controllers alone look after."""
+    """Without what the controllers alone look after, and what nodes of any
+    version do anyway."""
     return {key: found for key, found in metadata.items()
-            if key != 'zero_touch'}
+            if key != 'zero_touch'
+            and not (key == 'forwarding' and found == 'tunnel')}
 
 
 def problem(metadata: Any) -> errors.Problem | None:
@@ -176,6 +207,13 @@ def problem(metadata: Any) -> errors.Problem | None:
     """
     if found := PROFILE.problem(metadata):
         return found
+    if is_nat(metadata):
+        for key in metadata:
+            if _is_of_tunnels(key, metadata[key]):
+                return (f'key {key!r} has no meaning with forwarding nat, '
+                        'with which packets are not wrapped and each member '
+                        'has a port of its own',
+                        'leave it out or set forwarding to tunnel')
     encapsulation = value(metadata, 'encapsulation')
     if encapsulation == 'dscp' and 'dscp' not in metadata:
         return ('key \'dscp\' is missing, by which members know the VIP with '
@@ -199,6 +237,12 @@ def problem(metadata: Any) -> errors.Problem | None:
     return None
 
 
+def _is_of_tunnels(key: str, given: Any) -> bool:
+    """Whether a key asks for what is not done with nat."""
+    return key in _OF_TUNNELS and (
+        _OF_TUNNELS[key] is None or given != _OF_TUNNELS[key])
+
+
 def with_defaults(metadata: Mapping[str, Any],
                   defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Flavor metadata with the operator's defaults for what it leaves open.
@@ -207,6 +251,14 @@ def with_defaults(metadata: Mapping[str, Any],
     are for load balancers that are made later.
     """
     result = dict(defaults)
+    if is_nat({**defaults, **metadata}):
+        if 'forwarding' not in metadata and any(
+                _is_of_tunnels(*entry) for entry in metadata.items()):
+            # It says by itself how packets get to members.
+            result.pop('forwarding')
+        else:
+            result = {key: given for key, given in result.items()
+                      if key not in _OF_TUNNELS}
     if 'new_flow_rate' in metadata:
         # It was meant for another rate.
         result.pop('new_flow_burst', None)

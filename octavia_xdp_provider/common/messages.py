@@ -10,6 +10,7 @@ import pydantic
 from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
+from octavia_xdp_provider.common import fields
 from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.common import spec
 
@@ -24,6 +25,9 @@ TEXT_MAX = 2000
 STATE_BYTES_MAX = 1 << 16
 # Of a node, as it reports them.
 NODE_ADDRESSES_MAX = 64
+NAT_POOLS_MAX = 512
+# Projects with the most flows by NAT that a node names.
+NAT_PROJECTS_MAX = 50
 
 _INTEGER_MAX = 2 ** 63 - 1
 
@@ -121,6 +125,28 @@ class Held(TypedDict):
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
+class NatState(TypedDict, total=False):
+    """A node's NAT. ``pools``: as they are in its datapath.
+
+    ``ports``: of all their addresses, each of which one flow may have to one
+    member. Flows: ``half_open``, whose handshake is not complete;
+    ``established``; ``time_wait``, whose port is kept back. ``share``: how
+    many of the ports one project may have. ``projects``: flows by project, of
+    those with the most.
+    """
+
+    pools: Annotated[list[fields.Network],
+                     pydantic.Field(max_length=NAT_POOLS_MAX)]
+    ports: Integer
+    half_open: Integer
+    established: Integer
+    time_wait: Integer
+    share: Integer
+    projects: Annotated[dict[Text, Integer],
+                        pydantic.Field(max_length=NAT_PROJECTS_MAX)]
+
+
+@pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class NodeState(TypedDict, total=False):
     """What a node reports of itself, for the operator and the scheduler.
 
@@ -132,7 +158,8 @@ class NodeState(TypedDict, total=False):
     nobody's member: no more, as a node could take them from tenants. ``zone``:
     its availability zone, null for none. ``document_version``: the newest of
     load balancers' that it knows; ``probe_through_datapath``: whether it
-    sends health checks as traffic. A newer node may say more.
+    sends health checks as traffic. ``nat``: null without pools. A newer node
+    may say more.
     """
 
     version: Text
@@ -151,6 +178,7 @@ class NodeState(TypedDict, total=False):
     zone: Text | None
     document_version: Integer
     probe_through_datapath: bool
+    nat: NatState | None
 
 
 @shape.strict

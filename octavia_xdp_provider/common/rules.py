@@ -11,6 +11,7 @@ import ipaddress
 from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.common import persistence
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import tunnels
@@ -31,6 +32,7 @@ def check(doc: spec.Document) -> None:
         raise errors.Refused('additional_vips', 'one address is there twice',
                              'name each address once')
     zero_touch.check(doc)
+    nat.check(doc)
     for pool in doc['pools'].values():
         _algorithm(doc, pool)
         _pool(doc, vips, pool)
@@ -42,6 +44,8 @@ def check(doc: spec.Document) -> None:
             if not any(True for _ in _awaiting(doc, listener_id)):
                 for vip in vips:
                     tunnels.check(doc, listener_id, str(vip), pool)
+            if flavor.is_nat(doc['flavor']):
+                continue  # members have ports of their own
             if (flavor.value(doc['flavor'], 'member_port') == 'same'
                     or transport(listener['protocol']) == 'SCTP'):
                 _same_ports(doc, listener, pool)
@@ -231,6 +235,7 @@ def port_on_node(doc: spec.Document, protocol: str,
     """
     if transport(protocol) == 'SCTP' or not (
             flavor.value(doc['flavor'], 'member_port') == 'rewrite'
+            or flavor.is_nat(doc['flavor'])
             or spec.is_keyed(member) or _is_elsewhere(doc, member)):
         return 0
     return member['protocol_port']

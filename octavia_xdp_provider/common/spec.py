@@ -47,6 +47,7 @@ version  what it has beyond the one before
 3        ``tunnel`` of members; encapsulation geneve of flavors
 4        ``additional_keys`` of tunnels
 5        ``second_chance`` of flavors
+6        ``forwarding`` nat of flavors
 =======  ==================================================================
 """
 
@@ -65,9 +66,10 @@ from octavia_xdp_provider.common import fields as types
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import shape
 
-VERSION = 5
+VERSION = 6
 TUNNELS_SINCE = 3
 ADDITIONAL_KEYS_SINCE = 4
+NAT_SINCE = 6
 
 # Some fields of an object, by name.
 Fields = dict[str, Any]
@@ -313,6 +315,11 @@ def _needs_5(doc: Document) -> bool:
     return flavor.needs_5(doc['flavor'])
 
 
+def _needs_6(doc: Document) -> bool:
+    """Whether version 5 cannot say what the document says."""
+    return flavor.needs_6(doc['flavor'])
+
+
 def for_node(doc: Document) -> Document:
     """A document as nodes are sent it: in the oldest version that says all.
 
@@ -328,8 +335,11 @@ def for_node(doc: Document) -> Document:
         result['listeners'] = {
             key: listener for key, listener in doc['listeners'].items()
             if not any(True for _ in awaiting_keys(doc, key))}
-    elif 'zero_touch' in doc['flavor']:
+    elif doc['flavor'].keys() & {'zero_touch', 'forwarding'}:
         result['flavor'] = flavor.for_nodes(doc['flavor'])
+    if _needs_6(doc):
+        return cast(Document, result)
+    result['version'] = 5
     if _needs_5(doc):
         return cast(Document, result)
     result['version'] = 4

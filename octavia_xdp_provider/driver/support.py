@@ -85,6 +85,13 @@ def one_of(*values: str) -> Check:
 
 
 def protocol(value: typing.Any, policy: _Policy) -> _Found:
+    if value in ('PROXY', 'PROXYV2'):
+        return (f'the value {value!r} is not supported: the PROXY protocol\'s '
+                'header is data at the beginning of a connection, and this '
+                'provider forwards packets, whatever the flavor\'s '
+                'forwarding: it cannot add to a connection',
+                'use TCP, with forwarding tunnel if members are to see the '
+                f'clients\' addresses, or {USE_AMPHORA}')
     if value in ('TCP', 'UDP', 'SCTP', 'HTTPS'):
         return None
     return (f'the value {value!r} is not supported: {L4_ONLY}',

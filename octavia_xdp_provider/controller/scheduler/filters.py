@@ -4,10 +4,12 @@
 A filter is a callable ``(host, document) -> str | None``: the reason why the
 host must not be given the load balancer, or None. Filters are plugins in the
 namespace ``octavia_xdp.scheduler.filters``; ``[placement] filters`` names
-those that are used. They are asked for new placements only: what a node has
-it keeps until something better is there.
+those that are used, beside ``ALWAYS``. They are asked for new placements
+only: what a node has it keeps until something better is there.
 """
 
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import nat as nat_rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.scheduler import cluster
 
@@ -52,6 +54,14 @@ def zero_touch(host, document):
     return None
 
 
+def nat(host, document):
+    """Nodes that can reach members by NAT."""
+    if not flavor.is_nat(document['flavor']):
+        return None
+    problem = nat_rules.node_problem(host.report, document)
+    return problem and f'the node cannot forward by NAT: {problem}'
+
+
 def version_problem(document, report):
     """Why a node's release cannot reach members through their hypervisors,
     or None.
@@ -67,6 +77,10 @@ def version_problem(document, report):
         return None
     return (f'the node knows documents up to version {version or "2"}, and '
             f'{what} need {needed}: upgrade it')
+
+
+# What a node cannot do it is not given, whatever the operator prefers.
+ALWAYS = (nat,)
 
 
 def services(document):

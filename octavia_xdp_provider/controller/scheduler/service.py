@@ -15,6 +15,7 @@ import stevedore
 
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
+from octavia_xdp_provider.controller.scheduler import filters
 from octavia_xdp_provider.controller.scheduler import rebalance
 from octavia_xdp_provider.controller.scheduler import removal_budget
 
@@ -75,7 +76,8 @@ class Scheduler:
     def __init__(self, conf, store):
         self._conf = conf.placement
         self._store = store
-        self._filters = _plugins(FILTERS, 'filters', self._conf.filters)
+        self._filters = [*filters.ALWAYS, *_plugins(
+            FILTERS, 'filters', self._conf.filters)]
         self._weighers = _plugins(WEIGHERS, 'weighers', self._conf.weighers)
         # Who decides next shall see the load that this decision makes.
         self._lock = threading.Lock()

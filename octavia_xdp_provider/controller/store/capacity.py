@@ -11,12 +11,16 @@ if what the node itself reports does not leave plenty of room.
 from collections.abc import Iterable
 import dataclasses
 import functools
+import ipaddress
 import json
 from typing import Any
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import address_policy
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
@@ -54,15 +58,30 @@ def need(document: spec.Document | None) -> Need:
         for pool in spec.pools_of(document, listener)))
 
 
+@dataclasses.dataclass(frozen=True)
+class _Reported:
+    """What counts here of the state that a node reports.
+
+    ``nat``: what common/nat.py looks at.
+    """
+
+    numbers: dict[str, int]
+    addresses: frozenset[str]
+    pools: tuple[address_policy.Network, ...]
+    nat: dict[str, Any]
+
+
 @functools.lru_cache(maxsize=1024)
-def _reported(text: str) -> tuple[dict[str, int], frozenset[str]]:
-    """What counts here of the state that a node reports."""
+def _reported(text: str) -> _Reported:
     state = json.loads(text)
-    numbers = {name: state[name] for name in (
-        'services', 'services_max', 'members', 'members_max')
-        if isinstance(state.get(name), int)}
-    addresses = state.get('addresses')
-    return numbers, frozenset(map(str, addresses or ()))
+    return _Reported(
+        {name: state[name] for name in (
+            'services', 'services_max', 'members', 'members_max')
+         if isinstance(state.get(name), int)},
+        frozenset(map(str, state.get('addresses') or ())),
+        tuple(map(ipaddress.ip_network, nat.pools(state))),
+        {name: state[name] for name in ('document_version', 'nat')
+         if name in state})
 
 
 class Capacity(base.Base):
@@ -83,26 +102,37 @@ class Capacity(base.Base):
     def _check_nodes(cls, session: Any, before: spec.Document | None,
                      after: spec.Document) -> None:
         """:raises Refused: a node has no room for what is new, or is a
-        member itself."""
+        member itself; or no node can do it."""
         new = spec.member_addresses(after) - (
             spec.member_addresses(before) if before else set())
         more = need(after).beyond(need(before))
-        if not (new or more.services or more.members):
+        is_nat = flavor.is_nat(after['flavor'])
+        if not (new or more.services or more.members
+                or (is_nat and before is None)):
             return
         states = {host: _reported(text) for host, in_service, text in
                   session.query(models.Node.host, models.Node.in_service,
                                 models.Node.state) if in_service}
-        for host, (_, addresses) in states.items():
-            for address in sorted(new & addresses):
+        for host, state in states.items():
+            for address in sorted(new & state.addresses):
                 raise errors.Refused(
                     'address', f'{address} is an address of the LB node '
                     f'{host}', 'use the address of a server')
+            for address in sorted(new):
+                for pool in state.pools:
+                    if ipaddress.ip_address(address) in pool:
+                        raise errors.Refused(
+                            'address', f'{address} lies in {pool}, a pool '
+                            f'for NAT of the LB node {host}',
+                            'use the address of a server')
+        if is_nat:
+            cls._check_nat(states, after)
         if not (more.services or more.members) or not states:
             return
         placed = [host for host, in session.query(
             models.Placement.host).filter_by(
                 load_balancer_id=after['id'], removed_generation=None)]
-        full = [cls._lack(session, host, states[host][0], more)
+        full = [cls._lack(session, host, states[host].numbers, more)
                 for host in placed or states if host in states]
         lacks = [text for text in full if text]
         # One that is new needs one node; of its own it needs each.
@@ -111,6 +141,19 @@ class Capacity(base.Base):
                 'listeners', f'the LB nodes have no room for it: {lacks[0]}',
                 'use fewer listeners or members, or another load balancer, '
                 'or ask the operator for more LB nodes')
+
+    @staticmethod
+    def _check_nat(states: dict[str, _Reported], after: spec.Document
+                   ) -> None:
+        """:raises Refused: no node can reach the members by NAT."""
+        problems = {host: nat.node_problem(state.nat, after)
+                    for host, state in states.items()}
+        if problems and all(problems.values()):
+            host, problem = min(problems.items())
+            raise errors.Refused(
+                'flavor', 'no LB node can reach its members with forwarding '
+                f'nat; of {host}: {problem}', 'use another flavor, or ask the '
+                'operator for LB nodes with such pools')
 
     @staticmethod
     def _lack(session: Any, host: str, numbers: dict[str, int], more: Need

@@ -22,6 +22,11 @@ class TestFlavor(base.TestCase):
                 {'encapsulation': 'srv6', 'srv6_function': 65535},
                 {'quic': True}, {'quic': False},
                 {'second_chance': False},
+                {'forwarding': 'tunnel'}, {'forwarding': 'nat'},
+                {'forwarding': 'tunnel', 'encapsulation': 'gue'},
+                {'forwarding': 'nat', 'quic': False, 'zero_touch': 'off',
+                 'second_chance': False, 'replicas': 2, 'idle_timeout': 60,
+                 'new_flow_rate': 5},
                 {'second_chance': True, 'encapsulation': 'gue'},
                 {'second_chance': True, 'encapsulation': 'geneve'},
                 {'second_chance': True, 'encapsulation': 'srv6'},
@@ -76,6 +81,20 @@ class TestFlavor(base.TestCase):
                                     'new_flow_burst': 0}),
                 ('idle_timeout', {'idle_timeout': 9}),
                 ('idle_timeout', {'idle_timeout': 16001}),
+                ('forwarding', {'forwarding': 'dnat'}),
+                ('encapsulation', {'forwarding': 'nat',
+                                   'encapsulation': 'ipip'}),
+                ('dscp', {'forwarding': 'nat', 'dscp': 1}),
+                ('srv6_function', {'forwarding': 'nat', 'srv6_function': 0}),
+                ('member_port', {'forwarding': 'nat',
+                                 'member_port': 'same'}),
+                ('quic', {'forwarding': 'nat', 'quic': True}),
+                ('second_chance', {'forwarding': 'nat',
+                                   'second_chance': True}),
+                ('zero_touch', {'forwarding': 'nat',
+                                'zero_touch': 'preferred'}),
+                ('zero_touch', {'forwarding': 'nat',
+                                'zero_touch': 'required'}),
                 ('member_port', {'member_port': 8080})):
             problem = flavor.problem(metadata)
             self.assertIsNotNone(problem, metadata)
@@ -100,7 +119,8 @@ class TestFlavor(base.TestCase):
 
     def test_a_key_that_is_left_out_has_its_default(self):
         self.assertEqual(
-            {'replicas': None, 'encapsulation': 'ipip', 'dscp': None,
+            {'replicas': None, 'forwarding': 'tunnel',
+             'encapsulation': 'ipip', 'dscp': None,
              'srv6_function': 0, 'quic': False, 'second_chance': False,
              'new_flow_rate': 0,
              'new_flow_burst': None, 'idle_timeout': 350,
@@ -137,6 +157,23 @@ class TestDefaults(base.TestCase):
         self.assertEqual(defaults, flavor.with_defaults({}, defaults))
         self.assertEqual({'quic': True},
                          flavor.with_defaults({'quic': True}, {}))
+
+    def test_defaults_of_the_other_forwarding_have_no_part(self):
+        tunnels = {'encapsulation': 'gue', 'member_port': 'rewrite',
+                   'quic': True, 'zero_touch': 'required', 'replicas': 4}
+        self.assertEqual(
+            {'forwarding': 'nat', 'replicas': 4},
+            flavor.with_defaults({'forwarding': 'nat'}, tunnels))
+        nat = {'forwarding': 'nat', 'replicas': 4}
+        self.assertEqual(nat, flavor.with_defaults({}, nat))
+        self.assertEqual({**nat, 'quic': False},
+                         flavor.with_defaults({'quic': False}, nat))
+        for metadata in ({'encapsulation': 'gue'}, {'quic': True},
+                         {'zero_touch': 'preferred'},
+                         {'forwarding': 'tunnel', 'member_port': 'same'}):
+            found = flavor.with_defaults(metadata, nat)
+            self.assertIsNone(flavor.problem(found), found)
+            self.assertFalse(flavor.is_nat(found))
 
     def test_flavors_go_together_with_defaults_for_others(self):
         defaults = {'encapsulation': 'gue', 'new_flow_rate': 100,

@@ -5,6 +5,7 @@ import json
 import uuid
 
 from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
@@ -105,3 +106,53 @@ class TestCapacity(store_base.StoreTestCase):
         self.store.create(base.document())
         self.node('a', addresses=['198.18.10.12'])
         self.request(test_requests.member('delete', 'm1'))
+
+    NAT = {'forwarding': 'nat'}
+
+    def able(self, host, *pools, **more):
+        self.node(host, document_version=spec.NAT_SINCE,
+                  nat={'pools': list(pools)}, **more)
+
+    def test_nat_needs_one_node_that_can_do_it(self):
+        self.create(1, flavor=self.NAT)  # No node has said what it can.
+        self.node('a', document_version=spec.VERSION)
+        self.able('b', '2001:db8:0:1::/120')
+        error = self.assertRaises(errors.Refused, self.create, 2,
+                                  flavor=self.NAT)
+        self.assertEqual('flavor', error.option)
+        self.assertIn('of a: it has no [nat] pools', str(error))
+        self.create(3)  # Others have no need of it.
+        self.able('c', '198.51.100.0/28', in_service=False)
+        self.assertRaises(errors.Refused, self.create, 4, flavor=self.NAT)
+        self.able('c', '198.51.100.0/28')
+        self.create(5, flavor=self.NAT)
+
+    def test_nat_without_members_needs_a_pool_of_any_family(self):
+        self.node('a')
+        bare = {'flavor': self.NAT, 'listeners': {}, 'pools': {}}
+        tree = base.tree(**bare)
+        request = {'object': 'loadbalancer', 'action': 'create',
+                   'object_id': 'x', 'load_balancer_id': 'x', 'fields': tree}
+        self.assertRaises(errors.Refused, self.request, request)
+        self.able('a', '2001:db8:0:1::/120')
+        self.request(request)
+
+    def test_members_of_a_family_without_a_pool_are_refused(self):
+        self.able('a', '198.51.100.0/28')
+        self.store.create(base.document(flavor=self.NAT))
+        self.place('lb', 'a')
+        request = {'object': 'member', 'action': 'create', 'object_id': 'm6',
+                   'pool_id': 'pool', 'fields': base.member(
+                       '2001:db8:18::11')}
+        error = self.assertRaises(errors.Refused, self.request, request)
+        self.assertIn('no IPv6', str(error))
+        self.able('a', '198.51.100.0/28', '2001:db8:0:1::/120')
+        self.request(request)
+
+    def test_no_member_is_in_a_pool_for_nat(self):
+        self.able('a', '198.18.10.0/28')
+        for flavor in ({}, self.NAT):
+            error = self.assertRaises(errors.Refused, self.create, 1,
+                                      flavor=flavor)
+            self.assertEqual('address', error.option)
+            self.assertIn('of the LB node a', str(error))

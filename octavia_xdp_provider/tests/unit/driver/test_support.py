@@ -186,6 +186,11 @@ class TestSupport(base.TestCase):
                              'PROMETHEUS'):
                 self.refused(repr(protocol), kind, protocol=protocol)
 
+    def test_why_there_is_no_proxy_protocol(self):
+        for protocol in ('PROXY', 'PROXYV2'):
+            self.refused('cannot add to a connection', 'pool',
+                         protocol=protocol)
+
     def test_algorithms_that_a_flavor_can_allow_or_nodes_do(self):
         for algorithm in ('SOURCE_IP_PORT', 'SOURCE_IP', 'ROUND_ROBIN',
                           'LEAST_CONNECTIONS'):

@@ -43,6 +43,16 @@ class TestFilters(base.TestCase):
         self.assertIn('several VIPs', filters.zero_touch(
             host(**{**able, 'document_version': 3}), wants))
 
+    def test_nat_needs_nodes_with_pools_whatever_filters_are_used(self):
+        wants = base.document(flavor={'forwarding': 'nat'})
+        able = {'document_version': 6, 'nat': {'pools': ['198.51.100.0/28']}}
+        self.assertIsNone(filters.nat(host(), base.document()))
+        self.assertIsNone(filters.nat(host(**able), wants))
+        self.assertIn('upgrade', filters.nat(host(), wants))
+        self.assertIn('[nat] pools', filters.nat(
+            host(document_version=6), wants))
+        self.assertIn(filters.nat, filters.ALWAYS)
+
     def test_each_vip_takes_room(self):
         document = base.document(
             additional_vips=[{'ip_address': '2001:db8::1'}])

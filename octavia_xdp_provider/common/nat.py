@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be with forwarding nat, and which LB nodes can do it.
+
+A node rewrites the addresses and ports of TCP and UDP in both directions,
+from an address of its pools, of which there is one for each IP version that
+members have.
+"""
+
+from collections.abc import Iterable
+from collections.abc import Mapping
+import ipaddress
+from typing import Any
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import spec
+
+# What a node reports of itself, see messages.NodeState.
+Report = Mapping[str, Any]
+
+
+def check(doc: spec.Document) -> None:
+    """:raises Refused: names the option."""
+    if not flavor.is_nat(doc['flavor']):
+        return
+    for listener in doc['listeners'].values():
+        if listener['protocol'] == 'SCTP':
+            raise errors.Refused(
+                'protocol', 'SCTP\'s checksum covers the whole packet, and '
+                'its associations have several addresses: with forwarding '
+                'nat it is not rewritten',
+                'use TCP or UDP, or a flavor with forwarding tunnel')
+    for pool in doc['pools'].values():
+        if pool['session_persistence']:
+            raise errors.Refused('session_persistence', *_BY_SOURCE)
+        if pool['lb_algorithm'] == 'SOURCE_IP':
+            raise errors.Refused('lb_algorithm', *_BY_SOURCE)
+
+
+_BY_SOURCE = (
+    'with forwarding nat a flow stays with its member because LB nodes keep '
+    'it, and a client\'s flows are not kept together',
+    'use SOURCE_IP_PORT without session persistence, or a flavor with '
+    'forwarding tunnel')
+
+
+def versions(doc: spec.Document) -> list[int]:
+    """IP versions of all members, each once."""
+    return sorted({ipaddress.ip_address(member['address']).version
+                   for pool in doc['pools'].values()
+                   for member in pool['members'].values()})
+
+
+def lack(pools: Iterable[str], wanted: Iterable[int]) -> str | None:
+    """Why a node with these pools cannot reach members, or None.
+
+    :param wanted: IP versions of the members; none is known yet where it is
+        empty.
+    """
+    there = {ipaddress.ip_network(pool).version for pool in pools}
+    if not there:
+        return 'it has no [nat] pools'
+    for version in wanted:
+        if version not in there:
+            return (f'its [nat] pools have no IPv{version} addresses, from '
+                    f'which IPv{version} members are reached')
+    return None
+
+
+def node_problem(report: Report, doc: spec.Document) -> str | None:
+    """Why a node must not be given a load balancer with forwarding nat."""
+    version = report.get('document_version', 0)
+    if version < spec.NAT_SINCE:
+        return (f'it knows documents up to version {version or "2"}, and '
+                f'forwarding nat needs {spec.NAT_SINCE}: upgrade it')
+    return lack(pools(report), versions(doc))
+
+
+def pools(report: Report) -> list[str]:
+    """The pools that a node reports, in CIDR notation."""
+    return list((report.get('nat') or {}).get('pools') or ())

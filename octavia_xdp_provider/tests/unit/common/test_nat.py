@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What load balancers with forwarding nat can be, and which nodes do them."""
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import validation
+from octavia_xdp_provider.tests.unit import base
+
+NAT = {'forwarding': 'nat'}
+
+
+def document(**more):
+    return base.document(flavor=NAT, **more)
+
+
+def members(found):
+    return found['pools']['pool']['members']
+
+
+class TestRules(base.TestCase):
+
+    def refused(self, option, found):
+        error = self.assertRaises(errors.Refused, validation.validate, found)
+        self.assertEqual(option, error.option)
+        self.assertTrue(error.why and error.instead)
+        # The same with packets that are wrapped is not refused for it.
+        found['flavor'] = {}
+        validation.validate(found)
+
+    def test_members_have_any_port_and_family(self):
+        found = document(additional_vips=[{'ip_address': '2001:db8:100::10'}])
+        members(found)['m1'].update(protocol_port=8080)
+        members(found)['m2'].update(address='2001:db8:18::12')
+        validation.validate(found)
+        # One port of a member may answer for several listeners.
+        found['listeners']['other'] = dict(found['listeners']['listener'],
+                                           protocol_port=81)
+        validation.validate(found)
+
+    def test_an_address_has_several_ports_each_once(self):
+        found = document()
+        members(found)['m2'].update(address='198.18.10.11',
+                                    protocol_port=8080)
+        validation.validate(found)
+        members(found)['m1'].update(protocol_port=8080)
+        error = self.assertRaises(errors.Refused, validation.validate, found)
+        self.assertEqual('protocol_port', error.option)
+
+    def test_sctp_is_not_rewritten(self):
+        found = document()
+        found['listeners']['listener']['protocol'] = 'SCTP'
+        found['pools']['pool'].update(protocol='SCTP', healthmonitor=None)
+        self.refused('protocol', found)
+
+    def test_flows_of_a_client_are_not_kept_together(self):
+        found = document()
+        found['pools']['pool']['lb_algorithm'] = 'SOURCE_IP'
+        self.refused('lb_algorithm', found)
+        found = document()
+        found['pools']['pool']['session_persistence'] = {
+            'type': 'SOURCE_IP', 'persistence_timeout': None,
+            'persistence_granularity': None}
+        self.refused('session_persistence', found)
+
+
+class TestVersion(base.TestCase):
+
+    def test_nodes_that_do_not_know_it_refuse_the_document(self):
+        self.assertEqual(spec.NAT_SINCE,
+                         spec.for_node(document())['version'])
+
+    def test_older_nodes_are_sent_what_they_do_anyway(self):
+        sent = spec.for_node(base.document(flavor={'forwarding': 'tunnel'}))
+        self.assertEqual(1, sent['version'])
+        self.assertEqual({}, sent['flavor'])
+
+
+class TestNodes(base.TestCase):
+
+    ABLE = {'document_version': spec.NAT_SINCE,
+            'nat': {'pools': ['198.51.100.0/28']}}
+
+    def test_a_pool_of_each_family_of_members_is_needed(self):
+        found = document()
+        self.assertIsNone(nat.node_problem(self.ABLE, found))
+        members(found)['m1']['address'] = '2001:db8:18::11'
+        self.assertEqual([4, 6], nat.versions(found))
+        self.assertIn('no IPv6', nat.node_problem(self.ABLE, found))
+        self.assertIsNone(nat.node_problem(
+            {**self.ABLE, 'nat': {'pools': [
+                '198.51.100.0/28', '2001:db8:0:1::/124']}}, found))
+
+    def test_nodes_without_a_pool_or_of_an_older_release(self):
+        for report, word in (
+                ({}, 'upgrade'), ({'document_version': 5}, 'up to version 5'),
+                ({'document_version': 6}, 'pools'),
+                ({'document_version': 6, 'nat': None}, 'pools'),
+                ({**self.ABLE, 'document_version': 5}, 'upgrade')):
+            # Also before it has any members.
+            for found in (document(), document(listeners={}, pools={})):
+                self.assertIn(word, nat.node_problem(report, found))
