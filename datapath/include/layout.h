@@ -328,16 +328,20 @@ struct block_member {
 	/* Bytes that the outer header has besides with an alternative; 0: it
 	 * never has one. What the path takes is reckoned with them always. */
 	__u8 alternative;
-	__u8 reserved[5];
+	__u8 takes_alternative; /* what is at the end of the tunnel */
+	__u8 reserved[4];
 };
 
 /* Whether a packet to one of them can name the other one, who then gets the
- * same packet. */
+ * same packet. What takes it at the end of a tunnel of a member's own hands
+ * nothing on to members without, nor the other way round. */
 static inline int are_alternatives(const struct block_member *one,
 				   const struct block_member *other)
 {
 	return one->alternative && one->alternative == other->alternative &&
-	       one->outer_type == other->outer_type && one->port == other->port;
+	       one->outer_type == other->outer_type &&
+	       !one->tunnel == !other->tunnel &&
+	       (one->port == other->port || !(one->outer_type & OUTER_PORT));
 }
 
 /* Flags of a block beyond those of enum oxp_service_flag. */

@@ -245,7 +245,10 @@ struct oxp_tunnel {
 	uint8_t keeps_port; /* the member's port is a part of its name alone: at
 			     * the end of the tunnel it is known what to write
 			     */
-	uint8_t reserved[2];
+	/* What is at the end takes packets that name an alternative: they do,
+	 * with OXP_SERVICE_SECOND_CHANCE. OXP_GUE, OXP_GENEVE and OXP_SRV6. */
+	uint8_t takes_alternative;
+	uint8_t reserved;
 };
 
 struct oxp_member {

@@ -236,12 +236,14 @@ static void test_members_of_one_address_may_keep_the_services_port(void **state)
 	for (int i = 0; i < 2; i++) {
 		members[i].port = 8080 + i;
 		members[i].tunnel.keeps_port = 1;
+		members[i].tunnel.takes_alternative = i;
 	}
 	set_service(node, &http, members, 2);
 	look(&seen);
 	for (int i = 0; i < 2; i++) {
 		assert_int_equal(seen.member[i].port, 8080 + i);
 		assert_int_equal(seen.member[i].tunnel.keeps_port, 1);
+		assert_int_equal(seen.member[i].tunnel.takes_alternative, i);
 		assert_int_equal(live_block(node, 0)->member[i].outer_type,
 				 OUTER_GENEVE_V4);
 	}

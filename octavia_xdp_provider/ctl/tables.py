@@ -21,7 +21,7 @@ def _mac(text):
 def _tunnel(found):
     return found and state.Tunnel(
         _packed(found.address), found.encapsulation, found.key,
-        found.keeps_port)
+        found.keeps_port, found.takes_alternative)
 
 
 def _protocol(name):

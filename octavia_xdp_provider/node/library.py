@@ -149,6 +149,7 @@ class Library:
             entry.encapsulation = tunnel.encapsulation
             entry.key = tunnel.key
             entry.keeps_port = tunnel.keeps_port
+            entry.takes_alternative = tunnel.takes_alternative
 
 
 @functools.lru_cache(1 << 16)
@@ -226,7 +227,8 @@ def tunnel_of(tunnel) -> types.Tunnel | None:
         return None
     return types.Tunnel(text_of(tunnel.address),
                         types.Encapsulation(tunnel.encapsulation), tunnel.key,
-                        bool(tunnel.keeps_port))
+                        bool(tunnel.keeps_port),
+                        bool(tunnel.takes_alternative))
 
 
 def probe_target_of(probe) -> types.ProbeTarget:

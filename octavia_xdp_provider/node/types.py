@@ -89,13 +89,15 @@ class Tunnel(typing.NamedTuple):
 
     ``address``: destination of the outer header. ``key``: struct oxp_tunnel
     says what it is; 0: none. ``keeps_port``: the member's port is a part of
-    its name, and not written.
+    its name, and not written. ``takes_alternative``: what is at the end takes
+    packets that name an alternative.
     """
 
     address: str
     encapsulation: Encapsulation
     key: int = 0
     keeps_port: bool = False
+    takes_alternative: bool = False
 
 
 class Member(typing.NamedTuple):

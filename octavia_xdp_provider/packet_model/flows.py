@@ -164,7 +164,8 @@ def can_name(service: state.Service, one: int, other: int) -> bool:
     first, second = service.members.get(one), service.members[other]
     return (first is not None and bool(first.alternative) and
             first.outer_type == second.outer_type and
-            first.port == second.port)
+            bool(first.tunnel) == bool(second.tunnel) and
+            first.written_port == second.written_port)
 
 
 def alternative(service: state.Service, slot: select.Slot,

@@ -84,12 +84,14 @@ class Node:
 class Tunnel(typing.NamedTuple):
     """How packets get to a member, instead of by its service's encapsulation
     to its own address; key 0: none. `keeps_port`: the member's port is not
-    written."""
+    written. `takes_alternative`: what is at its end takes packets that name an
+    alternative."""
 
     address: bytes
     encapsulation: Encapsulation
     key: int = 0
     keeps_port: bool = False
+    takes_alternative: bool = False
 
 
 @dataclasses.dataclass(eq=False)
@@ -199,7 +201,8 @@ class Service:
         member.encapsulation, member.key = tunnel.encapsulation, tunnel.key
         member.outer = tunnel.address
         member.alternative = 0
-        if self.second_chance and not member.tunnel:
+        if self.second_chance and (not member.tunnel or
+                                   member.tunnel.takes_alternative):
             member.alternative = ALTERNATIVE[len(tunnel.address)]
         if tunnel.encapsulation == Encapsulation.SRV6:
             if tunnel.key:

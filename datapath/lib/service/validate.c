@@ -74,6 +74,13 @@ static int check_encapsulation(const struct oxp_service_settings *settings,
 	return 0;
 }
 
+/* By that of the service, or of the member's own tunnel. */
+static bool can_carry_alternative(uint8_t encapsulation)
+{
+	return encapsulation == OXP_GUE || encapsulation == OXP_GENEVE ||
+	       encapsulation == OXP_SRV6;
+}
+
 static int check_second_chance(const struct oxp_service_settings *settings,
 			       const struct oxp_key *key, char *error)
 {
@@ -87,9 +94,7 @@ static int check_second_chance(const struct oxp_service_settings *settings,
 		return failure(error, -EINVAL,
 			       "a second chance with OXP_SERVICE_SOURCE, where "
 			       "it is clients that stay, not flows");
-	if (settings->encapsulation != OXP_GUE &&
-	    settings->encapsulation != OXP_GENEVE &&
-	    settings->encapsulation != OXP_SRV6)
+	if (!can_carry_alternative(settings->encapsulation))
 		return failure(error, -EOPNOTSUPP,
 			       "a second chance with encapsulation %u: GUE, "
 			       "Geneve and SRv6 can carry an alternative",
@@ -243,6 +248,13 @@ static int parse_tunnel(const struct oxp_tunnel *tunnel,
 		return failure(error, -EAFNOSUPPORT,
 			       "member %s: a tunnel by SRv6 to an IPv4 address",
 			       address_text(member));
+	if (tunnel->takes_alternative &&
+	    !can_carry_alternative(tunnel->encapsulation))
+		return failure(error, -EOPNOTSUPP,
+			       "member %s: alternatives in a tunnel with "
+			       "encapsulation %u: GUE, Geneve and SRv6 can "
+			       "carry one",
+			       address_text(member), tunnel->encapsulation);
 	status = check_key_of_tunnel(tunnel, member, error);
 	if (status)
 		return status;
@@ -250,6 +262,7 @@ static int parse_tunnel(const struct oxp_tunnel *tunnel,
 	out->tunnel = tunnel->encapsulation + 1;
 	out->key = tunnel->key;
 	out->keeps_port = !!tunnel->keeps_port;
+	out->takes_alternative = !!tunnel->takes_alternative;
 	memcpy(out->outer, address, sizeof(out->outer));
 	if (tunnel->encapsulation == OXP_SRV6)
 		out->outer[3] |= key;
@@ -339,8 +352,8 @@ static int parse_member(const struct oxp_member *wanted,
 	    wanted->mtu < (is_v4((uint8_t *)out->outer) ? 68 : 1280))
 		return failure(error, -EINVAL, "member %s: an MTU of %u",
 			       address_text(address), wanted->mtu);
-	/* what takes packets at the end of a tunnel of its own knows none */
-	if (settings->flags & OXP_SERVICE_SECOND_CHANCE && !out->tunnel)
+	if (settings->flags & OXP_SERVICE_SECOND_CHANCE &&
+	    (!out->tunnel || out->takes_alternative))
 		out->alternative = is_v4((uint8_t *)out->outer)
 					   ? OXP_ALTERNATIVE_V4
 					   : OXP_ALTERNATIVE_V6;

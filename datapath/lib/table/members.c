@@ -88,6 +88,7 @@ void tunnel_of(const struct block_member *member, struct oxp_tunnel *out)
 	out->encapsulation = member->tunnel - 1;
 	out->key = member->key;
 	out->keeps_port = member->keeps_port;
+	out->takes_alternative = member->takes_alternative;
 	memcpy(out->address.bytes, member->outer, sizeof(out->address.bytes));
 	/* the rest of a SID */
 	if (out->encapsulation == OXP_SRV6 && out->key)
@@ -296,7 +297,8 @@ uint64_t hash_members(const struct service_block *block)
 			hash = mix(hash, outer_half(member, 0));
 			hash = mix(hash, outer_half(member, 1));
 			hash = mix(hash,
-				   (uint64_t)member->keeps_port << 40 |
+				   (uint64_t)member->takes_alternative << 41 |
+					   (uint64_t)member->keeps_port << 40 |
 					   (uint64_t)member->tunnel << 32 |
 					   member->key);
 		}

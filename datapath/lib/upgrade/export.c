@@ -272,6 +272,7 @@ static void write_tunnels(struct writer *writer,
 		one.key = tunnel.key;
 		one.encapsulation = tunnel.encapsulation;
 		one.keeps_port = tunnel.keeps_port;
+		one.takes_alternative = tunnel.takes_alternative;
 		put_elements(writer, &one, sizeof(one));
 	}
 }

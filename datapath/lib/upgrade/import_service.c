@@ -134,7 +134,8 @@ static void to_tunnel(const struct record *tunnels, uint32_t index,
 	element_of(tunnels, index, &one, sizeof(one));
 	*out = (struct oxp_tunnel){.key = one.key,
 				   .encapsulation = one.encapsulation,
-				   .keeps_port = one.keeps_port};
+				   .keeps_port = one.keeps_port,
+				   .takes_alternative = one.takes_alternative};
 	memcpy(out->address.bytes, one.address, sizeof(out->address.bytes));
 }
 

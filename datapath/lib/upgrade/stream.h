@@ -157,7 +157,8 @@ struct stream_tunnel {
 	uint32_t key;
 	uint8_t encapsulation; /* enum oxp_encapsulation */
 	uint8_t keeps_port;
-	uint8_t reserved[2];
+	uint8_t takes_alternative;
+	uint8_t reserved;
 };
 
 struct stream_network {

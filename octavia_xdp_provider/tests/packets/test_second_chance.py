@@ -22,9 +22,11 @@ def packed(address):
     return cases.compared.packed(address)
 
 
-def shim(encapsulation, family, inner, alternative, length, port):
+def shim(encapsulation, family, inner, alternative, length, port,
+         keys=(0, 0)):
     """What stands between outer IP header and packet: RFC 768, the draft of
-    GUE and GitHub's private data; RFC 8926; RFC 8754."""
+    GUE and GitHub's private data; RFC 8926; RFC 8754. `keys` of Geneve: the
+    member's and the alternative's."""
     protocol, ethertype = {4: (4, 0x0800), 6: (41, 0x86dd)}[inner]
     words = len(alternative) // 4
     if encapsulation == Encapsulation.SRV6:
@@ -34,8 +36,10 @@ def shim(encapsulation, family, inner, alternative, length, port):
                   struct.pack('!HBB', 0, 0, 1) + alternative)
         number = 6080
     else:
-        behind = (struct.pack('!BBHI', 2 + words, 0, ethertype, 0) +
-                  struct.pack('!HBBI', 0xff4f, 1, 1 + words, 0) + alternative)
+        behind = (struct.pack('!BBHI', 2 + words, 0, ethertype,
+                              keys[0] << 8) +
+                  struct.pack('!HBBI', 0xff4f, 1, 1 + words, keys[1] << 8) +
+                  alternative)
         number = 6081
     return struct.pack('!4H', port, number, 8 + len(behind) + length,
                        0) + behind
@@ -50,12 +54,12 @@ class TestSecondChance(cases.PacketCase):
             self.skipTest('needs the tables of the library')
 
     def changed(self, encapsulation=Encapsulation.GUE, outer=4, vip=None,
-                second=None, **fields):
-        members = [state.Member(packed(FIRST[outer]))]
+                second=None, first=None, **fields):
+        members = [first or state.Member(packed(FIRST[outer]))]
         service = self.service(vip or cases.VIP4, members=members,
                                encapsulation=encapsulation,
                                second_chance=True, **fields)
-        members = [state.Member(packed(FIRST[outer])),
+        members = [first or state.Member(packed(FIRST[outer])),
                    second or state.Member(packed(SECOND[outer]))]
         self.compared.set_service(service, members)
         self.assertTrue(service.changed)
@@ -239,9 +243,73 @@ class TestSecondChance(cases.PacketCase):
                 result = self.run_frame(frame[:20] + b'\x40' + frame[21:])
                 self.assertEqual(outcome, result.outcome)
 
+    def in_tunnel(self, address, encapsulation, host, key, port=0,
+                  takes=True):
+        return state.Member(packed(address), port=port, tunnel=state.Tunnel(
+            packed(host), encapsulation, key, True, takes))
+
+    def test_members_in_tunnels_are_named_by_address_and_key(self):
+        """Of one host or two, whatever their own addresses and ports are."""
+        keys = 0x123456, 0xfedcba
+        for outer, encapsulation, hosts in (
+                (4, Encapsulation.GENEVE, ('10.9.0.1', '10.9.0.2')),
+                (4, Encapsulation.GENEVE, ('10.9.0.1', '10.9.0.1')),
+                (6, Encapsulation.GENEVE, ('fd00:9::1', 'fd00:9::2')),
+                (6, Encapsulation.SRV6, ('fd00:9:1::', 'fd00:9:2::')),
+                (6, Encapsulation.SRV6, ('fd00:9:1::', 'fd00:9:1::'))):
+            members = [self.in_tunnel('192.168.7.5', encapsulation, hosts[n],
+                                      keys[n], port)
+                       for n, port in enumerate((8080, 9090))]
+            service = self.changed(Encapsulation.GUE, first=members[0],
+                                   second=members[1])
+            named = 0
+            for frame, value in self.frames(service, ACK):
+                result = self.run_frame(frame)
+                header = 14 + HEADER[outer]
+                destinations = [packed(host) for host in hosts]
+                if encapsulation == Encapsulation.SRV6:
+                    destinations = [
+                        one[:12] + keys[n].to_bytes(4, 'big')
+                        for n, one in enumerate(destinations)]
+                self.assertIn(destinations[0], result.frame[14:header])
+                if select.flow_slot(value, len(service.now)) not in (
+                        service.changed):
+                    self.assertEqual(frame[14:],
+                                     result.frame[-len(frame) + 14:])
+                    continue
+                named += 1
+                expected = shim(
+                    encapsulation, outer, 4, destinations[1],
+                    len(frame) - 14, 0xc000 | value & 0x3fff, keys)
+                self.assertEqual(expected + frame[14:],
+                                 result.frame[header:])
+                self._check_outer(result.frame, outer, encapsulation)
+            self.assertLess(0, named)
+            self.compared.delete_service(service)
+
+    def test_tunnels_whose_end_takes_none_name_nobody(self):
+        for takes in ((False, False), (True, False), (False, True)):
+            members = [self.in_tunnel('192.168.7.5', Encapsulation.GENEVE,
+                                      '10.9.0.1', n + 1, 8080 + n, one)
+                       for n, one in enumerate(takes)]
+            service = self.changed(first=members[0], second=members[1])
+            for frame, _value in self.frames(service, ACK):
+                result = self.run_frame(frame)
+                self.assertEqual(len(frame) + 36, len(result.frame))
+            self.compared.delete_service(service)
+
+    def test_a_tunnel_that_carries_none_is_refused(self):
+        for encapsulation in (Encapsulation.IPIP, Encapsulation.GRE):
+            member = self.in_tunnel('192.168.7.5', encapsulation, '10.9.0.1',
+                                    0)
+            with self.assertRaisesRegex(library.Refused, 'alternatives in a '
+                                        'tunnel'):
+                self.service(cases.VIP4, members=[member])
+
     def test_members_of_another_form_are_not_named(self):
         """Who gets the packet then must get the same one."""
-        tunnel = state.Tunnel(packed('10.9.0.1'), Encapsulation.GENEVE, 7)
+        tunnel = state.Tunnel(packed('10.9.0.1'), Encapsulation.GENEVE, 7,
+                              True, True)
         for second in (state.Member(packed(SECOND[6])),
                        state.Member(packed(SECOND[4]), tunnel=tunnel),
                        state.Member(packed(SECOND[4]), port=8080)):

@@ -163,6 +163,7 @@ class Datapath:
                 entry.tunnel.encapsulation = one.tunnel.encapsulation
                 entry.tunnel.key = one.tunnel.key
                 entry.tunnel.keeps_port = one.tunnel.keeps_port
+                entry.tunnel.takes_alternative = one.tunnel.takes_alternative
         changed = self.ffi.new('uint8_t *')
         self.call('oxp_service_set', self.library.key(service), settings,
                   out, len(members), changed)
@@ -241,7 +242,8 @@ def tunnel_of(member) -> state.Tunnel | None:
         return None
     return state.Tunnel(packed(found.address),
                         state.Encapsulation(found.encapsulation), found.key,
-                        bool(found.keeps_port))
+                        bool(found.keeps_port),
+                        bool(found.takes_alternative))
 
 
 def check_of(address: bytes, port: int) -> int:

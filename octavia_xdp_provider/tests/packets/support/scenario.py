@@ -134,7 +134,9 @@ class Scenario:
         keys = {Encapsulation.GENEVE: (0, 1, 0xabcdef, 0xffffff),
                 Encapsulation.SRV6: (0, 1, 0xffffffff)}
         return state.Tunnel(host, kind, rng.choice(keys.get(kind, (0,))),
-                            rng.random() < 0.3)
+                            rng.random() < 0.3, rng.random() < 0.7 and
+                            kind in (Encapsulation.GUE, Encapsulation.GENEVE,
+                                     Encapsulation.SRV6))
 
     def new_service(self):
         rng = self.rng
