@@ -103,14 +103,14 @@ static __always_inline int forward(struct xdp_md *ctx)
 	return push_v6(ctx, bpf_ntohs(v6->payload_len) + sizeof(*v6));
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int oxp_floor(struct xdp_md *ctx)
 {
 	return forward(ctx);
 }
 
 /* The line is the hash's of IPv4's addresses, and has nothing but zeroes. */
-SEC("xdp")
+SEC("xdp.frags")
 int oxp_floor_line(struct xdp_md *ctx)
 {
 	const struct iphdr *ip =

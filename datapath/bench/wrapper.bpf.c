@@ -34,7 +34,7 @@ struct {
 	__type(value, __u32);
 } target SEC(".maps");
 
-SEC("xdp")
+SEC("xdp.frags")
 int oxp_nothing(struct xdp_md *ctx)
 {
 	(void)ctx;
@@ -47,7 +47,7 @@ static __always_inline __u32 next(void)
 	return state;
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int oxp_wrapper(struct xdp_md *ctx)
 {
 	__u32 length = ctx->data_end - ctx->data;

@@ -28,6 +28,8 @@ const volatile __u64 node_seed;
 const volatile bool feature_fib = true;
 /* Whether the node has addresses for NAT; false leaves it out. */
 const volatile bool feature_nat = false;
+/* Whether the kernel has bpf_xdp_pull_data(). */
+const volatile bool feature_pull;
 /* Whether ages are written; false for simulations, which share the tables. */
 const volatile bool writes_ages = true;
 

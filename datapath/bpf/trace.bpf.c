@@ -106,7 +106,7 @@ static __always_inline void copy(struct state *state, struct xdp_buff *xdp,
 {
 	struct record *record = &state->record;
 	void *data = xdp->data;
-	__u64 length = xdp->data_end - data, captured = length;
+	__u64 captured = xdp->data_end - data; /* of the first buffer */
 
 	if (captured > snaplen)
 		captured = snaplen;
@@ -118,7 +118,7 @@ static __always_inline void copy(struct state *state, struct xdp_buff *xdp,
 		.number = state->number,
 		.ifindex = xdp->rxq->dev->ifindex,
 		.queue = xdp->rxq->queue_index,
-		.length = length,
+		.length = bpf_xdp_get_buff_len((struct xdp_md *)xdp),
 		.captured = captured,
 		.action = action,
 		.out = out,

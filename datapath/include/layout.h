@@ -142,7 +142,9 @@ struct uplink {
 	/* Its flows are watched. Read as one number with link_length, which
 	 * then is too long for the fast path. */
 	__u8 watched;
-	__u8 reserved[8];
+	/* The driver sends frames of several buffers that come in elsewhere. */
+	__u8 sends_buffers;
+	__u8 reserved[7];
 	__u8 link[2][24];
 };
 

@@ -616,9 +616,11 @@ struct oxp_frame {
 	/* out: */
 	uint32_t out_length;
 	uint32_t action; /* enum xdp_action */
-	uint32_t reserved;
+	/* in: bytes of the frame's first buffer, at least 14, where it has
+	 * several (since Linux 6.18); 0: a page less what the kernel needs */
+	uint32_t first_bytes;
 };
-#define OXP_FRAME_MAX 3520
+#define OXP_FRAME_MAX 16384
 
 /*
  * A simulation: this library's program on the node's tables and on private

@@ -22,7 +22,8 @@ from octavia_xdp_provider.packet_model import forward
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import rate
 
-# OXP_FRAME_MAX of octavia_xdp.h; and an Ethernet header.
+# What the kernel's test run gives the program in one buffer; and an
+# Ethernet header.
 FRAME_MIN, FRAME_MAX = 14, 3520
 # Tables may change between the look at them and the run.
 _TRIES = 5

@@ -97,9 +97,12 @@ class Forwarder:
             one.place()
             self.vips.setdefault(one.vip, []).append(one)
 
-    def forward(self, frame: bytes, ingress: int, clock: int) -> Result:
-        """`clock` is the coarse monotonic clock in nanoseconds."""
-        packet = parse.parse(frame)
+    def forward(self, frame: bytes, ingress: int, clock: int,
+                split: bool = False) -> Result:
+        """`clock` is the coarse monotonic clock in nanoseconds; `split`: the
+        frame lies in several buffers, the first of which has its headers.
+        """
+        packet = parse.parse(frame, split)
         if type(packet) is parse.Ignored:
             self.watch.ignored(packet)
             return Result(Action.PASS, frame, Outcome.PASS)
@@ -354,6 +357,10 @@ class Forwarder:
                 mss.clamp(packet, limit)
             action = (Action.TX if uplink.ifindex == one.ingress else
                       Action.REDIRECT)
+            if (packet.split and action == Action.REDIRECT and
+                    not uplink.sends_buffers):
+                return self._drop(frame, Outcome.DROP_BUFFERS, remarks,
+                                  service)
             link = uplink.link(family)
         if member.written_port:
             ports.rewrite(packet, member.written_port, one.error)

@@ -8,6 +8,7 @@ HEADER = {state.TCP: 20, state.UDP: 8, state.SCTP: 12}
 HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION)
 EXTENSIONS_MAX = 6
+END_MAX = 65535
 CUT_SHORT = 'an extension header that is cut short'
 
 
@@ -24,10 +25,11 @@ class Packet:
 
     __slots__ = ('destination', 'dont_fragment', 'end', 'family', 'first',
                  'fragment_id', 'fragment_protocol', 'frame', 'later',
-                 'network', 'protocol', 'source', 'transport', 'wrong')
+                 'network', 'protocol', 'source', 'split', 'transport',
+                 'wrong')
 
 
-def parse(frame: bytes) -> Packet | Ignored:
+def parse(frame: bytes, split: bool = False) -> Packet | Ignored:
     """Frames to a group, and what is neither IPv4 nor IPv6 or too short to
     say, are Ignored."""
     if len(frame) < 14:
@@ -44,6 +46,7 @@ def parse(frame: bytes) -> Packet | Ignored:
     network = at + 2
     packet = Packet()
     packet.frame = frame
+    packet.split = split
     packet.network = network
     packet.later = packet.first = False
     if ethertype == b'\x08\x00':
@@ -99,6 +102,13 @@ def _ipv4(packet: Packet) -> str | None:
     if network + length > len(frame):
         return (f'{length} bytes in all, the frame holds '
                 f'{len(frame) - network}')
+    return _far_end(packet)
+
+
+def _far_end(packet: Packet) -> str | None:
+    """Returns what is wrong."""
+    if packet.end > END_MAX:
+        return f'it ends behind byte {END_MAX} of the frame'
     return None
 
 
@@ -114,7 +124,7 @@ def _ipv6(packet: Packet) -> str | None:
     if network + 40 + length > len(frame):
         return (f'an IPv6 payload of {length} bytes, the frame holds '
                 f'{len(frame) - network - 40}')
-    return walk(packet)
+    return _far_end(packet) or walk(packet)
 
 
 def walk(packet: Packet) -> str | None:

@@ -41,7 +41,8 @@ class Uplink:
     """A route out of the node.
 
     `gateway`: the next hop's MAC by outer family; None: it carries nothing
-    of that family.
+    of that family. `sends_buffers`: its driver sends frames of several
+    buffers that came in elsewhere.
     """
 
     ifindex: int
@@ -49,6 +50,7 @@ class Uplink:
     own_mac: bytes
     gateway: dict[int, bytes | None]
     vlans: tuple[int, ...] = ()
+    sends_buffers: bool = False
 
     def link(self, family: int) -> bytes | None:
         """The link header of what leaves with an outer packet of `family`."""

@@ -5,10 +5,10 @@
  *
  * This file is the fast path, which nearly every packet takes: TCP and UDP
  * without fragments, IPv4 options and IPv6 extension headers. All else leaves
- * it for a function of its own, most of it for the slow path. The program takes
- * frames of one buffer: the kernel refuses to attach it to a device whose MTU
- * needs several.
+ * it for a function of its own, most of it for the slow path, also packets that
+ * are not whole in the frame's first buffer.
  */
+#include "forward/buffers.h"
 #include "forward/martian.h"
 #include "forward/select.h"
 #include "forward/send.h"
@@ -19,6 +19,10 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 /* Version 4, ihl 5, neither offset nor more fragments. */
 #define HEAD_PLAIN_MASK (0xff3fULL << 48 | 0xff)
 #define HEAD_PLAIN 0x45
+
+/* In the place of an XDP action: the frame's first buffer holds no IP header.
+ */
+#define ENDS_EARLY (-1)
 
 /* What the fast path knows of TCP and UDP. */
 struct ports {
@@ -201,9 +205,31 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 static __always_inline int take_slow_path(struct xdp_md *ctx, __u32 l3, bool v6)
 {
 	struct selected selected = {};
-	int action = forward_slow_path(ctx, l3, v6, &selected);
+	int action;
 
+	pull_headers(ctx);
+	action = forward_slow_path(ctx, l3, v6, &selected);
 	return action == SELECTED ? deliver(ctx, &selected) : action;
+}
+
+/* The frame's first buffer ends before the IP header does. */
+static __always_inline int forward_pulled(struct xdp_md *ctx)
+{
+	const __u8 *ip;
+	__be16 type;
+	__u32 l3;
+
+	if (!pull_headers(ctx))
+		return XDP_PASS;
+	type = parse_link(ctx, &l3);
+	ip = at(ctx, l3, 1);
+	if (!ip)
+		return XDP_PASS;
+	if (type == bpf_htons(ETH_P_IP) && *ip >> 4 == 4)
+		return take_slow_path(ctx, l3, false);
+	if (type == bpf_htons(ETH_P_IPV6) && *ip >> 4 == 6)
+		return take_slow_path(ctx, l3, true);
+	return XDP_PASS;
 }
 
 /* What no service has is not ours, but for what looks like a tunnel. */
@@ -222,7 +248,7 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 	__s64 number;
 
 	if ((void *)(ip + 1) > end)
-		return XDP_PASS;
+		return ENDS_EARLY;
 	selected.head = head_of_v4(ip);
 	selected.protocol = ip->protocol;
 	if (unlikely((selected.head & HEAD_PLAIN_MASK) != HEAD_PLAIN)) {
@@ -259,7 +285,9 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 	__u32 length;
 	__s64 number;
 
-	if ((void *)(ip + 1) > end || ip->version != 6)
+	if ((void *)(ip + 1) > end)
+		return ENDS_EARLY;
+	if (ip->version != 6)
 		return XDP_PASS;
 	selected.protocol = ip->nexthdr;
 	length = plain_l4(selected.protocol);
@@ -280,15 +308,18 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 	return forward(ctx, ip, &selected, &ports);
 }
 
-SEC("xdp")
+SEC("xdp.frags")
 int oxp_forward(struct xdp_md *ctx)
 {
 	__u32 l3;
 	__be16 type = parse_link(ctx, &l3);
+	int action = XDP_PASS;
 
 	if (likely(type == bpf_htons(ETH_P_IP)))
-		return forward_v4(ctx, l3);
-	if (type == bpf_htons(ETH_P_IPV6))
-		return forward_v6(ctx, l3);
-	return XDP_PASS;
+		action = forward_v4(ctx, l3);
+	else if (type == bpf_htons(ETH_P_IPV6))
+		action = forward_v6(ctx, l3);
+	else if (!type)
+		action = ENDS_EARLY;
+	return unlikely(action == ENDS_EARLY) ? forward_pulled(ctx) : action;
 }

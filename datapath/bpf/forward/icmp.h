@@ -54,23 +54,23 @@ static __always_inline bool swap_addresses(struct xdp_md *ctx,
 	return true;
 }
 
-/* Whether the frame has nothing but zeroes in these bytes. By 32, which keeps
- * the number of rounds, and so of the verifier's branches, low. */
+/* Whether the frame has nothing but zeroes in these bytes, in whichever of its
+ * buffers. By 32, which keeps the number of rounds, and so of the verifier's
+ * branches, low. */
 __noinline int is_all_zeroes(struct xdp_md *ctx, __u32 from, __u32 to)
 {
-	for (__u32 i = 0; i < FRAME_MAX / 32 && from + 32 <= to; i++) {
-		const __u64 *word = at(ctx, from, 32);
+	__u64 word[4];
+	__u8 byte;
 
-		if (!word || (word[0] | word[1] | word[2] | word[3]))
+	for (__u32 i = 0; i < PACKET_END_MAX / 32 && from + 32 <= to; i++) {
+		if (bpf_xdp_load_bytes(ctx, from, word, 32) ||
+		    (word[0] | word[1] | word[2] | word[3]))
 			return false;
 		from += 32;
 	}
-	for (__u32 i = 0; i < 31 && from < to; i++, from++) {
-		const __u8 *byte = at(ctx, from, 1);
-
-		if (!byte || *byte)
+	for (__u32 i = 0; i < 31 && from < to; i++, from++)
+		if (bpf_xdp_load_bytes(ctx, from, &byte, 1) || byte)
 			return false;
-	}
 	return from == to;
 }
 

@@ -3,10 +3,10 @@
  * From a frame to what forwarding needs to know of it.
  *
  * Contract of all parsing helpers: positions are offsets from the start of
- * the frame. A helper checks every byte against the end of the frame, and of
- * the IP packet once that is known, before it reads it; changes nothing in
- * the frame; decides nothing. It returns 0 and has filled in what it names, or
- * -1 if the packet is cut short or inconsistent.
+ * the frame. A helper checks every byte against the end of the frame's first
+ * buffer, and of the IP packet once that is known, before it reads it; changes
+ * nothing in the frame; decides nothing. It returns 0 and has filled in what it
+ * names, or -1 if the packet is cut short or inconsistent.
  */
 #ifndef OXP_PARSE_H
 #define OXP_PARSE_H
@@ -14,8 +14,11 @@
 #include "maps.h"
 #include "protocols.h"
 
-/* No frame is longer: XDP gives one page at most. */
+/* No first buffer of a frame is longer: drivers give a page at most. */
 #define FRAME_MAX 0x4000
+/* Where packets may end that are forwarded: struct packet and headers have 16
+ * bits for it. */
+#define PACKET_END_MAX 0xffff
 
 enum packet_kind {
 	KIND_WHOLE,
@@ -32,7 +35,8 @@ struct packet {
 	__u32 l3;  /* offset of the IP header */
 	__u32 l4;  /* of what the IP packet carries */
 	__be32 id; /* of fragments */
-	__u16 end; /* of the byte behind the IP packet, which is in the frame */
+	__u16 end; /* of the byte behind the IP packet, which is in the frame,
+		    * of several buffers maybe in a later one */
 	__be16 source_port;
 	__be16 destination_port;
 	__u8 protocol;
@@ -65,7 +69,8 @@ static __always_inline void *frame_end(struct xdp_md *ctx)
 	return end;
 }
 
-/* `size` bytes at `offset`, or NULL if they are not all in the frame. */
+/* `size` bytes at `offset`, or NULL if they are not all in the frame's first
+ * buffer. */
 static __always_inline void *at(struct xdp_md *ctx, __u64 offset, __u32 size)
 {
 	void *start = frame_start(ctx);
@@ -89,7 +94,8 @@ static __always_inline void *in_packet(struct xdp_md *ctx,
 	return at(ctx, offset, size);
 }
 
-/* Bytes from `start`, a pointer into the frame, to its end. */
+/* Bytes from `start`, a pointer into the frame's first buffer, to the buffer's
+ * end. */
 static __always_inline __u32 bytes_from(struct xdp_md *ctx, const void *start)
 {
 	__u64 bytes = frame_end(ctx) - (void *)start;
@@ -98,9 +104,15 @@ static __always_inline __u32 bytes_from(struct xdp_md *ctx, const void *start)
 	return bytes;
 }
 
-static __always_inline __u32 frame_length(struct xdp_md *ctx)
+static __always_inline __u32 first_length(struct xdp_md *ctx)
 {
 	return bytes_from(ctx, frame_start(ctx));
+}
+
+/* Over all buffers: a call of the kernel, which the fast path does without. */
+static __always_inline __u32 frame_length(struct xdp_md *ctx)
+{
+	return bpf_xdp_get_buff_len(ctx);
 }
 
 static __always_inline void from_v4(__be32 *out, __be32 address)
@@ -128,7 +140,8 @@ static __always_inline int parse_v4(struct xdp_md *ctx, struct packet *packet)
 	header = (*(const __u8 *)ip & 15) * 4;
 	length = bpf_ntohs(ip->tot_len);
 	if (header < sizeof(*ip) || length < header ||
-	    length > frame_length(ctx) - packet->l3)
+	    length > frame_length(ctx) - packet->l3 ||
+	    packet->l3 + length > PACKET_END_MAX)
 		return -1;
 	packet->protocol = ip->protocol;
 	packet->fragment_protocol = ip->protocol;
@@ -213,7 +226,8 @@ static __always_inline int parse_v6(struct xdp_md *ctx, struct packet *packet)
 	if (!ip)
 		return -1;
 	length = bpf_ntohs(ip->payload_len);
-	if (!length || length + sizeof(*ip) > frame_length(ctx) - packet->l3)
+	if (!length || length + sizeof(*ip) > frame_length(ctx) - packet->l3 ||
+	    packet->l3 + sizeof(*ip) + length > PACKET_END_MAX)
 		return -1;
 	packet->protocol = ip->nexthdr;
 	packet->l4 = packet->l3 + sizeof(*ip);

@@ -5,6 +5,7 @@
 #define OXP_SEND_H
 
 #include "forward/block.h"
+#include "forward/buffers.h"
 #include "forward/count.h"
 #include "forward/drop.h"
 #include "forward/dscp.h"
@@ -222,12 +223,14 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	__u32 mtu = path_mtu(member, uplink->mtu);
 	const __u8 *link = uplink->link[outer_v6];
 	__u32 ifindex = uplink->ifindex;
+	/* the fast path has found the whole packet in the first buffer */
+	__u32 length = fast_path ? first_length(ctx) : frame_length(ctx);
 	int outcome, action = XDP_TX;
 
 	if (!fast_path && alternative)
 		mtu = path_mtu(alternative, mtu);
 	/* also what the frame carries behind the packet goes out again */
-	if (unlikely(frame_length(ctx) - selected->l3 + header > mtu))
+	if (unlikely(length - selected->l3 + header > mtu))
 		return refuse(ctx, selected, view,
 			      mtu > header ? mtu - header : 0, fast_path);
 	if (unlikely(selected->opens_flow) &&
@@ -238,6 +241,11 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 			  mtu - header - (selected->v6 ? 60 : 40));
 	/* before the frame changes: its drops count the length that it has */
 	if (unlikely(ifindex != ctx->ingress_ifindex)) {
+		/* the kernel would drop it where nobody counts */
+		if (!fast_path && length > first_length(ctx) &&
+		    !sends_buffers(ifindex))
+			return drop_of(ctx, OXP_DROP_BUFFERS,
+				       view->block->service);
 		action = bpf_redirect_map(&devices, ifindex, XDP_DROP);
 		if (action != XDP_REDIRECT)
 			return drop_sent(ctx, OXP_DROP_NO_NEXT_HOP, view,

@@ -9,6 +9,7 @@
 #ifndef OXP_SLOW_PATH_H
 #define OXP_SLOW_PATH_H
 
+#include "forward/buffers.h"
 #include "forward/drop.h"
 #include "forward/fragments.h"
 #include "forward/icmp.h"
@@ -72,7 +73,7 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 		return XDP_PASS;
 	type = in_packet(ctx, packet, packet->l4, 8);
 	if (!type)
-		return drop(ctx, OXP_DROP_MALFORMED);
+		return drop_unread(ctx);
 	if (is_echo(*type, packet->v6))
 		return answer_echo(ctx, packet);
 	if (!is_icmp_error(*type, packet->v6))
@@ -98,7 +99,7 @@ static __always_inline int forward_ports(struct xdp_md *ctx,
 	int outcome;
 
 	if (parse_l4(ctx, packet))
-		return drop(ctx, OXP_DROP_MALFORMED);
+		return drop_unread(ctx);
 	number = find_service(packet, packet->destination_port,
 			      packet->protocol);
 	if (number == NOT_FOUND) {
@@ -188,7 +189,7 @@ __noinline int forward_slow_path(struct xdp_md *ctx, __u32 l3, __u32 v6,
 	if (vip == NOT_FOUND)
 		return XDP_PASS;
 	if (parse_ip(ctx, &packet))
-		return drop(ctx, OXP_DROP_MALFORMED);
+		return drop_unread(ctx);
 	return forward_by_protocol(ctx, &packet, vip, selected);
 }
 

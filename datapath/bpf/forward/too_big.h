@@ -22,20 +22,19 @@
 #define ANSWER_TOS 0xc0 /* CS6, as the kernel's own */
 #define ANSWER_TTL 64
 
-/* The sum of `length` bytes at `offset`, read up to a multiple of 4. */
+/* The sum of `length` bytes at `offset`, in whichever buffers of the frame,
+ * read up to a multiple of 4. */
 __noinline __u64 sum_of(struct xdp_md *ctx, __u32 offset, __u32 length)
 {
 	__u64 sum = 0;
 
 	for (__u32 i = 0; i < (8 + QUOTE_V6) / 4; i++) {
-		const __u32 *word;
+		__u32 word;
 
-		if (4 * i >= length)
+		if (4 * i >= length ||
+		    bpf_xdp_load_bytes(ctx, offset + 4 * i, &word, 4))
 			break;
-		word = at(ctx, offset + 4 * i, 4);
-		if (!word)
-			break;
-		sum += *word;
+		sum += word;
 	}
 	return sum;
 }
@@ -59,14 +58,12 @@ static __always_inline bool move_link(struct xdp_md *ctx, __u32 l3, __u32 room)
  * that ends before them grows; what is behind the quote is cut off later. */
 static __always_inline bool clear_behind(struct xdp_md *ctx, __u32 offset)
 {
-	__u8 *byte = at(ctx, offset, 3);
+	__u32 zero = 0;
 
-	if (!byte && !bpf_xdp_adjust_tail(ctx, 3))
-		byte = at(ctx, offset, 3);
-	if (!byte)
-		return false;
-	byte[0] = byte[1] = byte[2] = 0;
-	return true;
+	if (!bpf_xdp_store_bytes(ctx, offset, &zero, 3))
+		return true;
+	return !bpf_xdp_adjust_tail(ctx, 3) &&
+	       !bpf_xdp_store_bytes(ctx, offset, &zero, 3);
 }
 
 /* Room for `headers` bytes in front of the packet, which is quoted behind them;

@@ -19,6 +19,7 @@
 #include "error.h"
 #include "node/lock.h"
 #include "node/watched_uplinks.h"
+#include "node/xdp_features.h"
 #include "state.h"
 
 #define CHOICES OXP_CHOICES
@@ -80,6 +81,7 @@ static void write_uplink(const struct oxp_uplink *uplink, struct uplink *out)
 		.ifindex = uplink->ifindex,
 		.mtu = uplink->mtu,
 		.link_length = 14 + 4 * uplink->vlans,
+		.sends_buffers = sends_split_frames(uplink->ifindex),
 	};
 	write_link(uplink, false, out->link[0]);
 	write_link(uplink, true, out->link[1]);

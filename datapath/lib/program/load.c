@@ -3,11 +3,24 @@
 #include "program/load.h"
 
 #include <bpf/bpf.h>
+#include <bpf/btf.h>
 #include <bpf/libbpf.h>
 
 #include "forward.skel.h"
 #include "load/load.h"
 #include "state.h"
+
+/* Of libbpf's answers only those about a kernel with this function count: where
+ * there is none the program does without it. */
+static bool kernel_has(const char *function)
+{
+	struct btf *btf = btf__load_vmlinux_btf();
+	bool has =
+		btf && btf__find_by_name_kind(btf, function, BTF_KIND_FUNC) > 0;
+
+	btf__free(btf);
+	return has;
+}
 
 void configure_program(struct forward *object, const struct node_config *config,
 		       uint32_t flags)
@@ -17,6 +30,7 @@ void configure_program(struct forward *object, const struct node_config *config,
 	object->rodata->node_seed = config->seed;
 	object->rodata->feature_fib = !!(flags & OXP_NODE_FIB);
 	object->rodata->feature_nat = !!config->nat_addresses;
+	object->rodata->feature_pull = kernel_has("bpf_xdp_pull_data");
 }
 
 int load_program(struct oxp_node *node, uint32_t flags, struct forward **out,

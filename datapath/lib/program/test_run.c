@@ -16,7 +16,8 @@ int run_program(int program, struct oxp_frame *frame, char *error)
 	/* a frame grows by the outer headers at most */
 	uint8_t out[OXP_FRAME_MAX + 256];
 	struct xdp_md context = {
-		.data_end = frame->length,
+		.data_end =
+			frame->first_bytes ? frame->first_bytes : frame->length,
 		.ingress_ifindex = frame->ifindex,
 	};
 	LIBBPF_OPTS(bpf_test_run_opts, options, .data_in = frame->data,
@@ -28,7 +29,13 @@ int run_program(int program, struct oxp_frame *frame, char *error)
 		return failure(error, -EMSGSIZE,
 			       "a frame of %u bytes, wanted are %d to %d",
 			       frame->length, ETH_HLEN, OXP_FRAME_MAX);
-	if (frame->ifindex) {
+	if (frame->first_bytes && (frame->first_bytes < ETH_HLEN ||
+				   frame->first_bytes > frame->length))
+		return failure(error, -EINVAL,
+			       "a first buffer of %u bytes, wanted are %d to "
+			       "the frame's %u",
+			       frame->first_bytes, ETH_HLEN, frame->length);
+	if (frame->ifindex || frame->first_bytes) {
 		options.ctx_in = &context;
 		options.ctx_size_in = sizeof(context);
 	}

@@ -86,6 +86,10 @@ OXP_OUTCOME(NAT_EVICTED, 23, remark,
 	    "NAT: new flows that took the place of the tenant's oldest one "
 	    "whose handshake was not complete. Many of them are a flood of "
 	    "SYNs")
+OXP_OUTCOME(DROP_BUFFERS, 24, dropped,
+	    "frames of several buffers whose headers the driver did not put "
+	    "into the first one (before Linux 6.18), or for an uplink whose "
+	    "driver sends none. See *MTU* in :doc:`/install/installation`")
 
 /* What happened to a packet with a mark of ours. */
 OXP_PROBE_OUTCOME(SENT, 0, "encapsulated")

@@ -22,6 +22,8 @@ BLOCK_LEARNING = 512
 BLOCK_OPEN = 1024
 BLOCK_CHANGED = 4096
 LINE = 64
+# Of a frame of several buffers the program pulls so many bytes into the first.
+PULLED = 256
 TIME_SHIFT = 13  # of a remembered flow's word
 
 
@@ -123,6 +125,10 @@ class Compared:
         chosen = self.maps['uplinks'].read(struct.pack('=I', active))
         order = [struct.unpack_from('=I', chosen, 128 + 64 * index)[0]
                  for index in range(8)]
+        sends = {index: chosen[128 + 64 * position + 8] for position, index in
+                 enumerate(order)}
+        for one in self.node.uplinks:
+            one.sends_buffers = bool(sends[one.ifindex])
         by_ifindex = {one.ifindex: index
                       for index, one in enumerate(self.node.uplinks)}
         for position, family in enumerate((state.IPV4, state.IPV6)):
@@ -252,6 +258,12 @@ class Compared:
 
     # Running ---------------------------------------------------------------
 
+    def first_buffer(self, frame: bytes) -> int:
+        """Bytes that the program gets in the first one of several buffers,
+        0: it gets the whole frame in one.
+        """
+        return 0
+
     def run(self, frames: list[bytes]) -> list[forward.Result]:
         """Run the frames in turn through both. Returns what happened."""
         if UNIT - clock() % UNIT < MARGIN:
@@ -260,15 +272,19 @@ class Compared:
         self.model.sources = rate.Sources()
         before = self.datapath.outcomes()
         begin = clock()
-        actual = self.datapath.run(frames)
+        first = [self.first_buffer(frame) for frame in frames]
+        actual = self.datapath.run(frames, first)
         passed = clock() - begin
         counted = [(new[0] - old[0], new[1] - old[1]) for new, old in
                    zip(self.datapath.outcomes(), before, strict=True)]
         if begin // UNIT != (begin + passed) // UNIT:
             self.resynchronize()
             return []
-        results = [self.model.forward(frame, environment.LOOPBACK, begin)
-                   for frame in frames]
+        results = [
+            self.model.forward(frame, environment.LOOPBACK, begin,
+                               split=bool(one) and
+                               max(one, PULLED) < len(frame))
+            for frame, one in zip(frames, first, strict=True)]
         packets, octets = collections.Counter(), collections.Counter()
         for frame, result, got in zip(frames, results, actual, strict=True):
             for outcome in result.counted():

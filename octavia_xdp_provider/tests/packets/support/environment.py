@@ -54,6 +54,8 @@ def enter() -> dict[str, int]:
                  name + 'p')
         for end in (name, name + 'p'):
             _command('ip', 'link', 'set', end, 'up')
+    # So that this one sends frames of several buffers, and the other not.
+    _command('ethtool', '-K', OTHER_UPLINKS[1] + 'p', 'gro', 'on')
     found = {'lo': LOOPBACK}
     for line in subprocess.run(('ip', '-o', 'link'), check=True, text=True,
                                capture_output=True).stdout.splitlines():

@@ -207,9 +207,12 @@ class Datapath:
         self.call('oxp_test_verify')
         return self.ffi.string(self._error).decode()
 
-    def run(self, frames: typing.Sequence[bytes]
+    def run(self, frames: typing.Sequence[bytes],
+            first: typing.Sequence[int] | None = None
             ) -> list[tuple[int, bytes]]:
         """(action, frame) of each, in turn through the program.
+
+        `first`: bytes of each frame's first buffer, 0: all of it.
 
         They come in at the loopback device: another one would have to run
         XDP itself for the kernel's test run to take it.
@@ -226,6 +229,7 @@ class Datapath:
             entry.length = len(frame)
             entry.out = out[index]
             entry.capacity = min(space, len(out[index]))
+            entry.first_bytes = first[index] if first else 0
         done = self.call('oxp_test_run', batch, len(frames))
         if done != len(frames):
             raise Refused(0, self.ffi.string(self._error).decode())
