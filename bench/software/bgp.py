@@ -14,6 +14,7 @@ import time
 from bench import errors
 from bench.beds import interface as beds
 from bench.software import topology
+from lab.fabric import router as lab_router
 from octavia_xdp_provider.agent.bgp import announcements
 from octavia_xdp_provider.agent.bgp import exabgp_config
 from octavia_xdp_provider.agent.bgp import route
@@ -25,18 +26,6 @@ _PATIENCE_S = 60.0
 _LOOK_S = 0.05
 _PROGRAMS = ('exabgp', 'octavia-xdp-announcer')
 
-_BIRD = '''\
-router id {router_id};
-protocol device {{ }}
-protocol kernel {{
-    merge paths on;
-    ipv4 {{ import none; export where source = RTS_BGP; }};
-}}
-protocol kernel {{
-    merge paths on;
-    ipv6 {{ import none; export where source = RTS_BGP; }};
-}}
-'''
 _SESSION = '''\
 protocol bgp {name} {{
     local as {router_as};
@@ -135,7 +124,7 @@ class Sessions(contextlib.ExitStack):
     def _start_bird(self, router):
         ends = [(name, own) for name, ends in self._ends.items()
                 for host, own, _peer in ends if host is router]
-        text = _BIRD.format(router_id=next(
+        text = lab_router.HEADING.format(router_id=next(
             peer for ends in self._ends.values()
             for host, _own, peer in ends if host is router))
         for number, (_name, own) in enumerate(ends):

@@ -17,7 +17,9 @@ NODE_ASN = 65010
 HOLD_TIME = 9
 MEMBERS = 'members'
 
-_CONFIGURATION = '''\
+# Of any router: routes that BGP learns, to the same prefix by several nodes at
+# once, go to the kernel. {router_id} is an IPv4 address.
+HEADING = '''\
 router id {router_id};
 protocol device {{ }}
 protocol kernel {{
@@ -28,6 +30,8 @@ protocol kernel {{
     merge paths on;
     ipv6 {{ import none; export where source = RTS_BGP; }};
 }}
+'''
+_CONFIGURATION = HEADING + '''\
 filter vips {{
     # RFC 8326: what is drained is a last resort.
     if (65535, 0) ~ bgp_community then bgp_local_pref = 0;
