@@ -11,6 +11,7 @@ from oslotest import base
 
 from bench.engine import run as engine
 from bench.scenarios import load
+from octavia_xdp_provider.tests.functional.bench import traffic_bed
 
 
 class TestBgp(base.BaseTestCase):
@@ -18,6 +19,7 @@ class TestBgp(base.BaseTestCase):
     def test_what_a_silent_node_drops_is_lost_until_it_is_missed(self):
         if os.geteuid() != 0:
             self.skipTest('network namespaces need root')
+        traffic_bed.build_programs()
         folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
         one, = load.scenario('node_loss_bgp')
         for family in (4, 6):
