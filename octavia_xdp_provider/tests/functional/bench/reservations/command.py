@@ -37,6 +37,7 @@ class Command:
     def __init__(self, folder, text=samples.TEXT):
         self.folder = folder
         self.switches = folder / 'of-switches'
+        folder.mkdir(exist_ok=True)
         samples.write(folder, text)
         self.ansible = folder / 'stand-in'
         self.ansible.write_text(_STAND_IN.format(

@@ -16,15 +16,15 @@ def make_users(test, bed, password):
         test.assertEqual(0, status, said)
 
 
-def serve(test, bed):
+def serve(test, bed, *options):
     """Where gunicorn listens, until the test ends; port 0 is the kernel's
     choice."""
-    server = bed.start('serve', '--listen', '127.0.0.1:0')
+    server = bed.start('serve', '--listen', '127.0.0.1:0', *options)
     test.addCleanup(server.stdout.close)
     test.addCleanup(server.wait)
     test.addCleanup(server.send_signal, signal.SIGTERM)
     for line in server.stdout:
-        found = re.search(r'Listening at: (http://\S+)', line)
+        found = re.search(r'Listening at: (\S+)', line)
         if found:
             # It must not stand still for want of a reader.
             threading.Thread(target=server.stdout.read, daemon=True).start()

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Certificates, and nginx before the pages as the documentation has it."""
+
+import getpass
+import pathlib
+import socket
+import ssl
+import subprocess
+import time
+import uuid
+
+import bench
+from lab import paths
+from lab.control import certificates
+
+DOCUMENTED = (pathlib.Path(bench.__file__).parents[1] /
+              'doc/source/contributor/benchmarks/reservations/nginx.conf')
+WAIT_S = 60
+_MAIN = '''\
+daemon off;
+# Files of tests are for their user alone.
+user {user};
+worker_processes 1;
+pid {folder}/nginx.pid;
+error_log stderr;
+events {{ worker_connections 64; }}
+http {{
+    access_log off;
+    client_body_temp_path {folder}/body;
+    proxy_temp_path {folder}/proxied;
+    fastcgi_temp_path {folder}/fastcgi;
+    uwsgi_temp_path {folder}/uwsgi;
+    scgi_temp_path {folder}/scgi;
+    include {folder}/site.conf;
+}}
+'''
+
+
+class Certificate:
+    """Of 127.0.0.1, with the authority that signed it.
+
+    :ivar authority: a file, as are the others.
+    """
+
+    def __init__(self, test):
+        lab = paths.Lab(f'bench-pages-{uuid.uuid4().hex[:8]}')
+        lab.make_directories()
+        test.addCleanup(lab.directory.rmdir)
+        test.addCleanup(lab.logs.rmdir)
+        test.addCleanup(lab.remove_directories)
+        certificates.make(lab)
+        self.authority, self.certificate, self.key = (
+            str(find(lab)) for find in (
+                certificates.authority, certificates.certificate,
+                certificates.key))
+
+
+def proxy(test, url, certificate, folder, more=''):
+    """Where an nginx speaks TLS for the pages, until the test ends.
+
+    :param url: of the pages.
+    :param folder: does not exist yet.
+    :param more: directives of its location.
+    """
+    folder.mkdir()
+    with socket.socket() as probe:
+        probe.bind(('127.0.0.1', 0))
+        port = probe.getsockname()[1]
+    text = DOCUMENTED.read_text()
+    for documented, own in (
+            ('192.0.2.1:443', f'127.0.0.1:{port}'),
+            ('http://127.0.0.1:8070', url),
+            ('/etc/ssl/certs/manager.pem', certificate.certificate),
+            ('/etc/ssl/private/manager.pem', certificate.key),
+            ('        proxy_set_header Host', f'{more}        '
+             'proxy_set_header Host')):
+        test.assertEqual(1, text.count(documented), documented)
+        text = text.replace(documented, own)
+    (folder / 'site.conf').write_text(text)
+    (folder / 'nginx.conf').write_text(_MAIN.format(
+        folder=folder, user=getpass.getuser()))
+    server = subprocess.Popen(
+        ['setpriv', '--pdeathsig', 'TERM', '--', 'nginx', '-p', folder, '-c',
+         folder / 'nginx.conf', '-e', 'stderr'], stdin=subprocess.DEVNULL)
+    test.addCleanup(server.wait)
+    test.addCleanup(server.terminate)
+    _wait(test, server, port, ssl.create_default_context(
+        cafile=certificate.authority))
+    return f'https://127.0.0.1:{port}'
+
+
+def _wait(test, server, port, context):
+    end = time.monotonic() + WAIT_S
+    while True:
+        test.assertIsNone(server.poll(), 'nginx has ended')
+        try:
+            with socket.create_connection(('127.0.0.1', port), WAIT_S) as one:
+                context.wrap_socket(one, server_hostname='127.0.0.1').close()
+            return
+        except ConnectionError:
+            test.assertLess(time.monotonic(), end, 'nginx does not listen')
+            time.sleep(0.05)
