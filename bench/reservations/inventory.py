@@ -46,6 +46,7 @@ class Machine:
 class Switch:
     """A host with FRR and ifupdown2.
 
+    :param host_key: public; None: it is in known_hosts of who runs the sync.
     :param announced: networks within which machines may announce by BGP.
     """
 
@@ -54,6 +55,7 @@ class Switch:
     as_number: int
     user: str
     connection: str
+    host_key: str | None
     announced: tuple[str, ...]
 
 
@@ -138,7 +140,8 @@ def _inventory(path: pathlib.Path, content: dict[str, Any]) -> Inventory:
 def _switch(name: str, content: dict[str, Any]) -> Switch:
     return Switch(
         name, content['address'], content['as'], content.get('user', 'root'),
-        content.get('connection', 'ssh'), tuple(content.get('announced', ())))
+        content.get('connection', 'ssh'), content.get('host_key'),
+        tuple(content.get('announced', ())))
 
 
 def _machine(name: str, content: dict[str, Any],

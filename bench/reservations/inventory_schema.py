@@ -81,6 +81,10 @@ _SWITCH = {
                          'a login name'),
         # local: it is the machine that runs the command.
         'connection': {'enum': ['ssh', 'local']},
+        'host_key': _pattern(
+            r'^(ssh-|ecdsa-|sk-)[a-z0-9@.-]+ [A-Za-z0-9+/=]+'
+            r'( [^\x00-\x1f]*)?\Z',
+            'a public key, as in a .pub file of /etc/ssh'),
         # What members of a bed may announce: VIPs.
         'announced': {'type': 'array', 'items': NETWORK},
     },

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 
@@ -17,6 +18,7 @@ PLAYBOOK = pathlib.Path(__file__).parent / 'playbooks/switches.yaml'
 # Where "make roles" and tools of the checkout have it.
 _BUILT = pathlib.Path(__file__).parents[2] / 'build/ansible/bin'
 TIMEOUT_S = 1800
+_KNOWN_HOSTS = 'known_hosts'
 _RECAP = re.compile(r'^(\S+)\s*: ok=\d+\s+changed=(\d+)', re.MULTILINE)
 
 
@@ -41,6 +43,7 @@ def apply(files: Mapping[str, str], known: inventory.Inventory,
             timeout=TIMEOUT_S, env={
                 **os.environ, 'ANSIBLE_NOCOLOR': '1', 'LC_ALL': 'C.UTF-8',
                 'ANSIBLE_HOME': str(folder / 'ansible'),
+                'ANSIBLE_HOST_KEY_CHECKING': 'True',
                 'ANSIBLE_PIPELINING': 'True'})
     except OSError as error:
         raise errors.BenchError(f'{program}: {error.strerror}') from error
@@ -88,6 +91,21 @@ def _write(files, known, folder):
             'ansible_connection': switch.connection,
             'ansible_python_interpreter': '/usr/bin/python3',
             'frr_file': str(own / configuration.FRR),
-            'interfaces_file': str(own / configuration.INTERFACES)}
+            'interfaces_file': str(own / configuration.INTERFACES),
+            **_host_key(switch, own)}
     (folder / 'hosts.json').write_text(json.dumps(
         {'switches': {'hosts': hosts}}, indent=1))
+
+
+def _host_key(switch, own):
+    """That ssh takes no other host key than the declared one."""
+    if switch.host_key is None:
+        return {}
+    path = own / _KNOWN_HOSTS
+    path.write_text(f'{switch.address} {switch.host_key}\n')
+    # ssh reads the value as a line of its configuration.
+    quoted = str(path).replace('%', '%%')
+    return {'ansible_ssh_common_args': shlex.join([
+        '-o', f'UserKnownHostsFile="{quoted}"',
+        '-o', 'GlobalKnownHostsFile=none',
+        '-o', 'StrictHostKeyChecking=yes'])}

@@ -64,6 +64,10 @@ class TestInventory(base.TestCase):
                 ('192.0.2.1,', '198.51.100.1,', 34, 'not in'),
                 ('announced: [203.0.113.0/24]', 'announced: [203.0.113.1/24]',
                  3, 'host bits'),
+                ('as: 65000', 'as: 65000, host_key: AAAAC3Nz', 3,
+                 '.pub file'),
+                ('as: 65000', 'as: 65000, host_key: "ssh-rsa AA\\n* ssh"', 3,
+                 '.pub file'),
                 ('longest_lease_hours: 48', 'longest_lease_hours: 0', 1,
                  '1 or more'),
                 ('switches:', '\tswitches:', 2, "'\\t'")):
