@@ -318,6 +318,63 @@ static void test_second_copy_of_flows_keeps_what_packets_wrote(void **state)
 	oxp_close(node);
 }
 
+/* A file that packets open flows beside. */
+struct busy_file {
+	struct oxp_node *node;
+	char data[4096];
+	size_t length;
+};
+
+static ssize_t open_flows_and_write(void *cookie, const char *data,
+				    size_t length)
+{
+	struct busy_file *file = cookie;
+	struct flow_set *set = map_flows(file->node);
+
+	for (uint32_t i = 0; i < FLOW_SET_WAYS; i++)
+		set->entry[i] = flow_entry(1000 + i, 0, i);
+	munmap(set, sizeof(*set));
+	assert_true(file->length + length <= sizeof(file->data));
+	memcpy(file->data + file->length, data, length);
+	file->length += length;
+	return length;
+}
+
+/* Flows that begin while others are written do not take their room. */
+static void test_flows_that_begin_meanwhile_push_out_nobody(void **state)
+{
+	static const cookie_io_functions_t functions = {
+		.write = open_flows_and_write};
+	struct busy_file file = {.node = some_state()};
+	uint32_t last = file.node->config->flows_max / FLOW_SET_WAYS - 1;
+	size_t length = (last + 1) * sizeof(struct flow_set);
+	struct writer writer = {.node = file.node};
+	const struct stream_record *record = (void *)file.data;
+	const struct stream_flow *flow = (void *)(record + 1);
+	struct flow_set *sets;
+
+	(void)state;
+	sets = mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED,
+		    file.node->map[MAP_FLOWS], 0);
+	assert_true(sets != MAP_FAILED);
+	sets[last].entry[3] = flow_entry(77, 5, 9);
+	writer.file = fopencookie(&file, "w", functions);
+	assert_non_null(writer.file);
+	assert_int_equal(setvbuf(writer.file, NULL, _IONBF, 0), 0);
+	write_flows(&writer);
+	assert_int_equal(fclose(writer.file), 0);
+
+	assert_int_equal(writer.status, 0);
+	assert_int_equal(sets[0].entry[1] >> 27, 1001);
+	assert_int_equal(file.length, sizeof(*record) + sizeof(*flow));
+	assert_int_equal(record->count, 1);
+	assert_int_equal(flow->name >> 27, 77);
+	assert_int_equal(flow->member, 9);
+	assert_in_range(flow->age, 5, 6);
+	munmap(sets, length);
+	oxp_close(file.node);
+}
+
 static struct oxp_outcome_counters martians(struct oxp_node *node)
 {
 	struct oxp_outcome_counters all[OXP_OUTCOMES];
@@ -392,6 +449,8 @@ int main(void)
 		cmocka_unit_test(test_damaged_streams_never_crash_the_reader),
 		cmocka_unit_test(
 			test_second_copy_of_flows_keeps_what_packets_wrote),
+		cmocka_unit_test(
+			test_flows_that_begin_meanwhile_push_out_nobody),
 		cmocka_unit_test(test_outcomes_of_older_streams_have_no_bytes),
 		cmocka_unit_test(test_handover_ends_or_is_taken_back),
 	};

@@ -3,7 +3,7 @@
 #include "upgrade/export_packets.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 
 #include "clock.h"
@@ -32,14 +32,18 @@ void write_outcomes(struct writer *writer)
 	}
 }
 
-static uint64_t count_flows(const struct flow_set *sets, uint32_t count)
+/* Packets go on meanwhile: what is written is what was counted. */
+static uint64_t copy_flows(struct flow_set *copy, const struct flow_set *sets,
+			   uint32_t count)
 {
 	uint64_t flows = 0;
 
 	for (uint32_t i = 0; i < count; i++)
-		for (int way = 0; way < FLOW_SET_WAYS; way++)
-			flows += !!__atomic_load_n(&sets[i].entry[way],
-						   __ATOMIC_RELAXED);
+		for (int way = 0; way < FLOW_SET_WAYS; way++) {
+			copy[i].entry[way] = __atomic_load_n(
+				&sets[i].entry[way], __ATOMIC_RELAXED);
+			flows += !!copy[i].entry[way];
+		}
 	return flows;
 }
 
@@ -56,34 +60,32 @@ static void write_flow(struct writer *writer, uint32_t set, uint64_t entry,
 	put_elements(writer, &one, sizeof(one));
 }
 
-/* Packets go on meanwhile: no more than were counted are written, and what is
- * missing is filled up with entries that are too old for anything. */
 void write_flows(struct writer *writer)
 {
 	uint32_t count = writer->node->config->flows_max / FLOW_SET_WAYS;
 	size_t length = count * sizeof(struct flow_set);
-	uint64_t now = coarse_time() >> 30, left;
-	const struct flow_set *sets = mmap(NULL, length, PROT_READ, MAP_SHARED,
-					   writer->node->map[MAP_FLOWS], 0);
-	const struct stream_flow none = {.age = UINT32_MAX};
+	struct flow_set *copy = malloc(length), *sets;
+	uint64_t now;
 
-	if (sets == MAP_FAILED) {
-		writer->status = -errno;
+	if (!copy) {
+		writer->status = -ENOMEM;
 		return;
 	}
-	left = count_flows(sets, count);
-	begin_record(writer, RECORD_FLOWS, 0, sizeof(struct stream_flow), left);
-	for (uint32_t i = 0; i < count && left; i++)
-		for (int way = 0; way < FLOW_SET_WAYS && left; way++) {
-			uint64_t entry = __atomic_load_n(&sets[i].entry[way],
-							 __ATOMIC_RELAXED);
-
-			if (!entry)
-				continue;
-			write_flow(writer, i, entry, now);
-			left--;
-		}
-	for (; left; left--)
-		put_elements(writer, &none, sizeof(none));
-	munmap((void *)sets, length);
+	sets = mmap(NULL, length, PROT_READ, MAP_SHARED,
+		    writer->node->map[MAP_FLOWS], 0);
+	if (sets == MAP_FAILED) {
+		writer->status = -errno;
+		free(copy);
+		return;
+	}
+	begin_record(writer, RECORD_FLOWS, 0, sizeof(struct stream_flow),
+		     copy_flows(copy, sets, count));
+	munmap(sets, length);
+	/* after they were read, so that none is of later */
+	now = coarse_time() >> 30;
+	for (uint32_t i = 0; i < count; i++)
+		for (int way = 0; way < FLOW_SET_WAYS; way++)
+			if (copy[i].entry[way])
+				write_flow(writer, i, copy[i].entry[way], now);
+	free(copy);
 }
