@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The boot server: dnsmasq adds to the answers of the network's DHCP server
-and serves iPXE by TFTP; nginx serves scripts, kernels and roots by HTTP.
+and serves iPXE by TFTP; nginx serves scripts, kernels and roots by HTTP, or
+dnsmasq serves these as well.
 
-Both run while a lease has a kernel. Each writes its own process number; what
+They run while a lease has a kernel. Each writes its own process number; what
 it was started with is beside it, and is compared with what it is to have.
 """
 
@@ -45,19 +46,22 @@ def apply(files: Mapping[str, str], known: inventory.Inventory,
                for name, text in files.items() if name.startswith(prefix)}
     if known.boot is None or not scripts:
         stopped = [name for name in SERVERS if stop(folder, name)]
-        shutil.rmtree(folder / 'http', ignore_errors=True)
+        shutil.rmtree(folder / configuration.SERVED, ignore_errors=True)
         return f'boot server: {"stopped" if stopped else "not needed"}'
-    for name in 'http', 'tftp', 'run':
-        (folder / name).mkdir(parents=True, exist_ok=True)
+    served = folder / configuration.SERVED
+    for path in served, folder / 'run':
+        path.mkdir(parents=True, exist_ok=True)
     os.chmod(folder, 0o755)  # noqa: S103  # its content is served
-    _put_kernels(known, scripts, folder / 'http')
-    _put_loaders(folder / 'tftp')
+    loaders, missing = _loaders()
+    _put(loaders | _kernels(known, scripts), scripts, served)
     texts = configuration.boot_servers(
         sorted(scripts), known.boot, folder, _unprivileged())
-    restarted = [name for name in SERVERS
-                 if _serve(folder, name, texts[f'{name}.conf'])]
+    restarted = [name for name in SERVERS if _bring(
+        folder, name, texts.get(f'{name}.conf'))]
     return (f'boot server: {len(scripts)} machines'
-            + (f', {" and ".join(restarted)} started' if restarted else ''))
+            + (f', {" and ".join(restarted)} started' if restarted else '')
+            + (f'; without {" and ".join(missing)} firmware that is not iPXE '
+               'boots nothing: install ipxe' if missing else ''))
 
 
 def _unprivileged() -> str | None:
@@ -65,8 +69,16 @@ def _unprivileged() -> str | None:
     return 'nobody nogroup' if os.geteuid() == 0 else None
 
 
-def _put_kernels(known, scripts, http):
-    """Replace what is served; readable for all, as it is by network."""
+def _loaders():
+    """(name → file, names of those that are not installed)."""
+    folder, names = LOADERS
+    found = {name: folder / name for name in names
+             if (folder / name).exists()}
+    return found, [name for name in names if name not in found]
+
+
+def _kernels(known, scripts):
+    """Name → file of the kernels that scripts boot."""
     text = '\n'.join(scripts.values())
     wanted = {}
     for kernel in known.kernels.values():
@@ -74,15 +86,20 @@ def _put_kernels(known, scripts, http):
         if f'{url}/vmlinuz' in text:
             for name, path in kernel.files().items():
                 wanted[f'{configuration.KERNELS}/{kernel.name}/{name}'] = path
-    for path in list(http.rglob('*')):
-        name = str(path.relative_to(http))
+    return wanted
+
+
+def _put(wanted, scripts, served):
+    """Replace what is served; readable for all, as it is by network."""
+    for path in list(served.rglob('*')):
+        name = str(path.relative_to(served))
         if path.is_file() and name not in wanted and name not in scripts:
             path.unlink()
     for name, source in wanted.items():
-        _copy(source, http / name)
+        _copy(source, served / name)
     for name, script in scripts.items():
-        _replace(http / name, script.encode())
-    for path in [http, *http.rglob('*')]:
+        _replace(served / name, script.encode())
+    for path in [served, *served.rglob('*')]:
         os.chmod(path, 0o755 if path.is_dir() else 0o644)
 
 
@@ -112,17 +129,14 @@ def _replace(path, content):
     new.replace(path)
 
 
-def _put_loaders(tftp):
-    folder, names = LOADERS
-    for name in names:
-        if (folder / name).exists():
-            _copy(folder / name, tftp / name)
-    for path in [tftp, *tftp.iterdir()]:
-        os.chmod(path, 0o755 if path.is_dir() else 0o644)
+def _bring(folder, name, text):
+    """Have a server run with a configuration; None: it is not needed.
 
-
-def _serve(folder, name, text):
-    """Whether it had to be started anew."""
+    Whether it had to be started anew.
+    """
+    if text is None:
+        stop(folder, name)
+        return False
     started = folder / 'run' / f'{name}.{STARTED}'
     if _process(folder, name) is not None and started.exists() \
             and started.read_text() == text:

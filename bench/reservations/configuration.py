@@ -21,6 +21,8 @@ TEMPLATES = pathlib.Path(__file__).parent / 'templates'
 SWITCHES, BOOT = 'switches', 'boot'
 FRR, INTERFACES = 'frr.conf', 'interfaces'
 KERNELS = 'kernels'
+# The folder that servers have as their root.
+SERVED = 'served'
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,7 +103,12 @@ def _router_id(switch, ports):
 
 def kernel_url(boot: inventory.Boot, kernel: str) -> str:
     """Where the boot server has a kernel's files."""
-    return f'http://{boot.address}:{boot.http_port}/{KERNELS}/{kernel}'
+    return f'{_url(boot)}/{KERNELS}/{kernel}'
+
+
+def _url(boot):
+    port = f':{boot.http_port}' if boot.protocol == 'http' else ''
+    return f'{boot.protocol}://{boot.address}{port}'
 
 
 def _boot_files(lease, known, boot):
@@ -126,23 +133,22 @@ def script_name(mac: str) -> str:
 
 def boot_servers(scripts: Sequence[str], boot: inventory.Boot,
                  folder: pathlib.Path, user: str | None) -> dict[str, str]:
-    """Configuration of dnsmasq and nginx, by the file's name.
+    """Configuration of the servers that are needed, by the file's name.
 
     :param scripts: names of the machines' files.
-    :param folder: with http, tftp and run.
+    :param folder: with served and run.
     :param user: whom nginx's worker becomes, None if nobody else.
     """
-    at = f'http://{boot.address}:{boot.http_port}'
     hosts = [{'mac': name.removesuffix('.ipxe').replace('-', ':'),
               'tag': 'm' + name.removesuffix('.ipxe').replace('-', ''),
-              'script': f'{at}/{name}'} for name in sorted(scripts)]
-    return {
-        'dnsmasq.conf': _text('boot/dnsmasq.conf', boot=boot, hosts=hosts,
-                              tftp=folder / 'tftp'),
-        'nginx.conf': _text('boot/nginx.conf', run=folder / 'run', user=user,
-                            listen=f'{boot.address}:{boot.http_port}',
-                            root=folder / 'http'),
-    }
+              'script': f'{_url(boot)}/{name}'} for name in sorted(scripts)]
+    texts = {'dnsmasq.conf': _text('boot/dnsmasq.conf', boot=boot, hosts=hosts,
+                                   tftp=folder / SERVED)}
+    if boot.protocol == 'http':
+        texts['nginx.conf'] = _text(
+            'boot/nginx.conf', run=folder / 'run', user=user,
+            listen=f'{boot.address}:{boot.http_port}', root=folder / SERVED)
+    return texts
 
 
 def _text(template: str, **names: Any) -> str:

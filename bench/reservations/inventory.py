@@ -80,11 +80,16 @@ class Kernel:
 
 @dataclasses.dataclass(frozen=True)
 class Boot:
-    """Where this host serves kernels."""
+    """Where this host serves kernels.
+
+    :param protocol: http or tftp, of all but the loader, which is fetched by
+        TFTP.
+    """
 
     interface: str
     address: str
     network: ipaddress.IPv4Network
+    protocol: str
     http_port: int
 
 
@@ -213,5 +218,9 @@ def _boot(content: dict[str, Any]) -> Boot:
                      'boot', 'network')
     if ipaddress.ip_address(address) not in network:
         raise _Wrong(f'{address} is not in {network}', 'boot', 'address')
-    return Boot(content['interface'], address, network,
+    protocol = content.get('protocol', 'http')
+    if protocol != 'http' and 'http_port' in content:
+        raise _Wrong(f'nothing listens there with the protocol {protocol}',
+                     'boot', 'http_port')
+    return Boot(content['interface'], address, network, protocol,
                 content.get('http_port', HTTP_PORT))

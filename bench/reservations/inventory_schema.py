@@ -113,6 +113,8 @@ _BOOT = {
         # Of this host, in the network of the machines' booting interfaces.
         'address': ADDRESS,
         'network': NETWORK,
+        # Of scripts, kernels and roots.
+        'protocol': {'enum': ['http', 'tftp']},
         'http_port': {'type': 'integer', 'minimum': 1, 'maximum': 65535},
     },
 }

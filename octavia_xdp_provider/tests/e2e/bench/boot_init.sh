@@ -17,7 +17,16 @@ parameter() {
 ip link set eth0 up
 udhcpc -i eth0 -n -q -t 20 -s /dhcp
 mkdir /root
-if wget -O /root.cpio "$(parameter fetch)"; then
+fetch() {
+	case $1 in
+	tftp://*)
+		address=${1#tftp://}
+		tftp -g -l "$2" -r "${address#*/}" "${address%%/*}"
+		;;
+	*) wget -O "$2" "$1" ;;
+	esac
+}
+if fetch "$(parameter fetch)" /root.cpio; then
 	(cd /root && cpio -i -d < /root.cpio)
 fi
 echo "BOOTED kernel=$(uname -r) lease=$(parameter octavia_xdp_lease) root=$(cat /root/marker)"

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine without a disk boots the kernel of its lease: QEMU with iPXE, in
-network namespaces of the test's own.
+"""A machine without a disk boots the kernel of its lease, in network
+namespaces of the test's own: QEMU with iPXE in its network card, and with
+firmware (UEFI) that fetches iPXE first.
 
 The site's DHCP server is in a namespace of its own, as the boot server only
 adds to its answers.
@@ -24,6 +25,9 @@ KERNEL = '6.12'
 MODULES = 'virtio_pci', 'virtio_net'
 INIT = pathlib.Path(__file__).with_name('boot_init.sh')
 BUSYBOX = '/bin/busybox'
+# Of Debian's package ovmf; the second one keeps settings.
+FIRMWARE = tuple(pathlib.Path('/usr/share/OVMF') / name
+                 for name in ('OVMF_CODE_4M.fd', 'OVMF_VARS_4M.fd'))
 MAC, OTHER_MAC = '52:54:00:00:00:01', '52:54:00:00:00:99'
 BOOT_S = 900
 # iPXE gives up sooner than a kernel boots.
@@ -42,7 +46,10 @@ kernels:
     initramfs: initramfs
     root: root.cpio
     parameters: console=ttyS0 no_timer_check panic=-1 fetch=@root@
-boot: {{interface: boot0, address: 192.0.2.1, network: 192.0.2.0/24}}
+boot:
+  interface: boot0
+  address: 192.0.2.1
+  network: 192.0.2.0/24
 '''
 
 
@@ -145,7 +152,18 @@ class TestBoot(base.TestCase):
         return run('ip', 'netns', 'exec', self.name,
                    *self.bed.words(*words), cwd=command.CHECKOUT)
 
-    def boot(self, mac, seconds):
+    def uefi(self):
+        """What has QEMU boot by UEFI, without iPXE in the network card."""
+        settings = self.work / 'settings'
+        shutil.copy(FIRMWARE[1], settings)
+        return ['-drive', 'if=pflash,format=raw,readonly=on,file='
+                f'{FIRMWARE[0]}', '-drive',
+                f'if=pflash,format=raw,file={settings}',
+                # Newer ones boot by network only with random numbers.
+                '-device', 'virtio-rng-pci', '-global',
+                'virtio-net-pci.romfile=']
+
+    def boot(self, mac, seconds, *more):
         """What a machine with this address says until it is off."""
         words = ['ip', 'netns', 'exec', self.name, 'setpriv', '--pdeathsig',
                  'KILL', '--', 'qemu-system-x86_64', '-nodefaults',
@@ -154,7 +172,7 @@ class TestBoot(base.TestCase):
                  'tcg,thread=single', '-m', '512', '-display', 'none',
                  '-serial', 'stdio', '-boot', 'n',
                  '-netdev', 'tap,id=n,ifname=tap0,script=no,downscript=no',
-                 '-device', f'virtio-net-pci,netdev=n,mac={mac}']
+                 '-device', f'virtio-net-pci,netdev=n,mac={mac}', *more]
         with subprocess.Popen(
                 words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT) as guest:
@@ -181,6 +199,31 @@ class TestBoot(base.TestCase):
         for number in self.servers():
             os.kill(number, signal.SIGTERM)
 
+    def has_booted(self, said):
+        """The kernel and the root of the first lease."""
+        found = re.search(r'BOOTED kernel=(\S+) lease=(\d+) root=(\w+)', said)
+        self.assertIsNotNone(found, said)
+        self.assertIn(f'linux-image-{found[1]}',
+                      (self.image / 'package').read_text())
+        self.assertEqual(('1', self.marker), found.groups()[1:])
+
+    def test_all_of_it_comes_by_tftp(self):
+        path = self.folder / 'inventory.yaml'
+        path.write_text(f'{_INVENTORY}  protocol: tftp\n')
+        self.run_bed('reserve', 'lb1', '--purpose', 'a kernel', '--kernel',
+                     f'debian-{KERNEL}')
+        self.assertIn(', dnsmasq started\n', self.run_bed('sync'))
+        self.addCleanup(self.end_servers)
+        self.assertEqual(1, len(self.servers()))
+        self.has_booted(self.boot(MAC, BOOT_S, *self.uefi()))
+        log = (self.folder / 'boot/run/dnsmasq.log').read_text()
+        sent = re.findall(r'sent \S*/boot/served/(\S+) to', log)
+        self.assertEqual(
+            ['ipxe.efi', f'{MAC.replace(":", "-")}.ipxe',
+             *(f'kernels/debian-{KERNEL}/{name}'
+               for name in ('vmlinuz', 'initramfs', 'root'))],
+            list(dict.fromkeys(sent)), log)
+
     @form.in_long_form
     def test_a_machine_boots_the_kernel_of_its_lease(self):
         self.run_bed('reserve', 'lb1', '--purpose', 'a kernel', '--kernel',
@@ -190,12 +233,7 @@ class TestBoot(base.TestCase):
         self.assertEqual(2, len(self.servers()))
         # Another sync leaves them alone.
         self.assertNotIn('started', self.run_bed('sync'))
-        said = self.boot(MAC, BOOT_S)
-        found = re.search(r'BOOTED kernel=(\S+) lease=(\d+) root=(\w+)', said)
-        self.assertIsNotNone(found, said)
-        self.assertIn(f'linux-image-{found[1]}',
-                      (self.image / 'package').read_text())
-        self.assertEqual(('1', self.marker), found.groups()[1:])
+        self.has_booted(self.boot(MAC, BOOT_S))
         # Nobody else boots, and nobody does after the lease.
         self.assertNotIn('BOOTED', self.boot(OTHER_MAC, NO_BOOT_S))
         self.run_bed('release', '1')

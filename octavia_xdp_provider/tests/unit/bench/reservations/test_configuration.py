@@ -108,6 +108,23 @@ http://192.0.2.1:8069/52-54-00-00-00-01.ipxe,,192.0.2.1
         self.assertIn('dhcp-ignore=tag:!leased\n', texts['dnsmasq.conf'])
         self.assertIn('listen 192.0.2.1:8069;', texts['nginx.conf'])
 
+    def test_all_comes_by_tftp_if_that_is_said(self):
+        self.site.known = inventory.load(samples.write(
+            self.site.folder, samples.TEXT.replace(
+                'boot: {', 'boot: {protocol: tftp, ')))
+        self.site.reserve('lb1', kernel='debian-6.12')
+        script = self.rendered()[SCRIPT]
+        self.assertEqual(3, script.count(
+            'tftp://192.0.2.1/kernels/debian-6.12/'), script)
+        self.assertNotIn('http', script)
+        texts = configuration.boot_servers(
+            ['52-54-00-00-00-01.ipxe'], self.site.known.boot,
+            pathlib.Path('/srv/boot'), None)
+        self.assertEqual(['dnsmasq.conf'], list(texts))
+        self.assertIn(',tftp://192.0.2.1/52-54-00-00-00-01.ipxe,,192.0.2.1\n',
+                      texts['dnsmasq.conf'])
+        self.assertIn('tftp-root=/srv/boot/served\n', texts['dnsmasq.conf'])
+
     def test_nothing_of_owner_and_purpose_becomes_configuration(self):
         texts = []
         for owner, purpose in (

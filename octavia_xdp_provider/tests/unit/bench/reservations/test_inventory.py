@@ -68,6 +68,10 @@ class TestInventory(base.TestCase):
                  '.pub file'),
                 ('as: 65000', 'as: 65000, host_key: "ssh-rsa AA\\n* ssh"', 3,
                  '.pub file'),
+                ('interface: mgmt0', 'protocol: nfs, interface: mgmt0', 34,
+                 'nfs'),
+                ('interface: mgmt0', 'interface: mgmt0, protocol: tftp, '
+                 'http_port: 80', 34, 'nothing listens'),
                 ('longest_lease_hours: 48', 'longest_lease_hours: 0', 1,
                  '1 or more'),
                 ('switches:', '\tswitches:', 2, "'\\t'")):
