@@ -4,11 +4,15 @@
 Pictures go to build/bench-pictures; the documentation shows one of them.
 """
 
+import base64
+import hashlib
 import pathlib
 import shutil
 import subprocess
 import urllib.parse
 
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
 import fixtures
 from selenium import webdriver
 from selenium.common import exceptions
@@ -18,6 +22,7 @@ from selenium.webdriver.support import ui
 
 from lab import paths
 from octavia_xdp_provider.tests.functional.bench.reservations import command
+from octavia_xdp_provider.tests.functional.bench.reservations import https
 from octavia_xdp_provider.tests.functional.bench.reservations import pages
 from octavia_xdp_provider.tests.unit import base
 
@@ -58,7 +63,7 @@ machines:
 '''
 
 
-class TestPages(base.TestCase):
+class PagesCase(base.TestCase):
 
     def setUp(self):
         super().setUp()
@@ -69,18 +74,21 @@ class TestPages(base.TestCase):
             'reserve', 'lb-2', '--purpose', 'zero-loss search, 64 B frames',
             owner='bob')
         self.assertEqual(0, status, said)
-        self.url = pages.serve(self, self.bed)
-        PICTURES.mkdir(parents=True, exist_ok=True)
-        self.browser = self.open_browser()
+        self.url, arguments = self.serve()
+        self.browser = self.open_browser(*arguments)
 
-    def open_browser(self):
+    def serve(self):
+        """Where the pages are, and how Chromium is started for them."""
+        raise NotImplementedError
+
+    def open_browser(self, *arguments):
         options = webdriver.ChromeOptions()
         for argument in (
                 '--headless=new', f'--window-size={WIDTH},{HEIGHT}',
                 # Its sandbox refuses to be root's; it opens our pages only.
                 '--no-sandbox', '--disable-dev-shm-usage', '--disable-gpu',
                 '--no-first-run', '--disable-background-networking',
-                f'--user-data-dir={self.folder}/chromium'):
+                f'--user-data-dir={self.folder}/chromium', *arguments):
             options.add_argument(argument)
         options.add_experimental_option('prefs', {
             'profile.managed_default_content_settings.javascript': 2})
@@ -123,6 +131,7 @@ class TestPages(base.TestCase):
 
     def picture(self, name):
         """A small PNG of the window."""
+        PICTURES.mkdir(parents=True, exist_ok=True)
         path = PICTURES / f'{name}.png'
         self.browser.save_screenshot(str(path))
         if shutil.which('pngquant'):
@@ -139,6 +148,29 @@ class TestPages(base.TestCase):
         self.write('Name', 'alice')
         self.write('Password', password)
         self.press('Log in')
+
+    def check_form_of_another_site(self):
+        """It is refused, and changes nothing of the session."""
+        self.browser.get(self.url)
+        self.log_in()
+        self.shows('Who has what')
+        form = (f'<form method=post action={self.url}/reserve>'
+                '<input name=machines value=lb-1>'
+                '<input name=purpose value=x><input name=hours value=1>'
+                '<button>Win a prize</button></form>')
+        self.browser.get('data:text/html,' + urllib.parse.quote(form))
+        self.press('Win a prize')
+        self.shows('Refused')
+        self.browser.get(self.url)
+        self.shows('Who has what')
+        self.assertNotIn('Your leases', self.text())
+        self.assertNotIn('alice', self.bed.run('list')[1])
+
+
+class TestPages(PagesCase):
+
+    def serve(self):
+        return pages.serve(self, self.bed), ()
 
     def test_from_login_to_the_log(self):
         self.browser.get(self.url)
@@ -174,17 +206,36 @@ class TestPages(base.TestCase):
         self.shows('Password')
 
     def test_a_form_of_another_site_is_refused(self):
+        self.check_form_of_another_site()
+
+
+class TestHttps(PagesCase):
+    """Behind nginx, which speaks TLS."""
+
+    def serve(self):
+        certificate = https.Certificate(self)
+        own = x509.load_pem_x509_certificate(
+            pathlib.Path(certificate.certificate).read_bytes())
+        digest = hashlib.sha256(own.public_key().public_bytes(
+            serialization.Encoding.DER,
+            serialization.PublicFormat.SubjectPublicKeyInfo)).digest()
+        inner = pages.serve(self, self.bed, '--behind-proxy')
+        # Chromium knows no authority of tests: this key is taken, no other.
+        return (https.proxy(self, inner, certificate, self.folder / 'nginx'),
+                ['--ignore-certificate-errors-spki-list='
+                 + base64.b64encode(digest).decode()])
+
+    def test_the_session_goes_by_https_alone(self):
         self.browser.get(self.url)
         self.log_in()
         self.shows('Who has what')
-        form = (f'<form method=post action={self.url}/reserve>'
-                '<input name=machines value=lb-1>'
-                '<input name=purpose value=x><input name=hours value=1>'
-                '<button>Win a prize</button></form>')
-        self.browser.get('data:text/html,' + urllib.parse.quote(form))
-        self.press('Win a prize')
-        self.shows('Refused')
-        self.browser.get(self.url)
-        self.shows('Who has what')
-        self.assertNotIn('Your leases', self.text())
-        self.assertNotIn('alice', self.bed.run('list')[1])
+        cookie, = self.browser.get_cookies()
+        self.assertEqual(
+            ('__Host-session', True, True, 'Lax', '/'),
+            tuple(cookie[name] for name in (
+                'name', 'secure', 'httpOnly', 'sameSite', 'path')))
+        self.reserve('lb-1 (load balancer)', 'SYN flood')
+        self.shows('Lease 2 is yours until')
+
+    def test_a_form_of_another_site_is_refused(self):
+        self.check_form_of_another_site()
