@@ -25,12 +25,15 @@ class Announcing:
     :param errors: files.FileErrors.
     :param next_hop_v6: of IPv6 VIPs, or None.
     :param conf: its groups ``agent`` and ``bgp``.
+    :param pools: gives the networks of NAT, which are announced as long as
+        the agent has them: flows of VIPs that are withdrawn may live.
     """
 
-    def __init__(self, announce, errors, conf):
+    def __init__(self, announce, errors, conf, pools=tuple):
         self._announce = announce
         self._errors = errors
         self._conf = conf
+        self._pools = pools
         self._last = None  # what the file was made from, and its signature
         self._routes = {}  # VIP → attributes, route
         # VIP that was withdrawn → when its services may go, monotonic.
@@ -47,8 +50,9 @@ class Announcing:
         self._leaving = {vip: until for vip, until in self._leaving.items()
                          if vip not in vips and until > now}
         held = self._announce.wanted_addresses()
+        pools = set(self._pools())
         gone = {prefix for address in held.keys() - vips
-                for prefix in held[address]}
+                for prefix in held[address] if prefix not in pools}
         if not gone:
             return set()
         after = {prefix: route for prefix, route
@@ -95,12 +99,14 @@ class Announcing:
         """
         able = {vip: frozenset(needed) for vip, needed in able.items()}
         usual, as_last_resort = self._attributes()
-        wanted = (able, ready, draining, usual, as_last_resort)
+        pools = self._pools()
+        wanted = (able, ready, draining, usual, as_last_resort, pools)
         now = (wanted, self._announce.signature())
         if now == self._last and 'announcements' not in self._errors:
             return
         held = dict(self._announce.wanted_addresses())
-        routes = []
+        # Nobody else can take the answers of members, in a drain neither.
+        routes = [self._pool_route(pool, usual) for pool in pools]
         for vip, needed in sorted(able.items()):
             if vip not in held and not any(
                     families <= ready for families in needed):
@@ -119,6 +125,11 @@ class Announcing:
                      len(routes), _some(now.keys() - held.keys()),
                      _some(held.keys() - now.keys()))
         self._last = (wanted, self._announce.signature())
+
+    def _pool_route(self, pool, attributes):
+        return Route.parse(
+            str(pool), self._conf.agent.next_hop_v6 if pool.version == 6
+            else None, **attributes)
 
     def _attributes(self):
         """Attributes of usual routes, and of those as a last resort."""

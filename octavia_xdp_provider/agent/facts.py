@@ -72,24 +72,40 @@ class Facts:
         services = self._tables.services
         return {
             load_balancer_id: {
-                listener_id: self._counters(
-                    [(key, services[key]) for key in keys if key in services])
+                listener_id: self._counters(plan, [
+                    (key, services[key]) for key in keys if key in services])
                 for listener_id, keys in plan.listeners.items()
                 if services.keys() & keys}
             # A copy: the worker goes on planning.
             for load_balancer_id, plan in list(self._plans.plans.items())}
 
-    def _counters(self, services):
+    def _counters(self, plan, services):
         """The sum over a listener's services, (key, datapath.Summary).
 
         Flows of a VIP that is not announced are other nodes' by now, or
-        nobody's: they are not counted twice.
+        nobody's: they are not counted twice. Those of NAT stay with their
+        node, which alone has them.
         """
         summed = {name: sum(getattr(one, name) for _, one in services)
                   for name in ('bytes', 'flows', 'drops')}
+        if plan.nat_project is not None:
+            return summed | {
+                'active': sum(one.active for _, one in services),
+                'bytes_out': sum(one.reply_bytes for _, one in services)}
         return summed | {'active': sum(
             one.active for key, one in services
             if key.address in self._announced)}
+
+    def nat_flows(self):
+        """Project → flows of NAT that are alive. For any thread."""
+        services = self._tables.services
+        found = {}
+        for plan in list(self._plans.plans.values()):
+            if plan.nat_project is not None:
+                found[plan.nat_project] = found.get(plan.nat_project, 0) + sum(
+                    services[key].active for key in plan.services
+                    if key in services)
+        return found
 
     def traffic(self):
         """What each service has counted, for metrics. For any thread.

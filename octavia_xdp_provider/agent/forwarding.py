@@ -14,6 +14,8 @@ from octavia_xdp_provider.agent import service_settings
 from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import expected_codes
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import nat as nat_rules
 from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.common import validation
@@ -32,12 +34,15 @@ class Service(typing.NamedTuple):
     settings: datapath.Settings
     members: tuple
 
-    @property
-    def families(self):
-        """IP versions of the outer packets to its members."""
-        return frozenset(ipaddress.ip_address(
+    def families(self, vip):
+        """IP versions of the packets that it sends: the outer ones to its
+        members, with NAT those to clients of the VIP as well."""
+        found = frozenset(ipaddress.ip_address(
             member.tunnel.address if member.tunnel else member.address
             ).version for member in self.members)
+        if self.settings.flags & datapath.ServiceFlag.NAT:
+            found |= {ipaddress.ip_address(vip).version}
+        return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,6 +58,7 @@ class Plan:
     ``pools``: pool id → keys of the checks or conditions of its members.
     ``monitored``: member id → (datapath.Key, datapath.MemberName), of the
     members whose health is checked.
+    ``nat_project``: whose flows its flows are, with forwarding nat; or None.
     """
 
     vips: tuple
@@ -62,6 +68,7 @@ class Plan:
     conditions: list
     pools: dict
     monitored: dict
+    nat_project: str | None = None
 
     @property
     def check_keys(self):
@@ -197,7 +204,7 @@ def _spelled(text):
 
 
 def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
-         keys=checks_file.UNKEYED):
+         keys=checks_file.UNKEYED, nat=None):
     """What a load balancer needs on this node.
 
     :param document: as the controller sent it.
@@ -210,11 +217,21 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
         datapath.Tunnel or None, the mark of probes inside the member's
         encapsulation, or None for no such probes.
     :param keys: checks_file.Keys of this node.
+    :param nat: gives, from a document with forwarding nat, its nat.Share.
     :raises Refused: the node must not do it, or does not know how.
     """
     document = validation.read(document, policy)
     vips = tuple(spec.vips(document))
-    result = Plan(vips, {}, {}, [], [], {}, {})
+    share = None
+    if flavor.is_nat(document['flavor']):
+        if nat is None:
+            raise errors.Refused('flavor', 'this node does no NAT',
+                                 'set [nat] pools on it')
+        share = nat(document)
+        # Probes go as packets to members do: by the kernel's routes.
+        mark = None
+    result = Plan(vips, {}, {}, [], [], {}, {},
+                  share and nat_rules.project(document))
     uses = []
     for listener_id, listener, pool in spec.forwarded(document):
         services = tuple(datapath.Key(
@@ -224,7 +241,8 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
         uses += [_Use(document, listener_id, key,
                       listener['default_pool_id'], pool,
                       service_settings.of(document, listener, pool,
-                                          key.address)) for key in services]
+                                          key.address, share))
+                 for key in services]
     asked = _asked(uses, mark or (lambda *_target: None))
     if scope == LOAD_BALANCER:
         asked = _joined(uses, asked)

@@ -14,12 +14,14 @@ class NodeState:
     :param files: run_directory.RunDirectory.
     :param uplinks: uplinks.monitor.UplinkMonitor.
     :param own_addresses: gives the node's own addresses, texts.
+    :param nat: gives messages.NatState, or None.
     """
 
     def __init__(self, conf, files, dataplane, announce, uplinks, probes,
-                 own_addresses):
+                 own_addresses, nat=lambda: None):
         self._zone = conf.agent.zone
         self._own_addresses = own_addresses
+        self._nat = nat
         self._files = files
         self._datapath = dataplane
         self._announce = announce
@@ -54,6 +56,7 @@ class NodeState:
             'addresses': sorted(self._own_addresses())[
                 :messages.NODE_ADDRESSES_MAX],
             'zone': self._zone,
+            'nat': self._nat(),
             'announced': len(status.announced) if status else 0,
             'bgp_neighbours': neighbours,
             'bgp_established': [status.sessions_up if status else 0,

@@ -54,15 +54,18 @@ class Plans:
     :param path_mtu: uplinks.path_mtu.PathMtu, or None.
     :param probes: probes.Probes, or None.
     :param keys: checks_file.Keys of this node.
+    :param nat: nat.Nat, or None.
     """
 
-    def __init__(self, scope, panic_percent, policy, path_mtu, probes, keys):
+    def __init__(self, scope, panic_percent, policy, path_mtu, probes, keys,
+                 nat=None):
         self._scope = scope
         self._panic_percent = panic_percent
         self._policy = policy
         self._path_mtu = path_mtu
         self._probes = probes
         self._keys = keys
+        self._nat = nat
         self._context = None
         self._probes_version = None
         self._made = {}  # id → Made
@@ -80,7 +83,8 @@ class Plans:
             self._probes.begin()
             ask = self._probes.version != self._probes_version
             self._probes_version = self._probes.version
-        context = (policy, self._path_mtu and self._path_mtu.version)
+        context = (policy, self._path_mtu and self._path_mtu.version,
+                   self._nat and self._nat.version)
         anew = context != self._context
         self._context = context
         gone = self._made.keys() - load_balancers.keys()
@@ -96,6 +100,9 @@ class Plans:
                 looked.add(key)
                 if self._take(key, self._make(key, entry, policy)):
                     planned.add(key)
+        if self._nat:
+            self._nat.keep_groups({plan.nat_project
+                                   for plan in self.plans.values()})
         return Changes(looked, planned, gone)
 
     def file(self, key):
@@ -132,7 +139,8 @@ class Plans:
         try:
             plan = forwarding.plan(
                 entry[1], policy, self._path_mtu and self._path_mtu.of,
-                self._scope, mark if self._probes else None, self._keys)
+                self._scope, mark if self._probes else None, self._keys,
+                self._nat and self._nat.share)
             file = checks_file.build_document(
                 plan.checks, plan.conditions, self._groups(plan),
                 keys=self._keys)

@@ -4,6 +4,7 @@
 The order is the contract: packets must find a service before the fabric
 sends them, and the fabric must have stopped before a service goes.
 
+0. make the pools of NAT as configured, which services refer to;
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
    their services stay for ``[agent] withdraw_grace``, and the load balancers
    are reported as they were for as long;
@@ -84,7 +85,7 @@ class Reconciler:
 
     def __init__(self, conf, files, dataplane, announce, policy,
                  path_mtu=None, probes=None, recheck=None,
-                 keys=checks_file.UNKEYED):
+                 keys=checks_file.UNKEYED, nat=None):
         self._files = files
         self._datapath = dataplane
         self._announce = announce
@@ -93,14 +94,16 @@ class Reconciler:
         self.file_errors = agent_files.FileErrors()
         self._plans = agent_plans.Plans(
             conf.agent.health_scope, conf.agent.health_panic_percent,
-            lambda: self._policy(), path_mtu, probes, keys)
+            lambda: self._policy(), path_mtu, probes, keys, nat)
+        self._nat = nat
         self._policy = policy
         self._tables = tables.Tables(dataplane)
         self._facts = facts.Facts(self._plans, self._tables)
         self._checks = checks_writer.ChecksWriter(
             files, self._plans, probes, self.file_errors)
         self._announcing = announcing.Announcing(
-            announce, self.file_errors, conf)
+            announce, self.file_errors, conf,
+            (lambda: nat.pools) if nat else tuple)
         self._draining = frozenset()  # VIPs
         self._without_vip = set()  # ids whose documents name no address
         self._owners = {}    # key of a planned service → load balancer id
@@ -126,6 +129,8 @@ class Reconciler:
         :raises DatapathError: the datapath cannot be reached at all.
         """
         before = {**self._leaving, **self._owners}
+        if self._nat:
+            self._nat.refresh()
         self._plan(wanted.documents)
         self._draining = frozenset().union(*(
             _vips(wanted.documents[key][1]) or ()
@@ -199,6 +204,18 @@ class Reconciler:
         """See facts.Facts."""
         return self._facts.total()
 
+    def nat_state(self):
+        """messages.NatState, or None. For any thread."""
+        return self._nat and self._nat.report(self._facts.nat_flows())
+
+    @property
+    def problems(self):
+        """What is not as wanted on this node, as texts."""
+        found = list(self.file_errors.values())
+        if self._nat and self._nat.problem:
+            found.append(self._nat.problem)
+        return sorted(found)
+
     def active_flows(self):
         """See facts.Facts."""
         return self._facts.active_flows()
@@ -223,7 +240,7 @@ class Reconciler:
         for load_balancer_id in changes.planned:
             plan = self._plans.plans.get(load_balancer_id)
             for key, service in plan.services.items() if plan else ():
-                self._families[key] = service.families
+                self._families[key] = service.families(key.address)
                 self._check_keys[key.address] = plan.check_keys
 
     def _look(self):

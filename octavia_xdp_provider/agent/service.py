@@ -16,6 +16,7 @@ import oslo_messaging
 from octavia_xdp_provider.agent import link
 from octavia_xdp_provider.agent import listener_metrics
 from octavia_xdp_provider.agent import metrics
+from octavia_xdp_provider.agent import nat
 from octavia_xdp_provider.agent import node_state
 from octavia_xdp_provider.agent import probes
 from octavia_xdp_provider.agent import recheck
@@ -30,6 +31,7 @@ from octavia_xdp_provider.common import checks_file
 from octavia_xdp_provider.common import fetching
 from octavia_xdp_provider.common import link as common_link
 from octavia_xdp_provider.common import monitoring
+from octavia_xdp_provider.common import nat_options
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.common import reports
@@ -66,7 +68,8 @@ class Agent:
         self._own_addresses = frozenset()  # as of the last pass
         self._announce = announce = announcements.Announcements(
             conf.agent.run_directory,
-            option_values.networks(conf, 'vip', 'allowed_networks'))
+            [*option_values.networks(conf, 'vip', 'allowed_networks'),
+             *nat_options.pools(conf)])
         self._kernel = netlink.Kernel()  # the worker's
         through = probes.Probes(
             self._datapath, self._kernel, conf.agent.uplinks,
@@ -85,13 +88,14 @@ class Agent:
                 recheck.Recheck(conf, self._uplinks, self._files,
                                 self._sessions, self._wake_worker),
                 checks_file.Keys(
-                    secret_file.load(self._files.checks_secret))),
+                    secret_file.load(self._files.checks_secret)),
+                nat.Nat(conf, self._datapath, self._kernel.own_addresses)),
             self._datapath, self._uplinks, through, self._tell,
             self.stop, self.metrics, watch('worker'))
         transport = rpc.transport(conf)
         self._link = self._make_link(transport, node_state.NodeState(
             conf, self._files, self._datapath, announce, self._uplinks,
-            through, lambda: self._own_addresses))
+            through, lambda: self._own_addresses, self._worker.nat_state))
         self._heartbeat = common_link.Heartbeat(
             conf.host, rpc.HeartbeatClient(transport), self.metrics.failed,
             lambda: self._link.reported_at)

@@ -24,13 +24,23 @@ _IP_HEADER = {4: 20, 6: 40}
 _NOBODY = {4: ('0.0.0.0/32',), 6: ('::/128',)}
 
 
-def of(document, listener, pool, vip):
+def of(document, listener, pool, vip, share=None):
     """The settings of a listener's service; slots are the node's business.
 
     :param vip: the address of the service, of several that there may be.
+    :param share: nat.Share of the load balancer, with forwarding nat.
     """
     version = ipaddress.ip_address(vip).version
     flavor = document['flavor']
+    allowed = listener['allowed_cidrs']
+    common = {'new_flow_rate': flavor.get('new_flow_rate', 0),
+              'new_flow_burst': flavor.get('new_flow_burst', 0),
+              'allowed': _of_family(allowed, version) if allowed else None}
+    if share:
+        return datapath.Settings(
+            flags=datapath.ServiceFlag.NAT,
+            idle_timeout_s=_nat_idle_time(document, listener),
+            nat_group=share.group, nat_flows=share.flows, **common)
     encapsulation = _ENCAPSULATIONS[
         flavor_keys.value(flavor, 'encapsulation')]
     flags = datapath.ServiceFlag(0)
@@ -48,23 +58,35 @@ def of(document, listener, pool, vip):
         flags |= datapath.ServiceFlag.SOURCE
         lengths = _source_length(session.get('persistence_granularity'),
                                  version)
-    allowed = listener['allowed_cidrs']
     return datapath.Settings(
         flags=flags, encapsulation=encapsulation,
         dscp=flavor.get('dscp', 0),
         sid_function=flavor.get('srv6_function', 0),
         idle_timeout_s=(session.get('persistence_timeout')
                         or _idle_time(document, listener)),
-        new_flow_rate=flavor.get('new_flow_rate', 0),
-        new_flow_burst=flavor.get('new_flow_burst', 0),
-        allowed=_of_family(allowed, version) if allowed else None,
-        **lengths)
+        **lengths, **common)
 
 
 def _idle_time(document, listener):
     """Seconds; 0 for the library's default, which is the flavor's as well."""
     wanted = spec.idle_time(document, listener)
     return 0 if wanted == flavor_keys.value({}, 'idle_timeout') else wanted
+
+
+# Seconds after which the datapath ends an established flow by itself:
+# RFC 5382, REQ-5, and RFC 4787, REQ-5.
+_NAT_IDLE_TIMES = {'TCP': 7440, 'UDP': 300}
+
+
+def _nat_idle_time(document, listener):
+    """Seconds; 0 for the library's default. What the flavor says; if it
+    leaves that open, at least as long as either end may be silent."""
+    if 'idle_timeout' in document['flavor']:
+        return document['flavor']['idle_timeout']
+    longest = spec.idle_time(document, listener)
+    default = _NAT_IDLE_TIMES[rules.transport(listener['protocol'])]
+    least = flavor_keys.value({}, 'idle_timeout')
+    return longest if longest > max(default, least) else 0
 
 
 def tunnel(document, member, listener_id, vip):

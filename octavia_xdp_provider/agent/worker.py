@@ -43,7 +43,7 @@ class Worker(passes.Passes):
         self._notify = notify
         self._ended = ended
         self._held = None  # that the link was notified of
-        self.problems = []  # files that are not as wanted
+        self.problems = []  # files and pools that are not as wanted
         self.is_stale = False  # another library took over
 
     @property
@@ -62,6 +62,10 @@ class Worker(passes.Passes):
     def total(self):
         """See facts.Facts."""
         return self._reconciler.total()
+
+    def nat_state(self):
+        """messages.NatState, or None."""
+        return self._reconciler.nat_state()
 
     def active_flows(self):
         """See facts.Facts."""
@@ -118,7 +122,7 @@ class Worker(passes.Passes):
     def _tell(self):
         """Let the link report at once what has changed."""
         held = self._reconciler.held
-        problems = sorted(self._reconciler.file_errors.values())
+        problems = self._reconciler.problems
         if held is not self._held:
             self._metrics.held(self._held, held)
         if held is not self._held or problems != self.problems:

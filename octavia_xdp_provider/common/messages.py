@@ -86,22 +86,30 @@ class Counters(TypedDict):
 
     ``drops``: packets; nodes say nothing of them before version 2.1.
     ``active``: flows that are alive now; nothing before version 2.2.
+    ``bytes_out``: what clients were sent, of listeners whose answers pass the
+    node; nothing before version 2.4.
     """
 
     bytes: Integer
     flows: Integer
     drops: NotRequired[Integer]
     active: NotRequired[Integer]
+    bytes_out: NotRequired[Integer]
 
 
-# Versions whose counters are these.
-COUNTERS_SINCE = ('2.2', '2.3')
+# Of versions that lack some of them.
+_COUNTERS = {'1.0': ('bytes', 'flows'), '2.0': ('bytes', 'flows'),
+             '2.1': ('bytes', 'flows', 'drops'),
+             '2.2': ('bytes', 'flows', 'drops', 'active'),
+             '2.3': ('bytes', 'flows', 'drops', 'active')}
 
 
 def counters_for(version: str, counters: dict[Id, dict[Id, Counters]]
                  ) -> dict[Id, dict[Id, Counters]]:
-    """As controllers take them that speak an earlier version."""
-    names = {'bytes', 'flows'} | ({'drops'} if version == '2.1' else set())
+    """As controllers take them that speak a version."""
+    names = _COUNTERS.get(version)
+    if names is None:
+        return counters
     return {key: {listener: cast(Counters, {
         name: value for name, value in one.items() if name in names})
         for listener, one in listeners.items()}
@@ -128,19 +136,15 @@ class Held(TypedDict):
 class NatState(TypedDict, total=False):
     """A node's NAT. ``pools``: as they are in its datapath.
 
-    ``ports``: of all their addresses, each of which one flow may have to one
-    member. Flows: ``half_open``, whose handshake is not complete;
-    ``established``; ``time_wait``, whose port is kept back. ``share``: how
-    many of the ports one project may have. ``projects``: flows by project, of
-    those with the most.
+    ``ports``: of all their addresses, each of which is one flow's or free.
+    ``flows``: those that are alive. ``share``: how many one project may have.
+    ``projects``: flows by project, of those with the most.
     """
 
     pools: Annotated[list[fields.Network],
                      pydantic.Field(max_length=NAT_POOLS_MAX)]
     ports: Integer
-    half_open: Integer
-    established: Integer
-    time_wait: Integer
+    flows: Integer
     share: Integer
     projects: Annotated[dict[Text, Integer],
                         pydantic.Field(max_length=NAT_PROJECTS_MAX)]

@@ -44,6 +44,12 @@ _BY_SOURCE = (
     'forwarding tunnel')
 
 
+def project(doc: spec.Document) -> str:
+    """Whose share of ports flows are of. Where it is not known whose a load
+    balancer is, it has one of its own."""
+    return doc.get('project_id') or doc['id']
+
+
 def versions(doc: spec.Document) -> list[int]:
     """IP versions of all members, each once."""
     return sorted({ipaddress.ip_address(member['address']).version

@@ -20,6 +20,7 @@ from octavia_xdp_provider.common import bgp_options
 from octavia_xdp_provider.common import control_options
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import host_options
+from octavia_xdp_provider.common import nat_options
 from octavia_xdp_provider.common import node_options
 from octavia_xdp_provider.common import option_values
 from octavia_xdp_provider.common import policy
@@ -62,6 +63,7 @@ GROUPS = {
     'controller': control_options.controller_opts,
     'agent': node_options.agent_opts,
     'bgp': bgp_options.bgp_opts,
+    'nat': nat_options.nat_opts,
     'datapath': node_options.datapath_opts,
     host_options.GROUP: host_options.host_opts,
     'upgrade_levels': node_options.upgrade_opts,
@@ -88,7 +90,8 @@ def allowed_addresses(conf, own_addresses=None):
                                            'allowed_networks'))
     return address_policy.AddressPolicy(
         tuple(option_values.networks(conf, 'vip', 'allowed_networks')),
-        tuple(option_values.networks(conf, 'members', 'denied_networks')),
+        (*option_values.networks(conf, 'members', 'denied_networks'),
+         *nat_options.pools(conf)),
         frozenset(own_addresses or ()),
         None if own_addresses is not None and not members else members,
         frozenset(conf.vip.subnet_ids), frozenset(conf.vip.network_ids))
@@ -167,6 +170,7 @@ def check(conf):
     node_options.check(conf)
     host_options.check(conf)
     bgp_options.check(conf)
+    nat_options.check(conf)
 
 
 def differences(conf, other):

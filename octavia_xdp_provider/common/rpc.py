@@ -67,8 +67,10 @@ VERSION = '1.0'
 DRIVER_VERSION = '1.2'
 # Before the driver reported how Octavia's transactions end.
 DRIVER_VERSION_BEFORE = '1.1'
-NODES_VERSION = '2.3'
-NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', NODES_VERSION)
+NODES_VERSION = '2.4'
+NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', '2.3', NODES_VERSION)
+# Since when notifications bring along what has changed.
+PAGES_SINCE = '2.3'
 WAKEUP_VERSION = '1.1'
 
 # Seconds between two attempts to reach the broker where somebody waits for
@@ -207,8 +209,8 @@ class NodesClient:
 
     def fetch(self, host: str, since: int, after: str | None = None
               ) -> messages.FetchAnswer:
-        # Nodes of this release take pages with notifications.
-        more = {'takes_pages': True} if self._version == NODES_VERSION else {}
+        since_pages = NODES_VERSIONS[NODES_VERSIONS.index(PAGES_SINCE):]
+        more = {'takes_pages': True} if self._version in since_pages else {}
         return cast(messages.FetchAnswer, self._client.call(
             {}, 'fetch', host=host, since=since, after=after, **more))
 
@@ -223,11 +225,10 @@ class NodesClient:
 
     def report(self, host: str, epoch: int, seq: int,
                report: messages.Report) -> messages.ReportAnswer:
-        if self._version not in messages.COUNTERS_SINCE:
-            report = {**report, 'counters': messages.counters_for(
-                self._version, report['counters'])}
         return cast(messages.ReportAnswer, self._client.call(
-            {}, 'report', host=host, epoch=epoch, seq=seq, report=report))
+            {}, 'report', host=host, epoch=epoch, seq=seq, report={
+                **report, 'counters': messages.counters_for(
+                    self._version, report['counters'])}))
 
 
 class NodesClientV1:

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Listener statistics: what all nodes counted, sent to Octavia.
 
-What is sent of a listener, and what a packet forwarder cannot know since
-members answer clients directly:
+What is sent of a listener. Unless its load balancer has forwarding nat,
+members answer clients directly, and what they send is known to nobody here:
 
 * ``bytes_in``: of clients' IP packets that were forwarded
 * ``total_connections``: flows that were opened, seen by TCP's SYN, SCTP's
   INIT and QUIC's Initial; none of plain UDP
-* ``bytes_out``: 0, answers do not pass the nodes
-* ``active_connections``: flows that the nodes which are alive now see alive,
-  counted or estimated; what that says is in statuses.rst. It rises and falls
+* ``bytes_out``: with nat, of the IP packets that were sent to clients;
+  otherwise 0, answers do not pass the nodes
+* ``active_connections``: flows that the nodes which are alive now see alive:
+  with nat those that they have, half open ones as well, otherwise counted or
+  estimated; what that says is in statuses.rst. It rises and falls
 * ``request_errors``: packets for the listener that nodes dropped, whatever
   for; those of which it is not known which listener they are for are counted
   by nobody but the node
@@ -32,7 +34,7 @@ LISTENERS_MAX = 500
 # Messages that may be refused in a round: nine find one bad record.
 REFUSED_MAX = 30
 
-# Bytes, flows, drops and active flows of a listener.
+# Bytes, flows, drops, active flows and bytes sent back of a listener.
 Sums = tuple[int, ...]
 Record = dict[str, Any]
 
@@ -125,8 +127,8 @@ class _Round:
 
 
 def record(listener_id: str, bytes_in: int, connections: int,
-           drops: int = 0, active: int = 0) -> Record:
+           drops: int = 0, active: int = 0, bytes_out: int = 0) -> Record:
     """A listener's statistics as octavia-lib has them."""
     return {'id': listener_id, 'active_connections': active,
-            'bytes_in': bytes_in, 'bytes_out': 0, 'request_errors': drops,
-            'total_connections': connections}
+            'bytes_in': bytes_in, 'bytes_out': bytes_out,
+            'request_errors': drops, 'total_connections': connections}

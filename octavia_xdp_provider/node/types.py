@@ -229,7 +229,8 @@ class Summary(typing.NamedTuple):
 
     ``version``: another one whenever its table or a member's state is.
     ``bytes``, ``flows``, ``packets``: of its counters. ``drops``: packets that
-    are not among these. ``active``: flows that are alive.
+    are not among these. ``active``: flows that are alive. ``reply_bytes``: of
+    NAT, what clients were sent.
     """
 
     version: tuple[int, int, int]
@@ -239,6 +240,7 @@ class Summary(typing.NamedTuple):
     drops: int = 0
     active: int = 0
     packets: int = 0
+    reply_bytes: int = 0
 
 
 class Info(typing.NamedTuple):

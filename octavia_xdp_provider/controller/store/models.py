@@ -180,6 +180,10 @@ class ListenerCounter(Base):
     total_flows = sa.Column(sa.BigInteger, nullable=False, default=0)
     total_drops = sa.Column(sa.BigInteger, nullable=False, default=0,
                             server_default='0')
+    last_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0,
+                               server_default='0')
+    total_bytes_out = sa.Column(sa.BigInteger, nullable=False, default=0,
+                                server_default='0')
     active = sa.Column(sa.BigInteger, nullable=False, default=0,
                        server_default='0')
 

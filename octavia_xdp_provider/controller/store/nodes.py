@@ -61,6 +61,7 @@ class Nodes(base.Base):
                 sa.func.sum(sa.case((sa.and_(
                     node.host.is_not(None), placement.host.is_not(None)),
                     counter.active), else_=0)),
+                sa.func.sum(counter.total_bytes_out),
             ).outerjoin(node, sa.and_(
                 node.host == counter.host, node.last_seen >= since)
             ).outerjoin(placement, sa.and_(

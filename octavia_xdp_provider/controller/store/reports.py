@@ -257,8 +257,9 @@ class Reports(base.Base):
                         continue
                     row = models.ListenerCounter(
                         listener_id=key, host=host, last_bytes=0,
-                        last_flows=0, last_drops=0, total_bytes=0,
-                        total_flows=0, total_drops=0, active=0,
+                        last_flows=0, last_drops=0, last_bytes_out=0,
+                        total_bytes=0, total_flows=0, total_drops=0,
+                        total_bytes_out=0, active=0,
                         load_balancer_id=load_balancer_id)
                     session.add(row)
                 elif row.load_balancer_id != load_balancer_id:

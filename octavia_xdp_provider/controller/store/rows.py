@@ -10,12 +10,14 @@ from octavia_xdp_provider.common import spec
 
 
 class Statistics(NamedTuple):
-    """Of a listener. ``drops``: packets. ``active``: flows that are alive."""
+    """Of a listener. ``drops``: packets. ``active``: flows that are alive.
+    ``bytes_out``: what clients were sent, as far as it passes nodes."""
 
     bytes: int
     flows: int
     drops: int = 0
     active: int = 0
+    bytes_out: int = 0
 
 
 @dataclasses.dataclass(frozen=True)

@@ -24,10 +24,29 @@ BOTH = frozenset((4, 6))
 NEITHER = frozenset()
 
 
-class FakeDatapath:
+class PoolsDatapath:
+    """Keeps pools as the library does."""
+
+    def __init__(self):
+        self.pools = []
+        self.error = None
+
+    def nat_pools(self):
+        return list(self.pools)
+
+    def set_nat_pools(self, pools):
+        if self.error:
+            raise self.error
+        self.pools = list(pools)
+
+
+class FakeDatapath(PoolsDatapath):
     """Keeps services as the library does; members are up when unchecked."""
 
+    active = reply_bytes = 0  # of each service
+
     def __init__(self, events):
+        super().__init__()
         self.held = {}
         self.given = {}
         self.events = events
@@ -37,14 +56,16 @@ class FakeDatapath:
         return [datapath.Service(
             key, 0, 13313, len(members),
             sum(state.healthy and state.admin_up for state in members), 1,
-            datapath.Counters(3, 1500, 1))
+            datapath.Counters(3, 1500, 1), active=self.active,
+            reply_bytes=self.reply_bytes)
             for key, members in sorted(self.held.items())]
 
     def summaries(self):
         return {service.key: datapath.Summary(
             (0, 1, hash(tuple(self.held[service.key]))), service.enabled,
             service.counters.bytes, service.counters.flows,
-            service.drops, service.active, service.counters.packets)
+            service.drops, service.active, service.counters.packets,
+            service.reply_bytes)
             for service in self.services()}
 
     def members(self, key):

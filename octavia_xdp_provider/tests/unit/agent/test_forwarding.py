@@ -319,7 +319,7 @@ class TestPlan(planning.PlanTestCase):
         plan = self.plan()
         self.assertEqual(('2001:db8:113::a',), plan.vips)
         service = plan.services[KEY._replace(address='2001:db8:113::a')]
-        self.assertEqual({4, 6}, service.families)
+        self.assertEqual({4, 6}, service.families(base.VIP))
         self.assertEqual('2001:db8:10::1', str(plan.monitored['m1'][1]))
 
 

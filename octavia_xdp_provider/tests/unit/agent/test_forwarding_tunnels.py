@@ -107,7 +107,7 @@ class TestTunnels(base.TestCase):
         self.member['tunnel'] = dict(GENEVE, address='fd00:9::1')
         plan = forwarding.plan(self.document, POLICY)
         service, = plan.services.values()
-        self.assertEqual({6}, service.families)
+        self.assertEqual({6}, service.families(base.VIP))
 
     def monitored(self, mark=lambda *_way: 7, **monitor):
         self.document = base.document()

@@ -284,7 +284,8 @@ class TestProblems(LinkTestCase):
     def test_an_older_controller_is_named_with_what_to_do(self):
         output = self.failing(oslo_messaging.RemoteError(
             'UnsupportedVersion', 'Endpoint does not support RPC version'))
-        self.assertIn('[upgrade_levels] nodes = 2.2 or 2.1 or 2.0 or 1.0',
+        self.assertIn('[upgrade_levels] nodes = 2.3 or 2.2 or 2.1 or 2.0 or '
+                      '1.0',
                       output)
 
     def test_what_the_controller_refuses_is_named(self):
@@ -297,7 +298,7 @@ class TestWorker(base.TestCase):
 
     def setUp(self):
         super().setUp()
-        self.reconciler = mock.Mock(file_errors={}, held={})
+        self.reconciler = mock.Mock(problems=[], held={})
         self.reconciler.leaving_s.return_value = None
         self.datapath = mock.Mock()
         self.ended = mock.Mock()

@@ -8,6 +8,7 @@ import fixtures
 
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.agent import reconciling
 
@@ -76,10 +77,10 @@ class TestFailures(reconciling.ReconcilerTestCase):
         self.unmonitored()
         self.run_pass(self.document)
         newer = copy.deepcopy(self.document)
-        newer.update(version=6, shiny_new=['203.0.113.12'])
+        newer.update(version=spec.VERSION + 1, shiny_new=['203.0.113.12'])
         newer['admin_state_up'] = False
         outcome = self.run_pass(newer)
-        for word in ('version', '6 is newer than 5', 'shiny_new',
+        for word in ('version', f'newer than {spec.VERSION}', 'shiny_new',
                      'upgrade'):
             self.assertIn(word, outcome.synced['lb']['error'])
         self.assertIn(KEY, self.datapath.held)

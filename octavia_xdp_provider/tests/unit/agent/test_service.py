@@ -109,8 +109,10 @@ class TestAgent(store_base.StoreTestCase):
                                            version=version)
             reported = []
 
-            def fetch(self, context, host, since, after=None):
-                return super().fetch(context, host, since, after)
+            def fetch(self, context, host, since, after=None, **more):
+                takes_pages = version >= rpc.PAGES_SINCE
+                assert more == ({'takes_pages': True} if takes_pages else {})
+                return super().fetch(context, host, since, after, **more)
 
             def report(self, context, host, epoch, seq, report):
                 self.reported.append(report['counters'])
@@ -130,6 +132,9 @@ class TestAgent(store_base.StoreTestCase):
     def test_it_speaks_with_a_controller_that_sends_no_pages(self):
         self.check_figures('2.2', {'drops': 0, 'active': 0})
 
+    def test_it_speaks_with_a_controller_that_takes_no_bytes_out(self):
+        self.check_figures('2.3', {'drops': 0, 'active': 0})
+
     def test_it_speaks_with_a_controller_of_an_earlier_release(self):
         self.check('1.0', None, node_api.NodesEndpointV1)
 
@@ -138,7 +143,7 @@ class TestAgent(store_base.StoreTestCase):
         self.serve(node_api.NodesEndpointV1)
         self.start(rpc.NODES_VERSION)
         end = time.monotonic() + 60
-        text = '[upgrade_levels] nodes = 2.2 or 2.1 or 2.0 or 1.0'
+        text = '[upgrade_levels] nodes = 2.3 or 2.2 or 2.1 or 2.0 or 1.0'
         while text not in log.output:
             self.assertLess(time.monotonic(), end, log.output)
             time.sleep(0.05)

@@ -152,7 +152,8 @@ class TestBoundary(NodeApiTestCase):
         self.api.report({}, 'b', 1, 1, report(counters={
             'other': {'foreign': {'bytes': 5, 'flows': 1}}}))
         self.take(1, 2, counters={'lb': counters})
-        self.assertEqual({'foreign': (5, 1, 0, 0)}, self.store.statistics(10))
+        self.assertEqual({'foreign': (5, 1, 0, 0, 0)},
+                         self.store.statistics(10))
 
     def test_it_fetches_nothing_of_others(self):
         self.take(1, 1)
@@ -260,7 +261,8 @@ class TestVersion1(NodeApiTestCase):
         self.assertEqual((3, UP, None), (
             placement.synced_generation, placement.members,
             placement.announced))
-        self.assertEqual({'listener': (7, 1, 0, 0)}, self.store.statistics(10))
+        self.assertEqual({'listener': (7, 1, 0, 0, 0)},
+                         self.store.statistics(10))
 
     def test_a_node_may_change_its_version_both_ways(self):
         for epoch in (1, 2):

@@ -139,33 +139,33 @@ class TestSums(store_base.StoreTestCase):
     def test_nodes_are_added_up(self):
         self.count('a', 10, 1)
         self.count('b', 5, 2)
-        self.assertEqual((15, 3, 0, 0), self.sums())
+        self.assertEqual((15, 3, 0, 0, 0), self.sums())
         self.count('a', 10, 1, drops=4)
         self.count('b', 5, 2, drops=2)
-        self.assertEqual((15, 3, 6, 0), self.sums())
+        self.assertEqual((15, 3, 6, 0, 0), self.sums())
 
     def test_a_node_that_starts_afresh_goes_on(self):
         self.count('a', 10, 1)
         self.count('a', 4, 1)
-        self.assertEqual((14, 1, 0, 0), self.sums())
+        self.assertEqual((14, 1, 0, 0, 0), self.sums())
         self.count('a', 4, 1, drops=7)
         self.count('a', 4, 1, drops=2)
-        self.assertEqual((14, 1, 9, 0), self.sums())
+        self.assertEqual((14, 1, 9, 0, 0), self.sums())
 
     def test_a_node_that_goes_back_to_an_earlier_release_lowers_nothing(self):
         self.count('a', 10, 1, drops=7)
         self.count('a', 12, 1)
-        self.assertEqual((12, 1, 7, 0), self.sums())
+        self.assertEqual((12, 1, 7, 0, 0), self.sums())
         self.count('a', 12, 1, drops=8)
-        self.assertEqual((12, 1, 8, 0), self.sums())
+        self.assertEqual((12, 1, 8, 0, 0), self.sums())
 
     def test_a_node_that_leaves_leaves_what_it_counted(self):
         self.count('a', 10, 1, drops=3)
         self.store.place('lb', remove=['a'])
         self.store.remove_node('a')
-        self.assertEqual((10, 1, 3, 0), self.sums())
+        self.assertEqual((10, 1, 3, 0, 0), self.sums())
         self.count('b', 1, 1, drops=1)
-        self.assertEqual((11, 2, 4, 0), self.sums())
+        self.assertEqual((11, 2, 4, 0, 0), self.sums())
 
     def test_active_flows_are_those_of_now(self):
         self.hear('a', 'b')
@@ -185,7 +185,7 @@ class TestSums(store_base.StoreTestCase):
         self.now += 8
         self.hear('a')
         self.now += 3
-        self.assertEqual((20, 2, 0, 7), self.sums())
+        self.assertEqual((20, 2, 0, 7, 0), self.sums())
         self.hear('b')
         self.assertEqual(12, self.sums().active)
 
@@ -195,6 +195,18 @@ class TestSums(store_base.StoreTestCase):
         self.count('b', 10, 1, active=5)
         self.store.place('lb', remove=['b'])
         self.store.report('b', 10 ** 9, {})
-        self.assertEqual((20, 2, 0, 7), self.sums())
+        self.assertEqual((20, 2, 0, 7, 0), self.sums())
         self.store.remove_node('a')
-        self.assertEqual((20, 2, 0, 0), self.sums())
+        self.assertEqual((20, 2, 0, 0, 0), self.sums())
+
+    def test_what_clients_were_sent_is_added_up_where_it_is_known(self):
+        self.count('a', 10, 1, bytes_out=1000)
+        self.count('b', 10, 1, bytes_out=2000)
+        self.count('a', 11, 1, bytes_out=1500)
+        self.assertEqual(3500, self.sums().bytes_out)
+        # One that has started again, and one that says nothing of it.
+        self.count('a', 1, 0, bytes_out=7)
+        self.count('b', 20, 1)
+        self.assertEqual(3507, self.sums().bytes_out)
+        self.assertEqual(3507, statistics.record(
+            'listener', *self.sums())['bytes_out'])

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NAT of this node: its pools, and who gets how much of them."""
+
+import ipaddress
+import typing
+import zlib
+
+from oslo_log import log as logging
+
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.common import nat_options
+from octavia_xdp_provider.node import datapath
+
+LOG = logging.getLogger(__name__)
+
+# Of the datapath (octavia_xdp.h): OXP_NAT_GROUPS, OXP_NAT_FLOWS_MAX.
+GROUPS = 256
+FLOWS_MAX = 16776960
+
+
+class Share(typing.NamedTuple):
+    """What the services of one project have of the ports together.
+
+    ``group``: number by which the datapath knows the project. ``flows``: how
+    many it may have.
+    """
+
+    group: int
+    flows: int
+
+
+class Nat:
+    """Belongs to the worker's thread, but for ``report``.
+
+    :param conf: its group ``nat``.
+    :param own_addresses: gives the node's own addresses, texts.
+    :ivar problem: why the pools are not as configured, or None.
+    :ivar version: another one whenever plans may be.
+    """
+
+    def __init__(self, conf, dataplane, own_addresses):
+        self._datapath = dataplane
+        self._own_addresses = own_addresses
+        self._wanted = nat_options.pools(conf)
+        self._flows = min(FLOWS_MAX, nat_options.share(
+            self._wanted, conf.nat.tenant_share))
+        self._groups = {}  # project → number
+        # As they are in the datapath. Those that were there before this
+        # process stay announced.
+        there = set(dataplane.nat_pools()) if self._wanted else ()
+        self.pools = tuple(pool for pool in self._wanted
+                           if str(pool) in there)
+        self.problem = None
+        self.version = 0
+
+    def refresh(self):
+        """Make the pools as configured, unless this takes an address from
+        the node itself."""
+        before = self.pools, self.problem
+        self.problem = self._conflict() or self._set()
+        if self.problem and self.problem != before[1]:
+            LOG.error('%s', self.problem)
+        if (self.pools, self.problem) != before:
+            self.version += 1
+            LOG.info('NAT has the pools %s.',
+                     ', '.join(map(str, self.pools)) or 'of nobody')
+
+    def _conflict(self):
+        for text in sorted(self._own_addresses()):
+            address = ipaddress.ip_address(text)
+            for pool in self._wanted:
+                if address in pool:
+                    return (f'[nat] pools: {pool} has {address}, an address '
+                            'of this node itself: nothing of the pools has '
+                            'changed')
+        return None
+
+    def _set(self):
+        wanted = tuple(map(str, self._wanted))
+        try:
+            if wanted != tuple(self._datapath.nat_pools()):
+                self._datapath.set_nat_pools(wanted)
+        except datapath.DatapathError as error:
+            if datapath.is_stale(error):
+                raise
+            return f'[nat] pools: {error.text}'
+        self.pools = self._wanted
+        return None
+
+    def share(self, document):
+        """The Share of a load balancer with forwarding nat.
+
+        :raises Refused: this node cannot reach its members.
+        """
+        if not self.pools and self.problem:
+            raise errors.Refused('flavor', self.problem,
+                                 'correct it on this node')
+        lack = nat.lack(map(str, self.pools), nat.versions(document))
+        if lack:
+            raise errors.Refused(
+                'flavor', f'this node cannot forward by NAT: {lack}',
+                'set [nat] pools on it')
+        return Share(self._group(nat.project(document)), self._flows)
+
+    def _group(self, name):
+        """A number of its own as long as there are any: it begins to look
+        at one that is the same after a restart."""
+        if name not in self._groups:
+            taken = set(self._groups.values())
+            first = zlib.crc32(name.encode()) % GROUPS
+            self._groups[name] = next(
+                (number for number in (
+                    (first + step) % GROUPS for step in range(GROUPS))
+                 if number not in taken), first)
+        return self._groups[name]
+
+    def keep_groups(self, names):
+        """Forget the groups of all other projects."""
+        self._groups = {name: number for name, number
+                        in self._groups.items() if name in names}
+
+    def report(self, flows):
+        """messages.NatState, or None without pools. For any thread.
+
+        :param flows: project → flows that are alive.
+        """
+        pools = self.pools
+        if not pools:
+            return None
+        most = sorted(flows, key=lambda name: (-flows[name], name))
+        return {
+            'pools': [str(pool) for pool in pools],
+            'ports': nat_options.PORTS * sum(
+                pool.num_addresses for pool in pools),
+            'flows': sum(flows.values()), 'share': self._flows,
+            'projects': {name: flows[name] for name
+                         in most[:messages.NAT_PROJECTS_MAX]}}

@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options of NAT on an LB node."""
+
+import collections
+import ipaddress
+import itertools
+
+from oslo_config import cfg
+
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import fields
+from octavia_xdp_provider.common import option_values
+
+# OXP_NAT_ADDRESSES_MAX of the datapath: of each family.
+ADDRESSES_MAX = 256
+# Ports of an address that flows may have: OXP_NAT_PORT_MIN to 65535.
+PORTS = 65536 - 1024
+
+nat_opts = [
+    cfg.ListOpt('pools',
+                default=[],
+                help='Networks (CIDR) of addresses that belong to this LB '
+                     'node alone, from which it sends packets of load '
+                     'balancers with forwarding nat to their members. The '
+                     'node announces them; each address of them is used, and '
+                     'none may be of a VIP or of a host. At most '
+                     f'{ADDRESSES_MAX} addresses of each IP version, of 8 MiB '
+                     'memory each. Members are reached from a pool of their '
+                     'own IP version. Default: this node does no NAT.'),
+    cfg.IntOpt('tenant_share',
+               default=50, min=1, max=100,
+               help='Percentage of the ports of the node\'s pools that the '
+                    'flows of one project may have at a time; of both IP '
+                    'versions, if there are pools of both, that with the '
+                    'fewer ports counts. New flows beyond it are refused, '
+                    'and counted.'),
+]
+
+
+def pools(conf: cfg.ConfigOpts) -> tuple[address_policy.Network, ...]:
+    """[nat] pools, sorted.
+
+    :raises ConfigurationError: one cannot be used.
+    """
+    found = []
+    for text in conf.nat.pools:
+        problem = fields.network_problem(text)
+        if problem:
+            _refuse(*problem)
+        network = ipaddress.ip_network(text)
+        if (network.is_multicast or network.is_loopback
+                or network.is_link_local or network.is_unspecified
+                or network.prefixlen == 0):
+            _refuse(f'{network} has no addresses that can be routed to a '
+                    'node', 'use a network of its own')
+        found.append(network)
+    return tuple(sorted(found, key=lambda one: (
+        one.version, int(one.network_address), one.prefixlen)))
+
+
+def share(networks: tuple[address_policy.Network, ...], percent: int) -> int:
+    """Flows that one project may have."""
+    addresses = _addresses(networks)
+    return min(addresses.values(), default=0) * PORTS * percent // 100
+
+
+def _addresses(networks: tuple[address_policy.Network, ...]
+               ) -> collections.Counter[int]:
+    """IP version → addresses."""
+    found: collections.Counter[int] = collections.Counter()
+    for one in networks:
+        found[one.version] += one.num_addresses
+    return found
+
+
+def check(conf: cfg.ConfigOpts) -> None:
+    """Refuse pools that cannot be used together, or with other options.
+
+    :raises ConfigurationError: names the option.
+    """
+    networks = pools(conf)
+    for one, other in itertools.combinations(networks, 2):
+        if one.version == other.version and one.overlaps(other):
+            _refuse(f'{one} and {other} overlap', 'name each address once')
+    for version, number in _addresses(networks).items():
+        if number > ADDRESSES_MAX:
+            _refuse(f'they have {number} IPv{version} addresses, more than '
+                    f'{ADDRESSES_MAX}', 'use smaller networks')
+    vips = option_values.networks(conf, 'vip', 'allowed_networks')
+    for one in networks:
+        for vip in vips:
+            if one.version == vip.version and one.overlaps(vip):
+                _refuse(f'{one} overlaps {vip} of [vip] allowed_networks, '
+                        'where any address may be a VIP',
+                        'use a network that has none')
+
+
+def _refuse(why: str, instead: str) -> None:
+    raise option_values.ConfigurationError(f'[nat] pools: {why}: {instead}')

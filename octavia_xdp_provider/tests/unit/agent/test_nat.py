@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pools of NAT on a node, shares of projects, and what is announced."""
+
+import errno
+import ipaddress
+
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import nat
+from octavia_xdp_provider.common import errors
+from octavia_xdp_provider.common import nat_options
+from octavia_xdp_provider.common import option_values
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.unit import base
+from octavia_xdp_provider.tests.unit.agent import planning
+from octavia_xdp_provider.tests.unit.agent import reconciling
+
+POOL, POOL_V6 = '198.51.100.0/30', '2001:db8:0:1::/126'
+
+
+def document(**more):
+    return base.document(flavor={'forwarding': 'nat'}, **more)
+
+
+class NatTestCase(base.TestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.dataplane = reconciling.PoolsDatapath()
+        self.own = set()
+
+    def make(self, pools=POOL, **more):
+        conf = self.load('\n'.join((
+            '[nat]', f'pools = {pools}',
+            *(f'{name} = {value}' for name, value in more.items()))))
+        return nat.Nat(conf, self.dataplane, lambda: self.own)
+
+
+class TestOptions(base.TestCase):
+
+    def refused(self, word, pools, more=''):
+        error = self.assertRaises(
+            option_values.ConfigurationError, self.load,
+            f'[nat]\npools = {pools}\n{more}')
+        self.assertIn('[nat] pools', str(error))
+        self.assertIn(word, str(error))
+
+    def test_pools_that_cannot_be_used_are_named(self):
+        self.refused('no network', 'pool')
+        self.refused('behind its prefix', '198.51.100.1/28')
+        self.refused('more than 256', '198.51.100.0/23')
+        self.refused('more than 256', '198.51.100.0/24, 192.0.2.0/32')
+        self.refused('more than 256', '2001:db8:0:1::/119')
+        self.refused('overlap', '198.51.100.0/28, 198.51.100.8/30')
+        self.refused('routed', '224.0.0.0/28')
+        self.refused('routed', '127.0.0.0/28')
+        self.refused('routed', 'fe80::/120')
+        self.refused('written as IPv6', '::ffff:198.51.100.0/124')
+        self.refused('[vip] allowed_networks', '203.0.113.16/28',
+                     '[vip]\nallowed_networks = 203.0.113.0/24')
+
+    def test_pools_of_both_families_up_to_their_limit(self):
+        conf = self.load('[nat]\npools = 2001:db8:0:1::/120, 198.51.100.0/24')
+        self.assertEqual(
+            ('198.51.100.0/24', '2001:db8:0:1::/120'),
+            tuple(map(str, nat_options.pools(conf))))
+        self.assertEqual((), nat_options.pools(self.load('')))
+
+    def test_the_share_is_one_of_the_smaller_family(self):
+        networks = tuple(map(ipaddress.ip_network, (
+            '198.51.100.0/31', '2001:db8:0:1::/120')))
+        self.assertEqual(2 * 64512 // 4, nat_options.share(networks, 25))
+        self.assertEqual(256 * 64512, nat_options.share(networks[1:], 100))
+
+    def test_no_member_is_in_a_pool(self):
+        conf = self.load(f'[nat]\npools = {POOL}')
+        # Where no networks of members are set a node takes all.
+        policy = options.allowed_addresses(conf, ())
+        self.assertIn(POOL, policy.member_problem('198.51.100.1')[0])
+        self.assertIsNone(policy.member_problem('198.51.100.4'))
+
+
+class TestPools(NatTestCase):
+
+    def test_they_are_set_once_and_reported(self):
+        one = self.make(f'{POOL}, {POOL_V6}')
+        self.assertIsNone(one.report({}))
+        one.refresh()
+        self.assertEqual([POOL, POOL_V6], self.dataplane.pools)
+        version = one.version
+        self.dataplane.set_nat_pools = None  # It is not called again.
+        one.refresh()
+        self.assertEqual(version, one.version)
+        self.assertEqual(
+            {'pools': [POOL, POOL_V6], 'ports': 8 * 64512, 'flows': 7,
+             'share': 4 * 64512 // 2, 'projects': {'a': 5, 'b': 2}},
+            one.report({'b': 2, 'a': 5}))
+
+    def test_projects_with_the_most_flows_are_named(self):
+        one = self.make()
+        one.refresh()
+        report = one.report({f'p{number:03}': number for number in range(99)})
+        self.assertEqual(50, len(report['projects']))
+        self.assertEqual('p098', next(iter(report['projects'])))
+        self.assertEqual(99 * 98 // 2, report['flows'])
+
+    def test_pools_that_are_there_are_used_before_the_first_pass(self):
+        self.dataplane.pools = [POOL]
+        self.assertEqual([POOL], [str(pool) for pool in self.make().pools])
+        self.assertEqual((), self.make('192.0.2.0/30').pools)
+
+    def test_without_pools_those_that_are_there_are_removed(self):
+        self.dataplane.pools = [POOL]
+        one = self.make('')
+        one.refresh()
+        self.assertEqual([], self.dataplane.pools)
+        self.assertIsNone(one.problem)
+
+    def test_an_address_of_the_node_itself_is_not_taken_from_it(self):
+        self.own = {'198.51.100.2', '2001:db8::2'}
+        one = self.make()
+        one.refresh()
+        self.assertEqual([], self.dataplane.pools)
+        self.assertIn('198.51.100.2', one.problem)
+        error = self.assertRaises(errors.Refused, one.share, document())
+        self.assertIn('198.51.100.2', str(error))
+        version, self.own = one.version, set()
+        one.refresh()
+        self.assertIsNone(one.problem)
+        self.assertNotEqual(version, one.version)
+        one.share(document())
+
+    def test_what_the_datapath_refuses_is_the_problem(self):
+        self.dataplane.error = datapath.DatapathError(
+            errno.EEXIST, '198.51.100.1 is a VIP')
+        one = self.make()
+        one.refresh()
+        self.assertEqual('[nat] pools: 198.51.100.1 is a VIP', one.problem)
+        self.assertEqual((), one.pools)
+
+    def test_another_library_ends_the_pass(self):
+        self.dataplane.error = datapath.DatapathError(errno.ESTALE, 'stale')
+        self.assertRaises(datapath.DatapathError, self.make().refresh)
+
+
+class TestShares(NatTestCase):
+
+    def test_projects_have_numbers_of_their_own_which_stay(self):
+        one = self.make(tenant_share=100)
+        one.refresh()
+        names = [f'project{number}' for number in range(nat.GROUPS)]
+        found = [one.share(document(project_id=name)) for name in names]
+        self.assertEqual(set(range(nat.GROUPS)),
+                         {share.group for share in found})
+        self.assertEqual({4 * 64512}, {share.flows for share in found})
+        again = [one.share(document(project_id=name)) for name in names]
+        self.assertEqual(found, again)
+        # One more shares with somebody; one that went leaves its number.
+        self.assertIn(one.share(document(project_id='more')).group,
+                      range(nat.GROUPS))
+        one.keep_groups(set(names[1:]))
+        self.assertEqual(found[0].group,
+                         one.share(document(project_id='project0')).group)
+
+    def test_a_single_project_has_the_same_number_after_a_restart(self):
+        numbers = set()
+        for _ in range(2):
+            one = self.make()
+            one.refresh()
+            numbers.add(one.share(document()).group)
+        self.assertEqual(1, len(numbers))
+
+    def test_members_of_a_family_without_a_pool_are_refused(self):
+        one = self.make()
+        one.refresh()
+        found = document()
+        found['pools']['pool']['members']['m1']['address'] = '2001:db8::1'
+        error = self.assertRaises(errors.Refused, one.share, found)
+        self.assertEqual('flavor', error.option)
+        self.assertIn('no IPv6', str(error))
+        self.assertRaises(errors.Refused, self.make('').share, document())
+
+
+class TestServices(base.TestCase):
+
+    def plan(self, found, **more):
+        return forwarding.plan(found, planning.POLICY, nat=lambda _doc: (
+            nat.Share(7, 1000)), **more)
+
+    def test_members_have_their_ports_and_no_encapsulation(self):
+        found = document()
+        members = found['pools']['pool']['members']
+        members['m1']['protocol_port'] = 8080
+        members['m2']['address'] = '2001:db8:18::12'
+        plan = self.plan(found)
+        self.assertEqual('p', plan.nat_project)
+        ((key, service),) = plan.services.items()
+        self.assertEqual(datapath.Settings(
+            flags=datapath.ServiceFlag.NAT, nat_group=7, nat_flows=1000),
+            service.settings)
+        self.assertEqual({('198.18.10.11', 8080), ('2001:db8:18::12', 80)},
+                         {(one.address, one.port) for one in service.members})
+        self.assertEqual({4, 6}, service.families(key.address))
+        members['m1']['address'] = '2001:db8:18::11'
+        (service,) = self.plan(found).services.values()
+        # Answers go to clients of the VIP's family.
+        self.assertEqual({4, 6}, service.families(key.address))
+
+    def test_probes_go_as_packets_do(self):
+        def mark(*_target):
+            raise AssertionError('inside an encapsulation')
+
+        plan = self.plan(document(), mark=mark)
+        self.assertEqual({('198.18.10.11', None), ('198.18.10.12', None)},
+                         {(one.address, one.mark) for one in plan.checks})
+
+    def test_a_flow_may_be_silent_as_its_ends_may(self):
+        def idle(protocol='TCP', client_ms=50000, **flavor):
+            found = document()
+            found['flavor'] = {'forwarding': 'nat', **flavor}
+            found['listeners']['listener'].update(
+                protocol=protocol, timeout_client_data=client_ms)
+            found['pools']['pool'].update(protocol=protocol,
+                                          healthmonitor=None)
+            (service,) = self.plan(found).services.values()
+            return service.settings.idle_timeout_s
+
+        self.assertEqual(0, idle())
+        self.assertEqual(0, idle(client_ms=3_600_000))
+        self.assertEqual(8000, idle(client_ms=8_000_000))
+        self.assertEqual(0, idle('UDP'))
+        self.assertEqual(400, idle('UDP', client_ms=400_000))
+        self.assertEqual(60, idle(idle_timeout=60))
+        self.assertEqual(350, idle('UDP', idle_timeout=350))
+
+    def test_a_node_without_pools_refuses_it(self):
+        error = self.assertRaises(errors.Refused, forwarding.plan,
+                                  document(), planning.POLICY)
+        self.assertEqual('flavor', error.option)
+
+    def test_others_are_as_before(self):
+        plan = self.plan(base.document())
+        self.assertIsNone(plan.nat_project)
+        (service,) = plan.services.values()
+        self.assertFalse(service.settings.flags)
+
+
+class TestPasses(reconciling.ReconcilerTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.conf = self.load(
+            f'[agent]\nwithdraw_grace = 0\n[nat]\npools = {POOL}\n'
+            '[bgp]\ncommunities = 65000:1\n')
+        self.own = set()
+        self.announce._networks.append(ipaddress.ip_network(POOL))
+        self.restart()
+        self.unmonitored()
+        self.document['flavor'] = {'forwarding': 'nat'}
+
+    def restart(self):
+        self.nat = nat.Nat(self.conf, self.datapath, lambda: self.own)
+        self.reconciler = self.make(self.conf, nat=self.nat)
+
+    def test_pools_are_there_before_services_and_announced_with_them(self):
+        result = self.run_pass(self.document)
+        self.assertEqual({}, result.failed)
+        self.assertEqual([POOL], self.datapath.pools)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
+        self.assertEqual({('65000:1',)}, {
+            route.communities for route in self.announce.wanted().values()})
+
+    def test_pools_outlive_vips(self):
+        """Flows of a VIP that went live on by their pool."""
+        self.run_pass(self.document)
+        self.run_pass()
+        self.assertEqual({POOL}, self.announced())
+        # What drains is drained without them.
+        self.reconciler.reconcile(self.wanted(self.document)._replace(
+            draining=frozenset(['lb'])), reconciling.BOTH)
+        self.assertEqual(
+            {POOL: False, reconciling.PREFIX: True},
+            {str(prefix): '65535:0' in route.communities for prefix, route
+             in self.announce.wanted().items()})
+
+    def test_a_restarted_agent_keeps_the_route_of_its_pools(self):
+        self.run_pass(self.document)
+        before = self.announce.wanted()
+        self.restart()
+        self.events.clear()
+        self.reconciler.announce(frozenset())
+        self.assertEqual(before, self.announce.wanted())
+        self.run_pass(self.document)
+        self.assertEqual([], self.events)
+
+    def test_pools_that_are_not_configured_any_more_are_withdrawn(self):
+        self.run_pass(self.document)
+        self.conf = self.load('[agent]\nwithdraw_grace = 0\n')
+        self.restart()
+        result = self.run_pass(self.document)
+        self.assertIn('[nat] pools', result.failed['lb'])
+        self.assertEqual({reconciling.PREFIX}, self.announced())
+        self.assertEqual([], self.datapath.pools)
+
+    def test_a_pool_that_cannot_be_is_a_problem_of_the_node(self):
+        self.own = {'198.51.100.1'}
+        result = self.run_pass(self.document)
+        self.assertIn('198.51.100.1', result.failed['lb'])
+        self.assertEqual([self.nat.problem], self.reconciler.problems)
+        self.assertEqual(set(), self.announced())
+
+    def test_flows_and_bytes_are_counted_also_when_it_is_withdrawn(self):
+        self.run_pass(self.document)
+        self.datapath.active, self.datapath.reply_bytes = 5, 999
+        self.reconciler.announce(reconciling.BOTH)
+        self.assertEqual(
+            {'bytes': 1500, 'flows': 1, 'drops': 0, 'active': 5,
+             'bytes_out': 999},
+            self.reconciler.counters()['lb']['listener'])
+        self.assertEqual(
+            {'pools': [POOL], 'ports': 4 * 64512, 'flows': 5,
+             'share': 2 * 64512, 'projects': {'p': 5}},
+            self.reconciler.nat_state())
