@@ -91,6 +91,9 @@ struct {
 	__array(values, struct nat_index_map);
 } nat_index SEC(".maps");
 
+MMAPPED_ARRAY(connections, CONNECTION_SETS, struct flow_set);
+MMAPPED_ARRAY(connection_counts, 1, struct connection_count);
+
 PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
 PER_CPU_ARRAY(service_counters, 1, struct counters);
 PER_CPU_ARRAY(member_counters, 1, struct counters);

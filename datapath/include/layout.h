@@ -37,6 +37,8 @@
  *                    number of the flow; pinned as nat-index-0, nat-index-1
  *   nat_services     ARRAY[services_max], mmap.   struct nat_service
  *   reply_counters   PERCPU_ARRAY[services_max]   struct reply_counters
+ *   connections      ARRAY[CONNECTION_SETS], mmap. struct flow_set
+ *   connection_counts ARRAY[services_max], mmap.  struct connection_count
  */
 #ifndef OXP_LAYOUT_H
 #define OXP_LAYOUT_H
@@ -63,6 +65,7 @@
 #define FORMAT_WATCHED 1
 #define FORMAT_NAT_SERVICES 1
 #define FORMAT_REPLY_COUNTERS 1
+#define FORMAT_CONNECTIONS 1 /* and their counts */
 
 /* All maps, once: number, name, and the format of what packets write there,
  * or 0. */
@@ -88,7 +91,9 @@
 	MAP(NAT_TABLES, nat_tables, 0)                                         \
 	MAP(NAT_INDEX, nat_index, 0)                                           \
 	MAP(NAT_SERVICES, nat_services, FORMAT_NAT_SERVICES)                   \
-	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)
+	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)             \
+	MAP(CONNECTIONS, connections, FORMAT_CONNECTIONS)                      \
+	MAP(CONNECTION_COUNTS, connection_counts, FORMAT_CONNECTIONS)
 
 /* One for the node. The first line is written rarely and read per packet,
  * the others belong to the library. */
@@ -353,6 +358,7 @@ static inline int are_alternatives(const struct block_member *one,
 #define BLOCK_USED 2048    /* the library knows that packets were forwarded */
 /* With OXP_SERVICE_SECOND_CHANCE: slots may be changed, see below. */
 #define BLOCK_CHANGED 4096
+#define BLOCK_LIMITED 8192 /* connections are counted, and at most so many */
 
 /* How the library writes slots as single numbers; not how they lie in maps. */
 #define SLOT_OPEN 0x8000
@@ -534,6 +540,35 @@ static inline __u64 watch_name(__u32 entropy, __u32 ports, __u64 seed)
 	seed *= 0xc4ceb9fe1a85ec53ULL;
 	return seed ^ seed >> 29;
 }
+
+/*
+ * Connections of services with a limit. A set is a cache line of `connections`;
+ * an entry is one word:
+ *   bits 63-36  tag: those bits of flow_tag() of the whole flow, with the seed
+ *        35-16  index of the service
+ *        15-2   time of the last refresh, as in struct flow_set
+ *        1      confirmed: more than one packet came
+ *        0      closed: the client has ended it
+ * 0 is free. The set is chosen by the name's low bits. `open` of a service is
+ * the number of its entries that are not closed.
+ */
+#define CONNECTION_SETS 65536
+#define CONNECTION_TAG_SHIFT 36
+#define CONNECTION_SERVICE_SHIFT 16
+#define CONNECTION_SERVICE_MASK 0xfffff
+#define CONNECTION_TIME_SHIFT 2
+#define CONNECTION_CONFIRMED 2
+#define CONNECTION_CLOSED 1
+#define CONNECTION_IDENTITY (~0xffffULL) /* tag, service */
+/* Units of 2^30 ns: how long a SYN counts that nothing follows, and how long a
+ * connection's last packets may follow its end. */
+#define CONNECTION_OPENING_AGE 10
+#define CONNECTION_CLOSED_AGE 30
+
+struct connection_count {
+	__u32 open;
+	__u32 limit;
+};
 
 /* `protocol` is that of the IPv4 header or of the IPv6 fragment header, which
  * may name an extension header. */

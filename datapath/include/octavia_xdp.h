@@ -190,7 +190,9 @@ enum oxp_service_flag {
 	/* TCP and UDP: addresses and ports are rewritten in both directions,
 	 * see "NAT" below; without OXP_SERVICE_SOURCE, OXP_SERVICE_QUIC,
 	 * OXP_SERVICE_SECOND_CHANCE, tunnels, and with `encapsulation` 0 */
-	OXP_SERVICE_NAT = 8
+	OXP_SERVICE_NAT = 8,
+	/* With a `connection_limit`: who is beyond it is sent a TCP reset */
+	OXP_SERVICE_RESET = 16
 };
 
 #define OXP_NAT_FLOWS_MAX 16776960
@@ -232,6 +234,10 @@ struct oxp_service_settings {
 	uint32_t nat_flows; /* at most OXP_NAT_FLOWS_MAX */
 	uint16_t nat_group; /* below OXP_NAT_GROUPS */
 	uint16_t reserved;
+	/* TCP, not with OXP_SERVICE_NAT: connections at once, at most; new ones
+	 * beyond it are refused. 0: no limit, and nothing is counted. */
+	uint32_t connection_limit;
+	uint32_t reserved2;
 };
 
 /* How packets get to a member whose address they do not name. All zeroes: by
@@ -336,7 +342,9 @@ struct oxp_service {
 	 * flows; doc/source/contributor/statuses.rst says how well. 0 unless
 	 * oxp_slots_age() is called. */
 	uint32_t active_flows;
-	uint32_t reserved;
+	/* Of a service with a connection_limit: connections that count for it
+	 * now; doc/source/contributor/forwarding.rst says which. */
+	uint32_t open_connections;
 	/* Of OXP_SERVICE_NAT, where active_flows is exact: what clients were
 	 * sent, bytes of the IP packets as they left. 0 of others, whose
 	 * answers do not pass the node. */

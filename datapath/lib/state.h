@@ -47,6 +47,8 @@ struct oxp_node {
 	struct watched_set *watched;
 	struct nat_pools *nat;
 	struct nat_service *nat_services;
+	struct flow_set *connections;
+	struct connection_count *connection_counts;
 	/* those of `tables`, mapped; their pins' folder */
 	char *segment[SEGMENTS_MAX];
 	uint32_t segments;

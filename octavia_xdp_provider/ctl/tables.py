@@ -94,6 +94,8 @@ class Tables:
                            state.IPV6: settings.source_length_v6},
             idle_timeout=settings.idle_timeout_s,
             new_flow_rate=settings.new_flow_rate,
+            connection_limit=settings.connection_limit,
+            sends_reset=ServiceFlag.RESET in settings.flags,
             new_flow_burst=settings.new_flow_burst,
             allowed=[(one.network_address.packed, one.prefixlen)
                      for one in allowed] or None,

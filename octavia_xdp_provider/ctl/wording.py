@@ -178,6 +178,10 @@ class Steps(observer.Observer):
 
     # How it leaves
 
+    def beyond_limit(self, service):
+        self._step('limit', f'{service.connection_limit} connections at once '
+                   'are let in here, and there are as many')
+
     def no_source(self, family):
         self._step('outer', f'the node has no outer source of IPv{family}')
 

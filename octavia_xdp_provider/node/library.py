@@ -195,7 +195,7 @@ def settings_of(settings) -> types.Settings:
         **{name: getattr(settings, name) for name in (
             'dscp', 'sid_function', 'source_length_v4', 'source_length_v6',
             'idle_timeout_s', 'new_flow_rate', 'new_flow_burst', 'nat_flows',
-            'nat_group')})
+            'nat_group', 'connection_limit')})
 
 
 def service_of(out) -> types.Service:
@@ -203,7 +203,7 @@ def service_of(out) -> types.Service:
         key_of(out.key), out.index, out.slots, out.members, out.enabled,
         out.generation, counters_of(out.counters), out.open_slots,
         settings_of(out.settings), out.drops, out.active_flows,
-        out.reply_packets, out.reply_bytes)
+        out.reply_packets, out.reply_bytes, out.open_connections)
 
 
 def nat_flow_of(out) -> types.NatFlow:

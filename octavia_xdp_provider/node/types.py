@@ -36,6 +36,7 @@ class ServiceFlag(enum.IntFlag):
     QUIC = 2
     SECOND_CHANCE = 4
     NAT = 8
+    RESET = 16
 
 
 class Key(typing.NamedTuple):
@@ -65,6 +66,7 @@ class Settings(typing.NamedTuple):
     allowed: tuple | None = None
     nat_flows: int = 0
     nat_group: int = 0
+    connection_limit: int = 0
 
 
 class MemberName(typing.NamedTuple):
@@ -168,7 +170,8 @@ class Service(typing.NamedTuple):
 
     ``drops``: packets for it that were dropped, whatever for. ``active``:
     flows that are alive, counted or estimated. ``reply_packets``,
-    ``reply_bytes``: of NAT, what clients were sent.
+    ``reply_bytes``: of NAT, what clients were sent. ``open_connections``: of a
+    service with a ``connection_limit``, what counts for it now.
     """
 
     key: Key
@@ -184,6 +187,7 @@ class Service(typing.NamedTuple):
     active: int = 0
     reply_packets: int = 0
     reply_bytes: int = 0
+    open_connections: int = 0
 
 
 class NatState(enum.IntEnum):

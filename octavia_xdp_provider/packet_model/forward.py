@@ -4,6 +4,7 @@
 import typing
 
 from octavia_xdp_provider.packet_model import allow
+from octavia_xdp_provider.packet_model import connections
 from octavia_xdp_provider.packet_model import encap
 from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import fragments
@@ -88,6 +89,7 @@ class Forwarder:
         self.fragments = fragments.Fragments()
         self.sources = rate.Sources()
         self.answers = rate.Answers(node)
+        self.connections = connections.Connections()
 
     def set_services(self, services: list[state.Service]):
         self.services = {(one.vip, one.protocol, one.port): one
@@ -165,6 +167,9 @@ class Forwarder:
                    self._beyond_rate(packet, service, opens, clock))
         if refused is not None:
             return self._drop(packet.frame, refused, (), service)
+        if service.connection_limit and not self.connections.follow(
+                service, packet, opens, clock >> flows.UNIT_SHIFT):
+            return self._beyond_limit(packet, service, clock)
         one = _Packet(packet, service, ingress, clock, packet.source, ports,
                       packet.protocol)
         flow = select.flow_of(service, packet.source, ports,
@@ -205,6 +210,15 @@ class Forwarder:
             return Outcome.DROP_RATE
         self.sources.take(service, packet.source)
         return None
+
+    def _beyond_limit(self, packet, service, clock) -> Result:
+        self.watch.beyond_limit(service)
+        if (service.sends_reset and self._may_answer(clock) and
+                connections.can_reset(packet)):
+            return Result(Action.TX, connections.reset(packet),
+                          Outcome.SENT_RESET)
+        return self._drop(packet.frame, Outcome.DROP_CONNECTION_LIMIT, (),
+                          service)
 
     def _by_connection(self, packet, service) -> int | None:
         """The member that a QUIC connection ID names."""

@@ -60,6 +60,9 @@ class Observer:
     def choice(self, service: state.Service, member: int, why: str):
         """The member of an open slot."""
 
+    def beyond_limit(self, service: state.Service):
+        """The service has as many connections here as it may have."""
+
     def first_fragment(self):
         """Later fragments will follow this one."""
 

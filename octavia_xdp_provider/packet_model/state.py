@@ -166,6 +166,8 @@ class Service:
     idle_timeout: int = 350
     new_flow_rate: int = 0
     new_flow_burst: int = 0
+    connection_limit: int = 0  # TCP; 0: none
+    sends_reset: bool = False  # to who is beyond it
     allowed: list[tuple[bytes, int]] | None = None
     # What only the table knows: members by their index, who takes new flows
     # of a slot, which slots are open, who had flows before, by a number of

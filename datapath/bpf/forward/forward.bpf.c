@@ -10,6 +10,7 @@
  */
 #include "forward/buffers.h"
 #include "forward/martian.h"
+#include "forward/reset.h"
 #include "forward/select.h"
 #include "forward/send.h"
 #include "forward/slow_path.h"
@@ -186,6 +187,10 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	if (unlikely(is_special(view.block)) &&
 	    !has_only_networks(view.block)) {
 		outcome = select_special(ctx, header, selected, ports);
+		if (outcome == OXP_DROP_CONNECTION_LIMIT)
+			return refuse_connection(ctx, selected->l3,
+						 selected->l4, selected->v6,
+						 selected->block);
 		if (outcome != OXP_FORWARDED)
 			return drop_plain(ctx, outcome);
 	} else if (unlikely(view.block->flags & BLOCK_ALLOWED) &&

@@ -12,6 +12,7 @@
 
 #include "forward/allow.h"
 #include "forward/block.h"
+#include "forward/connections.h"
 #include "forward/count.h"
 #include "forward/flow_cache.h"
 #include "forward/parse.h"
@@ -31,7 +32,7 @@ struct target {
 /* What makes a service more than a hash and a table. */
 #define BLOCK_SPECIAL                                                          \
 	(OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC | BLOCK_ALLOWED |               \
-	 OXP_SERVICE_NAT)
+	 OXP_SERVICE_NAT | BLOCK_LIMITED)
 
 /* What of a packet decides on its slot. */
 struct flow {
@@ -203,6 +204,9 @@ select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 	outcome = admit(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;
+	if (view.block->flags & BLOCK_LIMITED &&
+	    !may_connect(ctx, packet, target->block))
+		return OXP_DROP_CONNECTION_LIMIT;
 	if (view.block->flags & OXP_SERVICE_QUIC &&
 	    select_quic(ctx, packet, target))
 		return OXP_FORWARDED;

@@ -14,6 +14,7 @@
 #include "forward/fragments.h"
 #include "forward/icmp.h"
 #include "forward/martian.h"
+#include "forward/reset.h"
 
 #define SELECTED (-1)
 
@@ -48,6 +49,9 @@ static __always_inline int finish_selection(struct xdp_md *ctx,
 					    struct selected *selected,
 					    int outcome)
 {
+	if (outcome == OXP_DROP_CONNECTION_LIMIT)
+		return refuse_connection(ctx, packet->l3, packet->l4,
+					 packet->v6, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome == OXP_PASS
 			       ? XDP_PASS

@@ -64,10 +64,44 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 	if (!status)
 		status = bpf_map__set_max_entries(
 			object->maps.flows, config->flows_max / FLOW_SET_WAYS);
+	if (!status)
+		status = bpf_map__set_max_entries(
+			object->maps.connection_counts, config->services_max);
 	configure_program(object, config, config->flags);
 	object->rodata->writes_ages = false;
 	return load_skeleton(&load, object->skeleton, status, error,
 			     OXP_ERROR_LENGTH);
+}
+
+/* From what the node has mapped already. */
+static int copy_array(const void *from, size_t size, const struct bpf_map *map,
+		      char *error)
+{
+	void *to = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED,
+			bpf_map__fd(map), 0);
+
+	if (to == MAP_FAILED)
+		return failure(error, -errno, "cannot copy connections");
+	memcpy(to, from, size);
+	munmap(to, size);
+	return 0;
+}
+
+static int copy_connections(struct oxp_simulation *simulation, char *error)
+{
+	const struct oxp_node *node = simulation->node;
+	struct forward *object = simulation->object;
+	int status;
+
+	status = copy_array(node->connections,
+			    CONNECTION_SETS * sizeof(*node->connections),
+			    object->maps.connections, error);
+	if (status)
+		return status;
+	return copy_array(node->connection_counts,
+			  node->config->services_max *
+				  sizeof(*node->connection_counts),
+			  object->maps.connection_counts, error);
 }
 
 static int copy_flows(struct oxp_simulation *simulation, char *error)
@@ -128,6 +162,8 @@ static int copy_state(struct oxp_simulation *simulation, char *error)
 	const int *map = simulation->node->map;
 	int status = copy_flows(simulation, error);
 
+	if (!status)
+		status = copy_connections(simulation, error);
 	if (!status)
 		status = copy_hash(map[MAP_FRAGMENTS],
 				   bpf_map__fd(object->maps.fragments),

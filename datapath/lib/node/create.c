@@ -153,6 +153,7 @@ void size_maps(struct forward *object, const struct node_config *config)
 				 config->members_max);
 	bpf_map__set_max_entries(object->maps.service_counters, services);
 	bpf_map__set_max_entries(object->maps.nat_services, services);
+	bpf_map__set_max_entries(object->maps.connection_counts, services);
 	bpf_map__set_max_entries(object->maps.reply_counters, services);
 	bpf_map__set_max_entries(object->maps.member_counters,
 				 config->members_max);

@@ -178,6 +178,15 @@ static int map_all(struct oxp_node *node, char *error)
 		status = map_memory(node, MAP_NAT_SERVICES,
 				    services * sizeof(*node->nat_services),
 				    &node->nat_services, error);
+	if (!status)
+		status =
+			map_memory(node, MAP_CONNECTIONS,
+				   CONNECTION_SETS * sizeof(*node->connections),
+				   &node->connections, error);
+	if (!status)
+		status = map_memory(node, MAP_CONNECTION_COUNTS,
+				    services * sizeof(*node->connection_counts),
+				    &node->connection_counts, error);
 	return status ? status : map_segments(node, error);
 }
 

@@ -21,6 +21,7 @@
 #include "error.h"
 #include "node/lock.h"
 #include "node/repair.h"
+#include "service/connections.h"
 #include "service/validate.h"
 #include "state.h"
 #include "table/blocks.h"
@@ -174,16 +175,24 @@ static int prepare(struct batch *batch, struct oxp_wanted_service *wanted,
 	int index = find_service(node, &key), status = 0;
 	const struct service_block *old =
 		index < 0 ? NULL : live_block(node, index);
+	uint32_t limit =
+		wanted->settings ? wanted->settings->connection_limit : 0;
 	uint64_t new_places[PLACE_WORDS];
+	uint32_t before;
+	bool same;
 
 	place_members(draft, old, new_places);
 	if (!old)
 		index = free_entry(node, error);
 	if (index < 0)
 		return index;
-	if (!has_new_networks(node, old, draft, networks) &&
-	    has_same_description(draft, old))
+	same = !has_new_networks(node, old, draft, networks) &&
+	       has_same_description(draft, old);
+	if (old && same) {
+		wanted->changed = set_connection_limit(node, index, limit);
+		batch->changed += wanted->changed;
 		return 0;
+	}
 	derive_counters(node);
 	if (old)
 		status = free_scratch(node, index, error);
@@ -193,9 +202,13 @@ static int prepare(struct batch *batch, struct oxp_wanted_service *wanted,
 		status = allocate_new_counters(node, draft, new_places, error);
 	if (status)
 		return status;
+	before = connection_limit(node, index);
+	set_connection_limit(node, index, limit);
 	status = write_draft(batch, wanted, index, old, draft, networks, error);
-	if (status)
+	if (status) {
 		release_new_counters(node, draft, new_places, draft->members);
+		set_connection_limit(node, index, before);
+	}
 	return status;
 }
 

@@ -8,6 +8,7 @@
 
 #include "error.h"
 #include "node/lock.h"
+#include "service/connections.h"
 #include "service/find.h"
 #include "service/watch.h"
 #include "state.h"
@@ -43,7 +44,7 @@ static void describe(struct oxp_node *node, uint32_t index,
 					block->flags &
 					(OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
 					 OXP_SERVICE_SECOND_CHANCE |
-					 OXP_SERVICE_NAT),
+					 OXP_SERVICE_NAT | OXP_SERVICE_RESET),
 				.encapsulation = block->encapsulation,
 				.dscp = nat ? 0 : block->dscp,
 				.sid_function =
@@ -60,7 +61,10 @@ static void describe(struct oxp_node *node, uint32_t index,
 					nat ? block->nat_flows * NAT_FLOWS_UNIT
 					    : 0,
 				.nat_group = nat ? block->nat_group : 0,
+				.connection_limit =
+					connection_limit(node, index),
 			},
+		.open_connections = open_connections(node, index),
 	};
 	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
 	for (uint32_t i = 0; i < places_of(block); i++)

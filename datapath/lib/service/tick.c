@@ -19,6 +19,7 @@
 #include "clock.h"
 #include "nat/age.h"
 #include "node/lock.h"
+#include "service/connections.h"
 #include "service/watch.h"
 #include "state.h"
 #include "table/blocks.h"
@@ -170,8 +171,10 @@ int oxp_slots_age(struct oxp_node *node, char *error)
 	if (due)
 		node->config->ticked = now;
 	open = pass(node, before, now, due);
-	if (due)
+	if (due) {
 		age_nat_flows(node);
+		age_connections(node);
+	}
 	if (first || due)
 		status = watch_on(node, now - before, error);
 	unlock_node(node);

@@ -139,11 +139,34 @@ static int check_nat(const struct oxp_service_settings *settings,
 	return 0;
 }
 
+static int check_limit(const struct oxp_service_settings *settings,
+		       const struct oxp_key *key, char *error)
+{
+	if (!settings->connection_limit) {
+		if (settings->flags & OXP_SERVICE_RESET)
+			return failure(error, -EINVAL,
+				       "resets of connections beyond a limit, "
+				       "without a limit");
+		return 0;
+	}
+	if (key->protocol != IPPROTO_TCP)
+		return failure(error, -EPROTONOSUPPORT,
+			       "a limit of connections is for TCP, the "
+			       "protocol is %u",
+			       key->protocol);
+	if (settings->flags & OXP_SERVICE_NAT)
+		return failure(error, -EOPNOTSUPP,
+			       "a limit of connections with NAT, which has "
+			       "limits of its own: nat_flows");
+	return 0;
+}
+
 static int check_settings(const struct oxp_service_settings *settings,
 			  const struct oxp_key *key, char *error)
 {
 	const uint32_t known = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
-			       OXP_SERVICE_SECOND_CHANCE | OXP_SERVICE_NAT;
+			       OXP_SERVICE_SECOND_CHANCE | OXP_SERVICE_NAT |
+			       OXP_SERVICE_RESET;
 	int status;
 
 	if (settings->flags & ~known)
@@ -181,6 +204,8 @@ static int check_settings(const struct oxp_service_settings *settings,
 	status = check_encapsulation(settings, error);
 	if (!status)
 		status = check_second_chance(settings, key, error);
+	if (!status)
+		status = check_limit(settings, key, error);
 	return status ? status : check_nat(settings, key, error);
 }
 
@@ -432,6 +457,8 @@ int parse_wanted(struct oxp_node *node, const struct oxp_wanted_service *wanted,
 	memset(draft, 0, offsetof(struct service_block, member));
 	draft->slots = slots;
 	draft->flags = settings->flags;
+	if (settings->connection_limit)
+		draft->flags |= BLOCK_LIMITED;
 	draft->encapsulation = settings->encapsulation;
 	draft->dscp = settings->dscp;
 	draft->sid_function = htons(settings->sid_function);

@@ -11,6 +11,7 @@
 #include "node/lock.h"
 #include "node/settings.h"
 #include "node/uplinks.h"
+#include "service/connections.h"
 #include "state.h"
 #include "table/blocks.h"
 #include "table/counters.h"
@@ -161,7 +162,8 @@ static void write_service(struct writer *writer, uint32_t index,
 {
 	const struct service_entry *entry = entry_of(writer->node, index);
 	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
-			       OXP_SERVICE_SECOND_CHANCE;
+			       OXP_SERVICE_SECOND_CHANCE | OXP_SERVICE_RESET;
+	uint32_t limit = connection_limit(writer->node, index);
 	bool source = block->flags & OXP_SERVICE_SOURCE;
 	struct stream_service out = {
 		.port = ntohs(entry->port),
@@ -169,7 +171,8 @@ static void write_service(struct writer *writer, uint32_t index,
 		.encapsulation = block->encapsulation,
 		.index = index,
 		.slots = block->slots,
-		.flags = block->flags & flags,
+		.flags = (block->flags & flags) | (limit ? STREAM_LIMITED : 0),
+		.connection_limit = limit,
 		.generation = block->generation,
 		.dscp = block->dscp,
 		.source_length_v4 = source ? block->source_length_v4 : 0,

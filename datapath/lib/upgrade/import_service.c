@@ -9,6 +9,7 @@
 
 #include "address.h"
 #include "error.h"
+#include "service/connections.h"
 #include "service/set.h"
 #include "service/validate.h"
 #include "state.h"
@@ -105,7 +106,10 @@ static void to_settings(const struct stream_service *service,
 {
 	*out = (struct oxp_service_settings){
 		.slots = service->slots,
-		.flags = service->flags,
+		.flags = service->flags & ~STREAM_LIMITED,
+		.connection_limit = service->flags & STREAM_LIMITED
+					    ? service->connection_limit
+					    : 0,
 		.encapsulation = service->encapsulation,
 		.dscp = service->dscp,
 		.sid_function = service->sid_function,
@@ -281,6 +285,9 @@ static int fill_block(struct oxp_node *node, const struct parts *parts,
 		return status;
 	block->generation = service->generation;
 	block->watch = service->watch;
+	if (service->flags & STREAM_LIMITED)
+		set_connection_limit(node, service->index,
+				     service->connection_limit);
 	if (service->is_learning) {
 		block->flags |= BLOCK_LEARNING;
 		block->learning = service->learning;

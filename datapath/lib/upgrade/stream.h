@@ -112,6 +112,10 @@ struct stream_counters {
 	uint64_t flows;
 };
 
+/* A flag that only those know who know limits of connections, so that others
+ * refuse the service. */
+#define STREAM_LIMITED 0x20
+
 struct stream_service {
 	uint8_t vip[16];
 	uint16_t port;
@@ -119,7 +123,7 @@ struct stream_service {
 	uint8_t encapsulation;
 	uint32_t index; /* part of names of flows */
 	uint32_t slots;
-	uint32_t flags; /* enum oxp_service_flag */
+	uint32_t flags; /* enum oxp_service_flag, STREAM_LIMITED */
 	uint64_t generation;
 	uint8_t dscp;
 	uint8_t source_length_v4; /* 0 without OXP_SERVICE_SOURCE */
@@ -131,7 +135,8 @@ struct stream_service {
 	uint32_t new_flow_burst;
 	uint16_t learning; /* s that are left */
 	uint8_t watch;     /* which part of its flows, as in the tables */
-	uint8_t reserved[5];
+	uint8_t reserved;
+	uint32_t connection_limit; /* with STREAM_LIMITED */
 	struct stream_counters counters;
 	uint64_t drops;
 };

@@ -90,6 +90,12 @@ OXP_OUTCOME(DROP_BUFFERS, 24, dropped,
 	    "frames of several buffers whose headers the driver did not put "
 	    "into the first one (before Linux 6.18), or for an uplink whose "
 	    "driver sends none. See *MTU* in :doc:`/install/installation`")
+OXP_OUTCOME(DROP_CONNECTION_LIMIT, 25, dropped,
+	    "new connections beyond the listener's ``connection_limit``, as "
+	    "far as this node may take a share of it")
+OXP_OUTCOME(SENT_RESET, 26, answered,
+	    "the same, where the flavor's ``connection_limit_reset`` says that "
+	    "clients are sent a TCP reset")
 
 /* What happened to a packet with a mark of ours. */
 OXP_PROBE_OUTCOME(SENT, 0, "encapsulated")

@@ -103,6 +103,7 @@ class Compared:
         self.node = node
         self.members: dict[int, list[state.Member]] = {}
         self.services: list[state.Service] = []
+        self.limited: dict[int, int] = {}  # limits by the services' indices
         self.ran = 0
         self.set_node()
 
@@ -166,6 +167,7 @@ class Compared:
 
     def delete_service(self, service: state.Service):
         self.datapath.delete_service(service)
+        self.limited.pop(service.index, None)
         self.services.remove(service)
         self.refresh()
 
@@ -222,6 +224,9 @@ class Compared:
         service.changed = {one for one in range(slots) if changed and
                            bits >> one & 1}
         service.learning = bool(flags & BLOCK_LEARNING)
+        if service.connection_limit and not self.limited.get(service.index):
+            self.model.connections.forget(service)
+        self.limited[service.index] = service.connection_limit
         wanted = {one.name: one for one in self.members[id(service)]}
         service.members = {}
         for one in self.datapath.members(service):
@@ -246,6 +251,7 @@ class Compared:
             self.datapath.delete_service(service)
         self.services.clear()
         self.members.clear()
+        self.limited.clear()
         for name in ('fragments', 'sources'):
             self.maps[name].clear()
         node.seed, node.flow_sets = self.node.seed, self.node.flow_sets
@@ -330,11 +336,35 @@ class Compared:
         remembers."""
         self.maps['fragments'].clear()
         self.model.fragments = forward.fragments.Fragments()
+        for service in self.services:
+            if service.connection_limit:
+                self._begin_connections(service)
         self.model.memory.sets = {
             where: self.remembered(where)
             for where in range(self.node.flow_sets)}
         self.reset_counters()
         self.begin_unit()
+
+    def _begin_connections(self, service: state.Service):
+        """Without any: nobody can read whose the program knows."""
+        limit, service.connection_limit = service.connection_limit, 0
+        resets, service.sends_reset = service.sends_reset, False
+        members, slots = self.members[id(service)], self.slots
+        self.slots = len(service.now)
+        self.set_service(service, members)
+        service.connection_limit, service.sends_reset = limit, resets
+        self.set_service(service, members)
+        self.slots = slots
+
+    def compare_connections(self):
+        for service in self.services:
+            if not service.connection_limit:
+                continue
+            mine = self.model.connections.open(service)
+            theirs = self.datapath.service(service).open_connections
+            if mine != theirs:
+                raise Difference(f'{service.port}: {mine} connections in the '
+                                 f'model, {theirs} in the program')
 
     def begin_unit(self):
         """A unit of time begins with its whole budget of answers."""

@@ -140,7 +140,9 @@ class Datapath:
             'flags': (self.api.OXP_SERVICE_SOURCE * service.by_source |
                       self.api.OXP_SERVICE_QUIC * service.quic |
                       self.api.OXP_SERVICE_SECOND_CHANCE *
-                      service.second_chance),
+                      service.second_chance |
+                      self.api.OXP_SERVICE_RESET * service.sends_reset),
+            'connection_limit': service.connection_limit,
             'encapsulation': service.encapsulation,
             'dscp': service.dscp, 'sid_function': service.sid_function,
             'source_length_v4': service.source_length[4] * service.by_source,
