@@ -41,11 +41,12 @@ class Channel:
 
     :param name: of the machine, for errors.
     :param why: says what is known of how the connection came to its end.
+    :param patience: seconds that one of the agent's may take here.
     """
 
     def __init__(self, name: str, requests: BinaryIO, answers: BinaryIO,
-                 why: Callable[[], str]):
-        self.name = name
+                 why: Callable[[], str], patience: float = 1.0):
+        self.name, self.patience = name, patience
         self._requests, self._answers, self._why = requests, answers, why
         self._lock = threading.Lock()
         self._number = 0
@@ -78,7 +79,7 @@ class Channel:
             with contextlib.suppress(OSError, ValueError):
                 self._requests.write(line)
                 self._requests.flush()
-        answer = self._result(future, timeout, operation)
+        answer = self._result(future, timeout * self.patience, operation)
         if 'error' in answer:
             raise errors.BenchError(f'{self.name}: {answer["error"]}')
         return answer
@@ -168,7 +169,8 @@ class Process:
 
     def wait(self, timeout: float) -> int:
         try:
-            return self._events.status.result(timeout)
+            return self._events.status.result(
+                timeout * self._channel.patience)
         except futures.TimeoutError:
             raise subprocess.TimeoutExpired(self._text, timeout) from None
 
@@ -177,7 +179,8 @@ class Process:
 
     def line(self, timeout: float) -> str:
         try:
-            line = self._events.lines.get(timeout=timeout)
+            line = self._events.lines.get(
+                timeout=timeout * self._channel.patience)
         except queue.Empty:
             raise subprocess.TimeoutExpired(self._text, timeout) from None
         if not isinstance(line, str):
@@ -205,6 +208,7 @@ class Host:
                  prefix: Sequence[str] = ()):
         self.name, self.role, self.folder = name, role, folder
         self.interfaces = interfaces
+        self.patience = channel.patience
         self._channel, self._prefix = channel, list(prefix)
 
     def run(self, arguments: Sequence[str], *, check: bool = True,

@@ -124,12 +124,15 @@ class Guest:
     """:param kernel: of tools/kernels.txt.
     :param parameters: of the kernel's command line.
     :param memory: MiB.
+    :param count_instructions: its clock counts what its processors have done,
+        1 ns for each instruction; they are emulated.
     """
 
     kernel: str = '6.12'
     parameters: str = ''
     memory: int = 2048
     cpus: int = 2
+    count_instructions: bool = False
 
 
 @dataclasses.dataclass(frozen=True)

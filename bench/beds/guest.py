@@ -34,6 +34,9 @@ AGENT = paths.CHECKOUT / 'bench/beds/agent.py'
 # A kernel may have to be fetched, and all of it may be emulated on a machine
 # that is busy: far above what these take.
 BOOT_S, MAKE_S = 900, 900
+# Seconds of this machine that one of a guest may take which counts
+# instructions: three of a processor that does nothing else.
+COUNTING_PATIENCE = 60
 # The guest's own limit: it is ended with the bed.
 LIFE_S = 7 * 24 * 3600
 # The port is a device of this number: find it by its name. The runs of this
@@ -62,6 +65,7 @@ class Bed:
             'guest': next(iter(hosts.values())),
             'machine': local.Host('machine', '', pathlib.Path(
                 '/proc/self/ns/net'), pathlib.Path('/nonexistent'), {})}
+        self.counts_instructions = declared.guest.count_instructions
         self._declared, self._package = declared, package
 
     def by_role(self, role: str) -> list[channel.Host]:
@@ -76,6 +80,8 @@ class Bed:
                 'parameters': self._declared.guest.parameters,
                 'memory_mib': self._declared.guest.memory,
                 'cpus': self._declared.guest.cpus,
+                'count_instructions':
+                    self._declared.guest.count_instructions,
                 'qemu': _qemu_version(),
             },
             'interfaces': {
@@ -110,12 +116,13 @@ class _Guest:
     """
 
     def __init__(self, child: subprocess.Popen, log: pathlib.Path,
-                 kernel: str, connection: socket.socket):
+                 kernel: str, connection: socket.socket,
+                 patience: float = 1.0):
         self._child, self._log = child, log
         stream = connection.makefile('rwb', buffering=0)
         self.channel = channel.Channel(
             f'guest with kernel {kernel}', stream,
-            connection.makefile('rb'), self._why)
+            connection.makefile('rb'), self._why, patience)
 
     @property
     def package(self) -> str:
@@ -139,6 +146,7 @@ def _booted(lab, guest):
             [ON_KERNEL, '--timeout', str(LIFE_S), '--memory',
              str(guest.memory), '--cpus', str(guest.cpus),
              '--parameters', guest.parameters, '--channel', path,
+             *(['--count-instructions'] if guest.count_instructions else []),
              guest.kernel, '--', 'sh', '-c', command],
             stdin=subprocess.DEVNULL, stdout=output, stderr=output,
             start_new_session=True, env=local.environment())
@@ -149,7 +157,8 @@ def _booted(lab, guest):
         'started': processes.start_time(child.pid)})
     try:
         with _connected(child, path, log) as connection:
-            yield _Guest(child, log, guest.kernel, connection)
+            yield _Guest(child, log, guest.kernel, connection,
+                         COUNTING_PATIENCE if guest.count_instructions else 1)
     finally:
         # Its namespaces go with it. on-kernel ends QEMU.
         child.terminate()

@@ -63,12 +63,15 @@ class Host(Protocol):
 
     :ivar interfaces: by the name of their link.
     :ivar folder: on the host, its own of this bed; goes with the bed.
+    :ivar patience: seconds of this machine that one of the host's may take:
+        who waits for it by this machine's clock waits so many times as long.
     """
 
     name: str
     role: str
     interfaces: Mapping[str, Interface]
     folder: pathlib.PurePosixPath
+    patience: float
 
     def run(self, arguments: Sequence[str], *, check: bool = True,
             timeout: float = 60, stdin: str | None = None,
@@ -97,11 +100,15 @@ class Bed(Protocol):
 
     :ivar machines: one host of each machine with a kernel of its own, by the
         machine's name.
+    :ivar counts_instructions: its clock counts instructions of emulated
+        processors, so that other load changes no figure, and that its seconds
+        are not those of this machine.
     """
 
     name: str
     hosts: Mapping[str, Host]
     machines: Mapping[str, Host]
+    counts_instructions: bool
 
     def by_role(self, role: str) -> list[Host]:
         """In the order of the declaration."""

@@ -90,6 +90,8 @@ class Host:
     :param namespace: file of it.
     """
 
+    patience = 1.0
+
     def __init__(self, name: str, role: str, namespace: pathlib.Path,
                  folder: pathlib.Path,
                  interfaces: Mapping[str, interface.Interface]):

@@ -28,6 +28,8 @@ _SEGMENT = 'segment-'
 class Bed:
     """Hosts that are up; interface.Bed."""
 
+    counts_instructions = False
+
     def __init__(self, declared: declaration.Bed,
                  hosts: dict[str, local.Host]):
         self.name, self.hosts = declared.name, hosts

@@ -32,6 +32,8 @@ END_S = 60
 class Bed:
     """Machines that are up; interface.Bed."""
 
+    counts_instructions = False
+
     def __init__(self, declared: declaration.Bed,
                  hosts: dict[str, channel.Host]):
         self.name, self.hosts = declared.name, hosts

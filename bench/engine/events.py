@@ -40,6 +40,12 @@ class Script:
         self.marks: list[str] = []
 
     def __enter__(self) -> 'Script':
+        if self._events and self._context.bed.counts_instructions:
+            raise errors.BenchError(
+                f'{self._context.variant.name}: bed '
+                f'{self._context.bed.name} counts instructions: events '
+                "happen by this machine's clock, which its traffic does not "
+                'follow')
         # What takes time is done before traffic flows.
         for event in self._events:
             if event.do == 'member_dies':

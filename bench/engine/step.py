@@ -33,7 +33,8 @@ def run(step: plan.Step, bed: beds.Bed, subject: software.Software,
         if kind.NEEDS_SOURCE:
             stack.enter_context(receiving.ready(bed))
             context.traffic = stack.enter_context(source.open(bed))
-        with surroundings.Watch().watching() as marks:
+        watch = surroundings.Watch(load=not bed.counts_instructions)
+        with watch.watching() as marks:
             found = kind.run(context)
     for figure in found:
         figure.marks += marks

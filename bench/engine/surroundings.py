@@ -20,9 +20,12 @@ class Watch:
 
     User time of the whole machine without ours, and time that a hypervisor
     took: kernel time cannot be told apart, as traffic is the kernel's.
+
+    :param load: whether other load changes what is measured.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, load: bool = True) -> None:
+        self._load = load
         self._ticks = os.sysconf('SC_CLK_TCK')
         self._cpus = os.sysconf('SC_NPROCESSORS_ONLN')
 
@@ -44,7 +47,7 @@ class Watch:
             two - one for one, two in zip(before, after, strict=True))
         if abs(wall - took) > CLOCK_STEP_S:
             yield f'clock step: it was set by {wall - took:+.3f} s meanwhile'
-        if took < 0.1:
+        if took < 0.1 or not self._load:
             return  # Of ticks of 10 ms too few are in it.
         for what, used in (('other processes', user - own),
                            ('the hypervisor', steal)):

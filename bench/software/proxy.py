@@ -141,7 +141,7 @@ class Deployment(peer.Deployment):
         """
         wanted = {(service.vip, service.port)
                   for service in self._services.values()}
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _PATIENCE_S * host.patience
         while True:
             if self._running[host.name].poll() is not None:
                 raise errors.BenchError(
@@ -153,7 +153,7 @@ class Deployment(peer.Deployment):
             if time.monotonic() > deadline:
                 raise errors.BenchError(
                     f'{host.name}: it does not listen as it was told after '
-                    f'{_PATIENCE_S:g} s: {self._said(host)}')
+                    f'{_PATIENCE_S * host.patience:g} s: {self._said(host)}')
             time.sleep(0.02)
 
     def _listening(self, host):

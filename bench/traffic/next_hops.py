@@ -61,7 +61,7 @@ def _resolved(host: interface.Host, program: str,
     :param hops: with an address that is reached by each: link-local next hops
         cannot be named without their interface.
     """
-    end = time.monotonic() + SECONDS
+    end = time.monotonic() + SECONDS * host.patience
     while True:
         known = _neighbours(host)
         missing = hops.keys() - known.keys()

@@ -150,7 +150,7 @@ def _nginx(host, ports, body_bytes):
 
 def _wait(host, process, ports, log):
     """Until all are listened on."""
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _PATIENCE_S * host.patience
     while True:
         shown = host.run(['ss', '-Hnlt']).stdout
         found = {int(line.split()[3].rsplit(':', 1)[1])

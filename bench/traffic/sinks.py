@@ -3,7 +3,6 @@
 
 from collections.abc import Sequence
 import contextlib
-import time
 
 from bench import errors
 from bench.beds import interface
@@ -65,16 +64,20 @@ class Sinks:
     def wait_until_quiet(self) -> bool:
         """Until nothing of the streams arrives any more; False: it never
         ended."""
-        end = time.monotonic() + QUIET_MAX
-        since, last = time.monotonic(), self._total()
-        while time.monotonic() < end:
-            time.sleep(LOOK_SECONDS)
+        same, last = 0, self._total()
+        for _ in range(_looks(QUIET_MAX)):
+            self._pause()
             total = self._total()
-            if total != last:
-                since, last = time.monotonic(), total
-            elif time.monotonic() - since >= QUIET_SECONDS:
+            same = same + 1 if total == last else 0
+            last = total
+            if same >= _looks(QUIET_SECONDS):
                 return True
         return False
+
+    def _pause(self):
+        """By the clock of a sink, which may not be this machine's."""
+        host = next(iter(self._programs.values())).host
+        host.run(['sleep', str(LOOK_SECONDS)])
 
     def collect(self) -> tuple[dict[str, results.SinkResult],
                                dict[str, dict]]:
@@ -85,3 +88,7 @@ class Sinks:
             clocks[name] = program.ask(f'write {path}')
             found[name] = results.received(program.host.read(path), name)
         return found, clocks
+
+
+def _looks(seconds: float) -> int:
+    return round(seconds / LOOK_SECONDS)

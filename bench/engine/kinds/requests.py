@@ -4,7 +4,6 @@
 from collections.abc import Sequence
 import concurrent.futures
 import contextlib
-import time
 
 from bench.beds import interface as beds
 from bench.engine import clients
@@ -41,8 +40,10 @@ def run(context: contexts.Context) -> list[figures.Figure]:
             running = [pool.submit(host.run, client.command(
                 host, service.vip, service.port, measure.seconds),
                 timeout=measure.seconds + _PATIENCE_S) for host in hosts]
-            # With connections open: they are what takes memory.
-            time.sleep(measure.seconds / 2)
+            # With connections open: they are what takes memory. By the
+            # client's clock: a guest may have one of its own.
+            hosts[0].run(['sleep', str(measure.seconds / 2)],
+                         timeout=measure.seconds + _PATIENCE_S)
             memory = context.deployment.memory_bytes()
             done = result.together([
                 client.parse(host, one.result().stdout)

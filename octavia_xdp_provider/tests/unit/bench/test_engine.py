@@ -9,6 +9,8 @@ from unittest import mock
 import fixtures
 
 from bench import errors
+from bench.engine import context as contexts
+from bench.engine import events
 from bench.engine import figures
 from bench.engine import plan
 from bench.engine import programs
@@ -111,8 +113,8 @@ class TestCases(base.TestCase):
 
 class TestSurroundings(base.TestCase):
 
-    def watched(self, before, after):
-        watch = surroundings.Watch()
+    def watched(self, before, after, **options):
+        watch = surroundings.Watch(**options)
         watch._cpus = 2
         with (mock.patch.object(watch, '_look', side_effect=[before, after]),
               watch.watching() as marks):
@@ -132,12 +134,29 @@ class TestSurroundings(base.TestCase):
         self.assertIn('other processes took 20% of 2 CPUs', others)
         self.assertIn('the hypervisor took 10% of 2 CPUs', stolen)
 
+    def test_load_marks_nothing_that_it_does_not_change(self):
+        looks = (0, 0, 10, 1, 2), (10, 15, 16, 3, 4)
+        mark, = self.watched(*looks, load=False)
+        self.assertIn('clock step', mark)
+
     def test_own_time_is_that_of_all_processes_below(self):
         # Whatever this process has used so far, and the whole machine more.
         own = surroundings.own_user_ticks()
         self.assertGreater(own, 0)
         self.assertGreaterEqual(
             surroundings.machine(pathlib.Path('/proc/stat'))[0], own)
+
+
+class TestEvents(base.TestCase):
+
+    def test_events_are_refused_where_clocks_are_not_this_machines(self):
+        bed = mock.Mock(counts_instructions=True)
+        bed.name = 'counted'
+        script = events.Script(contexts.Context(
+            bed, variant('a', events=(model.Event(1, 'table_update'),)),
+            model.Software(), [], mock.Mock()))
+        error = self.assertRaises(errors.BenchError, script.__enter__)
+        self.assertIn('bed counted counts instructions', str(error))
 
 
 class TestPrograms(base.TestCase):

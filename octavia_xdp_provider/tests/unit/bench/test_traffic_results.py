@@ -2,6 +2,7 @@
 """From what was sent and received to what is reported."""
 
 import subprocess
+from unittest import mock
 
 import hypothesis
 from hypothesis import strategies
@@ -16,6 +17,7 @@ from bench.traffic import merge
 from bench.traffic import own
 from bench.traffic import programs
 from bench.traffic import results
+from bench.traffic import sinks
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.bench import test_traffic_streams
 
@@ -208,6 +210,31 @@ class Host:
 
     def start(self, arguments, *, log):
         return Process(self.answer)
+
+
+class TestQuiet(base.TestCase):
+    """Sinks are looked at until nothing arrives any more."""
+
+    def wait(self, *totals):
+        made = sinks.Sinks.__new__(sinks.Sinks)
+        counts = iter(totals)
+        host = mock.Mock()
+        program = mock.Mock(host=host)
+        program.hear.side_effect = lambda: {'7': next(counts)}
+        made._programs = {'sink': program}
+        return made.wait_until_quiet(), host.run
+
+    def test_six_looks_alike_are_quiet(self):
+        quiet, run = self.wait(3, 4, 4, 4, 5, *[5] * 6)
+        self.assertTrue(quiet)
+        # By the clock of the sink's host.
+        self.assertEqual(10, run.call_count)
+        run.assert_called_with(['sleep', '0.05'])
+
+    def test_what_never_ends(self):
+        quiet, run = self.wait(*range(1000))
+        self.assertFalse(quiet)
+        self.assertEqual(200, run.call_count)
 
 
 class TestPrograms(base.TestCase):
