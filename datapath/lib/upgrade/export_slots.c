@@ -23,9 +23,20 @@ static uint16_t before_of_slot(const struct service_block *block, uint32_t slot)
 			     first_position(slot + 1, block->slots)) /
 			    2;
 
-	if (!slot_is_open(block, slot))
+	if (!slot_is_open(block, slot) && !slot_is_changed(block, slot))
 		return owner_at(block, slot);
 	return before_at(block, slot_at(position, block->before_slots));
+}
+
+static void write_changed(struct writer *writer,
+			  const struct service_block *block)
+{
+	begin_record(writer, RECORD_CHANGED, 0, sizeof(uint8_t), block->slots);
+	for (uint32_t i = 0; i < block->slots; i++) {
+		uint8_t changed = slot_is_changed(block, i);
+
+		put_elements(writer, &changed, sizeof(changed));
+	}
 }
 
 /* Ticks and packets keep to single words: what is written is what was at some
@@ -38,12 +49,14 @@ void write_slots(struct writer *writer, const struct service_block *block)
 		put_number(writer,
 			   owner_at(block, i) |
 				   (slot_is_open(block, i) ? STREAM_OPEN : 0));
-	if (!(block->flags & BLOCK_OPEN))
+	if (!(block->flags & (BLOCK_OPEN | BLOCK_CHANGED)))
 		return;
 	begin_record(writer, RECORD_BEFORE, STREAM_MANDATORY, sizeof(uint16_t),
 		     block->slots);
 	for (uint32_t i = 0; i < block->slots; i++)
 		put_number(writer, before_of_slot(block, i));
+	if (block->flags & BLOCK_CHANGED)
+		write_changed(writer, block);
 	if (block->before_slots == block->slots)
 		return;
 	begin_record(writer, RECORD_EARLIER, 0, sizeof(uint16_t),

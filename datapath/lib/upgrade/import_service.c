@@ -24,7 +24,7 @@
 struct parts {
 	struct stream_service service;
 	const struct record *members, *ports, *tunnels, *networks, *slots,
-		*before, *earlier, *ages;
+		*before, *changed, *earlier, *ages;
 };
 
 static void find_parts(const struct import *import, uint32_t at,
@@ -48,6 +48,8 @@ static void find_parts(const struct import *import, uint32_t at,
 			parts->slots = record;
 		else if (is_record(record, RECORD_BEFORE))
 			parts->before = record;
+		else if (is_record(record, RECORD_CHANGED))
+			parts->changed = record;
 		else if (is_record(record, RECORD_EARLIER))
 			parts->earlier = record;
 		else if (is_record(record, RECORD_AGES))
@@ -90,6 +92,11 @@ static int check_parts(struct oxp_node *node, const struct parts *parts,
 	if (parts->before && (parts->before->head.count != service->slots ||
 			      parts->before->head.element != sizeof(uint16_t)))
 		return refuse(parts, "slots without owners before", error);
+	if (parts->changed &&
+	    (parts->changed->head.count != service->slots ||
+	     parts->changed->head.element != sizeof(uint8_t) || !parts->before))
+		return refuse(parts, "changed slots without owners before",
+			      error);
 	if (parts->earlier &&
 	    (!parts->earlier->head.count ||
 	     parts->earlier->head.count > OXP_SLOTS_LIMIT ||
@@ -221,15 +228,30 @@ static bool fill_before(struct service_block *block,
 	return bad;
 }
 
+/* Open ones, and those that the writer says: returns whether there is any. */
+static bool mark_changed(const struct parts *parts, struct service_block *block)
+{
+	bool any = false;
+
+	if (!(block->flags & OXP_SERVICE_SECOND_CHANCE))
+		return false;
+	memset(changed_of(block), 0, (block->slots + 7) / 8);
+	for (uint32_t i = 0; i < block->slots; i++) {
+		if (!slot_is_open(block, i) &&
+		    !(parts->changed && parts->changed->data[i]))
+			continue;
+		mark_slot_changed(block, i);
+		any = true;
+	}
+	return any;
+}
+
 static int fill_slots(const struct parts *parts, struct service_block *block,
 		      char *error)
 {
-	bool second_chance = block->flags & OXP_SERVICE_SECOND_CHANCE;
+	bool bad = false, changed;
 	uint32_t open = 0;
-	bool bad = false;
 
-	if (second_chance)
-		memset(changed_of(block), 0, (block->slots + 7) / 8);
 	memset(bitmap_of(block), 0, (block->slots + 7) / 8);
 	for (uint32_t i = 0; i < block->slots; i++) {
 		uint16_t slot = element_at(parts->slots, i);
@@ -239,22 +261,21 @@ static int fill_slots(const struct parts *parts, struct service_block *block,
 		if (!(slot & SLOT_OPEN))
 			continue;
 		mark_slot_open(block, i);
-		if (second_chance)
-			mark_slot_changed(block, i);
 		open++;
 	}
 	if (open && !parts->before)
 		return refuse(parts, "open slots without owners before", error);
+	/* counters come later: what they say is not known yet */
 	if (open)
+		block->flags |= BLOCK_OPEN | BLOCK_USED;
+	changed = mark_changed(parts, block);
+	if (open || changed)
 		bad |= fill_before(block, parts->earlier ? parts->earlier
 							 : parts->before);
 	if (bad)
 		return refuse(parts, "a slot of no member", error);
 	block->open = open < 65535 ? open : 65535;
-	/* counters come later: what they say is not known yet */
-	if (open)
-		block->flags |= BLOCK_OPEN | BLOCK_USED;
-	if (open && second_chance)
+	if (changed)
 		block->flags |= BLOCK_CHANGED;
 	return 0;
 }

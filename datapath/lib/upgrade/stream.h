@@ -51,6 +51,9 @@ struct stream_record {
 /* uint16_t: where the number of slots changes, "before" by the number that
  * there was; for who does not know this, "before" has about the same. */
 #define RECORD_EARLIER "earlier slots"
+/* uint8_t: with a second chance, whether "before" may have flows of the slot,
+ * open or not; who does not know this takes it for so of open ones. */
+#define RECORD_CHANGED "changed slots"
 #define RECORD_FLOWS "flows"
 #define RECORD_END "end" /* mandatory */
 

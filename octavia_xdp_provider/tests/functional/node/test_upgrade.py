@@ -9,6 +9,7 @@ import signal
 import socket
 import time
 
+from lab import processes
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional.support import frames
@@ -50,6 +51,33 @@ class TestStillNode(upgrading.UpgradeCase):
         for layout in (1001, upgrading.LAYOUT):
             self.upgrade(layout)
             self.assertEqual(before, self.state())
+
+    def test_owners_before_of_closed_slots_are_the_same_up_and_down(self):
+        """With a second chance; also where the number of slots changes."""
+        settings = datapath.Settings(
+            flags=datapath.ServiceFlag.SECOND_CHANCE,
+            encapsulation=Encapsulation.GUE, idle_timeout_s=10)
+        for count, slots in ((6, 251), (7, 251), (8, 509)):
+            self.node_state.set_service(
+                private_node.HTTP, [
+                    datapath.Member(address)
+                    for address in upgrading.MEMBERS[:count]],
+                settings._replace(slots=slots))
+            self.close_slots()
+            stored = self.exported()
+            self.assertIn(b'changed slots', stored)
+            self.assertEqual(count != 7, b'earlier slots' in stored)
+            for layout in (1001, 1002, upgrading.LAYOUT):
+                self.upgrade(layout)
+                with self.open_layout() as opened:
+                    self.assertEqual([], opened.faults())
+            self.assertEqual(stored, self.exported())
+            self.node_state = self.open()
+
+    def close_slots(self):
+        """No packet was forwarded: it takes two seconds."""
+        processes.wait_for('end of open slots',
+                           lambda: not self.node_state.tick(), 60, 1.0)
 
     def drop_packets(self, count):
         """Packets that are cut short; the counters of what became of them."""
