@@ -73,6 +73,30 @@ class TestServiceSettings(planning.PlanTestCase):
         self.assertEqual(datapath.ServiceFlag.QUIC,
                          self.settings({'quic': True}).flags)
 
+    def test_a_second_chance_is_for_connections_of_tcp(self):
+        chance = {'encapsulation': 'gue', 'second_chance': True}
+        listener = self.document['listeners']['listener']
+        wanted = datapath.ServiceFlag.SECOND_CHANCE
+        for protocol in ('TCP', 'HTTPS'):
+            listener['protocol'] = self.pool['protocol'] = protocol
+            self.assertEqual(wanted, self.settings(chance).flags)
+        self.assertEqual(0, self.settings(
+            {**chance, 'second_chance': False}).flags)
+        self.assertEqual(0, self.settings({'encapsulation': 'gue'}).flags)
+        for protocol in ('UDP', 'SCTP'):
+            listener['protocol'] = self.pool['protocol'] = protocol
+            self.assertEqual(0, self.settings(chance).flags)
+
+    def test_clients_that_stay_with_a_member_have_no_second_chance(self):
+        chance = {'encapsulation': 'gue', 'second_chance': True}
+        source = datapath.ServiceFlag.SOURCE
+        self.assertEqual(
+            source, self.settings(chance, lb_algorithm='SOURCE_IP').flags)
+        self.assertEqual(source, self.settings(
+            chance, lb_algorithm='SOURCE_IP_PORT', session_persistence={
+                'type': 'SOURCE_IP', 'persistence_timeout': None,
+                'persistence_granularity': None}).flags)
+
     def test_algorithm_and_persistence_set_source_lengths(self):
         source = datapath.Settings(flags=datapath.ServiceFlag.SOURCE)
         self.assertEqual(source, self.settings(lb_algorithm='SOURCE_IP'))
