@@ -7,7 +7,8 @@ BENCH_CFLAGS := -O2 -g -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes \
 BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
-.PHONY: bench bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control
+.PHONY: bench bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control \
+	bench-hitless
 
 # Needs root. The default suite, on namespaces of this machine; make bench
 # ARGUMENTS="--suite full"
@@ -55,6 +56,13 @@ bench-tables: setup
 # Needs root. make bench-control ARGUMENTS="--only fleet"
 bench-control: setup
 	@exec $(PYTHON) -m bench.control $(ARGUMENTS)
+
+# Needs root and Linux 6.11. make bench-hitless ARGUMENTS="--runs gue"
+bench-hitless: setup
+	@$(MAKE) -s -C datapath all member other-layouts
+	@exec $(PYTHON) -m bench.hitless --library \
+		$(CURDIR)/datapath/build/liboctavia_xdp.so \
+		$(CURDIR)/datapath/build/layout-1001/liboctavia_xdp.so $(ARGUMENTS)
 
 # What sends and counts packets.
 BENCH_TRAFFIC_SOURCES := bench/traffic/src

@@ -19,8 +19,14 @@ def address(member, version=4):
     return paths.member_address(paths.number(member), version)
 
 
-def create(lab, member):
-    """Make the member; it answers on its own address afterwards."""
+def create(lab, member, hands_on=False, udp=True, vips=()):
+    """Make the member; it answers on its own address afterwards.
+
+    :param hands_on: packets of TCP connections that it does not have go on to
+        the member that they name (second chance).
+    :param vips: that it takes from the beginning.
+    :param udp: with a server of UDP beside nginx.
+    """
     namespaces.create(lab, member)
     links.open_paths(lab, member)
     # The VIP on loopback must not be announced to the neighbours.
@@ -37,9 +43,10 @@ def create(lab, member):
     links.default_route(lab, member, paths.MEMBER_GATEWAY,
                         paths.MEMBER_GATEWAY_V6)
     lab.state.put('addresses', member, {'uplink': own})
-    lab.state.put('members', member, {'vips': [], 'dscp': {}, 'mss': 'auto'})
+    lab.state.put('members', member, {
+        'vips': [*vips], 'dscp': {}, 'mss': 'auto', 'hands_on': hands_on})
     _set_up(lab, member)
-    _start(lab, member)
+    _start(lab, member, udp)
 
 
 def add_vip(lab, vip, members, dscp=None):
@@ -106,6 +113,9 @@ def _set_up(lab, member):
     words = [links.DECAPSULATE, 'setup', '--mss', options['mss']]
     for network in (paths.UPLINK_NETWORK, paths.UPLINK_NETWORK_V6):
         words += ['--node', str(network)]
+    if options.get('hands_on'):
+        for network in (paths.MEMBER_NETWORK, paths.MEMBER_NETWORK_V6):
+            words += ['--member', str(network)]
     for vip in options['vips']:
         words += ['--vip', vip]
     for dscp, vip in options['dscp'].items():
@@ -116,8 +126,10 @@ def _set_up(lab, member):
     processes.run(lab, member, [*words, links.UPLINK])
 
 
-def _start(lab, member):
+def _start(lab, member, udp):
     nginx.start(lab, member, HTTP_PORTS, lambda: _answers(lab, member))
+    if not udp:
+        return
     processes.start(
         lab, member, udp_name(member),
         [sys.executable, '-m', 'lab.fabric.udp_echo', str(UDP_PORT), member],

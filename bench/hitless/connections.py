@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client's connections, seen from the benchmark (client.py)."""
+
+import json
+import subprocess
+import sys
+
+from lab import paths
+from lab.fabric import client
+
+
+class Connections:
+    """Use it in a `with` block.
+
+    :param per_second: exchanges of all connections together.
+    """
+
+    def __init__(self, lab, address, port, per_second):
+        self._words = [
+            'nsenter', f'--net=/run/netns/{lab.namespace(client.CLIENT)}',
+            '--', sys.executable, '-m', 'bench.hitless.client', address,
+            str(port), str(per_second)]
+
+    def __enter__(self):
+        self._process = subprocess.Popen(
+            self._words, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            text=True, cwd=paths.CHECKOUT)
+        self._answer()
+        return self
+
+    def __exit__(self, *_exception):
+        self._process.stdin.close()
+        self._process.kill()
+        self._process.wait()
+        self._process.stdout.close()
+
+    def _answer(self):
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError('the client has ended, with '
+                               f'{self._process.wait()}')
+        return json.loads(line)
+
+    def _say(self, **command):
+        self._process.stdin.write(json.dumps(command) + '\n')
+        self._process.stdin.flush()
+        return self._answer()
+
+    def open(self, count):
+        """Open more; how many are, and why others are not."""
+        return self._say(open=count)
+
+    def round(self):
+        """Until each has had an answer; those that broke."""
+        return self._say(round=True)
+
+    def rest(self):
+        """Be silent until the next round."""
+        self._say(rest=True)
+
+    def close(self, member=None):
+        """Close those of a member, or all."""
+        return self._say(close=member)
