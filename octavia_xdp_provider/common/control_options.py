@@ -249,14 +249,6 @@ placement_opts = [
                       '[bgp] drain_communities of the node), before it is '
                       'withdrawn: routers move flows meanwhile. 0: it is '
                       'withdrawn at once.'),
-    cfg.FloatOpt('nat_drain_time',
-                 default=3600.0, min=0.0, max=86400.0, mutable=True,
-                 help='Seconds for which a VIP with forwarding nat that '
-                      'leaves an LB node by plan stays there as a last '
-                      'resort at most, until the flows that this node has '
-                      'have ended: no other node has them. Those that last '
-                      'longer are broken. Where there are none drain_time '
-                      'counts.'),
     cfg.IntOpt('removal_budget_percent',
                default=20, min=0, max=100, mutable=True,
                help='Share of all placements that may leave dead or failing '

@@ -6,8 +6,6 @@ the VIP's newest generation true, so that a VIP never has fewer nodes for
 having been moved. Where the node could go on, the others must announce the
 VIP as well if it does, and it first announces the VIP for a while as a last
 resort (RFC 8326), so that routers have moved the flows when it withdraws.
-With forwarding nat it stays so until the flows that the node has have ended,
-for they are with no other.
 """
 
 import dataclasses
@@ -16,9 +14,6 @@ import hashlib
 
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import filters
-
-# Seconds between two looks whether flows of NAT have ended.
-FLOWS_LOOK_S = 5.0
 
 
 class Why(enum.Enum):
@@ -65,15 +60,12 @@ class Decider:
 
     :param drain_s: seconds for which a VIP that leaves a node is announced
         there as a last resort.
-    :param nat_drain_s: the same at most where it still has flows by NAT.
     :param now: seconds since the epoch, by the database's clock.
     """
 
     def __init__(self, cluster, filters, weighers, default_replicas,
-                 drain_s=0, now=0.0, nat_drain_s=0):
+                 drain_s=0, now=0.0):
         self._drain_s = drain_s
-        self._nat_drain_s = max(drain_s, nat_drain_s)
-        self._flows = {}
         self._now = now
         self.cluster = cluster
         self._filters = filters
@@ -85,16 +77,14 @@ class Decider:
         return balancer.document['flavor'].get('replicas',
                                                self._default_replicas)
 
-    def decide(self, balancer, placements, flows=None):
+    def decide(self, balancer, placements):
         """The Move that a load balancer needs, or None.
 
         What the move adds and removes is accounted for in the cluster.
 
         :param placements: those of this load balancer, without those that
             are leaving.
-        :param flows: host → flows by NAT that it has there.
         """
-        self._flows = flows or {}
         wanted = self.wanted(balancer)
         rows = {row.host: row for row in placements}
         working = [row for row in placements if self._why(row) is None]
@@ -134,18 +124,15 @@ class Decider:
 
     def _has_drained(self, row):
         """Whether routers have had the time to prefer others."""
-        if not self._flows.get(row.host) and (
-                not self._drain_s or not row.announced):
+        if not self._drain_s or not row.announced:
             return True
         return (self._drain_left_s(row) <= 0
                 and row.synced_generation >= row.drain_generation)
 
     def _drain_left_s(self, row):
-        wait_s = (self._nat_drain_s if self._flows.get(row.host)
-                  else self._drain_s)
         if row.draining_since is None:
-            return wait_s
-        return row.draining_since + wait_s - self._now
+            return self._drain_s
+        return row.draining_since + self._drain_s - self._now
 
     def _drains(self, rows, waiting):
         """Who begins to drain, who ends, and when to look again.
@@ -156,9 +143,7 @@ class Decider:
         draining = {host for host in rows if host in waiting
                     or self.cluster.condition(host)
                     is clusters.Condition.DRAINING}
-        left = [min(self._drain_left_s(rows[host]), FLOWS_LOOK_S)
-                if self._flows.get(host) else self._drain_left_s(rows[host])
-                for host in waiting]
+        left = [self._drain_left_s(rows[host]) for host in waiting]
         return (
             tuple(sorted(host for host in draining
                          if rows[host].draining_since is None)),

@@ -13,7 +13,6 @@ import time
 from oslo_log import log as logging
 import stevedore
 
-from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
@@ -102,10 +101,7 @@ class Scheduler:
             load = self._store.load()
             decider = self._decider(load, conditions)
             placements = self._placements(balancer.id)
-            move = decider.decide(
-                balancer, placements,
-                self._store.active_flows(balancer.id)
-                if flavor.is_nat(balancer.document['flavor']) else {})
+            move = decider.decide(balancer, placements)
             if move is None:
                 # Where an operator has put it, say.
                 return Placed(frozenset(
@@ -150,7 +146,7 @@ class Scheduler:
                 for node in nodes}),
             self._filters, self._weighers, self._conf.replicas,
             self._conf.drain_time if drain_s is None else drain_s,
-            self._store.now(), self._conf.nat_drain_time)
+            self._store.now())
 
     def _within_budget(self, move, budget):
         """:returns: the move or None, how many removals were left out."""

@@ -31,16 +31,6 @@ class Placements(base.Base):
                 models.Placement.load_balancer_id).filter_by(
                     host=host).order_by(models.Placement.load_balancer_id)]
 
-    def active_flows(self, load_balancer_id: str) -> dict[str, int]:
-        """Host → flows of a load balancer that are alive there, as it last
-        said."""
-        counter = models.ListenerCounter
-        with self._read() as session:
-            return {host: int(flows) for host, flows in session.query(
-                counter.host, sa.func.sum(counter.active)).filter(
-                    counter.load_balancer_id == load_balancer_id).group_by(
-                        counter.host) if flows}
-
     def load(self) -> dict[str, int]:
         """Host → load balancers that are on it and not leaving."""
         with self._reading_rows() as found:

@@ -11,7 +11,6 @@ from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller.scheduler import base
 
 DRAIN_S = 5
-NAT_DRAIN_S = 3600
 NOW = 1000.0
 DRAINING = clusters.Condition.DRAINING
 Why = decision.Why
@@ -24,13 +23,12 @@ def placed(host, announced=True, **more):
 
 class TestDrain(unit.TestCase):
 
-    def decide(self, conditions, *placements, now=NOW, replicas=1,
-               flows=None):
+    def decide(self, conditions, *placements, now=NOW, replicas=1):
         decider = decision.Decider(
             base.cluster(conditions, placements),
             [filters.live], [weighers.fewest_load_balancers], replicas,
-            DRAIN_S, now, NAT_DRAIN_S)
-        return decider.decide(base.balancer(), placements, flows)
+            DRAIN_S, now)
+        return decider.decide(base.balancer(), placements)
 
     def test_what_leaves_is_drained_before_it_is_removed(self):
         conditions = {'a': base.DISABLED, 'b': base.LIVE}
@@ -92,26 +90,3 @@ class TestDrain(unit.TestCase):
 
     def test_what_a_node_gets_it_does_not_get_while_draining(self):
         self.assertIsNone(self.decide({'a': DRAINING}))
-
-    def test_flows_of_nat_keep_their_node_until_they_end(self):
-        conditions = {'a': DRAINING, 'b': base.LIVE}
-
-        def decide(flows, **more):
-            return self.decide(conditions, placed('a', **more), placed('b'),
-                               flows=flows)
-
-        # At first, as ever, it is announced as a last resort.
-        self.assertEqual(('a',), decide({'a': 3}).drain)
-        drained = {'draining_since': NOW - DRAIN_S}
-        move = decide({'a': 3}, **drained)
-        self.assertFalse(move.changes_something)
-        self.assertEqual(decision.FLOWS_LOOK_S, move.again_in_s)
-        # Flows on other nodes count for nothing.
-        self.assertEqual({'a': Why.DRAINED},
-                         decide({'b': 3}, **drained).remove)
-        self.assertEqual({'a': Why.DRAINED}, decide(
-            {'a': 3}, draining_since=NOW - NAT_DRAIN_S).remove)
-        # Nothing is announced where no member is up.
-        drained['announced'] = False
-        self.assertEqual({}, decide({'a': 3}, **drained).remove)
-        self.assertEqual({'a': Why.DRAINED}, decide({}, **drained).remove)
