@@ -50,6 +50,10 @@ UNDERLAY_NETWORK_V6 = ipaddress.ip_network('2001:db8:34::/64')
 # What is routed to hypervisor 1, 2, …: 2001:db8:33::1:0:0/96 and so on.
 SID_NETWORK = ipaddress.ip_network('2001:db8:33::/64')
 
+# Of LB nodes' pools for NAT, a few addresses each.
+NAT_NETWORK = ipaddress.ip_network('198.18.40.0/24')
+NAT_NETWORK_V6 = ipaddress.ip_network('2001:db8:40::/112')
+
 VIP_NETWORKS = f'{VIP_NETWORK},{VIP_NETWORK_V6}'
 # Those of their own that members of tests make are below the same /32.
 MEMBER_NETWORKS = '198.18.0.0/15,2001:db8::/32'
@@ -98,6 +102,13 @@ def uplink_addresses(node, version=4):
     network = UPLINK_NETWORK if version == 4 else UPLINK_NETWORK_V6
     base = 4 * node
     return str(network[base + 2]), str(network[base + 1])
+
+
+def nat_pools(node):
+    """Pools for NAT of LB node 1, 2, …, of each family."""
+    return [str(ipaddress.ip_network((network[2 * node],
+                                      network.max_prefixlen - 1)))
+            for network in (NAT_NETWORK, NAT_NETWORK_V6)]
 
 
 def member_address(member, version=4):

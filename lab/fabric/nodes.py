@@ -110,6 +110,12 @@ def own_options(lab, node):
     }
 
 
+def nat_options(node):
+    """Options with which a node does NAT; see `configure`."""
+    return {'nat': {'pools': ','.join(
+        paths.nat_pools(paths.number(node)))}}
+
+
 def configure_exabgp(lab, node):
     """Write exabgp.conf."""
     own, next_hop = paths.uplink_addresses(paths.number(node))
@@ -123,7 +129,9 @@ def configure_exabgp(lab, node):
         [str(_program('octavia-xdp-announcer')), '--file',
          str(run_directory(lab, node) / announcements.FILE_NAME),
          '--network', str(paths.VIP_NETWORK),
-         '--network', str(paths.VIP_NETWORK_V6)]))
+         '--network', str(paths.VIP_NETWORK_V6),
+         *(word for pool in paths.nat_pools(paths.number(node))
+           for word in ('--network', pool))]))
 
 
 def start(lab, node, *wanted):

@@ -35,12 +35,12 @@ _CONFIGURATION = HEADING + '''\
 filter vips {{
     # RFC 8326: what is drained is a last resort.
     if (65535, 0) ~ bgp_community then bgp_local_pref = 0;
-    if net ~ [ {vips}{{32,32}} ] then accept;
+    if net ~ [ {vips}{{32,32}}, {pools}{{25,32}} ] then accept;
     reject;
 }}
 filter vips_v6 {{
     if (65535, 0) ~ bgp_community then bgp_local_pref = 0;
-    if net ~ [ {vips_v6}{{128,128}} ] then accept;
+    if net ~ [ {vips_v6}{{128,128}}, {pools_v6}{{113,128}} ] then accept;
     reject;
 }}
 template bgp node {{
@@ -91,7 +91,8 @@ def start(lab, nodes):
     configuration = lab.host_directory(links.ROUTER) / 'bird.conf'
     text = _CONFIGURATION.format(
         router_id=paths.CLIENT_GATEWAY, vips=paths.VIP_NETWORK,
-        vips_v6=paths.VIP_NETWORK_V6, asn=ASN, hold_time=HOLD_TIME)
+        vips_v6=paths.VIP_NETWORK_V6, pools=paths.NAT_NETWORK,
+        pools_v6=paths.NAT_NETWORK_V6, asn=ASN, hold_time=HOLD_TIME)
     for node, address in nodes.items():
         text += _SESSION.format(
             node=node, address=address, node_asn=NODE_ASN)
