@@ -36,6 +36,7 @@ COMMANDS = {
     'lb show': load_balancers.Show,
     'lb watch-members': members.Watch,
     'node list': nodes.List,
+    'node nat': nodes.Nat,
     'node show': nodes.Show,
     'node create': node_registration.Create,
     'node delete': node_registration.Delete,

@@ -67,6 +67,23 @@ class Show(command.Show):
         raise unknown(arguments.host)
 
 
+class Nat(command.List):
+    """List what LB nodes do by NAT, and for whom.
+
+    Flows are those that are alive; each has a port. A project has at most the
+    share of them.
+    """
+
+    def take_action(self, arguments):
+        columns = ('host', 'pools', 'flows', 'ports', 'share', 'projects')
+        rows = []
+        for node in sorted(self.store().nodes(), key=lambda one: one.host):
+            state = (node.state or {}).get('nat') or {}
+            rows.append([node.host, *(state.get(name)
+                                      for name in columns[1:])])
+        return columns, rows
+
+
 class _SetInService(command.Command):
     in_service = True
 

@@ -49,6 +49,21 @@ class TestNodes(base.ManageTestCase):
             node[name] for name in ('host', 'alive', 'in_service',
                                     'last_report')))
 
+    def test_what_nodes_do_by_nat_is_listed(self):
+        for host, nat in (
+                ('lb1', {'pools': ['198.51.100.0/28'], 'ports': 1032192,
+                         'flows': 7, 'share': 516096,
+                         'projects': {'p': 7}}),
+                ('lb2', None)):
+            self.done('node', 'create', host)
+            self.seen(host, {'nat': nat})
+        one, other = self.listed('node', 'nat')
+        self.assertEqual(
+            {'host': 'lb1', 'pools': ['198.51.100.0/28'], 'ports': 1032192,
+             'flows': 7, 'share': 516096, 'projects': {'p': 7}}, one)
+        self.assertEqual(('lb2', None), (other['host'], other['pools']))
+        self.assertIn('198.51.100.0/28', self.done('node', 'nat'))
+
     def test_create_prints_commands_and_the_nodes_configuration(self):
         out = self.done('node', 'create', 'lb1')
         self.assertIn(
