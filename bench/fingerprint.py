@@ -49,6 +49,7 @@ _IMPORTANCE = (
     (Importance.UNDER_TEST, 'changes'),
     (Importance.UNDER_TEST, 'configuration*'),
     (Importance.UNDER_TEST, 'beds/*/declaration/*'),
+    (Importance.UNDER_TEST, 'beds/*/installed/*'),
     (Importance.UNDER_TEST, '*machines/*/versions/*'),
     (Importance.MACHINE, 'beds/*/provider'),
     (Importance.MACHINE, 'beds/*/guest/*'),

@@ -111,11 +111,17 @@ class Host:
 class Software:
     """What is under test; a scenario may say more.
 
-    :param version: None: that of this checkout.
+    Without version, packages and revision: that of this checkout.
+
+    :param version: of packages that machines get from their repository.
+    :param packages: a folder with Debian packages.
+    :param revision: of git, in this checkout, that packages are built of.
     """
 
     name: str | None = None
     version: str | None = None
+    packages: pathlib.Path | None = None
+    revision: str | None = None
     configuration: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
 
@@ -140,16 +146,22 @@ class Provisioning:
     """What is done to real machines before they are a bed.
 
     :param known_hosts: a file, beside the host keys that are declared.
-    :param playbook: None: nothing is installed.
+    :param roles: of deploy/ansible, by the role that hosts have in the bed.
+    :param playbook: in place of roles. With neither nothing is installed.
     :param groups: of the inventory: host names, of hosts and of groups here.
     :param variables: for all hosts of the playbook.
     """
 
     known_hosts: pathlib.Path | None = None
+    roles: Mapping[str, str] = dataclasses.field(default_factory=dict)
     playbook: pathlib.Path | None = None
     groups: Mapping[str, tuple[str, ...]] = dataclasses.field(
         default_factory=dict)
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def installs(self) -> bool:
+        """Whether there is anything to run."""
+        return bool(self.roles or self.playbook)
 
 
 @dataclasses.dataclass(frozen=True)

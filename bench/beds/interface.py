@@ -12,6 +12,7 @@ import dataclasses
 import pathlib
 import subprocess
 from typing import Protocol
+from typing import runtime_checkable
 
 GENERATOR, LOAD_BALANCER, ROUTER, MEMBER, SINK = ROLES = (
     'generator', 'load_balancer', 'router', 'member', 'sink')
@@ -115,6 +116,18 @@ class Bed(Protocol):
 
     def fingerprint(self) -> dict:
         """What of the bed can change a result, for fingerprint.py: JSON."""
+
+
+@runtime_checkable
+class Provisioned(Protocol):
+    """A bed whose machines have had the product installed: there that is under
+    test, and no checkout.
+
+    :ivar installed: packages of the product, by host: version and a digest of
+        their files.
+    """
+
+    installed: Mapping[str, Mapping[str, str]]
 
 
 class Provider(Protocol):

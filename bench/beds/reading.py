@@ -11,6 +11,7 @@ import pathlib
 from bench.beds import addressing
 from bench.beds import declaration
 from bench.beds import interface
+from bench.beds import real_machines
 from bench.declarations import document
 
 SCHEMA = json.loads(
@@ -61,12 +62,15 @@ def from_document(found: document.Document, provider: str | None = None,
         name=data['name'], path=found.path, provider=provider,
         hosts=hosts, links=links, software=declaration.Software(
             software.get('name'), software.get('version'),
-            software.get('configuration', {})),
+            real_machines.path(found, software.get('packages'), 'folder',
+                               'packages', 'software', 'packages'),
+            software.get('revision'), software.get('configuration', {})),
         guest=declaration.Guest(**data.get('guest', {})),
-        provisioning=_provisioning(found, groups), content=data)
+        provisioning=real_machines.provisioning(
+            found, _inventory(found, groups)), content=data)
     _check_settings(found, bed)
     if provider == declaration.SSH:
-        _check_access(found, bed)
+        real_machines.check(found, bed)
     return bed
 
 
@@ -193,49 +197,16 @@ def _host(found, group, name, links, addresses):
         name, group, declared['role'],
         {**found.data.get('sysctl', {}), **declared.get('sysctl', {})},
         tuple(declared.get('loopback', ())), routes,
-        _access(found, group))
+        real_machines.access(found, group))
 
 
-def _access(found, group):
-    declared = found.data['hosts'][group].get('ssh')
-    if declared is None:
-        return None
-    if 'count' in found.data['hosts'][group]:
-        raise found.error(
-            f'"{group}" stands for several hosts, and "ssh" is how one of '
-            'them is reached: declare each', 'hosts', group, 'ssh')
-    ours = found.data.get('ssh', {})
-    key = declared.get('key', ours.get('key'))
-    return declaration.Access(
-        declared['address'], declared['interfaces'],
-        declared.get('port', 22), declared.get('user', ours.get('user',
-                                                                'root')),
-        _file(found, key, 'private key', 'hosts', group, 'ssh', 'key'),
-        declared.get('host_key'), declared.get('variables', {}))
-
-
-def _provisioning(found, groups):
-    declared = found.data.get('ssh', {})
-    inventory = {
-        name: tuple(host for index, word in enumerate(words)
-                    for host in _hosts_of(found, word, groups, 'ssh',
-                                          'groups', name, index))
-        for name, words in declared.get('groups', {}).items()}
-    return declaration.Provisioning(
-        _file(found, declared.get('known_hosts'), 'known hosts', 'ssh',
-              'known_hosts'),
-        _file(found, declared.get('playbook'), 'playbook', 'ssh', 'playbook'),
-        inventory, declared.get('variables', {}))
-
-
-def _file(found, name, what, *keys):
-    """Names are relative to the folder of the declaration."""
-    if name is None:
-        return None
-    path = found.path.parent / pathlib.Path(name).expanduser()
-    if not path.is_file():
-        raise found.error(f'there is no file {path} ({what})', *keys)
-    return path.resolve()
+def _inventory(found, groups):
+    """Of a playbook: hosts by group."""
+    declared = found.data.get('ssh', {}).get('groups', {})
+    return {name: tuple(host for index, word in enumerate(words)
+                        for host in _hosts_of(found, word, groups, 'ssh',
+                                              'groups', name, index))
+            for name, words in declared.items()}
 
 
 def _check_settings(found, bed):
@@ -267,30 +238,9 @@ def _check_settings(found, bed):
                         f'{name} is a setting of this whole machine, and '
                         'hosts of provider namespaces have only those below '
                         'net.', *keys, name)
-    if virtual and bed.software.version is not None:
-        raise found.error(
-            f'provider {bed.provider} runs the software of this checkout; '
-            'versions are installed on machines (provider ssh)',
-            'software', 'version')
-
-
-def _check_access(found, bed):
-    for name, host in bed.hosts.items():
-        if host.access is None:
-            raise found.error(f'provider ssh needs "ssh" of host "{name}": '
-                              'how it is reached', 'hosts', host.group)
-        keys = ('hosts', host.group, 'ssh', 'interfaces')
-        ends = bed.ends(name)
-        for missing in ends.keys() - host.access.interfaces.keys():
-            raise found.error(f'host "{name}" has an end "{missing}", and no '
-                              'interface is named for it', *keys)
-        for unknown in host.access.interfaces.keys() - ends.keys():
+    for key in real_machines.INSTALLED if virtual else ():
+        if key in found.data.get('software', {}):
             raise found.error(
-                f'host "{name}" has no end "{unknown}"; its ends are: '
-                f'{", ".join(ends)}', *keys, unknown)
-        if host.access.host_key is None and (
-                bed.provisioning.known_hosts is None):
-            raise found.error(
-                f'neither "host_key" of host "{name}" nor "known_hosts" of '
-                '"ssh": nobody knows whether it is that machine',
-                'hosts', host.group, 'ssh')
+                f'provider {bed.provider} runs the software of this checkout; '
+                'versions are installed on machines (provider ssh)',
+                'software', key)

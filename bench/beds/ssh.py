@@ -15,9 +15,13 @@ from bench import errors
 from bench.beds import agent
 from bench.beds import channel
 from bench.beds import declaration
+from bench.beds import interface
+from bench.beds import packages
 from bench.beds import provisioning
 from bench.beds import real_links
+from bench.beds import revisions
 from bench.beds import runs
+from bench.beds import units
 from lab import parallel
 from lab import paths
 from lab import processes
@@ -52,6 +56,20 @@ class Bed:
         }
 
 
+class ProvisionedBed(Bed):
+    """Machines that have what its provisioning installs;
+    interface.Provisioned."""
+
+    def __init__(self, declared: declaration.Bed,
+                 hosts: dict[str, channel.Host],
+                 installed: dict[str, dict[str, str]]):
+        super().__init__(declared, hosts)
+        self.installed = installed
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {**super().fingerprint(), 'installed': self.installed}
+
+
 class Provider:
     """Makes them; interface.Provider."""
 
@@ -60,18 +78,20 @@ class Provider:
     @contextlib.contextmanager
     def build(self, declared: declaration.Bed, run: str) -> Iterator[Bed]:
         with contextlib.ExitStack() as stack:
+            under_test = _packages(declared.software)
             lab = stack.enter_context(runs.hold(run))
             connections = {
                 name: Connection(lab, declared, host)
                 for name, host in declared.hosts.items()}
             stack.callback(_close, connections.values())
             _together(connection.open for connection in connections.values())
-            if declared.provisioning.playbook is not None:
-                provisioning.play(lab, declared, {
-                    name: connection.options
-                    for name, connection in connections.items()})
             hosts = {name: connection.host()
                      for name, connection in connections.items()}
+            installed = None
+            if declared.provisioning.installs():
+                installed = _provision(lab, declared, hosts, {
+                    name: connection.options
+                    for name, connection in connections.items()}, under_test)
             _together(lambda host=host: real_links.prepare(
                 declared, host) for host in hosts.values())
             macs = {name: real_links.macs(host)
@@ -80,7 +100,8 @@ class Provider:
                 host.interfaces = real_links.interfaces(declared, name, macs)
             _together(lambda host=host: real_links.join(
                 declared, host, macs) for host in hosts.values())
-            yield Bed(declared, hosts)
+            yield Bed(declared, hosts) if installed is None else (
+                ProvisionedBed(declared, hosts, installed))
 
 
 class Connection:
@@ -177,6 +198,27 @@ class Connection:
         except FileNotFoundError:
             return 'the bed has been taken down'
         return text or f'ssh ended with {self._child.poll()}'
+
+
+def _packages(software):
+    """Those to be installed; None: whichever machines' repository has."""
+    folder = software.packages
+    if software.revision is not None:
+        folder = revisions.packages_of(software.revision)
+    return None if folder is None else packages.in_folder(folder)
+
+
+def _provision(lab, declared, hosts, options, under_test):
+    """What is installed then, by host; the product's units do not run."""
+    version = under_test.version if under_test else declared.software.version
+    provisioning.play(lab, declared, options, under_test)
+    found = {name: packages.installed(host) for name, host in hosts.items()}
+    if declared.provisioning.roles:
+        for name, host in hosts.items():
+            if host.role == interface.LOAD_BALANCER:
+                packages.check(host, found[name], version, under_test)
+    _together(lambda host=host: units.stop(host) for host in hosts.values())
+    return found
 
 
 def _known_hosts(declared):

@@ -14,6 +14,8 @@ from typing import TextIO
 
 from bench import errors
 from bench import fingerprint
+from bench.beds import interface
+from bench.beds import packages
 from bench.engine import figures
 from bench.engine import plan
 from bench.engine import progress
@@ -65,11 +67,11 @@ class Engine:
         store = stores.Store(self._options.store)
         with testbeds.Beds(f'r{secrets.token_hex(3)}',
                            self._options.provider) as beds:
-            beds.make(self._variants)
+            self._variants = beds.make(self._variants)
             self._look_for_software(beds)
             watch = fingerprint.Watch(beds.all(), configuration(
                 self._variants, self._options.traffic))
-            run = model.Run(suite, commit(), begin, {})
+            run = model.Run(suite, under_test(beds.all()), begin, {})
             with store.recording(run):
                 self._run_steps(beds, store, run)
                 self._add_empty(store, run)
@@ -133,6 +135,16 @@ class Engine:
                     store.add(run, model.Case(
                         variant.name, '1', model.LOWER, [], software=one.name,
                         marks=[why], coordinates=dict(variant.coordinates)))
+
+
+def under_test(beds: Sequence[interface.Bed]) -> str:
+    """The commit; or, of machines that were provisioned, what they have:
+    version of the node's package, and a digest of its files."""
+    installed = dict.fromkeys(
+        has[packages.NODE] for bed in beds
+        if isinstance(bed, interface.Provisioned)
+        for has in bed.installed.values() if packages.NODE in has)
+    return ', '.join(installed) or commit()
 
 
 def commit() -> str:

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The beds of a run: each is made once, and stays until the run ends."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 import contextlib
 import copy
 import dataclasses
 import json
 from typing import Any
 
+from bench import errors
 from bench.beds import declaration
 from bench.beds import interface
 from bench.beds import reading
@@ -45,9 +46,28 @@ def declared(key: Key, provider: str | None = None) -> declaration.Bed:
         for keys, text in schemas.mistakes(data, reading.SCHEMA):
             raise found.error(f'as a scenario changes it: {text}', *keys)
     made = reading.from_document(found, provider)
+    if made.software.name is not None:
+        try:
+            registry.software_of(made.software.name)
+        except errors.BenchError as error:
+            raise found.error(str(error), 'software', 'name') from None
     # Beds of one file, changed otherwise each, are told apart.
     return dataclasses.replace(made, name=' '.join((made.name, *(
         f'{".".join(keys)}={json.dumps(value)}' for keys, value in changes))))
+
+
+def configured(variant: model.Variant, bed: declaration.Bed,
+               ) -> model.Variant:
+    """With the bed's configuration of software, where a scenario says nothing
+    else."""
+    def of(software):
+        if software.name != (bed.software.name or model.Software.name):
+            return software
+        return dataclasses.replace(software, configuration={
+            **bed.software.configuration, **software.configuration})
+    return dataclasses.replace(
+        variant, software=of(variant.software),
+        beside=tuple(map(of, variant.beside)))
 
 
 class Beds(contextlib.ExitStack):
@@ -59,14 +79,20 @@ class Beds(contextlib.ExitStack):
         self._provider = provider
         self._beds: dict[Key, interface.Bed] = {}
 
-    def make(self, variants: Iterable[model.Variant]) -> None:
-        """All beds that these need; each is declared before one is made."""
+    def make(self, variants: Sequence[model.Variant],
+             ) -> list[model.Variant]:
+        """All beds that these need; each is declared before one is made.
+
+        :returns: the variants, configured as their beds have it.
+        """
         wanted = {key: declared(key, self._provider)
                   for key in dict.fromkeys(map(key_of, variants))}
         for key, bed in wanted.items():
             run = f'{self._run}-{len(self._beds) + 1}'
             provider = registry.provider_of(bed.provider)
             self._beds[key] = self.enter_context(provider.build(bed, run))
+        return [configured(variant, wanted[key_of(variant)])
+                for variant in variants]
 
     def of(self, variant: model.Variant) -> interface.Bed:
         return self._beds[key_of(variant)]

@@ -28,6 +28,8 @@ from bench.software import options
 from bench.software import topology
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
+# Of the Debian package.
+INSTALLED = '/usr/lib/octavia-xdp/bin/python3'
 _HELPER = pathlib.Path(__file__).with_name('xdp_node.py')
 # Seconds: 10,000 services with large tables take a few on a busy machine.
 _PATIENCE_S = 120.0
@@ -103,7 +105,8 @@ class Xdp:
     """The product.
 
     :param checkout: whose library and binding are taken where there is one;
-        hosts without it have the product installed.
+        hosts without it have the product installed, and so have those that
+        were provisioned for the bed.
     """
 
     name = 'xdp'
@@ -113,7 +116,7 @@ class Xdp:
 
     def missing(self, bed: beds.Bed) -> str | None:
         for host in bed.by_role(beds.LOAD_BALANCER):
-            if self._python(host) is None:
+            if self._python(bed, host) is None:
                 return self.missing_from(host)
         return None
 
@@ -130,14 +133,14 @@ class Xdp:
         with contextlib.ExitStack() as stack:
             nodes = {}
             for host in bed.by_role(beds.LOAD_BALANCER):
-                nodes[host.name] = node = self._start(host, wanted)
+                nodes[host.name] = node = self._start(bed, host, wanted)
                 stack.callback(node.stop)
             made = Deployment(bed, nodes, services, wanted)
             with made:
                 yield made
 
-    def _start(self, host, wanted):
-        python = self._python(host)
+    def _start(self, bed, host, wanted):
+        python = self._python(bed, host)
         if python is None:
             raise errors.BenchError(self.missing_from(host))
         command, library = python
@@ -153,13 +156,15 @@ class Xdp:
                 'library that it can load: run "make -C datapath" in the '
                 'checkout, or install the product on the host')
 
-    def _python(self, host):
+    def _python(self, bed, host):
         """(command, library) of the first Python that has the product."""
         built = self._checkout / 'datapath/build/liboctavia_xdp.so'
-        candidates = [
-            (['env', f'PYTHONPATH={self._checkout}', sys.executable],
-             str(built)),
-            (['python3'], None)]
+        candidates: list[tuple[list[str], str | None]] = [
+            (['env', INSTALLED], None), (['env', 'python3'], None)]
+        if not isinstance(bed, beds.Provisioned):
+            candidates.insert(0, (
+                ['env', f'PYTHONPATH={self._checkout}', sys.executable],
+                str(built)))
         for command, library in candidates:
             done = host.run(
                 [*command, '-c',

@@ -35,6 +35,10 @@ class Machines:
 
     def make(self):
         self.lab.make_directories()
+        self.connect()
+
+    def connect(self):
+        """Make the namespaces with their links, and start each sshd."""
         pathlib.Path('/run/sshd').mkdir(exist_ok=True)
         self.key(OPERATOR)
         namespaces.create(self.lab, OPERATOR)
@@ -45,10 +49,11 @@ class Machines:
             namespaces.veth(self.lab, (name, 'mgmt'), (OPERATOR, f'to{name}'))
             namespaces.join_bridge(self.lab, OPERATOR, 'mgmt', f'to{name}')
             namespaces.address(self.lab, name, 'mgmt', f'{address}/24')
-            self.key(name)
-            self.start_sshd(name)
         for one, other in self.links:
             namespaces.veth(self.lab, one, other)
+        for name in self.addresses:
+            self.key(name)
+            self.start_sshd(name)
 
     def key(self, name):
         path = self.lab.directory / name

@@ -8,28 +8,33 @@ import pathlib
 import fixtures
 import yaml
 
-from bench.beds import reading
 from bench.engine import run as engine
 from bench.results import store as stores
 from bench.scenarios import load
 from bench.traffic import programs
 from octavia_xdp_provider.tests.functional.bench import ssh_machines
+from octavia_xdp_provider.tests.unit.bench import rack
 
 LIBRARY = engine.fingerprint.LIBRARY
-# What the machines call their ends of links.
-INTERFACES = {'generator': {'front': 'ens1', 'direct': 'ens2'},
-              'lb': {'front': 'ens1', 'back': 'ens2'},
-              'member': {'back': 'ens1', 'direct': 'ens2'}}
+ADDRESSES = {'generator': '192.0.2.11', 'lb': '192.0.2.12',
+             'member': '192.0.2.13'}
+LINKS = [(('generator', 'ens1'), ('lb', 'ens1')),
+         (('lb', 'ens2'), ('member', 'ens1')),
+         (('generator', 'ens2'), ('member', 'ens2'))]
+
+
+def declaration(machines):
+    """The documentation's, with the keys of these machines."""
+    found = rack.declaration()
+    found['ssh']['key'] = str(machines.lab.directory / ssh_machines.OPERATOR)
+    for name, host in found['hosts'].items():
+        host['ssh']['host_key'] = machines.keys[name]
+    return found
 
 
 class TestEngine(ssh_machines.SshCase):
-    """The bed is that of namespaces, with how its machines are reached."""
 
-    ADDRESSES = {'generator': '192.0.2.11', 'lb': '192.0.2.12',
-                 'member': '192.0.2.13'}
-    LINKS = [(('generator', 'ens1'), ('lb', 'ens1')),
-             (('lb', 'ens2'), ('member', 'ens1')),
-             (('generator', 'ens2'), ('member', 'ens2'))]
+    ADDRESSES, LINKS = ADDRESSES, LINKS
 
     def setUp(self):
         super().setUp()
@@ -37,18 +42,12 @@ class TestEngine(ssh_machines.SshCase):
             if not built.exists():
                 self.skipTest(f'{built.name} is not built')
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        self.bed = self.folder / 'machines.yaml'
-        self.bed.write_text(yaml.safe_dump(self.declaration()))
-
-    def declaration(self):
-        found = yaml.safe_load(reading.find('one-node').read_text())
-        found |= {'name': 'machines', 'provider': 'ssh', 'ssh': {
-            'key': str(self.machines.lab.directory / ssh_machines.OPERATOR)}}
-        for name, host in found['hosts'].items():
-            host['ssh'] = {'address': self.ADDRESSES[name],
-                           'host_key': self.machines.keys[name],
-                           'interfaces': INTERFACES[name]}
-        return found
+        self.bed = self.folder / 'rack.yaml'
+        found = declaration(self.machines)
+        # What is there is measured: that of this checkout.
+        del found['software'], found['ssh']['roles']
+        del found['ssh']['variables']
+        self.bed.write_text(yaml.safe_dump(found))
 
     def measured(self, text):
         """Case by name of the only round; machines are as they were."""
@@ -69,7 +68,7 @@ class TestEngine(ssh_machines.SshCase):
             self.folder / 'results.sqlite').runs()))
         self.assertEqual(
             {'generator', 'lb', 'member'},
-            set(run.fingerprint['beds']['machines']['machines']))
+            set(run.fingerprint['beds']['rack']['machines']))
         return {case.name: case for case in run.cases}
 
     def test_the_greatest_rate(self):

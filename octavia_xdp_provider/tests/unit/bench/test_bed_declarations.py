@@ -6,6 +6,7 @@ import pathlib
 import textwrap
 
 import fixtures
+import yaml
 
 from bench import errors
 from bench.beds import declaration
@@ -13,6 +14,7 @@ from bench.beds import reading
 from bench.declarations import document
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit import documents
+from octavia_xdp_provider.tests.unit.bench import rack
 
 GOOD = '''\
 name: some
@@ -283,6 +285,9 @@ class TestRefused(BedCase):
         self.check('version:', [('sysctl: {net.ipv4.conf', 'software:\n'
                          '  version: "1.0"\nsysctl: {net.ipv4.conf')],
                    'this checkout')
+        self.check('packages:', [('sysctl: {net.ipv4.conf', 'software:\n'
+                         '  packages: .\nsysctl: {net.ipv4.conf')],
+                   'this checkout')
 
 
 SSH = GOOD.replace('  lb:\n', '  lb1:\n').replace(
@@ -308,8 +313,12 @@ provider: ssh
 ssh:
   known_hosts: hosts
   user: root
+  playbook: site.yaml
   groups: {lb_nodes: [lb1, lb2]}
 '''
+ROLES = ('  playbook: site.yaml\n  groups: {lb_nodes: [lb1, lb2]}\n',
+         '  roles: {load_balancer: lb_node}\n'
+         '  variables: {octavia_xdp_node_as: 65010}\n')
 
 
 class TestSsh(BedCase):
@@ -317,7 +326,9 @@ class TestSsh(BedCase):
     def setUp(self):
         super().setUp()
         self.folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
-        (self.folder / 'hosts').write_text('')
+        for name in 'hosts', 'site.yaml':
+            (self.folder / name).write_text('')
+        (self.folder / 'debs').mkdir()
         self.path = self.folder / 'bed.yaml'
 
     def two_links(self, text):
@@ -344,28 +355,99 @@ class TestSsh(BedCase):
         self.assertEqual({'lb_nodes': ('lb1', 'lb2')},
                          bed.provisioning.groups)
 
-    def refused(self, old, new, *parts):
+    def test_roles(self):
+        bed = self.read(self.two_links(SSH.replace(*ROLES)), path=self.path)
+        self.assertEqual({'load_balancer': 'lb_node'}, bed.provisioning.roles)
+        self.assertTrue(bed.provisioning.installs())
+        bed = self.read(self.two_links(SSH.replace(
+            *ROLES)) + 'software: {packages: debs}\n', path=self.path)
+        self.assertEqual(self.folder / 'debs', bed.software.packages)
+
+    def refused(self, where, changes, *parts):
+        """:param where: how the line begins that the error names."""
         text = self.two_links(SSH)
-        self.assertIn(old, text)
-        error = self.assertRaises(
-            errors.DeclarationError, self.read, text.replace(old, new, 1),
-            None, self.path)
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new, 1)
+        error = self.assertRaises(errors.DeclarationError, self.read, text,
+                                  None, self.path)
         for part in parts:
             self.assertIn(part, error.text)
+        line = text.splitlines()[error.line - 1].strip()
+        self.assertTrue(line.startswith(where), f'{line!r}: {error}')
 
-    def test_refused(self):
-        self.refused('    ssh: {address: 192.0.2.1, interfaces: {front: ens1}}'
-                     '\n', '', 'needs "ssh" of host "gen"')
-        self.refused('front: ens1, uplink: ens2', 'uplink: ens2',
+    def test_how_a_machine_is_reached(self):
+        self.refused('gen:', [(
+            '    ssh: {address: 192.0.2.1, interfaces: {front: ens1}}\n', '')],
+            'needs "ssh" of host "gen"')
+        self.refused('interfaces:', [('front: ens1, uplink: ens2',
+                                      'uplink: ens2')],
                      'host "router" has an end "front"')
-        self.refused('back: ens4', 'back: ens4, mgmt: ens5',
+        self.refused('interfaces:', [('back: ens4', 'back: ens4, mgmt: ens5')],
                      'no end "mgmt"', 'front, uplink, other, back')
-        self.refused('  known_hosts: hosts\n', '', 'nobody knows')
-        self.refused('known_hosts: hosts', 'known_hosts: none', 'none')
-        self.refused('{lb_nodes: [lb1, lb2]',
-                     '{lb_nodes: [lb1, lb9]', 'no host "lb9"')
-        self.refused('user: admin', 'user: -oProxyCommand', 'name of a user')
-        self.refused('mtu: 1600', 'receive_xdp: yes', '"receive_xdp"')
+        self.refused('interfaces:', [('back: ens4', 'back: ens1')],
+                     '"router" has interface ens1 at two links')
+        self.refused('ssh: {address: 192.0.2.2',
+                     [('192.0.2.12, port: 2222', '192.0.2.2')],
+                     '"lb2" is the machine of "router" as well')
+        self.refused('ssh: {', [('  known_hosts: hosts\n', '')],
+                     'nobody knows')
+        self.refused('known_hosts:', [('known_hosts: hosts',
+                                       'known_hosts: none')], 'none')
+        self.refused('key:', [('user: root', 'user: root\n  key: none')],
+                     'no file', 'private key')
+        self.refused('ssh: {', [('2222', '2222, key: none')], 'private key')
+        self.refused('user:', [('user: admin', 'user: -oProxyCommand')],
+                     'name of a user')
+        self.refused('receive_xdp:', [('mtu: 1600', 'receive_xdp: yes')],
+                     '"receive_xdp"')
+
+    def test_what_provisions_machines(self):
+        self.refused('groups:', [('nodes: [lb1, lb2]', 'nodes: [lb1, lb9]')],
+                     'no host "lb9"')
+        self.refused('groups:', [('  playbook: site.yaml\n', '')],
+                     '"groups" are of a "playbook"')
+        self.refused('playbook:', [('site.yaml', 'none.yaml')], 'none.yaml')
+        self.refused('playbook:', [('  playbook:', '  roles: {load_balancer: '
+                                    'lb_node}\n  playbook:')],
+                     'two ways', 'either')
+        for old, new, said in (
+                ('lb_node}', 'lb_nodes}', 'no role "lb_nodes"; it has: '),
+                ('load_balancer: lb', 'sink: lb', None),
+                ('load_balancer: lb', 'member: lb', 'no host has the role '
+                 'member'),
+                ('load_balancer: lb', 'clients: lb', '"clients"')):
+            roles = ROLES[1].replace(old, new)
+            if said is None:
+                self.read(self.two_links(SSH.replace(ROLES[0], roles)),
+                          path=self.path)
+            else:
+                self.refused('roles:', [(ROLES[0], roles)], said)
+        self.refused('variables:', [(ROLES[0], '  variables: {a: 1}\n')],
+                     '"variables" are of "roles"')
+        self.refused('ssh: {', [(ROLES[0], ''), ('port: 2222', 'variables: '
+                                                 '{a: 1}')],
+                     '"variables" are of "roles"')
+
+    def test_what_is_under_test(self):
+        end = '\nsoftware:\n'
+        for said, text in (('version', '  version: "1.0"\n'),
+                           ('packages', '  packages: debs\n'),
+                           ('revision', '  revision: HEAD\n')):
+            changes = ('\nssh:\n', f'{end}{text}ssh:\n')
+            self.refused(f'{said}:', [changes, (ROLES[0], '')],
+                         f'"{said}" is not installed by anything')
+            self.refused('variables:', [changes, (
+                'groups:', 'variables: {octavia_xdp_version: 2}\n  groups:')],
+                f'octavia_xdp_version follows from "{said}"')
+        self.refused('packages:', [(
+            '\nssh:\n', f'{end}  packages: debs\n  version: "1.0"\nssh:\n')],
+            'version and packages', 'declare either')
+        self.refused('revision:', [(
+            '\nssh:\n', f'{end}  revision: no-such-one\nssh:\n')],
+            'no-such-one: no commit of')
+        self.refused('packages:', [(
+            '\nssh:\n', f'{end}  packages: none\nssh:\n')], 'no folder')
 
     def test_how_one_of_several_hosts_is_reached(self):
         error = self.assertRaises(
@@ -424,3 +506,17 @@ class TestDocument(base.TestCase):
             textwrap.dedent(block), PATH, reading.SCHEMA))
         self.assertEqual(['generator', 'lb1', 'lb2', 'sink'],
                          list(bed.hosts))
+
+    def test_the_real_machines_are_a_bed(self):
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        (folder / 'build/packages').mkdir(parents=True)
+        (folder / 'bench').write_text('')
+        declared = rack.declaration()
+        self.assertEqual('~/.ssh/bench', declared['ssh']['key'])
+        declared['ssh']['key'] = 'bench'
+        for host in declared['hosts'].values():
+            host['ssh']['host_key'] = host['ssh']['host_key'].replace('…', '')
+        bed = reading.from_document(document.parse(
+            yaml.safe_dump(declared), folder / 'rack.yaml', reading.SCHEMA))
+        self.assertEqual(folder / 'build/packages', bed.software.packages)
+        self.assertEqual({'generator', 'lb', 'member'}, set(bed.hosts))

@@ -4,17 +4,20 @@
 import dataclasses
 import io
 import pathlib
+import types
 from unittest import mock
 
 import fixtures
 
 from bench import errors
+from bench.beds import reading
 from bench.engine import context as contexts
 from bench.engine import events
 from bench.engine import figures
 from bench.engine import plan
 from bench.engine import programs
 from bench.engine import progress
+from bench.engine import run
 from bench.engine import surroundings
 from bench.engine import testbeds
 from bench.engine import versus
@@ -274,3 +277,38 @@ class TestBeds(base.TestCase):
                 ('eight-nodes', ((keys, value),)))
             self.assertIn(words, str(error))
             self.assertGreater(error.line, 0)
+
+    def test_configuration_of_a_bed(self):
+        """Of the software that it is for; a scenario may say otherwise."""
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path,
+                            'bed.yaml')
+        text = reading.find('one-node').read_text()
+        path.write_text(text + 'software:\n'
+                        '  configuration: {dscp: 1, slots: 64}\n')
+        bed = testbeds.declared((str(path), ()))
+        made = testbeds.configured(variant(
+            'a', software=model.Software('xdp', {'dscp': 2}),
+            beside=(model.Software('kernel'),)), bed)
+        self.assertEqual({'dscp': 2, 'slots': 64},
+                         made.software.configuration)
+        self.assertEqual({}, made.beside[0].configuration)
+        path.write_text(text + 'software:\n  name: kernel\n'
+                        '  configuration: {dscp: 1}\n')
+        made = testbeds.configured(variant(
+            'a', beside=(model.Software('kernel'),)),
+            testbeds.declared((str(path), ())))
+        self.assertEqual(({}, {'dscp': 1}), (
+            made.software.configuration, made.beside[0].configuration))
+        path.write_text(text + 'software:\n  name: kernell\n')
+        error = self.assertRaises(errors.DeclarationError, testbeds.declared,
+                                  (str(path), ()))
+        self.assertIn('no software "kernell"', error.text)
+        self.assertEqual(len(text.splitlines()) + 2, error.line)
+
+    def test_what_is_under_test(self):
+        """A commit, or what machines have installed."""
+        plain = types.SimpleNamespace(name='plain')
+        self.assertEqual(run.commit(), run.under_test([plain]))
+        installed = types.SimpleNamespace(name='rack', installed={
+            'lb': {'octavia-xdp-node': '0.1.0 abcd'}, 'generator': {}})
+        self.assertEqual('0.1.0 abcd', run.under_test([plain, installed]))

@@ -9,6 +9,7 @@ from unittest import mock
 import fixtures
 
 from bench import errors
+from bench.beds import packages
 from bench.beds import provisioning
 from bench.beds import reading
 from bench.declarations import document
@@ -75,6 +76,39 @@ class TestInventory(base.TestCase):
                          lb['ansible_ssh_common_args'])
         self.assertFalse(found['all']['hosts']['gen']['ansible_become'])
 
+    def test_what_follows_from_the_bed(self):
+        """Operators' variables; those that are declared replace them."""
+        text = BED.replace('  playbook: site.yaml\n', '').replace(
+            '  groups: {lb_nodes: [lb], all_of_them: [gen, lb, member]}\n',
+            '  roles: {load_balancer: lb_node, member: member}\n')
+        bed = self.read(text)
+        found = provisioning.inventory(bed, OPTIONS)
+        self.assertEqual({'hosts': {'lb': {}}}, found['bed_load_balancer'])
+        self.assertEqual({'hosts': {'member': {}}}, found['bed_member'])
+        hosts = found['all']['hosts']
+        self.assertEqual(
+            ('lb', ['ens2'], '198.19.0.2'),
+            tuple(hosts['lb'][f'octavia_xdp_{name}']
+                  for name in ('host', 'uplinks', 'address')))
+        self.assertEqual(('ens1', '198.19.1.2'), (
+            hosts['member']['octavia_xdp_interface'],
+            hosts['member']['octavia_xdp_address']))
+        bed = self.read(text.replace('{octavia_xdp_node_as: 65010}',
+                                     '{octavia_xdp_host: same}'))
+        self.assertNotIn('octavia_xdp_host', provisioning.inventory(
+            bed, OPTIONS)['all']['hosts']['lb'])
+
+    def test_packages_are_copied_to_who_installs_them(self):
+        bed = self.read(BED.replace(
+            'all_of_them: [gen, lb, member]', 'members: [member]'))
+        found = provisioning.inventory(bed, OPTIONS, packages.Packages(
+            self.folder, '0.2', {}))
+        self.assertEqual({'hosts': {'lb': {}, 'member': {}}},
+                         found['bed_packages'])
+        self.assertEqual(('0.2', packages.REPOSITORY), tuple(
+            found['all']['vars'][f'octavia_xdp_{name}']
+            for name in ('version', 'repository')))
+
     def test_the_version_is_left_to_the_playbook(self):
         found = provisioning.inventory(self.read(BED.replace(
             'software: {version: "1.2"}\n', '')), OPTIONS)
@@ -85,6 +119,6 @@ class TestInventory(base.TestCase):
         with (mock.patch.object(provisioning, 'ENVIRONMENT', self.folder),
               mock.patch.object(shutil, 'which', lambda _: None)):
             error = self.assertRaises(errors.BenchError, provisioning.play,
-                                      lab, self.read(), OPTIONS)
+                                      lab, self.read(), OPTIONS, None)
         self.assertIn('no ansible-playbook', str(error))
         self.assertIn('deploy/ansible/requirements.txt', str(error))
