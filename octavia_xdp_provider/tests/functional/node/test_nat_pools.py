@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agent's NAT on a real datapath: pools, and services that need them."""
+
+import ipaddress
+from unittest import mock
+
+from oslo_config import fixture as config_fixture
+
+from octavia_xdp_provider.agent import forwarding
+from octavia_xdp_provider.agent import nat
+from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import nat_options
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.functional.support import private_node
+from octavia_xdp_provider.tests.unit import base
+
+# In no order, of both families.
+POOLS = ['2001:db8:40::2/127', '198.51.100.8/32', '198.51.100.0/31']
+SORTED = ['198.51.100.0/31', '198.51.100.8/32', '2001:db8:40::2/127']
+POLICY = address_policy.AddressPolicy(
+    tuple(map(ipaddress.ip_network, ('203.0.113.0/24',))), ())
+
+
+class TestNatPools(private_node.PrivateState):
+
+    def setUp(self):
+        super().setUp()
+        self.datapath = self.open()
+        self.addCleanup(self.datapath.close)
+        conf = options.load(config_files=[])
+        self.conf = config_fixture.Config(conf)
+        self.conf.setUp()
+        self.addCleanup(self.conf.cleanUp)
+
+    def make(self, pools):
+        self.conf.config(group='nat', pools=pools)
+        return nat.Nat(self.conf.conf, self.datapath, lambda: ())
+
+    def plan(self, one, **more):
+        document = base.document(flavor={'forwarding': 'nat'}, **more)
+        document['pools']['pool']['members']['m1']['protocol_port'] = 8080
+        return forwarding.plan(document, POLICY, nat=one.share)
+
+    def test_pools_are_set_once_and_stay_for_the_next_agent(self):
+        one = self.make(POOLS)
+        self.assertEqual((), one.pools)
+        one.refresh()
+        self.assertIsNone(one.problem)
+        self.assertEqual(SORTED, self.datapath.nat_pools())
+        self.assertEqual(SORTED, one.report({})['pools'])
+        with mock.patch.object(self.datapath, 'set_nat_pools') as again:
+            one.refresh()
+            after = self.make(POOLS)
+            after.refresh()
+        again.assert_not_called()
+        self.assertEqual(SORTED, list(map(str, after.pools)))
+        self.assertEqual(
+            nat_options.PORTS * 5, self.datapath.nat_usage().ports)
+        self.assertEqual(self.datapath.nat_usage().ports,
+                         one.report({})['ports'])
+
+    def test_pools_that_go_are_gone(self):
+        self.make(POOLS).refresh()
+        self.make([]).refresh()
+        self.assertEqual([], self.datapath.nat_pools())
+
+    def test_services_are_as_planned(self):
+        one = self.make(POOLS)
+        one.refresh()
+        ((key, service),) = self.plan(one).services.items()
+        changed, refused = self.datapath.set_services({
+            key: (service.settings, service.members)})
+        self.assertEqual(({key}, {}), (changed, refused))
+        found = self.datapath.service(key).settings
+        self.assertEqual(datapath.ServiceFlag.NAT, found.flags)
+        self.assertEqual(service.settings.nat_group, found.nat_group)
+        # In steps of 256; half of those of two IPv6 addresses.
+        self.assertEqual(-(-64512 // 256) * 256, found.nat_flows)
+        self.assertEqual(7440, found.idle_timeout_s)
+        self.assertEqual(
+            {('198.18.10.11', 8080), ('198.18.10.12', 80)},
+            {(member.address, member.port)
+             for member in self.datapath.members(key)})
+        self.assertEqual(({}, set()), (self.datapath.set_services({
+            key: (service.settings, service.members)})[::-1]))
+
+    def test_a_pool_with_a_vip_is_refused_with_its_address(self):
+        key = datapath.Key('198.51.100.1', 'TCP', 80)
+        self.datapath.set_service(key, [datapath.Member('198.18.10.11')])
+        one = self.make(POOLS)
+        one.refresh()
+        self.assertIn('198.51.100.', one.problem)
+        self.assertEqual(((), []), (one.pools, self.datapath.nat_pools()))
+        self.datapath.delete_services([key])
+        one.refresh()
+        self.assertIsNone(one.problem)
+        self.assertEqual(SORTED, self.datapath.nat_pools())
