@@ -84,8 +84,9 @@ int oxh_rules_list(struct oxh_host *host, const uint8_t id[16],
 	return count;
 }
 
-int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
-		      uint32_t capacity, char *error)
+static int list_networks(struct oxh_host *host, int map, uint32_t nodes,
+			 struct oxh_network *out, uint32_t capacity,
+			 char *error)
 {
 	struct host_network key, *last = NULL;
 	int status = lock_host(host, error);
@@ -93,16 +94,29 @@ int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
 
 	if (status)
 		return status;
-	while (!bpf_map_get_next_key(host->map[MAP_NETWORKS], last, &key)) {
+	while (!bpf_map_get_next_key(map, last, &key)) {
 		last = &key;
-		if (bpf_map_lookup_elem(host->map[MAP_NETWORKS], &key, &is) ||
-		    count++ >= capacity)
+		if (bpf_map_lookup_elem(map, &key, &is) || count++ >= capacity)
 			continue;
 		out[count - 1] = network_of(&key.address, key.bits);
-		out[count - 1].nodes = !!(is & HOST_NETWORK_NODES);
+		out[count - 1].nodes = !!(is & nodes);
 	}
 	unlock_host(host);
 	return count;
+}
+
+int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
+		      uint32_t capacity, char *error)
+{
+	return list_networks(host, host->map[MAP_NETWORKS], HOST_NETWORK_NODES,
+			     out, capacity, error);
+}
+
+int oxh_peers_list(struct oxh_host *host, struct oxh_network *out,
+		   uint32_t capacity, char *error)
+{
+	return list_networks(host, host->map[MAP_PEERS], 0, out, capacity,
+			     error);
 }
 
 int oxh_sets_list(struct oxh_host *host, struct oxh_set_network *out,

@@ -163,33 +163,67 @@ static int write_all(struct oxh_host *host, struct list *wanted,
 	return status;
 }
 
+static int add_network(struct list *wanted, const struct oxh_network *network,
+		       uint32_t is, char *error)
+{
+	struct element one = {.is = is};
+	int bits = bits_of(network);
+
+	if (bits < 0)
+		return failure(error, bits, "prefix length %u",
+			       network->length);
+	one.key.bits = bits;
+	memcpy(&one.key.address, &network->address, 16);
+	mask_address(one.key.address.bytes, bits);
+	return append(wanted, &one);
+}
+
+static int check_count(uint32_t count, char *error)
+{
+	if (count > OXH_NETWORKS_MAX)
+		return failure(error, -E2BIG, "%u networks, the limit is %d",
+			       count, OXH_NETWORKS_MAX);
+	return 0;
+}
+
 int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 		     uint32_t count, char *error)
 {
 	struct list wanted = {.size = sizeof(struct element)};
 	struct list old = {.size = sizeof(struct host_network)};
-	int status = 0;
+	int status = check_count(count, error);
 
-	if (count > OXH_NETWORKS_MAX)
-		return failure(error, -E2BIG, "%u networks, the limit is %d",
-			       count, OXH_NETWORKS_MAX);
-	for (uint32_t i = 0; i < count && !status; i++) {
-		struct element one = {.is = HOST_NETWORK_CLOSED};
-		int bits = bits_of(&networks[i]);
-
-		one.key.bits = bits;
-		memcpy(&one.key.address, &networks[i].address, 16);
-		mask_address(one.key.address.bytes, bits);
-		if (networks[i].nodes)
-			one.is |= HOST_NETWORK_NODES;
-		status = bits < 0 ? failure(error, bits, "prefix length %u",
-					    networks[i].length)
-				  : append(&wanted, &one);
-	}
+	for (uint32_t i = 0; i < count && !status; i++)
+		status = add_network(
+			&wanted, &networks[i],
+			HOST_NETWORK_CLOSED |
+				(networks[i].nodes ? HOST_NETWORK_NODES : 0),
+			error);
 	if (!status)
 		status = lock_host(host, error);
 	if (!status) {
 		status = write_all(host, &wanted, &old, error);
+		unlock_host(host);
+	}
+	free(wanted.bytes);
+	free(old.bytes);
+	return status;
+}
+
+int oxh_peers_set(struct oxh_host *host, const struct oxh_network *networks,
+		  uint32_t count, char *error)
+{
+	struct list wanted = {.size = sizeof(struct element)};
+	struct list old = {.size = sizeof(struct host_network)};
+	int status = check_count(count, error);
+
+	for (uint32_t i = 0; i < count && !status; i++)
+		status = add_network(&wanted, &networks[i], 1, error);
+	if (!status)
+		status = lock_host(host, error);
+	if (!status) {
+		status = write_networks(host->map[MAP_PEERS], &wanted, &old,
+					error);
 		unlock_host(host);
 	}
 	free(wanted.bytes);

@@ -14,6 +14,8 @@
  *   listeners  HASH     struct host_listener_key       struct host_listener
  *   networks   LPM_TRIE struct host_network            __u32, enum
  *                                                      host_network_is
+ *   peers      LPM_TRIE struct host_network            __u32, 1: of other
+ *                                                      hypervisors
  *   sets       LPM_TRIE struct host_set_network        __u8, enum host_set_is
  *   fragments  LRU_HASH struct host_fragment           __u32 place
  *   flows      ARRAY, mapped           struct host_flow_set
@@ -32,7 +34,7 @@
 #include "ip_address.h"
 
 /* Grows with each change of the maps. */
-#define HOST_LAYOUT 2
+#define HOST_LAYOUT 3
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
@@ -105,8 +107,13 @@ struct host_port {
 	__u32 flows_max;
 	__u16 generation; /* of rules, in HOST_GENERATION_MASK */
 	__u16 which;      /* of the two places in `rules` is in use */
-	__u32 reserved[7];
+	__u32 answers_at; /* unit of time of the last ICMP to its VM */
+	__u32 answers;    /* that it got in this unit */
+	__u32 reserved[5];
 };
+
+/* ICMP that a VM gets of what was too big, at most, in a unit of time. */
+#define HOST_ANSWERS_MAX 100
 
 /* Whoever it lets in may open flows. */
 struct host_rule {

@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-#define OXH_API_VERSION 3
+#define OXH_API_VERSION 4
 #define OXH_ERROR_LENGTH 512
 #define OXH_RULES_MAX 128 /* of a port */
 #define OXH_NETWORKS_MAX 1024
@@ -187,6 +187,11 @@ int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *settings,
 int oxh_networks_set(struct oxh_host *host, const struct oxh_network *networks,
 		     uint32_t count, char *error);
 
+/* All networks of other hypervisors: packets whose connection is not known here
+ * are handed on to these alone, and are taken from these if it is. */
+int oxh_peers_set(struct oxh_host *host, const struct oxh_network *networks,
+		  uint32_t count, char *error);
+
 /* The addresses of a set that rules name; `set` is not 0. */
 int oxh_set_set(struct oxh_host *host, uint32_t set,
 		const struct oxh_network *networks, uint32_t count,
@@ -237,6 +242,9 @@ int oxh_rules_list(struct oxh_host *host, const uint8_t id[16],
 /* Of oxh_networks_set(). */
 int oxh_networks_list(struct oxh_host *host, struct oxh_network *out,
 		      uint32_t capacity, char *error);
+/* Of oxh_peers_set(). */
+int oxh_peers_list(struct oxh_host *host, struct oxh_network *out,
+		   uint32_t capacity, char *error);
 /* Networks of all sets. */
 int oxh_sets_list(struct oxh_host *host, struct oxh_set_network *out,
 		  uint32_t capacity, char *error);

@@ -66,6 +66,11 @@ class Datapath:
                    self._ffi.new('struct oxh_network[]', all_of_them),
                    len(all_of_them))
 
+    def set_peers(self, networks: collections.abc.Sequence[str]) -> None:
+        """Those of other hypervisors, to which packets are handed on."""
+        self._call(self._api.oxh_peers_set, self._host,
+                   self._library.networks(networks), len(networks))
+
     def set_address_set(self, number: int,
                         networks: collections.abc.Sequence[str]) -> None:
         self._call(self._api.oxh_set_set, self._host, number,
@@ -156,6 +161,11 @@ class Datapath:
                 for one in self._library.listed(
                     self._api.oxh_networks_list, 'struct oxh_network',
                     self._host)}
+
+    def peers(self) -> set[str]:
+        """Of set_peers()."""
+        return {library.network_text(one) for one in self._library.listed(
+            self._api.oxh_peers_list, 'struct oxh_network', self._host)}
 
     def address_sets(self) -> dict[int, set[str]]:
         """Networks by number; without sets that are empty."""

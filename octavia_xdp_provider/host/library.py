@@ -9,8 +9,8 @@ import uuid
 from octavia_xdp_provider.common import shared_library
 from octavia_xdp_provider.host import types
 
-API_VERSION = 3
-LIBRARY = 'liboctavia_xdp_host.so.2'
+API_VERSION = 4
+LIBRARY = 'liboctavia_xdp_host.so.3'
 LIBRARY_VARIABLE = 'OCTAVIA_XDP_HOST_LIBRARY'
 
 

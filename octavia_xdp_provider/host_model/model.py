@@ -3,16 +3,13 @@
 
 import dataclasses
 import ipaddress
-import struct
 
 from octavia_xdp_provider.host_model import packet as packets
 from octavia_xdp_provider.host_model import rewrite
+from octavia_xdp_provider.host_model import tunnels
 
 MARK = 0x6f78686f
-GENEVE = 6081
 LEFT_ALONE, SHOT, REDIRECT = None, 2, 7
-TYPES = {4: b'\x08\x00', 6: b'\x86\xdd'}
-VERSIONS = {text: version for version, text in TYPES.items()}
 # RFC 6040, by inner and outer field; None: drop
 NOT_ECT, ECT_1, ECT_0, CE = range(4)
 
@@ -83,10 +80,12 @@ class Result(Exception):
 
 @dataclasses.dataclass
 class Model:
-    """A hypervisor. ``nodes``: networks of LB nodes."""
+    """A hypervisor. ``nodes``: networks of LB nodes; ``peers``: of other
+    hypervisors."""
 
     nodes: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
     local_v4: str = '0.0.0.0'
     local_v6: str = '::'
     sid: str = '::'
@@ -123,69 +122,27 @@ class Model:
             outcome = str(result)
             return (LEFT_ALONE if outcome == 'PASS' else SHOT, frame, outcome)
 
-    def _tunnel(self, frame: bytes) -> tuple[int, bytes, int, bytes, int,
-                                             bool]:
-        """(key, source, inner version, inner, TOS, whether it is right)"""
-        version = VERSIONS.get(frame[12:14])
-        data = frame[14:]
-        if version == 4:
-            if len(data) < 20 or data[0] != 0x45 or struct.unpack_from(
-                    '!H', data, 6)[0] & 0x3fff:
-                raise Result('PASS')
-            source, destination, size = data[12:16], data[16:20], 20
-            protocol, tos = data[9], data[1]
-            length, = struct.unpack_from('!H', data, 2)
-            right = packets.total(data[:20]) == 0xffff
-            local = self.local_v4
-        elif version == 6 and len(data) >= 40 and data[0] >> 4 == 6:
-            source, destination, size = data[8:24], data[24:40], 40
-            protocol = data[6]
-            tos = (data[0] & 15) << 4 | data[1] >> 4
-            length = 40 + struct.unpack_from('!H', data, 4)[0]
-            right, local = True, self.local_v6
-        else:
+    def _tunnel(self, frame: bytes) -> tunnels.Tunnel:
+        found = tunnels.read(frame, {
+            4: ipaddress.ip_address(self.local_v4).packed,
+            6: ipaddress.ip_address(self.local_v6).packed},
+            ipaddress.ip_address(self.sid).packed[:12])
+        if found is None:
             raise Result('PASS')
-        if protocol == packets.UDP:
-            if (destination != ipaddress.ip_address(local).packed or
-                    len(data) < size + 16):
-                raise Result('PASS')
-            port, udp_length, check, flags, kind = struct.unpack_from(
-                '!2xHHHH2s', data, size)
-            if (port != GENEVE or check or flags or
-                    kind not in VERSIONS):
-                raise Result('PASS')
-            right = right and udp_length == length - size
-            key = int.from_bytes(data[size + 12:size + 15], 'big')
-            inner, size = VERSIONS[kind], size + 16
-        elif (version == 6 and protocol in (4, 41) and destination[:12] ==
-              ipaddress.ip_address(self.sid).packed[:12]):
-            key = int.from_bytes(destination[12:], 'big')
-            inner = 4 if protocol == 4 else 6
-        else:
-            raise Result('PASS')
-        # that there is nothing but the tunnel packet and padding
-        right = right and size < length <= len(data)
-        return key, source, inner, data[size:], tos, (
-            right and self._fits(data, size, length, inner))
-
-    def _fits(self, data: bytes, size: int, length: int, inner: int) -> bool:
-        rest = data[size:]
-        if inner == 4:
-            return (len(rest) >= 20 and rest[0] >> 4 == 4 and
-                    rest[0] & 15 >= 5 and
-                    size + struct.unpack_from('!H', rest, 2)[0] == length)
-        return (len(rest) >= 40 and rest[0] >> 4 == 6 and
-                size + 40 + struct.unpack_from('!H', rest, 4)[0] == length)
+        return found
 
     def _arrive(self, frame: bytes) -> tuple[bytes, str]:
-        key, source, version, data, tos, right = self._tunnel(frame)
-        entry = self.entries.get(key)
-        if not self._in(source, self.nodes):
+        tunnel = self._tunnel(frame)
+        entry = self.entries.get(tunnel.key)
+        handed_on = not self._in(tunnel.source, self.nodes)
+        if handed_on and (tunnel.alternative or
+                          not self._in(tunnel.source, self.peers)):
             raise Result('DROP_SOURCE' if entry else 'PASS')
         if not entry:
             raise Result('DROP_KEY')
-        if not right:
+        if not tunnel.right:
             raise Result('DROP_MALFORMED')
+        version, data, tos = tunnel.inner, tunnel.data, tunnel.tos
         try:
             packet = packets.parse(data)
         except packets.Malformed:
@@ -194,6 +151,12 @@ class Model:
         ecn = combined_ecn(inner & 3, tos & 3)
         if ecn is None:
             raise Result('DROP_ECN')
+        if tunnel.alternative or handed_on:
+            chosen = self._choose(entry, tunnel, packet)
+            if chosen is None:
+                self.remarks.append('HANDED_ON')
+                return tunnels.handed_on(frame, tunnel), 'HANDED_ON'
+            entry = chosen
         if not self.ports[entry.port].ifindex:
             raise Result('DROP_NO_TAP')
         self._decide_in(entry, data, packet)
@@ -204,7 +167,60 @@ class Model:
                            entry.member_port)
         if ecn != inner & 3:
             data = rewrite.ecn(data, version, ecn)
-        return entry.macs + TYPES[version] + data, 'IN'
+        return entry.macs + tunnels.TYPES[version] + data, 'IN'
+
+    def _choose(self, entry: Entry, tunnel: tunnels.Tunnel,
+                packet: packets.Packet) -> Entry | None:
+        """Whose packet it is that names an alternative, or was handed on.
+        None: nobody's here."""
+        handed_on = tunnel.alternative is None
+        if (entry.protocol != packets.TCP or packet.fragment or
+                (not packet.error and (packet.protocol != packets.TCP or
+                                      packet.opens))):
+            if handed_on:
+                raise Result('DROP_UNKNOWN')
+            return entry
+        if not self._is_for(entry, packet):
+            return entry
+        if self._is_here(entry, tunnel.data, packet):
+            if handed_on:
+                self.remarks.append('SECOND_CHANCE')
+            return entry
+        if handed_on:
+            raise Result('DROP_UNKNOWN')
+        address, key = tunnel.alternative
+        own = tunnel.own
+        if address[:len(own)] != own:
+            if self._in(address, self.peers):
+                return None
+            other = None
+        else:
+            other = self.entries.get(key)
+        if (other and other.protocol == packets.TCP and
+                self._is_for(other, packet) and
+                self._is_here(other, tunnel.data, packet)):
+            self.remarks.append('SECOND_CHANCE')
+            return other
+        self.remarks.append('KEPT')
+        return entry
+
+    @staticmethod
+    def _is_for(entry: Entry, packet: packets.Packet) -> bool:
+        return packet.destination == entry.vip_bytes and (
+            packet.error or packet.destination_port == entry.vip_port)
+
+    def _is_here(self, entry: Entry, data: bytes,
+                 packet: packets.Packet) -> bool:
+        client, port = packet.source, packet.source_port
+        if packet.error:
+            found = packets.parse_quote(data, packet)
+            if not found or found[1].protocol != entry.protocol or (
+                    found[1].source, found[1].source_port) != (
+                        entry.vip_bytes, entry.vip_port):
+                return False
+            client, port = found[1].destination, found[1].destination_port
+        flow = self.flows.get((entry.listener, client, port))
+        return flow is not None and flow.key == entry.key
 
     def _decide_in(self, entry: Entry, data: bytes,
                    packet: packets.Packet) -> None:
@@ -287,7 +303,7 @@ class Model:
             return (LEFT_ALONE if outcome == 'PASS' else SHOT, frame, outcome)
 
     def _parse(self, frame: bytes) -> packets.Packet:
-        if frame[12:14] not in VERSIONS:
+        if frame[12:14] not in tunnels.VERSIONS:
             raise Result('PASS')
         try:
             return packets.parse(frame[14:])

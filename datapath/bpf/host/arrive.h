@@ -5,16 +5,17 @@
 #define OXP_HOST_ARRIVE_H
 
 #include "host/count.h"
+#include "named.h"
 #include "tunnel.h"
 
 _Static_assert(sizeof(struct geneve_header) == HOST_GENEVE_HEADER, "Geneve");
 
-/* Frames are pulled that far, as far as they go: link, outer, inner header and
- * that of TCP. */
+/* Frames are pulled that far, as far as they go: link, outer header with an
+ * alternative, inner header and that of TCP. */
 #define ARRIVE_PULLED                                                          \
 	(ETH_HLEN + sizeof(struct ipv6hdr) + sizeof(struct udphdr) +           \
-	 sizeof(struct geneve_header) + sizeof(struct ipv6hdr) +               \
-	 sizeof(struct tcphdr))
+	 sizeof(struct geneve_header) + OXP_ALTERNATIVE_V6 +                   \
+	 sizeof(struct ipv6hdr) + sizeof(struct tcphdr))
 /* Whether it is ours is seen in these. */
 #define ARRIVE_PEEKED                                                          \
 	(ETH_HLEN + sizeof(struct iphdr) + sizeof(struct udphdr) +             \
@@ -59,49 +60,100 @@ static __always_inline bool may_be_ours(struct __sk_buff *skb,
 		return false;
 	if (v6->nexthdr == IPPROTO_UDP)
 		return is_local_v6(node, &v6->daddr);
-	return (v6->nexthdr == IPPROTO_IPIP || v6->nexthdr == IPPROTO_IPV6) &&
+	return (v6->nexthdr == IPPROTO_IPIP || v6->nexthdr == IPPROTO_IPV6 ||
+		v6->nexthdr == IPPROTO_ROUTING) &&
 	       is_sid(node, &v6->daddr);
 }
 
+/* In a SID. */
+static __always_inline __u32 key_of_address(const struct ip_address *address)
+{
+	return bpf_ntohl(*(const __be32 *)(address->bytes + 12));
+}
+
+#define NAMED_LENGTH 0xff /* bytes */
+#define NAMED_V6 0x100    /* what is inside is IPv6 */
+
+/* What a tunnel packet has that names an alternative, behind the outer IP
+ * header; 0: it is another one. Apart from others for the stack. */
+static __noinline __u32 find_named(struct __sk_buff *skb, bool v6, bool routing)
+{
+	void *end = (void *)(long)skb->data_end;
+	void *ip = (void *)(long)skb->data + ETH_HLEN;
+	struct tunnel tunnel = {.version = v6 ? 6 : 4};
+	struct outer outer = {.payload = ip + sizeof(struct iphdr)};
+	struct named named = {};
+	void *inner;
+
+	if (v6)
+		outer.payload = ip + sizeof(struct ipv6hdr);
+	inner = routing ? find_named_in_segments(&outer, end, &tunnel, &named)
+			: find_named_in_geneve(&outer, end, &tunnel, &named);
+	if (!inner)
+		return 0;
+	return named.length |
+	       (tunnel.type == bpf_htons(ETH_P_IPV6) ? NAMED_V6 : 0);
+}
+
+/* What is known of a packet from the NIC before it is decided on. */
+struct chance {
+	__u32 named;     /* find_named(), or 0 */
+	__u32 key;       /* in place of the packet's; 0: that */
+	__u32 handed_on; /* by another hypervisor */
+};
+
 /* The key; its protocol's form is checked. False: not one of our tunnels. */
-static __always_inline bool find_tunnel(struct outer *outer, void *end,
-					struct tunnel *tunnel, __u32 *key)
+static __always_inline bool find_tunnel(struct __sk_buff *skb,
+					struct outer *outer, void *end,
+					struct tunnel *tunnel,
+					struct chance *chance, const bool look,
+					__u32 *key)
 {
 	struct udphdr *udp = outer->payload;
-	__u8 *inner;
+	struct geneve_header *geneve = (void *)(udp + 1);
+	bool v6;
 
 	if (outer->protocol != IPPROTO_UDP) {
-		tunnel->type = outer->protocol == IPPROTO_IPIP
-				       ? bpf_htons(ETH_P_IP)
-				       : bpf_htons(ETH_P_IPV6);
-		tunnel->length = outer->header;
-		*key = bpf_ntohl(*(__be32 *)(outer->destination.bytes + 12));
+		*key = key_of_address(&outer->destination);
+		v6 = outer->protocol == IPPROTO_IPV6;
+		if (outer->protocol == IPPROTO_ROUTING) {
+			if (look)
+				chance->named = find_named(skb, true, true);
+			if (!chance->named)
+				return false;
+			v6 = chance->named & NAMED_V6;
+		}
+		tunnel->type = v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
+		tunnel->length = outer->header + (chance->named & NAMED_LENGTH);
 		return true;
 	}
 	/* OVN's carry Ethernet and an option: with both ends at one address
 	 * this tells them from ours. */
-	if ((void *)(udp + 1) > end ||
+	if ((void *)(geneve + 1) > end ||
 	    udp->dest != bpf_htons(HOST_GENEVE_PORT) || udp->check)
-		return false;
-	inner = find_inner_of_geneve(outer, end, tunnel);
-	if (!inner)
 		return false;
 	if (bpf_ntohs(udp->len) != outer->length - outer->header)
 		outer->wrong = 1;
-	*key = bpf_ntohl(*(__be32 *)(inner - 4)) >> 8;
-	return true;
+	*key = bpf_ntohl(geneve->vni) >> 8;
+	if (!geneve->version_options)
+		return find_inner_of_geneve(outer, end, tunnel);
+	tunnel->type = geneve->type;
+	if (look)
+		chance->named = find_named(skb, tunnel->version == 6, false);
+	tunnel->length = outer->header + sizeof(*udp) + sizeof(*geneve) +
+			 (chance->named & NAMED_LENGTH);
+	return chance->named;
 }
 
 struct arrived {
 	struct tunnel tunnel;
 	struct host_entry *entry;
-	__u32 inner_length;
 };
 
-/* PASS: not ours; IN: go on; others: the drop. */
+/* PASS: not ours; IN: go on; others: the drop. `look` fills in the chance. */
 static __always_inline enum host_outcome
 arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
-       const struct host_settings *node)
+       const struct host_settings *node, struct chance *chance, const bool look)
 {
 	void *data = (void *)(long)skb->data,
 	     *end = (void *)(long)skb->data_end;
@@ -114,11 +166,16 @@ arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
 
 	if (tunnel->link != ETH_HLEN ||
 	    read_outer(ip, end, type, tunnel, &outer) || outer.fragment ||
-	    !find_tunnel(&outer, end, tunnel, &seen->key))
+	    !find_tunnel(skb, &outer, end, tunnel, chance, look, &seen->key))
 		return HOST_PASS;
+	if (chance->key)
+		seen->key = chance->key;
 	place = find_key(seen->key);
-	if (!is_of_node(&outer.source, node))
-		return place ? HOST_DROP_SOURCE : HOST_PASS;
+	if (!chance->handed_on && !is_of_node(&outer.source, node)) {
+		if (!look || chance->named || !is_of_peer(&outer.source))
+			return place ? HOST_DROP_SOURCE : HOST_PASS;
+		chance->handed_on = 1;
+	}
 	if (!place)
 		return HOST_DROP_KEY;
 	out->entry = entries_at(*place);
@@ -134,6 +191,17 @@ arrive(struct __sk_buff *skb, struct arrived *out, struct seen *seen,
 	    outer.length != tunnel->length + seen->length)
 		return HOST_DROP_MALFORMED;
 	return HOST_IN;
+}
+
+/* So much of the frame is in one piece then, as far as it goes. */
+static __always_inline void pull_headers(struct __sk_buff *skb)
+{
+	__u32 linear = skb->data_end - skb->data;
+
+	if (linear < ARRIVE_PULLED && linear < skb->len)
+		bpf_skb_pull_data(skb, skb->len < ARRIVE_PULLED
+					       ? skb->len
+					       : ARRIVE_PULLED);
 }
 
 #endif

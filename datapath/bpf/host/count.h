@@ -6,6 +6,7 @@
 #include "host/maps.h"
 
 #define NO_PORT 0xffffffff
+#define TO_BE_DECIDED (-2) /* no TC action */
 
 struct seen {
 	__u32 hook;      /* enum host_hook */

@@ -11,6 +11,7 @@
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
+#include "host/second_chance.h"
 #include "host/take_in.h"
 #include "host/take_out.h"
 
@@ -22,6 +23,7 @@ SEC("tc")
 int oxp_host_nic(struct __sk_buff *skb)
 {
 	const struct host_settings *node = settings_at(0);
+	struct chance chance = {};
 	int action;
 
 	if (!node)
@@ -32,7 +34,9 @@ int oxp_host_nic(struct __sk_buff *skb)
 	if (!may_be_ours(skb, node))
 		return TC_ACT_UNSPEC;
 	action = take_usual_in(skb);
-	return action == NOT_USUAL ? take_in(skb) : action;
+	if (action == TO_BE_DECIDED)
+		action = second_chance(skb, &chance);
+	return action == TO_BE_DECIDED ? take_in(skb, &chance) : action;
 }
 
 /* A tap's ingress: what a VM sends. */

@@ -88,9 +88,8 @@ go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
 	}
 	state = seen_in(state, now, packet);
 	if (!confirmed && state & HOST_FLOW_ANSWERED && !opens(packet)) {
-		struct ip_address client = name->client;
-
-		if (keep_confirmed(tag, &client, state, in->entry->host_port)) {
+		if (keep_confirmed(tag, &name->client, state,
+				   in->entry->host_port)) {
 			exchange(flow, 0);
 			return HOST_IN;
 		}
@@ -172,6 +171,33 @@ static __always_inline int usual_flow_in(const struct host_packet *packet,
 	    simply_goes_on(tag, place, port->generation, node))
 		return HOST_IN;
 	return flow_in(packet, place, tag);
+}
+
+/* Whether the flow of a packet that is no error is known, as one of the entry's
+ * at this place. */
+__noinline int is_known(const struct host_packet *packet, __u32 place)
+{
+	const struct host_settings *node = settings_at(0);
+	struct flow_name name;
+	struct flow flow = {};
+	struct inbound own, *in = &own;
+	__u32 now, idle = 0;
+	__u64 tag;
+
+	if (!node || !packet || !fill(in, place) || !in->entry->used)
+		return false;
+	name_in(&name, packet, in);
+	tag = tag_of(&name);
+	if (!find_confirmed(&flow, tag, node)) {
+		if (!find_half_open(&flow, tag, name.host_port, node))
+			return false;
+		idle = node->half_open_idle;
+	}
+	/* after the state was read, so that none is of later */
+	now = now_in_units();
+	return place_of(flow.state) == place &&
+	       age_of(flow.state, now) <=
+		       (idle ? idle : idle_of(flow.state, node));
 }
 
 /* Whether the flow of an ICMP error's quote is known, and still let in. */

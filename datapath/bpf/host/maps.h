@@ -27,6 +27,8 @@ HASH_TABLE(listeners, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1,
 	   struct host_listener_key, struct host_listener);
 HASH_TABLE(networks, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 1024,
 	   struct host_network, __u32);
+HASH_TABLE(peers, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 1024,
+	   struct host_network, __u32);
 HASH_TABLE(sets, BPF_MAP_TYPE_LPM_TRIE, BPF_F_NO_PREALLOC, 262144,
 	   struct host_set_network, __u8);
 HASH_TABLE(fragments, BPF_MAP_TYPE_LRU_HASH, 0, 8192, struct host_fragment,
@@ -88,6 +90,14 @@ static __always_inline bool is_of_node(const struct ip_address *address,
 			return true;
 	}
 	return find_network(address) & HOST_NETWORK_NODES;
+}
+
+/* Whether it is in a network of other hypervisors. */
+static __always_inline bool is_of_peer(const struct ip_address *address)
+{
+	struct host_network key = {.bits = 128, .address = *address};
+
+	return bpf_map_lookup_elem(&peers, &key);
 }
 
 static __always_inline bool same_address(const struct ip_address *one,

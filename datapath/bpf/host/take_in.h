@@ -94,8 +94,6 @@ static __always_inline void count_in(const struct seen *seen)
 	}
 }
 
-#define NOT_USUAL (-2) /* no TC action */
-
 /* Nearly all packets: usual ones, for the key's listener. take_in() knows all
  * others, and what is wrong with them; nothing has changed until then. */
 __noinline int take_usual_in(struct __sk_buff *skb)
@@ -105,22 +103,23 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	const struct host_entry *entry;
 	struct host_packet packet = {};
 	struct arrived arrived = {};
+	struct chance none = {};
 	const struct host_port *port;
 	int outcome;
 
 	if (!node || skb->vlan_present ||
-	    arrive(skb, &arrived, &seen, node) != HOST_IN ||
+	    arrive(skb, &arrived, &seen, node, &none, false) != HOST_IN ||
 	    !read_usual(skb, ETH_HLEN + arrived.tunnel.length, &packet) ||
 	    !can_be_rewritten(&packet) ||
 	    (arrived.tunnel.tos | arrived.tunnel.inner_tos) & ECN_MASK)
-		return NOT_USUAL;
+		return TO_BE_DECIDED;
 	entry = arrived.entry;
 	port = ports_at(seen.host_port);
 	if (!entry || !port || !port->ifindex ||
 	    !same_address(&packet.transport.destination, &entry->vip) ||
 	    packet.transport.protocol != entry->protocol ||
 	    packet.destination_port != entry->vip_port)
-		return NOT_USUAL;
+		return TO_BE_DECIDED;
 	outcome = usual_flow_in(&packet, entry, port, seen.place, node);
 	if (outcome != HOST_IN)
 		return drop(skb, &seen, outcome);
@@ -133,7 +132,7 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	return bpf_redirect(port->ifindex, 0);
 }
 
-__noinline int take_in(struct __sk_buff *skb)
+__noinline int take_in(struct __sk_buff *skb, const struct chance *known)
 {
 	const struct host_settings *node = settings_at(0);
 	struct seen seen = {
@@ -141,17 +140,14 @@ __noinline int take_in(struct __sk_buff *skb)
 	struct host_packet packet = {};
 	struct arrived arrived = {};
 	struct host_port *port;
+	struct chance chance;
 	int outcome, ecn;
-	__u32 linear;
 
-	if (!node || skb->vlan_present)
+	if (!node || !known || skb->vlan_present)
 		return TC_ACT_UNSPEC;
-	linear = skb->data_end - skb->data;
-	if (linear < ARRIVE_PULLED && linear < skb->len)
-		bpf_skb_pull_data(skb, skb->len < ARRIVE_PULLED
-					       ? skb->len
-					       : ARRIVE_PULLED);
-	outcome = arrive(skb, &arrived, &seen, node);
+	chance = *known;
+	pull_headers(skb);
+	outcome = arrive(skb, &arrived, &seen, node, &chance, false);
 	if (outcome == HOST_PASS)
 		return TC_ACT_UNSPEC;
 	if (outcome != HOST_IN)

@@ -16,7 +16,7 @@
 #define OXP_MEMBER_TUNNEL_H
 
 #include "member/maps.h"
-#include "member/named.h"
+#include "named.h"
 #include "tunnel.h"
 
 #define OUTER_MAX (sizeof(struct ipv6hdr) + MEMBER_SHIM_NAMED_MAX)

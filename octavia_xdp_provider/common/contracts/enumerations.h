@@ -159,6 +159,27 @@ OXP_HOST_OUTCOME(DROP_NO_REPLY, 16, dropped,
 OXP_HOST_OUTCOME(DROP_INTERNAL, 17, dropped,
 		 "the kernel would not change the packet, or the maps held "
 		 "what the library never writes: a bug, please report it")
+OXP_HOST_OUTCOME(HANDED_ON, 18, remark,
+		 "of connections that are not known here, sent to the other "
+		 "hypervisor that may have them. Some are normal after members "
+		 "or LB nodes have changed")
+OXP_HOST_OUTCOME(SECOND_CHANCE, 19, remark,
+		 "given to the member that was named second, whose connection "
+		 "it is")
+OXP_HOST_OUTCOME(KEPT, 20, remark,
+		 "of connections that are not known here, and that nobody else "
+		 "could be asked for: the second member is on a hypervisor of "
+		 "no known network, or does not know them either")
+OXP_HOST_OUTCOME(DROP_UNKNOWN, 21, dropped,
+		 "handed on by another hypervisor, of connections that are not "
+		 "known here")
+OXP_HOST_OUTCOME(SENT_TOO_BIG, 22, answered,
+		 "answers larger than the MTU of the interface by which they "
+		 "leave; ICMP told the member the MTU")
+OXP_HOST_OUTCOME(DROP_TOO_BIG, 23, dropped,
+		 "answers larger than the MTU of the interface by which they "
+		 "leave, without ICMP to the member: it had much of it "
+		 "already, or they were later fragments or ICMP errors")
 
 /* How packets get to members: bytes between outer IP header and packet, and the
  * flavor's word for it. */

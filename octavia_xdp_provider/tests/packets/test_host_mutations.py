@@ -104,11 +104,36 @@ class Traffic:
             inner = self.inner(v6, protocol, client, vip, sport,
                                self.one_of(80, 80, 80, 80, 81))
         outer_v6 = self.one_of(False, True)
+        geneve = not outer_v6 or self.one_of(False, True)
         return self.mutated(host.encapsulated(
             inner, host.key(number, protocol, v6), inner_v6=v6, v6=outer_v6,
-            geneve=not outer_v6 or self.one_of(False, True),
-            source=host.FOREIGN6 if self.random.random() < 0.05 and outer_v6
-            else host.NODE, tos=self.one_of(0, 1, 2, 3)))
+            geneve=geneve, source=self.source(outer_v6),
+            alternative=self.alternative(protocol, v6, outer_v6, geneve),
+            tos=self.one_of(0, 1, 2, 3)))
+
+    def source(self, v6: bool) -> str:
+        what = self.random.random()
+        if what < 0.05:
+            return (host.FOREIGN, host.FOREIGN6)[v6]
+        if what < 0.2:
+            return (host.PEER, host.PEER6)[v6]
+        return host.NODE
+
+    def alternative(self, protocol: str, v6: bool, outer_v6: bool,
+                    geneve: bool) -> tuple[str, int] | None:
+        """Here, on a known hypervisor, or elsewhere."""
+        if self.random.random() < 0.6:
+            return None
+        if not outer_v6:
+            where = self.one_of(host.LOCAL, host.LOCAL, host.PEER,
+                                host.FOREIGN)
+        elif geneve:
+            where = self.one_of(host.LOCAL6, host.LOCAL6, host.PEER6,
+                                host.FOREIGN6)
+        else:
+            where = self.one_of(host.SID, host.SID, host.PEER_SID,
+                                '2001:db8:77::')
+        return where, host.key(self.random.randrange(1, 7), protocol, v6)
 
     def of_vm(self, to_it: bool) -> bytes:
         v6, protocol = self.one_of(False, True), self.one_of('tcp', 'udp')

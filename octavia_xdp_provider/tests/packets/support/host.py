@@ -28,6 +28,8 @@ NODES = ('10.0.0.0/24', '2001:db8::/48')
 FOREIGN, FOREIGN6 = '10.0.1.17', '2001:db8:1::1'
 LOCAL, LOCAL6 = '10.1.0.1', '2001:db8:1::11'
 SID = '2001:db8:5:1:2:3::'
+PEERS = ('10.2.0.0/16', '2001:db8:2::/48')
+PEER, PEER6, PEER_SID = '10.2.0.1', '2001:db8:2::11', '2001:db8:2:1:2:3::'
 CLIENT, CLIENT6 = '198.51.100.7', '2001:db8:c::7'
 DENIED, DENIED6 = '203.0.113.7', '2001:db8:d::7'
 CLOSED, CLOSED6 = '172.16.0.9', '2001:db8:e::9'
@@ -85,14 +87,29 @@ def model_rule(rule: types.Rule, sets: dict[int, tuple[str, ...]]
 
 def encapsulated(inner: scapy_packet.Packet | bytes, key: int, *,
                  inner_v6: bool, source: str = NODE, v6: bool = False,
-                 geneve: bool = True, tos: int = 0, **header) -> bytes:
-    """A frame as an LB node sends it."""
+                 geneve: bool = True, tos: int = 0,
+                 alternative: tuple[str, int] | None = None,
+                 **header) -> bytes:
+    """A frame as an LB node sends it. `alternative`: address, of SRv6 the
+    first SID, and key."""
     inner = bytes(inner)
     kind = 0x86dd if inner_v6 else 0x0800
+    other = b'' if alternative is None else ipaddress.ip_address(
+        alternative[0]).packed
     if geneve:
+        option, words = b'', 0
+        if alternative is not None:
+            words = 2 + len(other) // 4
+            option = (b'\xff\x4f\x01' + bytes((words - 1,)) +
+                      alternative[1].to_bytes(3, 'big') + b'\0' + other)
         shim = inet.UDP(sport=0xc123, dport=6081, chksum=0) / (
-            bytes(2) + kind.to_bytes(2, 'big') + key.to_bytes(3, 'big') +
-            b'\0' + inner)
+            bytes((words, 0)) + kind.to_bytes(2, 'big') +
+            key.to_bytes(3, 'big') + b'\0' + option + inner)
+    elif alternative is not None:
+        header.setdefault('nh', 43)
+        shim = scapy_packet.Raw(
+            bytes((41 if inner_v6 else 4, 2, 4, 1, 0, 0, 0, 0)) + other[:12] +
+            alternative[1].to_bytes(4, 'big') + inner)
     else:
         shim = scapy_packet.Raw(inner)
     link = l2.Ether(src='02:00:00:00:00:01', dst='02:00:00:00:00:02')
@@ -152,11 +169,12 @@ class Hypervisor:
         self.sets: dict[int, tuple[str, ...]] = {}
         self.outcomes: collections.Counter[str] = collections.Counter()
         self.model = model.Model(
-            NODES, (CLOSED + '/32', CLOSED6 + '/128'), LOCAL, LOCAL6, SID,
-            environment.LOOPBACK)
+            NODES, (CLOSED + '/32', CLOSED6 + '/128'), PEERS, LOCAL, LOCAL6,
+            SID, environment.LOOPBACK)
         self.datapath.set_settings(types.Settings(
             environment.LOOPBACK, LOCAL, LOCAL6, SID, *[IDLE] * 5))
         self.datapath.set_networks(NODES, (CLOSED + '/32', CLOSED6 + '/128'))
+        self.datapath.set_peers(PEERS)
         for port in self.taps:
             self.set_rules(port, RULES)
         for one in ENTRIES:

@@ -9,12 +9,11 @@
  *   SRv6    a segment routing header with the address as its only segment
  * Everything else is the stack's.
  */
-#ifndef OXP_MEMBER_NAMED_H
-#define OXP_MEMBER_NAMED_H
+#ifndef OXP_NAMED_H
+#define OXP_NAMED_H
 
-#include "decapsulate.h"
-#include "member/maps.h"
 #include "outer.h"
+#include "tunnel.h"
 
 struct named {
 	struct ip_address alternative;
