@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Within a guest that has VRFs: the guest is a switch, its machines are
-network namespaces. Two leases have the same addresses.
+"""Within a guest that has VRFs: the guest is a switch, which sshd lets its
+manager in to; its machines are network namespaces, of which two have the same
+addresses.
 
-    python switch_in_guest.py FOLDER-OF-IFUPDOWN2
+    python switch_in_guest.py serve FOLDER
 
-What was seen goes to standard output as one line of JSON after "SEEN ".
+FOLDER has ifupdown2, unpacked, the host's key and that of the manager. It
+ends with the guest.
+
+    python switch_in_guest.py look
+
+By ssh: what the switch has now, and who reaches whom, as one line of JSON.
 """
 
 import ctypes
@@ -18,8 +24,7 @@ import sys
 import threading
 import time
 
-CHECKOUT = pathlib.Path(__file__).parents[4]
-FOLDER = pathlib.Path('/root/bed')
+ADDRESS = '192.0.2.2'
 VIP = '203.0.113.10'
 # What no machine may announce.
 FOREIGN = '198.51.100.0/24'
@@ -27,33 +32,6 @@ PORT = 8080
 CLONE_NEWNET = 0x40000000
 # Emulated processors take their time.
 WAIT_S = 600
-INVENTORY = '''\
-switches:
-  leaf1: {address: 127.0.0.1, as: 65000, connection: local,
-           announced: [203.0.113.0/24]}
-machines:
-  m1:
-    role: load_balancer
-    address: 192.0.2.11
-    ports:
-    - switch: leaf1
-      port: swp1
-      addresses: [198.18.1.1/30]
-      bgp: {address: 198.18.1.2, as: 65001}
-  m2:
-    role: load_balancer
-    address: 192.0.2.12
-    ports:
-    - switch: leaf1
-      port: swp2
-      addresses: [198.18.1.1/30]
-      bgp: {address: 198.18.1.2, as: 65001}
-  m3:
-    role: generator
-    address: 192.0.2.13
-    ports:
-    - {switch: leaf1, port: swp3, addresses: [198.18.0.1/24]}
-'''
 _BGPD = f'''\
 hostname machine
 router bgp 65001
@@ -70,35 +48,11 @@ router bgp 65001
 '''
 
 
-_APPLY = f'''\
-#!{sys.executable}
-import json, pathlib, shutil, subprocess, sys
-hosts = json.loads(pathlib.Path(sys.argv[2]).read_text())
-host = hosts['switches']['hosts']['leaf1']
-changed = 0
-for key, target in (('frr_file', '/etc/frr/frr.conf'),
-                    ('interfaces_file',
-                     '/etc/network/interfaces.d/octavia-xdp-bench')):
-    source, target = pathlib.Path(host[key]), pathlib.Path(target)
-    if not target.exists() or target.read_text() != source.read_text():
-        shutil.copy(source, target)
-        changed += 1
-if changed:
-    for words in (['vtysh', '--dryrun', '--inputfile', '/etc/frr/frr.conf'],
-                  ['/usr/lib/frr/frr-reload.py', '--reload',
-                   '/etc/frr/frr.conf'], ['ifreload', '--all']):
-        subprocess.run(words, check=True)
-print(f'leaf1 : ok=3 changed={{changed}} unreachable=0 failed=0')
-'''
-
-
-def run(*words, check=True, **more):
+def run(*words, check=True):
     """Its standard output."""
-    print('+', *words, flush=True)
     done = subprocess.run([str(word) for word in words], check=False,
                           text=True, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          **more)
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if check and done.returncode:
         sys.exit(f'{words}: {done.returncode}: {done.stdout}')
     return done.stdout
@@ -213,22 +167,6 @@ def answer(address, device=None, namespace=None):
     return found[0] if found else None
 
 
-def make_playbook_program():
-    """What the playbook does, in its order and without Ansible, whose start
-    alone takes minutes on emulated processors.
-    """
-    path = FOLDER / 'apply'
-    path.write_text(_APPLY)
-    path.chmod(0o755)
-    return path
-
-
-def bed(*words, owner='alice'):
-    return run(sys.executable, '-m', 'bench', 'bed', f'--folder={FOLDER}',
-               f'--owner={owner}', f'--ansible-playbook={FOLDER}/apply',
-               *words, cwd=CHECKOUT)
-
-
 def vrfs():
     return sorted(one['ifname'] for one in json.loads(
         run('ip', '-json', 'link', 'show', 'type', 'vrf')) if one)
@@ -238,36 +176,73 @@ def vtysh(*words):
     return run('vtysh', '-c', ' '.join(words), check=False)
 
 
-def main():
-    install(pathlib.Path(sys.argv[1]))
+def start_sshd(folder):
+    """On the network card, for keys alone."""
+    run('modprobe', 'virtio_net')
+    run('ip', 'address', 'add', f'{ADDRESS}/24', 'dev', 'eth0')
+    run('ip', 'link', 'set', 'eth0', 'up')
+    # A locked account is refused where there is no PAM.
+    run('usermod', '--password', '*', 'root')
+    os.makedirs('/run/sshd', exist_ok=True)
+    run('/usr/sbin/sshd', '-f', '/dev/null', '-h', folder / 'host',
+        '-o', f'AuthorizedKeysFile={folder}/manager.pub',
+        '-o', 'StrictModes=no', '-o', 'PasswordAuthentication=no',
+        '-o', 'PermitRootLogin=prohibit-password',
+        # Emulated processors take their time.
+        '-o', 'LoginGraceTime=600')
+
+
+def link(name):
+    """What of an interface is configured."""
+    found, = json.loads(run('ip', '-json', 'address', 'show', name))
+    return {'up': 'UP' in found['flags'], 'master': found.get('master'),
+            'addresses': sorted(one['local'] for one in found['addr_info']
+                                if one['scope'] == 'global')}
+
+
+def pings(vrf, address):
+    """Whether it answers within a VRF."""
+    return subprocess.run(
+        ['ping', '-c', '1', '-W', '20', '-I', vrf, address], check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL).returncode == 0
+
+
+def look():
+    """All that leases change, and who hears whom."""
+    beds = {}
+    for name in vrfs():
+        # By BGP, which takes some seconds.
+        learned = wait(lambda name=name: answer(VIP, name) is not None)
+        beds[name] = {
+            'learned': learned,
+            'pings 198.18.1.2': pings(name, '198.18.1.2'),
+            'pings 198.18.0.2': pings(name, '198.18.0.2'),
+            'at 198.18.1.2': answer('198.18.1.2', name),
+            'at the VIP': answer(VIP, name),
+            'learned what is foreign':
+                FOREIGN in vtysh('show ip route vrf', name)}
+    return {
+        'beds': beds,
+        'm3 from': {name: answer('198.18.0.2', namespace=name)
+                    for name in ('m1', 'm2')},
+        'the VIP from m3': answer(VIP, namespace='m3'),
+        'links': {name: link(name) for name in ('swp1', 'swp2', 'swp3')},
+        'frr': vtysh('show running-config'),
+    }
+
+
+def main(words):
+    if words == ['look']:
+        print(json.dumps(look()), flush=True)
+        return
+    folder = pathlib.Path(words[1])
+    install(folder)
     make_machines()
-    FOLDER.mkdir()
-    (FOLDER / 'inventory.yaml').write_text(INVENTORY)
-    make_playbook_program()
-    seen = {'before': vrfs()}
-    bed('reserve', 'm1', '--purpose', 'one')
-    bed('reserve', 'm2', 'm3', '--purpose', 'two', owner='bob')
-    seen['first sync'] = bed('sync')
-    seen['vrfs'] = vrfs()
-    for name, vrf in ('m1', 'bed1'), ('m2', 'bed2'):
-        seen[f'{vrf} has learned'] = wait(
-            lambda vrf=vrf: answer(VIP, vrf) is not None)
-        seen[f'{vrf} at 198.18.1.2'] = answer('198.18.1.2', vrf)
-        seen[f'{vrf} at the VIP'] = answer(VIP, vrf)
-        seen[f'{vrf} learned what is foreign'] = \
-            FOREIGN in vtysh('show ip route vrf', vrf)
-        seen[f'm3 from {name}'] = answer('198.18.0.2', namespace=name)
-    seen['the VIP from m3'] = answer(VIP, namespace='m3')
-    seen['second sync'] = bed('sync')
-    bed('release', '1')
-    seen['third sync'] = bed('sync')
-    seen['vrfs at the end'] = vrfs()
-    seen['bed2 at the end'] = answer(VIP, 'bed2')
-    seen['swp1 at the end'] = json.loads(
-        run('ip', '-json', 'address', 'show', 'swp1'))[0]
-    seen['frr at the end'] = vtysh('show running-config')
-    print('SEEN ' + json.dumps(seen), flush=True)
+    start_sshd(folder)
+    print('SERVES', flush=True)
+    threading.Event().wait()
 
 
 if __name__ == '__main__':
-    main()
+    main(sys.argv[1:])
