@@ -207,6 +207,12 @@ class TestBoot(base.TestCase):
                       (self.image / 'package').read_text())
         self.assertEqual(('1', self.marker), found.groups()[1:])
 
+    def sent(self):
+        """Files that dnsmasq has sent as a whole, in their order."""
+        log = (self.folder / 'boot/run/dnsmasq.log').read_text()
+        return list(dict.fromkeys(
+            re.findall(r'sent \S*/boot/served/(\S+) to', log)))
+
     def test_all_of_it_comes_by_tftp(self):
         path = self.folder / 'inventory.yaml'
         path.write_text(f'{_INVENTORY}  protocol: tftp\n')
@@ -215,14 +221,15 @@ class TestBoot(base.TestCase):
         self.assertIn(', dnsmasq started\n', self.run_bed('sync'))
         self.addCleanup(self.end_servers)
         self.assertEqual(1, len(self.servers()))
+        fetched = [f'{MAC.replace(":", "-")}.ipxe',
+                   *(f'kernels/debian-{KERNEL}/{name}'
+                     for name in ('vmlinuz', 'initramfs', 'root'))]
         self.has_booted(self.boot(MAC, BOOT_S, *self.uefi()))
-        log = (self.folder / 'boot/run/dnsmasq.log').read_text()
-        sent = re.findall(r'sent \S*/boot/served/(\S+) to', log)
-        self.assertEqual(
-            ['ipxe.efi', f'{MAC.replace(":", "-")}.ipxe',
-             *(f'kernels/debian-{KERNEL}/{name}'
-               for name in ('vmlinuz', 'initramfs', 'root'))],
-            list(dict.fromkeys(sent)), log)
+        self.assertEqual(['ipxe.efi', *fetched], self.sent())
+        # The network card's own iPXE.
+        (self.folder / 'boot/run/dnsmasq.log').write_text('')
+        self.has_booted(self.boot(MAC, BOOT_S))
+        self.assertEqual(fetched, self.sent())
 
     @form.in_long_form
     def test_a_machine_boots_the_kernel_of_its_lease(self):

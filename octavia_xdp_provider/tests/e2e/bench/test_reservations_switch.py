@@ -80,12 +80,14 @@ class Switch:
         test.assertEqual('made\n', self._manager.stdout.readline())
         self._log = folder / f'guest-{kernel}.log'
         with open(self._log, 'w') as log:
+            # Emulated processors run in turn: a second one is of no use.
             self._guest = self._start(test, self.inside(
                 'setpriv', '--pdeathsig', 'TERM', '--',
                 command.CHECKOUT / 'tools/on-kernel', '--timeout',
-                str(GUEST_S), '--memory', '2048', '--nic', 'tap,ifname=tap0,'
-                'script=no,downscript=no,model=virtio-net-pci', kernel, '--',
-                sys.executable, switch_in_guest.__file__, 'serve', folder),
+                str(GUEST_S), '--memory', '2048', '--cpus', '1', '--nic',
+                'tap,ifname=tap0,script=no,downscript=no,'
+                'model=virtio-net-pci', kernel, '--', sys.executable,
+                switch_in_guest.__file__, 'serve', folder),
                 stdout=log)
 
     def _start(self, test, words, stdout):
