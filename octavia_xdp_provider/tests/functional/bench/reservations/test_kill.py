@@ -40,8 +40,11 @@ class TestKill(base.TestCase):
             self.assertEqual(0, status, said)
 
     def steps(self, first, *words):
-        """A bed after each kill, until there is no step left."""
-        for step in range(first, STEPS_MAX, STRIDE):
+        """A bed after each kill, until there is no step left.
+
+        :param first: of the short form.
+        """
+        for step in range(1 if form.LONG else first, STEPS_MAX, STRIDE):
             folder = self.parent / 'after'
             shutil.rmtree(folder, ignore_errors=True)
             shutil.copytree(self.before, folder)
