@@ -124,7 +124,8 @@ class Facts:
                     one = services.get(key)
                     if one is None:
                         continue
-                    if key.address not in announced:
+                    if (key.address not in announced
+                            and plan.nat_project is None):
                         one = one._replace(active=0)
                     found.append((load_balancer_id, listener_id, key, one))
         return found
@@ -135,11 +136,13 @@ class Facts:
 
     def active_flows(self):
         """Transport protocol → flows that are alive, of all services whose
-        VIP is announced. For any thread."""
+        VIP is announced, or that have NAT. For any thread."""
         found = dict.fromkeys(types.PROTOCOLS, 0)
         announced = self._announced
+        own = {key for plan in list(self._plans.plans.values())
+               if plan.nat_project is not None for key in plan.services}
         for key, one in self._tables.services.items():
-            if key.address in announced:
+            if key.address in announced or key in own:
                 found[key.protocol] += one.active
         return found
 

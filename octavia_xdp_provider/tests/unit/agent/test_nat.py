@@ -312,11 +312,17 @@ class TestPasses(reconciling.ReconcilerTestCase):
     def test_flows_and_bytes_are_counted_also_when_it_is_withdrawn(self):
         self.run_pass(self.document)
         self.datapath.active, self.datapath.reply_bytes = 5, 999
+        self.datapath.set_health(reconciling.KEY, False)
         self.reconciler.announce(reconciling.BOTH)
+        self.assertEqual({POOL}, self.announced())
         self.assertEqual(
             {'bytes': 1500, 'flows': 1, 'drops': 0, 'active': 5,
              'bytes_out': 999},
             self.reconciler.counters()['lb']['listener'])
+        self.assertEqual({'TCP': 5, 'UDP': 0, 'SCTP': 0},
+                         self.reconciler.active_flows())
+        ((_, _, _, traffic),) = self.reconciler.traffic()
+        self.assertEqual(5, traffic.active)
         self.assertEqual(
             {'pools': [POOL], 'ports': 4 * 64512, 'flows': 5,
              'share': 2 * 64512, 'projects': {'p': 5}},
