@@ -11,6 +11,8 @@
 #   make bench-datapath  nanoseconds per packet, by case (as root)
 #   make bench-tables  from a health result to the switched table (as root)
 #   make bench-control  the control plane, with a whole Octavia (as root)
+#   make bench-host    nanoseconds per packet on a hypervisor (as root)
+#   make bench-hitless  connections while members and LB nodes change (as root)
 #   make tempest      Octavia's own tests of its API, most of an hour
 #   make packages     Debian packages, installed and purged in a clean root
 #   make roles        Ansible's roles, and an upgrade, on hosts of a lab
