@@ -10,16 +10,10 @@ from typing import Any
 from bench import errors
 from bench.beds import declaration
 from bench.beds import interface as beds
+from bench.software import catalog
 from bench.software import interface as software
 from bench.traffic import interface as traffic
 
-_SOFTWARE = {
-    'xdp': ('bench.software.xdp', 'Xdp'),
-    'haproxy': ('bench.software.haproxy', 'Haproxy'),
-    'nginx': ('bench.software.nginx', 'Nginx'),
-    'ipvs': ('bench.software.ipvs', 'Ipvs'),
-    'kernel': ('bench.software.kernel', 'Kernel'),
-}
 _SOURCES = {'own': ('bench.traffic.own', 'OwnSource'),
             'trex': ('bench.traffic.trex', 'Trex')}
 _PROVIDERS = {name: (f'bench.beds.{name}', 'Provider')
@@ -29,7 +23,7 @@ SOURCES = tuple(_SOURCES)
 
 def software_of(name: str) -> software.Software:
     """:raises BenchError: there is no software of this name."""
-    return _find(_SOFTWARE, 'software', name)
+    return catalog.make(name)
 
 
 def source_of(name: str) -> traffic.Source:

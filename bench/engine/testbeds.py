@@ -8,7 +8,6 @@ import dataclasses
 import json
 from typing import Any
 
-from bench import errors
 from bench.beds import declaration
 from bench.beds import interface
 from bench.beds import reading
@@ -17,6 +16,7 @@ from bench.declarations import schemas
 from bench.engine import registry
 from bench.scenarios import matrix
 from bench.scenarios import model
+from bench.software import catalog
 
 Key = tuple[str, tuple[tuple[tuple[str, ...], Any], ...]]
 
@@ -46,11 +46,10 @@ def declared(key: Key, provider: str | None = None) -> declaration.Bed:
         for keys, text in schemas.mistakes(data, reading.SCHEMA):
             raise found.error(f'as a scenario changes it: {text}', *keys)
     made = reading.from_document(found, provider)
-    if made.software.name is not None:
-        try:
-            registry.software_of(made.software.name)
-        except errors.BenchError as error:
-            raise found.error(str(error), 'software', 'name') from None
+    for keys, text in catalog.mistakes(
+            made.software.name or model.Software.name,
+            made.software.configuration):
+        raise found.error(text, 'software', *keys)
     # Beds of one file, changed otherwise each, are told apart.
     return dataclasses.replace(made, name=' '.join((made.name, *(
         f'{".".join(keys)}={json.dumps(value)}' for keys, value in changes))))

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.scenarios import model
+from bench.software import catalog
+from bench.traffic.clients import catalog as clients
 
 _EVENTFUL = ('timeline', 'ecmp_share')
 # Keys of "measure" beside kind and seconds, by kind: (needed, known).
@@ -45,6 +47,11 @@ def mistakes(variant: model.Variant, data: Mapping[str, Any],
                    f'"{key}" means nothing to kind {kind}, which has: '
                    + ', '.join(sorted(needed | known | {'seconds'})))
     yield from _about_events(variant, data)
+    yield from _about_software(variant)
+    client = variant.measure.client
+    if client not in clients.KINDS:
+        yield (('measure', 'client'), f'no client "{client}"; there are: '
+               + ', '.join(sorted(clients.KINDS)))
     names = [variant.software.name, *(one.name for one in variant.beside)]
     for number, name in enumerate(names[1:]):
         if name in names[:number + 1]:
@@ -58,6 +65,14 @@ def mistakes(variant: model.Variant, data: Mapping[str, Any],
         yield (('traffic', 'kind'),
                f'{variant.traffic.kind} begins with SYNs, which {protocol} '
                'has not')
+
+
+def _about_software(variant):
+    for keys, one in ((('software',), variant.software), *(
+            (('beside', number), peer)
+            for number, peer in enumerate(variant.beside))):
+        for below, text in catalog.mistakes(one.name, one.configuration):
+            yield (*keys, *below), text
 
 
 def _about_events(variant, data):

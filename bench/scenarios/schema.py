@@ -3,7 +3,6 @@
 
 from typing import Any
 
-ENCAPSULATIONS = ('ipip', 'gue', 'gre', 'dscp', 'geneve', 'srv6')
 # What a scenario finds out; bench.engine.kinds has a module for each.
 KINDS = ('max_rate', 'loss_free_rate', 'syn_flood', 'fixed_rate', 'timeline',
          'ecmp_share', 'requests')

@@ -91,6 +91,10 @@ class Software(Protocol):
     def missing(self, bed: interface.Bed) -> str | None:
         """Why it cannot run on this bed; None if it can."""
 
+    def check(self, configuration: Mapping[str, Any]) -> None:
+        """:raises BenchError: what a declaration says of it cannot be meant.
+        """
+
     def deploy(self, bed: interface.Bed, services: Sequence[Service],
                configuration: Mapping[str, Any],
                ) -> contextlib.AbstractContextManager[Deployment]:

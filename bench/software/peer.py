@@ -239,6 +239,10 @@ class Software:
         """See software.interface."""
         raise NotImplementedError
 
+    def check(self, configuration: Mapping[str, Any]) -> None:
+        """See software.interface."""
+        options.read(self.name, self.configuration, configuration)
+
     @contextlib.contextmanager
     def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],
                configuration: Mapping[str, Any]) -> Iterator[Deployment]:

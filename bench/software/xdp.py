@@ -26,6 +26,7 @@ from bench.software import cost
 from bench.software import interface
 from bench.software import options
 from bench.software import topology
+from octavia_xdp_provider.common import enumerations
 
 CHECKOUT = pathlib.Path(__file__).parents[2]
 # Of the Debian package.
@@ -79,7 +80,8 @@ class Configuration:
     def of(cls, given: Mapping[str, Any]) -> 'Configuration':
         """:raises BenchError: a key or value is not known."""
         made = options.read('xdp', cls, given)
-        for name, values in (('next_hop', ('auto', 'uplinks', 'routes')),
+        for name, values in (('encapsulation', enumerations.ENCAPSULATIONS),
+                             ('next_hop', ('auto', 'uplinks', 'routes')),
                              ('routing', ('static', 'bgp'))):
             if getattr(made, name) not in values:
                 raise errors.BenchError(
@@ -119,6 +121,9 @@ class Xdp:
             if self._python(bed, host) is None:
                 return self.missing_from(host)
         return None
+
+    def check(self, configuration: Mapping[str, Any]) -> None:
+        Configuration.of(configuration)
 
     @contextlib.contextmanager
     def deploy(self, bed: beds.Bed, services: Sequence[interface.Service],

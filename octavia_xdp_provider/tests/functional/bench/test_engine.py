@@ -268,8 +268,7 @@ matrix: {services.member_family: [4, 6]}
         self.assertEqual(2, len(cases['tiny/6'].samples))
 
     def test_a_run_without_any_figure_is_not_kept(self):
-        text = TINY.replace('members: 6', 'members: 1') + (
-            'software: {name: ipvs, configuration: {unknown: 1}}\n')
+        text = TINY + 'software: {configuration: {encapsulation: srv6}}\n'
         error = self.assertRaises(
             engine.errors.BenchError, self.run_scenario, text)
         self.assertIn('no case could be measured', str(error))

@@ -293,17 +293,22 @@ class TestBeds(base.TestCase):
                          made.software.configuration)
         self.assertEqual({}, made.beside[0].configuration)
         path.write_text(text + 'software:\n  name: kernel\n'
-                        '  configuration: {dscp: 1}\n')
+                        '  configuration: {detection_s: 1}\n')
         made = testbeds.configured(variant(
             'a', beside=(model.Software('kernel'),)),
             testbeds.declared((str(path), ())))
-        self.assertEqual(({}, {'dscp': 1}), (
+        self.assertEqual(({}, {'detection_s': 1}), (
             made.software.configuration, made.beside[0].configuration))
         path.write_text(text + 'software:\n  name: kernell\n')
         error = self.assertRaises(errors.DeclarationError, testbeds.declared,
                                   (str(path), ()))
         self.assertIn('no software "kernell"', error.text)
         self.assertEqual(len(text.splitlines()) + 2, error.line)
+        path.write_text(text + 'software:\n  configuration:\n    dscp: ef\n')
+        error = self.assertRaises(errors.DeclarationError, testbeds.declared,
+                                  (str(path), ()))
+        self.assertIn("dscp: 'ef' is no int", error.text)
+        self.assertEqual(len(text.splitlines()) + 3, error.line)
 
     def test_what_is_under_test(self):
         """A commit, or what machines have installed."""

@@ -83,8 +83,22 @@ class TestScenario(Files):
                  'events: [{at: 1, do: node_stops}]\n'),
                 (4, ('xdp', 'twice'), 'beside:\n- {name: xdp}\n'),
                 (3, ('tcp', 'udp'), 'traffic: {protocol: tcp}\n'),
-                (3, ('SYN',), 'traffic: {kind: syn}\n')):
+                (3, ('SYN',), 'traffic: {kind: syn}\n'),
+                (4, ('no software "ipvz"', 'haproxy'),
+                 'software:\n  name: ipvz\n'),
+                (5, ('unknown key "encapsulatoin"', 'idle_timeout_s'),
+                 'software:\n  configuration:\n    encapsulatoin: gue\n'),
+                (5, ('routing', 'ospf', 'static, bgp'), 'software:\n'
+                 '  configuration:\n    routing: ospf\n'),
+                (4, ('encapsulation', 'vxlan', 'ipip, gue'), 'software:\n'
+                 '  configuration: {encapsulation: vxlan}\n'),
+                (7, ('haproxy', '"none"'), 'beside:\n- name: kernel\n'
+                 '- name: haproxy\n  configuration:\n    none: 1\n'),
+                (5, ('slots', "'many'"), 'matrix:\n'
+                 '  software.configuration.slots:\n  - many\n')):
             self.assert_refused(line, words, LEAST + more)
+        self.assert_refused(2, ('no client "curl"', 'h2load'), 'summary: x\n'
+                            'measure: {kind: requests, client: curl}\n')
 
     def test_keys_of_another_kind_are_refused(self):
         for line, words, measure in (

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Software under test by the names that declarations have for it, and what is
+wrong with what they say of it.
+
+Modules are imported when one is asked for: a run needs few of them.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+import importlib
+from typing import Any
+
+from bench import errors
+from bench.software import interface
+
+_KINDS = {
+    'xdp': ('bench.software.xdp', 'Xdp'),
+    'haproxy': ('bench.software.haproxy', 'Haproxy'),
+    'nginx': ('bench.software.nginx', 'Nginx'),
+    'ipvs': ('bench.software.ipvs', 'Ipvs'),
+    'kernel': ('bench.software.kernel', 'Kernel'),
+}
+NAMES = tuple(_KINDS)
+
+
+def make(name: str) -> interface.Software:
+    """:raises BenchError: there is no software of this name."""
+    try:
+        module, kind = _KINDS[name]
+    except KeyError:
+        raise errors.BenchError(f'no software "{name}": there are '
+                                + ', '.join(NAMES)) from None
+    return getattr(importlib.import_module(module), kind)()
+
+
+def mistakes(name: str, configuration: Mapping[str, Any],
+             ) -> Iterator[tuple[tuple[str, ...], str]]:
+    """(keys below that of the software, what is wrong)."""
+    try:
+        found = make(name)
+    except errors.BenchError as error:
+        yield ('name',), str(error)
+        return
+    for key, value in configuration.items():
+        try:
+            found.check({key: value})
+        except errors.BenchError as error:
+            yield ('configuration', key), str(error)
