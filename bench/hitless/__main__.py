@@ -66,9 +66,9 @@ def parse():
     return arguments
 
 
-def raise_file_limit(connections):
+def raise_file_limit(connections, late):
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = 2 * connections + SPARE
+    wanted = connections + waves.LATE_TIMES * late + SPARE
     if soft >= wanted:
         return
     try:
@@ -87,7 +87,7 @@ def main():
         sys.exit('This needs Linux 6.11: there is no sysctl '
                  'net.ipv4.fib_multipath_hash_seed, by which the router '
                  'spreads all connections anew')
-    raise_file_limit(arguments.connections)
+    raise_file_limit(arguments.connections, arguments.late)
     options = runs.Options(
         arguments.connections, arguments.late, arguments.per_second,
         arguments.members, arguments.nodes, arguments.compare,

@@ -23,6 +23,8 @@ MODES = OPEN, CLOSED = ('open', 'closed')
 IDLE_TIMEOUTS_S = {CLOSED: 10, OPEN: 600}
 # Rounds of T2 and T1 in each wave.
 REPEATS = 2
+# How often in each wave connections begin late.
+LATE_TIMES = 2 * REPEATS
 
 
 @dataclasses.dataclass

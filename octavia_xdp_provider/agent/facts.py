@@ -134,6 +134,22 @@ class Facts:
         """totals.Total of the node. For any thread."""
         return self._tables.totals.now()
 
+    def open_slots(self):
+        """messages.OpenSlots. For any thread."""
+        services = self._tables.services
+        found = {}
+        for load_balancer_id, plan in list(self._plans.plans.items()):
+            slots = sum(services[key].open_slots for key in plan.services
+                        if key in services
+                        and not services[key].second_chance)
+            if slots:
+                found[load_balancer_id] = slots
+        named = sorted(found, key=lambda key: (-found[key], key))[
+            :messages.OPEN_SLOTS_MAX]
+        return {'slots': sum(one.open_slots for one in services.values()),
+                'load_balancers': {key: found[key] for key in named},
+                'more': len(found) - len(named)}
+
     def active_flows(self):
         """Transport protocol → flows that are alive, of all services whose
         VIP is announced, or that have NAT. For any thread."""

@@ -14,14 +14,16 @@ class NodeState:
     :param files: run_directory.RunDirectory.
     :param uplinks: uplinks.monitor.UplinkMonitor.
     :param own_addresses: gives the node's own addresses, texts.
+    :param open_slots: gives messages.OpenSlots.
     :param nat: gives messages.NatState, or None.
     """
 
     def __init__(self, conf, files, dataplane, announce, uplinks, probes,
-                 own_addresses, nat=lambda: None):
+                 own_addresses, open_slots, nat=lambda: None):
         self._zone = conf.agent.zone
         self._own_addresses = own_addresses
         self._nat = nat
+        self._open_slots = open_slots
         self._files = files
         self._datapath = dataplane
         self._announce = announce
@@ -57,6 +59,7 @@ class NodeState:
                 :messages.NODE_ADDRESSES_MAX],
             'zone': self._zone,
             'nat': self._nat(),
+            'open_slots': self._open_slots(),
             'announced': len(status.announced) if status else 0,
             'bgp_neighbours': neighbours,
             'bgp_established': [status.sessions_up if status else 0,

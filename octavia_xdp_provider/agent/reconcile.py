@@ -216,6 +216,10 @@ class Reconciler:
             found.append(self._nat.problem)
         return sorted(found)
 
+    def open_slots(self):
+        """See facts.Facts."""
+        return self._facts.open_slots()
+
     def active_flows(self):
         """See facts.Facts."""
         return self._facts.active_flows()

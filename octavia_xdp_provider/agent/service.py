@@ -95,7 +95,8 @@ class Agent:
         transport = rpc.transport(conf)
         self._link = self._make_link(transport, node_state.NodeState(
             conf, self._files, self._datapath, announce, self._uplinks,
-            through, lambda: self._own_addresses, self._worker.nat_state))
+            through, lambda: self._own_addresses, self._worker.open_slots,
+            self._worker.nat_state))
         self._heartbeat = common_link.Heartbeat(
             conf.host, rpc.HeartbeatClient(transport), self.metrics.failed,
             lambda: self._link.reported_at)

@@ -67,6 +67,10 @@ class Worker(passes.Passes):
         """messages.NatState, or None."""
         return self._reconciler.nat_state()
 
+    def open_slots(self):
+        """See facts.Facts."""
+        return self._reconciler.open_slots()
+
     def active_flows(self):
         """See facts.Facts."""
         return self._reconciler.active_flows()

@@ -26,6 +26,8 @@ STATE_BYTES_MAX = 1 << 16
 # Of a node, as it reports them.
 NODE_ADDRESSES_MAX = 64
 NAT_POOLS_MAX = 512
+# Load balancers with the most open slots that a node names.
+OPEN_SLOTS_MAX = 100
 # Projects with the most flows by NAT that a node names.
 NAT_PROJECTS_MAX = 50
 
@@ -151,6 +153,21 @@ class NatState(TypedDict, total=False):
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
+class OpenSlots(TypedDict, total=False):
+    """Slots in which flows are about of members that have changed.
+
+    ``slots``: of all services. ``load_balancers``: id → those of its services
+    without a second chance, whose flows break where routers move them; at
+    most OPEN_SLOTS_MAX. ``more``: how many more load balancers have such.
+    """
+
+    slots: Integer
+    load_balancers: Annotated[dict[Text, Integer],
+                              pydantic.Field(max_length=OPEN_SLOTS_MAX)]
+    more: Integer
+
+
+@pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))
 class NodeState(TypedDict, total=False):
     """What a node reports of itself, for the operator and the scheduler.
 
@@ -162,8 +179,8 @@ class NodeState(TypedDict, total=False):
     nobody's member: no more, as a node could take them from tenants. ``zone``:
     its availability zone, null for none. ``document_version``: the newest of
     load balancers' that it knows; ``probe_through_datapath``: whether it
-    sends health checks as traffic. ``nat``: null without pools. A newer node
-    may say more.
+    sends health checks as traffic. ``nat``: null without pools.
+    ``open_slots``: nothing of older nodes. A newer node may say more.
     """
 
     version: Text
@@ -183,6 +200,7 @@ class NodeState(TypedDict, total=False):
     document_version: Integer
     probe_through_datapath: bool
     nat: NatState | None
+    open_slots: OpenSlots
 
 
 @shape.strict

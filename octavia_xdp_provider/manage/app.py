@@ -15,6 +15,7 @@ from octavia_xdp_provider.manage import load_balancers
 from octavia_xdp_provider.manage import members
 from octavia_xdp_provider.manage import node_registration
 from octavia_xdp_provider.manage import nodes
+from octavia_xdp_provider.manage import open_slots
 from octavia_xdp_provider.manage import placements
 from octavia_xdp_provider.manage import rebalance
 from octavia_xdp_provider.manage import sync
@@ -37,6 +38,7 @@ COMMANDS = {
     'lb watch-members': members.Watch,
     'node list': nodes.List,
     'node nat': nodes.Nat,
+    'node open-slots': open_slots.List,
     'node show': nodes.Show,
     'node create': node_registration.Create,
     'node delete': node_registration.Delete,

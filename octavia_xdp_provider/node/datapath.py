@@ -294,7 +294,9 @@ class Datapath:
             found[key] = Summary(
                 (one.index, one.generation, one.members_state), one.enabled,
                 one.counters.bytes, one.counters.flows, one.drops,
-                one.active_flows, one.counters.packets, one.reply_bytes)
+                one.active_flows, one.counters.packets, one.reply_bytes,
+                one.open_slots,
+                bool(one.settings.flags & ServiceFlag.SECOND_CHANCE))
         return found
 
     def generations(self) -> dict[int, int]:

@@ -234,7 +234,8 @@ class Summary(typing.NamedTuple):
     ``version``: another one whenever its table or a member's state is.
     ``bytes``, ``flows``, ``packets``: of its counters. ``drops``: packets that
     are not among these. ``active``: flows that are alive. ``reply_bytes``: of
-    NAT, what clients were sent.
+    NAT, what clients were sent. ``second_chance``: whether packets name the
+    other member of open slots.
     """
 
     version: tuple[int, int, int]
@@ -245,6 +246,8 @@ class Summary(typing.NamedTuple):
     active: int = 0
     packets: int = 0
     reply_bytes: int = 0
+    open_slots: int = 0
+    second_chance: bool = False
 
 
 class Info(typing.NamedTuple):

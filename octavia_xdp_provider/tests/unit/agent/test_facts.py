@@ -54,6 +54,38 @@ class TestFacts(planning.PlanTestCase):
             self.assertEqual(
                 active, self.facts.counters()['lb']['listener']['active'])
 
+    def open_slots(self, **services):
+        """:param services: of each load balancer (open slots, second chance).
+        """
+        plans, self.tables.services = {}, {}
+        for number, (name, found) in enumerate(services.items()):
+            keys = [datapath.Key(base.VIP, 'TCP', 1000 * number + port)
+                    for port in range(len(found))]
+            plans[name] = types.SimpleNamespace(
+                services=dict.fromkeys(keys), listeners={})
+            self.tables.services.update(
+                (key, datapath.Summary((0, 1, 2), 1, open_slots=slots,
+                                       second_chance=chance))
+                for key, (slots, chance) in zip(keys, found, strict=True))
+        return facts.Facts(types.SimpleNamespace(plans=plans),
+                           self.tables).open_slots()
+
+    def test_open_slots_of_load_balancers_without_a_second_chance(self):
+        self.assertEqual(
+            {'slots': 145, 'load_balancers': {'b': 30, 'a': 15}, 'more': 0},
+            self.open_slots(a=[(10, False), (5, False), (7, True)],
+                            b=[(30, False)], c=[(93, True)],
+                            d=[(0, False)]))
+
+    def test_of_many_those_with_the_most_open_slots_are_named(self):
+        found = self.open_slots(**{
+            f'{number}': [(number, False)]
+            for number in range(1, messages.OPEN_SLOTS_MAX + 4)})
+        self.assertEqual(messages.OPEN_SLOTS_MAX,
+                         len(found['load_balancers']))
+        self.assertEqual(3, found['more'])
+        self.assertEqual(4, min(found['load_balancers'].values()))
+
     def test_flows_of_the_node_are_those_of_announced_vips(self):
         self.tables.services = {
             datapath.Key(address, protocol, port): mock.Mock(active=active)

@@ -28,6 +28,7 @@ class OperatorTestCase(base.ManageTestCase):
             self.scheduler, lambda hosts: None, lambda: None)
         self.epoch = 0
         self.announcing = True
+        self.open_slots = None  # messages.OpenSlots of all nodes
 
     def create(self, key, *hosts, name='web', number=10):
         self.store.create(dict(
@@ -38,12 +39,15 @@ class OperatorTestCase(base.ManageTestCase):
     def report(self, *hosts):
         """These nodes have done all, and announce it."""
         self.epoch += 1
+        state = {}
+        if self.open_slots is not None:
+            state['open_slots'] = self.open_slots
         for host in hosts:
             self.store.register_node(host)
             answer = self.store.changes(host, 0)
             taken = self.store.take(host, self.epoch, 1, {
                 'as_of': answer['as_of'], 'complete': True, 'gone': [],
-                'counters': {}, 'state': {}, 'held': {
+                'counters': {}, 'state': state, 'held': {
                     entry['id']: {
                         'generation': entry['generation'], 'error': None,
                         'members': {}, 'announced': self.announcing}
@@ -122,6 +126,59 @@ class TestDrain(OperatorTestCase):
         entry, = self.store.changes('lb1', 0)['changed']
         self.assertNotIn('draining', entry)
         self.assertGreater(entry['generation'], before)
+
+    def use_open_slots(self, more=0, **slots):
+        """Of load balancers, on each node."""
+        self.open_slots = {'slots': sum(slots.values()),
+                           'load_balancers': slots, 'more': more}
+
+    def test_it_begins_when_no_slots_are_open(self):
+        self.create('a', 'lb1')
+        self.use_open_slots(a=7)
+        self.run_controller('lb1', 'lb2')
+        looks = []
+
+        def close(_seconds):
+            looks.append(self.hosts('a'))
+            if len(looks) == 3:
+                self.use_open_slots(a=0)
+                self.open_slots['load_balancers'] = {}
+                self.report('lb1', 'lb2')
+        with mock.patch.object(waiting.time, 'sleep', close):
+            self.done('node', 'drain', 'lb1')
+        self.assertEqual([['lb1']] * 3, looks)
+        self.assertFalse(self.listed('node', 'show', 'lb1')['in_service'])
+
+    def test_slots_that_stay_open_are_named_and_nothing_has_changed(self):
+        self.create('a', 'lb1')
+        for more, slots, named in ((0, {'a': 7}, 'a on lb1, a on lb2'),
+                                   (1, {}, '(others) on lb1')):
+            self.use_open_slots(more, **slots)
+            self.run_controller('lb1', 'lb2')
+            error = self.refused('node', 'drain', 'lb1', '--settle-timeout',
+                                 '0')
+            self.assertIn(named, error)
+            self.assertIn('--now', error)
+            self.assertTrue(
+                self.listed('node', 'show', 'lb1')['in_service'])
+        self.done('node', 'drain', 'lb1', '--now')
+        self.assertFalse(self.listed('node', 'show', 'lb1')['in_service'])
+
+    def test_other_nodes_load_balancers_are_not_waited_for(self):
+        self.create('a', 'lb1')
+        self.create('b', 'lb2', number=11)
+        self.use_open_slots(b=7)
+        self.run_controller('lb1', 'lb2')
+        self.done('node', 'drain', 'lb1', '--settle-timeout', '0')
+
+    def test_open_slots_are_listed(self):
+        self.create('a', 'lb1')
+        self.use_open_slots(2, a=7, b=9)
+        self.run_controller('lb1')
+        self.assertEqual(
+            [('lb1', 'b', 9), ('lb1', 'a', 7), ('lb1', '(others)', None)],
+            [tuple(row.values()) for row
+             in self.listed('node', 'open-slots')])
 
     def test_an_unknown_node_is_refused(self):
         self.assertIn('lb9 is unknown', self.refused('node', 'drain', 'lb9'))
