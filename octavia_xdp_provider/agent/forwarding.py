@@ -313,7 +313,8 @@ def _mtu(use, member, path_mtu):
     inner = member['tunnel'].get('mtu') if tunnel else None
     if inner is None:
         return path
-    taken = min(inner + service_settings.overhead(tunnel), _MTU_MAX)
+    taken = min(inner + service_settings.overhead(use.settings, tunnel),
+                _MTU_MAX)
     return min(path, taken) if path else taken
 
 

@@ -12,6 +12,7 @@ from octavia_xdp_provider.common import flavor as flavor_keys
 from octavia_xdp_provider.common import persistence
 from octavia_xdp_provider.common import rules
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import tunnels
 from octavia_xdp_provider.node import datapath
 
 _ENCAPSULATIONS = {kind.name.lower(): kind
@@ -102,14 +103,18 @@ def tunnel(document, member, listener_id, vip):
         str(ipaddress.ip_address(wanted['address'])),
         _ENCAPSULATIONS[wanted['encapsulation']],
         spec.tunnel_key(document, wanted, listener_id, vip) or 0,
-        spec.is_keyed(member))
+        spec.is_keyed(member), wanted.get('takes_alternative', False))
 
 
-def overhead(found):
-    """Bytes that a datapath.Tunnel adds to a packet."""
+def overhead(settings, found):
+    """Bytes that a datapath.Tunnel adds to a packet, with an alternative
+    where it can name one."""
     version = ipaddress.ip_address(found.address).version
-    return (_IP_HEADER[version]
-            + enumerations.SHIMS[found.encapsulation])
+    taken = _IP_HEADER[version] + enumerations.SHIMS[found.encapsulation]
+    if (found.takes_alternative
+            and settings.flags & datapath.ServiceFlag.SECOND_CHANCE):
+        taken += tunnels.ALTERNATIVE[version]
+    return taken
 
 
 def outer_address(settings, member, found=None):

@@ -26,6 +26,8 @@ FLOWS_MAX = 16384
 
 # Features of an agent: echo requests of LB nodes to VIPs reach members.
 PING = 'ping'
+# Packets that name a second member are taken.
+SECOND_CHANCE = 'second_chance'
 
 Id = host_spec.Uuid
 Integer = messages.Integer

@@ -38,6 +38,7 @@ from typing import Literal
 from typing import TypeAlias
 
 import pydantic
+from typing_extensions import NotRequired
 from typing_extensions import TypedDict
 
 from octavia_xdp_provider.common import errors
@@ -161,13 +162,17 @@ class Common(TypedDict):
     """What is the same for all hypervisors.
 
     ``networks``: of LB nodes: outer sources, and sources of probes.
-    ``closed``: others to which no answer is guessed.
+    ``closed``: others to which no answer is guessed. ``peers``: of
+    hypervisors, who hand on packets of connections that they do not know;
+    said to those alone that report host_messages.SECOND_CHANCE.
     """
 
     networks: Annotated[list[fields.Network], pydantic.Field(
         max_length=NETWORKS_MAX)]
     closed: Annotated[list[fields.Network], pydantic.Field(
         max_length=NETWORKS_MAX)]
+    peers: NotRequired[Annotated[list[fields.Network], pydantic.Field(
+        max_length=NETWORKS_MAX)]]
 
 
 PORT, ADDRESS_SET = 'port', 'address_set'

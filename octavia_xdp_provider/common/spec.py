@@ -47,7 +47,7 @@ version  what it has beyond the one before
 3        ``tunnel`` of members; encapsulation geneve of flavors
 4        ``additional_keys`` of tunnels
 5        ``second_chance`` of flavors
-6        ``forwarding`` nat of flavors
+6        ``forwarding`` nat of flavors; ``takes_alternative`` of tunnels
 =======  ==================================================================
 """
 
@@ -70,6 +70,7 @@ VERSION = 6
 TUNNELS_SINCE = 3
 ADDITIONAL_KEYS_SINCE = 4
 NAT_SINCE = 6
+ALTERNATIVES_SINCE = 6
 
 # Some fields of an object, by name.
 Fields = dict[str, Any]
@@ -115,6 +116,8 @@ class Tunnel(TypedDict):
     ``keys``: by listener id, where they go before ``key``.
     ``additional_keys``: the same for packets to additional VIPs: by VIP, then
     by listener id. ``mtu``: greatest packet inside, bytes.
+    ``takes_alternative``: its end takes packets that name a second member,
+    which those of a flavor with a second chance do then.
     """
 
     address: types.Address
@@ -124,6 +127,7 @@ class Tunnel(TypedDict):
     additional_keys: NotRequired[
         dict[types.Address, dict[str, types.TunnelKey]]]
     mtu: NotRequired[types.InnerMtu]
+    takes_alternative: NotRequired[bool]
 
 
 @shape.strict
@@ -317,7 +321,13 @@ def _needs_5(doc: Document) -> bool:
 
 def _needs_6(doc: Document) -> bool:
     """Whether version 5 cannot say what the document says."""
-    return flavor.needs_6(doc['flavor'])
+    return flavor.needs_6(doc['flavor']) or names_alternatives(doc)
+
+
+def names_alternatives(doc: Document) -> bool:
+    return any(member.get('tunnel', {}).get('takes_alternative')
+               for pool in doc['pools'].values()
+               for member in pool['members'].values())
 
 
 def for_node(doc: Document) -> Document:

@@ -9,6 +9,15 @@ from octavia_xdp_provider.common import spec
 
 # Bits of a key.
 KEYS = {'geneve': 24, 'srv6': 32}
+# Bytes more of an outer header that names a second member, by IP version.
+ALTERNATIVE = {4: 12, 6: 24}
+# Encapsulations that can.
+WITH_ALTERNATIVE = ('gue', 'geneve', 'srv6')
+
+
+def alternative_length(address: str) -> int:
+    """Bytes by which a tunnel's outer header can be longer."""
+    return ALTERNATIVE[ipaddress.ip_address(address).version]
 
 
 def check_end(vips: list[address_policy.Address],
@@ -27,6 +36,11 @@ def check_end(vips: list[address_policy.Address],
         raise _refused(member, 'address', f'{end} is no IPv6 address, and '
                        'the tunnel leads to an SRv6 SID',
                        'use the SID, or another encapsulation')
+    if tunnel.get('takes_alternative') and (
+            encapsulation not in WITH_ALTERNATIVE):
+        raise _refused(member, 'takes_alternative', f'{encapsulation} names '
+                       'no second member', 'leave it out, or use '
+                       + ' or '.join(WITH_ALTERNATIVE))
     for key in _keys(tunnel):
         if encapsulation not in KEYS:
             raise _refused(member, 'key', f'{encapsulation} carries no key',

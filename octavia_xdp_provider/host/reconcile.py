@@ -205,6 +205,7 @@ class Reconciler:
         if (common, closed) != self._networks:
             self._datapath.set_networks(common['networks'],
                                         [*common['closed'], *closed])
+            self._datapath.set_peers(common.get('peers', ()))
             self._networks = common, closed
 
     def _set_address_sets(self, wanted: Wanted,

@@ -107,6 +107,17 @@ def of_networks(common: host_spec.Common | None,
             yield f'{what}: {text}'
 
 
+def of_peers(common: host_spec.Common | None,
+             held: collections.abc.Set[str]) -> Texts:
+    """Of hypervisors.
+
+    :param common: None: no controller has answered yet.
+    """
+    wanted = common.get('peers', []) if common else []
+    for text in of_lists({_network(one) for one in wanted}, held):
+        yield f'of hypervisors: {text}'
+
+
 def of_settings(wanted: types.Settings, held: types.Settings) -> Texts:
     for name, words in _SETTINGS.items():
         should, has = getattr(wanted, name), getattr(held, name)

@@ -40,6 +40,7 @@ class Held(typing.NamedTuple):
     sets: dict[int, set[str]]
     networks: dict[str, bool]
     settings: types.Settings
+    peers: frozenset[str] = frozenset()
 
 
 class Planned(typing.NamedTuple):
@@ -57,7 +58,8 @@ def read(host: datapath.Datapath) -> Held:
     return Held(ports, {one.entry.key: one.entry for one in host.entries()},
                 frozenset(host.programs()),
                 {key: host.rules(key) for key in ports},
-                host.address_sets(), host.networks(), host.settings())
+                host.address_sets(), host.networks(), host.settings(),
+                frozenset(host.peers()))
 
 
 def run(place: typing.Any, arguments: typing.Any) -> int:
@@ -71,9 +73,11 @@ def run(place: typing.Any, arguments: typing.Any) -> int:
     snapshot = place_module.snapshot()
     settings = settings_module.find(place.conf, snapshot)
     faults += of_underlay(settings, held)
+    common = fetching.load_common(place.files.common)
     faults += [(HOST, text) for text in contents.of_networks(
-        fetching.load_common(place.files.common), settings.closed,
-        held.networks)]
+        common, settings.closed, held.networks)]
+    faults += [(HOST, text) for text in contents.of_peers(
+        common, held.peers)]
     taps, known = place_module.find_taps(
         place.conf.host_agent.ovsdb, snapshot.links,
         planned.ports if planned else ())

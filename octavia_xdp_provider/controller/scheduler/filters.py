@@ -73,6 +73,9 @@ def version_problem(document, report):
     if len(spec.vips(document)) > 1:
         what = f'several VIPs with {what}'
         needed = spec.ADDITIONAL_KEYS_SINCE
+    if spec.names_alternatives(document):
+        what = f'a second chance with {what}'
+        needed = spec.ALTERNATIVES_SINCE
     if version >= needed:
         return None
     return (f'the node knows documents up to version {version or "2"}, and '

@@ -22,6 +22,7 @@ class End:
     """``address``: of the hypervisor, or the first of its SIDs. ``bits``: of
     a key. ``mtu``: greatest packet inside, bytes. ``entries_max``: None for
     any number. ``takes_pings``: whether LB nodes' echo requests get to VMs.
+    ``takes_alternative``: whether packets that name a second member do.
     """
 
     encapsulation: str
@@ -30,6 +31,7 @@ class End:
     mtu: int
     entries_max: int | None = None
     takes_pings: bool = True
+    takes_alternative: bool = False
 
 
 class Shared(str):
@@ -109,6 +111,8 @@ def _at(host: hypervisors.Hypervisor, encapsulation: str, text: str,
         return (f'hypervisor {host.host} has an MTU of {state.get("mtu")}, '
                 f'which leaves {mtu} bytes, less than '
                 f'{fields.INNER_MTU_MIN}')
+    features = state.get('features') or ()
     return End(encapsulation, str(address), tunnels.KEYS[encapsulation],
                min(mtu, 65535), state.get('entries_max'),
-               host_messages.PING in (state.get('features') or ()))
+               host_messages.PING in features,
+               host_messages.SECOND_CHANCE in features)

@@ -19,3 +19,12 @@ def problem(store, document: spec.Document) -> str:
         if found and node.host in placed:
             return f'LB node {node.host}: {found}'
     return ''
+
+
+def know_alternatives(store, key: str) -> bool:
+    """Whether all nodes of a load balancer know tunnels at whose end packets
+    may name a second member."""
+    placed = {one.host for one in store.placements([key])}
+    return all((node.state or {}).get('document_version', 0)
+               >= spec.ALTERNATIVES_SINCE
+               for node in store.nodes() if node.host in placed)

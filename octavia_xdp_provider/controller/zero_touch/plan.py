@@ -17,6 +17,7 @@ from typing import cast
 
 from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.common import tunnels
 from octavia_xdp_provider.controller.neutron_ports import findings
 from octavia_xdp_provider.controller.store import hypervisors
 from octavia_xdp_provider.controller.store import ways
@@ -290,10 +291,20 @@ class Plan:
     # Documents of LB nodes
 
     def document(self, before: spec.Document, decisions: Decisions,
-                 ends: ends_.Ends) -> spec.Document:
+                 ends: ends_.Ends, alternatives: bool = False
+                 ) -> spec.Document:
         """The document with each member's tunnel or way, and what came of
-        each decision noted for the operator."""
+        each decision noted for the operator.
+
+        :param alternatives: its nodes can name a second member in a tunnel.
+        """
         after = copy.deepcopy(before)
+        if not before['flavor'].get('second_chance'):
+            alternatives = False
+        if not alternatives:
+            ends = {host: dataclasses.replace(end, takes_alternative=False)
+                    if isinstance(end, ends_.End) else end
+                    for host, end in ends.items()}
         noted = []
         for pool_id, pool in after['pools'].items():
             for key, member in pool['members'].items():
@@ -346,6 +357,10 @@ class Plan:
         tunnel: spec.Tunnel = {
             'address': end.address, 'encapsulation': end.encapsulation,
             'keys': first, 'mtu': min(port.mtu, end.mtu)}
+        if end.takes_alternative:
+            tunnel['takes_alternative'] = True
+            tunnel['mtu'] = min(port.mtu, end.mtu - tunnels.alternative_length(
+                end.address))
         if others:
             tunnel['additional_keys'] = dict(zip(
                 spec.vips(document)[1:], others, strict=True))

@@ -360,7 +360,9 @@ class ZeroTouch:
     def _send_ways(self, key, decisions):
         """Store how members are reached, for LB nodes."""
         row = self._balancers[key]
-        after = self._plan.document(row.document, decisions, self._ends)
+        after = self._plan.document(
+            row.document, decisions, self._ends,
+            nodes.know_alternatives(self._store, key))
         if after == row.document:
             return
         try:

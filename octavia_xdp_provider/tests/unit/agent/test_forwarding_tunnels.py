@@ -41,6 +41,16 @@ class TestTunnels(base.TestCase):
         # the port is the name's alone
         self.assertEqual(('198.18.10.11', 80), (member.address, member.port))
 
+    def test_ends_that_take_alternatives(self):
+        """The outer packet has room for one where packets name them."""
+        tunnel = {**GENEVE, 'mtu': 1442, 'takes_alternative': True}
+        member = self.planned(tunnel)
+        self.assertTrue(member.tunnel.takes_alternative)
+        self.assertEqual(1442 + 36, member.mtu)
+        self.document['flavor'] = {'second_chance': True,
+                                   'encapsulation': 'gue'}
+        self.assertEqual(1442 + 36 + 12, self.planned(tunnel).mtu)
+
     def test_without_a_key_the_port_is_written_as_ever(self):
         tunnel = {'address': 'fd00:9::1', 'encapsulation': 'gre'}
         self.assertEqual(0, self.planned(tunnel).port)

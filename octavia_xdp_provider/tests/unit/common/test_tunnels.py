@@ -54,6 +54,16 @@ class TestTunnels(base.TestCase):
             self.refused('key', f'{kind} carries no key',
                          m1=dict(GENEVE, encapsulation=kind))
 
+    def test_who_can_name_a_second_member(self):
+        for tunnel in (GENEVE, SRV6, {'address': '198.18.20.1',
+                                      'encapsulation': 'gue'}):
+            validation.validate(document(m1={**tunnel,
+                                             'takes_alternative': True}))
+        for kind in ('ipip', 'gre'):
+            self.refused('takes_alternative', f'{kind} names no second',
+                         m1={'address': '198.18.20.1', 'encapsulation': kind,
+                             'takes_alternative': True})
+
     def test_a_sid_has_room_for_its_key(self):
         self.refused('address', 'last 32 bits',
                      m1=dict(SRV6, address='fd00:9::1'))
@@ -128,6 +138,12 @@ class TestWhoIsTold(base.TestCase):
         self.assertEqual(given['pools'], validation.read(sent)['pools'])
         self.assertEqual(3, spec.for_node(
             document({'encapsulation': 'geneve'}))['version'])
+
+    def test_documents_with_second_members_are_of_version_6(self):
+        given = document(m1=dict(GENEVE, takes_alternative=True))
+        sent = spec.for_node(given)
+        self.assertEqual(6, sent['version'])
+        self.assertEqual(given['pools'], validation.read(sent)['pools'])
 
     def test_others_are_what_older_nodes_know(self):
         for flavor in ({}, {'encapsulation': 'gue'}):

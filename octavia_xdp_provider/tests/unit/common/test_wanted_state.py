@@ -23,7 +23,8 @@ BY_ID = {(*_TUNNEL, 'keys'), (*_TUNNEL, 'additional_keys'),
          (*_TUNNEL, 'additional_keys', '2001:db8:100::10')}
 OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
             'vip_subnet_id', 'vip_network_id', 'availability_zone',
-            'tunnel', 'key', 'keys', 'additional_keys', 'mtu', 'way'}
+            'tunnel', 'key', 'keys', 'additional_keys', 'mtu', 'way',
+            'takes_alternative'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
@@ -44,7 +45,7 @@ def full_document():
     pool['members']['m2'].update(
         monitor_address='198.18.10.99', way='direct', tunnel={
             'address': '198.18.20.1', 'encapsulation': 'geneve', 'key': 7,
-            'keys': {'listener': 8}, 'mtu': 1442,
+            'keys': {'listener': 8}, 'mtu': 1442, 'takes_alternative': True,
             'additional_keys': {'2001:db8:100::10': {'listener': 9}}})
     pool['healthmonitor'].update(name='h', domain_name='www.example.org')
     return document

@@ -55,6 +55,7 @@ class Datapath:
         self.links.mkdir(parents=True, exist_ok=True)
         self.held_ports, self.held_entries, self.sets = {}, {}, {}
         self.rules, self.settings, self.networks = {}, None, None
+        self.peers = None
         self.calls, self.failing = [], set()
 
     def _call(self, name, first=None):
@@ -69,6 +70,10 @@ class Datapath:
     def set_networks(self, nodes, closed=()):
         self._call('set_networks')
         self.networks = list(nodes), list(closed)
+
+    def set_peers(self, networks):
+        self._call('set_peers')
+        self.peers = list(networks)
 
     def set_address_set(self, number, networks):
         self._call('set_address_set')

@@ -215,6 +215,24 @@ class TestErrors(ReconcileTestCase):
         self.reconciler.prepare(SETTINGS._replace(underlay=(3,)), COMMON)
         self.assertEqual(['nic-3'], self.datapath.pinned())
 
+    def test_networks_of_hypervisors(self):
+        """They go where a controller does not speak of them any more."""
+        self.reconciler.prepare(SETTINGS, {**COMMON, 'peers': ['10.2.0.0/16']})
+        self.assertEqual(['10.2.0.0/16'], self.datapath.peers)
+        self.reconciler.prepare(SETTINGS, None)
+        self.assertEqual(['10.2.0.0/16'], self.datapath.peers)
+        self.reconciler.prepare(SETTINGS, COMMON)
+        self.assertEqual([], self.datapath.peers)
+
+    def test_networks_that_cannot_be_set_are_set_again(self):
+        self.datapath.failing = {'set_peers'}
+        common = {**COMMON, 'peers': ['10.2.0.0/16']}
+        self.assertEqual(['set_peers fails'],
+                         self.reconciler.prepare(SETTINGS, common))
+        self.datapath.failing = set()
+        self.assertEqual([], self.reconciler.prepare(SETTINGS, common))
+        self.assertEqual(['10.2.0.0/16'], self.datapath.peers)
+
     def test_closed_networks_of_both_sides(self):
         for closed in ((), ('10.8.0.0/16',), ('10.8.0.0/16', '10.7.0.0/16')):
             self.reconciler.prepare(SETTINGS._replace(closed=closed), COMMON)

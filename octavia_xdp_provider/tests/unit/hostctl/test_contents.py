@@ -64,6 +64,20 @@ class TestSets(base.TestCase):
 
 class TestHost(base.TestCase):
 
+    def test_networks_of_hypervisors_that_differ(self):
+        common = {'networks': [], 'closed': [], 'peers': ['10.2.0.0/16']}
+        self.assertEqual([], list(contents.of_peers(
+            common, {'10.2.0.0/16'})))
+        text, = contents.of_peers(common, set())
+        self.assertIn('of hypervisors: networks that are missing: '
+                      '10.2.0.0/16', text)
+
+    def test_networks_of_hypervisors_of_whom_nobody_spoke(self):
+        for common in (None, {'networks': [], 'closed': []}):
+            self.assertEqual([], list(contents.of_peers(common, set())))
+            text, = contents.of_peers(common, {'10.2.0.0/16'})
+            self.assertIn('10.2.0.0/16', text)
+
     def test_networks_that_differ_are_listed_by_their_use(self):
         common = {'networks': ['192.0.2.0/24'], 'closed': ['10.9.0.0/16']}
         held = {'192.0.2.0/24': True, '10.9.0.0/16': False,
