@@ -32,6 +32,8 @@ const volatile bool feature_nat = false;
 const volatile bool feature_pull;
 /* Whether ages are written; false for simulations, which share the tables. */
 const volatile bool writes_ages = true;
+/* Whether flows of NAT are, likewise. */
+const volatile bool writes_nat = true;
 
 #define likely(condition) __builtin_expect(!!(condition), 1)
 #define unlikely(condition) __builtin_expect(!!(condition), 0)
@@ -97,6 +99,7 @@ MMAPPED_ARRAY(connection_counts, 1, struct connection_count);
 PER_CPU_ARRAY(icmp_budget, 1, struct icmp_budget);
 PER_CPU_ARRAY(service_counters, 1, struct counters);
 PER_CPU_ARRAY(member_counters, 1, struct counters);
+PER_CPU_ARRAY(nat_scratch, 1, struct nat_scratch);
 PER_CPU_ARRAY(reply_counters, 1, struct reply_counters);
 PER_CPU_ARRAY(outcomes, OXP_OUTCOMES, struct outcome_counters);
 

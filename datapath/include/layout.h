@@ -35,6 +35,7 @@
  *                    as nat-0, nat-1 and so on
  *   nat_index        ARRAY_OF_MAPS[2]             HASH, struct nat_key -> __u32
  *                    number of the flow; pinned as nat-index-0, nat-index-1
+ *   nat_scratch      PERCPU_ARRAY of 1            struct nat_scratch
  *   nat_services     ARRAY[services_max], mmap.   struct nat_service
  *   reply_counters   PERCPU_ARRAY[services_max]   struct reply_counters
  *   connections      ARRAY[CONNECTION_SETS], mmap. struct flow_set
@@ -91,6 +92,7 @@
 	MAP(NAT_TABLES, nat_tables, 0)                                         \
 	MAP(NAT_INDEX, nat_index, 0)                                           \
 	MAP(NAT_SERVICES, nat_services, FORMAT_NAT_SERVICES)                   \
+	MAP(NAT_SCRATCH, nat_scratch, 0)                                       \
 	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)             \
 	MAP(CONNECTIONS, connections, FORMAT_CONNECTIONS)                      \
 	MAP(CONNECTION_COUNTS, connection_counts, FORMAT_CONNECTIONS)
@@ -585,8 +587,12 @@ struct fragment_owner {
 	__u16 member;  /* index within the service */
 	__be16 port;   /* of the service */
 	__u8 protocol;
-	__u8 reserved[3];
+	/* FRAGMENT_OF_NAT: `service` is the number of the flow, and all else is
+	 * 0, so that programs that do not know this find nothing. */
+	__u8 nat;
+	__u8 reserved[2];
 };
+#define FRAGMENT_OF_NAT 1
 
 /*
  * The networks that a service lets in, in lines of their own, so that a change
@@ -778,6 +784,11 @@ _Static_assert(sizeof(struct nat_group) * OXP_NAT_GROUPS == NAT_TABLE_SIZE,
 	       "a table");
 
 #define NAT_FLOWS_UNIT 256
+
+/* What a program has of one packet beside its stack. */
+struct nat_scratch {
+	__u64 words[28];
+};
 
 struct nat_service {
 	__u32 active; /* half open or established */

@@ -10,6 +10,7 @@ from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import fragments
 from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import mss
+from octavia_xdp_provider.packet_model import nat
 from octavia_xdp_provider.packet_model import observer
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import ports
@@ -18,6 +19,7 @@ from octavia_xdp_provider.packet_model import rate
 from octavia_xdp_provider.packet_model import select
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.packet_model import too_big
+from octavia_xdp_provider.packet_model import translator
 
 Action = state.Action
 Outcome = state.Outcome
@@ -39,6 +41,7 @@ class Result(typing.NamedTuple):
     remarks: tuple[Outcome, ...] = ()
     service: state.Service | None = None
     member: int | None = None
+    any_id: bool = False  # of an IPv4 packet: the node may choose it
 
     def counted(self) -> tuple[Outcome, ...]:
         """The outcome counters that this packet moved: each by one packet,
@@ -90,11 +93,14 @@ class Forwarder:
         self.sources = rate.Sources()
         self.answers = rate.Answers(node)
         self.connections = connections.Connections()
+        self.nat = nat.Flows()
+        self.translator = translator.Translator(self)
 
     def set_services(self, services: list[state.Service]):
         self.services = {(one.vip, one.protocol, one.port): one
                          for one in services}
         self.vips = {}
+        self.nat.keep(services)
         for one in services:
             one.place()
             self.vips.setdefault(one.vip, []).append(one)
@@ -109,6 +115,8 @@ class Forwarder:
             self.watch.ignored(packet)
             return Result(Action.PASS, frame, Outcome.PASS)
         self.watch.packet(packet)
+        if packet.destination in self.nat.pools:
+            return self._to_pool(packet, ingress, clock)
         services = self.vips.get(packet.destination)
         self.watch.vip(packet, services)
         if services is None:
@@ -125,6 +133,76 @@ class Forwarder:
                                else state.ICMPV6) and not packet.first:
             return self._icmp(packet, ingress, clock)
         return self._left(packet)
+
+    # NAT --------------------------------------------------------------------
+
+    def _to_pool(self, packet, ingress, clock) -> Result:
+        frame = packet.frame
+        if packet.wrong is not None:
+            return self._malformed(frame, packet.wrong)
+        icmp_of_family = (state.ICMP if packet.family == state.IPV4
+                          else state.ICMPV6)
+        if (packet.protocol in (state.ICMP, state.ICMPV6) and
+                (packet.protocol != icmp_of_family or packet.first or
+                 packet.later)):
+            return Result(Action.PASS, frame, Outcome.PASS)
+        if packet.later:
+            return self._translated(self.translator.later(packet, True),
+                                    packet, ingress, clock)
+        if packet.protocol == icmp_of_family:
+            return self._icmp_to_pool(packet, ingress, clock)
+        if packet.protocol not in (state.TCP, state.UDP):
+            return Result(Action.PASS, frame, Outcome.PASS)
+        return self._translated(self.translator.reply(packet), packet,
+                                ingress, clock)
+
+    def _icmp_to_pool(self, packet, ingress, clock) -> Result:
+        if packet.transport + icmp.HEADER > packet.end:
+            return self._malformed(
+                packet.frame, f'less than the {icmp.HEADER} bytes of ICMP')
+        kind = packet.frame[packet.transport]
+        if kind == icmp.ECHO[packet.family]:
+            return self._echo(packet, clock)
+        if kind not in icmp.ERRORS[packet.family]:
+            return Result(Action.PASS, packet.frame, Outcome.PASS)
+        return self._translated(self.translator.error(packet, True), packet,
+                                ingress, clock)
+
+    def _translated(self, found: translator.Found | Outcome, packet, ingress,
+                    clock, service=None) -> Result:
+        """`found`: the packet's flow, or why it has none."""
+        frame = packet.frame
+        if isinstance(found, Outcome):
+            return self._drop(frame, found, (), service)
+        service = found.flow.service
+        sent = self.translator.send(found, packet, ingress)
+        if sent.limit is not None:
+            return self._too_big_nat(packet, found, sent.limit, clock)
+        if sent.outcome != Outcome.FORWARDED:
+            return self._drop(frame, sent.outcome, (), service)
+        return Result(sent.action, sent.frame, Outcome.FORWARDED, (), service,
+                      found.flow.index, sent.any_id)
+
+    def _too_big_nat(self, packet, found, limit, clock) -> Result:
+        family = packet.family
+        answer = (packet.dont_fragment and found.quote is None and
+                  not packet.later and
+                  (family == state.IPV6 or (
+                      not packet.first and limit >= too_big.LEAST[family])))
+        if answer and self._may_answer(clock):
+            return Result(Action.TX, too_big.message(packet, limit),
+                          Outcome.SENT_TOO_BIG)
+        return self._drop(packet.frame, Outcome.DROP_TOO_BIG, (),
+                          found.flow.service)
+
+    def _request(self, packet, service, ingress, clock) -> Result:
+        """Of a service of NAT, whole or a first fragment."""
+        refused = (self._refused(packet, service) or
+                   self._beyond_rate(packet, service,
+                                     opens_flow(packet, service), clock))
+        found = refused or self.translator.request(
+            packet, service, opens_flow(packet, service))
+        return self._translated(found, packet, ingress, clock, service)
 
     # Ends without a service--------------------------------------------------
 
@@ -162,6 +240,8 @@ class Forwarder:
                 return self._tunnel(packet)
             return Result(Action.PASS, packet.frame, Outcome.PASS)
         self.watch.service(service)
+        if service.nat:
+            return self._request(packet, service, ingress, clock)
         opens = opens_flow(packet, service)
         refused = (self._refused(packet, service) or
                    self._beyond_rate(packet, service, opens, clock))
@@ -248,6 +328,9 @@ class Forwarder:
     # Fragments ------------------------------------------------------------
 
     def _later_fragment(self, packet, ingress, clock) -> Result:
+        if self.translator.follows(packet):
+            return self._translated(self.translator.later(packet, False),
+                                    packet, ingress, clock)
         found = self.fragments.follow(packet, self.services)
         if found is not None:
             service, member = found
@@ -262,6 +345,8 @@ class Forwarder:
                                       packet.protocol)
             if service is None:
                 self.watch.no_service(packet.protocol, None)
+                return self._drop(packet.frame, Outcome.DROP_FRAGMENT)
+            if service.nat:
                 return self._drop(packet.frame, Outcome.DROP_FRAGMENT)
             self.watch.service(service)
         refused = self._refused(packet, service)
@@ -307,6 +392,9 @@ class Forwarder:
             self.watch.no_service(quoted.protocol, quoted.port)
             return self._drop(frame, Outcome.DROP_ICMP)
         self.watch.service(service)
+        if service.nat:
+            return self._translated(self.translator.error(packet, False),
+                                    packet, ingress, clock)
         if allow.martian(packet.source, packet.destination):
             self.watch.martian(packet.source)
             return self._drop(frame, Outcome.DROP_MARTIAN, (), service)
@@ -360,7 +448,7 @@ class Forwarder:
         if node.by_routes:
             self.watch.routes()
         else:
-            uplink = self._uplink(family, entropy)
+            uplink = self.uplink(family, entropy)
             if uplink is None:
                 return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, remarks,
                                   service)
@@ -388,7 +476,7 @@ class Forwarder:
         return Result(action, frame, Outcome.FORWARDED, remarks, service,
                       index)
 
-    def _uplink(self, family: int, entropy: int) -> state.Uplink | None:
+    def uplink(self, family: int, entropy: int) -> state.Uplink | None:
         """The uplink of a flow, if it has a next hop of the family."""
         choice = self.node.choice[family][entropy >> 26]
         uplink = None if choice is None else self.node.uplinks[choice]

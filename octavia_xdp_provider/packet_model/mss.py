@@ -34,10 +34,14 @@ def _find(packet: parse.Packet) -> int | None:
 
 def clamp(packet: parse.Packet, limit: int):
     """Replaces packet.frame where the option promises too much."""
+    clamp_to(packet, limit - HEADERS[packet.family])
+
+
+def clamp_to(packet: parse.Packet, most: int):
+    """The same, `most` bytes."""
     at = _find(packet)
     if at is None:
         return
-    most = limit - HEADERS[packet.family]
     if int.from_bytes(packet.frame[at:at + 2], 'big') <= most:
         return
     frame, start = packet.frame, packet.transport

@@ -161,6 +161,7 @@ class Service:
     by_source: bool = False
     quic: bool = False
     second_chance: bool = False
+    nat: bool = False
     source_length: dict[int, int] = dataclasses.field(
         default_factory=lambda: {IPV4: 32, IPV6: 128})
     idle_timeout: int = 350
@@ -183,6 +184,8 @@ class Service:
     bytes: int = 0
     flows: int = 0
     drops: int = 0
+    reply_packets: int = 0
+    reply_bytes: int = 0
 
     def place(self):
         """Derive what packets need from what was configured."""

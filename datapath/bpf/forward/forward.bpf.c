@@ -170,6 +170,14 @@ static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
 	return true;
 }
 
+static __always_inline int take_nat(struct xdp_md *ctx,
+				    const struct selected *selected)
+{
+	return feature_nat ? nat_take(ctx, selected->l3, selected->v6,
+				      selected->block)
+			   : drop_plain(ctx, OXP_DROP_NAT_FULL);
+}
+
 /* The packet of a service, to its member. */
 static __always_inline int forward(struct xdp_md *ctx, const void *header,
 				   struct selected *selected,
@@ -186,6 +194,8 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	selected->entropy = flow_entropy(hash);
 	if (unlikely(is_special(view.block)) &&
 	    !has_only_networks(view.block)) {
+		if (view.block->flags & OXP_SERVICE_NAT)
+			return take_nat(ctx, selected);
 		outcome = select_special(ctx, header, selected, ports);
 		if (outcome == OXP_DROP_CONNECTION_LIMIT)
 			return refuse_connection(ctx, selected->l3,
@@ -214,6 +224,8 @@ static __always_inline int take_slow_path(struct xdp_md *ctx, __u32 l3, bool v6)
 
 	pull_headers(ctx);
 	action = forward_slow_path(ctx, l3, v6, &selected);
+	if (feature_nat && action == SELECTED_NAT)
+		return nat_take(ctx, l3, v6, selected.block);
 	return action == SELECTED ? deliver(ctx, &selected) : action;
 }
 
@@ -237,6 +249,17 @@ static __always_inline int forward_pulled(struct xdp_md *ctx)
 	return XDP_PASS;
 }
 
+/* What no service has may be an answer to NAT. Returns whether it is to a
+ * pool, and then the XDP action in *action. */
+static __always_inline bool take_answer(struct xdp_md *ctx, __s64 vip, __u32 l3,
+					bool v6, int *action)
+{
+	if (vip == NOT_FOUND || !(vip & LOOKUP_POOL))
+		return false;
+	*action = nat_take(ctx, l3, v6, vip);
+	return true;
+}
+
 /* What no service has is not ours, but for what looks like a tunnel. */
 static __always_inline bool is_tunnel(__u8 protocol, const struct ports *ports)
 {
@@ -251,6 +274,7 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 	struct ports ports;
 	__u32 length;
 	__s64 number;
+	int action;
 
 	if ((void *)(ip + 1) > end)
 		return ENDS_EARLY;
@@ -271,6 +295,9 @@ static __always_inline int forward_v4(struct xdp_md *ctx, __u32 l3)
 	if (number == NOT_FOUND) {
 		if (unlikely(is_tunnel(selected.protocol, &ports)))
 			return take_slow_path(ctx, l3, false);
+		if (feature_nat && take_answer(ctx, find_v4(ip->daddr, 0, 0),
+					       l3, false, &action))
+			return action;
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v4(ip->saddr, ip->daddr)))
@@ -289,6 +316,7 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 	struct ports ports;
 	__u32 length;
 	__s64 number;
+	int action;
 
 	if ((void *)(ip + 1) > end)
 		return ENDS_EARLY;
@@ -304,6 +332,9 @@ static __always_inline int forward_v6(struct xdp_md *ctx, __u32 l3)
 	if (number == NOT_FOUND) {
 		if (unlikely(is_tunnel(selected.protocol, &ports)))
 			return take_slow_path(ctx, l3, true);
+		if (feature_nat && take_answer(ctx, find_v6(destination, 0, 0),
+					       l3, true, &action))
+			return action;
 		return XDP_PASS;
 	}
 	if (unlikely(is_martian_v6(source, destination)))

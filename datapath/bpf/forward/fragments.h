@@ -117,6 +117,7 @@ static __always_inline int select_fragment(struct xdp_md *ctx,
 					   const struct packet *packet,
 					   struct target *target, __u32 vip)
 {
+	struct block_view view;
 	__s64 number;
 	int outcome;
 
@@ -127,6 +128,9 @@ static __always_inline int select_fragment(struct xdp_md *ctx,
 		return OXP_PASS;
 	number = fallback_service(packet, vip);
 	if (number == NOT_FOUND)
+		return OXP_DROP_FRAGMENT;
+	/* whose ports say what becomes of it */
+	if (find_block(number, &view) && view.block->flags & OXP_SERVICE_NAT)
 		return OXP_DROP_FRAGMENT;
 	target->block = number;
 	outcome = admit_fragment(packet, target->block);

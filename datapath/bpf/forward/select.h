@@ -199,8 +199,6 @@ select_member(struct xdp_md *ctx, struct packet *packet, struct target *target)
 
 	if (!find_block(target->block, &view))
 		return OXP_DROP_INTERNAL;
-	if (view.block->flags & OXP_SERVICE_NAT)
-		return OXP_DROP_NAT_FULL;
 	outcome = admit(packet, target->block);
 	if (outcome != OXP_FORWARDED)
 		return outcome;

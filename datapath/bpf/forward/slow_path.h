@@ -4,7 +4,7 @@
  * it. First of all: are they for a VIP?
  *
  * Functions return the XDP action, or SELECTED: `selected` is filled, and the
- * caller delivers it, which saves stack.
+ * caller delivers it, which saves stack. So with SELECTED_NAT.
  */
 #ifndef OXP_SLOW_PATH_H
 #define OXP_SLOW_PATH_H
@@ -14,9 +14,11 @@
 #include "forward/fragments.h"
 #include "forward/icmp.h"
 #include "forward/martian.h"
+#include "forward/nat/nat.h"
 #include "forward/reset.h"
 
 #define SELECTED (-1)
+#define SELECTED_NAT (-2) /* for nat_take(): selected->block */
 
 static __always_inline int fill_selected(struct xdp_md *ctx,
 					 const struct packet *packet,
@@ -64,6 +66,24 @@ static __always_inline int finish_selection(struct xdp_md *ctx,
 	return SELECTED;
 }
 
+static __always_inline bool is_nat(__u32 line)
+{
+	struct block_view view;
+
+	return find_block(line, &view) && view.block->flags & OXP_SERVICE_NAT;
+}
+
+/* `line`: of the service, `block`: what nat_take() is told. */
+static __always_inline int select_nat(struct xdp_md *ctx,
+				      struct selected *selected, __u32 line,
+				      __u32 block)
+{
+	if (!feature_nat)
+		return drop_at(ctx, OXP_DROP_NAT_FULL, line);
+	selected->block = block;
+	return SELECTED_NAT;
+}
+
 static __always_inline int forward_icmp(struct xdp_md *ctx,
 					struct packet *packet,
 					struct target *target,
@@ -87,6 +107,8 @@ static __always_inline int forward_icmp(struct xdp_md *ctx,
 	number = follow_quote(ctx, packet);
 	if (number == NOT_FOUND)
 		return drop(ctx, OXP_DROP_ICMP);
+	if (is_nat(number))
+		return select_nat(ctx, selected, number, 0);
 	if (martian)
 		return drop_at(ctx, OXP_DROP_MARTIAN, number);
 	target->block = number;
@@ -112,6 +134,8 @@ static __always_inline int forward_ports(struct xdp_md *ctx,
 			return drop(ctx, OXP_DROP_TUNNEL);
 		return XDP_PASS;
 	}
+	if (is_nat(number))
+		return select_nat(ctx, selected, number, number);
 	if (is_martian(packet))
 		return drop_at(ctx, OXP_DROP_MARTIAN, number);
 	target->block = number;
@@ -130,6 +154,9 @@ static __always_inline int forward_by_protocol(struct xdp_md *ctx,
 
 	if (fill_selected(ctx, packet, selected))
 		return drop(ctx, OXP_DROP_INTERNAL);
+	if (feature_nat && packet->kind == KIND_LATER &&
+	    nat_follow_fragment(packet) != NO_FLOW)
+		return select_nat(ctx, selected, 0, 0);
 	if (packet->kind == KIND_LATER &&
 	    (has_ports(packet->protocol) || is_extension(packet->protocol)))
 		return finish_selection(
@@ -192,6 +219,8 @@ __noinline int forward_slow_path(struct xdp_md *ctx, __u32 l3, __u32 v6,
 	vip = find_vip(ctx, &packet);
 	if (vip == NOT_FOUND)
 		return XDP_PASS;
+	if (feature_nat && vip & LOOKUP_POOL)
+		return select_nat(ctx, selected, 0, vip);
 	if (parse_ip(ctx, &packet))
 		return drop_unread(ctx);
 	return forward_by_protocol(ctx, &packet, vip, selected);

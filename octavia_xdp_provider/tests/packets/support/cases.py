@@ -121,10 +121,13 @@ class PacketCase(unittest.TestCase):
     """Starts with a node that has one uplink and no services."""
 
     maxDiff = None
+    pools: tuple[tuple[bytes, int], ...] = ()  # of NAT
 
     def setUp(self):
         super().setUp()
         self.compared = shared()
+        if self.compared.pools != list(self.pools):
+            self.compared.set_pools(list(self.pools))
         self.use(plain_node())
 
     def use(self, node: state.Node):

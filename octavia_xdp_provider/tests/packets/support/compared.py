@@ -6,8 +6,11 @@ import ipaddress
 import struct
 import time
 
+from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import forward
+from octavia_xdp_provider.packet_model import nat
+from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import rate
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.models import maglev_model
@@ -71,6 +74,17 @@ def wanted_table(members: list[state.Member],
             for name in maglev_model.populate(weights, slots)]
 
 
+def with_id_of(other: bytes, frame: bytes) -> bytes:
+    """The frame of an IPv4 packet with the id that `other` has."""
+    at = 14
+    while frame[at - 2:at] in parse.VLAN:
+        at += 4
+    header = frame[at:at + 4] + other[at + 4:at + 6] + frame[at + 6:at + 20]
+    field = checksum.checksum(header[:10] + bytes(2) + header[12:])
+    return (frame[:at] + header[:10] + field.to_bytes(2, 'big') +
+            header[12:] + frame[at + 20:])
+
+
 class Compared:
     """Configures both, runs frames through both, compares.
 
@@ -104,6 +118,7 @@ class Compared:
         self.members: dict[int, list[state.Member]] = {}
         self.services: list[state.Service] = []
         self.limited: dict[int, int] = {}  # limits by the services' indices
+        self.pools: list[tuple[bytes, int]] = []
         self.ran = 0
         self.set_node()
 
@@ -142,6 +157,54 @@ class Compared:
                 raise Difference(f'uplinks of IPv{family}: {choice}')
             self.node.choice[family] = choice
 
+    def set_pools(self, pools: list[tuple[bytes, int]]):
+        """Of NAT: (address, length) each."""
+        self.datapath.set_nat_pools(pools)
+        self.pools = pools
+        self._begin_nat()
+
+    def _begin_nat(self):
+        self.model.nat = nat.Flows(self._allocated)
+        for address, length in self.pools:
+            first = int.from_bytes(address, 'big')
+            for number in range(1 << 8 * len(address) - length):
+                self.model.nat.pools.add(
+                    (first + number).to_bytes(len(address), 'big'))
+
+    def _allocated(self, service: state.Service, client: nat.End,
+                   member: nat.End) -> nat.End | None:
+        """What the program has chosen, if it may."""
+        found = self.datapath.nat_flow(service, client.address, client.port)
+        if found is None:
+            return None
+        address, port, _ = found
+        if (address not in self.model.nat.pools or port < 1024 or
+                len(address) != len(member.address)):
+            raise Difference(f'{address.hex()} port {port} of no pool')
+        return nat.End(address, port)
+
+    def nat_flow(self, service: state.Service, client: bytes,
+                 port: int) -> nat.Flow | None:
+        """The client's, of which program and model agree."""
+        mine = self.model.nat.of_client(
+            service.protocol, nat.End(client, port),
+            nat.End(service.vip, service.port))
+        theirs = self.datapath.nat_flow(service, client, port)
+        told = mine and (*mine.pool, mine.state.value)
+        if told != theirs:
+            raise Difference(f'flow {told} in the model, {theirs} in the '
+                             'program')
+        return mine
+
+    def active(self, service: state.Service) -> int:
+        """Flows of NAT."""
+        mine = self.model.nat.active(service)
+        theirs = self.datapath.service(service).active_flows
+        if mine != theirs:
+            raise Difference(f'{mine} flows in the model, {theirs} in the '
+                             'program')
+        return mine
+
     def set_service(self, service: state.Service,
                     members: list[state.Member], refresh: bool = True):
         """Make it exist with these members, in both."""
@@ -169,6 +232,7 @@ class Compared:
         self.datapath.delete_service(service)
         self.limited.pop(service.index, None)
         self.services.remove(service)
+        del self.members[id(service)]
         self.refresh()
 
     def refresh(self):
@@ -259,6 +323,7 @@ class Compared:
             self.maps['flows'].write(struct.pack('=I', where), bytes(64))
         self.node = node
         self.model = forward.Forwarder(node)
+        self._begin_nat()
         self.set_node()
         self.begin_unit()
 
@@ -313,6 +378,8 @@ class Compared:
     @staticmethod
     def _compare(frame: bytes, result: forward.Result, action: int,
                  out: bytes):
+        if result.any_id and len(out) == len(result.frame):
+            result = result._replace(frame=with_id_of(out, result.frame))
         if action == result.action and (
                 out == result.frame or action == state.Action.DROP):
             return
@@ -411,6 +478,12 @@ class Compared:
             found = self.datapath.service(service)
             counted = found.counters
             self._counters('service', service, counted)
+            replies = found.reply_packets, found.reply_bytes
+            if (service.reply_packets, service.reply_bytes) != replies:
+                raise Difference(
+                    f'service {service}: answers {service.reply_packets}, '
+                    f'{service.reply_bytes} bytes in the model, {replies} in '
+                    'the program')
             if service.drops != found.drops:
                 raise Difference(f'service {service}: {service.drops} drops '
                                  f'in the model, {found.drops} in the '

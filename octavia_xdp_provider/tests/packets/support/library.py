@@ -141,7 +141,8 @@ class Datapath:
                       self.api.OXP_SERVICE_QUIC * service.quic |
                       self.api.OXP_SERVICE_SECOND_CHANCE *
                       service.second_chance |
-                      self.api.OXP_SERVICE_RESET * service.sends_reset),
+                      self.api.OXP_SERVICE_RESET * service.sends_reset |
+                      self.api.OXP_SERVICE_NAT * service.nat),
             'connection_limit': service.connection_limit,
             'encapsulation': service.encapsulation,
             'dscp': service.dscp, 'sid_function': service.sid_function,
@@ -179,6 +180,34 @@ class Datapath:
         out = self.ffi.new('struct oxp_health_result[]', [
             (check_of(*name), up) for name, up in results.items()])
         return self.call('oxp_health_apply', out, len(results))
+
+    def set_nat_pools(self, pools: typing.Sequence[tuple[bytes, int]]):
+        """(address, length) of each."""
+        out = self.ffi.new('struct oxp_network[]', len(pools))
+        for (address, length), entry in zip(pools, out, strict=True):
+            entry.address = self.library.address(address)
+            entry.length = length
+        self.call('oxp_nat_pools_set', out, len(pools))
+
+    def nat_flows(self, **wanted):
+        """Flows with these fields, as oxp_nat_filter names them."""
+        return self.array('oxp_nat_flows_list', 'struct oxp_nat_flow',
+                          self.ffi.new('struct oxp_nat_filter *', wanted))
+
+    def nat_flow(self, service: state.Service, client: bytes,
+                 port: int):
+        """(pool's address, its port, state) of the client's, or None."""
+        found = self.nat_flows(service=self.library.key(service)[0],
+                               client=self.library.address(client),
+                               client_port=port)
+        for one in found:
+            return packed(one.pool), one.pool_port, one.state
+        return None
+
+    def nat_usage(self):
+        out = self.ffi.new('struct oxp_nat_usage *')
+        self.call('oxp_nat_usage_get', out)
+        return out
 
     def tick(self) -> int:
         return self.call('oxp_slots_age')

@@ -4,7 +4,10 @@
 For work on the model, without root: OCTAVIA_XDP_PACKETS=model.
 """
 
+import itertools
+
 from octavia_xdp_provider.packet_model import forward
+from octavia_xdp_provider.packet_model import nat
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment
@@ -17,6 +20,8 @@ class ModelOnly(compared.Compared):
         self.services = []
         self.members = {}
         self.ran = 0
+        self.pools = []
+        self.ports = itertools.count(1024)
         self.reset(node)
 
     def close(self):
@@ -27,7 +32,25 @@ class ModelOnly(compared.Compared):
         self.node = node
         node.seed, node.flow_sets = 0x0123456789abcdef, 8
         self.model = forward.Forwarder(node)
+        self._begin_nat()
         self.set_node()
+
+    def set_pools(self, pools):
+        self.pools = pools
+
+    def _allocated(self, service, client, member):
+        for address, _ in self.pools:
+            if len(address) == len(member.address):
+                return nat.End(address, next(self.ports))
+        return None
+
+    def nat_flow(self, service, client, port):
+        return self.model.nat.of_client(
+            service.protocol, nat.End(client, port),
+            nat.End(service.vip, service.port))
+
+    def active(self, service):
+        return self.model.nat.active(service)
 
     def set_node(self):
         for family in (state.IPV4, state.IPV6):

@@ -1,0 +1,566 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * Network address translation; doc/source/contributor/nat.rst is its contract.
+ * A packet comes here once it is known to be for a service of NAT, or for an
+ * address of a pool, and is parsed anew: what the fast path knows of it does
+ * not outlive the call.
+ */
+#ifndef OXP_NAT_H
+#define OXP_NAT_H
+
+#include "forward/fragments.h"
+#include "forward/icmp.h"
+#include "forward/nat/allocate.h"
+#include "forward/nat/error.h"
+#include "forward/nat/header.h"
+#include "forward/nat/send.h"
+#include "forward/nat/state.h"
+#include "forward/nat/transport.h"
+
+/* In place of the line of a service's block, for packets to a pool: its number
+ * with LOOKUP_POOL. Lines are below. */
+#define NAT_TO_POOL LOOKUP_POOL
+_Static_assert((__u64)SEGMENTS_MAX *SEGMENT_LINES < LOOKUP_POOL, "lines");
+
+/* Addresses, and all up to the transport's header. */
+__noinline int nat_parse(struct xdp_md *ctx, struct packet *packet)
+{
+	if (!packet)
+		return -1;
+	if (packet->v6) {
+		const struct ipv6hdr *ip = at(ctx, packet->l3, sizeof(*ip));
+
+		if (!ip)
+			return -1;
+		__builtin_memcpy(packet->source, &ip->saddr, 16);
+		__builtin_memcpy(packet->destination, &ip->daddr, 16);
+		packet->reserved = 1;
+		return parse_v6(ctx, packet);
+	} else {
+		const struct iphdr *ip = at(ctx, packet->l3, sizeof(*ip));
+
+		if (!ip)
+			return -1;
+		from_v4(packet->source, ip->saddr);
+		from_v4(packet->destination, ip->daddr);
+		packet->reserved =
+			!!(ip->frag_off & bpf_htons(IP_DONT_FRAGMENT));
+		return parse_v4(ctx, packet);
+	}
+}
+
+/* TTL or hop limit. */
+static __always_inline __u32 nat_ttl(struct xdp_md *ctx,
+				     const struct packet *packet)
+{
+	const __u8 *ttl = at(ctx, packet->l3 + (packet->v6 ? 7 : 8), 1);
+
+	return ttl ? *ttl : 0;
+}
+
+/* Whether the flow's member may have its packets. */
+static __always_inline bool nat_keeps(const struct block_view *view,
+				      const struct nat_flow *flow, __u8 flag)
+{
+	const struct block_member *member;
+	__u32 index = flow->member_index;
+
+	if (index >= view->block->members || !(flags_of(view, index) & flag))
+		return false;
+	member = member_of(view, index);
+	return same_words(member->address, flow->member) &&
+	       (member->port ? member->port : flow->port) == flow->member_port;
+}
+
+/* A flow that is there, as it is to be used; NO_FLOW: begin anew. */
+__noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
+			   __u32 line)
+{
+	struct block_view view;
+	struct nat_flow *flow;
+	__u32 state;
+	__s64 number;
+	bool again;
+
+	if (!packet || !find_block(line, &view))
+		return NO_FLOW;
+	number = nat_find(packet);
+	if (number == NO_FLOW)
+		return NO_FLOW;
+	flow = nat_flow_at(number);
+	if (!flow)
+		return NO_FLOW;
+	state = READ_ONCE(flow->state);
+	again = nat_state_of(state) == NAT_TIME_WAIT && packet->opens_flow;
+	if (flow->service == view.block->service && !again &&
+	    nat_keeps(&view, flow, MEMBER_KEEPS_FLOWS))
+		return number;
+	if (!writes_nat || !nat_claim(number, state))
+		return NO_FLOW;
+	/* the same ports again, if the member takes new flows */
+	if (again && flow->service == view.block->service &&
+	    nat_keeps(&view, flow, MEMBER_TAKES_FLOWS) &&
+	    nat_fill(packet, number, line, flow->member_index, flow->entropy) &&
+	    nat_open(ctx, number))
+		return number;
+	WRITE_ONCE(flow->state, NAT_FREE);
+	return NO_FLOW;
+}
+
+/* The slot's member or SLOT_NOBODY; the flow's entropy in the upper half. */
+__noinline __u64 nat_select(const struct packet *packet, __u32 line)
+{
+	struct block_view view;
+	__u32 both, member;
+	__u64 hash;
+
+	if (!packet || !find_block(line, &view))
+		return SLOT_NOBODY;
+	both = (__u32)packet->source_port << 16 | packet->destination_port;
+	if (packet->v6)
+		hash = flow_hash_v6(packet->source, packet->destination, both,
+				    packet->protocol);
+	else
+		hash = flow_hash_v4(packet->source[3], packet->destination[3],
+				    both, packet->protocol);
+	member = owner_of_slot(&view, flow_slot(hash, view.block->slots));
+	if (member >= view.block->members)
+		return SLOT_NOBODY;
+	return member | (__u64)flow_entropy(hash) << 32;
+}
+
+/* After the first fragment: where later ones go. */
+__noinline int nat_remember_fragment(const struct packet *packet, __u32 number)
+{
+	struct fragment_owner owner = {.service = number,
+				       .nat = FRAGMENT_OF_NAT};
+	struct fragment_key key;
+
+	if (!packet || !writes_nat)
+		return 0;
+	fragment_key_of(packet, &key);
+	bpf_map_update_elem(&fragments, &key, &owner, BPF_ANY);
+	return 0;
+}
+
+/* The flow of a later fragment, which is one that its first one had. */
+__noinline __s64 nat_follow_fragment(const struct packet *packet)
+{
+	const struct fragment_owner *owner;
+	const struct nat_flow *flow;
+	struct fragment_key key;
+
+	if (!packet)
+		return NO_FLOW;
+	fragment_key_of(packet, &key);
+	owner = bpf_map_lookup_elem(&fragments, &key);
+	if (!owner || owner->nat != FRAGMENT_OF_NAT)
+		return NO_FLOW;
+	flow = nat_flow_at(owner->service);
+	if (!flow || nat_state_of(READ_ONCE(flow->state)) < NAT_HALF_OPEN)
+		return NO_FLOW;
+	/* it may be another one by now */
+	if (same_words(flow->vip, packet->destination))
+		return same_words(flow->client, packet->source) ? owner->service
+								: NO_FLOW;
+	return same_words(flow->member, packet->source) ? owner->service
+							: NO_FLOW;
+}
+
+/* The flow of the packet that an error quotes; where its ports are in *ports.
+ * `packet` is the error's own. */
+__noinline __s64 nat_follow_quote(struct xdp_md *ctx,
+				  const struct packet *packet, __u32 to_pool,
+				  __u32 *ports)
+{
+	struct packet quote = {};
+	const struct nat_flow *flow;
+	__u32 number;
+
+	if (!packet || !ports)
+		return NO_FLOW;
+	quote.l3 = packet->l4 + ICMP_HEADER;
+	quote.end = packet->end;
+	quote.v6 = packet->v6;
+	/* now as what the other end would send */
+	if (flow_of_quote(ctx, &quote) ||
+	    !same_words(quote.destination, packet->destination))
+		return NO_FLOW;
+	*ports = quote.l4;
+	if (!(to_pool & NAT_TO_POOL))
+		return nat_find(&quote);
+	number = to_pool << 16 | bpf_ntohs(quote.destination_port);
+	flow = nat_flow_at(number);
+	return flow && nat_is_from(&quote, flow) ? number : NO_FLOW;
+}
+
+/* The line of a service's block; 0: none. */
+static __always_inline __u32 nat_line_of(const struct nat_flow *flow)
+{
+	__s64 line;
+
+	if (nat_is_v4(flow->vip))
+		line = find_v4(flow->vip[3], flow->port, flow->protocol);
+	else
+		line = find_v6(flow->vip, flow->port, flow->protocol);
+	return line == NOT_FOUND ? 0 : line;
+}
+
+/*
+ * What is known of the packet in hand, beside the stack: a packet goes through
+ * the stages below, one called after the other, and each has the stack for
+ * itself.
+ */
+struct nat_work {
+	struct packet packet;
+	struct nat_exit exit;
+	struct nat_error error;
+	__u32 line;   /* of the service's block; 0: not asked yet */
+	__u32 number; /* of the flow */
+	__u32 what;   /* enum nat_what */
+	__u32 frame;  /* bytes as it came */
+	__u8 begins;  /* a flow */
+	__u8 reserved[3];
+	int action; /* of a packet that is done */
+};
+
+_Static_assert(sizeof(struct nat_work) <= sizeof(struct nat_scratch), "room");
+
+static __always_inline struct nat_work *nat_work_in_hand(void)
+{
+	__u32 only = 0;
+
+	return bpf_map_lookup_elem(&nat_scratch, &only);
+}
+
+enum nat_stage {
+	NAT_DONE,    /* work->action */
+	NAT_UNKNOWN, /* a flow is to begin */
+	NAT_GO_ON,
+};
+
+static __always_inline int nat_end(struct nat_work *work, int action)
+{
+	work->action = action;
+	return NAT_DONE;
+}
+
+static __always_inline int nat_drop(struct nat_work *work, __u32 outcome)
+{
+	const struct nat_flow *flow = nat_flow_at(work->number);
+
+	if (flow)
+		count_drop(flow->service);
+	count_bytes(outcome, work->frame);
+	return nat_end(work, XDP_DROP);
+}
+
+/* A packet of the client's that has ports. */
+static __always_inline int
+nat_look_at_request(struct xdp_md *ctx, struct nat_work *work, __u32 line)
+{
+	int outcome = OXP_DROP_MARTIAN;
+	__s64 number;
+
+	work->line = line;
+	if (!is_martian(&work->packet))
+		outcome = admit(&work->packet, line);
+	if (outcome == OXP_FORWARDED && nat_ttl(ctx, &work->packet) <= 1)
+		outcome = OXP_DROP_TTL;
+	if (outcome != OXP_FORWARDED)
+		return nat_end(work, drop_at(ctx, outcome, line));
+	number = nat_known(ctx, &work->packet, line);
+	if (number == NO_FLOW)
+		return NAT_UNKNOWN;
+	work->number = number;
+	return NAT_GO_ON;
+}
+
+/* A member's packet, an error or a later fragment: of a flow that is there. */
+static __always_inline int nat_look_at_known(struct xdp_md *ctx,
+					     struct nat_work *work,
+					     __s64 number, __u32 otherwise)
+{
+	if (number == NO_FLOW)
+		return nat_end(work, drop(ctx, is_martian(&work->packet)
+						       ? OXP_DROP_MARTIAN
+						       : otherwise));
+	work->number = number;
+	if (is_martian(&work->packet))
+		return nat_drop(work, OXP_DROP_MARTIAN);
+	if (nat_ttl(ctx, &work->packet) <= 1)
+		return nat_drop(work, OXP_DROP_TTL);
+	return NAT_GO_ON;
+}
+
+static __always_inline int
+nat_look_at_reply(struct xdp_md *ctx, struct nat_work *work, __u32 to_pool)
+{
+	__u32 number = to_pool << 16 | bpf_ntohs(work->packet.destination_port);
+	const struct nat_flow *flow = nat_flow_at(number);
+	bool known = flow && nat_is_from(&work->packet, flow);
+
+	return nat_look_at_known(ctx, work, known ? number : NO_FLOW,
+				 OXP_DROP_NO_NAT_FLOW);
+}
+
+static __always_inline int
+nat_look_at_icmp(struct xdp_md *ctx, struct nat_work *work, __u32 to_pool)
+{
+	const struct packet *packet = &work->packet;
+	const __u8 *type;
+	__s64 number;
+
+	if (packet->kind != KIND_WHOLE ||
+	    (packet->protocol == IPPROTO_ICMPV6) != packet->v6)
+		return nat_end(work, XDP_PASS);
+	type = in_packet(ctx, packet, packet->l4, ICMP_HEADER);
+	if (!type)
+		return nat_end(work, drop(ctx, OXP_DROP_MALFORMED));
+	if (is_echo(*type, packet->v6))
+		return nat_end(work, answer_echo(ctx, packet));
+	if (!is_icmp_error(*type, packet->v6))
+		return nat_end(work, XDP_PASS);
+	work->what |= NAT_ERROR;
+	number = nat_follow_quote(ctx, packet, to_pool, &work->error.ports);
+	return nat_look_at_known(ctx, work, number, OXP_DROP_ICMP);
+}
+
+/* The first stage: which flow it is. */
+__noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
+{
+	struct nat_work *work = nat_work_in_hand();
+	struct packet *packet;
+
+	if (!work)
+		return NAT_DONE;
+	__builtin_memset(work, 0, sizeof(*work));
+	packet = &work->packet;
+	packet->l3 = l3;
+	packet->v6 = !!v6;
+	work->frame = frame_length(ctx);
+	if (line & NAT_TO_POOL)
+		work->what = NAT_TO_CLIENT;
+	if (nat_parse(ctx, packet))
+		return nat_end(work, drop(ctx, OXP_DROP_MALFORMED));
+	if (packet->protocol == IPPROTO_ICMP ||
+	    packet->protocol == IPPROTO_ICMPV6)
+		return nat_look_at_icmp(ctx, work, line);
+	if (packet->kind == KIND_LATER)
+		return nat_look_at_known(ctx, work, nat_follow_fragment(packet),
+					 OXP_DROP_FRAGMENT);
+	if (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP)
+		return nat_end(work, XDP_PASS);
+	if (parse_l4(ctx, packet))
+		return nat_end(work, drop(ctx, OXP_DROP_MALFORMED));
+	return line & NAT_TO_POOL ? nat_look_at_reply(ctx, work, line)
+				  : nat_look_at_request(ctx, work, line);
+}
+
+/* The second stage, of a flow that is not there yet. */
+static __always_inline int nat_begin(struct xdp_md *ctx, __u32 line)
+{
+	struct nat_work *work = nat_work_in_hand();
+	__u32 outcome = OXP_DROP_NAT_FULL;
+	__u64 selected;
+	__s64 number;
+
+	if (!work)
+		return NAT_DONE;
+	/* in a simulation: the port would be another one */
+	if (!writes_nat || nat_tcp_flags(ctx, &work->packet) & TCP_RST)
+		return nat_end(work, drop_at(ctx, OXP_DROP_NO_NAT_FLOW, line));
+	selected = nat_select(&work->packet, line);
+	if ((__u32)selected == SLOT_NOBODY)
+		outcome = OXP_DROP_NO_MEMBER;
+	else
+		number = nat_allocate(ctx, line, selected);
+	if (outcome == OXP_DROP_NO_MEMBER || number == NO_FLOW ||
+	    !nat_fill(&work->packet, number, line, selected, selected >> 32))
+		return nat_end(work, drop_at(ctx, outcome, line));
+	nat_open(ctx, number);
+	work->number = number;
+	work->begins = work->packet.opens_flow;
+	return NAT_GO_ON;
+}
+
+static __always_inline void nat_find_line(struct nat_work *work,
+					  const struct nat_flow *flow)
+{
+	if (!(work->what & NAT_TO_CLIENT) && !work->line)
+		work->line = nat_line_of(flow);
+}
+
+/* The third stage: where it leaves, and whether it fits. */
+__noinline int nat_leave(struct xdp_md *ctx)
+{
+	struct nat_work *work = nat_work_in_hand();
+	const struct nat_flow *flow;
+	struct nat_exit *exit;
+	__u32 mtu, length;
+	int outcome;
+
+	if (!work)
+		return NAT_DONE;
+	exit = &work->exit;
+	flow = nat_flow_at(work->number);
+	if (!flow)
+		return nat_drop(work, OXP_DROP_INTERNAL);
+	nat_find_line(work, flow);
+	if (nat_leaves_v6(flow, work->what))
+		work->what |= NAT_OUT_V6;
+	if (!work->packet.v6 && work->what & NAT_OUT_V6 &&
+	    nat_is_routed(ctx, &work->packet))
+		return nat_drop(work, OXP_DROP_NAT_UNTRANSLATABLE);
+	exit->more =
+		nat_difference(&work->packet, work->what, work->error.ports);
+	/* also what the frame carries behind the packet goes out again */
+	length = work->frame - work->packet.l3 + exit->more;
+	outcome = nat_find_exit(ctx, flow, work->number, work->what, length,
+				exit);
+	if (outcome != OXP_FORWARDED)
+		return nat_drop(work, outcome);
+	mtu = nat_member_mtu(flow, work->line);
+	if (mtu && mtu < exit->mtu)
+		exit->mtu = mtu;
+	return length > exit->mtu ? NAT_UNKNOWN : NAT_GO_ON;
+}
+
+/* In place of the others, of a packet that is too big. */
+static __always_inline int nat_refuse(struct xdp_md *ctx)
+{
+	struct nat_work *work = nat_work_in_hand();
+	const struct nat_flow *flow;
+	int limit;
+
+	if (!work)
+		return NAT_DONE;
+	limit = (int)work->exit.mtu - work->exit.more;
+	work->action = nat_too_big(ctx, &work->packet, work->what, limit);
+	flow = nat_flow_at(work->number);
+	if (work->action == XDP_DROP && flow)
+		count_drop(flow->service);
+	return NAT_DONE;
+}
+
+/* The fourth stage: what there is to do before it is changed. */
+__noinline int nat_prepare(struct xdp_md *ctx)
+{
+	struct nat_work *work = nat_work_in_hand();
+
+	if (!work)
+		return NAT_DONE;
+	nat_clamp(ctx, &work->packet, work->what, work->exit.mtu);
+	work->action = XDP_TX;
+	if (work->exit.ifindex != ctx->ingress_ifindex) {
+		work->action = bpf_redirect_map(&devices, work->exit.ifindex,
+						XDP_DROP);
+		if (work->action != XDP_REDIRECT)
+			return nat_drop(work, OXP_DROP_NO_NEXT_HOP);
+	}
+	if (work->packet.kind == KIND_FIRST)
+		nat_remember_fragment(&work->packet, work->number);
+	if (!(work->what & NAT_ERROR))
+		nat_touch(ctx, &work->packet, work->number,
+			  work->what & NAT_TO_CLIENT);
+	return NAT_GO_ON;
+}
+
+static __always_inline int nat_rewrite_error(struct xdp_md *ctx,
+					     struct nat_work *work, bool same)
+{
+	__u32 what = work->what | work->exit.link_length << NAT_LINK_SHIFT;
+	const struct nat_flow *flow;
+	int outcome;
+
+	if (same)
+		return nat_correct_error(ctx, &work->packet, work->number, what,
+					 work->error.ports);
+	flow = nat_flow_at(work->number);
+	if (!flow)
+		return OXP_DROP_INTERNAL;
+	work->error.quote.protocol = flow->protocol;
+	outcome = nat_read_error(ctx, &work->packet, what, &work->error);
+	if (outcome != OXP_FORWARDED)
+		return outcome;
+	return nat_translate_error(ctx, &work->packet, work->number, what,
+				   &work->error);
+}
+
+/* Returns the outcome. The frame then begins with room for the link header. */
+__noinline int nat_rewrite(struct xdp_md *ctx)
+{
+	struct nat_work *work = nat_work_in_hand();
+	int outcome = OXP_FORWARDED;
+	struct packet *packet;
+	bool same;
+
+	if (!work)
+		return OXP_DROP_INTERNAL;
+	packet = &work->packet;
+	same = !!packet->v6 == !!(work->what & NAT_OUT_V6);
+	if (work->what & NAT_ERROR)
+		return nat_rewrite_error(ctx, work, same);
+	if (packet->kind != KIND_LATER)
+		outcome = nat_rewrite_transport(ctx, packet, work->number,
+						work->what);
+	if (outcome != OXP_FORWARDED)
+		return outcome;
+	if (same)
+		return nat_correct_header(ctx, packet, work->number, work->what,
+					  work->exit.link_length);
+	return nat_replace_header(ctx, packet, work->number, work->what,
+				  work->exit.link_length);
+}
+
+/* The last stage. */
+__noinline int nat_finish(struct xdp_md *ctx, __u32 outcome)
+{
+	struct nat_work *work = nat_work_in_hand();
+	const struct nat_flow *flow;
+	__u32 length;
+
+	if (!work)
+		return NAT_DONE;
+	if (outcome != OXP_FORWARDED)
+		return nat_drop(work, outcome);
+	flow = nat_flow_at(work->number);
+	if (!flow || !nat_put_link(ctx, &work->exit))
+		return nat_drop(work, OXP_DROP_INTERNAL);
+	length = work->packet.end - work->packet.l3;
+	if (work->what & NAT_TO_CLIENT)
+		nat_count_reply(flow->service, length + work->exit.more);
+	else
+		nat_count_request(work->line, flow->member_index, length,
+				  work->begins);
+	return NAT_DONE;
+}
+
+static __always_inline int nat_action(void)
+{
+	const struct nat_work *work = nat_work_in_hand();
+
+	return work ? work->action : XDP_DROP;
+}
+
+/* The packet at l3 of a service whose block is at `line`, or to a pool's
+ * address; 0: an ICMP error or a later fragment to a VIP. Returns the XDP
+ * action. */
+__noinline int nat_take(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
+{
+	int stage = nat_look(ctx, l3, v6, line);
+
+	if (stage == NAT_UNKNOWN)
+		stage = nat_begin(ctx, line);
+	if (stage == NAT_GO_ON)
+		stage = nat_leave(ctx);
+	if (stage == NAT_UNKNOWN)
+		stage = nat_refuse(ctx);
+	if (stage == NAT_GO_ON)
+		stage = nat_prepare(ctx);
+	if (stage == NAT_GO_ON)
+		nat_finish(ctx, nat_rewrite(ctx));
+	return nat_action();
+}
+
+#endif

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NAT as contributor/nat.rst has it: flows, and packets with other headers."""
+
+import dataclasses
+import enum
+import struct
+import typing
+
+from octavia_xdp_provider.packet_model import checksum
+from octavia_xdp_provider.packet_model import icmp
+from octavia_xdp_provider.packet_model import nat_errors
+from octavia_xdp_provider.packet_model import parse
+from octavia_xdp_provider.packet_model import state
+
+CHECKSUM = {state.TCP: 16, state.UDP: 6}
+HEADER = {state.IPV4: 20, state.IPV6: 40}
+SMALL = 1260
+OPTIONS_MAX = 10
+SOURCE_ROUTES = (131, 137)
+FIN, SYN, RST = 1, 2, 4
+
+
+class State(enum.Enum):
+    HALF_OPEN = 2
+    ESTABLISHED = 3
+    TIME_WAIT = 4
+
+
+class End(typing.NamedTuple):
+    address: bytes
+    port: int
+
+
+@dataclasses.dataclass(eq=False)
+class Flow:
+    """Of a service; four ends: client and VIP, pool and member."""
+
+    service: state.Service
+    client: End
+    vip: End
+    pool: End
+    member: End
+    index: int  # of the member
+    entropy: int
+    state: State = State.HALF_OPEN
+    replied: bool = False
+    fins: set = dataclasses.field(default_factory=set)
+
+    @property
+    def active(self) -> bool:
+        return self.state != State.TIME_WAIT
+
+    def ends(self, to_client: bool, quoted: bool = False) -> tuple[End, End]:
+        """Source and destination of what leaves; `quoted`: of the packet that
+        an error quotes, as the one has sent it who gets the error."""
+        if to_client:
+            return ((self.client, self.vip) if quoted else
+                    (self.vip, self.client))
+        return ((self.member, self.pool) if quoted else
+                (self.pool, self.member))
+
+    def touch(self, flags: int, from_member: bool):
+        """`flags` of TCP; 0 of UDP."""
+        if self.state == State.TIME_WAIT:
+            return
+        if flags & RST:
+            self.state = State.TIME_WAIT
+            return
+        if from_member:
+            self.replied = True
+        elif self.replied and not flags & SYN:
+            self.state = State.ESTABLISHED
+        if flags & FIN:
+            self.fins.add(from_member)
+        if len(self.fins) == 2:
+            self.state = State.TIME_WAIT
+
+
+class Flows:
+    """All that there are: by what clients and by what members send.
+
+    :param allocate: (service, client's End, member's End) to the pool's End,
+        or None: no port was free.
+    """
+
+    def __init__(self, allocate=lambda service, client, member: None):
+        self.allocate = allocate
+        self.pools: set[bytes] = set()
+        self._by_client: dict[tuple, Flow] = {}
+        self._by_pool: dict[tuple, Flow] = {}
+        self.fragments: dict[tuple, Flow] = {}
+
+    def of_client(self, protocol: int, client: End, vip: End) -> Flow | None:
+        return self._by_client.get((protocol, client, vip))
+
+    def of_member(self, protocol: int, member: End, pool: End) -> Flow | None:
+        flow = self._by_pool.get((protocol, pool))
+        return flow if flow is not None and flow.member == member else None
+
+    def begin(self, service: state.Service, client: End, index: int,
+              entropy: int) -> Flow | None:
+        one = service.members[index]
+        member = End(one.address, one.port or service.port)
+        pool = self.allocate(service, client, member)
+        if pool is None:
+            return None
+        flow = Flow(service, client, End(service.vip, service.port), pool,
+                    member, index, entropy)
+        self._by_client[service.protocol, client, flow.vip] = flow
+        self._by_pool[service.protocol, pool] = flow
+        return flow
+
+    def keep(self, services: list[state.Service]):
+        """Ends the flows of all others."""
+        for flow in list(self._by_client.values()):
+            if flow.service not in services:
+                self.end(flow)
+
+    def active(self, service: state.Service) -> int:
+        return sum(flow.active for flow in self._by_client.values()
+                   if flow.service is service)
+
+    def leave(self, key: tuple, flow: Flow):
+        """After a first fragment."""
+        self.fragments[key] = flow
+
+    def follow(self, key: tuple) -> Flow | None:
+        """The flow of a later one, if it is there still."""
+        flow = self.fragments.get(key)
+        if flow is None or self._by_pool.get(
+                (flow.service.protocol, flow.pool)) is not flow:
+            return None
+        return flow
+
+    def end(self, flow: Flow):
+        protocol = flow.service.protocol
+        self._by_client.pop((protocol, flow.client, flow.vip), None)
+        self._by_pool.pop((protocol, flow.pool), None)
+
+
+class Rewritten(typing.NamedTuple):
+    """A packet from its IP header on. `any_id`: of its IPv4 header."""
+
+    packet: bytes
+    any_id: bool = False
+
+
+def ttl(packet: parse.Packet) -> int:
+    return packet.frame[packet.network +
+                        (8 if packet.family == state.IPV4 else 7)]
+
+
+def tcp_flags(packet: parse.Packet) -> int:
+    if packet.later or packet.protocol != state.TCP:
+        return 0
+    return packet.frame[packet.transport + 13]
+
+
+def family_of(end: End) -> int:
+    return state.IPV4 if len(end.address) == 4 else state.IPV6
+
+
+def difference(packet: parse.Packet, family: int,
+               quote: icmp.Quoted | None = None) -> int:
+    """Bytes by which the packet is longer in the other family."""
+    if packet.family == family:
+        return 0
+    if quote is not None:
+        return 2 * HEADER[family] + icmp.HEADER - (quote.at - packet.network)
+    fragment = packet.first or packet.later
+    return (HEADER[family] + 8 * (fragment and family == state.IPV6) -
+            (packet.transport - packet.network))
+
+
+def has_source_route(packet: parse.Packet) -> bool:
+    """Whether the first one goes on, of a packet of IPv4."""
+    options = packet.frame[packet.network + 20:packet.transport]
+    for _ in range(OPTIONS_MAX):
+        if len(options) < 3 or not options[0]:
+            break
+        if options[0] == 1:
+            options = options[1:]
+            continue
+        if options[0] in SOURCE_ROUTES:
+            return options[2] <= options[1]
+        if options[1] < 2:
+            return False
+        options = options[options[1]:]
+    return False
+
+
+def rewrite(packet: parse.Packet, source: End,
+            destination: End) -> Rewritten | None:
+    """What becomes of TCP or UDP; None: it cannot be told in the other
+    family."""
+    family = family_of(source)
+    body = packet.frame[packet.transport:packet.end]
+    if not packet.later:
+        field = CHECKSUM[packet.protocol]
+        had = body[field:field + 2]
+        none = packet.protocol == state.UDP and had == b'\0\0'
+        new = struct.pack('!HH', source.port, destination.port) + body[4:]
+        before = checksum.pseudo_header(
+            packet.source, packet.destination, len(body),
+            packet.protocol) + body
+        pseudo = checksum.pseudo_header(
+            source.address, destination.address, len(body), packet.protocol)
+        if none and family == state.IPV6 and packet.family == state.IPV4:
+            if packet.first or struct.unpack_from('!H', body, 4)[0] != len(
+                    body):
+                return None
+            value = checksum.checksum(pseudo + new).to_bytes(2, 'big')
+        elif none or len(body) < field + 2:
+            value = new[field:field + 2]
+        else:
+            value = checksum.refreshed(before, pseudo + new,
+                                       len(pseudo) + field)
+        is_there = not none or family == state.IPV6 != packet.family
+        if packet.protocol == state.UDP and is_there and value == b'\0\0':
+            value = b'\xff\xff'  # 0 says that there is none
+        body = new[:field] + value + new[field + 2:]
+    if family == packet.family:
+        return Rewritten(same_header(packet, source, destination) + body)
+    header, any_id = other_header(packet, source, destination, len(body))
+    return Rewritten(header + body, any_id)
+
+
+def same_header(packet: parse.Packet, source: End, destination: End) -> bytes:
+    header = bytearray(packet.frame[packet.network:packet.transport])
+    both = source.address + destination.address
+    if packet.family == state.IPV4:
+        header[8] -= 1
+        header[12:20] = both
+        header[10:12] = checksum.refreshed(
+            packet.frame[packet.network:packet.transport], bytes(header), 10)
+    else:
+        header[7] -= 1
+        header[8:40] = both
+    return bytes(header)
+
+
+class Fragment(typing.NamedTuple):
+    id: int
+    offset: int  # bytes
+    more: bool
+
+
+def fragment_of(packet: parse.Packet) -> Fragment | None:
+    if not (packet.first or packet.later):
+        return None
+    if packet.family == state.IPV4:
+        number, word = struct.unpack_from('!HH', packet.frame,
+                                          packet.network + 4)
+        return Fragment(number, (word & 0x1fff) * 8, bool(word & 0x2000))
+    word, number = struct.unpack_from('!HI', packet.frame,
+                                      packet.transport - 6)
+    return Fragment(number, word & 0xfff8, bool(word & 1))
+
+
+def other_header(packet: parse.Packet, source: End, destination: End,
+                 length: int) -> tuple[bytes, bool]:
+    """The IP header in the other family, in front of `length` bytes; whether
+    any id does."""
+    frame, at = packet.frame, packet.network
+    fragment = fragment_of(packet)
+    if packet.family == state.IPV4:
+        return ipv6(frame[at + 1], frame[at + 8] - 1, packet.protocol, source,
+                    destination, length, fragment), False
+    traffic = struct.unpack_from('!H', frame, at)[0] >> 4 & 0xff
+    return ipv4(traffic, frame[at + 7] - 1, packet.protocol, source,
+                destination, length, fragment), (
+                    fragment is None and length + 20 <= SMALL)
+
+
+def ipv4(tos: int, hops: int, protocol: int, source: End, destination: End,
+         length: int, fragment: Fragment | None = None) -> bytes:
+    number, word = 0, 0x4000
+    if fragment is not None:
+        number = fragment.id & 0xffff
+        word = fragment.offset // 8 | (0x2000 if fragment.more else 0)
+    elif length + 20 <= SMALL:
+        word = 0
+    header = struct.pack('!BBHHHBBH4s4s', 0x45, tos, 20 + length & 0xffff,
+                         number, word, hops, protocol, 0, source.address,
+                         destination.address)
+    return (header[:10] + checksum.checksum(header).to_bytes(2, 'big') +
+            header[12:])
+
+
+def ipv6(traffic: int, hops: int, protocol: int, source: End,
+         destination: End, length: int,
+         fragment: Fragment | None = None) -> bytes:
+    extension = b''
+    if fragment is not None:
+        extension = struct.pack('!BBHI', protocol, 0,
+                                fragment.offset | fragment.more, fragment.id)
+        protocol = parse.FRAGMENT
+    return struct.pack('!IHBB16s16s', 6 << 28 | traffic << 20,
+                       length + len(extension) & 0xffff, protocol, hops,
+                       source.address, destination.address) + extension
+
+
+def rewrite_error(packet: parse.Packet, quote: icmp.Quoted,
+                  outer: tuple[End, End],
+                  inner: tuple[End, End]) -> Rewritten | None:
+    """What becomes of an ICMP error; None: there is no such one in the other
+    family."""
+    family = family_of(outer[0])
+    message = packet.frame[packet.transport:packet.end]
+    start = quote.at - packet.transport
+    ports = struct.pack('!HH', inner[0].port, inner[1].port)
+    before = message
+    if packet.family == state.IPV6:
+        before = checksum.pseudo_header(
+            packet.source, packet.destination, len(message),
+            state.ICMPV6) + message
+    if family == packet.family:
+        header = same_header(packet, *outer)
+        quoted = _same_quote(packet, quote, inner)
+        head = message[:icmp.HEADER]
+    else:
+        told = nat_errors.other(message[:icmp.HEADER], family)
+        if told is None:
+            return None
+        head = told
+        quoted = _other_quote(packet, quote, inner)
+        length = icmp.HEADER + len(quoted) + len(message) - start
+        make = ipv6 if family == state.IPV6 else ipv4
+        at = packet.network
+        if packet.family == state.IPV4:
+            traffic, hops = packet.frame[at + 1], packet.frame[at + 8] - 1
+        else:
+            traffic = struct.unpack_from('!H', packet.frame, at)[0] >> 4 & 255
+            hops = packet.frame[at + 7] - 1
+        header = make(traffic, hops, state.ICMPV6 if family == state.IPV6
+                      else state.ICMP, *outer, length)
+    new = head + quoted + ports + message[start + 4:]
+    pseudo = b''
+    if family == state.IPV6:
+        pseudo = checksum.pseudo_header(outer[0].address, outer[1].address,
+                                        len(new), state.ICMPV6)
+    field = checksum.refreshed(before, pseudo + new,
+                               len(pseudo) + icmp.CHECKSUM)
+    return Rewritten(header + new[:2] + field + new[4:])
+
+
+def _same_quote(packet: parse.Packet, quote: icmp.Quoted,
+                inner: tuple[End, End]) -> bytes:
+    """The quoted header; its own checksum stays as right as it was."""
+    was = packet.frame[packet.transport + icmp.HEADER:quote.at]
+    header = bytearray(was)
+    both = inner[0].address + inner[1].address
+    if packet.family == state.IPV4:
+        header[12:20] = both
+        header[10:12] = checksum.refreshed(was, bytes(header), 10)
+    else:
+        header[8:40] = both
+    return bytes(header)
+
+
+def _other_quote(packet: parse.Packet, quote: icmp.Quoted,
+                 inner: tuple[End, End]) -> bytes:
+    was = packet.frame[packet.transport + icmp.HEADER:quote.at]
+    if packet.family == state.IPV4:
+        length = struct.unpack_from('!H', was, 2)[0] - len(was)
+        return ipv6(was[1], was[8], quote.protocol, *inner, length)
+    length = struct.unpack_from('!H', was, 4)[0] + 40 - len(was)
+    return ipv4(struct.unpack_from('!H', was)[0] >> 4 & 0xff, was[7],
+                quote.protocol, *inner, length)

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which flow of NAT a packet has, and how it leaves."""
+
+import typing
+
+from octavia_xdp_provider.packet_model import allow
+from octavia_xdp_provider.packet_model import icmp
+from octavia_xdp_provider.packet_model import mss
+from octavia_xdp_provider.packet_model import nat
+from octavia_xdp_provider.packet_model import select
+from octavia_xdp_provider.packet_model import state
+
+Outcome = state.Outcome
+
+
+class Found(typing.NamedTuple):
+    """A packet's flow. `quote`: it is an ICMP error."""
+
+    flow: nat.Flow
+    to_client: bool
+    quote: icmp.Quoted | None = None
+    begins: bool = False
+
+
+class Sent(typing.NamedTuple):
+    """`limit`: the packet is too big, its sender may send so much."""
+
+    outcome: Outcome
+    action: state.Action = state.Action.DROP
+    frame: bytes = b''
+    any_id: bool = False
+    limit: int | None = None
+
+
+def _key(packet) -> tuple:
+    return (packet.source, packet.destination, packet.fragment_id,
+            packet.fragment_protocol)
+
+
+def _ports(packet) -> tuple[int, int]:
+    at = packet.transport
+    return (int.from_bytes(packet.frame[at:at + 2], 'big'),
+            int.from_bytes(packet.frame[at + 2:at + 4], 'big'))
+
+
+class Translator:
+    """:param forwarder: forward.Forwarder, of which this is a part."""
+
+    def __init__(self, forwarder):
+        self.forwarder = forwarder
+
+    @property
+    def flows(self) -> nat.Flows:
+        return self.forwarder.nat
+
+    # Which flow ------------------------------------------------------------
+
+    def request(self, packet, service: state.Service,
+                opens: bool) -> Found | Outcome:
+        if nat.ttl(packet) <= 1:
+            return Outcome.DROP_TTL
+        source_port, _ = _ports(packet)
+        client = nat.End(packet.source, source_port)
+        flow = self.flows.of_client(service.protocol, client, nat.End(
+            service.vip, service.port))
+        flow = None if flow is None else self._usable(flow, service, opens)
+        begins = False
+        if flow is None:
+            found = self._begin(packet, service, client)
+            if isinstance(found, Outcome):
+                return found
+            flow, begins = found, opens
+        return Found(flow, False, None, begins)
+
+    def _usable(self, flow: nat.Flow, service: state.Service,
+                opens: bool) -> nat.Flow | None:
+        again = flow.state == nat.State.TIME_WAIT and opens
+        member = service.members.get(flow.index)
+        same = member is not None and flow.member == nat.End(
+            member.address, member.port or service.port)
+        if not again and same and member.keeps_flows:
+            return flow
+        if again and same and member.takes_flows:
+            flow.state, flow.replied = nat.State.HALF_OPEN, False
+            flow.fins.clear()
+            return flow
+        self.flows.end(flow)
+        return None
+
+    def _begin(self, packet, service, client) -> nat.Flow | Outcome:
+        if nat.tcp_flags(packet) & nat.RST:
+            return Outcome.DROP_NO_NAT_FLOW
+        at = packet.transport
+        value = select.flow_hash(packet.source, packet.destination,
+                                 packet.frame[at:at + 4], packet.protocol)
+        member = service.now[select.flow_slot(value, len(service.now))]
+        if member == state.NOBODY:
+            return Outcome.DROP_NO_MEMBER
+        flow = self.flows.begin(service, client, member,
+                                select.flow_entropy(value))
+        return flow or Outcome.DROP_NAT_FULL
+
+    def _known(self, packet, flow: nat.Flow | None, to_client: bool,
+               otherwise: Outcome,
+               quote: icmp.Quoted | None = None) -> Found | Outcome:
+        martian = allow.martian(packet.source, packet.destination)
+        if flow is None:
+            return Outcome.DROP_MARTIAN if martian else otherwise
+        if martian or nat.ttl(packet) <= 1:
+            flow.service.drops += 1
+            return Outcome.DROP_MARTIAN if martian else Outcome.DROP_TTL
+        return Found(flow, to_client, quote)
+
+    def reply(self, packet) -> Found | Outcome:
+        source_port, port = _ports(packet)
+        flow = self.flows.of_member(
+            packet.protocol, nat.End(packet.source, source_port),
+            nat.End(packet.destination, port))
+        return self._known(packet, flow, True, Outcome.DROP_NO_NAT_FLOW)
+
+    def error(self, packet, to_pool: bool) -> Found | Outcome:
+        quote = icmp.quoted(packet)
+        flow = None
+        if quote is not None:
+            other = nat.End(quote.client,
+                            int.from_bytes(quote.ports[:2], 'big'))
+            mine = nat.End(quote.vip, quote.port)
+            flow = (self.flows.of_member(quote.protocol, other, mine)
+                    if to_pool else
+                    self.flows.of_client(quote.protocol, other, mine))
+        return self._known(packet, flow, to_pool, Outcome.DROP_ICMP, quote)
+
+    def follows(self, packet) -> bool:
+        return self.flows.follow(_key(packet)) is not None
+
+    def later(self, packet, to_pool: bool) -> Found | Outcome:
+        return self._known(packet, self.flows.follow(_key(packet)),
+                           to_pool, Outcome.DROP_FRAGMENT)
+
+    # How it leaves ---------------------------------------------------------
+
+    def send(self, found: Found, packet, ingress: int) -> Sent:
+        flow, node = found.flow, self.forwarder.node
+        outer = flow.ends(found.to_client)
+        family = nat.family_of(outer[0])
+        if (family == state.IPV6 != packet.family and
+                nat.has_source_route(packet)):
+            return Sent(Outcome.DROP_NAT_UNTRANSLATABLE)
+        uplink = self.forwarder.uplink(family, flow.entropy)
+        if uplink is None:
+            return Sent(Outcome.DROP_NO_NEXT_HOP)
+        more = nat.difference(packet, family, found.quote)
+        mtu = self._mtu(found, uplink)
+        if len(packet.frame) - packet.network + more > mtu:
+            return Sent(Outcome.DROP_TOO_BIG, limit=mtu - more)
+        if (node.clamp_mss and found.quote is None and
+                nat.tcp_flags(packet) & nat.SYN):
+            sides = (packet.family, family)
+            mss.clamp_to(packet, mtu - (60 if state.IPV6 in sides else 40))
+        length = packet.end - packet.network
+        if packet.first:
+            self.flows.leave(_key(packet), flow)
+        if found.quote is None:
+            flow.touch(nat.tcp_flags(packet), found.to_client)
+            rewritten = nat.rewrite(packet, *outer)
+        else:
+            rewritten = nat.rewrite_error(
+                packet, found.quote, outer,
+                flow.ends(found.to_client, quoted=True))
+        if rewritten is None:
+            return Sent(Outcome.DROP_NAT_UNTRANSLATABLE)
+        self._count(found, length, more)
+        action = (state.Action.TX if uplink.ifindex == ingress else
+                  state.Action.REDIRECT)
+        return Sent(Outcome.FORWARDED, action,
+                    uplink.link(family) + rewritten.packet +
+                    packet.frame[packet.end:], rewritten.any_id)
+
+    @staticmethod
+    def _mtu(found: Found, uplink: state.Uplink) -> int:
+        flow = found.flow
+        member = (None if found.to_client else
+                  flow.service.members.get(flow.index))
+        if member is None or not member.mtu:
+            return uplink.mtu
+        return min(member.mtu, uplink.mtu)
+
+    @staticmethod
+    def _count(found: Found, length: int, more: int):
+        service = found.flow.service
+        if found.to_client:
+            service.reply_packets += 1
+            service.reply_bytes += length + more
+            return
+        counters = [service]
+        member = service.members.get(found.flow.index)
+        if member is not None:
+            counters.append(member)
+        for counter in counters:
+            counter.packets += 1
+            counter.bytes += length
+            counter.flows += found.begins

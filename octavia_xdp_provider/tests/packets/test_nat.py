@@ -1,0 +1,459 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NAT within each family and between both, in both directions.
+
+Expectations come from scapy, which computes each checksum anew; the model runs
+along.
+"""
+
+import itertools
+import random
+
+from scapy.layers import inet
+from scapy.layers import inet6
+
+from octavia_xdp_provider.packet_model import nat
+from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support.cases import Action
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
+
+POOL4, POOL6 = '203.0.113.0', '2001:db8:f::'
+POOLS = ((compared.packed(POOL4), 30), (compared.packed(POOL6), 126))
+LOCAL = 8080
+FRONT = {4: (cases.VIP4, cases.CLIENT4, cases.ip4),
+         6: (cases.VIP6, cases.CLIENT6, cases.ip6)}
+MEMBER = {4: cases.MEMBER4, 6: cases.MEMBER6}
+PAIRS = tuple(itertools.product((4, 6), (4, 6)))
+LAYER = {state.TCP: inet.TCP, state.UDP: inet.UDP}
+HALF_OPEN, ESTABLISHED, TIME_WAIT = nat.State
+
+
+def parsed(frame: bytes):
+    """The packet behind the link header."""
+    kind = inet.IP if frame[14] >> 4 == 4 else inet6.IPv6
+    return kind(frame[14:])
+
+
+def is_sound(packet) -> bool:
+    """Whether all checksums are those that scapy computes."""
+    again = packet.__class__(bytes(packet))
+    for layer in (inet.IP, inet.TCP, inet.UDP, inet.ICMP,
+                  inet6.ICMPv6DestUnreach, inet6.ICMPv6PacketTooBig,
+                  inet6.ICMPv6TimeExceeded, inet6.ICMPv6ParamProblem):
+        if layer not in again:
+            continue
+        for name in ('chksum', 'cksum'):
+            if name in again[layer].fields:
+                del again[layer].fields[name]
+        break
+    return bytes(again) == bytes(packet)
+
+
+MESSAGES = {
+    4: [inet.ICMP(type=3, code=code, nexthopmtu=1300)
+        for code in range(16)] +
+       [inet.ICMP(type=4), inet.ICMP(type=5), inet.ICMP(type=11, code=0),
+        inet.ICMP(type=11, code=1)] +
+       [inet.ICMP(type=12, code=code, ptr=pointer)
+        for code in (0, 1, 2) for pointer in range(22)],
+    6: [inet6.ICMPv6DestUnreach(code=code) for code in range(7)] +
+       [inet6.ICMPv6PacketTooBig(mtu=mtu) for mtu in (1280, 1500,
+                                                      70000)] +
+       [inet6.ICMPv6TimeExceeded(code=code) for code in (0, 1)] +
+       [inet6.ICMPv6ParamProblem(code=code, ptr=pointer)
+        for code in (0, 1, 2) for pointer in range(42)]}
+ROUTER = {4: '10.200.0.1', 6: '2001:db8:ffff::1'}
+
+
+def error(family: int, message, quoted, length: int):
+    """About a packet that left as `quoted`."""
+    make = inet.IP if family == 4 else inet6.IPv6
+    return (cases.link() / make(src=ROUTER[family], dst=quoted.src) /
+            message / bytes(quoted)[:length])
+
+
+class NatCase(cases.PacketCase):
+
+    pools = POOLS
+
+    def nat_service(self, front: int = 4, back: int = 4,
+                    protocol: int = state.TCP, members=None, **options):
+        return self.service(
+            FRONT[front][0], protocol, members or [state.Member(
+                compared.packed(MEMBER[back]), port=LOCAL)], nat=True,
+            **options)
+
+    def request(self, front: int, transport, **fields):
+        return cases.link() / FRONT[front][2](**fields) / transport
+
+    def flow(self, service, client=None, port: int = 40000):
+        """(pool's address, its port, state)"""
+        client = client or FRONT[4 if len(service.vip) == 4 else 6][1]
+        found = self.compared.nat_flow(service, compared.packed(client), port)
+        self.assertIsNotNone(found)
+        return compared.text(found.pool.address), found.pool.port, found.state
+
+    def answer(self, service, back: int, transport, **fields):
+        """Of the member, to the flow's port."""
+        pool, number, _ = self.flow(service)
+        transport.sport, transport.dport = LOCAL, number
+        make = cases.ip4 if back == 4 else cases.ip6
+        return cases.link() / make(src=MEMBER[back], dst=pool,
+                                   **fields) / transport
+
+    def sent(self, packet):
+        result = self.forwarded(packet)
+        return parsed(result.frame)
+
+    def state_of(self, service):
+        return self.flow(service)[2]
+
+
+class TestTranslation(NatCase):
+
+    def test_requests_go_to_the_member_and_answers_come_back(self):
+        for (front, back), protocol in itertools.product(
+                PAIRS, (state.TCP, state.UDP)):
+            for length in (0, 1, 2, 33, 1000, 1301):
+                with self.subTest(front=front, back=back, protocol=protocol,
+                                  length=length):
+                    service = self.nat_service(front, back, protocol)
+                    make = cases.tcp if protocol == state.TCP else cases.udp
+                    out = self.sent(self.request(front, make()) /
+                                    cases.payload(length))
+                    pool, number, _ = self.flow(service)
+                    self.assertEqual(
+                        (pool, MEMBER[back], number, LOCAL),
+                        (out.src, out.dst, out[LAYER[protocol]].sport,
+                         out[LAYER[protocol]].dport))
+                    self.assertEqual(bytes(cases.payload(length)),
+                                     bytes(out[LAYER[protocol]].payload))
+                    self.assertEqual(
+                        56, out.ttl if back == 4 else out.hlim)
+                    self.assertTrue(is_sound(out))
+                    back_again = self.sent(self.answer(
+                        service, back, make() / cases.payload(length)))
+                    self.assertEqual(
+                        (*FRONT[front][:2], cases.PORT, 40000),
+                        (back_again.src, back_again.dst,
+                         back_again[LAYER[protocol]].sport,
+                         back_again[LAYER[protocol]].dport))
+                    self.assertTrue(is_sound(back_again))
+                    self.compared.compare_counters()
+                    self.compared.delete_service(service)
+
+    def test_classes_and_headers_between_families(self):
+        service = self.nat_service(4, 6)
+        out = self.sent(self.request(4, cases.tcp(), tos=0xb9, flags='DF'))
+        self.assertEqual((0xb9, 0, 6), (out.tc, out.fl, out.nh))
+        back = self.sent(self.answer(service, 6, cases.tcp(), tc=0x2e))
+        self.assertEqual((0x2e, 0), (back.tos, int(back.flags)))
+        self.compared.delete_service(service)
+        large = self.nat_service(6, 4)
+        out = self.sent(self.request(6, cases.tcp()) / cases.payload(1300))
+        self.assertEqual((2, 0), (int(out.flags), out.id))
+        self.compared.delete_service(large)
+
+    def test_udp_without_a_checksum(self):
+        self.nat_service(4, 6, state.UDP)
+        for length in (0, 1, 2, 3, 4, 1239, 1240, 1241, 1400):
+            out = self.sent(self.request(4, cases.udp(chksum=0)) /
+                            cases.payload(length))
+            self.assertNotEqual(0, out[inet.UDP].chksum)
+            self.assertTrue(is_sound(out))
+
+    def test_options_and_extension_headers(self):
+        for front, back in PAIRS:
+            service = self.nat_service(front, back)
+            if front == 4:
+                packet = self.request(4, cases.tcp(), options=[
+                    inet.IPOption_Router_Alert()])
+            else:
+                packet = (cases.link() / cases.ip6() /
+                          inet6.IPv6ExtHdrDestOpt() / cases.tcp())
+            out = self.sent(packet / cases.payload(20))
+            self.assertEqual(LOCAL, out[inet.TCP].dport)
+            self.assertTrue(is_sound(out) or front == back)
+            kept = out.ihl > 5 if back == 4 else out.nh == 60
+            self.assertEqual(front == back, kept)
+            self.compared.delete_service(service)
+
+    def test_a_source_route_that_goes_on(self):
+        service = self.nat_service(4, 6)
+        on = inet.IPOption_LSRR(routers=['10.9.9.9'], pointer=4)
+        over = inet.IPOption_LSRR(routers=['10.9.9.9'], pointer=8)
+        self.sent(self.request(4, cases.tcp(), options=[over]))
+        self.dropped(self.request(4, cases.tcp(), options=[on]),
+                     Outcome.DROP_NAT_UNTRANSLATABLE)
+        self.compared.compare_counters()
+        self.assertEqual(1, service.drops)
+
+    def test_ttl_ends_here(self):
+        for front, back in PAIRS:
+            service = self.nat_service(front, back)
+            self.sent(self.request(front, cases.tcp()))
+            name = 'ttl' if front == 4 else 'hlim'
+            for value in (0, 1):
+                self.dropped(self.request(front, cases.tcp(),
+                                          **{name: value}), Outcome.DROP_TTL)
+            name = 'ttl' if back == 4 else 'hlim'
+            self.dropped(self.answer(service, back, cases.tcp(),
+                                     **{name: 1}), Outcome.DROP_TTL)
+            self.compared.delete_service(service)
+
+    def test_fragments_follow_the_first_one(self):
+        for front, back in PAIRS:
+            with self.subTest(front=front, back=back):
+                service = self.nat_service(front, back, state.UDP)
+                whole = cases.udp() / cases.payload(1400)
+                first, later = self.fragments(front, whole)
+                self.dropped(later, Outcome.DROP_FRAGMENT)
+                one = self.sent(first)
+                other = self.sent(later)
+                pool, number, _ = self.flow(service)
+                self.assertEqual((number, LOCAL),
+                                 (one[inet.UDP].sport, one[inet.UDP].dport))
+                self.assertEqual((pool, MEMBER[back]), (other.src, other.dst))
+                self.assertTrue(self.is_whole(one, other, whole))
+                self.compared.delete_service(service)
+
+    def fragments(self, family: int, whole):
+        """Two frames of a UDP packet, whose checksum is right."""
+        make = FRONT[family][2]
+        raw = bytes(make() / whole)[20 if family == 4 else 40:]
+        if family == 4:
+            return (cases.link() / make(flags='MF', proto=17) / raw[:800],
+                    cases.link() / make(frag=100, proto=17) / raw[800:])
+        return (cases.link() / make() / inet6.IPv6ExtHdrFragment(
+            nh=17, m=1, id=0x12345) / raw[:800],
+                cases.link() / make() / inet6.IPv6ExtHdrFragment(
+                    nh=17, offset=100, id=0x12345) / raw[800:])
+
+    @staticmethod
+    def is_whole(one, other, whole) -> bool:
+        """Whether a receiver can put them together, and the sum is right."""
+        if isinstance(one, inet.IP):
+            if one.id != other.id or other.frag != 100:
+                return False
+            raw = bytes(one.payload) + bytes(other.payload)
+            again = inet.IP(src=one.src, dst=one.dst) / inet.UDP(raw)
+        else:
+            ends = [part[inet6.IPv6ExtHdrFragment] for part in (one, other)]
+            if ends[0].id != ends[1].id or ends[1].offset != 100:
+                return False
+            raw = bytes(ends[0].payload) + bytes(ends[1].payload)
+            again = inet6.IPv6(src=one.src, dst=one.dst) / inet.UDP(raw)
+        return (is_sound(again.__class__(bytes(again))) and
+                bytes(again[inet.UDP].payload) ==
+                bytes(whole[inet.UDP].payload))
+
+    def test_too_big_is_answered_with_what_its_sender_may_send(self):
+        for front, back in PAIRS:
+            self.use(cases.plain_node(icmp_rate=1000))
+            self.nat_service(front, back, members=[state.Member(
+                compared.packed(MEMBER[back]), port=LOCAL, mtu=1400)])
+            fields = {'flags': 'DF'} if front == 4 else {}
+            result = self.check(
+                self.request(front, cases.tcp(), **fields) /
+                cases.payload(1400), Action.TX, Outcome.SENT_TOO_BIG)
+            out = parsed(result.frame)
+            said = (out[inet.ICMP].nexthopmtu if front == 4 else
+                    out[inet6.ICMPv6PacketTooBig].mtu)
+            more = {(4, 6): -20, (6, 4): 20}.get((front, back), 0)
+            self.assertEqual(1400 + more, said)
+
+    def test_mss_of_both_sides(self):
+        for front, back in PAIRS:
+            self.use(cases.plain_node(clamp_mss=True))
+            service = self.nat_service(front, back)
+            options = {'options': [('MSS', 8960)]}
+            wanted = 1460 if front == back == 4 else 1440
+            out = self.sent(self.request(front, cases.tcp(flags='S',
+                                                          **options)))
+            self.assertIn(('MSS', wanted), out[inet.TCP].options)
+            self.assertTrue(is_sound(out))
+            out = self.sent(self.answer(service, back, cases.tcp(
+                flags='SA', **options)))
+            self.assertIn(('MSS', wanted), out[inet.TCP].options)
+            self.assertTrue(is_sound(out))
+
+
+class TestErrors(NatCase):
+
+    def run_errors(self, family, other, quoted, wanted):
+        """Errors about `quoted` become such that quote `wanted`."""
+        least = 28 if family == 4 else 48
+        for message in MESSAGES[family]:
+            for length in (least, 200):
+                result = self.run_one(error(family, message, quoted,
+                                                 length))
+                if result.outcome == Outcome.DROP_NAT_UNTRANSLATABLE:
+                    self.assertNotEqual(family, other)
+                    continue
+                self.assertEqual(Outcome.FORWARDED, result.outcome)
+                out = parsed(result.frame)
+                self.assertTrue(is_sound(out), result.frame.hex())
+                quote = bytes(out)[28 if other == 4 else 48:]
+                inner = (inet.IP if other == 4 else inet6.IPv6)(quote)
+                self.assertEqual(
+                    (wanted.src, wanted.dst), (inner.src, inner.dst))
+                at = 20 if other == 4 else 40
+                self.assertEqual(bytes(wanted)[at:at + 4], quote[at:at + 4])
+
+    def test_errors_go_to_the_other_end_with_its_own_packet(self):
+        for (front, back), protocol in itertools.product(
+                PAIRS, (state.TCP, state.UDP)):
+            with self.subTest(front=front, back=back, protocol=protocol):
+                service = self.nat_service(front, back, protocol)
+                make = cases.tcp if protocol == state.TCP else cases.udp
+                asked = self.request(front, make()) / cases.payload(300)
+                out = self.sent(asked)
+                self.run_errors(back, front, out, parsed(bytes(asked)))
+                answer = self.answer(service, back,
+                                     make() / cases.payload(300))
+                out = self.sent(answer)
+                self.run_errors(front, back, out, parsed(bytes(answer)))
+                self.compared.compare_counters()
+                self.compared.delete_service(service)
+
+    def test_errors_about_nothing(self):
+        self.nat_service()
+        for target in (cases.VIP4, '203.0.113.1'):
+            quoted = inet.IP(src=target, dst='10.5.5.5') / cases.tcp()
+            self.dropped(error(4, inet.ICMP(type=3), quoted, 28),
+                         Outcome.DROP_ICMP)
+
+
+class TestFlows(NatCase):
+
+    def test_states(self):
+        service = self.nat_service()
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        self.assertEqual(HALF_OPEN, self.state_of(service))
+        self.sent(self.answer(service, 4, cases.tcp(flags='SA')))
+        self.assertEqual(HALF_OPEN, self.state_of(service))
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        self.assertEqual(HALF_OPEN, self.state_of(service))
+        self.sent(self.request(4, cases.tcp(flags='A')))
+        self.assertEqual(ESTABLISHED, self.state_of(service))
+        self.sent(self.request(4, cases.tcp(flags='FA')))
+        self.assertEqual(ESTABLISHED, self.state_of(service))
+        self.sent(self.answer(service, 4, cases.tcp(flags='FA')))
+        self.assertEqual(TIME_WAIT, self.state_of(service))
+        self.assertEqual(0, self.compared.active(service))
+        # what comes late still passes
+        self.sent(self.request(4, cases.tcp(flags='A')))
+        self.sent(self.answer(service, 4, cases.tcp(flags='FA')))
+        self.assertEqual(TIME_WAIT, self.state_of(service))
+
+    def test_a_reset_ends_it(self):
+        for from_member in (False, True):
+            service = self.nat_service()
+            self.sent(self.request(4, cases.tcp(flags='S')))
+            if from_member:
+                self.sent(self.answer(service, 4, cases.tcp(flags='RA')))
+            else:
+                self.sent(self.request(4, cases.tcp(flags='R')))
+            self.assertEqual(TIME_WAIT, self.state_of(service))
+            self.compared.delete_service(service)
+
+    def test_a_syn_in_time_wait_has_the_same_port(self):
+        service = self.nat_service()
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        before = self.flow(service)[:2]
+        self.sent(self.answer(service, 4, cases.tcp(flags='RA')))
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        self.assertEqual((*before, HALF_OPEN), self.flow(service))
+        self.assertEqual(1, self.compared.active(service))
+
+    def test_unknown_flows(self):
+        """A client's segment begins one, so that it learns of a reset."""
+        service = self.nat_service()
+        self.dropped(self.request(4, cases.tcp(flags='R')),
+                     Outcome.DROP_NO_NAT_FLOW)
+        self.sent(self.request(4, cases.tcp(flags='PA')))
+        reset = self.answer(service, 4, cases.tcp(flags='R'))
+        wrong = reset.copy()
+        wrong[inet.TCP].sport = LOCAL + 1
+        self.dropped(wrong, Outcome.DROP_NO_NAT_FLOW)
+        wrong = reset.copy()
+        wrong[inet.IP].src = '10.1.0.2'
+        self.dropped(wrong, Outcome.DROP_NO_NAT_FLOW)
+        out = self.sent(reset)
+        self.assertEqual(4, int(out[inet.TCP].flags))
+
+    def test_a_drained_member_keeps_its_flows_and_a_dead_one_does_not(self):
+        members = [state.Member(compared.packed(f'10.1.0.{number}'),
+                                port=LOCAL) for number in (1, 2)]
+        service = self.nat_service(members=members)
+        for port in range(41000, 41016):
+            self.sent(self.request(4, cases.tcp(flags='S', sport=port)))
+        had = {port: self.sent(self.request(4, cases.tcp(sport=port))).dst
+               for port in range(41000, 41016)}
+        self.assertEqual({'10.1.0.1', '10.1.0.2'}, set(had.values()))
+        drained = [state.Member(compared.packed(f'10.1.0.{number}'),
+                                port=LOCAL, weight=number - 1)
+                   for number in (1, 2)]
+        self.compared.set_service(service, drained)
+        for port, member in had.items():
+            self.assertEqual(member, self.sent(self.request(
+                4, cases.tcp(sport=port))).dst)
+        self.assertEqual('10.1.0.2', self.sent(self.request(
+            4, cases.tcp(flags='S', sport=42000))).dst)
+        drained[0].healthy = False
+        self.compared.set_health(drained)
+        for port in had:
+            self.assertEqual('10.1.0.2', self.sent(self.request(
+                4, cases.tcp(sport=port))).dst)
+
+    def test_what_else_comes_to_a_pool(self):
+        self.use(cases.plain_node(echo=True, icmp_rate=100))
+        self.nat_service()
+        to_pool = inet.IP(src=cases.CLIENT4, dst='203.0.113.2', ttl=9)
+        self.dropped(cases.link() / to_pool / cases.tcp(),
+                     Outcome.DROP_NO_NAT_FLOW)
+        self.dropped(cases.link() / to_pool / cases.udp(dport=53),
+                     Outcome.DROP_NO_NAT_FLOW)
+        self.check(cases.link() / to_pool / inet.ICMP(id=7), Action.TX,
+                   Outcome.ECHO_REPLY)
+        self.passed(cases.link() / inet.IP(
+            src=cases.CLIENT4, dst='203.0.113.2', proto=89) / b'12345678')
+        self.passed(cases.link() / inet.IP(
+            src=cases.CLIENT4, dst='203.0.113.4') / cases.tcp())
+
+
+class TestRandomFrames(NatCase):
+
+    @environment.takes_long
+    def test_mutated_frames(self):
+        """Packets of all kinds with bytes changed: program and model agree."""
+        choose = random.Random(5)
+        for front, back in PAIRS:
+            service = {protocol: self.nat_service(front, back, protocol)
+                       for protocol in (state.TCP, state.UDP)}
+            seeds = []
+            for protocol, make in ((state.TCP, cases.tcp),
+                                   (state.UDP, cases.udp)):
+                asked = self.request(front, make()) / cases.payload(40)
+                out = self.sent(asked)
+                answer = self.answer(service[protocol], back,
+                                     make() / cases.payload(40))
+                back_again = self.sent(answer)
+                seeds += [asked, answer, *(
+                    error(family, message, quoted, 60)
+                    for family, quoted in ((back, out), (front, back_again))
+                    for message in choose.sample(MESSAGES[family], 4))]
+            raw = [bytes(one) for one in seeds]
+            for _ in range(40):
+                frames = []
+                for _ in range(25):
+                    frame = bytearray(choose.choice(raw))
+                    for _ in range(choose.randrange(3)):
+                        frame[choose.randrange(14, len(frame))] = (
+                            choose.randrange(256))
+                    frames.append(bytes(frame))
+                self.compared.run(frames)
+            for one in service.values():
+                self.compared.delete_service(one)
