@@ -232,7 +232,7 @@ class Compared:
         self.datapath.delete_service(service)
         self.limited.pop(service.index, None)
         self.services.remove(service)
-        del self.members[id(service)]
+        self.members.pop(id(service), None)
         self.refresh()
 
     def refresh(self):

@@ -80,7 +80,7 @@ class ModelOnly(compared.Compared):
     def _read(self, service):
         members = self.members[id(service)]
         service.members = dict(enumerate(members))
-        index = {one.address: place for place, one in enumerate(members)}
+        index = {one.name: place for place, one in enumerate(members)}
         table = compared.wanted_table(members, self.slots)
         service.now = [state.NOBODY if one is None else index[one]
                        for one in table]
