@@ -69,6 +69,7 @@ static int load_copy(struct oxp_simulation *simulation, char *error)
 			object->maps.connection_counts, config->services_max);
 	configure_program(object, config, config->flags);
 	object->rodata->writes_ages = false;
+	object->rodata->writes_nat = false;
 	return load_skeleton(&load, object->skeleton, status, error,
 			     OXP_ERROR_LENGTH);
 }

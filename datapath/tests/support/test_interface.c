@@ -39,6 +39,7 @@ static struct {
 	int program;
 	uint32_t id; /* of the attached program that it is; 0: own */
 	uint32_t flags;
+	bool nat;
 } last = {.mutex = PTHREAD_MUTEX_INITIALIZER, .program = -1};
 
 static uint32_t map_id(struct oxp_node *node)
@@ -63,11 +64,12 @@ static void keep_program(struct oxp_node *node, int program, uint32_t id)
 static int load_own(struct oxp_node *node, char *error)
 {
 	uint32_t flags = node->config->flags & OXP_NODE_FIB;
+	bool nat = node->config->nat_addresses;
 	struct forward *object;
 	int status, program;
 
 	if (last.program >= 0 && !last.id && last.flags == flags &&
-	    last.map == map_id(node))
+	    last.nat == nat && last.map == map_id(node))
 		return 0;
 	status = load_program(node, flags, &object, error);
 	if (status)
@@ -78,6 +80,7 @@ static int load_own(struct oxp_node *node, char *error)
 		return failure(error, -errno, "cannot keep the program");
 	keep_program(node, program, 0);
 	last.flags = flags;
+	last.nat = nat;
 	return 0;
 }
 

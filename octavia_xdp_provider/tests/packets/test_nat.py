@@ -16,40 +16,11 @@ from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support.cases import Action
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
-POOL4, POOL6 = '203.0.113.0', '2001:db8:f::'
-POOLS = ((compared.packed(POOL4), 30), (compared.packed(POOL6), 126))
-LOCAL = 8080
-FRONT = {4: (cases.VIP4, cases.CLIENT4, cases.ip4),
-         6: (cases.VIP6, cases.CLIENT6, cases.ip6)}
-MEMBER = {4: cases.MEMBER4, 6: cases.MEMBER6}
-PAIRS = tuple(itertools.product((4, 6), (4, 6)))
-LAYER = {state.TCP: inet.TCP, state.UDP: inet.UDP}
 HALF_OPEN, ESTABLISHED, TIME_WAIT = nat.State
-
-
-def parsed(frame: bytes):
-    """The packet behind the link header."""
-    kind = inet.IP if frame[14] >> 4 == 4 else inet6.IPv6
-    return kind(frame[14:])
-
-
-def is_sound(packet) -> bool:
-    """Whether all checksums are those that scapy computes."""
-    again = packet.__class__(bytes(packet))
-    for layer in (inet.IP, inet.TCP, inet.UDP, inet.ICMP,
-                  inet6.ICMPv6DestUnreach, inet6.ICMPv6PacketTooBig,
-                  inet6.ICMPv6TimeExceeded, inet6.ICMPv6ParamProblem):
-        if layer not in again:
-            continue
-        for name in ('chksum', 'cksum'):
-            if name in again[layer].fields:
-                del again[layer].fields[name]
-        break
-    return bytes(again) == bytes(packet)
-
 
 MESSAGES = {
     4: [inet.ICMP(type=3, code=code, nexthopmtu=1300)
@@ -74,73 +45,37 @@ def error(family: int, message, quoted, length: int):
             message / bytes(quoted)[:length])
 
 
-class NatCase(cases.PacketCase):
-
-    pools = POOLS
-
-    def nat_service(self, front: int = 4, back: int = 4,
-                    protocol: int = state.TCP, members=None, **options):
-        return self.service(
-            FRONT[front][0], protocol, members or [state.Member(
-                compared.packed(MEMBER[back]), port=LOCAL)], nat=True,
-            **options)
-
-    def request(self, front: int, transport, **fields):
-        return cases.link() / FRONT[front][2](**fields) / transport
-
-    def flow(self, service, client=None, port: int = 40000):
-        """(pool's address, its port, state)"""
-        client = client or FRONT[4 if len(service.vip) == 4 else 6][1]
-        found = self.compared.nat_flow(service, compared.packed(client), port)
-        self.assertIsNotNone(found)
-        return compared.text(found.pool.address), found.pool.port, found.state
-
-    def answer(self, service, back: int, transport, **fields):
-        """Of the member, to the flow's port."""
-        pool, number, _ = self.flow(service)
-        transport.sport, transport.dport = LOCAL, number
-        make = cases.ip4 if back == 4 else cases.ip6
-        return cases.link() / make(src=MEMBER[back], dst=pool,
-                                   **fields) / transport
-
-    def sent(self, packet):
-        result = self.forwarded(packet)
-        return parsed(result.frame)
-
-    def state_of(self, service):
-        return self.flow(service)[2]
-
-
-class TestTranslation(NatCase):
+class TestTranslation(nat_cases.NatCase):
 
     def test_requests_go_to_the_member_and_answers_come_back(self):
         for (front, back), protocol in itertools.product(
-                PAIRS, (state.TCP, state.UDP)):
+                nat_cases.PAIRS, (state.TCP, state.UDP)):
             for length in (0, 1, 2, 33, 1000, 1301):
                 with self.subTest(front=front, back=back, protocol=protocol,
                                   length=length):
                     service = self.nat_service(front, back, protocol)
+                    layer = nat_cases.LAYER[protocol]
                     make = cases.tcp if protocol == state.TCP else cases.udp
                     out = self.sent(self.request(front, make()) /
                                     cases.payload(length))
                     pool, number, _ = self.flow(service)
                     self.assertEqual(
-                        (pool, MEMBER[back], number, LOCAL),
-                        (out.src, out.dst, out[LAYER[protocol]].sport,
-                         out[LAYER[protocol]].dport))
+                        (pool, nat_cases.MEMBER[back], number,
+                         nat_cases.LOCAL),
+                        (out.src, out.dst, out[layer].sport,
+                         out[layer].dport))
                     self.assertEqual(bytes(cases.payload(length)),
-                                     bytes(out[LAYER[protocol]].payload))
+                                     bytes(out[layer].payload))
                     self.assertEqual(
                         56, out.ttl if back == 4 else out.hlim)
-                    self.assertTrue(is_sound(out))
+                    self.assertTrue(nat_cases.is_sound(out))
                     back_again = self.sent(self.answer(
                         service, back, make() / cases.payload(length)))
                     self.assertEqual(
-                        (*FRONT[front][:2], cases.PORT, 40000),
+                        (*nat_cases.FRONT[front][:2], cases.PORT, 40000),
                         (back_again.src, back_again.dst,
-                         back_again[LAYER[protocol]].sport,
-                         back_again[LAYER[protocol]].dport))
-                    self.assertTrue(is_sound(back_again))
+                         back_again[layer].sport, back_again[layer].dport))
+                    self.assertTrue(nat_cases.is_sound(back_again))
                     self.compared.compare_counters()
                     self.compared.delete_service(service)
 
@@ -162,10 +97,10 @@ class TestTranslation(NatCase):
             out = self.sent(self.request(4, cases.udp(chksum=0)) /
                             cases.payload(length))
             self.assertNotEqual(0, out[inet.UDP].chksum)
-            self.assertTrue(is_sound(out))
+            self.assertTrue(nat_cases.is_sound(out))
 
     def test_options_and_extension_headers(self):
-        for front, back in PAIRS:
+        for front, back in nat_cases.PAIRS:
             service = self.nat_service(front, back)
             if front == 4:
                 packet = self.request(4, cases.tcp(), options=[
@@ -174,8 +109,8 @@ class TestTranslation(NatCase):
                 packet = (cases.link() / cases.ip6() /
                           inet6.IPv6ExtHdrDestOpt() / cases.tcp())
             out = self.sent(packet / cases.payload(20))
-            self.assertEqual(LOCAL, out[inet.TCP].dport)
-            self.assertTrue(is_sound(out) or front == back)
+            self.assertEqual(nat_cases.LOCAL, out[inet.TCP].dport)
+            self.assertTrue(nat_cases.is_sound(out) or front == back)
             kept = out.ihl > 5 if back == 4 else out.nh == 60
             self.assertEqual(front == back, kept)
             self.compared.delete_service(service)
@@ -191,7 +126,7 @@ class TestTranslation(NatCase):
         self.assertEqual(1, service.drops)
 
     def test_ttl_ends_here(self):
-        for front, back in PAIRS:
+        for front, back in nat_cases.PAIRS:
             service = self.nat_service(front, back)
             self.sent(self.request(front, cases.tcp()))
             name = 'ttl' if front == 4 else 'hlim'
@@ -204,7 +139,7 @@ class TestTranslation(NatCase):
             self.compared.delete_service(service)
 
     def test_fragments_follow_the_first_one(self):
-        for front, back in PAIRS:
+        for front, back in nat_cases.PAIRS:
             with self.subTest(front=front, back=back):
                 service = self.nat_service(front, back, state.UDP)
                 whole = cases.udp() / cases.payload(1400)
@@ -213,15 +148,16 @@ class TestTranslation(NatCase):
                 one = self.sent(first)
                 other = self.sent(later)
                 pool, number, _ = self.flow(service)
-                self.assertEqual((number, LOCAL),
+                self.assertEqual((number, nat_cases.LOCAL),
                                  (one[inet.UDP].sport, one[inet.UDP].dport))
-                self.assertEqual((pool, MEMBER[back]), (other.src, other.dst))
+                self.assertEqual((pool, nat_cases.MEMBER[back]),
+                                 (other.src, other.dst))
                 self.assertTrue(self.is_whole(one, other, whole))
                 self.compared.delete_service(service)
 
     def fragments(self, family: int, whole):
         """Two frames of a UDP packet, whose checksum is right."""
-        make = FRONT[family][2]
+        make = nat_cases.FRONT[family][2]
         raw = bytes(make() / whole)[20 if family == 4 else 40:]
         if family == 4:
             return (cases.link() / make(flags='MF', proto=17) / raw[:800],
@@ -245,27 +181,28 @@ class TestTranslation(NatCase):
                 return False
             raw = bytes(ends[0].payload) + bytes(ends[1].payload)
             again = inet6.IPv6(src=one.src, dst=one.dst) / inet.UDP(raw)
-        return (is_sound(again.__class__(bytes(again))) and
+        return (nat_cases.is_sound(again.__class__(bytes(again))) and
                 bytes(again[inet.UDP].payload) ==
                 bytes(whole[inet.UDP].payload))
 
     def test_too_big_is_answered_with_what_its_sender_may_send(self):
-        for front, back in PAIRS:
+        for front, back in nat_cases.PAIRS:
             self.use(cases.plain_node(icmp_rate=1000))
             self.nat_service(front, back, members=[state.Member(
-                compared.packed(MEMBER[back]), port=LOCAL, mtu=1400)])
+                compared.packed(nat_cases.MEMBER[back]),
+                port=nat_cases.LOCAL, mtu=1400)])
             fields = {'flags': 'DF'} if front == 4 else {}
             result = self.check(
                 self.request(front, cases.tcp(), **fields) /
                 cases.payload(1400), Action.TX, Outcome.SENT_TOO_BIG)
-            out = parsed(result.frame)
+            out = nat_cases.parsed(result.frame)
             said = (out[inet.ICMP].nexthopmtu if front == 4 else
                     out[inet6.ICMPv6PacketTooBig].mtu)
             more = {(4, 6): -20, (6, 4): 20}.get((front, back), 0)
             self.assertEqual(1400 + more, said)
 
     def test_mss_of_both_sides(self):
-        for front, back in PAIRS:
+        for front, back in nat_cases.PAIRS:
             self.use(cases.plain_node(clamp_mss=True))
             service = self.nat_service(front, back)
             options = {'options': [('MSS', 8960)]}
@@ -273,14 +210,14 @@ class TestTranslation(NatCase):
             out = self.sent(self.request(front, cases.tcp(flags='S',
                                                           **options)))
             self.assertIn(('MSS', wanted), out[inet.TCP].options)
-            self.assertTrue(is_sound(out))
+            self.assertTrue(nat_cases.is_sound(out))
             out = self.sent(self.answer(service, back, cases.tcp(
                 flags='SA', **options)))
             self.assertIn(('MSS', wanted), out[inet.TCP].options)
-            self.assertTrue(is_sound(out))
+            self.assertTrue(nat_cases.is_sound(out))
 
 
-class TestErrors(NatCase):
+class TestErrors(nat_cases.NatCase):
 
     def run_errors(self, family, other, quoted, wanted):
         """Errors about `quoted` become such that quote `wanted`."""
@@ -293,8 +230,8 @@ class TestErrors(NatCase):
                     self.assertNotEqual(family, other)
                     continue
                 self.assertEqual(Outcome.FORWARDED, result.outcome)
-                out = parsed(result.frame)
-                self.assertTrue(is_sound(out), result.frame.hex())
+                out = nat_cases.parsed(result.frame)
+                self.assertTrue(nat_cases.is_sound(out), result.frame.hex())
                 quote = bytes(out)[28 if other == 4 else 48:]
                 inner = (inet.IP if other == 4 else inet6.IPv6)(quote)
                 self.assertEqual(
@@ -304,17 +241,19 @@ class TestErrors(NatCase):
 
     def test_errors_go_to_the_other_end_with_its_own_packet(self):
         for (front, back), protocol in itertools.product(
-                PAIRS, (state.TCP, state.UDP)):
+                nat_cases.PAIRS, (state.TCP, state.UDP)):
             with self.subTest(front=front, back=back, protocol=protocol):
                 service = self.nat_service(front, back, protocol)
                 make = cases.tcp if protocol == state.TCP else cases.udp
                 asked = self.request(front, make()) / cases.payload(300)
                 out = self.sent(asked)
-                self.run_errors(back, front, out, parsed(bytes(asked)))
+                self.run_errors(back, front, out,
+                                nat_cases.parsed(bytes(asked)))
                 answer = self.answer(service, back,
                                      make() / cases.payload(300))
                 out = self.sent(answer)
-                self.run_errors(front, back, out, parsed(bytes(answer)))
+                self.run_errors(front, back, out,
+                                nat_cases.parsed(bytes(answer)))
                 self.compared.compare_counters()
                 self.compared.delete_service(service)
 
@@ -326,7 +265,7 @@ class TestErrors(NatCase):
                          Outcome.DROP_ICMP)
 
 
-class TestFlows(NatCase):
+class TestFlows(nat_cases.NatCase):
 
     def test_states(self):
         service = self.nat_service()
@@ -376,7 +315,7 @@ class TestFlows(NatCase):
         self.sent(self.request(4, cases.tcp(flags='PA')))
         reset = self.answer(service, 4, cases.tcp(flags='R'))
         wrong = reset.copy()
-        wrong[inet.TCP].sport = LOCAL + 1
+        wrong[inet.TCP].sport = nat_cases.LOCAL + 1
         self.dropped(wrong, Outcome.DROP_NO_NAT_FLOW)
         wrong = reset.copy()
         wrong[inet.IP].src = '10.1.0.2'
@@ -386,7 +325,7 @@ class TestFlows(NatCase):
 
     def test_a_drained_member_keeps_its_flows_and_a_dead_one_does_not(self):
         members = [state.Member(compared.packed(f'10.1.0.{number}'),
-                                port=LOCAL) for number in (1, 2)]
+                                port=nat_cases.LOCAL) for number in (1, 2)]
         service = self.nat_service(members=members)
         for port in range(41000, 41016):
             self.sent(self.request(4, cases.tcp(flags='S', sport=port)))
@@ -394,7 +333,7 @@ class TestFlows(NatCase):
                for port in range(41000, 41016)}
         self.assertEqual({'10.1.0.1', '10.1.0.2'}, set(had.values()))
         drained = [state.Member(compared.packed(f'10.1.0.{number}'),
-                                port=LOCAL, weight=number - 1)
+                                port=nat_cases.LOCAL, weight=number - 1)
                    for number in (1, 2)]
         self.compared.set_service(service, drained)
         for port, member in had.items():
@@ -424,13 +363,13 @@ class TestFlows(NatCase):
             src=cases.CLIENT4, dst='203.0.113.4') / cases.tcp())
 
 
-class TestRandomFrames(NatCase):
+class TestRandomFrames(nat_cases.NatCase):
 
     @environment.takes_long
     def test_mutated_frames(self):
         """Packets of all kinds with bytes changed: program and model agree."""
         choose = random.Random(5)
-        for front, back in PAIRS:
+        for front, back in nat_cases.PAIRS:
             service = {protocol: self.nat_service(front, back, protocol)
                        for protocol in (state.TCP, state.UDP)}
             seeds = []

@@ -10,6 +10,7 @@ from scapy.layers import inet6
 
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support.cases import Encapsulation
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
@@ -95,3 +96,14 @@ class TestOneOfEachKind(cases.PacketCase):
         self.service()
         self.assertEqual([Outcome.DROP_NO_NEXT_HOP], self.outcomes(
             cases.ip4() / cases.tcp()))
+
+
+class TestNat(nat_cases.NatCase):
+
+    def test_packets_go_both_ways_within_and_between_families(self):
+        for front, back in nat_cases.PAIRS:
+            with self.subTest(front=front, back=back):
+                service = self.nat_service(front, back)
+                self.sent(self.request(front, cases.tcp(flags='S')))
+                self.sent(self.answer(service, back, cases.tcp(flags='SA')))
+                self.compared.delete_service(service)
