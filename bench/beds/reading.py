@@ -8,6 +8,7 @@ from collections.abc import Mapping
 import json
 import pathlib
 
+from bench import errors
 from bench.beds import addressing
 from bench.beds import declaration
 from bench.beds import interface
@@ -26,9 +27,20 @@ _NIC = ('mtu', 'queues', 'offloads', 'rings', 'receive_xdp')
 
 
 def find(name: str) -> pathlib.Path:
-    """The file of a bed of ours, as 'one-node'; or the path that it is."""
+    """The file of a bed of ours, as 'one-node'; or the path that it is.
+
+    :raises bench.errors.BenchError: it is neither.
+    """
     path = BEDS / f'{name}.yaml'
-    return path if path.exists() else pathlib.Path(name)
+    if path.exists():
+        return path
+    path = pathlib.Path(name)
+    if path.suffix in ('.yaml', '.yml') or path.exists():
+        return path
+    raise errors.BenchError(
+        f'no bed "{name}": there are '
+        + ', '.join(sorted(one.stem for one in BEDS.glob('*.yaml')))
+        + '; for a file of your own give its path, which ends with .yaml')
 
 
 def read(path: pathlib.Path, provider: str | None = None,

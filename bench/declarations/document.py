@@ -55,7 +55,10 @@ def read(path: pathlib.Path, schema: Mapping[str, Any]) -> Document:
     """
     try:
         text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
+        raise errors.BenchError(
+            f'{path} cannot be read: {error.strerror}') from None
+    except UnicodeDecodeError as error:
         raise errors.BenchError(f'{path} cannot be read: {error}') from None
     return parse(text, path, schema)
 

@@ -15,6 +15,7 @@ from bench import errors
 from bench import fingerprint
 from bench.engine import plan
 from bench.engine import programs
+from bench.engine import registry
 from bench.engine import run as engine
 from bench.engine import testbeds
 from bench.report import files
@@ -29,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Exit status: 1 if cases failed, which the report names too."""
     suite = _suite(arguments)
     if arguments.plan:
-        return _plan(suite)
+        return _plan(suite, arguments)
     options = engine.Options(store=arguments.store or stores.DEFAULT,
                              traffic=arguments.traffic,
                              provider=arguments.provider)
@@ -77,12 +78,15 @@ def _suite(arguments):
     return dataclasses.replace(found, variants=tuple(variants))
 
 
-def _plan(suite):
+def _plan(suite, arguments):
+    registry.source_of(arguments.traffic)
+    if arguments.provider is not None:
+        registry.provider_of(arguments.provider)
     if suite.program:
         print(f'make {suite.program.make}')
         return 0
     for key in dict.fromkeys(map(testbeds.key_of, suite.variants)):
-        testbeds.declared(key)
+        testbeds.declared(key, arguments.provider)
     made = plan.steps(suite.variants)
     for step in made:
         print(f'{step.seconds:6.1f} s  {step.name}')

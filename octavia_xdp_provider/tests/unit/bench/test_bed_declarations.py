@@ -145,6 +145,11 @@ class TestMeaning(BedCase):
         self.assertEqual(pathlib.Path('other.yaml'),
                          reading.find('other.yaml'))
 
+    def test_what_is_neither_a_name_nor_a_path(self):
+        error = self.assertRaises(errors.BenchError, reading.find, 'other')
+        for part in 'no bed "other"', 'one-node, ', 'ends with .yaml':
+            self.assertIn(part, str(error))
+
 
 class TestRefused(BedCase):
 

@@ -87,6 +87,34 @@ class TestCommands(base.TestCase):
             error = self.assertRaises(TypeError, commands.summaries)
         self.assertIn('one.py', str(error))
 
+    def run_words(self, *words):
+        """(exit status, standard error) of "run"."""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(
+                io.StringIO()):
+            try:
+                return command.main(['run', *words]), said.getvalue()
+            except SystemExit as end:
+                return end.code, said.getvalue()
+
+    def test_a_plan_is_of_what_can_run(self):
+        plan = '--scenario', 'latency', '--plan'
+        self.assertEqual((0, ''), self.run_words(*plan))
+        for words, wrong, there_are in (
+                (('--provider', 'gests'), '"gests"', 'namespaces, guest'),
+                (('--traffic', 'trax'), '"trax"', 'own, trex'),
+                (('--bed', 'two-nodes'), '"two-nodes"', 'one-node, ')):
+            status, said = self.run_words(*plan, *words)
+            self.assertEqual(1, status)
+            self.assertIn(wrong, said)
+            self.assertIn(there_are, said)
+
+    def test_rounds_are_one_or_more(self):
+        for word in '0', '-1', 'many':
+            status, said = self.run_words('--plan', f'--rounds={word}')
+            self.assertEqual(2, status)
+            self.assertIn(f'"{word}" is no number of rounds', said)
+
     def test_help_imports_no_command(self):
         done = subprocess.run(
             [sys.executable, '-c',
