@@ -94,7 +94,7 @@ class TestOperator(control.ControlTestCase):
         for _ in range(5):
             error = self.assertRaises(
                 oslo_messaging.RemoteError, client.report, control.HOST, 1, 1,
-                {'held': 7})
+                {'held': 7, 'counters': {}})
             self.assertTrue(rpc.is_refused(error))
         self.assertEqual(1, log.output.count('its report is refused'))
         self.assertNotIn('Traceback', log.output)
