@@ -265,15 +265,19 @@ __noinline int nat_put_header(struct xdp_md *ctx, __u32 offset, __u32 number,
 
 	if (!head || !nat_ends_of(number, what, what & NAT_QUOTED, &ends))
 		return false;
-	ip = at(ctx, offset,
-		what & NAT_OUT_V6 ? sizeof(struct ipv6hdr)
-				  : sizeof(struct iphdr));
-	if (!ip)
-		return false;
-	if (what & NAT_OUT_V6)
+	/* the bounds of each where it is written: older verifiers do not see
+	 * that both conditions are one */
+	if (what & NAT_OUT_V6) {
+		ip = at(ctx, offset, sizeof(struct ipv6hdr));
+		if (!ip)
+			return false;
 		nat_put_v6(ip, head, &ends, head->ttl);
-	else
+	} else {
+		ip = at(ctx, offset, sizeof(struct iphdr));
+		if (!ip)
+			return false;
 		nat_put_v4(ip, head, &ends, head->ttl);
+	}
 	return true;
 }
 
