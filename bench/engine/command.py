@@ -23,7 +23,6 @@ from bench.results import model
 from bench.results import store as stores
 from bench.scenarios import load
 from bench.scenarios import model as scenarios
-from bench.traffic import programs as traffic_programs
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -97,15 +96,14 @@ def _plan(suite, arguments):
 
 
 def _build_traffic():
-    """The generator, where nobody has built it so far."""
-    if not traffic_programs.PROGRAM.exists():
-        done = subprocess.run(
-            ['make', '--no-print-directory', '-s', 'bench-traffic'],
-            cwd=fingerprint.CHECKOUT, stdout=sys.stderr, check=False)
-        if done.returncode:
-            raise errors.BenchError(
-                'the generator cannot be built: see above; "make '
-                'bench-traffic" does nothing else')
+    """The generator, where it is not built, or older than its source."""
+    done = subprocess.run(
+        ['make', '--no-print-directory', '-s', 'bench-traffic'],
+        cwd=fingerprint.CHECKOUT, stdout=sys.stderr, check=False)
+    if done.returncode:
+        raise errors.BenchError(
+            'the generator cannot be built: see above; "make bench-traffic" '
+            'does nothing else')
 
 
 def _run_program(suite, options):

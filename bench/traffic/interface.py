@@ -77,6 +77,7 @@ class Measurement:
         other figures, but for floods of SYNs.
     :ivar foreign_by_kind: as FOREIGN_… in src/format.h.
     :ivar background: (sent, received) of each traffic beside.
+    :ivar reordered_by_receiver: by name of the host that received them.
     """
 
     seconds: float
@@ -97,6 +98,8 @@ class Measurement:
     foreign_by_kind: dict[str, int] = dataclasses.field(default_factory=dict)
     background: list[tuple[int, int]] = dataclasses.field(
         default_factory=list)
+    reordered_by_receiver: dict[str, int] = dataclasses.field(
+        default_factory=dict)
 
     @property
     def rate(self) -> float:

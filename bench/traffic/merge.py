@@ -119,6 +119,11 @@ def key_of(address: str, port: int) -> str:
     return f'{address}:{port}'
 
 
+def _by_receiver(parts, receivers, counter):
+    return {name: sum(getattr(part.received[name], counter) for part in parts)
+            for name in receivers}
+
+
 def _by_destination(parts: Sequence[Part],
                     lost: Sequence[losses.Losses],
                     ) -> dict[str, tuple[int, int]]:
@@ -174,8 +179,7 @@ def _flood(measurement: interface.Measurement, parts: Sequence[Part],
         measurement, received=received,
         lost=max(measurement.sent - received, 0), flows_with_loss=0,
         duplicated=max(received - measurement.sent, 0), latency_ns=None,
-        by_receiver={name: sum(part.received[name].opened for part in parts)
-                     for name in parts[0].received},
+        by_receiver=_by_receiver(parts, parts[0].received, 'opened'),
         by_destination={}, opened=(measurement.sent, received),
         marks=[*measurement.marks,
                'a flood of SYNs: counted, without numbers'])
@@ -198,11 +202,11 @@ def measurement(parts: Sequence[Part], lost: Sequence[losses.Losses],
         lost=sum(each.lost for each in lost),
         duplicated=sum(each.duplicated for each in lost),
         reordered=sum(part.total('reordered') for part in parts),
+        reordered_by_receiver=_by_receiver(parts, sinks, 'reordered'),
         foreign=sum(foreign.values()),
         flows_with_loss=sum(each.flows for each in lost),
         latency_ns=_latency(parts) if one_clock else None,
-        by_receiver={name: sum(part.received[name].received for part in parts)
-                     for name in sinks},
+        by_receiver=_by_receiver(parts, sinks, 'received'),
         by_destination=_by_destination(parts, lost),
         marks=[*_rate_marks(parts, rate, spent), *_counter_marks(parts),
                *foreign_marks],

@@ -161,7 +161,9 @@ def _measurement(profile: interface.Profile,
         by_receiver={name: each.received for name, each in every.items()},
         by_destination=_by_destination(profile, totals),
         marks=_marks(sent, received, int(missing.size), rate, seconds) + marks,
-        foreign_by_kind=foreign)
+        foreign_by_kind=foreign,
+        reordered_by_receiver={name: each.reordered
+                               for name, each in every.items()})
 
 
 class Trex:

@@ -26,7 +26,8 @@ def run(context: contexts.Context) -> list[figures.Figure]:
     def figure(part, unit, value, of=done):
         return figures.Figure(part, unit, results.LOWER, value,
                               list(of.marks), details=details)
-    found = [figure('loss', '1', done.loss)]
+    found = [figure('loss', '1', done.loss),
+             figure('reordered', 'packets', done.reordered)]
     if done.latency_ns is not None:
         found += [figure(name, 'ns', done.latency_ns[name])
                   for name in _PERCENTILES]

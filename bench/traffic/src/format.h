@@ -10,7 +10,7 @@
 
 #include <stdint.h>
 
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 
 /* Payloads begin with it; those of QUIC after their header. */
 #define SIGNATURE_MAGIC 0x9d3b
@@ -53,6 +53,7 @@ enum protocol {
 #define FRAME_HEAD 128
 
 #define STREAMS_MAX 16
+#define INTERFACES_MAX 16
 #define DESTINATIONS_MAX 65536
 #define FLOWS_MAX 16777216
 #define SIZES_MAX 4096
@@ -121,7 +122,8 @@ struct expected_stream {
 #define LATENCY_BITS 40
 #define LATENCY_BUCKETS 4352 /* 128 * (40 - 7 + 1) */
 
-/* What was received without a signature of the streams expected. */
+/* What was received without a signature of the streams expected, or is another
+ * host's. */
 enum foreign {
 	FOREIGN_ARP,
 	FOREIGN_NEIGHBOUR, /* ICMPv6 neighbour and router discovery, MLD */
@@ -134,6 +136,7 @@ enum foreign {
 	FOREIGN_FRAGMENT,
 	FOREIGN_STREAM, /* with a signature, of another run */
 	FOREIGN_OTHER,
+	FOREIGN_OTHER_HOST, /* to another unicast address of the link */
 	FOREIGN_KINDS
 };
 

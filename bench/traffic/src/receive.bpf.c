@@ -18,6 +18,9 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 const volatile struct stream_state streams[STREAMS_MAX];
 #define STREAM_MASK (STREAMS_MAX - 1)
 
+const volatile struct own_interface interfaces[INTERFACES_MAX];
+const volatile __u32 interface_count;
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -273,11 +276,35 @@ static __always_inline int receive_innermost(struct xdp_md *ctx, int found,
 	return pass(outer ? FOREIGN_TUNNELLED : FOREIGN_OTHER);
 }
 
+/* A switch that does not know where a host is sends its packets everywhere, as
+ * those to a host that has lost its link; a network card drops them before it
+ * has XDP, veth does not. */
+static __always_inline bool is_of_other_host(struct xdp_md *ctx)
+{
+	const __u8 *mac = (void *)(long)ctx->data;
+
+	if ((void *)(mac + 6) > (void *)(long)ctx->data_end || mac[0] & 1)
+		return false;
+	for (__u32 i = 0; i < INTERFACES_MAX && i < interface_count; i++) {
+		const volatile __u8 *own = interfaces[i].mac;
+
+		if (interfaces[i].ifindex != ctx->ingress_ifindex)
+			continue;
+		return mac[0] != own[0] || mac[1] != own[1] ||
+		       mac[2] != own[2] || mac[3] != own[3] ||
+		       mac[4] != own[4] || mac[5] != own[5];
+	}
+	return false;
+}
+
 SEC("xdp")
 int receive(struct xdp_md *ctx)
 {
-	int found = parse_link(ctx), layers = 0;
+	int found, layers = 0;
 
+	if (is_of_other_host(ctx))
+		return pass(FOREIGN_OTHER_HOST);
+	found = parse_link(ctx);
 	if (found < 0)
 		return pass(FOREIGN_LINK);
 	if (NEXT_KIND(found) == NEXT_ARP)

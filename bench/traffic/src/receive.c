@@ -16,7 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <bpf/bpf.h>
@@ -28,11 +30,10 @@
 
 #include "receive.skel.h"
 
-#define INTERFACES_MAX 16
-
 static struct {
 	unsigned int count;
 	int links[INTERFACES_MAX];
+	const char *names[INTERFACES_MAX];
 	bool generic;
 } attached;
 
@@ -108,6 +109,7 @@ static void attach(const char *name)
 			     ? "; it has another XDP program, which has to be "
 			       "detached"
 			     : "");
+	attached.names[attached.count] = name;
 	attached.links[attached.count++] = link;
 }
 
@@ -124,6 +126,30 @@ static void replace(struct receive *next)
 	map_numbers();
 }
 
+/* Their addresses of now: a bond's may have changed. */
+static void note_interfaces(struct receive *next)
+{
+	int any = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	if (any < 0)
+		fail("a socket: %s", strerror(errno));
+	for (unsigned int i = 0; i < attached.count; i++) {
+		struct own_interface own = {};
+		struct ifreq request = {};
+
+		snprintf(request.ifr_name, sizeof(request.ifr_name), "%s",
+			 attached.names[i]);
+		if (ioctl(any, SIOCGIFHWADDR, &request))
+			fail("%s: its address: %s", attached.names[i],
+			     strerror(errno));
+		own.ifindex = if_nametoindex(attached.names[i]);
+		memcpy(own.mac, request.ifr_hwaddr.sa_data, sizeof(own.mac));
+		memcpy((void *)&next->rodata->interfaces[i], &own, sizeof(own));
+	}
+	close(any);
+	*(uint32_t *)&next->rodata->interface_count = attached.count;
+}
+
 static struct receive *load(const struct expected_stream *streams,
 			    uint32_t count)
 {
@@ -131,6 +157,7 @@ static struct receive *load(const struct expected_stream *streams,
 
 	load_or_fail(next ? 0 : -errno, "the receiving program");
 	place_streams(next, streams, count);
+	note_interfaces(next);
 	load_or_fail(receive__load(next), "the receiving program");
 	return next;
 }

@@ -14,4 +14,11 @@ struct stream_state {
 	uint32_t present;
 };
 
+/* It is attached to. */
+struct own_interface {
+	uint32_t ifindex;
+	uint8_t mac[6];
+	uint16_t reserved;
+};
+
 #endif

@@ -211,17 +211,23 @@ class TestEvents(Engine):
         for one in cases['death/lost'].details['rounds']:
             self.assertGreater(one['by_receiver']['member'], 0)
 
-    def test_where_others_would_count_what_is_lost_no_member_dies(self):
-        made = engine.Engine(load.scenario(self.write('''\
-            summary: members on one segment
-            bed: {name: eight-nodes, set: {hosts: {lb: {count: 1}}}}
-            measure: {kind: timeline, rate: 100, seconds: 1}
+    def test_a_member_dies_on_a_segment_that_others_hear(self):
+        cases = self.figures('''\
+            summary: one of two members on one segment dies
+            bed: {name: eight-nodes, set: {hosts: {
+              lb: {count: 1}, member: {count: 2}}}}
+            services: {members: 2}
+            traffic: {flows: 64}
+            measure: {kind: timeline, rate: 1000, seconds: 2}
             events: [{at: 0.5, do: member_dies}]
             rounds: 1
-            ''', 'segment')), engine.Options(
-                store=self.store, out=io.StringIO()))
-        error = self.assertRaises(engine.errors.BenchError, made.run, 'test')
-        self.assertIn('is on segment back', str(error))
+            ''', 'segment')
+        done, = cases['segment/lost'].details['rounds']
+        self.assertGreater(cases['segment/lost'].samples[0], 0)
+        # What its switch sends to all is none of the other one's.
+        self.assertGreater(done['foreign_by_kind']['other_host'], 0)
+        self.assertEqual(0, done['duplicated'])
+        self.assertEqual(done['received'], sum(done['by_receiver'].values()))
 
 
 class TestNodes(Engine):

@@ -57,6 +57,8 @@ class TestTraffic(base.BaseTestCase):
             {key: (sent, sent) for key, (sent, _)
              in found.by_destination.items()}, found.by_destination)
         self.assertEqual(found.sent, sum(found.by_receiver.values()))
+        self.assertEqual(dict.fromkeys(found.by_receiver, 0),
+                         found.reordered_by_receiver)
         timeline = self.traffic.timeline()
         self.assertEqual(found.sent, sum(sent for _, sent, _ in timeline))
         self.assertEqual(0, sum(lost for _, _, lost in timeline))

@@ -2,6 +2,7 @@
 """A sink takes off each outer header, and counts by signature alone."""
 
 import contextlib
+import json
 import pathlib
 import time
 
@@ -25,7 +26,8 @@ FLOWS = 8
 IDENTIFIER = 0x1234
 SENT = 64
 IPV4, IPV6 = traffic_bed.IPV4, traffic_bed.IPV6
-ETHERNET = l2.Ether(dst='02:00:00:00:00:09')
+OTHER_HOST = '02:00:00:00:00:09'
+ETHERNET = l2.Ether()
 OUTER_V4 = inet.IP(src='198.19.1.1', dst='198.19.1.2')
 OUTER_V6 = inet6.IPv6(src='2001:db8:1::1', dst='2001:db8:1::2')
 GUE = inet.UDP(sport=50000, dport=6080, chksum=0)
@@ -59,6 +61,14 @@ class TestSink(base.BaseTestCase):
             name: cls.enterClassContext(
                 traffic_bed.frames(run, 'between', device))
             for name, device in (('sink', 'back'), ('member', 'side'))}
+        cls.macs = {host.name: cls.mac(host) for host in hosts}
+
+    @staticmethod
+    def mac(host):
+        """Of its only interface."""
+        device, = (one.name for one in host.interfaces.values() if one.peers)
+        said = host.run(['ip', '-json', 'link', 'show', 'dev', device]).stdout
+        return json.loads(said)[0]['address']
 
     def expect(self, address=IPV4):
         profile = interface.Profile(
@@ -85,10 +95,11 @@ class TestSink(base.BaseTestCase):
         return ip / inet.UDP(sport=1024, dport=80) / self.payload(
             number, **fields)
 
-    def send(self, *packets, to='sink'):
+    def send(self, *packets, to='sink', mac=None):
         for packet in packets:
             frame = (packet if l2.Ether in packet or l2.Dot3 in packet
                      else ETHERNET / packet)
+            frame.dst = mac or self.macs[to]
             self.wires[to].send(bytes(frame))
 
     def collect(self):
@@ -218,8 +229,8 @@ class TestSink(base.BaseTestCase):
                        self.packet(0, stream=IDENTIFIER ^ 0x8000)],
             'icmp': [inet.IP(dst=IPV4) / inet.ICMP(),
                      inet6.IPv6(dst=IPV6) / inet6.ICMPv6EchoRequest()],
-            'link': [l2.Ether(dst=ETHERNET.dst, type=0x88cc) / bytes(46),
-                     l2.Dot3(dst=ETHERNET.dst) / bytes(46)],
+            'link': [l2.Ether(type=0x88cc) / bytes(46),
+                     l2.Dot3() / bytes(46)],
             'bfd': [inet.IP(dst=IPV4) / inet.UDP(dport=3784) / bytes(24)],
             'tcp': [inet.IP(dst=IPV4) / inet.TCP(flags='S'),
                     inet.IP(dst=IPV4) / inet.TCP(flags='PA') / bytes(40)],
@@ -245,6 +256,16 @@ class TestSink(base.BaseTestCase):
         self.assertEqual({kind: len(packets)
                           for kind, packets in cases.items()}, foreign)
 
+    def test_what_a_switch_sends_to_all_counts_where_it_was_to_go(self):
+        self.expect()
+        for packet in (self.packet(0), OUTER_V4 / self.packet(1)):
+            self.send(packet, mac=OTHER_HOST)
+            self.send(packet)
+
+        found, foreign = self.sink()
+        self.assertEqual((2, 0, {'other_host': 2}), (
+            found.received, found.duplicates, foreign))
+
     def test_every_expectation_begins_with_nothing(self):
         self.expect()
         self.send(self.packet(0))
@@ -261,9 +282,9 @@ class TestSink(base.BaseTestCase):
         host = self.bed.hosts['sink']
         program = pathlib.Path(host.folder) / 'octavia-xdp-traffic'
         bad = pathlib.Path(host.folder) / 'bad'
-        for data, text in ((b'\xff' * 8, 'version 1'), (b'', 'empty'),
-                           (b'\1', 'too short'),
-                           (b'\1\0\0\0\1\0\0\0', 'too short')):
+        for data, text in ((b'\xff' * 8, 'version 2'), (b'', 'empty'),
+                           (b'\2', 'too short'),
+                           (b'\2\0\0\0\1\0\0\0', 'too short')):
             bad.write_bytes(data)
             done = host.run([str(program), 'send', str(bad), '/dev/null'],
                             check=False)

@@ -171,9 +171,9 @@ class TestStreams(base.TestCase):
 
     def test_a_file_of_another_version_is_refused(self):
         error = self.assertRaises(
-            errors.BenchError, formats.Reader(b'\2' + bytes(7), 'what').head,
+            errors.BenchError, formats.Reader(b'\1' + bytes(7), 'what').head,
             'sent_file')
-        self.assertIn('of version 2', str(error))
+        self.assertIn('of version 1', str(error))
 
     @hypothesis.settings(deadline=None)
     @hypothesis.given(strategies.lists(strategies.integers(0, 2 ** 32 - 1)),
