@@ -699,11 +699,24 @@ struct outcome_counters {
 #define NAT_TABLES (NAT_ADDRESSES + 1)
 #define NAT_TABLE_SIZE (1U << 23)
 
+/* The nodes that hand packets on to each other, in the order in which they do.
+ * A packet that goes round does so behind an outer IP header and that of GRE.
+ */
+struct nat_peer_list {
+	__u32 count;
+	__u32 own; /* the place of this node's address; `count`: there is none
+		    */
+	__u32 reserved[14];
+	__be32 address[OXP_NAT_PEERS_MAX][4];
+};
+
 struct nat_pools {
-	__u32 count[2]; /* of number[], IPv4 and IPv6 */
-	__u32 ports;    /* of all addresses */
-	__u32 changes;  /* of tables and indices */
-	__u32 reserved[12];
+	__u32 count[2];   /* of number[], IPv4 and IPv6 */
+	__u32 ports;      /* of all addresses */
+	__u32 changes;    /* of tables and indices */
+	__u32 live_peers; /* parity: the list that packets read */
+	__u32 reserved[11];
+	struct nat_peer_list peer_list[2];
 	__u16 number[2][OXP_NAT_ADDRESSES_MAX];
 	/* the library's own: */
 	__u8 length[NAT_ADDRESSES]; /* of the prefix; 0: the number is free */

@@ -461,6 +461,24 @@ int oxp_nat_pools_set(struct oxp_node *node, const struct oxp_network *pools,
 int oxp_nat_pools_list(struct oxp_node *node, struct oxp_network *out,
 		       uint32_t capacity, char *error);
 
+/*
+ * Where routers move a client's flow to another node, which knows nothing of
+ * it: TCP packets of a flow of NAT that a node does not know, but for those
+ * that open one, and ICMP errors about such, go to the other nodes in turn
+ * until one knows the flow; from then on straight to that one. Peers are all
+ * nodes that do so, each by one address of its pools, in the same order on all
+ * of them; one is this node's own. None: nothing is handed on, nor taken. They
+ * are kept like services. -EINVAL, -EEXIST, -ENOENT (none is an address of this
+ * node's pools), -ENOSPC: nothing is changed, and `error` names the peer. When
+ * the own address goes with its pool nothing is handed on until it is back.
+ */
+#define OXP_NAT_PEERS_MAX 16
+int oxp_nat_peers_set(struct oxp_node *node, const struct oxp_address *peers,
+		      uint32_t count, char *error);
+/* Returns how many there are. */
+int oxp_nat_peers_list(struct oxp_node *node, struct oxp_address *out,
+		       uint32_t capacity, char *error);
+
 struct oxp_nat_usage {
 	uint32_t addresses_v4, addresses_v6; /* of pools */
 	uint32_t ports;                      /* of all addresses */

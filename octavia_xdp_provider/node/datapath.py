@@ -148,6 +148,17 @@ class Datapath:
         out, count = self._array('oxp_nat_pools_list', 'struct oxp_network')
         return [oxp.network_of(out[i]) for i in range(count)]
 
+    def set_nat_peers(self, peers: typing.Sequence[str]):
+        """All nodes that hand packets of NAT on to each other, each by an
+        address of its pools, in the same order on all; one is this node's.
+        """
+        self._call('oxp_nat_peers_set', self.library.addresses(peers),
+                   len(peers))
+
+    def nat_peers(self) -> list[str]:
+        out, count = self._array('oxp_nat_peers_list', 'struct oxp_address')
+        return [oxp.text_of(out[i]) for i in range(count)]
+
     def nat_usage(self) -> NatUsage:
         out = self._ffi.new('struct oxp_nat_usage *')
         self._call('oxp_nat_usage_get', out)

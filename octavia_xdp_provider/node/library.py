@@ -43,6 +43,12 @@ class Library:
     def address(self, text: str):
         return self.ffi.new('struct oxp_address *', (_packed(text),))
 
+    def addresses(self, texts: typing.Sequence[str]):
+        out = self.ffi.new('struct oxp_address[]', len(texts))
+        for place, text in enumerate(texts):
+            out[place] = self.address(text)[0]
+        return out
+
     def key(self, key: types.Key):
         try:
             protocol = types.PROTOCOLS[key.protocol]

@@ -21,6 +21,7 @@
 #include "forward.skel.h"
 #include "nat/flows.h"
 #include "nat/index.h"
+#include "nat/peers.h"
 #include "nat/tables.h"
 #include "node/lock.h"
 #include "node/repair.h"
@@ -188,6 +189,7 @@ static void write_lists(struct oxp_node *node, const struct plan *plan)
 	for (int v6 = 0; v6 < 2; v6++)
 		__atomic_store_n(&pools->count[v6], count[v6],
 				 __ATOMIC_RELEASE);
+	find_own_peer(node);
 }
 
 static int64_t free_number(const struct oxp_node *node, bool v4)

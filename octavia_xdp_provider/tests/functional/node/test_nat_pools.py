@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The agent's NAT on a real datapath: pools, and services that need them."""
 
+import errno
 import ipaddress
 from unittest import mock
 
@@ -96,3 +97,47 @@ class TestNatPools(private_node.PrivateState):
         one.refresh()
         self.assertIsNone(one.problem)
         self.assertEqual(SORTED, self.datapath.nat_pools())
+
+
+class TestPeers(private_node.PrivateState):
+
+    PEERS = ('192.0.2.1', '198.51.100.1', '2001:db8:7::1')
+
+    def setUp(self):
+        super().setUp()
+        self.datapath = self.open()
+        self.addCleanup(self.datapath.close)
+        self.datapath.set_nat_pools(['198.51.100.0/31', '2001:db8:40::/127'])
+
+    def refused(self, number, pattern, peers):
+        before = self.datapath.nat_peers()
+        with self.assertRaisesRegex(datapath.DatapathError, pattern) as one:
+            self.datapath.set_nat_peers(peers)
+        self.assertEqual(number, one.exception.errno)
+        self.assertEqual(before, self.datapath.nat_peers())
+
+    def test_they_stay_in_their_order(self):
+        self.assertEqual([], self.datapath.nat_peers())
+        for peers in (self.PEERS, self.PEERS[::-1], ()):
+            self.datapath.set_nat_peers(peers)
+            self.assertEqual(list(peers), self.datapath.nat_peers())
+            with self.open() as other:
+                self.assertEqual(list(peers), other.nat_peers())
+
+    def test_what_cannot_be_is_refused_by_name(self):
+        self.datapath.set_nat_peers(self.PEERS)
+        own = '198.51.100.0'
+        self.refused(errno.ENOENT, 'none of the peers', ['192.0.2.1'])
+        self.refused(errno.EEXIST, '192.0.2.1 is there twice',
+                     [own, '192.0.2.1', '192.0.2.1'])
+        self.refused(errno.EINVAL, '2001:db8:40::1 is the second one',
+                     [own, '2001:db8:40::1'])
+        for wrong in ('0.0.0.0', '127.0.0.1', '224.0.0.1', '::', 'ff02::1'):
+            self.refused(errno.EINVAL, f'{wrong} cannot be', [own, wrong])
+        self.refused(errno.ENOSPC, '17 peers are more than the 16',
+                     [own] + [f'192.0.2.{i}' for i in range(16)])
+
+    def test_they_outlive_the_own_pool(self):
+        self.datapath.set_nat_peers(self.PEERS)
+        self.datapath.set_nat_pools([])
+        self.assertEqual(list(self.PEERS), self.datapath.nat_peers())
