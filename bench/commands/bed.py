@@ -93,9 +93,16 @@ def _add_sync(actions):
 
 def _add_log(actions):
     action = actions.add_parser('log', help='who did what')
-    action.add_argument('--last', type=int, metavar='N',
+    action.add_argument('--last', type=_positive, metavar='N',
                         help='only the last N entries')
     action.set_defaults(act=_log)
+
+
+def _positive(text):
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(
+            f'"{text}" is no number of entries: it has to be 1 or more')
+    return int(text)
 
 
 def _add_user(actions):

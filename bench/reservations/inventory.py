@@ -131,6 +131,7 @@ def _inventory(path: pathlib.Path, content: dict[str, Any]) -> Inventory:
                 for name, one in content.get('switches', {}).items()}
     machines = {name: _machine(name, one, switches)
                 for name, one in content['machines'].items()}
+    _refuse_addresses_twice(switches, machines)
     _refuse_twice(machines)
     kernels = {name: _kernel(path.parent, name, one)
                for name, one in content.get('kernels', {}).items()}
@@ -172,6 +173,19 @@ def _port(content: dict[str, Any], switches: Mapping[str, Switch],
                          'bgp', 'address')
     return Port(content['switch'], content['port'],
                 tuple(map(str, addresses)), bgp)
+
+
+def _refuse_addresses_twice(switches: Mapping[str, Switch],
+                            machines: Mapping[str, Machine]) -> None:
+    """Of management: two names would be one host."""
+    owners: dict[Any, str] = {}
+    for kind, hosts in ('switches', switches), ('machines', machines):
+        for host in hosts.values():
+            other = owners.setdefault(ipaddress.ip_address(host.address),
+                                      host.name)
+            if other != host.name:
+                raise _Wrong(f'{host.address} is the address of {other} '
+                             'already', kind, host.name, 'address')
 
 
 def _refuse_twice(machines: Mapping[str, Machine]) -> None:

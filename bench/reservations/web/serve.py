@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 import ipaddress
+import ssl
 from typing import Any
 
 from gunicorn.app import base
@@ -36,9 +37,11 @@ def run(folder: folders.Folder, listen: str, *, proxy: bool = False,
     :param listen: ADDRESS:PORT or unix:PATH. With the port 0 the kernel
         chooses one, which the log has.
     :raises errors.BenchError: what is asked would send passwords in the
-        clear, or let anybody be anyone.
+        clear, or let anybody be anyone; or the certificate is none.
     """
     check(listen, proxy, header, certificate, key)
+    if certificate and key:
+        check_certificate(certificate, key)
     https = proxy or certificate is not None
     # Errors of the folder are shown here, not in each worker's log.
     app.create(folder, https, proxy, header)
@@ -81,3 +84,16 @@ def check(listen: str, proxy: bool, header: str | None,
         raise errors.BenchError(
             f'passwords would cross the network to {host} in the clear: give '
             '--certificate and --key, or listen at 127.0.0.1 behind a proxy')
+
+
+def check_certificate(certificate: str, key: str) -> None:
+    """:raises errors.BenchError: they cannot be read, or do not fit."""
+    try:
+        # A password could be asked for by nobody later on.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            certificate, key, password='')
+    except OSError as error:  # SSLError is one.
+        raise errors.BenchError(
+            f'no certificate with its key: {certificate}, {key}: '
+            f'{error.strerror}; both have to be PEM, the key without a '
+            'password') from None

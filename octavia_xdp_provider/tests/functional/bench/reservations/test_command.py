@@ -69,6 +69,10 @@ class TestCommand(base.TestCase):
             ['reserve', 'renew', 'release'],
             [word for line in log.splitlines() for word in line.split()
              if word in ('reserve', 'renew', 'release')])
+        self.assertEqual(log.splitlines()[-1:],
+                         self.run_bed('log', '--last', '1').splitlines())
+        self.assertIn('"-1" is no number of entries', self.run_bed(
+            'log', '--last=-1', status=2))
         self.assertIn('free', self.run_bed('list'))
         self.assertNotIn('alice', self.run_bed('list'))
 

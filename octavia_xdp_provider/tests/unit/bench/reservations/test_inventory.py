@@ -53,6 +53,8 @@ class TestInventory(base.TestCase):
                  'leaf9'),
                 ('port: swp3', 'port: swp2', 24, 'port of lb1 already'),
                 ('00:00:02', '00:00:01', 22, 'address of lb1 already'),
+                ('192.0.2.12', '192.0.2.11', 12, 'address of gen1 already'),
+                ('192.0.2.12', '192.0.2.2', 12, 'address of leaf1 already'),
                 ('lb2:', 'lb1:', 19, 'a second time'),
                 ('198.18.1.2', '198.18.1.9', 18, 'no network of this port'),
                 ('kernel: vmlinuz', 'kernel: other', 30, 'there is no file'),

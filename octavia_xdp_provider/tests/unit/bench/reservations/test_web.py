@@ -406,6 +406,14 @@ class TestFiles(WebTest):
             with self.subTest(said):
                 self.refused(said, check, *arguments)
 
+    def test_what_is_no_certificate_is_named(self):
+        path = self.folder.path / 'chain.pem'
+        for said in 'No such file', 'PEM':
+            self.refused(str(path), serve.check_certificate, str(path),
+                         str(path))
+            self.refused(said, serve.check_certificate, str(path), str(path))
+            path.write_text('no certificate')
+
     def test_a_folder_that_cannot_be_made_is_named(self):
         path = self.folder.path / 'file'
         path.touch()
