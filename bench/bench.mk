@@ -8,7 +8,7 @@ BENCH_GO ?= $(firstword $(wildcard /usr/local/go/bin/go) go)
 BENCH_HC_PROGRAMS := $(addprefix $(BENCH_HC)/,prober server go-prober go-server)
 
 .PHONY: bench bench-hc lint-bench-hc bench-datapath bench-host bench-tables bench-control \
-	bench-hitless
+	bench-hitless bench-members
 
 # Needs root. The default suite, on namespaces of this machine; make bench
 # ARGUMENTS="--suite full"
@@ -42,6 +42,12 @@ bench-datapath:
 	@mkdir -p build/bench
 	@$(MAKE) -s -C datapath bench \
 		BENCH_JSON=$(CURDIR)/build/bench/datapath.json
+
+# Needs root. What a member's programs do with a packet, the same way.
+bench-members:
+	@mkdir -p build/bench
+	@$(MAKE) -s -C datapath bench-members \
+		BENCH_JSON=$(CURDIR)/build/bench/datapath-members.json
 
 # Needs root and Linux 6.6. make bench-host ARGUMENTS="--flows 1 1024"
 bench-host: setup

@@ -78,6 +78,23 @@ static const struct {
 	{"Geneve over IPv6", "fd00:1::1", OXP_GENEVE},
 };
 
+/* Ports from 8201 on. */
+static const struct {
+	const char *name;
+	const char *members[2]; /* before and now */
+	enum oxp_encapsulation encapsulation;
+} with_alternatives[] = {
+	{"GUE over IPv4, an alternative", {"10.2.0.1", "10.3.0.1"}, OXP_GUE},
+	{"GUE over IPv6, an alternative", {"fd00:1::1", "fd00:2::1"}, OXP_GUE},
+	{"SRv6, an alternative", {"fd00:1::1", "fd00:2::1"}, OXP_SRV6},
+	{"Geneve over IPv4, an alternative",
+	 {"10.2.0.1", "10.3.0.1"},
+	 OXP_GENEVE},
+	{"Geneve over IPv6, an alternative",
+	 {"fd00:1::1", "fd00:2::1"},
+	 OXP_GENEVE},
+};
+
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 static int run_case(const char *name, struct traffic traffic)
@@ -190,6 +207,59 @@ static void measure_outer_headers(void)
 		set(tcp_key(VIP, 8001 + i), &settings, outer_headers[i].member,
 		    MEMBERS);
 		run_case(outer_headers[i].name, traffic);
+	}
+}
+
+/* The frame that a packet of the service becomes. */
+static size_t frame_length(uint16_t port)
+{
+	const struct flow flow = {"20.0.0.1", VIP, 32768, port, IPPROTO_TCP};
+	const struct variation established = {.tcp_flags = 0x10};
+	static struct frame in, out;
+
+	make_frame(&in, &flow, 0, &established);
+	assert_int_equal(run(program, &in, &out), XDP_TX);
+	return out.length;
+}
+
+static void close_slots(void)
+{
+	int open = oxp_slots_age(node, error);
+
+	while (open > 0) {
+		node->config->ticked -= 60000; /* ms that pass */
+		open = oxp_slots_age(node, error);
+	}
+	assert_int_equal(open, 0);
+}
+
+/* Every slot is closed, and had another owner. */
+static void measure_alternatives(void)
+{
+	const struct oxp_service_settings base = {
+		.flags = OXP_SERVICE_SECOND_CHANCE};
+
+	for (size_t i = 0; i < LENGTH(with_alternatives); i++) {
+		struct oxp_service_settings settings = base;
+		struct oxp_member members[2 * MEMBERS];
+		struct oxp_key key = tcp_key(VIP, 8201 + i);
+		const struct traffic traffic = {VIP, IPPROTO_TCP, 0x10,
+						.port = 8201 + i,
+						.flows = 1 << 10};
+		size_t usual_length;
+
+		settings.encapsulation = with_alternatives[i].encapsulation;
+		members_like(members, with_alternatives[i].members[0]);
+		members_like(members + MEMBERS,
+			     with_alternatives[i].members[1]);
+		set_service_as(node, &key, &settings, members, MEMBERS);
+		usual_length = frame_length(8201 + i);
+		for (int j = 0; j < MEMBERS; j++)
+			members[j].weight = 0;
+		set_service_as(node, &key, &settings, members, 2 * MEMBERS);
+		close_slots();
+		assert_true(frame_length(8201 + i) > usual_length);
+		run_case(with_alternatives[i].name, traffic);
 	}
 }
 
@@ -333,6 +403,7 @@ static void bench(void **state)
 	measure_watched();
 	measure_outer_headers();
 	measure_features();
+	measure_alternatives();
 	measure_changing();
 	close_node();
 	open_node(TEST_SLOTS, "/mnt/bpf/many");

@@ -4,22 +4,14 @@
  * where it is not, whole and without the alternative. Connections are real
  * ones, over loopback.
  */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <sched.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
+#include "member_connections.h"
 #include "member_tunnel_fixture.h"
 
 #define SYN 2
 #define RST 4
 #define ACK 16
-#define HERE 40000  /* the client's port of a connection that is here */
-#define OTHER 40001 /* of one that is not */
 
 static const struct member_config hands_on = {.hands_on = 1};
-static int listeners[2], clients[2], accepted[2];
 
 /* The encapsulations that can carry an alternative, by both families inside. */
 #define NAMED 10
@@ -283,77 +275,6 @@ static void test_other_forms_are_left_to_the_stack(void **state)
 		}
 	}
 	assert_int_equal(all_counters(&bench), 0);
-}
-
-static void add_address(int family, const char *text)
-{
-	char command[200];
-
-	snprintf(command, sizeof(command), "ip address add %s/%d dev lo%s",
-		 text, family == AF_INET ? 32 : 128,
-		 family == AF_INET ? "" : " nodad");
-	assert_int_equal(system(command), 0);
-}
-
-static socklen_t socket_address(struct sockaddr_storage *out, int family,
-				const char *text, uint16_t port)
-{
-	struct sockaddr_in6 *v6 = (void *)out;
-	struct sockaddr_in *v4 = (void *)out;
-
-	memset(out, 0, sizeof(*out));
-	out->ss_family = family;
-	if (family == AF_INET) {
-		v4->sin_port = htons(port);
-		inet_pton(family, text, &v4->sin_addr);
-		return sizeof(*v4);
-	}
-	v6->sin6_port = htons(port);
-	inet_pton(family, text, &v6->sin6_addr);
-	return sizeof(*v6);
-}
-
-static void connect_here(int which, int family, const char *vip,
-			 const char *client)
-{
-	struct sockaddr_storage address;
-	socklen_t length;
-
-	add_address(family, vip);
-	add_address(family, client);
-	listeners[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	length = socket_address(&address, family, vip, 80);
-	assert_int_equal(bind(listeners[which], (void *)&address, length), 0);
-	assert_int_equal(listen(listeners[which], 8), 0);
-	clients[which] = socket(family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	length = socket_address(&address, family, client, HERE);
-	assert_int_equal(bind(clients[which], (void *)&address, length), 0);
-	length = socket_address(&address, family, vip, 80);
-	assert_int_equal(connect(clients[which], (void *)&address, length), 0);
-	accepted[which] = accept(listeners[which], NULL, NULL);
-	assert_true(accepted[which] >= 0);
-}
-
-static int open_connections(void **state)
-{
-	(void)state;
-	if (unshare(CLONE_NEWNET))
-		return -errno;
-	assert_int_equal(system("ip link set lo up"), 0);
-	connect_here(0, AF_INET, VIP, CLIENT);
-	connect_here(1, AF_INET6, VIP6, CLIENT6);
-	return 0;
-}
-
-static int close_connections(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 2; i++) {
-		close(accepted[i]);
-		close(clients[i]);
-		close(listeners[i]);
-	}
-	return 0;
 }
 
 int main(void)
