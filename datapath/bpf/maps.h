@@ -108,6 +108,8 @@ HASH_TABLE(fragments, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 32768,
 	   struct fragment_key, struct fragment_owner);
 HASH_TABLE(sources, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 65536,
 	   struct source_key, struct source_budget);
+HASH_TABLE(nat_owners, BPF_MAP_TYPE_LRU_HASH, BPF_F_NO_COMMON_LRU, 32768,
+	   struct nat_key, struct nat_owner);
 HASH_TABLE(quic_servers, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 16384,
 	   struct quic_key, __u32);
 

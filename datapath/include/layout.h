@@ -36,6 +36,8 @@
  *   nat_index        ARRAY_OF_MAPS[2]             HASH, struct nat_key -> __u32
  *                    number of the flow; pinned as nat-index-0, nat-index-1
  *   nat_scratch      PERCPU_ARRAY of 1            struct nat_scratch
+ *   nat_owners       LRU_HASH                     struct nat_key ->
+ *                    struct nat_owner
  *   nat_services     ARRAY[services_max], mmap.   struct nat_service
  *   reply_counters   PERCPU_ARRAY[services_max]   struct reply_counters
  *   connections      ARRAY[CONNECTION_SETS], mmap. struct flow_set
@@ -93,6 +95,7 @@
 	MAP(NAT_INDEX, nat_index, 0)                                           \
 	MAP(NAT_SERVICES, nat_services, FORMAT_NAT_SERVICES)                   \
 	MAP(NAT_SCRATCH, nat_scratch, 0)                                       \
+	MAP(NAT_OWNERS, nat_owners, 0)                                         \
 	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)             \
 	MAP(CONNECTIONS, connections, FORMAT_CONNECTIONS)                      \
 	MAP(CONNECTION_COUNTS, connection_counts, FORMAT_CONNECTIONS)
@@ -800,7 +803,17 @@ _Static_assert(sizeof(struct nat_group) * OXP_NAT_GROUPS == NAT_TABLE_SIZE,
 
 /* What a program has of one packet beside its stack. */
 struct nat_scratch {
-	__u64 words[28];
+	__u64 words[40];
+	__u32 seek_time; /* units of 2^30 ns */
+	__u32 seeks;     /* since then */
+};
+
+/* Packets a second and CPU whose owner is sought among the peers. */
+#define NAT_SEEKS_MAX 20000
+
+/* Where a flow is that this node does not have: the peer's address. */
+struct nat_owner {
+	__be32 address[4];
 };
 
 struct nat_service {

@@ -466,11 +466,12 @@ int oxp_nat_pools_list(struct oxp_node *node, struct oxp_network *out,
  * it: TCP packets of a flow of NAT that a node does not know, but for those
  * that open one, and ICMP errors about such, go to the other nodes in turn
  * until one knows the flow; from then on straight to that one. Peers are all
- * nodes that do so, each by one address of its pools, in the same order on all
- * of them; one is this node's own. None: nothing is handed on, nor taken. They
- * are kept like services. -EINVAL, -EEXIST, -ENOENT (none is an address of this
- * node's pools), -ENOSPC: nothing is changed, and `error` names the peer. When
- * the own address goes with its pool nothing is handed on until it is back.
+ * nodes that do so, each by one address of its pools, all of one family, in the
+ * same order on all of them; one is this node's own. None: nothing is handed
+ * on, nor taken. They are kept like services. -EINVAL, -EEXIST, -EAFNOSUPPORT,
+ * -ENOENT (none is an address of this node's pools), -ENOSPC: nothing is
+ * changed, and `error` names the peer. When the own address goes with its pool
+ * nothing is handed on until it is back.
  */
 #define OXP_NAT_PEERS_MAX 16
 int oxp_nat_peers_set(struct oxp_node *node, const struct oxp_address *peers,

@@ -11,6 +11,7 @@ from octavia_xdp_provider.packet_model import fragments
 from octavia_xdp_provider.packet_model import icmp
 from octavia_xdp_provider.packet_model import mss
 from octavia_xdp_provider.packet_model import nat
+from octavia_xdp_provider.packet_model import nat_peers
 from octavia_xdp_provider.packet_model import observer
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import ports
@@ -42,6 +43,7 @@ class Result(typing.NamedTuple):
     service: state.Service | None = None
     member: int | None = None
     any_id: bool = False  # of an IPv4 packet: the node may choose it
+    stripped: int = 0  # bytes that a peer had put in front, not counted
 
     def counted(self) -> tuple[Outcome, ...]:
         """The outcome counters that this packet moved: each by one packet,
@@ -94,6 +96,7 @@ class Forwarder:
         self.answers = rate.Answers(node)
         self.connections = connections.Connections()
         self.nat = nat.Flows()
+        self.peers = nat_peers.Peers()
         self.translator = translator.Translator(self)
 
     def set_services(self, services: list[state.Service]):
@@ -151,6 +154,8 @@ class Forwarder:
                                     packet, ingress, clock)
         if packet.protocol == icmp_of_family:
             return self._icmp_to_pool(packet, ingress, clock)
+        if self.peers.is_outer(packet):
+            return self._handed(packet, ingress, clock)
         if packet.protocol not in (state.TCP, state.UDP):
             return Result(Action.PASS, frame, Outcome.PASS)
         return self._translated(self.translator.reply(packet), packet,
@@ -177,32 +182,132 @@ class Forwarder:
         service = found.flow.service
         sent = self.translator.send(found, packet, ingress)
         if sent.limit is not None:
-            return self._too_big_nat(packet, found, sent.limit, clock)
+            return self._too_big_nat(packet, found.quote is not None,
+                                     sent.limit, clock, service)
         if sent.outcome != Outcome.FORWARDED:
             return self._drop(frame, sent.outcome, (), service)
         return Result(sent.action, sent.frame, Outcome.FORWARDED, (), service,
                       found.flow.index, sent.any_id)
 
-    def _too_big_nat(self, packet, found, limit, clock) -> Result:
+    def _too_big_nat(self, packet, is_error, limit, clock,
+                     service) -> Result:
         family = packet.family
-        answer = (packet.dont_fragment and found.quote is None and
+        answer = (packet.dont_fragment and not is_error and
                   not packet.later and
                   (family == state.IPV6 or (
                       not packet.first and limit >= too_big.LEAST[family])))
         if answer and self._may_answer(clock):
             return Result(Action.TX, too_big.message(packet, limit),
                           Outcome.SENT_TOO_BIG)
-        return self._drop(packet.frame, Outcome.DROP_TOO_BIG, (),
-                          found.flow.service)
+        return self._drop(packet.frame, Outcome.DROP_TOO_BIG, (), service)
 
-    def _request(self, packet, service, ingress, clock) -> Result:
+    def _request(self, packet, service, ingress, clock,
+                 handed=None) -> Result:
         """Of a service of NAT, whole or a first fragment."""
+        opens = opens_flow(packet, service)
         refused = (self._refused(packet, service) or
-                   self._beyond_rate(packet, service,
-                                     opens_flow(packet, service), clock))
-        found = refused or self.translator.request(
-            packet, service, opens_flow(packet, service))
+                   self._beyond_rate(packet, service, opens, clock))
+        found = refused or self.translator.request(packet, service, opens)
+        if found is None:
+            result = self._unknown(packet, service, handed, ingress, clock)
+            if result is not None:
+                return result
+            found = self.translator.begin(packet, service, opens)
+        elif (handed and handed.kind == nat_peers.Kind.SEEK and
+                not isinstance(found, Outcome)):
+            return self._hand_on(packet, self.peers.back(handed), service,
+                                 ingress, clock)
         return self._translated(found, packet, ingress, clock, service)
+
+    # Peers of NAT ------------------------------------------------------------
+
+    def _handed(self, packet, ingress, clock) -> Result:
+        """To a pool, and looks as if a peer had handed it on."""
+        handed = self.peers.read(packet)
+        inner = handed and parse.parse(self.peers.inside(packet, handed),
+                                       packet.split)
+        if not isinstance(inner, parse.Packet):
+            return self._drop(packet.frame, Outcome.DROP_NAT_PEER)
+        result = self._inside(inner, handed, ingress, clock)
+        if result.action == Action.PASS:
+            result = self._drop(packet.frame, Outcome.DROP_NAT_PEER)
+        return result._replace(stripped=handed.length)
+
+    def _inside(self, packet, handed, ingress, clock) -> Result:
+        frame = packet.frame
+        if packet.wrong is not None:
+            return self._malformed(frame, packet.wrong)
+        if packet.protocol in (state.ICMP, state.ICMPV6):
+            return self._icmp_inside(packet, handed, ingress, clock)
+        if packet.later:
+            return self._translated(self.translator.later(packet, False),
+                                    packet, ingress, clock)
+        if packet.protocol not in (state.TCP, state.UDP):
+            return Result(Action.PASS, frame, Outcome.PASS)
+        at = packet.transport
+        if at + parse.HEADER[packet.protocol] > packet.end:
+            return self._malformed(frame, 'less than a header of its kind')
+        service = self.services.get(
+            (packet.destination, packet.protocol,
+             int.from_bytes(frame[at + 2:at + 4], 'big')))
+        if service is not None and service.nat:
+            return self._request(packet, service, ingress, clock, handed)
+        return (self._unknown(packet, None, handed, ingress, clock) or
+                self._drop(frame, Outcome.DROP_NAT_PEER))
+
+    def _icmp_inside(self, packet, handed, ingress, clock) -> Result:
+        family, at = packet.family, packet.transport
+        if (packet.protocol != (state.ICMP if family == state.IPV4 else
+                                state.ICMPV6) or packet.first or
+                packet.later):
+            return Result(Action.PASS, packet.frame, Outcome.PASS)
+        if at + icmp.HEADER > packet.end:
+            return self._malformed(packet.frame, 'less than ICMP has')
+        if packet.frame[at] == icmp.ECHO[family]:
+            return self._echo(packet, clock)
+        if packet.frame[at] not in icmp.ERRORS[family]:
+            return Result(Action.PASS, packet.frame, Outcome.PASS)
+        return self._error_to_vip(packet, handed, ingress, clock)
+
+    def _error_to_vip(self, packet, handed, ingress, clock) -> Result:
+        found = self.translator.error(packet, False)
+        if found is Outcome.DROP_ICMP:
+            result = self._unknown(packet, None, handed, ingress, clock, True)
+            if result is not None:
+                return result
+        return self._translated(found, packet, ingress, clock)
+
+    def _unknown(self, packet, service, handed, ingress, clock,
+                 is_error=False) -> Result | None:
+        """Of a flow that is not here: to a node that may have it, if one
+        may."""
+        if not self.peers:
+            return None
+        key, at = None, packet.transport
+        if not is_error:
+            if packet.protocol != state.TCP or opens_flow(packet, None):
+                return None
+            key = (packet.source, packet.destination,
+                   packet.frame[at:at + 4])
+        onward = self.peers.onward(key, handed)
+        return onward and self._hand_on(packet, onward, service, ingress,
+                                        clock, is_error)
+
+    def _hand_on(self, packet, onward, service, ingress, clock,
+                 is_error=False) -> Result:
+        frame, at = packet.frame, packet.transport
+        family = nat.family_of(nat.End(onward.target, 0))
+        entropy = 0 if is_error else frame[at + 1] << 24
+        uplink = self.uplink(family, entropy)
+        if uplink is None:
+            return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, (), service)
+        limit = uplink.mtu - self.peers.overhead
+        if len(frame) - packet.network > limit:
+            return self._too_big_nat(packet, is_error, limit, clock, service)
+        return Result(
+            Action.TX if uplink.ifindex == ingress else Action.REDIRECT,
+            uplink.link(family) + nat_peers.wrapped(packet, onward) +
+            frame[packet.end:], Outcome.FORWARDED, (Outcome.NAT_HANDED_ON,))
 
     # Ends without a service--------------------------------------------------
 
@@ -393,8 +498,7 @@ class Forwarder:
             return self._drop(frame, Outcome.DROP_ICMP)
         self.watch.service(service)
         if service.nat:
-            return self._translated(self.translator.error(packet, False),
-                                    packet, ingress, clock)
+            return self._error_to_vip(packet, None, ingress, clock)
         if allow.martian(packet.source, packet.destination):
             self.watch.martian(packet.source)
             return self._drop(frame, Outcome.DROP_MARTIAN, (), service)

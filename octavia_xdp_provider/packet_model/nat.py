@@ -273,12 +273,14 @@ def other_header(packet: parse.Packet, source: End, destination: End,
 
 
 def ipv4(tos: int, hops: int, protocol: int, source: End, destination: End,
-         length: int, fragment: Fragment | None = None) -> bytes:
+         length: int, fragment: Fragment | None = None,
+         whole: bool = False) -> bytes:
+    """`whole`: never in fragments, however short."""
     number, word = 0, 0x4000
     if fragment is not None:
         number = fragment.id & 0xffff
         word = fragment.offset // 8 | (0x2000 if fragment.more else 0)
-    elif length + 20 <= SMALL:
+    elif length + 20 <= SMALL and not whole:
         word = 0
     header = struct.pack('!BBHHHBBH4s4s', 0x45, tos, 20 + length & 0xffff,
                          number, word, hops, protocol, 0, source.address,

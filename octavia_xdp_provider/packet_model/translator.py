@@ -56,7 +56,8 @@ class Translator:
     # Which flow ------------------------------------------------------------
 
     def request(self, packet, service: state.Service,
-                opens: bool) -> Found | Outcome:
+                opens: bool) -> Found | Outcome | None:
+        """None: the flow is not here."""
         if nat.ttl(packet) <= 1:
             return Outcome.DROP_TTL
         source_port, _ = _ports(packet)
@@ -64,13 +65,14 @@ class Translator:
         flow = self.flows.of_client(service.protocol, client, nat.End(
             service.vip, service.port))
         flow = None if flow is None else self._usable(flow, service, opens)
-        begins = False
-        if flow is None:
-            found = self._begin(packet, service, client)
-            if isinstance(found, Outcome):
-                return found
-            flow, begins = found, opens
-        return Found(flow, False, None, begins)
+        return None if flow is None else Found(flow, False)
+
+    def begin(self, packet, service: state.Service,
+              opens: bool) -> Found | Outcome:
+        client = nat.End(packet.source, _ports(packet)[0])
+        flow = self._begin(packet, service, client)
+        return (flow if isinstance(flow, Outcome) else
+                Found(flow, False, None, opens))
 
     def _usable(self, flow: nat.Flow, service: state.Service,
                 opens: bool) -> nat.Flow | None:
@@ -156,6 +158,8 @@ class Translator:
         if (node.clamp_mss and found.quote is None and
                 nat.tcp_flags(packet) & nat.SYN):
             sides = (packet.family, family)
+            if found.to_client:
+                mtu -= self.forwarder.peers.overhead
             mss.clamp_to(packet, mtu - (60 if state.IPV6 in sides else 40))
         length = packet.end - packet.network
         if packet.first:

@@ -49,6 +49,10 @@ static int check_peer(const struct oxp_node *node,
 	    (v4 ? bytes[12] >= 224 || bytes[12] == 127 : bytes[0] == 0xff))
 		return failure(error, -EINVAL, "%s cannot be a peer's address",
 			       address_text(bytes));
+	if (v4 != is_v4(peers[0].bytes))
+		return failure(error, -EAFNOSUPPORT,
+			       "peer %s is not of the first one's family",
+			       address_text(bytes));
 	for (uint32_t i = 0; i < place; i++)
 		if (!memcmp(bytes, peers[i].bytes, sizeof(peers[i].bytes)))
 			return failure(error, -EEXIST, "peer %s is there twice",

@@ -96,6 +96,13 @@ OXP_OUTCOME(DROP_CONNECTION_LIMIT, 25, dropped,
 OXP_OUTCOME(SENT_RESET, 26, answered,
 	    "the same, where the flavor's ``connection_limit_reset`` says that "
 	    "clients are sent a TCP reset")
+OXP_OUTCOME(NAT_HANDED_ON, 27, remark,
+	    "NAT: of connections that another node has, sent there. Seen when "
+	    "routers move connections, such as in drains")
+OXP_OUTCOME(DROP_NAT_PEER, 28, dropped,
+	    "NAT: more packets of unknown connections than may be sent in "
+	    "search of the node that has them, or packets that seem to be "
+	    "handed on but not by one of the nodes with NAT")
 
 /* What happened to a packet with a mark of ours. */
 OXP_PROBE_OUTCOME(SENT, 0, "encapsulated")

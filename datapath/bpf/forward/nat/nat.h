@@ -13,9 +13,11 @@
 #include "forward/nat/allocate.h"
 #include "forward/nat/error.h"
 #include "forward/nat/header.h"
+#include "forward/nat/peers.h"
 #include "forward/nat/send.h"
 #include "forward/nat/state.h"
 #include "forward/nat/transport.h"
+#include "forward/nat/work.h"
 
 /* In place of the line of a service's block, for packets to a pool: its number
  * with LOOKUP_POOL. Lines are below. */
@@ -206,55 +208,6 @@ static __always_inline __u32 nat_line_of(const struct nat_flow *flow)
 	return line == NOT_FOUND ? 0 : line;
 }
 
-/*
- * What is known of the packet in hand, beside the stack: a packet goes through
- * the stages below, one called after the other, and each has the stack for
- * itself.
- */
-struct nat_work {
-	struct packet packet;
-	struct nat_exit exit;
-	struct nat_error error;
-	__u32 line;   /* of the service's block; 0: not asked yet */
-	__u32 number; /* of the flow */
-	__u32 what;   /* enum nat_what */
-	__u32 frame;  /* bytes as it came */
-	__u8 begins;  /* a flow */
-	__u8 reserved[3];
-	int action; /* of a packet that is done */
-};
-
-_Static_assert(sizeof(struct nat_work) <= sizeof(struct nat_scratch), "room");
-
-static __always_inline struct nat_work *nat_work_in_hand(void)
-{
-	__u32 only = 0;
-
-	return bpf_map_lookup_elem(&nat_scratch, &only);
-}
-
-enum nat_stage {
-	NAT_DONE,    /* work->action */
-	NAT_UNKNOWN, /* a flow is to begin */
-	NAT_GO_ON,
-};
-
-static __always_inline int nat_end(struct nat_work *work, int action)
-{
-	work->action = action;
-	return NAT_DONE;
-}
-
-static __always_inline int nat_drop(struct nat_work *work, __u32 outcome)
-{
-	const struct nat_flow *flow = nat_flow_at(work->number);
-
-	if (flow)
-		count_drop(flow->service);
-	count_bytes(outcome, work->frame);
-	return nat_end(work, XDP_DROP);
-}
-
 /* A packet of the client's that has ports. */
 static __always_inline int
 nat_look_at_request(struct xdp_md *ctx, struct nat_work *work, __u32 line)
@@ -323,6 +276,9 @@ nat_look_at_icmp(struct xdp_md *ctx, struct nat_work *work, __u32 to_pool)
 		return nat_end(work, XDP_PASS);
 	work->what |= NAT_ERROR;
 	number = nat_follow_quote(ctx, packet, to_pool, &work->error.ports);
+	if (number == NO_FLOW && !(to_pool & NAT_TO_POOL) &&
+	    !is_martian(packet))
+		return NAT_UNKNOWN;
 	return nat_look_at_known(ctx, work, number, OXP_DROP_ICMP);
 }
 
@@ -334,7 +290,7 @@ __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 
 	if (!work)
 		return NAT_DONE;
-	__builtin_memset(work, 0, sizeof(*work));
+	__builtin_memset(work, 0, offsetof(struct nat_work, handed));
 	packet = &work->packet;
 	packet->l3 = l3;
 	packet->v6 = !!v6;
@@ -349,24 +305,38 @@ __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 	if (packet->kind == KIND_LATER)
 		return nat_look_at_known(ctx, work, nat_follow_fragment(packet),
 					 OXP_DROP_FRAGMENT);
+	if (packet->protocol == IPPROTO_GRE && line & NAT_TO_POOL)
+		return nat_unwrap(ctx, work);
 	if (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP)
 		return nat_end(work, XDP_PASS);
 	if (parse_l4(ctx, packet))
 		return nat_end(work, drop(ctx, OXP_DROP_MALFORMED));
-	return line & NAT_TO_POOL ? nat_look_at_reply(ctx, work, line)
-				  : nat_look_at_request(ctx, work, line);
+	if (line & NAT_TO_POOL)
+		return nat_look_at_reply(ctx, work, line);
+	if (work->handed.kind) {
+		line = nat_line_inside(packet);
+		/* of a service that is here no more, or not yet */
+		if (!line)
+			return NAT_UNKNOWN;
+	}
+	return nat_look_at_request(ctx, work, line);
 }
 
 /* The second stage, of a flow that is not there yet. */
-static __always_inline int nat_begin(struct xdp_md *ctx, __u32 line)
+static __always_inline int nat_begin(struct xdp_md *ctx)
 {
 	struct nat_work *work = nat_work_in_hand();
-	__u32 outcome = OXP_DROP_NAT_FULL;
+	__u32 outcome = OXP_DROP_NAT_FULL, line;
 	__u64 selected;
 	__s64 number;
 
 	if (!work)
 		return NAT_DONE;
+	line = work->line;
+	if (work->what & NAT_ERROR)
+		return nat_end(work, drop(ctx, OXP_DROP_ICMP));
+	if (!line)
+		return nat_drop_peer(work);
 	/* in a simulation: the port would be another one */
 	if (!writes_nat || nat_tcp_flags(ctx, &work->packet) & TCP_RST)
 		return nat_end(work, drop_at(ctx, OXP_DROP_NO_NAT_FLOW, line));
@@ -450,7 +420,9 @@ __noinline int nat_prepare(struct xdp_md *ctx)
 
 	if (!work)
 		return NAT_DONE;
-	nat_clamp(ctx, &work->packet, work->what, work->exit.mtu);
+	/* what clients send may have to go to another node first */
+	nat_clamp(ctx, &work->packet, work->what, work->exit.mtu,
+		  work->what & NAT_TO_CLIENT ? nat_peers_overhead() : 0);
 	work->action = XDP_TX;
 	if (work->exit.ifindex != ctx->ingress_ifindex) {
 		work->action = bpf_redirect_map(&devices, work->exit.ifindex,
@@ -536,6 +508,40 @@ __noinline int nat_finish(struct xdp_md *ctx, __u32 outcome)
 	return NAT_DONE;
 }
 
+static __always_inline int nat_look_first(struct xdp_md *ctx, __u32 l3,
+					  __u32 v6, __u32 line)
+{
+	struct nat_work *work = nat_work_in_hand();
+
+	if (!work)
+		return NAT_DONE;
+	__builtin_memset(&work->handed, 0, sizeof(work->handed));
+	return nat_look(ctx, l3, v6, line);
+}
+
+/* The packet inside, which is as if it had come itself; the kernel gets none.
+ */
+static __always_inline int nat_look_inside(struct xdp_md *ctx, __u32 l3)
+{
+	struct nat_work *work = nat_work_in_hand();
+	int stage;
+
+	if (!work)
+		return NAT_DONE;
+	stage = nat_look(ctx, l3, work->handed.v6, 0);
+	if (stage == NAT_DONE && work->action == XDP_PASS)
+		return nat_drop_peer(work);
+	return stage;
+}
+
+static __always_inline bool nat_is_sought(void)
+{
+	const struct nat_work *work = nat_work_in_hand();
+
+	return work && work->handed.kind == NAT_SEEK &&
+	       !(work->what & NAT_ERROR);
+}
+
 static __always_inline int nat_action(void)
 {
 	const struct nat_work *work = nat_work_in_hand();
@@ -548,10 +554,16 @@ static __always_inline int nat_action(void)
  * action. */
 __noinline int nat_take(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 {
-	int stage = nat_look(ctx, l3, v6, line);
+	int stage = nat_look_first(ctx, l3, v6, line);
 
+	if (stage == NAT_INSIDE)
+		stage = nat_look_inside(ctx, l3);
+	if (stage == NAT_GO_ON && nat_is_sought())
+		stage = nat_tell_owner(ctx);
 	if (stage == NAT_UNKNOWN)
-		stage = nat_begin(ctx, line);
+		stage = nat_hand_on(ctx);
+	if (stage == NAT_UNKNOWN)
+		stage = nat_begin(ctx);
 	if (stage == NAT_GO_ON)
 		stage = nat_leave(ctx);
 	if (stage == NAT_UNKNOWN)

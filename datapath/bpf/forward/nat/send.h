@@ -41,10 +41,10 @@ static __always_inline int nat_difference(const struct packet *packet,
 }
 
 static __always_inline bool nat_exit_by_uplink(const struct node_config *node,
-					       const struct nat_flow *flow,
-					       bool v6, struct nat_exit *exit)
+					       __u32 entropy, bool v6,
+					       struct nat_exit *exit)
 {
-	const struct uplink *uplink = choose_uplink(node, flow->entropy, v6);
+	const struct uplink *uplink = choose_uplink(node, entropy, v6);
 
 	if (!uplink)
 		return false;
@@ -55,6 +55,28 @@ static __always_inline bool nat_exit_by_uplink(const struct node_config *node,
 	return exit->link_length <= LINK_MAX;
 }
 
+/* `fib`: without what is the same for all. */
+static __always_inline bool nat_exit_of_route(struct xdp_md *ctx,
+					      struct bpf_fib_lookup *fib,
+					      bool v6, struct nat_exit *exit)
+{
+	int status;
+
+	fib->ifindex = ctx->ingress_ifindex;
+	status = bpf_fib_lookup(ctx, fib, sizeof(*fib), 0);
+	if (status != BPF_FIB_LKUP_RET_SUCCESS &&
+	    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
+		return false;
+	exit->ifindex = fib->ifindex;
+	exit->mtu = fib->mtu_result;
+	exit->link_length = ETH_HLEN;
+	__builtin_memcpy(exit->link, fib->dmac, ETH_ALEN);
+	__builtin_memcpy(exit->link + ETH_ALEN, fib->smac, ETH_ALEN);
+	*(__be16 *)(exit->link + 12) =
+		v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
+	return true;
+}
+
 /* OXP_NODE_FIB: as of a packet that came in at the device. */
 __noinline int nat_exit_by_route(struct xdp_md *ctx, __u32 number, __u32 what,
 				 __u32 length, struct nat_exit *exit)
@@ -62,7 +84,6 @@ __noinline int nat_exit_by_route(struct xdp_md *ctx, __u32 number, __u32 what,
 	struct bpf_fib_lookup fib = {};
 	struct nat_ends ends;
 	bool v6 = what & NAT_OUT_V6;
-	int status;
 
 	if (!exit || !nat_ends_of(number, what, false, &ends))
 		return false;
@@ -74,20 +95,8 @@ __noinline int nat_exit_by_route(struct xdp_md *ctx, __u32 number, __u32 what,
 		fib.ipv4_src = ends.source[3];
 		fib.ipv4_dst = ends.destination[3];
 	}
-	fib.ifindex = ctx->ingress_ifindex;
 	fib.tot_len = length;
-	status = bpf_fib_lookup(ctx, &fib, sizeof(fib), 0);
-	if (status != BPF_FIB_LKUP_RET_SUCCESS &&
-	    status != BPF_FIB_LKUP_RET_FRAG_NEEDED)
-		return false;
-	exit->ifindex = fib.ifindex;
-	exit->mtu = fib.mtu_result;
-	exit->link_length = ETH_HLEN;
-	__builtin_memcpy(exit->link, fib.dmac, ETH_ALEN);
-	__builtin_memcpy(exit->link + ETH_ALEN, fib.smac, ETH_ALEN);
-	*(__be16 *)(exit->link + 12) =
-		v6 ? bpf_htons(ETH_P_IPV6) : bpf_htons(ETH_P_IP);
-	return true;
+	return nat_exit_of_route(ctx, &fib, v6, exit);
 }
 
 static __always_inline __u32 nat_member_mtu(const struct nat_flow *flow,
@@ -115,7 +124,8 @@ static __always_inline int nat_find_exit(struct xdp_md *ctx,
 	if (feature_fib && node->flags & OXP_NODE_FIB)
 		found = nat_exit_by_route(ctx, number, what, length, exit);
 	else
-		found = nat_exit_by_uplink(node, flow, what & NAT_OUT_V6, exit);
+		found = nat_exit_by_uplink(node, flow->entropy,
+					   what & NAT_OUT_V6, exit);
 	return found ? OXP_FORWARDED : OXP_DROP_NO_NEXT_HOP;
 }
 
@@ -135,10 +145,11 @@ static __always_inline int nat_too_big(struct xdp_md *ctx,
 	return too_big(ctx, packet->l3, limit > 0 ? limit : 0, flags);
 }
 
-/* SYN and SYN-ACK: what both ways take. */
+/* SYN and SYN-ACK: what both ways take; `less`: bytes that the way to another
+ * node takes of it. */
 static __always_inline void nat_clamp(struct xdp_md *ctx,
 				      const struct packet *packet, __u32 what,
-				      __u32 mtu)
+				      __u32 mtu, __u32 less)
 {
 	const struct node_config *node = find_config();
 	const __u8 *tcp;
@@ -150,7 +161,7 @@ static __always_inline void nat_clamp(struct xdp_md *ctx,
 	if (!tcp || !(tcp[13] & 2))
 		return;
 	clamp_mss(ctx, packet->l4, packet->end,
-		  mtu - (packet->v6 || what & NAT_OUT_V6 ? 60 : 40));
+		  mtu - less - (packet->v6 || what & NAT_OUT_V6 ? 60 : 40));
 }
 
 /* The link header of the frame as it leaves. */

@@ -101,7 +101,7 @@ class TestNatPools(private_node.PrivateState):
 
 class TestPeers(private_node.PrivateState):
 
-    PEERS = ('192.0.2.1', '198.51.100.1', '2001:db8:7::1')
+    PEERS = ('192.0.2.1', '198.51.100.1', '192.0.2.9')
 
     def setUp(self):
         super().setUp()
@@ -130,10 +130,12 @@ class TestPeers(private_node.PrivateState):
         self.refused(errno.ENOENT, 'none of the peers', ['192.0.2.1'])
         self.refused(errno.EEXIST, '192.0.2.1 is there twice',
                      [own, '192.0.2.1', '192.0.2.1'])
-        self.refused(errno.EINVAL, '2001:db8:40::1 is the second one',
-                     [own, '2001:db8:40::1'])
+        self.refused(errno.EINVAL, '198.51.100.1 is the second one',
+                     [own, '198.51.100.1'])
+        self.refused(errno.EAFNOSUPPORT, '2001:db8::1 is not of the first',
+                     [own, '2001:db8::1'])
         for wrong in ('0.0.0.0', '127.0.0.1', '224.0.0.1', '::', 'ff02::1'):
-            self.refused(errno.EINVAL, f'{wrong} cannot be', [own, wrong])
+            self.refused(errno.EINVAL, f'{wrong} cannot be', [wrong, own])
         self.refused(errno.ENOSPC, '17 peers are more than the 16',
                      [own] + [f'192.0.2.{i}' for i in range(16)])
 

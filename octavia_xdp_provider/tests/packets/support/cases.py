@@ -122,12 +122,15 @@ class PacketCase(unittest.TestCase):
 
     maxDiff = None
     pools: tuple[tuple[bytes, int], ...] = ()  # of NAT
+    peers: tuple[bytes, ...] = ()
 
     def setUp(self):
         super().setUp()
         self.compared = shared()
         if self.compared.pools != list(self.pools):
             self.compared.set_pools(list(self.pools))
+        if self.compared.peers != self.peers:
+            self.compared.set_peers(self.peers)
         self.use(plain_node())
 
     def use(self, node: state.Node):

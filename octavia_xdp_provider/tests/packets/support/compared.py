@@ -10,6 +10,7 @@ from octavia_xdp_provider.packet_model import checksum
 from octavia_xdp_provider.packet_model import flows
 from octavia_xdp_provider.packet_model import forward
 from octavia_xdp_provider.packet_model import nat
+from octavia_xdp_provider.packet_model import nat_peers
 from octavia_xdp_provider.packet_model import parse
 from octavia_xdp_provider.packet_model import rate
 from octavia_xdp_provider.packet_model import state
@@ -107,7 +108,8 @@ class Compared:
             for name, key, value in (
                 ('config', 4, 192), ('uplinks', 4, 640),
                 ('services', 4, 80), ('flows', 4, 64),
-                ('fragments', 44, 8), ('sources', 20, 8))}
+                ('fragments', 44, 8), ('sources', 20, 8),
+                ('nat_owners', 40, 16))}
         # tests need no second one
         self.segment = None
         config = self.maps['config'].read(bytes(4))
@@ -119,6 +121,7 @@ class Compared:
         self.services: list[state.Service] = []
         self.limited: dict[int, int] = {}  # limits by the services' indices
         self.pools: list[tuple[bytes, int]] = []
+        self.peers: tuple[bytes, ...] = ()
         self.ran = 0
         self.set_node()
 
@@ -163,6 +166,18 @@ class Compared:
         self.pools = pools
         self._begin_nat()
 
+    def set_peers(self, peers: tuple[bytes, ...]):
+        """Nodes with NAT, one of them this one."""
+        self.datapath.set_nat_peers(peers)
+        self.peers = peers
+        self._begin_nat()
+
+    def change_peers(self, peers: tuple[bytes, ...]):
+        """Nothing is forgotten."""
+        self.datapath.set_nat_peers(peers)
+        self.peers = peers
+        self.model.peers.addresses[:] = peers
+
     def _begin_nat(self):
         self.model.nat = nat.Flows(self._allocated)
         for address, length in self.pools:
@@ -170,6 +185,8 @@ class Compared:
             for number in range(1 << 8 * len(address) - length):
                 self.model.nat.pools.add(
                     (first + number).to_bytes(len(address), 'big'))
+        self.model.peers = nat_peers.Peers(self.peers, next(
+            (one for one in self.peers if one in self.model.nat.pools), b''))
 
     def _allocated(self, service: state.Service, client: nat.End,
                    member: nat.End) -> nat.End | None:
@@ -316,7 +333,7 @@ class Compared:
         self.services.clear()
         self.members.clear()
         self.limited.clear()
-        for name in ('fragments', 'sources'):
+        for name in ('fragments', 'sources', 'nat_owners'):
             self.maps[name].clear()
         node.seed, node.flow_sets = self.node.seed, self.node.flow_sets
         for where in range(node.flow_sets):
@@ -360,7 +377,7 @@ class Compared:
         for frame, result, got in zip(frames, results, actual, strict=True):
             for outcome in result.counted():
                 packets[outcome] += 1
-                octets[outcome] += len(frame)
+                octets[outcome] += len(frame) - result.stripped
             self._compare(frame, result, *got)
         expected = [(packets[index], octets[index])
                     for index in range(len(counted))]

@@ -189,6 +189,12 @@ class Datapath:
             entry.length = length
         self.call('oxp_nat_pools_set', out, len(pools))
 
+    def set_nat_peers(self, peers: typing.Sequence[bytes]):
+        out = self.ffi.new('struct oxp_address[]', len(peers))
+        for place, address in enumerate(peers):
+            out[place] = self.library.address(address)
+        self.call('oxp_nat_peers_set', out, len(peers))
+
     def nat_flows(self, **wanted):
         """Flows with these fields, as oxp_nat_filter names them."""
         return self.array('oxp_nat_flows_list', 'struct oxp_nat_flow',

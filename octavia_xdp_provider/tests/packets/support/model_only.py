@@ -21,6 +21,7 @@ class ModelOnly(compared.Compared):
         self.members = {}
         self.ran = 0
         self.pools = []
+        self.peers = ()
         self.ports = itertools.count(1024)
         self.reset(node)
 
@@ -37,6 +38,13 @@ class ModelOnly(compared.Compared):
 
     def set_pools(self, pools):
         self.pools = pools
+
+    def set_peers(self, peers):
+        self.peers = peers
+
+    def change_peers(self, peers):
+        self.peers = peers
+        self.model.peers.addresses[:] = peers
 
     def _allocated(self, service, client, member):
         for address, _ in self.pools:

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Packets of flows that another node has.
+
+There is one node here, which takes all parts: expectations come from scapy,
+the model runs along.
+"""
+
+import random
+
+from scapy.layers import inet
+from scapy.layers import inet6
+from scapy.layers import l2
+
+from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import nat_cases
+from octavia_xdp_provider.tests.packets.support.cases import Action
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
+
+SEEK, FOUND, OWNED, LOST = 1, 2, 3, 4
+HANDED_ON = (Outcome.NAT_HANDED_ON,)
+IP = {4: inet.IP, 6: inet6.IPv6}
+OWN = {4: '203.0.113.0', 6: '2001:db8:f::'}
+# In this order: the one before this node, this one, those after it.
+BEFORE = {4: '192.0.2.1', 6: '2001:db8:a::1'}
+AFTER = {4: '192.0.2.2', 6: '2001:db8:a::2'}
+STRANGER = {4: '192.0.2.9', 6: '2001:db8:a::9'}
+LAST = {4: '192.0.2.3', 6: '2001:db8:a::3'}
+
+
+def all_peers(family: int) -> tuple[bytes, ...]:
+    return tuple(compared.packed(one[family])
+                 for one in (BEFORE, OWN, AFTER, LAST))
+
+
+class PeersCase(nat_cases.NatCase):
+
+    family = 4
+    peers = all_peers(4)
+
+    def setUp(self):
+        super().setUp()
+        self.addCleanup(self.compared.set_peers, ())
+
+    def wrapped(self, packet, kind, hops=1, origin=None, target=None,
+                **fields):
+        """A frame whose packet a peer has handed on."""
+        header = IP[self.family](src=origin or LAST[self.family],
+                                 dst=target or OWN[self.family])
+        version = bytes(packet.payload)[0] >> 4
+        gre = l2.GRE(key_present=1, key=0x4f580000 | kind << 8 | hops,
+                     proto={4: 0x0800, 6: 0x86dd}[version])
+        for name, value in fields.items():
+            setattr(gre, name, value)
+        return cases.link() / header / gre / packet.payload
+
+    def handed_on(self, packet, kind, hops, source, target):
+        """The packet leaves behind these headers, as it came."""
+        result = self.check(packet, Action.TX, Outcome.FORWARDED,
+                            remarks=HANDED_ON)
+        out = nat_cases.parsed(result.frame)
+        inner = packet[l2.GRE].payload if l2.GRE in packet else packet.payload
+        self.assertEqual(
+            (source[self.family], target[self.family],
+             0x4f580000 | kind << 8 | hops, bytes(inner)),
+            (out.src, out.dst, out[l2.GRE].key, bytes(out[l2.GRE].payload)))
+        self.assertTrue(nat_cases.is_sound(out))
+        if self.family == 4:
+            self.assertEqual('DF', str(out.flags))
+        return out
+
+    def known(self, front: int, back: int):
+        service = self.nat_service(front, back)
+        self.sent(self.request(front, cases.tcp(flags='S')))
+        return service
+
+    def ack(self, front: int, **fields):
+        return self.request(front, cases.tcp(flags='A', **fields))
+
+
+class TestOrigin(PeersCase):
+
+    def test_the_owner_is_sought_and_then_known(self):
+        for front in (4, 6):
+            with self.subTest(front=front):
+                self.nat_service(front)
+                packet = self.ack(front)
+                self.handed_on(packet, SEEK, 1, OWN, AFTER)
+                found = self.wrapped(packet, FOUND, 2, LAST[self.family])
+                self.handed_on(found, OWNED, 3, OWN, LAST)
+                self.handed_on(packet, OWNED, 1, OWN, LAST)
+                other = self.ack(front, sport=40001)
+                self.handed_on(other, SEEK, 1, OWN, AFTER)
+
+    def test_an_owner_that_has_it_no_more_is_forgotten(self):
+        self.nat_service(4)
+        packet = self.ack(4)
+        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
+        self.handed_on(self.wrapped(packet, LOST, 2), SEEK, 3, OWN, AFTER)
+        self.handed_on(packet, SEEK, 1, OWN, AFTER)
+
+    def test_resets_and_fins_go_there_too(self):
+        self.nat_service(4)
+        for flags in ('R', 'FA', 'PA', 'SA'):
+            self.handed_on(self.request(4, cases.tcp(flags=flags)), SEEK, 1,
+                           OWN, AFTER)
+
+    def test_what_opens_a_flow_begins_it_here(self):
+        self.nat_service(4)
+        self.nat_service(4, protocol=state.UDP)
+        self.sent(self.request(4, cases.tcp(flags='S')))
+        self.sent(self.request(4, cases.udp()))
+
+    def test_flows_that_are_here_stay(self):
+        self.known(4, 6)
+        self.sent(self.ack(4))
+
+    def test_an_owner_that_is_no_peer_any_more_is_forgotten(self):
+        self.nat_service(4)
+        packet = self.ack(4)
+        self.handed_on(self.wrapped(packet, FOUND), OWNED, 2, OWN, LAST)
+        self.compared.change_peers(self.peers[:3])
+        self.handed_on(packet, SEEK, 1, OWN, AFTER)
+
+    def test_the_class_goes_along_without_ecn(self):
+        self.nat_service(4)
+        out = self.handed_on(self.request(4, cases.tcp(flags='A'), tos=0xbb),
+                             SEEK, 1, OWN, AFTER)
+        self.assertEqual(0xb8, out.tos if self.family == 4 else out.tc)
+
+    def test_errors_of_unknown_flows(self):
+        self.nat_service(4)
+        quoted = (inet.IP(src=cases.VIP4, dst=cases.CLIENT4) /
+                  inet.TCP(sport=cases.PORT, dport=40000))
+        error = (cases.link() / inet.IP(src='10.200.0.1', dst=cases.VIP4) /
+                 inet.ICMP(type=3, code=4, nexthopmtu=1400) / quoted)
+        self.handed_on(error, SEEK, 1, OWN, AFTER)
+
+    def test_what_gets_too_long_is_answered(self):
+        overhead = 28 if self.family == 4 else 48
+        self.use(cases.plain_node(icmp_rate=1000))
+        self.nat_service(4)
+        room = 1500 - overhead - 40
+        fits = self.request(4, cases.tcp(flags='A'), flags='DF')
+        self.handed_on(fits / cases.payload(room), SEEK, 1, OWN, AFTER)
+        result = self.check(fits / cases.payload(room + 1), Action.TX,
+                            Outcome.SENT_TOO_BIG)
+        self.assertEqual(1500 - overhead,
+                         nat_cases.parsed(result.frame).nexthopmtu)
+
+    def test_clients_promise_less(self):
+        self.use(cases.plain_node(clamp_mss=True))
+        service = self.known(4, 4)
+        out = self.sent(self.answer(service, 4, cases.tcp(
+            flags='SA', options=[('MSS', 1460)])))
+        overhead = 28 if self.family == 4 else 48
+        self.assertEqual(1460 - overhead, dict(out[inet.TCP].options)['MSS'])
+
+
+class TestOthers(PeersCase):
+
+    def test_a_flow_that_is_sought_and_here_is_told(self):
+        for front in (4, 6):
+            with self.subTest(front=front):
+                self.known(front, 4)
+                self.handed_on(self.wrapped(self.ack(front), SEEK, 2), FOUND,
+                               3, OWN, LAST)
+
+    def test_packets_for_the_owner_are_as_if_they_had_come_here(self):
+        for front, back in nat_cases.PAIRS:
+            with self.subTest(front=front, back=back):
+                service = self.known(front, back)
+                pool, number, _ = self.flow(service)
+                out = self.sent(self.wrapped(self.ack(front), OWNED))
+                self.assertEqual((pool, number, nat_cases.MEMBER[back]),
+                                 (out.src, out[inet.TCP].sport, out.dst))
+                self.assertTrue(nat_cases.is_sound(out))
+                self.compared.compare_counters()
+                self.compared.delete_service(service)
+
+    def test_the_search_goes_on(self):
+        self.nat_service(4)
+        packet = self.wrapped(self.ack(4), SEEK, 2)
+        self.handed_on(packet, SEEK, 3, LAST, AFTER)
+
+    def test_who_is_not_the_owner_says_so(self):
+        self.nat_service(4)
+        packet = self.wrapped(self.ack(4), OWNED, 2)
+        self.handed_on(packet, LOST, 3, OWN, LAST)
+
+    def test_services_that_are_not_here_do_not_end_it(self):
+        self.handed_on(self.wrapped(self.ack(4), SEEK), SEEK, 2, LAST, AFTER)
+
+    def test_in_front_of_its_origin_the_search_ends(self):
+        """The member resets what nobody knows."""
+        service = self.nat_service(4)
+        self.sent(self.wrapped(self.ack(4), SEEK,
+                               origin=AFTER[self.family]))
+        self.flow(service)
+        self.compared.delete_service(service)
+        self.dropped(self.wrapped(self.ack(4), SEEK,
+                                  origin=AFTER[self.family]),
+                     Outcome.DROP_NAT_PEER)
+
+    def test_errors_reach_their_flow(self):
+        service = self.known(4, 4)
+        quoted = (inet.IP(src=cases.VIP4, dst=cases.CLIENT4) /
+                  inet.TCP(sport=cases.PORT, dport=40000))
+        error = (cases.link() / inet.IP(src='10.200.0.1', dst=cases.VIP4) /
+                 inet.ICMP(type=3, code=4, nexthopmtu=1400) / quoted)
+        out = self.sent(self.wrapped(error, SEEK))
+        self.assertEqual(self.flow(service)[0], out.src)
+
+    def test_others_than_peers_are_refused(self):
+        self.known(4, 4)
+        packet = self.ack(4)
+        for frame in (
+                self.wrapped(packet, SEEK, origin=STRANGER[self.family]),
+                self.wrapped(packet, SEEK, origin=OWN[self.family]),
+                self.wrapped(packet, 0), self.wrapped(packet, 5),
+                self.wrapped(packet, SEEK, 32),
+                self.wrapped(packet, SEEK, proto=0x86dd)):
+            self.dropped(frame, Outcome.DROP_NAT_PEER)
+
+    def test_nothing_else_gets_in(self):
+        self.known(4, 4)
+        for inner in (cases.ip4(proto=50) / cases.payload(20),
+                      cases.ip4(dst=cases.OTHER4) / cases.udp(),
+                      cases.ip4() / inet.ICMP(type=13)):
+            self.dropped(self.wrapped(cases.link() / inner, OWNED),
+                         Outcome.DROP_NAT_PEER)
+
+    def test_other_tunnels_pass(self):
+        packet = self.ack(4)
+        for fields in ({'key': 1}, {'seqnum_present': 1},
+                       {'chksum_present': 1}, {'proto': 0x6558}):
+            self.passed(self.wrapped(packet, SEEK, **fields))
+
+
+class TestOriginIPv6(TestOrigin):
+
+    family = 6
+    peers = all_peers(6)
+
+
+class TestOthersIPv6(TestOthers):
+
+    family = 6
+    peers = all_peers(6)
+
+
+class TestRandomFrames(PeersCase):
+
+    @environment.takes_long
+    def test_mutated_frames(self):
+        """Packets of each kind with bytes changed: program and model agree."""
+        choose = random.Random(7)
+        for front, back in nat_cases.PAIRS:
+            service = self.known(front, back)
+            raw = []
+            for packet in (self.ack(front), self.ack(front, sport=40001)):
+                raw.append(bytes(packet))
+                raw += [bytes(self.wrapped(
+                    packet / cases.payload(20), kind, origin=origin))
+                    for kind in (SEEK, FOUND, OWNED, LOST)
+                    for origin in (LAST[4], AFTER[4])]
+            for _ in range(20):
+                frames = []
+                for _ in range(20):
+                    frame = bytearray(choose.choice(raw))
+                    for _ in range(choose.randrange(3)):
+                        frame[choose.randrange(14, len(frame))] = (
+                            choose.randrange(256))
+                    frames.append(bytes(frame))
+                self.compared.run(frames)
+            self.compared.delete_service(service)
+
+
+class TestNoPeers(nat_cases.NatCase):
+
+    def test_nothing_is_handed_on_or_taken(self):
+        self.nat_service(4)
+        self.sent(self.request(4, cases.tcp(flags='A')))
+        self.passed(cases.link() / inet.IP(src=LAST[4], dst=OWN[4]) /
+                    l2.GRE(key_present=1, key=0x4f580101) /
+                    cases.ip4() / cases.tcp())
