@@ -168,22 +168,6 @@ static void test_members_may_change_meanwhile(void **state)
 	assert_int_equal(alive(&web), 10);
 }
 
-static void test_the_state_of_an_earlier_release_gets_the_map(void **state)
-{
-	struct oxp_node *again;
-
-	(void)state;
-	assert_int_equal(unlink("/mnt/bpf/node/maps/watched"), 0);
-	again = open_state();
-	oxp_close(node);
-	close(program);
-	node = again;
-	program = forward_program(node);
-	tick(SECOND, 0);
-	open_flows(0, 10);
-	assert_int_equal(alive(&web), 10);
-}
-
 static void test_the_tick_of_slots_begins_to_watch(void **state)
 {
 	(void)state;
@@ -211,7 +195,6 @@ int main(void)
 		WATCHING(test_packets_leave_as_they_do_unwatched),
 		WATCHING(test_a_service_that_is_made_anew_begins_at_0),
 		WATCHING(test_members_may_change_meanwhile),
-		WATCHING(test_the_state_of_an_earlier_release_gets_the_map),
 		TEST(test_the_tick_of_slots_begins_to_watch),
 	};
 

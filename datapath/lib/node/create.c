@@ -2,7 +2,7 @@
 /*
  * Creating the state. What it takes with C CPUs; tests/test_scale.c has the
  * same figures:
- *   service   96 + 16 + 48 C bytes, and its share of the lookup tables
+ *   service   109 + 16 + 48 C bytes, and its share of the lookup tables
  *   its table from 8 MiB on, with what is in use: with M members and L slots
  *             two times 64 + 64 M + 2 L + L / 8 bytes, and L. Elements have two
  *             bytes beyond 255 members, then 4 L takes the place of 2 L. 10
