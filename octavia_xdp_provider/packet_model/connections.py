@@ -64,6 +64,14 @@ class Connections:
             self.known[name] = Connection(time, True)
         return True
 
+    def age(self, service: state.Service, time: int):
+        """What the node's tick ends."""
+        self.known = {
+            name: one for name, one in self.known.items()
+            if name[0] != service.index or not (
+                time - one.seen > CLOSED_AGE if one.closed
+                else self._is_over(service, one, time))}
+
     @staticmethod
     def _is_over(service, known: Connection, time: int) -> bool:
         limit = (min(service.idle_timeout, IDLE_MAX) if known.confirmed

@@ -450,6 +450,23 @@ class Compared:
                 raise Difference(f'{service.port}: {mine} connections in the '
                                  f'model, {theirs} in the program')
 
+    def tick(self):
+        """The node's, which at times ends connections by their age."""
+        begin, before = clock() // UNIT, self._ticked()
+        self.datapath.tick()
+        if clock() // UNIT != begin:
+            self.resynchronize()
+        if before not in (0, self._ticked()):
+            for service in self.services:
+                if service.connection_limit:
+                    self.model.connections.age(service, begin)
+        self.refresh()
+
+    def _ticked(self) -> int:
+        """When the node looked at ages; 0: not yet."""
+        return struct.unpack_from(
+            '=Q', self.maps['config'].read(bytes(4)), 160)[0]
+
     def begin_unit(self):
         """A unit of time begins with its whole budget of answers."""
         if self.node.icmp_rate:

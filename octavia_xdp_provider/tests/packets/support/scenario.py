@@ -260,8 +260,7 @@ class Scenario:
             pinned.write(key, struct.pack('=8Q', *aged))
 
     def tick(self):
-        self.compared.datapath.tick()
-        self.compared.refresh()
+        self.compared.tick()
 
     CHANGES = (health, health, health, weights, weights, moves, come_and_go,
                come_and_go, other_settings, other_service, other_node,
