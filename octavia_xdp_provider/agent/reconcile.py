@@ -15,8 +15,8 @@ sends them, and the fabric must have stopped before a service goes.
    that stay as they are go on looking at;
 4. delete services that are not wanted;
 5. announce every VIP with at least one member that takes traffic, if packets
-   to its members leave by an uplink, and its members have been probed since
-   one does (see ``recheck``).
+   to its members leave by an uplink, its members have been probed since one
+   does (see ``recheck``), and the controller does not want it withdrawn.
 
 A file that cannot be written, because its file system is full, for example,
 keeps the other steps from nothing, but for this: a VIP that cannot be
@@ -105,6 +105,7 @@ class Reconciler:
             announce, self.file_errors, conf,
             (lambda: nat.pools) if nat else tuple)
         self._draining = frozenset()  # VIPs
+        self._withdrawn = frozenset()  # VIPs
         self._without_vip = set()  # ids whose documents name no address
         self._owners = {}    # key of a planned service → load balancer id
         self._leaving = {}   # the same of services that are about to go
@@ -132,9 +133,10 @@ class Reconciler:
         if self._nat:
             self._nat.refresh()
         self._plan(wanted.documents)
-        self._draining = frozenset().union(*(
-            _vips(wanted.documents[key][1]) or ()
-            for key in wanted.draining))
+        self._draining, self._withdrawn = (
+            frozenset().union(*(_vips(wanted.documents[key][1]) or ()
+                                for key in ids))
+            for ids in (wanted.draining, wanted.withdrawn))
         self._look()
         failed = dict(self._plans.failed)
         vips = {key.address for key in self._owners}
@@ -334,7 +336,8 @@ class Reconciler:
             self._recheck.begin(bool(self._families))
             allows_all = self._recheck.allows_all
         for key, summary in self._tables.services.items():
-            if summary.enabled and key not in self._leaving and (
+            if (summary.enabled and key not in self._leaving
+                    and key.address not in self._withdrawn) and (
                     allows_all or self._rechecked(key, key.address in held)):
                 able.setdefault(key.address, set()).add(
                     self._families.get(key, _FAMILIES))

@@ -249,6 +249,14 @@ placement_opts = [
                       '[bgp] drain_communities of the node), before it is '
                       'withdrawn: routers move flows meanwhile. 0: it is '
                       'withdrawn at once.'),
+    cfg.FloatOpt('nat_drain_time',
+                 default=3600.0, min=0.0, max=86400.0, mutable=True,
+                 help='Seconds for which an LB node that a load balancer '
+                      'with forwarding nat leaves by plan keeps the flows '
+                      'that it has at most, once its VIPs are withdrawn '
+                      'there: other nodes hand their packets on to it. It '
+                      'ends earlier when they have ended. Those that last '
+                      'longer are broken. 0: all are, at once.'),
     cfg.IntOpt('removal_budget_percent',
                default=20, min=0, max=100, mutable=True,
                help='Share of all placements that may leave dead or failing '

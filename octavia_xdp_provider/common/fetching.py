@@ -23,6 +23,10 @@ LOG = logging.getLogger(__name__)
 # Between two comparisons of everything.
 COMPARE_S = 300.0
 
+# Name of wanted.MARKS → ids.
+Marks = dict[str, set[str]]
+
+
 class Shapes(NamedTuple):
     """Of a controller's answers, and how many documents it is asked for."""
 
@@ -80,18 +84,18 @@ class Fetcher:
         if page['as_of'] <= self.wanted.as_of:
             return []  # It is late.
         held = dict(self.wanted.documents)
-        draining = set(self.wanted.draining)
+        marks = self.wanted.marks()
         mentioned: list[str] = []
-        self._take_page(page, held, draining, mentioned)
-        self._keep(page['as_of'], held, draining)
+        self._take_page(page, held, marks, mentioned)
+        self._keep(page['as_of'], held, marks)
         if page['removed']:
             self.removed_as_of = page['as_of']
         return mentioned
 
     def _take_page(self, page: Any, held: dict[str, wanted_state.Entry],
-                   draining: set[str], mentioned: list[str]) -> None:
+                   marks: Marks, mentioned: list[str]) -> None:
         for entry in page['changed']:
-            self.take(entry, held, draining)
+            self.take(entry, held, marks)
             mentioned.append(entry['id'])
         for key in page['removed']:
             held.pop(key, None)
@@ -108,22 +112,22 @@ class Fetcher:
         """
         since = self.wanted.as_of if self.wanted else 0
         held = dict(self.wanted.documents) if self.wanted else {}
-        draining = set(self.wanted.draining) if self.wanted else set()
+        marks = (self.wanted or wanted_state.Wanted(0, {})).marks()
         as_of, mentioned, compare = since, [], False
         removed = False
         for number, page in enumerate(self._pages(since)):
             if not number:
                 as_of = page['as_of']
             compare |= page['compare']
-            self._take_page(page, held, draining, mentioned)
+            self._take_page(page, held, marks, mentioned)
             removed |= bool(page['removed'])
         if compare or self._has_to_compare():
             now = self._clock()
-            as_of = self._compare(held, draining, max(as_of, since),
+            as_of = self._compare(held, marks, max(as_of, since),
                                   mentioned)
             self._compared = now
             removed = True
-        self._keep(max(as_of, since), held, draining)
+        self._keep(max(as_of, since), held, marks)
         if removed:
             self.removed_as_of = max(as_of, since)
         return mentioned
@@ -136,11 +140,11 @@ class Fetcher:
         """
 
     def take(self, entry: Any, held: dict[str, wanted_state.Entry],
-             draining: set[str]) -> None:
+             marks: Marks) -> None:
         """Keep a document."""
         held[entry['id']] = entry['generation'], entry['document']
-        (draining.add if entry.get('draining') else draining.discard)(
-            entry['id'])
+        for name, ids in marks.items():
+            (ids.add if entry.get(name) else ids.discard)(entry['id'])
 
     def _pages(self, since: int) -> Iterator[Any]:
         after = None
@@ -154,7 +158,7 @@ class Fetcher:
                 return
 
     def _compare(self, held: dict[str, wanted_state.Entry],
-                 draining: set[str], as_of: int, mentioned: list[str]
+                 marks: Marks, as_of: int, mentioned: list[str]
                  ) -> int:
         """Compare everything. Returns what it is as of."""
         listed: dict[str, int] = {}
@@ -170,7 +174,7 @@ class Fetcher:
         missing = sorted(key for key, generation in listed.items()
                          if held.get(key, (None,))[0] != generation)
         for entry in self._documents(missing):
-            self.take(entry, held, draining)
+            self.take(entry, held, marks)
             mentioned.append(entry['id'])
         if first < as_of:
             # An empty or older database: it may add and change, but what
@@ -196,13 +200,14 @@ class Fetcher:
             ids = [key for key in ids if key not in got]
 
     def _keep(self, as_of: int, held: dict[str, wanted_state.Entry],
-              draining: set[str]) -> None:
+              marks: Marks) -> None:
         before = self.wanted.documents if self.wanted else {}
         changed = {key for key in held.keys() | before.keys()
                    if not _same(held.get(key), before.get(key))}
         if changed or self.wanted is None:
-            self.wanted = wanted_state.Wanted(
-                as_of, held, frozenset(draining & held.keys()))
+            self.wanted = wanted_state.Wanted(as_of, held, **{
+                name: frozenset(ids & held.keys())
+                for name, ids in marks.items()})
         else:
             # The same dictionary shows that nothing is to be done.
             self.wanted = self.wanted._replace(as_of=as_of)

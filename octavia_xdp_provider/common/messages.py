@@ -47,12 +47,15 @@ class Entry(TypedDict):
     """A load balancer that a node should have, in this generation.
 
     ``draining``: the node shall announce it as a last resort (RFC 8326).
+    ``withdrawn``: not at all, while its flows by NAT that are there go on;
+    only with ``draining``, and of load balancers with forwarding nat.
     """
 
     id: Id
     generation: Integer
     document: dict[str, Any]
     draining: NotRequired[bool]
+    withdrawn: NotRequired[bool]
 
 
 @shape.strict

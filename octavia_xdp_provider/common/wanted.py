@@ -30,6 +30,9 @@ _DIRECTORY_MODE = 0o700
 # Generation and document. A changed document is another object.
 Entry = tuple[int, dict[str, Any]]
 
+# Of an entry, beside its document: see Wanted.
+MARKS = ('draining', 'withdrawn')
+
 
 class Wanted(NamedTuple):
     """What the controller wants of this agent.
@@ -37,13 +40,19 @@ class Wanted(NamedTuple):
     ``documents``: id → (generation, document), of load balancers on an LB
     node, of ports and address sets on a hypervisor; is never changed, there
     is another dictionary instead. ``draining``: ids of load balancers that
-    are to be announced as a last resort. Whoever begins or ends that has
-    another generation.
+    are to be announced as a last resort; ``withdrawn``: of those that are
+    not to be announced at all, and whose flows that are there go on. Whoever
+    begins or ends that has another generation.
     """
 
     as_of: int
     documents: Mapping[str, Entry]
     draining: frozenset[str] = frozenset()
+    withdrawn: frozenset[str] = frozenset()
+
+    def marks(self) -> dict[str, set[str]]:
+        """Name of MARKS → ids; new sets."""
+        return {name: set(getattr(self, name)) for name in MARKS}
 
 
 class Cache:
@@ -66,16 +75,19 @@ class Cache:
         try:
             if not path.exists():
                 return self._load_before()
-            found, draining = {}, set()
+            found = {}
+            marks: dict[str, set[str]] = {name: set() for name in MARKS}
             for path in sorted(self._directory.glob(f'[!.]*{_SUFFIX}')):
                 cached = json.loads(path.read_bytes())
                 key = path.name.removesuffix(_SUFFIX)
                 found[key] = _entry(cached)
-                if cached.get('draining'):
-                    draining.add(key)
+                for name, ids in marks.items():
+                    if cached.get(name):
+                        ids.add(key)
             path = self._directory / _AS_OF
             self._saved_as_of = int(path.read_bytes())
-            return Wanted(self._saved_as_of, found, frozenset(draining))
+            return Wanted(self._saved_as_of, found, **{
+                name: frozenset(ids) for name, ids in marks.items()})
         except FileNotFoundError:
             return None
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -129,8 +141,8 @@ class Cache:
                 path.unlink(missing_ok=True)
             else:
                 cached = {'generation': entry[0], 'document': entry[1]}
-                if key in wanted.draining:
-                    cached['draining'] = True
+                cached.update((name, True) for name, ids
+                              in wanted.marks().items() if key in ids)
                 atomic_file.replace(path, json.dumps(cached).encode(), _MODE,
                                     clean=False)
             self._unsaved.discard(key)

@@ -54,7 +54,10 @@ def view(placement: rows.Placement, state: dict[str, Any], live: bool,
     """
     return NodeView(
         placement.host, live, placement.synced_generation >= generation,
-        placement.error, placement.announced, problems(state),
+        placement.error,
+        # What is withdrawn on purpose is no fault.
+        placement.announced if placement.withdrawn_since is None else None,
+        problems(state),
         {} if knows_no_health(state) else placement.members or {})
 
 

@@ -62,7 +62,7 @@ class Fetcher(fetching.Fetcher):
             self._changed()
 
     def take(self, entry: host_messages.Entry,
-             held: dict[str, wanted_state.Entry], draining: set[str]
+             held: dict[str, wanted_state.Entry], marks: fetching.Marks
              ) -> None:
         held[entry['id']] = entry['generation'], documents.kept(entry)
 

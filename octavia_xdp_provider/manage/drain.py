@@ -22,7 +22,9 @@ class Drain(command.Command):
     drain_communities, …), so that routers use other nodes that have them. A
     VIP leaves it when as many others as it should be on have and announce it,
     and has drained for [placement] drain_time then. What too few others can
-    take stays, as a last resort. "node enable" undoes it.
+    take stays, as a last resort. With forwarding nat the VIP is withdrawn
+    after drain_time, and the node keeps the flows until they have ended, for
+    [placement] nat_drain_time at most. "node enable" undoes it.
     """
 
     def get_parser(self, prog_name):
@@ -51,7 +53,8 @@ class Drain(command.Command):
                 f'{len(left)} load balancers are still on {host}, as a last '
                 'resort: too few other nodes can take them, do not announce '
                 'them yet, or no controller runs ("lb list --node '
-                f'{host}"): {_named(left)}'))
+                f'{host}"): {_named(left)}'
+                + _flows(store, host)))
 
     def _settle(self, store, host, timeout_s):
         """Until routers can move the node's flows."""
@@ -68,3 +71,11 @@ class Drain(command.Command):
 
 def _named(left):
     return ', '.join(left[:_NAMED]) + (', …' if len(left) > _NAMED else '')
+
+
+def _flows(store, host):
+    """Words on the flows by NAT that a node has."""
+    flows = sum((node.state.get('nat') or {}).get('flows') or 0
+                for node in store.nodes() if node.host == host)
+    return (f'. It has {flows} flows by NAT, which are kept until they have '
+            'ended or [placement] nat_drain_time is over') if flows else ''

@@ -6,14 +6,23 @@ the VIP's newest generation true, so that a VIP never has fewer nodes for
 having been moved. Where the node could go on, the others must announce the
 VIP as well if it does, and it first announces the VIP for a while as a last
 resort (RFC 8326), so that routers have moved the flows when it withdraws.
+With forwarding nat it withdraws the VIP then and keeps its flows, whose
+packets other nodes hand on to it, until they have ended.
 """
 
 import dataclasses
 import enum
 import hashlib
 
+from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import link
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import filters
+
+# Seconds between two looks whether flows of NAT have ended, and from the
+# withdrawal to the first: nodes report them every link.FIGURES_S.
+FLOWS_LOOK_S = 10.0
+FLOWS_SETTLE_S = 2 * link.FIGURES_S
 
 
 class Why(enum.Enum):
@@ -38,8 +47,10 @@ class Move:
 
     ``decided_on``: the hosts that it was on when this was decided.
     ``remove``: host → Why. ``drain``: nodes that shall announce it as a last
-    resort; ``restore``: nodes that shall not any more. ``again_in_s``: when
-    more is to be decided, though nothing else happens; or None.
+    resort; ``withdraw``: nodes that shall not announce it, and keep their
+    flows by NAT; ``restore``: nodes that shall announce it as ever again.
+    ``again_in_s``: when more is to be decided, though nothing else happens;
+    or None.
     """
 
     load_balancer_id: str
@@ -48,11 +59,13 @@ class Move:
     remove: dict = dataclasses.field(default_factory=dict)
     drain: tuple = ()
     restore: tuple = ()
+    withdraw: tuple = ()
     again_in_s: float | None = None
 
     @property
     def changes_something(self):
-        return bool(self.add or self.remove or self.drain or self.restore)
+        return bool(self.add or self.remove or self.drain or self.withdraw
+                    or self.restore)
 
 
 class Decider:
@@ -61,10 +74,13 @@ class Decider:
     :param drain_s: seconds for which a VIP that leaves a node is announced
         there as a last resort.
     :param now: seconds since the epoch, by the database's clock.
+    :param nat_drain_s: seconds for which flows by NAT are kept at most after
+        that.
     """
 
     def __init__(self, cluster, filters, weighers, default_replicas,
-                 drain_s=0, now=0.0):
+                 drain_s=0, now=0.0, nat_drain_s=0):
+        self._nat_drain_s = nat_drain_s
         self._drain_s = drain_s
         self._now = now
         self.cluster = cluster
@@ -77,13 +93,14 @@ class Decider:
         return balancer.document['flavor'].get('replicas',
                                                self._default_replicas)
 
-    def decide(self, balancer, placements):
+    def decide(self, balancer, placements, flows=None):
         """The Move that a load balancer needs, or None.
 
         What the move adds and removes is accounted for in the cluster.
 
         :param placements: those of this load balancer, without those that
             are leaving.
+        :param flows: host → flows by NAT that it has there.
         """
         wanted = self.wanted(balancer)
         rows = {row.host: row for row in placements}
@@ -99,12 +116,17 @@ class Decider:
             for host in self._surplus(balancer, working, wanted):
                 leaving[host] = Why.SURPLUS
         leaving = self._replaced(leaving, rows)
-        remove = {host: why for host, why in leaving.items()
-                  if why.is_failure or self._has_drained(rows[host])}
+        drained = {host: why for host, why in leaving.items()
+                   if why.is_failure or self._has_drained(rows[host])}
+        keeps = self._keeping_flows(balancer, [
+            rows[host] for host, why in drained.items()
+            if not why.is_failure], flows or {})
+        remove = {host: why for host, why in drained.items()
+                  if host not in keeps}
         move = Move(balancer.id, frozenset(rows), add, remove,
-                    *self._drains({host: row for host, row in rows.items()
-                                   if host not in remove},
-                                  leaving.keys() - remove.keys()))
+                    **self._drains({host: row for host, row in rows.items()
+                                    if host not in remove},
+                                   leaving.keys() - drained.keys(), keeps))
         if not move.changes_something and move.again_in_s is None:
             return None
         needed = filters.services(balancer.document)
@@ -134,24 +156,57 @@ class Decider:
             return self._drain_s
         return row.draining_since + self._drain_s - self._now
 
-    def _drains(self, rows, waiting):
-        """Who begins to drain, who ends, and when to look again.
+    def _keeping_flows(self, balancer, rows, flows):
+        """Host → seconds until it is looked at again, of those that have
+        flows by NAT, or may have, for which they are not left yet.
+
+        :param rows: placements that have drained.
+        """
+        if not self._nat_drain_s or not flavor.is_nat(
+                balancer.document['flavor']):
+            return {}
+        found = {}
+        for row in rows:
+            if row.withdrawn_since is None:
+                if row.announced or flows.get(row.host):
+                    found[row.host] = FLOWS_SETTLE_S
+                continue
+            age_s = self._now - row.withdrawn_since
+            if age_s >= self._nat_drain_s:
+                continue
+            if (age_s < FLOWS_SETTLE_S or flows.get(row.host)
+                    or row.synced_generation < row.drain_generation):
+                found[row.host] = max(FLOWS_LOOK_S, FLOWS_SETTLE_S - age_s)
+        return found
+
+    def _drains(self, rows, waiting, keeps):
+        """Who begins to drain, withdraws, and ends, and when to look again,
+        as arguments of Move.
 
         :param rows: by host, of those that are not removed.
         :param waiting: hosts that only wait for that to leave.
+        :param keeps: see _keeping_flows.
         """
-        draining = {host for host in rows if host in waiting
+        draining = {host for host in rows if host in waiting or host in keeps
                     or self.cluster.condition(host)
                     is clusters.Condition.DRAINING}
         left = [self._drain_left_s(rows[host]) for host in waiting]
-        return (
-            tuple(sorted(host for host in draining
-                         if rows[host].draining_since is None)),
-            tuple(sorted(host for host, row in rows.items()
-                         if row.draining_since is not None
-                         and host not in draining)),
+        left += keeps.values()
+        return {
+            # One that was withdrawn and cannot leave any more is announced.
+            'drain': tuple(sorted(
+                host for host in draining - keeps.keys()
+                if rows[host].draining_since is None
+                or rows[host].withdrawn_since is not None)),
+            'withdraw': tuple(sorted(
+                host for host in keeps
+                if rows[host].withdrawn_since is None)),
+            'restore': tuple(sorted(
+                host for host, row in rows.items()
+                if row.draining_since is not None and host not in draining)),
             # What a node has not confirmed it reports by itself.
-            max(0.1, min(left)) if any(one > 0 for one in left) else None)
+            'again_in_s': max(0.1, min(left))
+            if any(one > 0 for one in left) else None}
 
     def candidates(self, balancer, without):
         """Hosts that may take a load balancer, the best first."""
@@ -214,8 +269,12 @@ class Decider:
         if any(row.synced_generation < balancer.generation
                for row in working):
             return []
+        draining = {row.host for row in working
+                    if row.draining_since is not None}
         hosts = [self.cluster.hosts[row.host] for row in working]
         hosts.sort(key=lambda host: (
+            # Flows by NAT take their time: what was chosen is.
+            host.name not in draining,
             host.condition is clusters.Condition.LIVE,
             self._rank(host, balancer)))
         return [host.name for host in hosts[:max(0, len(hosts) - wanted)]]

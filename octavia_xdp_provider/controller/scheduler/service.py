@@ -13,6 +13,7 @@ import time
 from oslo_log import log as logging
 import stevedore
 
+from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.controller.scheduler import cluster as clusters
 from octavia_xdp_provider.controller.scheduler import decision
 from octavia_xdp_provider.controller.scheduler import filters
@@ -101,7 +102,10 @@ class Scheduler:
             load = self._store.load()
             decider = self._decider(load, conditions)
             placements = self._placements(balancer.id)
-            move = decider.decide(balancer, placements)
+            move = decider.decide(
+                balancer, placements,
+                self._store.active_flows(balancer.id)
+                if flavor.is_nat(balancer.document['flavor']) else None)
             if move is None:
                 # Where an operator has put it, say.
                 return Placed(frozenset(
@@ -146,7 +150,8 @@ class Scheduler:
                 for node in nodes}),
             self._filters, self._weighers, self._conf.replicas,
             self._conf.drain_time if drain_s is None else drain_s,
-            self._store.now())
+            self._store.now(),
+            self._conf.nat_drain_time if drain_s is None else drain_s)
 
     def _within_budget(self, move, budget):
         """:returns: the move or None, how many removals were left out."""
@@ -171,7 +176,8 @@ class Scheduler:
         failed = sum(why.is_failure for why in move.remove.values())
         if not self._store.place(
                 move.load_balancer_id, move.add, tuple(move.remove),
-                drain=move.drain, restore=move.restore,
+                drain=move.drain, withdraw=move.withdraw,
+                restore=move.restore,
                 decided_on=move.decided_on, failed=failed,
                 budget=(budget, self._conf.removal_budget_span)):
             LOG.info('Load balancer %s was placed by somebody else '
@@ -181,7 +187,7 @@ class Scheduler:
                  _words(move))
         return Placed(frozenset(
             host for host in (*move.add, *move.remove, *move.drain,
-                              *move.restore)
+                              *move.withdraw, *move.restore)
             if conditions.get(host) in clusters.HEARD),
             left_out=left_out, again_in_s=move.again_in_s,
             moved=True)
@@ -284,6 +290,7 @@ def _words(move):
     """What a move does, for the log."""
     words = [f'{text} {", ".join(hosts)}' for text, hosts in (
         ('added to', move.add), ('begins to drain on', move.drain),
+        ('only keeps its flows on', move.withdraw),
         ('is announced as ever on', move.restore)) if hosts]
     words += [f'leaves {host} ({why.value})'
               for host, why in move.remove.items()]

@@ -16,7 +16,7 @@ class Balance(base.Base):
 
     def under_way(self, replicas: int) -> int:
         """Load balancers that are on more nodes than wanted: moves that
-        have begun.
+        have begun. Nodes that only keep flows by NAT count for nothing.
 
         :param replicas: nodes wanted where the flavor names no number.
         """
@@ -69,5 +69,6 @@ def _counts() -> Any:
     return sa.select(
         models.Placement.load_balancer_id,
         sa.func.count().label('number')).where(
-            models.Placement.removed_generation.is_(None)).group_by(
+            models.Placement.removed_generation.is_(None),
+            models.Placement.withdrawn_since.is_(None)).group_by(
                 models.Placement.load_balancer_id)

@@ -71,6 +71,7 @@ class Deltas(base.Base):
                     models.LoadBalancer.document,
                     models.LoadBalancer.generation,
                     models.Placement.draining_since,
+                    models.Placement.withdrawn_since,
                     models.Placement.drain_generation)
             return _page(query.limit(limit + 1), limit)[0]
 
@@ -127,6 +128,8 @@ def _page(found: Iterable[Any], limit: int
                      'document': dict(spec.for_node(rows.document(row)))})
         if row.draining_since is not None:
             page[-1]['draining'] = True
+        if row.withdrawn_since is not None:
+            page[-1]['withdrawn'] = True
     return page, None
 
 
@@ -148,7 +151,8 @@ _REMOVED = sa.select(_PLACEMENTS.c.load_balancer_id).where(
     *_IS_REMOVED).order_by(_PLACEMENTS.c.load_balancer_id)
 _CHANGED = sa.select(
     _BALANCERS.c.id, _BALANCERS.c.document, _BALANCERS.c.generation,
-    _PLACEMENTS.c.draining_since, _PLACEMENTS.c.drain_generation).join(
+    _PLACEMENTS.c.draining_since, _PLACEMENTS.c.withdrawn_since,
+    _PLACEMENTS.c.drain_generation).join(
         _PLACEMENTS, _PLACEMENTS.c.load_balancer_id
         == _BALANCERS.c.id).where(
             _PLACEMENTS.c.host == _HOST,

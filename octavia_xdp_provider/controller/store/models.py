@@ -126,7 +126,9 @@ class Placement(Base):
     ``report_epoch``: of the report that said so.
     ``draining_since``: since when the node shall announce the VIPs as a last
     resort, seconds since the epoch by the database's clock; null: it shall
-    not. ``drain_generation``: of the last change of that, or 0.
+    not. ``withdrawn_since``: the same, since when it shall not announce them
+    at all, and only keep the flows that it has by NAT. ``drain_generation``:
+    of the last change of these, or 0.
     """
 
     __tablename__ = 'placements'
@@ -141,6 +143,7 @@ class Placement(Base):
     announced = sa.Column(sa.Boolean, nullable=True)
     report_epoch = sa.Column(sa.BigInteger, nullable=False, default=0)
     draining_since = sa.Column(sa.Double(), nullable=True)
+    withdrawn_since = sa.Column(sa.Double(), nullable=True)
     drain_generation = sa.Column(sa.BigInteger, nullable=False, default=0)
 
 

@@ -31,6 +31,16 @@ class Placements(base.Base):
                 models.Placement.load_balancer_id).filter_by(
                     host=host).order_by(models.Placement.load_balancer_id)]
 
+    def active_flows(self, load_balancer_id: str) -> dict[str, int]:
+        """Host → flows of a load balancer that are alive there, as it last
+        said."""
+        counter = models.ListenerCounter
+        with self._read() as session:
+            return {host: int(flows) for host, flows in session.query(
+                counter.host, sa.func.sum(counter.active)).filter(
+                    counter.load_balancer_id == load_balancer_id).group_by(
+                        counter.host) if flows}
+
     def load(self) -> dict[str, int]:
         """Host → load balancers that are on it and not leaving."""
         with self._reading_rows() as found:
@@ -43,7 +53,8 @@ class Placements(base.Base):
     @base.retried
     def place(self, load_balancer_id: str, add: Iterable[str] = (),
               remove: Iterable[str] = (), *,
-              drain: Iterable[str] = (), restore: Iterable[str] = (),
+              drain: Iterable[str] = (), withdraw: Iterable[str] = (),
+              restore: Iterable[str] = (),
               replace: Iterable[str] = (),
               decided_on: frozenset[str] | None = None,
               failed: int = 0, budget: tuple[int, float] | None = None
@@ -51,7 +62,9 @@ class Placements(base.Base):
         """Put a load balancer on nodes and take it from others.
 
         :param drain: hosts that shall announce it as a last resort.
-        :param restore: hosts that shall not any more.
+        :param withdraw: hosts that shall not announce it, and keep their
+            flows by NAT.
+        :param restore: hosts that shall announce it as ever again.
         :param replace: hosts that it leaves once another one has it.
         :param decided_on: the hosts that it was on when this was decided.
             Nothing is done and False returned if it is on others now, or
@@ -80,7 +93,7 @@ class Placements(base.Base):
                     synced_generation=0, error=None, replace=None,
                     removed_generation=None, members=None, announced=None,
                     placed_generation=generation, draining_since=None,
-                    drain_generation=0))
+                    withdrawn_since=None, drain_generation=0))
             if add:
                 # Nodes have time to do it.
                 session.query(models.LoadBalancer).filter_by(
@@ -89,8 +102,15 @@ class Placements(base.Base):
             for hosts, values in (
                     (remove, {'removed_generation': generation}),
                     (drain, {'draining_since': self._now(session),
+                             'withdrawn_since': None,
                              'drain_generation': generation}),
+                    (withdraw, {'withdrawn_since': self._now(session),
+                                'draining_since': sa.func.coalesce(
+                                    models.Placement.draining_since,
+                                    self._now(session)),
+                                'drain_generation': generation}),
                     (restore, {'draining_since': None,
+                               'withdrawn_since': None,
                                'drain_generation': generation}),
                     (replace, {'replace': True})):
                 if hosts:

@@ -80,6 +80,7 @@ class Placement:
     replace: bool = False
     draining_since: float | None = None
     drain_generation: int = 0
+    withdrawn_since: float | None = None
 
 
 def document(row: Any) -> spec.Document:
@@ -114,4 +115,4 @@ def placement(row: Any) -> Placement:
                      row.error, row.removed_generation,
                      None if row.members is None else json.loads(row.members),
                      row.announced, bool(row.replace), row.draining_since,
-                     row.drain_generation)
+                     row.drain_generation, row.withdrawn_since)

@@ -109,6 +109,17 @@ class TestFetching(FetchingTestCase):
         self.answer(10, removed=['b'])
         self.assertEqual(frozenset(), self.fetcher.wanted.draining)
 
+    def test_what_is_withdrawn_is_known_also_after_a_restart(self):
+        self.answer(5, dict(entry('b', 5), draining=True, withdrawn=True))
+        self.restart()
+        self.assertEqual(({'b'}, {'b'}), (self.fetcher.wanted.draining,
+                                          self.fetcher.wanted.withdrawn))
+        self.answer(7, dict(entry('b', 7), draining=True))
+        self.assertEqual(({'b'}, frozenset()), (
+            self.fetcher.wanted.draining, self.fetcher.wanted.withdrawn))
+        self.restart()
+        self.assertEqual(frozenset(), self.fetcher.wanted.withdrawn)
+
     def test_everything_is_compared_after_a_start_and_now_and_then(self):
         self.answer(5, entry('a', 3))
         self.answer(6)

@@ -283,6 +283,18 @@ class TestPasses(reconciling.ReconcilerTestCase):
             {str(prefix): '65535:0' in route.communities for prefix, route
              in self.announce.wanted().items()})
 
+    def test_a_vip_that_is_withdrawn_keeps_its_service(self):
+        self.run_pass(self.document)
+        wanted = self.wanted(self.document)
+        ends = frozenset(['lb'])
+        self.reconciler.reconcile(wanted._replace(
+            draining=ends, withdrawn=ends), reconciling.BOTH)
+        self.assertEqual({POOL}, self.announced())
+        self.assertIn(reconciling.KEY, self.datapath.held)
+        self.assertIs(False, self.reconciler.held['lb']['announced'])
+        self.reconciler.reconcile(wanted, reconciling.BOTH)
+        self.assertEqual({POOL, reconciling.PREFIX}, self.announced())
+
     def test_a_restarted_agent_keeps_the_route_of_its_pools(self):
         self.run_pass(self.document)
         before = self.announce.wanted()

@@ -11,6 +11,8 @@ from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller.scheduler import base
 
 DRAIN_S = 5
+NAT_DRAIN_S = 3600
+SETTLED = decision.FLOWS_SETTLE_S
 NOW = 1000.0
 DRAINING = clusters.Condition.DRAINING
 Why = decision.Why
@@ -87,6 +89,88 @@ class TestDrain(unit.TestCase):
     def test_what_need_not_leave_any_more_is_announced_as_ever(self):
         move = self.decide({'a': base.LIVE}, placed('a', draining_since=NOW))
         self.assertEqual((('a',), ()), (move.restore, move.drain))
+
+    def nat(self, conditions, *placements, flows=None, replicas=1, **more):
+        decider = decision.Decider(
+            base.cluster(conditions, placements), [filters.live],
+            [weighers.fewest_load_balancers], replicas, DRAIN_S, NOW,
+            **{'nat_drain_s': NAT_DRAIN_S, **more})
+        balancer = base.balancer()
+        balancer.document['flavor']['forwarding'] = 'nat'
+        return decider.decide(balancer, placements, flows)
+
+    def test_flows_of_nat_keep_their_node_until_they_end(self):
+        conditions = {'a': DRAINING, 'b': base.LIVE}
+
+        def decide(flows, **more):
+            return self.nat(conditions, placed('a', **more), placed('b'),
+                            flows=flows)
+
+        # At first, as ever, it is announced as a last resort.
+        self.assertEqual((('a',), ()), (decide({'a': 3}).drain,
+                                        decide({'a': 3}).withdraw))
+        more = {'draining_since': NOW - DRAIN_S}
+        for flows in ({'a': 3}, {'b': 3}):
+            # What has begun since it was reported is not known yet.
+            move = decide(flows, **more)
+            self.assertEqual((('a',), {}, (), SETTLED), (
+                move.withdraw, move.remove, move.drain, move.again_in_s))
+        more |= {'withdrawn_since': NOW - 1, 'announced': False}
+        move = decide({}, **more)
+        self.assertEqual((False, SETTLED - 1), (move.changes_something,
+                                                move.again_in_s))
+        more['withdrawn_since'] = NOW - SETTLED
+        move = decide({'a': 3}, **more)
+        self.assertEqual((False, decision.FLOWS_LOOK_S), (
+            move.changes_something, move.again_in_s))
+        # The node has not seen yet that it shall withdraw.
+        self.assertFalse(
+            decide({}, **more, drain_generation=2).changes_something)
+        # Flows on other nodes count for nothing.
+        self.assertEqual({'a': Why.DRAINED}, decide({'b': 3}, **more).remove)
+        more['withdrawn_since'] = NOW - NAT_DRAIN_S
+        self.assertEqual({'a': Why.DRAINED}, decide({'a': 3}, **more).remove)
+
+    def test_flows_of_nat_break_at_once_where_an_operator_says_so(self):
+        row = placed('a', draining_since=NOW - DRAIN_S)
+        conditions = {'a': DRAINING, 'b': base.LIVE}
+        self.assertEqual({'a': Why.DRAINED}, self.nat(
+            conditions, row, placed('b'), flows={'a': 3},
+            nat_drain_s=0).remove)
+
+    def test_what_has_failed_has_no_flows_of_nat(self):
+        for condition, row in (
+                (base.DEAD, placed('a')),
+                (base.LIVE, dataclasses.replace(placed('a'), error='full'))):
+            self.assertEqual(['a'], list(self.nat(
+                {'a': condition, 'b': base.LIVE}, row, placed('b'),
+                flows={'a': 3}).remove))
+
+    def test_a_node_without_members_has_no_flows_to_wait_for(self):
+        self.assertEqual({'a': Why.DRAINED}, self.nat(
+            {'a': DRAINING, 'b': base.LIVE}, placed('a', announced=False),
+            placed('b', announced=False), flows={}).remove)
+
+    def test_a_withdrawn_node_is_announced_again_when_others_fail(self):
+        row = placed('a', draining_since=NOW - 60, withdrawn_since=NOW - 50,
+                     announced=False)
+        move = self.nat({'a': DRAINING, 'b': base.DEAD}, row, placed('b'),
+                        flows={'a': 3})
+        self.assertEqual((('a',), ()), (move.drain, move.restore))
+        move = self.nat({'a': base.LIVE, 'b': base.DEAD}, row, placed('b'),
+                        flows={'a': 3})
+        self.assertEqual(((), ('a',)), (move.drain, move.restore))
+
+    def test_of_two_nodes_that_one_ends_which_has_begun_to(self):
+        rows = placed('a'), placed('b')
+        conditions = {'a': base.LIVE, 'b': base.LIVE}
+        first = self.nat(conditions, *rows).drain[0]
+        for one in 'a', 'b':
+            rows = [placed(host, **{'draining_since': NOW - 60,
+                                    'withdrawn_since': NOW - 50}
+                           if host == one else {}) for host in 'ab']
+            move = self.nat(conditions, *rows, flows={one: 3})
+            self.assertFalse(move.changes_something, (first, one))
 
     def test_what_a_node_gets_it_does_not_get_while_draining(self):
         self.assertIsNone(self.decide({'a': DRAINING}))

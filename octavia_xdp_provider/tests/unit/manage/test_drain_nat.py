@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Draining nodes that have flows by NAT."""
+
+import time
+from unittest import mock
+
+from octavia_xdp_provider.common import spec
+from octavia_xdp_provider.controller import status
+from octavia_xdp_provider.controller.scheduler import decision
+from octavia_xdp_provider.tests.unit import base as unit
+from octavia_xdp_provider.tests.unit.manage import test_drain
+
+NODES = ('lb1', 'lb2')
+
+
+class TestDrainNat(test_drain.OperatorTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.enterContext(mock.patch.object(
+            decision, 'FLOWS_SETTLE_S', 0.1))
+        self.enterContext(mock.patch.object(decision, 'FLOWS_LOOK_S', 0.01))
+        self.flows = 0  # on lb1
+        self.report(*NODES)
+        self.store.create(dict(
+            unit.document(flavor={'forwarding': 'nat'}), id='a', name='web'))
+        self.store.place('a', ['lb1'])
+        self.run_controller(*NODES)
+        self.flows = 5
+        self.run_controller(*NODES)
+
+    def report(self, *hosts):
+        """These nodes have done all, and announce what they shall."""
+        self.epoch += 1
+        for host in hosts:
+            self.store.register_node(host)
+            answer = self.store.changes(host, 0)
+            flows = self.flows if host == 'lb1' else 0
+            taken = self.store.take(host, self.epoch, 1, {
+                'as_of': answer['as_of'], 'complete': True, 'gone': [],
+                'state': {'document_version': spec.NAT_SINCE,
+                          'nat': {'pools': ['198.51.100.0/31'],
+                                  'flows': flows}},
+                'counters': {entry['id']: {'listener': {
+                    'bytes': 0, 'flows': 5, 'active': flows}}
+                    for entry in answer['changed']},
+                'held': {entry['id']: {
+                    'generation': entry['generation'], 'error': None,
+                    'members': {}, 'announced': 'withdrawn' not in entry}
+                    for entry in answer['changed']}})
+            self.assertTrue(taken.answer['taken'])
+
+    def until(self, condition):
+        deadline = time.monotonic() + 60
+        while not condition():
+            self.assertLess(time.monotonic(), deadline)
+            self.run_controller(*NODES)
+
+    def withdrawn(self):
+        return [row.host for row in self.store.placements(['a'])
+                if row.withdrawn_since is not None]
+
+    def test_it_is_left_when_its_flows_have_ended(self):
+        self.done('node', 'drain', 'lb1')
+        self.until(self.withdrawn)
+        entry, = self.store.changes('lb1', 0)['changed']
+        self.assertEqual((True, True), (entry['draining'],
+                                        entry['withdrawn']))
+        self.assertIn('5 flows', self.refused(
+            'node', 'drain', 'lb1', '--wait', '--timeout', '0'))
+        time.sleep(2 * decision.FLOWS_SETTLE_S)
+        for _ in range(3):
+            self.run_controller(*NODES)
+        self.assertEqual(['lb1', 'lb2'], self.hosts('a'))
+        self.flows = 0
+        self.until(lambda: self.hosts('a') == ['lb2'])
+
+    def test_what_is_withdrawn_on_purpose_is_no_fault(self):
+        self.done('node', 'drain', 'lb1')
+        self.until(self.withdrawn)
+        self.run_controller(*NODES)
+        row, = (row for row in self.store.placements(['a'])
+                if row.host == 'lb1')
+        self.assertIs(False, row.announced)
+        self.assertIsNone(status.view(row, {}, True, 1).announced)
+        # Nor is it a move that others wait for.
+        self.assertEqual(0, self.store.under_way(1))
+
+    def test_enable_undoes_it(self):
+        self.done('node', 'drain', 'lb1')
+        self.until(self.withdrawn)
+        before = self.store.changes('lb1', 0)['changed'][0]['generation']
+        self.store.place('a', (), ('lb2',))
+        self.done('node', 'enable', 'lb1')
+        self.until(lambda: not self.withdrawn())
+        entry, = self.store.changes('lb1', 0)['changed']
+        self.assertGreater(entry['generation'], before)
+        self.assertTrue({'draining', 'withdrawn'}.isdisjoint(entry))
+
+    def test_nat_is_listed_by_node(self):
+        one, two = self.listed('node', 'nat')
+        self.assertEqual(('lb1', 5, 'lb2', 0), (
+            one['host'], one['flows'], two['host'], two['flows']))
