@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NAT with real sockets at both ends, and nodes between which routers move
+the client's packets: needs root."""
+
+import errno
+import hashlib
+import itertools
+import os
+import socket
+import threading
+
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests.functional.support import nat_bed
+
+PAIRS = tuple(itertools.product((4, 6), (4, 6)))
+AMOUNT = 1 << 20
+Outcome = datapath.Outcome
+
+
+class Served:
+    """A member's server: sends each client what it has of it, by parts."""
+
+    def __init__(self, bed, family):
+        self.listener = bed.socket(nat_bed.MEMBER, family)
+        self.listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.listener.bind((nat_bed.address(nat_bed.MEMBER, family),
+                            nat_bed.LOCAL))
+        self.listener.listen(16)
+
+    def accept(self, bed):
+        accepted, self.peer = self.listener.accept()
+        bed.addCleanup(accepted.close)
+        accepted.settimeout(bed.SOON)
+        return accepted
+
+    def close(self):
+        self.listener.close()
+
+
+def receive(one, count):
+    """So many bytes."""
+    data = bytearray()
+    while len(data) < count:
+        part = one.recv(count - len(data))
+        if not part:
+            raise AssertionError(f'the end after {len(data)} of {count}')
+        data += part
+    return bytes(data)
+
+
+def transfer(sender, receiver, amount=AMOUNT):
+    """Whether random bytes arrive as they were sent."""
+    data = os.urandom(amount)
+    thread = threading.Thread(target=sender.sendall, args=(data,))
+    thread.start()
+    got = receive(receiver, amount)
+    thread.join()
+    return hashlib.sha256(data).digest() == hashlib.sha256(got).digest()
+
+
+class NatCase(nat_bed.NatBed):
+
+    def connect(self, server, front):
+        client = self.socket(nat_bed.CLIENT, front)
+        client.connect((nat_bed.VIP[front], nat_bed.PORT))
+        return client, server.accept(self)
+
+    def dropped(self, node='n1'):
+        return {outcome.name: count.packets for outcome, count
+                in self.nodes[node].outcomes().items() if count.packets}
+
+
+class TestTcp(NatCase):
+
+    def test_both_directions_of_all_pairs_of_families(self):
+        for front, back in PAIRS:
+            with self.subTest(front=front, back=back):
+                key = self.serve(front, back)
+                server = Served(self, back)
+                client, accepted = self.connect(server, front)
+                pool = nat_bed.POOLS['n1'][back == 6].rsplit('/')[0]
+                self.assertEqual(pool[:-1], server.peer[0][:len(pool) - 1])
+                self.assertTrue(transfer(client, accepted))
+                self.assertTrue(transfer(accepted, client))
+                self.assertEqual(1, self.nodes['n1'].service(key).active)
+                (flow,), count = self.nodes['n1'].nat_flows(service=key)
+                self.assertEqual((1, client.getsockname()[1]),
+                                 (count, flow.client_port))
+                client.close()
+                self.assertEqual(b'', accepted.recv(1))
+                accepted.close()
+                server.close()
+                self.wait('the end of the flow', lambda key=key: self.nodes[
+                    'n1'].service(key).active == 0)
+                self.assertEqual({}, self.dropped())
+                self.nodes['n1'].delete_services([key])
+                self.nodes['n2'].delete_services([key])
+
+    def test_flows_outlive_the_process(self):
+        key = self.serve(4, 6)
+        client, accepted = self.connect(Served(self, 6), 4)
+        self.assertTrue(transfer(accepted, client))
+        self.nodes['n1'].close()
+        self.assertTrue(transfer(accepted, client))
+        self.nodes['n1'] = self.open('n1')
+        self.assertTrue(transfer(client, accepted))
+        self.assertEqual(1, self.nodes['n1'].service(key).active)
+        self.assertEqual({}, self.dropped())
+
+    def test_a_member_that_drains_keeps_its_flows(self):
+        key = self.serve(4, 4)
+        client, accepted = self.connect(Served(self, 4), 4)
+        self.nodes['n1'].set_service(
+            key, [datapath.Member(nat_bed.address(nat_bed.MEMBER, 4),
+                                  port=nat_bed.LOCAL, weight=0)],
+            datapath.Settings(slots=1009, flags=datapath.ServiceFlag.NAT))
+        self.assertTrue(transfer(accepted, client))
+        other = self.socket(nat_bed.CLIENT, 4)
+        other.settimeout(1)
+        self.assertRaises(TimeoutError, other.connect,
+                          (nat_bed.VIP[4], nat_bed.PORT))
+
+
+class TestDatagrams(NatCase):
+
+    def test_whole_and_in_fragments(self):
+        # Nodes cut nothing: room for the longer headers of IPv6.
+        for host, network in itertools.product(
+                (nat_bed.CLIENT, nat_bed.MEMBER), (0, 1)):
+            self.ip(host, 'route', 'replace', 'default', 'via',
+                    nat_bed.NETWORKS[host][network] + '1', 'dev', 'eth0',
+                    'mtu', '1400')
+        for front, back in PAIRS:
+            with self.subTest(front=front, back=back):
+                key = self.serve(front, back, 'UDP')
+                server = self.socket(nat_bed.MEMBER, back, socket.SOCK_DGRAM)
+                server.bind((nat_bed.address(nat_bed.MEMBER, back),
+                             nat_bed.LOCAL))
+                client = self.socket(nat_bed.CLIENT, front,
+                                     socket.SOCK_DGRAM)
+                client.connect((nat_bed.VIP[front], nat_bed.PORT))
+                for length in (0, 1, 1201, 4001):
+                    data = os.urandom(length)
+                    client.send(data)
+                    got, source = server.recvfrom(65536)
+                    self.assertEqual(data, got)
+                    server.sendto(data, source)
+                    self.assertEqual(data, client.recv(65536))
+                server.close()
+                self.assertEqual({}, self.dropped())
+                self.nodes['n1'].delete_services([key])
+
+    def test_clients_learn_that_nobody_listens(self):
+        for front, back in PAIRS:
+            with self.subTest(front=front, back=back):
+                key = self.serve(front, back, 'UDP')
+                client = self.socket(nat_bed.CLIENT, front,
+                                     socket.SOCK_DGRAM)
+                client.connect((nat_bed.VIP[front], nat_bed.PORT))
+                client.send(b'x')
+                with self.assertRaises(ConnectionRefusedError) as caught:
+                    client.recv(1)
+                self.assertEqual(errno.ECONNREFUSED, caught.exception.errno)
+                self.nodes['n1'].delete_services([key])
+
+
+class TestMoved(NatCase):
+    """Routers send a client's packets to the node that does not know it."""
+
+    def setUp(self):
+        super().setUp()
+        for node in self.nodes.values():
+            node.set_nat_peers(nat_bed.PEERS[4])
+
+    def handed_on(self, node):
+        return self.nodes[node].outcomes()[Outcome.NAT_HANDED_ON].packets
+
+    def test_connections_live_on(self):
+        for (front, back), family in itertools.product(PAIRS, (4, 6)):
+            with self.subTest(front=front, back=back, peers=family):
+                for node in self.nodes.values():
+                    node.set_nat_peers(nat_bed.PEERS[family])
+                key = self.serve(front, back)
+                self.move_vips('n1')
+                server = Served(self, back)
+                client, accepted = self.connect(server, front)
+                self.assertTrue(transfer(client, accepted))
+                before = self.handed_on('n2'), self.handed_on('n1')
+                self.move_vips('n2')
+                self.assertTrue(transfer(accepted, client))
+                self.assertTrue(transfer(client, accepted))
+                sought = self.handed_on('n1') - before[1]
+                on = self.handed_on('n2') - before[0]
+                # Most packets go straight to the owner, which has said that
+                # it is for those that came before it was known.
+                self.assertGreater(on, 4 * sought)
+                self.assertGreater(sought, 0)
+                self.assertEqual(0, self.nodes['n2'].service(key).active)
+                self.move_vips('n1')
+                self.assertTrue(transfer(accepted, client))
+                client.close()
+                self.assertEqual(b'', accepted.recv(1))
+                accepted.close()
+                server.close()
+                for node in self.nodes.values():
+                    node.delete_services([key])
+        for node in nat_bed.NODES:
+            self.assertLessEqual(self.dropped(node).keys(),
+                                 {'NAT_HANDED_ON'})
+
+    def test_new_connections_begin_where_they_come(self):
+        key = self.serve(4, 4)
+        server = Served(self, 4)
+        self.move_vips('n2')
+        client, accepted = self.connect(server, 4)
+        self.assertTrue(transfer(client, accepted))
+        self.assertEqual(1, self.nodes['n2'].service(key).active)
+        self.assertEqual(0, self.nodes['n1'].service(key).active)
+        self.assertEqual(0, self.handed_on('n2'))
+
+    def test_a_flow_that_nobody_has_is_reset(self):
+        self.serve(4, 4)
+        client, _ = self.connect(Served(self, 4), 4)
+        self.nodes['n1'].set_nat_peers([])
+        self.nodes['n1'].set_nat_pools([])
+        self.nodes['n1'].set_nat_pools(nat_bed.POOLS['n1'])
+        self.nodes['n1'].set_nat_peers(nat_bed.PEERS[4])
+        client.sendall(b'x')
+        self.assertRaises(ConnectionResetError, client.recv, 1)

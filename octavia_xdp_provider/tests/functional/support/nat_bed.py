@@ -1,0 +1,151 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Two nodes with NAT, a client, and a member that nobody has prepared.
+
+    client --- r === n1     r routes VIPs by n1 or n2, pools to their node,
+               |  \\= n2     and everything else to where it is
+             member
+"""
+
+import os
+import socket
+
+from oslotest import base
+
+from lab import namespaces
+from lab import paths
+from lab import processes
+from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.tests import instrumented
+from octavia_xdp_provider.tests.functional.support import private_node
+
+ROUTER, CLIENT, MEMBER = 'r', 'client', 'member'
+NODES = ('n1', 'n2')
+# Host → network of each family; r is the first there, the host the second.
+NETWORKS = {CLIENT: ('198.51.100.', '2001:db8:c::'),
+            MEMBER: ('198.18.1.', '2001:db8:11::'),
+            'n1': ('198.51.101.', '2001:db8:1::'),
+            'n2': ('198.51.102.', '2001:db8:2::')}
+VIP = {4: '203.0.113.10', 6: '2001:db8:f::10'}
+POOLS = {'n1': ('203.0.113.128/31', '2001:db8:40:1::/127'),
+         'n2': ('203.0.113.130/31', '2001:db8:40:2::/127')}
+PEERS = {4: ('203.0.113.128', '203.0.113.130'),
+         6: ('2001:db8:40:1::', '2001:db8:40:2::')}
+FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
+PORT, LOCAL = 80, 8080
+MTU = 1500
+
+
+def address(host: str, family: int) -> str:
+    return NETWORKS[host][family == 6] + '2'
+
+
+class NatBed(base.BaseTestCase):
+
+    # Far above what it takes.
+    SOON = 20
+
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() != 0:
+            self.skipTest('network namespaces need root')
+        if not os.path.exists(private_node.library_path()):
+            self.skipTest('the library is not built (make -C datapath)')
+        self.lab = paths.Lab(f'nat-{os.getpid()}')
+        self.lab.make_directories()
+        self.addCleanup(self.lab.remove_directories)
+        for host in (ROUTER, *NETWORKS):
+            namespaces.create(self.lab, host)
+            self.addCleanup(namespaces.delete, self.lab, host)
+        for host in NETWORKS:
+            self._join(host)
+        namespaces.sysctl(self.lab, ROUTER, net__ipv4__ip_forward=1,
+                          net__ipv6__conf__all__forwarding=1)
+        self.bpffs = self.lab.run_directory / 'bpf'
+        self.bpffs.mkdir()
+        processes.run(self.lab, None, ['mount', '-t', 'bpf', 'bpf',
+                                       self.bpffs])
+        self.addCleanup(processes.run, self.lab, None,
+                        ['umount', '-l', self.bpffs])
+        # veth takes frames of XDP where the other end has a program, too: one
+        # without services passes all.
+        router = self.open(ROUTER)
+        with namespaces.inside(self.lab, ROUTER):
+            for name in NODES:
+                router.attach(socket.if_nametoindex(name))
+        self.nodes = {name: self._node(name) for name in NODES}
+        for name, pools in POOLS.items():
+            for pool in pools:
+                self.route(pool, name)
+        self.move_vips('n1')
+
+    def ip(self, host, *words):
+        return processes.run(self.lab, host, ['ip', *words]).stdout
+
+    def mac(self, host, link):
+        words = self.ip(host, '-o', 'link', 'show', link).split()
+        return words[words.index('link/ether') + 1]
+
+    def wait(self, what, condition):
+        return processes.wait_for(what, condition, self.SOON, 0.02)
+
+    def route(self, prefix, node):
+        self.ip(ROUTER, 'route', 'replace', prefix, 'via',
+                address(node, 6 if ':' in prefix else 4))
+
+    def move_vips(self, node):
+        """As routers do when another node announces them."""
+        for vip in VIP.values():
+            self.route(vip, node)
+
+    def open(self, name):
+        opened = instrumented.Datapath(
+            str(self.bpffs / name), str(self.lab.run_directory / f'{name}-l'),
+            create=True, services_max=16, members_max=64, slots_max=1009,
+            library=private_node.library_path())
+        self.addCleanup(opened.close)
+        return opened
+
+    def socket(self, host, family, kind=socket.SOCK_STREAM):
+        with namespaces.inside(self.lab, host):
+            opened = socket.socket(FAMILY[family], kind)
+        self.addCleanup(opened.close)
+        opened.settimeout(self.SOON)
+        return opened
+
+    def serve(self, front, back, protocol='TCP', nodes=NODES):
+        key = datapath.Key(VIP[front], protocol, PORT)
+        for name in nodes:
+            self.nodes[name].set_service(
+                key, [datapath.Member(address(MEMBER, back), port=LOCAL)],
+                datapath.Settings(slots=1009,
+                                  flags=datapath.ServiceFlag.NAT))
+        return key
+
+    def _join(self, host):
+        namespaces.veth(self.lab, (host, 'eth0'), (ROUTER, host))
+        for family, network in zip((4, 6), NETWORKS[host], strict=True):
+            length = 24 if family == 4 else 64
+            namespaces.address(self.lab, host, 'eth0',
+                               f'{network}2/{length}')
+            namespaces.address(self.lab, ROUTER, host, f'{network}1/{length}')
+            self.ip(host, 'route', 'add', 'default', 'via', f'{network}1')
+        # Programs know nothing of checksums that a device is still to fill
+        # in, nor of packets that it is to cut.
+        for where, link in ((host, 'eth0'), (ROUTER, host)):
+            processes.run(self.lab, where, ['ethtool', '-K', link, 'tx',
+                                            'off', 'gso', 'off', 'gro',
+                                            'off'])
+
+    def _node(self, name):
+        node = self.open(name)
+        with namespaces.inside(self.lab, name):
+            index = socket.if_nametoindex('eth0')
+            node.attach(index)
+            hop = self.mac(ROUTER, name)
+            node.set_uplinks([datapath.Uplink(
+                index, MTU, self.mac(name, 'eth0'), hop, hop)])
+        node.set_node(datapath.NodeSettings(
+            address(name, 4), address(name, 6), icmp_rate=1000,
+            flags=datapath.NodeFlag.CLAMP_MSS))
+        node.set_nat_pools(POOLS[name])
+        return node
