@@ -12,6 +12,7 @@ from bench import errors
 from bench.compare import programs
 from bench.results import model
 from bench.results import store as stores
+from bench.scenarios import load
 
 _BUILD_S = 900
 _ROUND_S = 3600
@@ -19,11 +20,19 @@ _ROUND_S = 3600
 
 class Suite:
     """:param only: patterns of the names of cases; none: all of them.
+    :raises BenchError: there is no such suite, or cases of it cannot be
+        chosen.
     """
 
     def __init__(self, suite: str, only: Sequence[str] = ()):
         self.suite = suite
         self._only = only
+        # A program is one round, and sets its checkout up itself.
+        self._is_program = load.suite(suite).program is not None
+        if self._is_program and only:
+            raise errors.BenchError(
+                f'--only: suite {suite} is a program, which has no cases to '
+                'choose')
 
     def prepare(self, checkout: pathlib.Path) -> None:
         if not (checkout / 'bench/commands/run.py').exists():
@@ -36,8 +45,10 @@ class Suite:
         with tempfile.TemporaryDirectory(prefix='oxp-bench-') as text:
             folder = pathlib.Path(text)
             words = [sys.executable, '-m', 'bench', 'run', '--suite',
-                     self.suite, '--rounds', '1', '--store',
-                     folder / 'results.sqlite', '--output', folder]
+                     self.suite, '--store', folder / 'results.sqlite',
+                     '--output', folder]
+            if not self._is_program:
+                words += ['--rounds', '1']
             for pattern in self._only:
                 words += ['--only', pattern]
             programs.run(words, checkout, _ROUND_S,

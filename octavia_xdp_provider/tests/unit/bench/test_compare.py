@@ -171,9 +171,10 @@ class TestDatapath(FolderCase):
 
 class TestSuite(FolderCase):
 
-    def test_round_is_run_by_the_command_of_the_checkout(self):
+    def setUp(self):
+        super().setUp()
         package = self.folder / 'bench'
-        package.mkdir()
+        (package / 'commands').mkdir(parents=True)
         (package / '__init__.py').touch()
         (package / '__main__.py').write_text(
             'import json, pathlib, sys\n'
@@ -190,11 +191,23 @@ class TestSuite(FolderCase):
             'with store.Store(path).recording(run) as run:\n'
             '    store.Store(path).add(run, results.case(\n'
             '        details={"words": words}))\n')
-        found, = suite.Suite('default', ['rate*']).run_round(self.folder)
-        words = found.details['words']
-        self.assertEqual(['run', '--suite', 'default', '--rounds', '1'],
-                         words[:5])
-        self.assertEqual(['--only', 'rate*'], words[-2:])
+
+    def words(self, *arguments):
+        """Of the command of a round."""
+        found, = suite.Suite(*arguments).run_round(self.folder)
+        return found.details['words']
+
+    def test_round_is_run_by_the_command_of_the_checkout(self):
+        words = self.words('default', ['rate*'])
+        self.assertEqual(['run', '--suite', 'default'], words[:3])
+        self.assertEqual(['--rounds', '1', '--only', 'rate*'], words[-4:])
+
+    def test_a_program_is_a_round_as_it_is(self):
+        words = self.words('tables')
+        self.assertEqual(['run', '--suite', 'tables'], words[:3])
+        self.assertNotIn('--rounds', words)
+        self.refused('no cases to choose', suite.Suite, 'tables', ['20*'])
+        self.refused('nothing', suite.Suite, 'nothing')
 
     def test_commit_that_has_no_suites(self):
         self.refused('cannot run suites', suite.Suite('default').prepare,
