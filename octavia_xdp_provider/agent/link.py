@@ -1,10 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The link of an LB node to the controller."""
 
+import time
+
 from octavia_xdp_provider.common import link
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import rpc
+from octavia_xdp_provider.common import shape
 from octavia_xdp_provider.node import datapath
+
+# Between two questions for the peers of NAT.
+PEERS_S = 3.0
+
+_PEERS = shape.Shape(messages.NatPeers)
 
 
 class Link(link.Link):
@@ -14,9 +22,26 @@ class Link(link.Link):
     :param worker: worker.Worker.
     :param state: node_state.NodeState.
     :param files: run_directory.RunDirectory.
+    :param nat: nat.Nat; it is told its peers.
     """
 
     unreadable = datapath.DatapathError
+
+    def __init__(self, *arguments, nat=None, **more):
+        super().__init__(*arguments, **more)
+        self._nat = nat
+        self._peers_at = float('-inf')
+
+    def ask_more(self):
+        now = time.monotonic()
+        if (self._nat is None or not self._nat.is_wanted
+                or now < self._peers_at + PEERS_S):
+            return
+        peers = self._controller.nat_peers(self._host)
+        _PEERS.check(peers, 'nat_peers')
+        self._peers_at = now
+        if self._nat.want_peers(peers):
+            self._worker.wake()
 
     def complain(self, error):
         if rpc.is_unsupported_version(error):

@@ -54,6 +54,52 @@ class Nat:
                            if str(pool) in there)
         self.problem = None
         self.version = 0
+        self._host = conf.host
+        self._peers = None if self._wanted else ()  # wanted; None: not known
+        self._peers_set = None  # in the datapath, as far as it is known
+        self._peers_problem = None
+
+    @property
+    def is_wanted(self):
+        """Whether there are pools in the configuration. For any thread."""
+        return bool(self._wanted)
+
+    def want_peers(self, peers):
+        """Hand packets of unknown flows on to these nodes. For any thread.
+
+        :param peers: messages.NatPeers. Without this node it hands on
+            nothing.
+        :returns: whether they are others than before.
+        """
+        wanted = tuple(one['address'] for one in peers)
+        if self._host not in {one['host'] for one in peers}:
+            if peers and self._peers != ():
+                LOG.warning(
+                    'This node hands on no packets of NAT: of the IP version '
+                    'of the others\' pools it has none, its pools are not '
+                    'reported yet, or %s other nodes do.', len(peers))
+            wanted = ()
+        before, self._peers = self._peers, wanted
+        return wanted != before
+
+    def refresh_peers(self):
+        """Make the peers as wanted, once that is known."""
+        wanted = self._peers
+        if wanted is None or wanted == self._peers_set:
+            return
+        problem = None
+        try:
+            self._datapath.set_nat_peers(wanted)
+            self._peers_set = wanted
+        except datapath.DatapathError as error:
+            if datapath.is_stale(error):
+                raise
+            # Of pools that have just changed, say; the next ones will do.
+            problem = error.text
+            if problem != self._peers_problem:
+                LOG.error('Packets of NAT are not handed on to %s: %s',
+                          ', '.join(wanted), problem)
+        self._peers_problem = problem
 
     def refresh(self):
         """Make the pools as configured, unless this takes an address from
@@ -64,6 +110,7 @@ class Nat:
             LOG.error('%s', self.problem)
         if (self.pools, self.problem) != before:
             self.version += 1
+            self._peers_set = None
             LOG.info('NAT has the pools %s.',
                      ', '.join(map(str, self.pools)) or 'of nobody')
 
@@ -135,5 +182,6 @@ class Nat:
             'ports': nat_options.PORTS * sum(
                 pool.num_addresses for pool in pools),
             'flows': sum(flows.values()), 'share': self._flows,
+            'peers': len(self._peers_set or ()),
             'projects': {name: flows[name] for name
                          in most[:messages.NAT_PROJECTS_MAX]}}

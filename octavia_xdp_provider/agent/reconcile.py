@@ -4,7 +4,8 @@
 The order is the contract: packets must find a service before the fabric
 sends them, and the fabric must have stopped before a service goes.
 
-0. make the pools of NAT as configured, which services refer to;
+0. make the pools of NAT as configured, which services refer to, and the
+   nodes known to which packets of unknown flows go;
 1. withdraw VIPs that are no longer wanted, and wait until ExaBGP has;
    their services stay for ``[agent] withdraw_grace``, and the load balancers
    are reported as they were for as long;
@@ -132,6 +133,7 @@ class Reconciler:
         before = {**self._leaving, **self._owners}
         if self._nat:
             self._nat.refresh()
+            self._nat.refresh_peers()
         self._plan(wanted.documents)
         self._draining, self._withdrawn = (
             frozenset().union(*(_vips(wanted.documents[key][1]) or ()
@@ -185,6 +187,8 @@ class Reconciler:
             What needs another one, or everything while it is not known what
             is wanted and the set is empty, may only become less.
         """
+        if self._nat:
+            self._nat.refresh_peers()
         self._look()
         self._announce_tables(ready)
         self._update_facts()

@@ -79,6 +79,8 @@ class Agent:
         watch = self._monitoring.loops.watch
         self._uplinks = monitor.UplinkMonitor(
             conf, self._datapath, self._wake_worker, watch('uplinks'))
+        self._nat = nat.Nat(conf, self._datapath,
+                            self._kernel.own_addresses)
         self._worker = worker.Worker(
             reconcile.Reconciler(
                 conf, self._files, self._datapath, announce,
@@ -89,7 +91,7 @@ class Agent:
                                 self._sessions, self._wake_worker),
                 checks_file.Keys(
                     secret_file.load(self._files.checks_secret)),
-                nat.Nat(conf, self._datapath, self._kernel.own_addresses)),
+                self._nat),
             self._datapath, self._uplinks, through, self._tell,
             self.stop, self.metrics, watch('worker'))
         transport = rpc.transport(conf)
@@ -128,7 +130,8 @@ class Agent:
             reporter = reports.Reporter()
         return link.Link(host, controller, fetcher, reporter, self._worker,
                          state, self._files, self._conf.agent.report_interval,
-                         self.metrics.failed)
+                         self.metrics.failed,
+                         nat=None if version == rpc.VERSION else self._nat)
 
     def _check_controller(self):
         return agent_threads.silence(self._link.answered_at, 'the node')

@@ -115,7 +115,7 @@ class Link:
                 talk = self._turn
             else:
                 talk = self._receive if self._pages else self._report_news
-            if not self._try(talk):
+            if not (self._try(talk) and self._try(self.ask_more)):
                 self._stop.wait(RETRY_S)
                 self._ask_at = time.monotonic() + self._interval
             self._talk.wait(max(0.0, self._ask_at - time.monotonic()))
@@ -191,6 +191,10 @@ class Link:
         else:
             self._failed('link')
         return complaint is None
+
+    def ask_more(self):
+        """Ask for what an agent needs beside documents, every ``interval``
+        seconds at least; raises as ``_turn`` does."""
 
     def complain(self, error):
         """Words on a controller that was not reached."""

@@ -28,6 +28,8 @@ NODE_ADDRESSES_MAX = 64
 NAT_POOLS_MAX = 512
 # Load balancers with the most open slots that a node names.
 OPEN_SLOTS_MAX = 100
+# LB nodes that hand packets of NAT on to each other (OXP_NAT_PEERS_MAX).
+NAT_PEERS_MAX = 16
 # Projects with the most flows by NAT that a node names.
 NAT_PROJECTS_MAX = 50
 
@@ -143,7 +145,8 @@ class NatState(TypedDict, total=False):
 
     ``ports``: of all their addresses, each of which is one flow's or free.
     ``flows``: those that are alive. ``share``: how many one project may have.
-    ``projects``: flows by project, of those with the most.
+    ``projects``: flows by project, of those with the most. ``peers``: nodes
+    with which it hands packets on, itself among them.
     """
 
     pools: Annotated[list[fields.Network],
@@ -153,6 +156,20 @@ class NatState(TypedDict, total=False):
     share: Integer
     projects: Annotated[dict[Text, Integer],
                         pydantic.Field(max_length=NAT_PROJECTS_MAX)]
+    peers: Integer
+
+
+@shape.strict
+class NatPeer(TypedDict):
+    """An LB node that hands packets of NAT on, and takes them at an address
+    of its pools."""
+
+    host: Host
+    address: fields.Address
+
+
+# In the same order for all nodes.
+NatPeers = Annotated[list[NatPeer], pydantic.Field(max_length=NAT_PEERS_MAX)]
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))

@@ -13,6 +13,7 @@ from typing import Any
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
+from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
 
 # What a node reports of itself, see messages.NodeState.
@@ -80,6 +81,27 @@ def node_problem(report: Report, doc: spec.Document) -> str | None:
         return (f'it knows documents up to version {version or "2"}, and '
                 f'forwarding nat needs {spec.NAT_SINCE}: upgrade it')
     return lack(pools(report), versions(doc))
+
+
+def peers(reports: Mapping[str, Report]) -> list[messages.NatPeer]:
+    """The nodes that hand packets of unknown flows on to each other.
+
+    The packets between them have outer headers of one IP version: that of
+    which most nodes have a pool, IPv4 if both. Of more nodes than there may
+    be, those whose names come first.
+
+    :param reports: of all nodes that are not dead, by host.
+    """
+    found: dict[int, list[messages.NatPeer]] = {4: [], 6: []}
+    for host in sorted(reports):
+        first: dict[int, str] = {}
+        for pool in pools(reports[host]):
+            network = ipaddress.ip_network(pool)
+            first.setdefault(network.version, str(network[0]))
+        for version, address in first.items():
+            found[version].append({'host': host, 'address': address})
+    most = max((4, 6), key=lambda version: len(found[version]))
+    return found[most][:messages.NAT_PEERS_MAX]
 
 
 def pools(report: Report) -> list[str]:

@@ -8,11 +8,12 @@ driver     controller   ``change(change, request, deadline, reports_end)`` →
                         messages.ChangeAnswer; ``ended(request,
                         committed)``, a cast; ``cancel(request)``;
                         ``ping()`` → the database's time
-nodes 2.3  controller   ``fetch(host, since, after, takes_pages)`` → a page
+nodes 2.4  controller   ``fetch(host, since, after, takes_pages)`` → a page
                         of what is different since a generation;
                         ``compare(host, after)`` → a page of generations;
                         ``documents(host, ids)``;
-                        ``report(host, epoch, seq, report)``
+                        ``report(host, epoch, seq, report)``;
+                        ``nat_peers(host)`` → messages.NatPeers
 nodes 1.0  controller   ``fetch(host, known)`` → all that differs;
                         ``report(host, report)``: all, each time
 heartbeat  controller   ``heartbeat(host)``, a cast on a topic of its own,
@@ -27,7 +28,8 @@ controllers are upgraded first and nodes one by one. ``[upgrade_levels]
 nodes`` lets a node speak an older one where it is the other way round.
 Version 2.0 did not report drops of listeners, 2.1 not their active flows. With
 2.3 a node says that it takes what has changed with the notification, version
-1.1 of wakeup; others are notified without content.
+1.1 of wakeup; others are notified without content. 2.4 reports the bytes that
+clients were sent, and has ``nat_peers``.
 
 All payloads are plain JSON. A message that waits in a queue for longer than
 its caller does is dropped by the broker (oslo.messaging gives calls their
@@ -71,6 +73,8 @@ NODES_VERSION = '2.4'
 NODES_VERSIONS = (VERSION, '2.0', '2.1', '2.2', '2.3', NODES_VERSION)
 # Since when notifications bring along what has changed.
 PAGES_SINCE = '2.3'
+# Since when controllers know the peers of NAT.
+PEERS_SINCE = '2.4'
 WAKEUP_VERSION = '1.1'
 
 # Seconds between two attempts to reach the broker where somebody waits for
@@ -209,10 +213,18 @@ class NodesClient:
 
     def fetch(self, host: str, since: int, after: str | None = None
               ) -> messages.FetchAnswer:
-        since_pages = NODES_VERSIONS[NODES_VERSIONS.index(PAGES_SINCE):]
-        more = {'takes_pages': True} if self._version in since_pages else {}
+        more = {'takes_pages': True} if self._is_since(PAGES_SINCE) else {}
         return cast(messages.FetchAnswer, self._client.call(
             {}, 'fetch', host=host, since=since, after=after, **more))
+
+    def _is_since(self, version: str) -> bool:
+        return self._version in NODES_VERSIONS[NODES_VERSIONS.index(version):]
+
+    def nat_peers(self, host: str) -> list[messages.NatPeer]:
+        if not self._is_since(PEERS_SINCE):
+            return []
+        return cast(list[messages.NatPeer], self._client.call(
+            {}, 'nat_peers', host=host))
 
     def compare(self, host: str, after: str | None = None
                 ) -> messages.CompareAnswer:

@@ -2,6 +2,7 @@
 """The nodes' calls: fetch what they should have, report what they have."""
 
 import json
+import time
 from typing import Annotated
 
 from oslo_log import log as logging
@@ -10,8 +11,10 @@ import pydantic
 
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
+from octavia_xdp_provider.common import nat
 from octavia_xdp_provider.common import rpc
 from octavia_xdp_provider.common import shape
+from octavia_xdp_provider.controller.scheduler import cluster as clusters
 
 LOG = logging.getLogger(__name__)
 
@@ -19,6 +22,9 @@ LOG = logging.getLogger(__name__)
 # does not, which is said at once. Many looks that come before a busy process
 # would keep it busy.
 _LOOK_S = 3.0
+
+# For so long what was found for one node is told to others as well.
+_PEERS_S = 2.0
 
 # Arguments of the methods.
 _HOST = shape.arguments(host=messages.Host)
@@ -78,6 +84,22 @@ class NodesEndpoint(_Endpoint):
 
     target = oslo_messaging.Target(namespace=rpc.NODES_NAMESPACE,
                                    version=rpc.NODES_VERSION)
+
+    # When they were found, by time.monotonic(), and what.
+    _peers = float('-inf'), ()
+
+    def nat_peers(self, context, host):
+        """The nodes that hand packets of NAT on to each other, those that
+        drain or are not in service among them: all but dead ones."""
+        _HOST.check({'host': host})
+        found_at, peers = self._peers
+        now = time.monotonic()
+        if now - found_at > _PEERS_S:
+            peers = nat.peers({
+                node.host: node.state or {} for node in self._store.nodes()
+                if node.condition != clusters.Condition.DEAD.value})
+            self._peers = now, peers
+        return peers
 
     def fetch(self, context, host, since, after=None, takes_pages=False):
         """See Deltas.changes.

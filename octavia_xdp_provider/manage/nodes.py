@@ -71,11 +71,13 @@ class Nat(command.List):
     """List what LB nodes do by NAT, and for whom.
 
     Flows are those that are alive; each has a port. A project has at most the
-    share of them.
+    share of them. Peers are the nodes that hand packets of flows on to each
+    other, the node itself among them; 0: it does not.
     """
 
     def take_action(self, arguments):
-        columns = ('host', 'pools', 'flows', 'ports', 'share', 'projects')
+        columns = ('host', 'pools', 'flows', 'ports', 'share', 'peers',
+                   'projects')
         rows = []
         for node in sorted(self.store().nodes(), key=lambda one: one.host):
             state = (node.state or {}).get('nat') or {}

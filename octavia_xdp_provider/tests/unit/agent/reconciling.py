@@ -29,6 +29,7 @@ class PoolsDatapath:
 
     def __init__(self):
         self.pools = []
+        self.peers = None
         self.error = None
 
     def nat_pools(self):
@@ -38,6 +39,11 @@ class PoolsDatapath:
         if self.error:
             raise self.error
         self.pools = list(pools)
+
+    def set_nat_peers(self, peers):
+        if self.error:
+            raise self.error
+        self.peers = list(peers)
 
 
 class FakeDatapath(PoolsDatapath):

@@ -16,6 +16,7 @@ from octavia_xdp_provider.agent import metrics
 from octavia_xdp_provider.agent import reconcile
 from octavia_xdp_provider.agent import version1
 from octavia_xdp_provider.agent import worker
+from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import link as common_link
 from octavia_xdp_provider.common import reports
 from octavia_xdp_provider.common import wanted
@@ -65,6 +66,43 @@ class LinkTestCase(base.TestCase):
     def report(self):
         self.link.report()
         return self.reports[-1]
+
+
+class TestPeersOfNat(LinkTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.peers = [{'host': 'host', 'address': '198.51.100.0'}]
+        self.controller.nat_peers.side_effect = lambda host: self.peers
+        self.nat = mock.Mock(is_wanted=True)
+        self.link = link.Link(
+            'host', self.controller, self.fetcher, reports.Reporter(1),
+            self.worker, self.state, self.files, 3600, nat=self.nat)
+        self.now = 100.0
+        self.enterContext(mock.patch.object(
+            link.time, 'monotonic', lambda: self.now))
+
+    def test_they_are_asked_for_again_and_again(self):
+        self.link.ask_more()
+        self.link.ask_more()
+        self.nat.want_peers.assert_called_once_with(self.peers)
+        self.worker.wake.assert_called_once_with()
+        self.now += link.PEERS_S
+        self.nat.want_peers.return_value = False
+        self.link.ask_more()
+        self.assertEqual(2, self.controller.nat_peers.call_count)
+        self.worker.wake.assert_called_once_with()
+
+    def test_what_is_malformed_changes_nothing(self):
+        self.peers = [{'host': 'host', 'address': 'nowhere'}]
+        self.assertRaises(errors.Refused, self.link.ask_more)
+        self.nat.want_peers.assert_not_called()
+
+    def test_a_node_without_pools_does_not_ask(self):
+        self.nat.is_wanted = False
+        self.link.ask_more()
+        self.make(reports.Reporter(1)).ask_more()
+        self.controller.nat_peers.assert_not_called()
 
 
 class TestReports(LinkTestCase):

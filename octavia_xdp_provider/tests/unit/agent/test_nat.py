@@ -93,7 +93,8 @@ class TestPools(NatTestCase):
         self.assertEqual(version, one.version)
         self.assertEqual(
             {'pools': [POOL, POOL_V6], 'ports': 8 * 64512, 'flows': 7,
-             'share': 4 * 64512 // 2, 'projects': {'a': 5, 'b': 2}},
+             'share': 4 * 64512 // 2, 'peers': 0,
+             'projects': {'a': 5, 'b': 2}},
             one.report({'b': 2, 'a': 5}))
 
     def test_projects_with_the_most_flows_are_named(self):
@@ -245,6 +246,61 @@ class TestServices(base.TestCase):
         self.assertFalse(service.settings.flags)
 
 
+def peers(**addresses):
+    return [{'host': host, 'address': address}
+            for host, address in addresses.items()]
+
+
+class TestPeers(NatTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.one = self.make()
+        self.host = self.one._host
+        self.both = peers(a='198.51.100.8', **{self.host: '198.51.100.0'})
+
+    def test_they_are_set_once_and_when_they_change(self):
+        self.one.refresh_peers()
+        self.assertIsNone(self.dataplane.peers)  # Not known: as they were.
+        self.assertTrue(self.one.want_peers(self.both))
+        self.one.refresh_peers()
+        self.assertEqual(['198.51.100.8', '198.51.100.0'],
+                         self.dataplane.peers)
+        self.assertFalse(self.one.want_peers(self.both))
+        self.dataplane.peers = None
+        self.one.refresh_peers()
+        self.assertIsNone(self.dataplane.peers)
+        self.assertTrue(self.one.want_peers(self.both[1:]))
+        self.one.refresh_peers()
+        self.assertEqual(['198.51.100.0'], self.dataplane.peers)
+
+    def test_a_node_that_is_not_among_them_hands_on_nothing(self):
+        self.one.want_peers(self.both)
+        self.one.refresh_peers()
+        self.one.want_peers(self.both[:1])
+        self.one.refresh_peers()
+        self.assertEqual([], self.dataplane.peers)
+
+    def test_what_is_refused_is_tried_again_and_no_fault_of_the_node(self):
+        self.one.refresh()
+        self.dataplane.error = datapath.DatapathError(
+            errno.ENOENT, 'none of the peers is of its pools')
+        self.one.want_peers(self.both)
+        self.one.refresh_peers()
+        self.assertEqual((None, 0), (self.one.problem,
+                                     self.one.report({})['peers']))
+        self.dataplane.error = None
+        self.one.refresh_peers()
+        self.assertEqual(2, len(self.dataplane.peers))
+        self.assertEqual(2, self.one.report({})['peers'])
+
+    def test_a_node_without_pools_has_none(self):
+        one = self.make('')
+        self.assertFalse(one.is_wanted)
+        one.refresh_peers()
+        self.assertEqual([], self.dataplane.peers)
+
+
 class TestPasses(reconciling.ReconcilerTestCase):
 
     def setUp(self):
@@ -282,6 +338,15 @@ class TestPasses(reconciling.ReconcilerTestCase):
             {POOL: False, reconciling.PREFIX: True},
             {str(prefix): '65535:0' in route.communities for prefix, route
              in self.announce.wanted().items()})
+
+    def test_peers_are_set_by_passes_and_between_them(self):
+        host = self.conf.host
+        self.nat.want_peers(peers(**{host: '198.51.100.0'}))
+        self.run_pass(self.document)
+        self.assertEqual(['198.51.100.0'], self.datapath.peers)
+        self.nat.want_peers(peers(a='192.0.2.0', **{host: '198.51.100.0'}))
+        self.reconciler.announce(reconciling.BOTH)
+        self.assertEqual(['192.0.2.0', '198.51.100.0'], self.datapath.peers)
 
     def test_a_vip_that_is_withdrawn_keeps_its_service(self):
         self.run_pass(self.document)
@@ -337,5 +402,5 @@ class TestPasses(reconciling.ReconcilerTestCase):
         self.assertEqual(5, traffic.active)
         self.assertEqual(
             {'pools': [POOL], 'ports': 4 * 64512, 'flows': 5,
-             'share': 2 * 64512, 'projects': {'p': 5}},
+             'share': 2 * 64512, 'peers': 0, 'projects': {'p': 5}},
             self.reconciler.nat_state())

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a node may say, and what it cannot do to others."""
 
+from unittest import mock
+
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import messages
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import node_api
+from octavia_xdp_provider.controller.store import models
 from octavia_xdp_provider.tests.unit import base
 from octavia_xdp_provider.tests.unit.controller import base as store_base
 
@@ -51,6 +54,62 @@ class NodeApiTestCase(store_base.StoreTestCase):
 
     def take(self, epoch, seq, host='a', **more):
         return self.api.report({}, host, epoch, seq, report(**more))
+
+
+class TestPeersOfNat(NodeApiTestCase):
+
+    def setUp(self):
+        super().setUp()
+        self.now = 1000.0
+        self.enterContext(mock.patch.object(
+            node_api.time, 'monotonic', lambda: self.now))
+
+    def has(self, host, *pools):
+        self.store.register_node(host)
+        self.take(1, 1, host, state={'nat': {'pools': list(pools)}
+                                     if pools else None})
+
+    def peers(self):
+        self.now += 10
+        found = self.api.nat_peers({}, 'a')
+        return [(one['host'], one['address']) for one in found]
+
+    def test_they_are_all_nodes_with_pools_that_are_not_dead(self):
+        self.assertEqual([], self.peers())
+        self.has('b', '198.51.100.4/31', '2001:db8:40::4/127')
+        self.has('c')
+        self.has('a', '198.51.100.0/31', '198.51.100.8/32')
+        both = [('a', '198.51.100.0'), ('b', '198.51.100.4')]
+        self.assertEqual(both, self.peers())
+        for host, word in (('a', 'draining'), ('b', 'disabled')):
+            self.condition(host, word)
+        self.assertEqual(both, self.peers())
+        self.condition('b', 'dead')
+        self.assertEqual(both[:1], self.peers())
+
+    def condition(self, host, word):
+        with self.store._write() as session:
+            session.get(models.Node, host).condition = word
+
+    def test_they_have_one_ip_version(self):
+        self.has('a', '2001:db8:40::/127')
+        self.has('b', '198.51.100.4/31', '2001:db8:40::4/127')
+        self.assertEqual([('a', '2001:db8:40::'), ('b', '2001:db8:40::4')],
+                         self.peers())
+
+    def test_they_are_no_more_than_there_may_be(self):
+        for number in range(messages.NAT_PEERS_MAX + 1):
+            self.has(f'n{number:02}', f'198.51.100.{number}/32')
+        found = self.peers()
+        self.assertEqual(('n00', 'n15', 16), (
+            found[0][0], found[-1][0], len(found)))
+
+    def test_many_nodes_that_ask_cost_one_look(self):
+        self.has('a', '198.51.100.0/31')
+        self.assertEqual(1, len(self.peers()))
+        self.has('b', '198.51.100.4/31')
+        self.assertEqual(1, len(self.api.nat_peers({}, 'b')))
+        self.assertEqual(2, len(self.peers()))
 
 
 class TestReports(NodeApiTestCase):

@@ -52,7 +52,7 @@ class TestNodes(base.ManageTestCase):
     def test_what_nodes_do_by_nat_is_listed(self):
         for host, nat in (
                 ('lb1', {'pools': ['198.51.100.0/28'], 'ports': 1032192,
-                         'flows': 7, 'share': 516096,
+                         'flows': 7, 'share': 516096, 'peers': 2,
                          'projects': {'p': 7}}),
                 ('lb2', None)):
             self.done('node', 'create', host)
@@ -60,7 +60,8 @@ class TestNodes(base.ManageTestCase):
         one, other = self.listed('node', 'nat')
         self.assertEqual(
             {'host': 'lb1', 'pools': ['198.51.100.0/28'], 'ports': 1032192,
-             'flows': 7, 'share': 516096, 'projects': {'p': 7}}, one)
+             'flows': 7, 'share': 516096, 'peers': 2,
+             'projects': {'p': 7}}, one)
         self.assertEqual(('lb2', None), (other['host'], other['pools']))
         self.assertIn('198.51.100.0/28', self.done('node', 'nat'))
 
