@@ -66,6 +66,7 @@
 #define FORMAT_COUNTERS 1
 #define FORMAT_OUTCOMES 2
 #define FORMAT_WATCHED 1
+#define FORMAT_NAT 1 /* pools, flows, their index, peers and owners */
 #define FORMAT_NAT_SERVICES 1
 #define FORMAT_REPLY_COUNTERS 1
 #define FORMAT_CONNECTIONS 1 /* and their counts */
@@ -90,12 +91,12 @@
 	MAP(MEMBER_COUNTERS, member_counters, FORMAT_COUNTERS)                 \
 	MAP(OUTCOMES, outcomes, FORMAT_OUTCOMES)                               \
 	MAP(WATCHED, watched, FORMAT_WATCHED)                                  \
-	MAP(NAT, nat, 0)                                                       \
-	MAP(NAT_TABLES, nat_tables, 0)                                         \
-	MAP(NAT_INDEX, nat_index, 0)                                           \
+	MAP(NAT, nat, FORMAT_NAT)                                              \
+	MAP(NAT_TABLES, nat_tables, FORMAT_NAT)                                \
+	MAP(NAT_INDEX, nat_index, FORMAT_NAT)                                  \
 	MAP(NAT_SERVICES, nat_services, FORMAT_NAT_SERVICES)                   \
 	MAP(NAT_SCRATCH, nat_scratch, 0)                                       \
-	MAP(NAT_OWNERS, nat_owners, 0)                                         \
+	MAP(NAT_OWNERS, nat_owners, FORMAT_NAT)                                \
 	MAP(REPLY_COUNTERS, reply_counters, FORMAT_REPLY_COUNTERS)             \
 	MAP(CONNECTIONS, connections, FORMAT_CONNECTIONS)                      \
 	MAP(CONNECTION_COUNTS, connection_counts, FORMAT_CONNECTIONS)

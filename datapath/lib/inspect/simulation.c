@@ -40,6 +40,10 @@ struct oxp_simulation {
  * tables, it leaves them alone. */
 static bool is_private(enum map map)
 {
+	/* NAT's are only looked at there */
+	if (map == MAP_NAT || map == MAP_NAT_TABLES || map == MAP_NAT_INDEX ||
+	    map == MAP_NAT_OWNERS)
+		return false;
 	return map_formats[map] != 0;
 }
 

@@ -201,3 +201,19 @@ int size_nat_index(struct oxp_node *node, uint32_t flows, char *error)
 	return status ? failure(error, status, "cannot fill the index of flows")
 		      : 0;
 }
+
+int adopt_nat_index(struct oxp_node *node, const char *from, char *error)
+{
+	char *there = pin_path(node, from, "nat-index-0");
+	char *here = index_path(node, 0);
+	int map = there && here ? bpf_obj_get(there) : -ENOMEM;
+	int status = map < 0 ? map : bpf_obj_pin(map, here);
+
+	if (map >= 0)
+		close(map);
+	free(there);
+	free(here);
+	return status ? failure(error, status,
+				"cannot take over the index of flows")
+		      : 0;
+}

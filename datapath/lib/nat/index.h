@@ -21,6 +21,9 @@ void remove_nat_flow(struct oxp_node *node, const struct nat_key *key,
  * are there stay. 0: no index is needed any more. */
 int size_nat_index(struct oxp_node *node, uint32_t flows, char *error);
 
+/* Pins the index that is in the folder `from` in the node's own as well. */
+int adopt_nat_index(struct oxp_node *node, const char *from, char *error);
+
 void close_nat_indices(struct oxp_node *node);
 
 struct nat_key nat_key_of(const struct nat_flow *flow);

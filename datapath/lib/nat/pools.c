@@ -456,3 +456,15 @@ int repair_pools(struct oxp_node *node, char *error)
 		       ? size_nat_index(node, node->nat->ports, error)
 		       : 0;
 }
+
+int adopt_pools(struct oxp_node *node, const char *from, char *error)
+{
+	int status = adopt_nat_tables(node, from, error);
+
+	if (!status)
+		status = adopt_nat_index(node, from, error);
+	for (uint32_t i = 0; i < NAT_ADDRESSES && !status; i++)
+		if (node->nat->length[i])
+			status = enter_key(node, i, error);
+	return status;
+}

@@ -114,6 +114,36 @@ int make_nat_table(struct oxp_node *node, uint32_t number, char *error)
 	return 0;
 }
 
+static int adopt_table(struct oxp_node *node, const char *from, uint32_t number)
+{
+	char name[32], *there, *here = table_path(node, number);
+	int map, status;
+
+	snprintf(name, sizeof(name), "nat-%u", number);
+	there = pin_path(node, from, name);
+	map = there && here ? bpf_obj_get(there) : -ENOMEM;
+	status = map < 0 ? map : bpf_obj_pin(map, here);
+	if (map >= 0)
+		close(map);
+	free(there);
+	free(here);
+	return status;
+}
+
+int adopt_nat_tables(struct oxp_node *node, const char *from, char *error)
+{
+	int status = 0;
+
+	for (uint32_t i = 0; i < NAT_ADDRESSES && !status; i++)
+		if (node->nat->length[i])
+			status = adopt_table(node, from, i);
+	if (!status)
+		status = adopt_table(node, from, NAT_GROUPS_TABLE);
+	return status ? failure(error, status,
+				"cannot take over the flows of NAT")
+		      : 0;
+}
+
 void remove_nat_table(struct oxp_node *node, uint32_t number)
 {
 	char *path = table_path(node, number);

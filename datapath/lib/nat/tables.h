@@ -21,6 +21,10 @@ struct nat_group *nat_groups(struct oxp_node *node);
 int make_nat_table(struct oxp_node *node, uint32_t number, char *error);
 void remove_nat_table(struct oxp_node *node, uint32_t number);
 
+/* Pins the tables of the node's pools, which are in the folder `from`, in its
+ * own folder as well. */
+int adopt_nat_tables(struct oxp_node *node, const char *from, char *error);
+
 void forget_nat_tables(struct oxp_node *node);
 
 static inline uint32_t nat_number(uint32_t address, uint16_t port)

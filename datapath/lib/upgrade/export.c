@@ -52,6 +52,7 @@ static void write_sizes(struct writer *writer)
 		.idle_timeout_max = config->idle_timeout_max,
 		.watched = config->watched,
 		.counted = config->counted,
+		.nat_addresses = config->nat_addresses,
 	};
 
 	begin_record(writer, RECORD_SIZES, STREAM_MANDATORY, sizeof(sizes), 1);
@@ -162,9 +163,11 @@ static void write_service(struct writer *writer, uint32_t index,
 {
 	const struct service_entry *entry = entry_of(writer->node, index);
 	const uint32_t flags = OXP_SERVICE_SOURCE | OXP_SERVICE_QUIC |
-			       OXP_SERVICE_SECOND_CHANCE | OXP_SERVICE_RESET;
+			       OXP_SERVICE_SECOND_CHANCE | OXP_SERVICE_RESET |
+			       OXP_SERVICE_NAT;
 	uint32_t limit = connection_limit(writer->node, index);
 	bool source = block->flags & OXP_SERVICE_SOURCE;
+	bool nat = block->flags & OXP_SERVICE_NAT;
 	struct stream_service out = {
 		.port = ntohs(entry->port),
 		.protocol = entry->protocol,
@@ -174,11 +177,11 @@ static void write_service(struct writer *writer, uint32_t index,
 		.flags = (block->flags & flags) | (limit ? STREAM_LIMITED : 0),
 		.connection_limit = limit,
 		.generation = block->generation,
-		.dscp = block->dscp,
+		.dscp = nat ? 0 : block->dscp,
 		.source_length_v4 = source ? block->source_length_v4 : 0,
 		.source_length_v6 = source ? block->source_length_v6 : 0,
 		.is_learning = !!(block->flags & BLOCK_LEARNING),
-		.sid_function = ntohs(block->sid_function),
+		.sid_function = nat ? 0 : ntohs(block->sid_function),
 		.idle_timeout_s = block->idle_timeout_s,
 		.new_flow_rate = block->new_flow_rate,
 		.new_flow_burst = block->new_flow_burst,
@@ -186,6 +189,8 @@ static void write_service(struct writer *writer, uint32_t index,
 		.watch = block->watch,
 		.counters = counters_of(&counts->counters),
 		.drops = counts->drops,
+		.nat_flows = nat ? block->nat_flows * NAT_FLOWS_UNIT : 0,
+		.nat_group = nat ? block->nat_group : 0,
 	};
 
 	memcpy(out.vip, entry->vip, sizeof(out.vip));

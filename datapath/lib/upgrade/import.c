@@ -46,6 +46,7 @@ int imported_sizes(struct import *import, struct node_config *config,
 	config->idle_timeout_max = there.idle_timeout_max;
 	config->watched = there.watched;
 	config->counted = there.counted;
+	config->nat_addresses = there.nat_addresses; /* likewise */
 	config->flags = settings.flags; /* the program depends on them */
 	return 0;
 }

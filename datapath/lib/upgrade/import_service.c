@@ -125,6 +125,8 @@ static void to_settings(const struct stream_service *service,
 		.idle_timeout_s = service->idle_timeout_s,
 		.new_flow_rate = service->new_flow_rate,
 		.new_flow_burst = service->new_flow_burst,
+		.nat_flows = service->nat_flows,
+		.nat_group = service->nat_group,
 	};
 }
 

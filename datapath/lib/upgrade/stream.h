@@ -69,6 +69,8 @@ struct stream_sizes {
 			       * each service: the greatest in use */
 	uint64_t watched;     /* choices of uplinks whose flows are watched, */
 	uint64_t counted;     /* and those of which the count is made */
+	uint32_t nat_addresses; /* of pools, in maps that are handed over */
+	uint32_t reserved;
 };
 
 struct stream_node {
@@ -142,6 +144,9 @@ struct stream_service {
 	uint32_t connection_limit; /* with STREAM_LIMITED */
 	struct stream_counters counters;
 	uint64_t drops;
+	uint32_t nat_flows; /* with OXP_SERVICE_NAT */
+	uint16_t nat_group;
+	uint16_t reserved2;
 };
 
 struct stream_member {

@@ -30,6 +30,7 @@
 #include "error.h"
 #include "forward.skel.h"
 #include "load/load.h"
+#include "nat/pools.h"
 #include "node/create.h"
 #include "node/info.h"
 #include "node/lock.h"
@@ -129,6 +130,18 @@ static int adopt(struct successor *successor, const struct import *import,
 	return 0;
 }
 
+/* All of them, or none can be used. */
+static bool has_nat_maps(const struct successor *successor)
+{
+	static const enum map maps[] = {MAP_NAT, MAP_NAT_TABLES, MAP_NAT_INDEX,
+					MAP_NAT_SERVICES};
+
+	for (size_t i = 0; i < sizeof(maps) / sizeof(maps[0]); i++)
+		if (successor->adopted[maps[i]] < 0)
+			return false;
+	return true;
+}
+
 static int construct(struct successor *successor, struct source *source,
 		     char *error)
 {
@@ -140,6 +153,9 @@ static int construct(struct successor *successor, struct source *source,
 		status = imported_sizes(import, &config, error);
 	if (!status)
 		status = adopt(successor, import, &config, error);
+	/* the agent sets pools anew, their flows are lost */
+	if (!status && !has_nat_maps(successor))
+		config.nat_addresses = 0;
 	if (!status)
 		status = make_maps(successor->node, &config, successor->adopted,
 				   &successor->object, error);
@@ -149,6 +165,8 @@ static int construct(struct successor *successor, struct source *source,
 		status = prepare_node(successor->node, error);
 	if (!status)
 		status = fill_node(successor->node, import, error);
+	if (!status && config.nat_addresses)
+		status = adopt_pools(successor->node, "maps", error);
 	free_import(import);
 	return status;
 }

@@ -9,8 +9,11 @@ import os
 import socket
 import threading
 
+from lab import namespaces
 from octavia_xdp_provider.node import datapath
+from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional.support import nat_bed
+from octavia_xdp_provider.tests.functional.support import upgrading
 
 PAIRS = tuple(itertools.product((4, 6), (4, 6)))
 AMOUNT = 1 << 20
@@ -227,3 +230,45 @@ class TestMoved(NatCase):
         self.nodes['n1'].set_nat_peers(nat_bed.PEERS[4])
         client.sendall(b'x')
         self.assertRaises(ConnectionResetError, client.recv, 1)
+
+
+class TestUpgraded(NatCase):
+    """Another layout's library takes the node over, and gives it back."""
+
+    def test_flows_pools_and_peers_stay(self):
+        key = self.serve(4, 6)
+        node = self.nodes['n1']
+        node.set_nat_peers(nat_bed.PEERS[4])
+        server = Served(self, 6)
+        client, accepted = self.connect(server, 4)
+        self.assertTrue(transfer(client, accepted))
+        settings = node.service(key).settings
+        node.close()
+        own = upgrading.OWN
+        for library, before in ((upgrading.LAYOUTS[1001], own),
+                                (own, upgrading.LAYOUTS[1001])):
+            mover = threading.Thread(
+                target=self.take_over, args=(library, before))
+            mover.start()
+            for _ in range(8):
+                self.assertTrue(transfer(accepted, client))
+                self.assertTrue(transfer(client, accepted))
+            mover.join()
+            other, again = self.connect(server, 4)
+            self.assertTrue(transfer(other, again))
+            other.close()
+            self.assertEqual(b'', again.recv(1))
+            again.close()
+        self.nodes['n1'] = node = self.open('n1')
+        self.assertEqual(list(nat_bed.POOLS['n1']), node.nat_pools())
+        self.assertEqual(list(nat_bed.PEERS[4]), node.nat_peers())
+        found = node.service(key)
+        self.assertEqual((settings, 1), (found.settings, found.active))
+        self.assertEqual([], node.faults())
+        self.assertEqual({}, self.dropped())
+
+    def take_over(self, library, before):
+        with namespaces.inside(self.lab, 'n1'):
+            upgrade.upgrade(str(self.bpffs / 'n1'),
+                            str(self.lab.run_directory / 'n1-l'), library,
+                            from_library=before)

@@ -111,8 +111,8 @@ class TestStillNode(upgrading.UpgradeCase):
         self.assertEqual((upgrading.LAYOUT, 1001, 2, 10),
                          (done.layout_before, done.layout_after,
                           done.services, done.members))
-        self.assertEqual(12, done.maps_handed)
-        self.assertEqual(13, done.maps_new)
+        self.assertEqual(16, done.maps_handed)
+        self.assertEqual(10, done.maps_new)
         self.assertGreater(done.map_bytes, 1 << 20)
         self.assertEqual([self.index(self.uplinks[0])],
                          [one.index for one in done.interfaces])
