@@ -11,12 +11,9 @@ from collections.abc import Iterator
 import contextlib
 import json
 
-from bench import errors
 from bench.beds import interface as beds
 from bench.software import topology
-from bench.software import xdp
-
-TOOL = 'octavia-xdp-member'
+from bench.traffic import member_tool
 
 
 @contextlib.contextmanager
@@ -26,7 +23,7 @@ def ready(bed: beds.Bed) -> Iterator[None]:
         for host in bed.by_role(beds.LOAD_BALANCER):
             for one in topology.front(bed, host):
                 if _is_deaf(host, one.name):
-                    tool = _tool(host)
+                    tool = member_tool.find_or_copy(host)
                     host.run([tool, 'setup', '--any-source', '--mss', 'off',
                               one.name])
                     stack.callback(host.run, [tool, 'remove', one.name],
@@ -39,14 +36,3 @@ def _is_deaf(host, name):
         ['ip', '-details', '-json', 'link', 'show', 'dev', name]).stdout)
     return 'xdp' not in found and (
         found.get('linkinfo', {}).get('info_kind') == 'veth')
-
-
-def _tool(host):
-    built = xdp.CHECKOUT / 'datapath/build' / TOOL
-    for path in (str(built), TOOL):
-        if host.run(['sh', '-c', 'command -v "$1"', 'sh', path],
-                    check=False).returncode == 0:
-            return path
-    raise errors.BenchError(
-        f'{host.name} has no {TOOL}: run "make -C datapath" in the checkout, '
-        'or install the product on the host')

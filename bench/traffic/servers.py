@@ -16,9 +16,8 @@ import time
 from bench import errors
 from bench.beds import interface as beds
 from bench.software import interface
+from bench.traffic import member_tool
 
-CHECKOUT = pathlib.Path(__file__).parents[2]
-TOOL = 'octavia-xdp-member'
 _PATIENCE_S = 30.0
 _SETTINGS = ('net.core.somaxconn=65534', 'net.ipv4.tcp_max_syn_backlog=65536',
              'net.ipv4.tcp_fin_timeout=5')
@@ -103,7 +102,7 @@ def _ports(host, services):
 
 @contextlib.contextmanager
 def _taking_vips(host, services):
-    tool = _tool(host)
+    tool = member_tool.find(host)
     vips = sorted({service.vip for service in services
                    if any(member.host == host.name
                           for member in service.members)})
@@ -115,17 +114,6 @@ def _taking_vips(host, services):
             host.run([tool, 'setup', '--any-source', '--sysctl', '--mss',
                       'auto', *words, one.name])
         yield
-
-
-def _tool(host):
-    built = CHECKOUT / 'datapath' / 'build' / TOOL
-    for path in (str(built), TOOL):
-        if not host.run(['sh', '-c', 'command -v "$1"', 'sh', path],
-                        check=False).returncode:
-            return path
-    raise errors.BenchError(
-        f'{host.name} has no {TOOL}: run "make -C datapath" in the checkout, '
-        'or install the product on the host')
 
 
 @contextlib.contextmanager

@@ -42,6 +42,7 @@ summary: a moment of traffic
 services: {vips: 3, members: 6}
 traffic: {flows: 64}
 measure: {kind: %s, seconds: %s}
+beside: [{name: kernel}]
 rounds: 1
 '''
 
@@ -99,7 +100,10 @@ class TestProvisioned(base.BaseTestCase):
         _, said = process.communicate(timeout=PATIENCE_S)
         self.assertEqual(0, process.returncode, said)
         found = json.loads((self.folder / 'suite.json').read_text())
-        case, = found['cases']
+        case, = (one for one in found['cases']
+                 if one['software'] == 'xdp')
+        self.assertEqual(['kernel'], [one['peer']
+                                      for one in found['versus']])
         changed = {name: int(count) for name, count in re.findall(
             r'^(\w+) +: ok=\d+ +changed=(\d+) +unreachable=0 +failed=0',
             provisioning.LOG.read_text(), re.M)}

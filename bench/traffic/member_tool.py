@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""octavia-xdp-member on a host."""
+
+import pathlib
+
+from bench import errors
+from bench.beds import interface
+
+NAME = 'octavia-xdp-member'
+BUILT = pathlib.Path(__file__).parents[2] / 'datapath/build' / NAME
+
+
+def find(host: interface.Host) -> str:
+    """How it is called there: the checkout's, where the host sees its files,
+    or what is installed.
+
+    :raises BenchError: there is neither.
+    """
+    command = _found(host, str(BUILT), NAME)
+    if command is None:
+        raise errors.BenchError(
+            f'{host.name} has no {NAME}: run "make -C datapath" in the '
+            'checkout if the host sees its files, or install the package '
+            f'{NAME} on the host')
+    return command
+
+
+def find_or_copy(host: interface.Host) -> str:
+    """The same; the checkout's, copied, where it is not part of what is under
+    test.
+
+    :raises BenchError: it is not there, and not built here.
+    """
+    command = _found(host, str(BUILT), NAME, str(host.folder / NAME))
+    if command is not None:
+        return command
+    if not BUILT.exists():
+        raise errors.BenchError(
+            f'{host.name} has no {NAME}, and none is built here that could '
+            'be copied: run "make -C datapath" in the checkout')
+    path = str(host.put(BUILT, NAME))
+    host.run(['chmod', '755', path])
+    return path
+
+
+def _found(host, *commands):
+    for command in commands:
+        if host.run(['sh', '-c', 'command -v "$1"', 'sh', command],
+                    check=False).returncode == 0:
+            return command
+    return None
