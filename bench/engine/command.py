@@ -18,6 +18,7 @@ from bench.engine import programs
 from bench.engine import registry
 from bench.engine import run as engine
 from bench.engine import testbeds
+from bench.engine import versus
 from bench.report import files
 from bench.results import model
 from bench.results import store as stores
@@ -114,6 +115,8 @@ def _run_program(suite, options):
     with store.recording(found):
         for case in programs.run(suite.program):
             store.add(found, case)
+        found.versus += versus.of(found.cases, dict.fromkeys(
+            (case.name for case in found.cases), 'xdp'))
         found.fingerprint = watch.end()
     return found
 

@@ -86,6 +86,21 @@ def _by_name(suite: str) -> Callable[[Any], Iterator[model.Case]]:
     return read
 
 
+def _hc(found: Any) -> Iterator[model.Case]:
+    """Probers are software beside each other, ours is the checker."""
+    for name, part in found.items():
+        if name == 'memory':  # all of it is with the others
+            continue
+        alone = {key: value for key, value in part.items()
+                 if key not in _HC_SETTINGS}
+        # What is beside them are ratios and sums of theirs.
+        probers = part.get('probers', {'checker': alone})
+        for software, figures in probers.items():
+            for case in _by_name(f'hc/{name}')(figures):
+                case.software = 'xdp' if software == 'checker' else software
+                yield case
+
+
 def _numbers(found: Any, above: tuple[str, ...],
              ) -> Iterator[tuple[tuple[str, ...], float]]:
     """Each number below, with its keys."""
@@ -96,6 +111,7 @@ def _numbers(found: Any, above: tuple[str, ...],
         yield above, float(found)
 
 
+_HC_SETTINGS = {'delay_s', 'seconds'}
 # The end of a figure's name → unit, factor, and what is better. What ends
 # otherwise (how many probes, how many rounds) is no figure.
 _SUFFIXES = {
@@ -108,7 +124,10 @@ _SUFFIXES = {
     '_ms': ('s', 1e-3, model.LOWER),
     '_mb': ('bytes', 1e6, model.LOWER),
     '_s': ('s', 1.0, model.LOWER),
+    'failures': ('probes', 1.0, model.LOWER),
+    'false_downs': ('checks', 1.0, model.LOWER),
+    'not_up_at_the_end': ('checks', 1.0, model.LOWER),
 }
 _READERS: dict[str, Callable[[Any], Iterator[model.Case]]] = {
     'datapath': _datapath, 'host': _by_name('host'), 'tables': _tables,
-    'hc': _by_name('hc'), 'control': _by_name('control')}
+    'hc': _hc, 'control': _by_name('control')}

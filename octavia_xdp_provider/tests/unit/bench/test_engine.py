@@ -188,9 +188,25 @@ class TestPrograms(base.TestCase):
 
     def test_medians_of_rounds(self):
         self.assertEqual(
-            {'hc/burst/probers/c/wall': ('s', 2.0)},
-            self.read('hc', {'burst': {'probers': {'c': {
-                'wall_s': {'minimum': 1, 'median': 2}, 'failures': 0}}}}))
+            {'control/wall': ('s', 2.0)},
+            self.read('control', {'wall_s': {'minimum': 1, 'median': 2}}))
+
+    def test_probers_are_software_beside_each_other(self):
+        found = [(case.name, case.software, case.samples[0]) for case
+                 in programs._READERS['hc']({
+                     'burst': {'probers': {
+                         'checker': {'wall_s': {'minimum': 1, 'median': 2}},
+                         'c': {'wall_s': {'minimum': 3, 'median': 4},
+                               'failures': 1}},
+                         'wall_ratio_c': 0.5, 'failures': 1},
+                     'steady': {'delay_s': 5, 'seconds': 20, 'cores': 0.3,
+                                'false_downs': 0},
+                     'memory': {'burst': {'c': 1.5}}})]
+        self.assertEqual([
+            ('hc/burst/wall', 'xdp', 2.0), ('hc/burst/wall', 'c', 4.0),
+            ('hc/burst/failures', 'c', 1.0),
+            ('hc/steady/cores', 'xdp', 0.3),
+            ('hc/steady/false_downs', 'xdp', 0.0)], found)
 
     def test_tables(self):
         found = self.read('tables', {
