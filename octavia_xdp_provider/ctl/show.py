@@ -10,6 +10,7 @@ import sys
 
 from octavia_xdp_provider.common import stdout
 from octavia_xdp_provider.ctl import links
+from octavia_xdp_provider.ctl import nat_flows
 from octavia_xdp_provider.ctl import node as nodes
 from octavia_xdp_provider.ctl import output
 from octavia_xdp_provider.node import types
@@ -268,7 +269,8 @@ def counters(node, arguments):
 
 
 SUBJECTS = {function.__name__: function for function in (
-    services, members, tables, neighbours, programs, settings, counters)}
+    services, members, tables, neighbours, programs, settings, counters,
+    nat_flows.nat)}
 
 
 def run(node, arguments):

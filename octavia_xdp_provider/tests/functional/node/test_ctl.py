@@ -103,7 +103,7 @@ class TestShow(ctl_node.Node):
     def test_commands_work_without_services(self):
         self.datapath.delete_services((HTTP, DNS, HTTP_V6))
         for words in (('services',), ('members',), ('tables',), ('counters',),
-                      ('settings',)):
+                      ('settings',), ('nat',)):
             self.json('show', *words)
             self.assertEqual('', self.ctl('show', *words).stderr)
         self.assertIn('0 services', self.ctl('verify').stdout)

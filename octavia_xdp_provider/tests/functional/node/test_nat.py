@@ -8,8 +8,11 @@ import itertools
 import os
 import socket
 import threading
+import types
+from unittest import mock
 
 from lab import namespaces
+from octavia_xdp_provider.ctl import nat_flows
 from octavia_xdp_provider.node import datapath
 from octavia_xdp_provider.node import upgrade
 from octavia_xdp_provider.tests.functional.support import nat_bed
@@ -122,6 +125,38 @@ class TestTcp(NatCase):
         other.settimeout(1)
         self.assertRaises(TimeoutError, other.connect,
                           (nat_bed.VIP[4], nat_bed.PORT))
+
+
+class TestShown(NatCase):
+
+    def test_flows_are_shown_bounded_and_by_service(self):
+        key = self.serve(4, 6)
+        self.serve(6, 4)
+        client, _ = self.connect(Served(self, 6), 4)
+        node = self.nodes['n1']
+        arguments = types.SimpleNamespace(vip=None, protocol=None, port=None)
+        value, text = nat_flows.nat(node, arguments)
+        one, = value['flows']
+        self.assertEqual(
+            (key.address, *client.getsockname(), nat_bed.LOCAL),
+            (one['vip'], one['client'], one['client_port'],
+             one['member_port']))
+        self.assertEqual(list(nat_bed.POOLS['n1']), value['pools'])
+        self.assertIn('1 of 258048 ports taken', text)
+        for vip, count in ((nat_bed.VIP[4], 1), (nat_bed.VIP[6], 0)):
+            arguments.vip = vip
+            self.assertEqual(count, nat_flows.nat(node, arguments)[0][
+                'count'])
+        arguments.vip = None
+        with mock.patch.object(nat_flows, 'SHOWN_MAX', 1):
+            self.connect_again(4)
+            value, text = nat_flows.nat(node, arguments)
+        self.assertEqual((1, 2), (len(value['flows']), value['count']))
+        self.assertIn('1 of 2 flows', text)
+
+    def connect_again(self, front):
+        self.socket(nat_bed.CLIENT, front).connect(
+            (nat_bed.VIP[front], nat_bed.PORT))
 
 
 class TestDatagrams(NatCase):
