@@ -66,6 +66,28 @@ class TestNatPools(private_node.PrivateState):
         self.make([]).refresh()
         self.assertEqual([], self.datapath.nat_pools())
 
+    def test_peers_are_kept_for_the_next_agent(self):
+        one = self.make(POOLS)
+        peers = [{'host': host, 'address': address} for host, address in (
+            ('another', '192.0.2.0'),
+            (self.conf.conf.host, '198.51.100.0'))]
+        addresses = [peer['address'] for peer in peers]
+        one.want_peers(peers)
+        one.refresh_peers()  # Of no pool yet.
+        self.assertEqual([], self.datapath.nat_peers())
+        one.refresh()
+        one.refresh_peers()
+        self.assertEqual(addresses, self.datapath.nat_peers())
+        self.assertEqual(2, one.report({})['peers'])
+        # It does not know yet which are wanted.
+        after = self.make(POOLS)
+        after.refresh()
+        after.refresh_peers()
+        self.assertEqual(addresses, self.datapath.nat_peers())
+        after.want_peers(peers[:1])
+        after.refresh_peers()
+        self.assertEqual([], self.datapath.nat_peers())
+
     def test_services_are_as_planned(self):
         one = self.make(POOLS)
         one.refresh()
