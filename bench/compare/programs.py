@@ -23,8 +23,8 @@ def run(arguments: Sequence[str | pathlib.Path], folder: pathlib.Path,
             arguments, cwd=folder, env=variables, timeout=timeout, text=True,
             errors='replace', stdin=subprocess.DEVNULL, capture_output=True,
             check=False)
-    except FileNotFoundError as error:
-        raise errors.BenchError(f'{arguments[0]}: not found: {error}',
+    except OSError as error:
+        raise errors.BenchError(f'{arguments[0]} does not start: {error}',
                                 ) from error
     except subprocess.TimeoutExpired as error:
         raise errors.BenchError(

@@ -54,6 +54,13 @@ static __always_inline __u32 generation_of(__u64 state)
 	return state >> HOST_FLOW_GENERATION_SHIFT & HOST_GENERATION_MASK;
 }
 
+/* Before the rules are read, which change first: a flow that the old ones let
+ * in must not have the generation of the new ones. */
+static __always_inline __u32 rules_generation(const struct host_port *port)
+{
+	return READ_ONCE(port->generation);
+}
+
 static __always_inline __u64 new_state(__u32 place, __be16 port,
 				       __u32 generation, __u32 now, __u64 flags)
 {

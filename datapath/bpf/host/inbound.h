@@ -56,14 +56,14 @@ begin_flow(struct flow *flow, const struct flow_name *name, __u64 tag,
 {
 	struct host_counters *own = counters_at(in->place);
 	__u64 flags = name->protocol == IPPROTO_TCP ? 0 : HOST_FLOW_DATAGRAM;
+	__u32 generation = rules_generation(in->port);
 	__u64 state;
 
 	if (!admits(in->entry, &name->client))
 		return HOST_DROP_NOT_ALLOWED;
 	if (closes(packet))
 		flags |= HOST_FLOW_CLOSING;
-	state = new_state(in->place, name->client_port, in->port->generation,
-			  now, flags);
+	state = new_state(in->place, name->client_port, generation, now, flags);
 	/* lost against another CPU: the next packet tries again */
 	if (keep_bounded(flow, tag, &name->client, state, now) && own)
 		own->flows++;
@@ -76,15 +76,16 @@ go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
       const struct inbound *in, const struct host_packet *packet, __u32 now,
       bool confirmed)
 {
+	__u32 generation = rules_generation(in->port);
 	__u64 state = flow->state;
 
-	if (generation_of(state) != in->port->generation) {
+	if (generation_of(state) != generation) {
 		if (!admits(in->entry, &name->client)) {
 			if (exchange(flow, 0) && confirmed)
 				uncount(state);
 			return HOST_DROP_NOT_ALLOWED;
 		}
-		state = with_generation(state, in->port->generation);
+		state = with_generation(state, generation);
 	}
 	state = seen_in(state, now, packet);
 	if (!confirmed && state & HOST_FLOW_ANSWERED && !opens(packet)) {

@@ -87,7 +87,7 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 {
 	const struct host_settings *node = settings_at(0);
 	const struct host_entry *entry = entries_at(first);
-	__u32 now, idle = 0, place = first;
+	__u32 now, idle = 0, place = first, generation;
 	const struct host_port *port;
 	struct flow_name name;
 	struct flow flow = {};
@@ -120,7 +120,8 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 		return known ? HOST_OUT | place << PLACE_SHIFT : HOST_PASS;
 	if (known) {
 		state = flow.state;
-		if (generation_of(state) != port->generation) {
+		generation = rules_generation(port);
+		if (generation_of(state) != generation) {
 			if (!judge(name.host_port, name.protocol,
 				   bpf_ntohs(name.port), &name.client)) {
 				if (exchange(&flow, 0) && confirmed)
@@ -128,7 +129,7 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 				return HOST_DROP_NOT_ALLOWED |
 				       place << PLACE_SHIFT;
 			}
-			state = with_generation(state, port->generation);
+			state = with_generation(state, generation);
 		}
 		state = seen_out(state, now, packet);
 		if (state != flow.state)
@@ -177,7 +178,7 @@ __noinline int guess(const struct host_packet *packet, __u32 place,
 		return HOST_DROP_CLOSED;
 	name_out(&name, packet, entry->host_port);
 	tag = tag_of(&name);
-	generation = port->generation;
+	generation = rules_generation(port);
 	if (!judge(name.host_port, name.protocol, bpf_ntohs(name.port),
 		   &name.client))
 		return HOST_DROP_NOT_ALLOWED;

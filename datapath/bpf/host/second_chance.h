@@ -92,8 +92,6 @@ static __always_inline bool is_own(const struct host_settings *node,
 
 #define AT_PEER (HOST_NO_PLACE + 1)
 
-#define AT_PEER (HOST_NO_PLACE + 1)
-
 /* The place of an alternative that is on this hypervisor itself; AT_PEER: it is
  * on another one; HOST_NO_PLACE: neither. */
 static __noinline __u32 find_alternative(struct __sk_buff *skb,

@@ -132,7 +132,9 @@ class TestPrograms(FolderCase):
     def test_failure_says_what_was_printed(self):
         self.refused('failed with 3: oops', programs.run, [
             'sh', '-c', 'echo oops >&2; exit 3'], self.folder, 60)
-        self.refused('not found', programs.run, ['/none'], self.folder, 60)
+        for program in self.folder / 'none', self.folder:
+            self.refused('does not start', programs.run, [program],
+                         self.folder, 60)
         self.refused('no end after', programs.run, ['sleep', '60'],
                      self.folder, 0.01)
 
