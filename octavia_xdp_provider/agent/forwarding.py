@@ -204,7 +204,7 @@ def _spelled(text):
 
 
 def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
-         keys=checks_file.UNKEYED, nat=None):
+         keys=checks_file.UNKEYED, nat=None, host=''):
     """What a load balancer needs on this node.
 
     :param document: as the controller sent it.
@@ -218,6 +218,7 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
         encapsulation, or None for no such probes.
     :param keys: checks_file.Keys of this node.
     :param nat: gives, from a document with forwarding nat, its nat.Share.
+    :param host: this node, as the document's ``announcing`` names it.
     :raises Refused: the node must not do it, or does not know how.
     """
     document = validation.read(document, policy)
@@ -241,7 +242,7 @@ def plan(document, policy, path_mtu=None, scope=POOL, mark=None,
         uses += [_Use(document, listener_id, key,
                       listener['default_pool_id'], pool,
                       service_settings.of(document, listener, pool,
-                                          key.address, share))
+                                          key.address, share, host))
                  for key in services]
     asked = _asked(uses, mark or (lambda *_target: None))
     if scope == LOAD_BALANCER:

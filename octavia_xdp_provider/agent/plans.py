@@ -58,7 +58,7 @@ class Plans:
     """
 
     def __init__(self, scope, panic_percent, policy, path_mtu, probes, keys,
-                 nat=None):
+                 nat=None, host=''):
         self._scope = scope
         self._panic_percent = panic_percent
         self._policy = policy
@@ -66,6 +66,7 @@ class Plans:
         self._probes = probes
         self._keys = keys
         self._nat = nat
+        self._host = host
         self._context = None
         self._probes_version = None
         self._made = {}  # id → Made
@@ -140,7 +141,7 @@ class Plans:
             plan = forwarding.plan(
                 entry[1], policy, self._path_mtu and self._path_mtu.of,
                 self._scope, mark if self._probes else None, self._keys,
-                self._nat and self._nat.share)
+                self._nat and self._nat.share, self._host)
             file = checks_file.build_document(
                 plan.checks, plan.conditions, self._groups(plan),
                 keys=self._keys)

@@ -95,7 +95,7 @@ class Reconciler:
         self.file_errors = agent_files.FileErrors()
         self._plans = agent_plans.Plans(
             conf.agent.health_scope, conf.agent.health_panic_percent,
-            lambda: self._policy(), path_mtu, probes, keys, nat)
+            lambda: self._policy(), path_mtu, probes, keys, nat, conf.host)
         self._nat = nat
         self._policy = policy
         self._tables = tables.Tables(dataplane)

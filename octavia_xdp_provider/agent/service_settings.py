@@ -7,6 +7,7 @@ here, of which the datapath would take the low bits.
 
 import ipaddress
 
+from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.common import flavor as flavor_keys
 from octavia_xdp_provider.common import persistence
@@ -25,11 +26,12 @@ _IP_HEADER = {4: 20, 6: 40}
 _NOBODY = {4: ('0.0.0.0/32',), 6: ('::/128',)}
 
 
-def of(document, listener, pool, vip, share=None):
+def of(document, listener, pool, vip, share=None, host=''):
     """The settings of a listener's service; slots are the node's business.
 
     :param vip: the address of the service, of several that there may be.
     :param share: nat.Share of the load balancer, with forwarding nat.
+    :param host: this node, whose part of a limit of connections it is.
     """
     version = ipaddress.ip_address(vip).version
     flavor = document['flavor']
@@ -54,6 +56,9 @@ def of(document, listener, pool, vip, share=None):
     if (flavor.get('second_chance') and not by_source
             and rules.transport(listener['protocol']) == 'TCP'):
         flags |= datapath.ServiceFlag.SECOND_CHANCE
+    limit = connections.share(document, listener, host, vip)
+    if limit and flavor.get('connection_limit_reset'):
+        flags |= datapath.ServiceFlag.RESET
     lengths = {}
     if by_source:
         flags |= datapath.ServiceFlag.SOURCE
@@ -65,7 +70,7 @@ def of(document, listener, pool, vip, share=None):
         sid_function=flavor.get('srv6_function', 0),
         idle_timeout_s=(session.get('persistence_timeout')
                         or _idle_time(document, listener)),
-        **lengths, **common)
+        connection_limit=limit, **lengths, **common)
 
 
 def _idle_time(document, listener):

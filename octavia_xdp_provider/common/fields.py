@@ -133,6 +133,7 @@ class Flavor(TypedDict, total=False):
     second_chance: bool
     new_flow_rate: int
     new_flow_burst: int
+    connection_limit_reset: bool
     idle_timeout: int
     algorithms_served_by_hash: list[str]
     member_port: str
@@ -180,6 +181,7 @@ TunnelEncapsulation = Annotated[str, refuse(tunnel_encapsulation_problem)]
 TunnelKey = Annotated[int, pydantic.Field(ge=1, le=2 ** 32 - 1)]
 InnerMtu = Annotated[int, pydantic.Field(ge=INNER_MTU_MIN, le=65535)]
 Milliseconds = Annotated[int, pydantic.Field(ge=0, le=2 ** 31 - 1)]
+ConnectionLimit = Annotated[int, pydantic.Field(ge=1, le=2 ** 31 - 1)]
 FlavorMetadata = Annotated[Flavor, pydantic.PlainValidator(_flavor)]
 ZoneMetadata = Annotated[Zone, pydantic.PlainValidator(_zone)]
 

@@ -105,6 +105,11 @@ KEYS = {
         'new_flow_rate.',
         f'a whole number from 1 to {RATE_MAX}', _integer(1, RATE_MAX),
         absent='as new_flow_rate'),
+    'connection_limit_reset': Key(
+        'Clients beyond a listener\'s connection_limit are sent a TCP reset, '
+        'by which they know at once; otherwise their packets are dropped, and '
+        'they try again for a while.',
+        'true or false', {'type': 'boolean'}, False),
     'idle_timeout': Key(
         'Seconds without a packet after which a flow may move to another '
         'member; a pool\'s persistence_timeout goes before it.',
@@ -184,7 +189,7 @@ def needs_5(metadata: Mapping[str, Any]) -> bool:
 
 def needs_6(metadata: Mapping[str, Any]) -> bool:
     """Likewise version 5."""
-    return is_nat(metadata)
+    return is_nat(metadata) or 'connection_limit_reset' in metadata
 
 
 def is_nat(metadata: Mapping[str, Any]) -> bool:

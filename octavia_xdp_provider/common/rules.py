@@ -9,6 +9,7 @@ from collections.abc import Iterable
 import ipaddress
 
 from octavia_xdp_provider.common import address_policy
+from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import errors
 from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import nat
@@ -33,6 +34,7 @@ def check(doc: spec.Document) -> None:
                              'name each address once')
     zero_touch.check(doc)
     nat.check(doc)
+    connections.check(doc)
     for pool in doc['pools'].values():
         _algorithm(doc, pool)
         _pool(doc, vips, pool)

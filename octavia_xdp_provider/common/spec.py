@@ -47,7 +47,9 @@ version  what it has beyond the one before
 3        ``tunnel`` of members; encapsulation geneve of flavors
 4        ``additional_keys`` of tunnels
 5        ``second_chance`` of flavors
-6        ``forwarding`` nat of flavors; ``takes_alternative`` of tunnels
+6        ``forwarding`` nat of flavors; ``takes_alternative`` of tunnels;
+         ``connection_limit`` of listeners, and the nodes that are
+         ``announcing``
 =======  ==================================================================
 """
 
@@ -172,7 +174,8 @@ class Pool(TypedDict):
 @shape.strict
 class Listener(TypedDict):
     """``allowed_cidrs``: null for everybody. ``timeout_…``: ms, null: the
-    flavor's idle time."""
+    flavor's idle time. ``connection_limit``: connections at once, null: as
+    many as there are."""
 
     name: NotRequired[str | None]
     admin_state_up: bool
@@ -182,6 +185,7 @@ class Listener(TypedDict):
     allowed_cidrs: types.Networks | None
     timeout_client_data: types.Milliseconds | None
     timeout_member_data: types.Milliseconds | None
+    connection_limit: types.ConnectionLimit | None
 
 
 @shape.strict
@@ -200,7 +204,9 @@ class Document(TypedDict):
 
     ``additional_vips``: sorted by address; empty in most. ``flavor`` and
     ``availability_zone``: metadata as of the creation, with the operator's
-    defaults of that time.
+    defaults of that time. ``announcing``: hosts of the nodes that announce
+    the VIPs, the controller's, where a listener has a ``connection_limit``
+    (common/connections.py).
     """
 
     version: int
@@ -217,6 +223,7 @@ class Document(TypedDict):
     availability_zone: NotRequired[types.ZoneMetadata]
     listeners: dict[str, Listener]
     pools: dict[str, Pool]
+    announcing: NotRequired[list[str]]
 
 
 # What the API leaves unset (or resets with null) means this.
@@ -225,7 +232,7 @@ DEFAULTS: dict[str, Fields] = {
                      'flavor': {}, 'availability_zone': {}},
     'listener': {'admin_state_up': True, 'default_pool_id': None,
                  'allowed_cidrs': None, 'timeout_client_data': None,
-                 'timeout_member_data': None},
+                 'timeout_member_data': None, 'connection_limit': None},
     'pool': {'admin_state_up': True, 'session_persistence': None},
     'member': {'admin_state_up': True, 'weight': 1, 'backup': False,
                'monitor_address': None, 'monitor_port': None},
@@ -321,13 +328,20 @@ def _needs_5(doc: Document) -> bool:
 
 def _needs_6(doc: Document) -> bool:
     """Whether version 5 cannot say what the document says."""
-    return flavor.needs_6(doc['flavor']) or names_alternatives(doc)
+    return (flavor.needs_6(doc['flavor']) or names_alternatives(doc) or
+            has_limits(doc))
 
 
 def names_alternatives(doc: Document) -> bool:
     return any(member.get('tunnel', {}).get('takes_alternative')
                for pool in doc['pools'].values()
                for member in pool['members'].values())
+
+
+def has_limits(doc: Document) -> bool:
+    """Whether a listener has a limit of connections."""
+    return any(listener.get('connection_limit')
+               for listener in doc['listeners'].values())
 
 
 def for_node(doc: Document) -> Document:
@@ -347,9 +361,15 @@ def for_node(doc: Document) -> Document:
             if not any(True for _ in awaiting_keys(doc, key))}
     elif doc['flavor'].keys() & {'zero_touch', 'forwarding'}:
         result['flavor'] = flavor.for_nodes(doc['flavor'])
+    if not has_limits(doc):
+        result.pop('announcing', None)
     if _needs_6(doc):
         return cast(Document, result)
     result['version'] = 5
+    result['listeners'] = {
+        key: {name: value for name, value in listener.items()
+              if name != 'connection_limit'}
+        for key, listener in result['listeners'].items()}
     if _needs_5(doc):
         return cast(Document, result)
     result['version'] = 4
@@ -514,7 +534,7 @@ def forwarded(doc: Document) -> Iterator[tuple[str, Listener, Pool]]:
 
 # Fields that are what they were when the load balancer was made. Octavia's
 # look-up has a zone's name, and a flavor without the operator's defaults.
-KEPT = ('flavor', 'availability_zone')
+KEPT = ('flavor', 'availability_zone', 'announcing')
 
 
 def as_committed(mine: Document, theirs: Document) -> Document:

@@ -24,7 +24,9 @@ LOAD_BALANCER_FIELDS = ('name', 'project_id', 'admin_state_up', 'vip_address',
                         'flavor')
 LISTENER_FIELDS = ('name', 'admin_state_up', 'protocol', 'protocol_port',
                    'default_pool_id', 'allowed_cidrs',
-                   'timeout_client_data', 'timeout_member_data')
+                   'timeout_client_data', 'timeout_member_data',
+                   'connection_limit')
+NO_LIMIT = -1  # Octavia's word for it
 ADDITIONAL_VIP_FIELDS = ('ip_address', 'port_id', 'subnet_id', 'network_id')
 POOL_FIELDS = ('name', 'admin_state_up', 'protocol', 'lb_algorithm',
                'session_persistence')
@@ -88,6 +90,8 @@ def listener(provider_object: Any) -> spec.Fields:
     only, so its id is taken from there.
     """
     fields = _pick(provider_object, LISTENER_FIELDS)
+    if fields.get('connection_limit') == NO_LIMIT:
+        fields['connection_limit'] = None
     pool = attributes(provider_object).get('default_pool')
     if pool and not fields.get('default_pool_id'):
         fields['default_pool_id'] = attributes(pool)['pool_id']

@@ -36,15 +36,17 @@ def _pool(member: Any) -> Any:
         session_persistence=shape.partial(spec.SessionPersistence))
 
 
-def _load_balancer(pool: Any) -> Any:
-    return shape.partial(spec.Document, listeners=shape.by_id(_LISTENER),
+def _load_balancer(pool: Any, without: tuple[str, ...] = ()) -> Any:
+    return shape.partial(spec.Document, without=without,
+                         listeners=shape.by_id(_LISTENER),
                          pools=shape.by_id(pool))
 
 
 _POOL: Any = _pool(_MEMBER)
 _OLDER_DOCUMENT = shape.Shape(
     _load_balancer(_pool(shape.partial(spec.Member))))
-_FIELDS = {'loadbalancer': shape.Shape(_load_balancer(_POOL)),
+_FIELDS = {'loadbalancer': shape.Shape(_load_balancer(_POOL,
+                                                      ('announcing',))),
            'listener': shape.Shape(_LISTENER), 'pool': shape.Shape(_POOL),
            'member': shape.Shape(_MEMBER),
            'healthmonitor': shape.Shape(_HEALTH_MONITOR)}

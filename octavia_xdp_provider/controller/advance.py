@@ -14,6 +14,7 @@ status of one generation never meets the next one.
 
 from oslo_log import log as logging
 
+from octavia_xdp_provider.common import connections
 from octavia_xdp_provider.common import spec
 from octavia_xdp_provider.controller import committed
 from octavia_xdp_provider.controller import comparison
@@ -100,10 +101,34 @@ class Advance:
             now = self._store.situation(key)
             if _is_changing(now) or now.balancer.deleted:
                 return None
+        if self._divide_limits(now):
+            return 0.0
         later = (0.0 if placed.again else _earlier(
             placed.again_in_s, _BUDGET_S if placed.left_out else None))
         again = self._tell(now, is_claimed, item if later is None else None)
         return again if later is None else _earlier(again, later)
+
+    def _divide_limits(self, now):
+        """Tell nodes which of them announce the VIPs, where they share a
+        limit of connections. Returns whether that has changed."""
+        row = now.balancer
+        if not spec.has_limits(row.document):
+            return False
+        heard = _heard(now)
+        hosts = connections.announcing(row.document, {
+            one.host: one.announced for one in now.placements
+            if one.removed_generation is None and one.host in heard})
+        if not hosts or hosts == row.document.get('announcing'):
+            return False
+        generation = self._store.change(
+            row.id, lambda document: {**document, 'announcing': hosts},
+            expected=row.generation)
+        if generation is None:
+            return False
+        LOG.info('Load balancer %s: limits of connections are divided among '
+                 '%s, generation %s.', row.id, ', '.join(hosts), generation)
+        self._notify_nodes(now, generation)
+        return True
 
     # Pending changes
 

@@ -181,6 +181,13 @@ def allowed_cidrs(value: typing.Any, policy: _Policy) -> _Found:
     return None
 
 
+def connection_limit(value: typing.Any, policy: _Policy) -> _Found:
+    if value == 0:
+        return ('0 connections would let nobody in',
+                'use -1 (no limit), or a disabled listener')
+    return None
+
+
 def http_version(value: typing.Any, policy: _Policy) -> _Found:
     return None if value is None else fields.http_version_problem(value)
 
@@ -258,10 +265,7 @@ SUPPORT: dict[str, dict[str, Rule]] = {
         'admin_state_up': Done(), 'protocol': Done(protocol),
         'protocol_port': Done(), 'default_pool': Done(),
         'default_pool_id': Done(),
-        'connection_limit': Refuse(
-            'LB nodes keep no connections that could be counted',
-            'leave it at -1 (no limit) and limit connections at the '
-            'members', unless=(None, -1)),
+        'connection_limit': Done(connection_limit),
         'allowed_cidrs': Done(allowed_cidrs),
         'timeout_client_data': Done(), 'timeout_member_data': Done(),
         'timeout_member_connect': NoEffect(

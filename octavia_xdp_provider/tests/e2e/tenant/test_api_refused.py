@@ -71,10 +71,13 @@ class TestRefused(api.ApiTestCase):
             **{row: given[row]})
 
     def test_refusals_say_what_to_do_instead(self):
-        rule = support.SUPPORT['listener']['connection_limit']
+        rule = support.SUPPORT['loadbalancer']['vip_qos_policy_id']
+        admin = cloud.connect(self.lab, cloud.ADMIN).network
+        policy = admin.create_qos_policy(name=self.unique('qos'), shared=True)
+        self.addCleanup(admin.delete_qos_policy, policy)
         status, answer = self.request(
-            'put', self.path('listener', None, self.listener.id),
-            'listener', connection_limit=5)
+            'put', self.path('loadbalancer', None, self.balancer.id),
+            'loadbalancer', vip_qos_policy_id=policy.id)
         self.assertEqual(501, status)
         for text in (rule.why, rule.instead):
             self.assertIn(text, answer['faultstring'])

@@ -129,7 +129,7 @@ class TestBadInput(base.LabTestCase):
         for option, fields in (
                 ('protocol', {'protocol': 'HTTP'}),
                 ('PROMETHEUS', {'protocol': 'PROMETHEUS'}),
-                ('connection_limit', {'connection_limit': 100}),
+                ('connection_limit', {'connection_limit': 0}),
                 # Octavia's own word for a network of the other family.
                 ('CIDR', {'allowed_cidrs': ['2001:db8::/32']}),
                 ('protocol_port', {'default_pool_id': self.pool.id})):
@@ -279,7 +279,7 @@ class TestBadInput(base.LabTestCase):
         self.refused('lb_algorithm', self.sdk.update_pool, self.pool.id,
                      lb_algorithm='ROUND_ROBIN')
         self.refused('connection_limit', self.sdk.update_listener,
-                     self.listener.id, connection_limit=5)
+                     self.listener.id, connection_limit=0)
 
     def test_flavors_are_refused_by_unknown_and_wrong_keys(self):
         admin = self.connection(cloud.ADMIN).load_balancer

@@ -99,6 +99,34 @@ class TestChanges(base.LabTestCase):
                 self.assertEqual(1, len(answers.count))
                 self.delete_balancer(balancer)
 
+    def test_connections_beyond_the_limit_are_refused(self):
+        balancer, listener, *_ = self.create_web(
+            listener_options={'connection_limit': 10})
+
+        def shares():
+            found = []
+            for node in topology.NODES:
+                with self.datapath(node) as opened:
+                    found.append(opened.service(
+                        self.key(balancer)).settings.connection_limit)
+            return sorted(found)
+        self.wait('shares of all nodes', lambda: sum(shares()) == 10)
+        self.assertLessEqual(shares()[-1] - shares()[0], 1)
+        with connections.Connections(
+                self.lab, balancer.vip_address, number=1) as held:
+            held.ask()
+            counted = 0
+            for node in topology.NODES:
+                with self.datapath(node) as opened:
+                    counted += opened.service(
+                        self.key(balancer)).open_connections
+            self.assertEqual(1, counted)
+        self.sdk.update_listener(listener, connection_limit=-1)
+        self.wait_active(balancer)
+        self.wait('no limit', lambda: not any(shares()))
+        answers = client.requests(self.lab, self.url(balancer), 50)
+        self.assertEqual([], answers.failures)
+
     def test_allowed_cidrs_refuse_other_clients(self):
         balancer, listener, *_ = self.create_web(
             listener_options={'allowed_cidrs': ['192.0.2.0/24']})

@@ -22,6 +22,7 @@ class TestFlavor(base.TestCase):
                 {'encapsulation': 'srv6', 'srv6_function': 65535},
                 {'quic': True}, {'quic': False},
                 {'second_chance': False},
+                {'connection_limit_reset': True},
                 {'forwarding': 'tunnel'}, {'forwarding': 'nat'},
                 {'forwarding': 'tunnel', 'encapsulation': 'gue'},
                 {'forwarding': 'nat', 'quic': False, 'zero_touch': 'off',
@@ -123,7 +124,8 @@ class TestFlavor(base.TestCase):
              'encapsulation': 'ipip', 'dscp': None,
              'srv6_function': 0, 'quic': False, 'second_chance': False,
              'new_flow_rate': 0,
-             'new_flow_burst': None, 'idle_timeout': 350,
+             'new_flow_burst': None, 'connection_limit_reset': False,
+             'idle_timeout': 350,
              'member_port': 'same', 'algorithms_served_by_hash': (),
              'zero_touch': 'off'},
             {key: flavor.value({}, key) for key in flavor.KEYS})

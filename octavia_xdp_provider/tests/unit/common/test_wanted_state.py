@@ -24,7 +24,7 @@ BY_ID = {(*_TUNNEL, 'keys'), (*_TUNNEL, 'additional_keys'),
 OPTIONAL = {'name', 'project_id', 'subnet_id', 'vip_port_id',
             'vip_subnet_id', 'vip_network_id', 'availability_zone',
             'tunnel', 'key', 'keys', 'additional_keys', 'mtu', 'way',
-            'takes_alternative'}
+            'takes_alternative', 'announcing'}
 METADATA = ('flavor',), ('availability_zone',)
 
 
@@ -32,9 +32,9 @@ def full_document():
     """A document in which every field is set."""
     document = base.document(
         vip_port_id='p', vip_subnet_id='s', vip_network_id='n',
-        flavor={'encapsulation': 'gue'})
+        flavor={'encapsulation': 'gue'}, announcing=['node1', 'node2'])
     document['listeners']['listener'].update(
-        name='web', allowed_cidrs=['198.51.100.0/24'])
+        name='web', allowed_cidrs=['198.51.100.0/24'], connection_limit=10)
     pool = document['pools']['pool']
     pool.update(name='web', session_persistence={
         'type': 'SOURCE_IP', 'persistence_timeout': 60,
@@ -277,6 +277,7 @@ class TestChange(base.TestCase):
         pool = document['pools']['pool']
         for name in ('tunnel', 'way'):  # no fields of the API
             del pool['members']['m2'][name]
+        del document['announcing']
         monitor = dict(pool['healthmonitor'])
         for kind, fields in (
                 ('loadbalancer', document), ('pool', pool),

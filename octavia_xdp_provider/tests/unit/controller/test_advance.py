@@ -298,3 +298,45 @@ class TestFailover(advancing.AdvanceTestCase):
             'loadbalancer', 'lb'])
         self.assertEqual({'a', 'b'}, self.on())
         self.assertFalse(any(row.replace for row in self.store.placements()))
+
+
+class TestLimitsOfConnections(advancing.AdvanceTestCase):
+    """Nodes learn which of them share a limit."""
+
+    def announcing(self):
+        return self.document().get('announcing')
+
+    def limit(self, limit):
+        self.do({'object': 'listener', 'action': 'update',
+                 'object_id': 'listener', 'load_balancer_id': 'lb',
+                 'fields': {'connection_limit': limit}}, advancing.PATH)
+
+    def test_nobody_is_named_without_a_limit(self):
+        self.do(advancing.created())
+        self.assertIsNone(self.announcing())
+
+    def test_nodes_that_are_heard_share_it(self):
+        self.do(advancing.created())
+        self.notified.clear()
+        self.limit(10)
+        self.assertEqual(['a', 'b'], self.announcing())
+        self.assertEqual({'a', 'b'}, self.notified)
+        self.assertEqual('ACTIVE', self.provisioning('listener'))
+        self.set_conditions(a='live', b='dead')
+        self.store.mark(['lb'])
+        self.work()
+        self.assertEqual(['a'], self.announcing())
+        self.set_conditions(a='live', b='live')
+        self.store.mark(['lb'])
+        self.work()
+        # Only when it says that it does.
+        self.assertEqual(['a'], self.announcing())
+        generation = self.store.load_balancer('lb').generation
+        self.store.take('b', 1, 1, {
+            'as_of': generation, 'complete': True, 'gone': [],
+            'counters': {}, 'state': {}, 'held': {'lb': {
+                'generation': generation, 'error': None, 'members': {},
+                'announced': True}}}, 3.0)
+        self.store.mark(['lb'])
+        self.work()
+        self.assertEqual(['a', 'b'], self.announcing())

@@ -42,7 +42,7 @@ REFUSED = {
         'availability_zone': {'compute_zone': 'x'}, 'flavor': {'x': 1},
         'vip_address': '192.0.2.1'},
     'listener': {
-        'connection_limit': 10, 'allowed_cidrs': ['::ffff:10.0.0.0/104'],
+        'connection_limit': 0, 'allowed_cidrs': ['::ffff:10.0.0.0/104'],
         'insert_headers': {'X-Forwarded-For': 'true'},
         'l7policies': ['x'], 'default_tls_container_ref': 'x',
         'default_tls_container_data': 'x', 'sni_container_refs': ['x'],
