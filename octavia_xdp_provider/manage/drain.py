@@ -2,6 +2,7 @@
 """The command that takes an LB node out of service without a loss."""
 
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import node_state
 from octavia_xdp_provider.manage import nodes
 from octavia_xdp_provider.manage import open_slots
 from octavia_xdp_provider.manage import waiting
@@ -75,7 +76,7 @@ def _named(left):
 
 def _flows(store, host):
     """Words on the flows by NAT that a node has."""
-    flows = sum((node.state.get('nat') or {}).get('flows') or 0
+    flows = sum(node_state.nat_flows(node.state or {})
                 for node in store.nodes() if node.host == host)
     return (f'. It has {flows} flows by NAT, which are kept until they have '
             'ended or [placement] nat_drain_time is over') if flows else ''

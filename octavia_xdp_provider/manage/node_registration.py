@@ -7,7 +7,9 @@ import shutil
 import subprocess
 
 from octavia_xdp_provider.controller import broker
+from octavia_xdp_provider.controller import node_api
 from octavia_xdp_provider.manage import command
+from octavia_xdp_provider.manage import node_state
 
 RABBITMQCTL = 'rabbitmqctl'
 
@@ -89,21 +91,39 @@ class Create(command.Command):
 class Delete(command.Command):
     """Forget an LB node that will never come back.
 
-    Its load balancers are placed on others, and its credentials end.
+    Its load balancers are placed on others, and its credentials end. One that
+    is alive and has flows by NAT, which no other node has, is not forgotten
+    without --now.
     """
 
     def get_parser(self, prog_name):
         parser = super().get_parser(prog_name)
         add_arguments(parser)
+        parser.add_argument('--now', action='store_true',
+                            help='also if flows by NAT break by it')
         return parser
 
     def take_action(self, arguments):
         host = checked(arguments.host)
-        if not self.store().remove_node(host):
+        store = self.store()
+        if not arguments.now:
+            self._check_flows(store, host)
+        if not store.remove_node(host):
             raise command.NotDone(f'node {host} is unknown')
         carry_out(self.app, arguments,
                    broker.commands_to_remove(broker.node_vhost(host)),
                    ('does not exist', 'no_such'))
+
+    def _check_flows(self, store, host):
+        timeout_s, now = self.conf.placement.node_timeout, store.now()
+        for node in store.nodes():
+            flows = node_state.nat_flows(node.state or {})
+            if (node.host == host and flows
+                    and node_api.alive(node, timeout_s, now)):
+                raise command.NotDone(
+                    f'node {host} is alive and has {flows} flows by NAT, '
+                    'which no other node has: they would break. Use "node '
+                    f'drain --wait {host}" first, or --now')
 
 
 class Control(command.Command):

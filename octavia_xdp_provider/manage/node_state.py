@@ -19,6 +19,11 @@ def _goes_out(uplink):
                for family in ('v4', 'v6'))
 
 
+def nat_flows(state):
+    """How many flows by NAT a node has."""
+    return (state.get('nat') or {}).get('flows') or 0
+
+
 def health_checker(state):
     """How the health checker of a node does."""
     found = state.get('health_checker')

@@ -2,9 +2,11 @@
 
 import os
 import stat
+from unittest import mock
 
 import fixtures
 
+from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.tests.unit.manage import base
 
 NODES_URL = 'rabbit://octavia-xdp-controller:s@broker:5671/{vhost}'
@@ -105,6 +107,32 @@ class TestNodes(base.ManageTestCase):
         self.assertEqual([], self.listed('node', 'list'))
         self.assertIn('node lb1 is unknown',
                       self.refused('node', 'delete', 'lb1'))
+
+    def test_a_node_that_has_flows_by_nat_is_not_deleted_by_mistake(self):
+        self.done('node', 'create', 'lb1')
+        nat = {'pools': ['198.51.100.0/28'], 'ports': 1032192, 'flows': 7,
+               'share': 516096, 'peers': 2, 'projects': {'p': 7}}
+        self.seen('lb1', {'nat': nat})
+        error = self.refused('node', 'delete', 'lb1')
+        self.assertIn('7 flows by NAT', error)
+        self.assertIn('node drain --wait lb1', error)
+        self.assertEqual(1, len(self.listed('node', 'list')))
+        self.done('node', 'delete', 'lb1', '--now')
+        self.assertEqual([], self.listed('node', 'list'))
+
+    def test_a_node_without_flows_by_nat_is_deleted_at_once(self):
+        self.done('node', 'create', 'lb1')
+        self.seen('lb1', {'nat': {'flows': 0}})
+        self.done('node', 'delete', 'lb1')
+        self.assertEqual([], self.listed('node', 'list'))
+
+    def test_flows_by_nat_of_a_dead_node_do_not_keep_it(self):
+        self.done('node', 'create', 'lb1')
+        self.seen('lb1', {'nat': {'flows': 7}})
+        later = self.store.now() + self.conf.placement.node_timeout + 1
+        with mock.patch.object(queries.Store, 'now', return_value=later):
+            self.done('node', 'delete', 'lb1')
+        self.assertEqual([], self.listed('node', 'list'))
 
     def test_names_that_would_mean_more_on_the_broker_are_refused(self):
         for name in ('a b', 'a/b', '..', 'x' * 65):
