@@ -787,13 +787,16 @@ struct nat_key {
 /*
  * Half-open flows of a group in the order in which they began: stamp << 32 |
  * number, at `head` modulo the ring's size the next one. Who takes the place of
- * one that is still half open ends it, so there are never more.
+ * one that is still half open ends it, so there are never more. Before
+ * `tail` there is none, but for one that began at the same moment; it grows
+ * when room is looked for, and may be more than a turn behind.
  */
 #define NAT_RING OXP_NAT_HALF_OPEN_MAX
 struct nat_group {
 	__u32 flows; /* ports that the group has */
 	__u32 head;
-	__u64 reserved[7];
+	__u32 tail;
+	__u32 reserved[13];
 	__u64 ring[NAT_RING];
 };
 

@@ -64,8 +64,11 @@ class Translator:
         client = nat.End(packet.source, source_port)
         flow = self.flows.of_client(service.protocol, client, nat.End(
             service.vip, service.port))
-        flow = None if flow is None else self._usable(flow, service, opens)
-        return None if flow is None else Found(flow, False)
+        if flow is None:
+            return None
+        again = flow.state == nat.State.TIME_WAIT and opens
+        flow = self._usable(flow, service, again)
+        return None if flow is None else Found(flow, False, None, again)
 
     def begin(self, packet, service: state.Service,
               opens: bool) -> Found | Outcome:
@@ -75,8 +78,7 @@ class Translator:
                 Found(flow, False, None, opens))
 
     def _usable(self, flow: nat.Flow, service: state.Service,
-                opens: bool) -> nat.Flow | None:
-        again = flow.state == nat.State.TIME_WAIT and opens
+                again: bool) -> nat.Flow | None:
         member = service.members.get(flow.index)
         same = member is not None and flow.member == nat.End(
             member.address, member.port or service.port)

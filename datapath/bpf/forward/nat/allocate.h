@@ -108,19 +108,29 @@ static __always_inline bool nat_evict(__u64 entry)
 	return true;
 }
 
-/* Of the group's oldest half-open flows. Returns whether there was one. */
+/* The group's oldest half-open flow, if it is found soon: what is passed here
+ * is not looked at again, so that the next search goes on from there. Returns
+ * whether one ended. */
 __noinline int nat_evict_oldest(__u32 group)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE);
-	__u32 head;
+	struct nat_group *ring;
+	__u32 head, tail;
+	int found = false;
 
 	if (!groups)
 		return false;
-	head = READ_ONCE(nat_group_in(groups, group)->head);
-	for (__u32 i = 0; i < NAT_TRY_EVICT; i++)
-		if (nat_evict(READ_ONCE(*nat_ring_in(groups, group, head + i))))
-			return true;
-	return false;
+	ring = nat_group_in(groups, group);
+	head = READ_ONCE(ring->head);
+	tail = READ_ONCE(ring->tail);
+	if (head - tail > NAT_RING)
+		tail = head - NAT_RING;
+	for (__u32 i = 0; i < NAT_TRY_EVICT && tail != head && !found; i++)
+		found = nat_evict(
+			READ_ONCE(*nat_ring_in(groups, group, tail++)));
+	/* another CPU may have come further: the next search does again */
+	WRITE_ONCE(ring->tail, tail);
+	return found;
 }
 
 enum nat_probed {

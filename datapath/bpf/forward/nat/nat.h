@@ -79,6 +79,7 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 			   __u32 line)
 {
 	struct block_view view;
+	struct nat_work *work;
 	struct nat_flow *flow;
 	__u32 state;
 	__s64 number;
@@ -103,8 +104,12 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 	if (again && flow->service == view.block->service &&
 	    nat_keeps(&view, flow, MEMBER_TAKES_FLOWS) &&
 	    nat_fill(packet, number, line, flow->member_index, flow->entropy) &&
-	    nat_open(ctx, number))
+	    nat_open(ctx, number)) {
+		work = nat_work_in_hand();
+		if (work)
+			work->begins = true;
 		return number;
+	}
 	WRITE_ONCE(flow->state, NAT_FREE);
 	return NO_FLOW;
 }
