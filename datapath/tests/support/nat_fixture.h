@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A node with a pool of one address and services of two groups, what clients
+ * and members send through it, and time that passes.
+ */
+#ifndef OXP_NAT_FIXTURE_H
+#define OXP_NAT_FIXTURE_H
+
+#include <arpa/inet.h>
+
+#include "fixture.h"
+#include "nat/flows.h"
+#include "nat/pools.h"
+#include "nat/tables.h"
+
+#define SYN 0x02
+#define SYN_ACK 0x12
+#define ACK 0x10
+#define FIN 0x11
+#define RST 0x04
+
+#define POOL "203.0.113.1"
+#define MEMBER "10.1.0.1"
+#define POOL_PORTS (65536 - OXP_NAT_PORT_MIN)
+/* The groups of the services below. */
+#define OURS 1
+#define THEIRS 2
+
+static const struct flow ours = {CLIENT, VIP, 40000, 80, IPPROTO_TCP};
+static const struct flow ours_udp = {CLIENT, VIP, 40000, 53, IPPROTO_UDP};
+static const struct flow theirs = {CLIENT, VIP, 40000, 81, IPPROTO_TCP};
+
+/* One member, at `port`. */
+static inline void set_nat(const struct flow *to, uint16_t group,
+			   uint32_t flows, uint16_t port)
+{
+	const struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS,
+		.flags = OXP_SERVICE_NAT,
+		.nat_group = group,
+		.nat_flows = flows,
+	};
+	struct oxp_key key = to->protocol == IPPROTO_TCP
+				     ? tcp_key(VIP, to->destination_port)
+				     : udp_key(VIP, to->destination_port);
+	struct oxp_member member;
+
+	make_members(&member, 1, 0, 0);
+	member.port = port;
+	set_service_as(node, &key, &settings, &member, 1);
+}
+
+/* The members of both groups are one address, at different ports. */
+static inline int set_up_nat(void **state)
+{
+	const struct oxp_network pool = {address(POOL), 32};
+
+	(void)state;
+	node = fresh_state();
+	if (oxp_nat_pools_set(node, &pool, 1, error))
+		fail_msg("pool: %s", error);
+	program = forward_program(node);
+	set_nat(&ours, OURS, 0, 8080);
+	set_nat(&ours_udp, OURS, 0, 0);
+	set_nat(&theirs, THEIRS, 0, 8081);
+	return 0;
+}
+
+static inline struct nat_flow *pool_table(void)
+{
+	struct oxp_address pool = address(POOL);
+	int64_t number = find_pool_address(node, pool.bytes);
+	struct nat_flow *table;
+
+	assert_true(number >= 0);
+	table = nat_table(node, number);
+	assert_non_null(table);
+	return table;
+}
+
+/* Ports that a group has. */
+static inline uint32_t flows_of(uint16_t group)
+{
+	return nat_groups(node)[group].flows;
+}
+
+static inline struct oxp_service service_of(const struct flow *to)
+{
+	struct oxp_key key = to->protocol == IPPROTO_TCP
+				     ? tcp_key(VIP, to->destination_port)
+				     : udp_key(VIP, to->destination_port);
+	struct oxp_service service;
+
+	if (oxp_service_get(node, &key, &service, error))
+		fail_msg("service: %s", error);
+	return service;
+}
+
+static inline const char *client_text(uint32_t client)
+{
+	static char text[INET_ADDRSTRLEN];
+
+	snprintf(text, sizeof(text), "20.%u.%u.%u", client >> 16 & 255,
+		 client >> 8 & 255, client & 255);
+	return text;
+}
+
+/* The flow of one of many clients as the node has it, or NULL. */
+static inline struct nat_flow *find_flow(uint32_t client, const struct flow *to)
+{
+	struct oxp_nat_filter filter = {
+		.service = to->protocol == IPPROTO_TCP
+				   ? tcp_key(VIP, to->destination_port)
+				   : udp_key(VIP, to->destination_port),
+		.client = address(client_text(client)),
+		.client_port = to->source_port,
+	};
+	struct oxp_nat_flow found;
+	int count = oxp_nat_flows_list(node, &filter, &found, 1, error);
+
+	assert_in_range(count, 0, 1);
+	return count ? pool_table() + found.pool_port : NULL;
+}
+
+/* A packet of one of many clients. Returns the XDP action. */
+static inline int from_client(uint32_t client, const struct flow *to,
+			      uint8_t flags)
+{
+	const struct variation with = {.tcp_flags = flags};
+	struct flow flow = *to;
+	struct frame frame;
+
+	flow.source = client_text(client);
+	make_frame(&frame, &flow, 0, &with);
+	return run(program, &frame, NULL);
+}
+
+/* What the member of the flow sends back, with so many bytes. */
+static inline int from_member(const struct nat_flow *flow, size_t payload,
+			      uint8_t flags)
+{
+	const struct variation with = {.tcp_flags = flags};
+	const struct flow answer = {MEMBER, POOL, ntohs(flow->member_port),
+				    (uint16_t)(flow - pool_table()),
+				    flow->protocol};
+	struct frame frame;
+
+	make_frame(&frame, &answer, payload, &with);
+	return run(program, &frame, NULL);
+}
+
+static inline struct nat_flow *open_flow(uint32_t client, const struct flow *to)
+{
+	struct nat_flow *flow;
+
+	assert_int_equal(from_client(client, to, SYN), XDP_TX);
+	flow = find_flow(client, to);
+	assert_non_null(flow);
+	return flow;
+}
+
+static inline struct nat_flow *establish(uint32_t client, const struct flow *to)
+{
+	struct nat_flow *flow = open_flow(client, to);
+
+	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
+	assert_int_equal(from_client(client, to, ACK), XDP_TX);
+	assert_int_equal(nat_state_of(flow->state), NAT_ESTABLISHED);
+	return flow;
+}
+
+/* Both ways, and it is established still. */
+static inline void expect_alive(uint32_t client, const struct flow *to)
+{
+	struct nat_flow *flow = find_flow(client, to);
+
+	assert_non_null(flow);
+	assert_int_equal(nat_state_of(flow->state), NAT_ESTABLISHED);
+	assert_int_equal(from_client(client, to, ACK), XDP_TX);
+	assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
+	assert_ptr_equal(find_flow(client, to), flow);
+}
+
+static inline void expect_full(uint32_t client, const struct flow *to)
+{
+	uint64_t before = outcome(OXP_DROP_NAT_FULL).packets;
+
+	assert_int_equal(from_client(client, to, SYN), XDP_DROP);
+	assert_int_equal(outcome(OXP_DROP_NAT_FULL).packets, before + 1);
+	assert_null(find_flow(client, to));
+}
+
+/* As if the flow's last packet had come so long ago. */
+static inline void silent_for(struct nat_flow *flow, uint32_t seconds)
+{
+	flow->seen = nat_now() - seconds;
+}
+
+static inline void age(void)
+{
+	assert_true(oxp_slots_age(node, error) >= 0);
+	node->config->ticked -= 60000; /* ms */
+	assert_true(oxp_slots_age(node, error) >= 0);
+}
+
+#define NAT_TEST(name)                                                         \
+	cmocka_unit_test_setup_teardown(name, set_up_nat, tear_down)
+
+#endif

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * Who gets ports for NAT: groups and their bounds, floods of SYNs, and when a
+ * port that was used is given to another flow.
+ */
+#include "nat_fixture.h"
+
+#define ALL_PORTS 65280 /* of nat_flows: more than the pool has */
+#define FLOOD 20000
+#define FLOODING 100000 /* clients from here on */
+
+static uint64_t evicted(void)
+{
+	return outcome(OXP_NAT_EVICTED).packets;
+}
+
+static void establish_some(uint32_t from, uint32_t count, const struct flow *to)
+{
+	for (uint32_t i = from; i < from + count; i++)
+		establish(i, to);
+}
+
+static void expect_all_alive(uint32_t from, uint32_t count,
+			     const struct flow *to)
+{
+	for (uint32_t i = from; i < from + count; i++)
+		expect_alive(i, to);
+}
+
+/* Spoofed clients. Returns how many got no port. */
+static uint32_t flood(uint32_t count, const struct flow *to)
+{
+	uint32_t refused = 0;
+
+	for (uint32_t i = FLOODING; i < FLOODING + count; i++)
+		refused += from_client(i, to, SYN) != XDP_TX;
+	assert_int_equal(outcome(OXP_DROP_NAT_FULL).packets, refused);
+	return refused;
+}
+
+/* All ports have a flow like this one, of its group. */
+static void fill_pool_like(const struct nat_flow *flow)
+{
+	struct nat_flow *table = pool_table();
+	uint32_t more = 0;
+
+	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++) {
+		if (table[port].state != NAT_FREE)
+			continue;
+		table[port] = *flow;
+		more++;
+	}
+	nat_groups(node)[flow->group].flows += more;
+}
+
+static void test_each_flow_has_a_port_of_its_own(void **state)
+{
+	(void)state;
+	establish_some(0, 1000, &ours);
+	assert_int_equal(flows_of(OURS), 1000);
+	/* a port that two had would be found for one of them alone */
+	expect_all_alive(0, 1000, &ours);
+	assert_int_equal(evicted(), 0);
+}
+
+static void test_a_group_has_so_many_flows_and_no_more(void **state)
+{
+	struct nat_flow *ended;
+
+	(void)state;
+	set_nat(&ours, OURS, 256, 8080);
+	establish_some(0, 256, &ours);
+	expect_full(256, &ours);
+	assert_int_equal(flows_of(OURS), 256);
+	establish_some(0, 300, &theirs);
+	/* a flow in TIME_WAIT still has its port */
+	ended = find_flow(7, &ours);
+	assert_int_equal(from_client(7, &ours, RST), XDP_TX);
+	expect_full(256, &ours);
+	silent_for(ended, NAT_TIME_WAIT_TIME + 1);
+	age();
+	assert_int_equal(flows_of(OURS), 255);
+	establish(256, &ours);
+	expect_full(257, &ours);
+	assert_int_equal(evicted(), 0);
+	expect_all_alive(0, 7, &ours);
+	expect_all_alive(8, 249, &ours);
+}
+
+static void test_without_a_limit_half_of_all_ports_are_left(void **state)
+{
+	struct nat_flow *flow;
+	uint32_t again = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < POOL_PORTS / 2; i++) {
+		/* where many ports in a row are taken a client tries again */
+		while (from_client(i, &ours, SYN) != XDP_TX)
+			assert_true(++again < POOL_PORTS / 100);
+		flow = find_flow(i, &ours);
+		assert_non_null(flow);
+		assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
+		assert_int_equal(from_client(i, &ours, ACK), XDP_TX);
+	}
+	for (uint32_t i = 0; i < 100; i++)
+		expect_full(FLOODING + i, &ours);
+	assert_int_equal(flows_of(OURS), POOL_PORTS / 2);
+	assert_int_equal(service_of(&ours).active_flows, POOL_PORTS / 2);
+	establish_some(0, 1000, &theirs);
+	assert_int_equal(flows_of(THEIRS), 1000);
+}
+
+static void test_established_flows_are_not_ended_for_others(void **state)
+{
+	struct nat_flow *flow;
+
+	(void)state;
+	set_nat(&ours, OURS, ALL_PORTS, 8080);
+	flow = establish(0, &ours);
+	fill_pool_like(flow);
+	assert_int_equal(flows_of(OURS), POOL_PORTS);
+	for (uint32_t i = 0; i < 100; i++) {
+		expect_full(FLOODING + i, &ours);
+		expect_full(FLOODING + i, &theirs);
+	}
+	assert_int_equal(evicted(), 0);
+	expect_alive(0, &ours);
+}
+
+static void test_a_flood_ends_nothing_but_what_is_half_open(void **state)
+{
+	(void)state;
+	establish_some(0, 100, &ours);
+	establish_some(0, 100, &theirs);
+	for (uint32_t i = 100; i < 110; i++)
+		open_flow(i, &theirs);
+	assert_int_equal(flood(FLOOD, &ours), 0);
+	assert_int_equal(flows_of(OURS), 100 + OXP_NAT_HALF_OPEN_MAX);
+	assert_int_equal(service_of(&ours).active_flows,
+			 100 + OXP_NAT_HALF_OPEN_MAX);
+	/* the established ones went through the ring as well */
+	assert_int_equal(evicted(), FLOOD - OXP_NAT_HALF_OPEN_MAX);
+	expect_all_alive(0, 100, &ours);
+	expect_all_alive(0, 100, &theirs);
+	assert_int_equal(flows_of(THEIRS), 110);
+	for (uint32_t i = 100; i < 110; i++)
+		assert_non_null(find_flow(i, &theirs));
+}
+
+static void test_the_oldest_half_open_flows_go_first(void **state)
+{
+	uint32_t last = FLOODING + FLOOD - 1;
+
+	(void)state;
+	assert_int_equal(flood(FLOOD, &ours), 0);
+	assert_non_null(find_flow(last, &ours));
+	assert_non_null(find_flow(last - OXP_NAT_HALF_OPEN_MAX + 1, &ours));
+	assert_null(find_flow(last - OXP_NAT_HALF_OPEN_MAX, &ours));
+	assert_null(find_flow(FLOODING, &ours));
+}
+
+/* With all its flows, and fewer of them half open than there may be. */
+static void test_a_flood_leaves_a_small_group_room_for_clients(void **state)
+{
+	(void)state;
+	set_nat(&ours, OURS, 256, 8080);
+	establish_some(0, 100, &ours);
+	/* the search passes the established ones first, 16 at once */
+	assert_int_equal(flood(1000, &ours), 100 / 16);
+	assert_int_equal(flows_of(OURS), 256);
+	assert_int_equal(evicted(), 1000 - 156 - 100 / 16);
+	assert_non_null(find_flow(FLOODING + 999, &ours));
+	assert_non_null(find_flow(FLOODING + 999 - 155, &ours));
+	assert_null(find_flow(FLOODING + 999 - 156, &ours));
+	establish(100, &ours);
+	expect_all_alive(0, 101, &ours);
+}
+
+/* Ends that were half open long ago are many, and it is them that the search
+ * meets first. */
+static void test_a_large_group_that_is_full_gives_half_open_flows(void **state)
+{
+	uint32_t tries = 0;
+
+	(void)state;
+	set_nat(&ours, OURS, 4096, 8080);
+	establish_some(0, 3000, &ours);
+	assert_int_equal(flood(1096, &ours), 0);
+	assert_int_equal(flows_of(OURS), 4096);
+	while (from_client(3000, &ours, SYN) != XDP_TX)
+		assert_true(++tries <= 3000 / 16 + 1);
+	assert_int_equal(evicted(), 1);
+	assert_null(find_flow(FLOODING, &ours));
+	assert_int_equal(flows_of(OURS), 4096);
+	expect_all_alive(0, 3000, &ours);
+}
+
+static void test_a_port_in_time_wait_is_not_for_the_same_member(void **state)
+{
+	struct nat_flow *table, *flow;
+
+	(void)state;
+	set_nat(&ours, OURS, ALL_PORTS, 8080);
+	flow = establish(0, &ours);
+	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
+	fill_pool_like(flow);
+	for (uint32_t i = 1; i < 100; i++)
+		expect_full(i, &ours);
+	table = pool_table();
+	for (uint32_t port = OXP_NAT_PORT_MIN; port < 65536; port++)
+		silent_for(&table[port], NAT_TIME_WAIT_TIME + 1);
+	for (uint32_t i = 1; i < 100; i++)
+		establish(i, &ours);
+	assert_int_equal(flows_of(OURS), POOL_PORTS);
+	assert_int_equal(evicted(), 0);
+}
+
+static void test_a_port_in_time_wait_is_for_another_end(void **state)
+{
+	struct nat_flow *flow;
+
+	(void)state;
+	set_nat(&ours, OURS, ALL_PORTS, 8080);
+	flow = establish(0, &ours);
+	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
+	fill_pool_like(flow);
+	/* the same address, another port */
+	establish_some(0, 100, &theirs);
+	assert_int_equal(flows_of(THEIRS), 100);
+	assert_int_equal(flows_of(OURS), POOL_PORTS - 100);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NAT_TEST(test_each_flow_has_a_port_of_its_own),
+		NAT_TEST(test_a_group_has_so_many_flows_and_no_more),
+		NAT_TEST(test_without_a_limit_half_of_all_ports_are_left),
+		NAT_TEST(test_established_flows_are_not_ended_for_others),
+		NAT_TEST(test_a_flood_ends_nothing_but_what_is_half_open),
+		NAT_TEST(test_the_oldest_half_open_flows_go_first),
+		NAT_TEST(test_a_flood_leaves_a_small_group_room_for_clients),
+		NAT_TEST(test_a_large_group_that_is_full_gives_half_open_flows),
+		NAT_TEST(test_a_port_in_time_wait_is_not_for_the_same_member),
+		NAT_TEST(test_a_port_in_time_wait_is_for_another_end),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}

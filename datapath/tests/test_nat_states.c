@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * States of NAT's flows: what packets of both directions do to them, when they
+ * end without any, and what is counted.
+ */
+#include "nat_fixture.h"
+
+#define TCP_IDLE 7440 /* s, where a service has no other */
+#define UDP_IDLE 300
+/* Less than a timeout: the test may take time itself. */
+#define SHORT_OF 20
+
+static uint32_t state_of(const struct nat_flow *flow)
+{
+	return nat_state_of(flow->state);
+}
+
+/* The flow lives nearly so long without a packet, and no longer. */
+static void expect_timeout(struct nat_flow *flow, uint32_t seconds)
+{
+	uint32_t before = flow->state;
+
+	silent_for(flow, seconds - SHORT_OF);
+	age();
+	assert_int_equal(flow->state, before);
+	silent_for(flow, seconds + 1);
+	age();
+	assert_int_equal(flow->state, NAT_FREE);
+	assert_int_equal(flows_of(OURS), 0);
+	assert_int_equal(service_of(&ours).active_flows, 0);
+}
+
+static void test_a_flow_is_established_once_both_have_sent(void **state)
+{
+	struct nat_flow *flow = open_flow(0, &ours);
+
+	(void)state;
+	assert_int_equal(state_of(flow), NAT_HALF_OPEN);
+	/* nor by what the client sends by itself, or repeats */
+	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	assert_int_equal(state_of(flow), NAT_HALF_OPEN);
+	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
+	assert_int_equal(from_client(0, &ours, SYN), XDP_TX);
+	assert_int_equal(state_of(flow), NAT_HALF_OPEN);
+	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
+	assert_int_equal(service_of(&ours).active_flows, 1);
+}
+
+static void test_half_open_flows_end_after_four_minutes(void **state)
+{
+	struct nat_flow *flow = open_flow(0, &ours);
+
+	(void)state;
+	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
+	expect_timeout(flow, NAT_TCP_TRANSITORY);
+	assert_int_equal(from_member(flow, 0, ACK), XDP_DROP);
+	assert_int_equal(outcome(OXP_DROP_NO_NAT_FLOW).packets, 1);
+}
+
+static void test_established_flows_end_after_the_idle_timeout(void **state)
+{
+	(void)state;
+	expect_timeout(establish(0, &ours), TCP_IDLE);
+	expect_timeout(establish(0, &ours_udp), UDP_IDLE);
+}
+
+static void test_udp_flows_without_an_answer_end_sooner(void **state)
+{
+	(void)state;
+	expect_timeout(open_flow(0, &ours_udp), NAT_UDP_TRANSITORY);
+}
+
+static void test_packets_of_both_directions_renew_a_flow(void **state)
+{
+	struct nat_flow *flow = establish(0, &ours);
+
+	(void)state;
+	silent_for(flow, TCP_IDLE + 1);
+	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	age();
+	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
+	silent_for(flow, TCP_IDLE + 1);
+	assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
+	age();
+	expect_alive(0, &ours);
+}
+
+static void test_half_closed_flows_end_after_four_minutes(void **state)
+{
+	struct nat_flow *flow = establish(0, &ours);
+
+	(void)state;
+	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
+	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
+	expect_timeout(flow, NAT_TCP_TRANSITORY);
+	flow = establish(0, &ours);
+	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
+	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
+	expect_timeout(flow, NAT_TCP_TRANSITORY);
+}
+
+static void expect_closed_by_fins(struct nat_flow *flow)
+{
+	uint32_t seen;
+
+	assert_int_equal(state_of(flow), NAT_TIME_WAIT);
+	assert_int_equal(service_of(&ours).active_flows, 0);
+	assert_int_equal(flows_of(OURS), 1);
+	silent_for(flow, NAT_TIME_WAIT_TIME - SHORT_OF);
+	seen = flow->seen;
+	/* the last ACK, and what is repeated */
+	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
+	assert_int_equal(flow->seen, seen);
+	expect_timeout(flow, NAT_TIME_WAIT_TIME);
+}
+
+static void test_fins_of_both_end_a_flow(void **state)
+{
+	struct nat_flow *flow = establish(0, &ours);
+
+	(void)state;
+	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
+	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
+	expect_closed_by_fins(flow);
+	flow = establish(0, &ours);
+	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
+	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
+	expect_closed_by_fins(flow);
+}
+
+/* Packets that follow renew it, as they would if the RST was forged. */
+static void expect_reset(struct nat_flow *flow)
+{
+	assert_int_equal(state_of(flow), NAT_TIME_WAIT);
+	assert_int_equal(service_of(&ours).active_flows, 0);
+	silent_for(flow, NAT_TIME_WAIT_TIME + 1);
+	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	age();
+	assert_int_equal(state_of(flow), NAT_TIME_WAIT);
+	silent_for(flow, NAT_TIME_WAIT_TIME + 1);
+	assert_int_equal(from_member(flow, 0, ACK), XDP_TX);
+	age();
+	assert_int_equal(state_of(flow), NAT_TIME_WAIT);
+	expect_timeout(flow, NAT_TIME_WAIT_TIME);
+}
+
+static void test_a_reset_of_either_ends_a_flow(void **state)
+{
+	struct nat_flow *flow = establish(0, &ours);
+
+	(void)state;
+	assert_int_equal(from_client(0, &ours, RST), XDP_TX);
+	expect_reset(flow);
+	flow = establish(0, &ours);
+	assert_int_equal(from_member(flow, 0, RST), XDP_TX);
+	expect_reset(flow);
+}
+
+static void test_a_reset_refuses_a_half_open_flow(void **state)
+{
+	struct nat_flow *flow = open_flow(0, &ours);
+
+	(void)state;
+	assert_int_equal(from_member(flow, 0, RST | ACK), XDP_TX);
+	expect_reset(flow);
+}
+
+/* RFC 6191: whether it is too early is for the member to say. */
+static void test_a_client_begins_again_with_its_own_port(void **state)
+{
+	struct nat_flow *flow = establish(0, &ours);
+
+	(void)state;
+	assert_int_equal(from_member(flow, 0, FIN), XDP_TX);
+	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
+	assert_int_equal(from_client(0, &ours, SYN), XDP_TX);
+	assert_ptr_equal(find_flow(0, &ours), flow);
+	assert_int_equal(state_of(flow), NAT_HALF_OPEN);
+	assert_int_equal(flow->state & NAT_FIN, 0);
+	assert_int_equal(flows_of(OURS), 1);
+	assert_int_equal(service_of(&ours).active_flows, 1);
+	assert_int_equal(from_member(flow, 0, SYN_ACK), XDP_TX);
+	assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	expect_alive(0, &ours);
+	assert_int_equal(service_of(&ours).counters.flows, 2);
+}
+
+static void test_only_the_member_of_the_flow_answers(void **state)
+{
+	struct nat_flow other = *establish(0, &ours), *flow;
+	const struct variation with = {.tcp_flags = RST};
+	struct flow forged = {MEMBER, POOL, 8081, 0, IPPROTO_TCP};
+	struct frame frame;
+
+	(void)state;
+	flow = find_flow(0, &ours);
+	forged.destination_port = flow - pool_table();
+	make_frame(&frame, &forged, 0, &with);
+	expect_dropped(&frame, OXP_DROP_NO_NAT_FLOW);
+	forged.source = "10.1.0.2";
+	forged.source_port = 8080;
+	make_frame(&frame, &forged, 0, &with);
+	expect_dropped(&frame, OXP_DROP_NO_NAT_FLOW);
+	forged.source = MEMBER;
+	forged.protocol = IPPROTO_UDP;
+	make_frame(&frame, &forged, 0, &with);
+	expect_dropped(&frame, OXP_DROP_NO_NAT_FLOW);
+	assert_int_equal(flow->state, other.state);
+}
+
+static void test_packets_of_both_directions_are_counted(void **state)
+{
+	struct nat_flow *flow = establish(0, &ours);
+	struct oxp_service service;
+
+	(void)state;
+	for (int i = 0; i < 10; i++)
+		assert_int_equal(from_client(0, &ours, ACK), XDP_TX);
+	for (int i = 0; i < 100; i++)
+		assert_int_equal(from_member(flow, 1000, ACK), XDP_TX);
+	open_flow(1, &ours);
+	assert_int_equal(from_client(2, &ours, RST), XDP_DROP);
+	service = service_of(&ours);
+	/* SYN, ACK, ten more, another SYN; 40 bytes each */
+	assert_int_equal(service.counters.packets, 13);
+	assert_int_equal(service.counters.bytes, 13 * 40);
+	assert_int_equal(service.counters.flows, 2);
+	assert_int_equal(service.reply_packets, 101);
+	assert_int_equal(service.reply_bytes, 40 + 100 * 1040);
+	assert_int_equal(service.active_flows, 2);
+	assert_int_equal(service.drops, 1);
+	assert_int_equal(service_of(&theirs).counters.packets, 0);
+	assert_int_equal(service_of(&theirs).active_flows, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		NAT_TEST(test_a_flow_is_established_once_both_have_sent),
+		NAT_TEST(test_half_open_flows_end_after_four_minutes),
+		NAT_TEST(test_established_flows_end_after_the_idle_timeout),
+		NAT_TEST(test_udp_flows_without_an_answer_end_sooner),
+		NAT_TEST(test_packets_of_both_directions_renew_a_flow),
+		NAT_TEST(test_half_closed_flows_end_after_four_minutes),
+		NAT_TEST(test_fins_of_both_end_a_flow),
+		NAT_TEST(test_a_reset_of_either_ends_a_flow),
+		NAT_TEST(test_a_reset_refuses_a_half_open_flow),
+		NAT_TEST(test_a_client_begins_again_with_its_own_port),
+		NAT_TEST(test_only_the_member_of_the_flow_answers),
+		NAT_TEST(test_packets_of_both_directions_are_counted),
+	};
+
+	return cmocka_run_group_tests(tests, enter_namespace, NULL);
+}
