@@ -388,6 +388,60 @@ static void measure_watched(void)
 	assert_int_equal(watch_uplinks(node, error), 0);
 }
 
+#define POOL "203.0.113.1"
+/* Where the frames of a case come from, here a member. */
+#define SOURCE "20.0.0.0"
+#define SOURCE_PORT 0x8000
+
+/* Begins a flow of the service. Returns its port of the pool. */
+static uint16_t open_nat_flow(uint16_t port)
+{
+	const struct flow flow = {CLIENT, VIP, 40000, port, IPPROTO_TCP};
+	const struct variation syn = {.tcp_flags = 0x02};
+	const struct oxp_nat_filter own = {.service = tcp_key(VIP, port)};
+	struct oxp_nat_flow found;
+	static struct frame frame;
+
+	make_frame(&frame, &flow, 0, &syn);
+	assert_int_equal(run(program, &frame, NULL), XDP_TX);
+	assert_int_equal(oxp_nat_flows_list(node, &own, &found, 1, error), 1);
+	return found.pool_port;
+}
+
+/* Of one program, with and without NAT. */
+static void measure_nat(void)
+{
+	const struct oxp_service_settings settings = {.flags = OXP_SERVICE_NAT};
+	const struct oxp_network pool = {address(POOL), 32};
+	struct oxp_key answering = tcp_key(VIP, 8302);
+	struct oxp_member member = {.address = address(SOURCE),
+				    .port = SOURCE_PORT,
+				    .weight = 1,
+				    .admin_up = 1};
+	struct traffic traffic = {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 10};
+	const struct traffic begins = {
+		VIP,          IPPROTO_TCP,      0x02,
+		.port = 8301, .flows = 1 << 24, .new_flows = true};
+	struct traffic answer = {POOL, IPPROTO_TCP, 0x10, .flows = 1};
+	int plain, cost;
+
+	if (oxp_nat_pools_set(node, &pool, 1, error))
+		fail_msg("pool: %s", error);
+	close(program);
+	program = forward_program(node);
+	set(tcp_key(VIP, 80), NULL, "10.1.0.1", MEMBERS);
+	set(tcp_key(VIP, 8301), &settings, "10.2.0.1", MEMBERS);
+	set_service_as(node, &answering, &settings, &member, 1);
+	plain = run_case("a node with NAT: IPIP, 1 Ki flows", traffic);
+	traffic.port = 8301;
+	traffic.sets_up_flows = true;
+	cost = run_case("NAT44, known flows, 1 Ki flows", traffic);
+	answer.port = open_nat_flow(8302);
+	run_case("NAT44, answers of a member, 1 flow", answer);
+	run_case("NAT44, a new flow each packet", begins);
+	say_ratio("NAT44 beside IPIP", cost, plain);
+}
+
 static void bench(void **state)
 {
 	(void)state;
@@ -411,6 +465,9 @@ static void bench(void **state)
 	close_node();
 	open_node(0, "/mnt/bpf/vips");
 	measure_vips();
+	close_node();
+	open_node(TEST_SLOTS, "/mnt/bpf/nat");
+	measure_nat();
 	close_node();
 }
 
