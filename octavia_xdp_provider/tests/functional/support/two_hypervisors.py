@@ -118,9 +118,10 @@ class TwoHypervisors(hypervisor.HypervisorWithVm):
         other.set_networks(['10.0.0.0/24', '2001:db8::/48'])
         for host in self.hosts:
             host.set_peers(PEERS)
-        self.other_vm = hypervisor.VirtualMachine(1, python_types.
-            SimpleNamespace(member=self.other, addCleanup=self.addCleanup,
-                            sysctl=self.sysctl))
+        self.other_vm = hypervisor.VirtualMachine(
+            1, python_types.SimpleNamespace(
+                member=self.other, sysctl=self.sysctl,
+                addCleanup=self.addCleanup))
         self.other_keys = {}
         other.set_port(types.Port(self.other_vm.port, self.other_vm.ifindex),
                        hypervisor.ALL)
