@@ -192,10 +192,20 @@ class TestNat(base.LabTestCase):
             self.wait('a flow of the project', lambda: sum(
                 flows for node in topology.NODES
                 for flows in self.state(node)['projects'].values()) == 1)
+            self.check_is_not_deleted(*(
+                node for node in topology.NODES
+                if self.has_flow(node, one.port)))
         self.assertIsNone(one.problem)
         self.wait('no active connection', lambda: not int(
             self.sdk.get_load_balancer_statistics(
                 balancer.id).active_connections))
+
+    def check_is_not_deleted(self, node):
+        self.addCleanup(lab_octavia.register_node, self.lab, node)
+        with self.assertRaises(paths.LabError) as refused:
+            self.manage('node', 'delete', node)
+        self.assertIn('has 1 flows by NAT', str(refused.exception))
+        self.assertEqual(1, self.state(node)['flows'])
 
     def test_a_member_that_fails_gets_no_new_connections(self):
         balancer, pool, made = self.create_nat()
