@@ -234,8 +234,8 @@ struct oxp_service_settings {
 	uint32_t nat_flows; /* at most OXP_NAT_FLOWS_MAX */
 	uint16_t nat_group; /* below OXP_NAT_GROUPS */
 	uint16_t reserved;
-	/* TCP, not with OXP_SERVICE_NAT: connections at once, at most; new ones
-	 * beyond it are refused. 0: no limit, and nothing is counted. */
+	/* TCP: connections at once, at most; new ones beyond it are refused.
+	 * 0: no limit, and nothing is counted but flows of OXP_SERVICE_NAT. */
 	uint32_t connection_limit;
 	uint32_t reserved2;
 };

@@ -235,6 +235,73 @@ static void test_packets_of_both_directions_are_counted(void **state)
 	assert_int_equal(service_of(&theirs).active_flows, 0);
 }
 
+static void set_limit(uint32_t limit, uint32_t flags)
+{
+	const struct oxp_service_settings settings = {
+		.slots = TEST_SLOTS,
+		.flags = OXP_SERVICE_NAT | flags,
+		.nat_group = OURS,
+		.connection_limit = limit,
+	};
+	struct oxp_key key = tcp_key(VIP, ours.destination_port);
+	struct oxp_member member;
+
+	make_members(&member, 1, 0, 0);
+	member.port = 8080;
+	set_service_as(node, &key, &settings, &member, 1);
+}
+
+static void expect_refused(uint32_t client)
+{
+	uint64_t before = outcome(OXP_DROP_CONNECTION_LIMIT).packets;
+
+	assert_int_equal(from_client(client, &ours, SYN), XDP_DROP);
+	assert_int_equal(outcome(OXP_DROP_CONNECTION_LIMIT).packets,
+			 before + 1);
+}
+
+static void test_a_service_has_as_many_connections_as_its_limit(void **state)
+{
+	struct nat_flow *first;
+
+	(void)state;
+	set_limit(3, 0);
+	first = establish(0, &ours);
+	establish(1, &ours);
+	open_flow(2, &ours);
+	expect_refused(3);
+	assert_null(find_flow(3, &ours));
+	assert_int_equal(service_of(&ours).active_flows, 3);
+	assert_int_equal(service_of(&ours).open_connections, 3);
+	assert_int_equal(service_of(&ours).drops, 1);
+	/* a SYN that is repeated is none more */
+	assert_int_equal(from_client(2, &ours, SYN), XDP_TX);
+	/* the service of others has no limit */
+	establish(3, &theirs);
+	assert_int_equal(from_client(0, &ours, RST), XDP_TX);
+	establish(3, &ours);
+	/* not even with the port that it still has */
+	expect_refused(0);
+	assert_int_equal(state_of(first), NAT_TIME_WAIT);
+	set_limit(4, 0);
+	assert_int_equal(from_client(0, &ours, SYN), XDP_TX);
+	assert_ptr_equal(find_flow(0, &ours), first);
+	assert_int_equal(service_of(&ours).active_flows, 4);
+	expect_refused(4);
+}
+
+static void test_connections_beyond_the_limit_are_reset(void **state)
+{
+	(void)state;
+	set_limit(1, OXP_SERVICE_RESET);
+	establish(0, &ours);
+	assert_int_equal(from_client(1, &ours, SYN), XDP_TX);
+	assert_int_equal(outcome(OXP_SENT_RESET).packets, 1);
+	assert_null(find_flow(1, &ours));
+	assert_int_equal(service_of(&ours).active_flows, 1);
+	expect_alive(0, &ours);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -250,6 +317,8 @@ int main(void)
 		NAT_TEST(test_a_client_begins_again_with_its_own_port),
 		NAT_TEST(test_only_the_member_of_the_flow_answers),
 		NAT_TEST(test_packets_of_both_directions_are_counted),
+		NAT_TEST(test_a_service_has_as_many_connections_as_its_limit),
+		NAT_TEST(test_connections_beyond_the_limit_are_reset),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

@@ -39,14 +39,19 @@ def of(document, listener, pool, vip, share=None, host=''):
     common = {'new_flow_rate': flavor.get('new_flow_rate', 0),
               'new_flow_burst': flavor.get('new_flow_burst', 0),
               'allowed': _of_family(allowed, version) if allowed else None}
+    flags = datapath.ServiceFlag(0)
+    limit = connections.share(document, listener, host, vip)
+    if limit:
+        common['connection_limit'] = limit
+        if flavor.get('connection_limit_reset'):
+            flags |= datapath.ServiceFlag.RESET
     if share:
         return datapath.Settings(
-            flags=datapath.ServiceFlag.NAT,
+            flags=flags | datapath.ServiceFlag.NAT,
             idle_timeout_s=_nat_idle_time(document, listener),
             nat_group=share.group, nat_flows=share.flows, **common)
     encapsulation = _ENCAPSULATIONS[
         flavor_keys.value(flavor, 'encapsulation')]
-    flags = datapath.ServiceFlag(0)
     if listener['protocol'] == 'UDP' and flavor.get('quic'):
         flags |= datapath.ServiceFlag.QUIC
     session = pool['session_persistence'] or {}
@@ -56,9 +61,6 @@ def of(document, listener, pool, vip, share=None, host=''):
     if (flavor.get('second_chance') and not by_source
             and rules.transport(listener['protocol']) == 'TCP'):
         flags |= datapath.ServiceFlag.SECOND_CHANCE
-    limit = connections.share(document, listener, host, vip)
-    if limit and flavor.get('connection_limit_reset'):
-        flags |= datapath.ServiceFlag.RESET
     lengths = {}
     if by_source:
         flags |= datapath.ServiceFlag.SOURCE
@@ -70,7 +72,7 @@ def of(document, listener, pool, vip, share=None, host=''):
         sid_function=flavor.get('srv6_function', 0),
         idle_timeout_s=(session.get('persistence_timeout')
                         or _idle_time(document, listener)),
-        connection_limit=limit, **lengths, **common)
+        **lengths, **common)
 
 
 def _idle_time(document, listener):

@@ -7,7 +7,6 @@ least, so that no client is refused because the router sent it to that node.
 """
 
 from octavia_xdp_provider.common import errors
-from octavia_xdp_provider.common import flavor
 from octavia_xdp_provider.common import spec
 
 _TCP = ('TCP', 'HTTPS')
@@ -24,12 +23,6 @@ def check(doc: spec.Document) -> None:
                 'when a connection begins and ends',
                 'leave it at -1 (no limit), or limit what one source may open '
                 'by a flavor with new_flow_rate')
-        if flavor.is_nat(doc['flavor']):
-            raise errors.Refused(
-                'connection_limit', 'with forwarding nat LB nodes limit the '
-                'flows of a project, and not those of a listener',
-                'leave it at -1 (no limit), or use a flavor with forwarding '
-                'tunnel')
 
 
 def share(doc: spec.Document, listener: spec.Listener, host: str, vip: str

@@ -213,6 +213,8 @@ class Forwarder:
             if result is not None:
                 return result
             found = self.translator.begin(packet, service, opens)
+            if found is Outcome.DROP_CONNECTION_LIMIT:
+                return self._beyond_limit(packet, service, clock)
         elif (handed and handed.kind == nat_peers.Kind.SEEK and
                 not isinstance(found, Outcome)):
             return self._hand_on(packet, self.peers.back(handed), service,

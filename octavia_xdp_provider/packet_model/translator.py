@@ -72,6 +72,10 @@ class Translator:
 
     def begin(self, packet, service: state.Service,
               opens: bool) -> Found | Outcome:
+        if nat.tcp_flags(packet) & nat.RST:
+            return Outcome.DROP_NO_NAT_FLOW
+        if opens and self._has_all(service):
+            return Outcome.DROP_CONNECTION_LIMIT
         client = nat.End(packet.source, _ports(packet)[0])
         flow = self._begin(packet, service, client)
         return (flow if isinstance(flow, Outcome) else
@@ -85,15 +89,20 @@ class Translator:
         if not again and same and member.keeps_flows:
             return flow
         if again and same and member.takes_flows:
+            if self._has_all(service):
+                return None
             flow.state, flow.replied = nat.State.HALF_OPEN, False
             flow.fins.clear()
             return flow
         self.flows.end(flow)
         return None
 
+    def _has_all(self, service: state.Service) -> bool:
+        """The connections that its limit lets in."""
+        limit = service.connection_limit
+        return bool(limit) and self.flows.active(service) >= limit
+
     def _begin(self, packet, service, client) -> nat.Flow | Outcome:
-        if nat.tcp_flags(packet) & nat.RST:
-            return Outcome.DROP_NO_NAT_FLOW
         at = packet.transport
         value = select.flow_hash(packet.source, packet.destination,
                                  packet.frame[at:at + 4], packet.protocol)

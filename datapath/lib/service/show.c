@@ -64,7 +64,9 @@ static void describe(struct oxp_node *node, uint32_t index,
 				.connection_limit =
 					connection_limit(node, index),
 			},
-		.open_connections = open_connections(node, index),
+		.open_connections = nat && connection_limit(node, index)
+					    ? node->nat_services[index].active
+					    : open_connections(node, index),
 	};
 	memcpy(out->key.vip.bytes, entry->vip, sizeof(entry->vip));
 	for (uint32_t i = 0; i < places_of(block); i++)

@@ -154,10 +154,6 @@ static int check_limit(const struct oxp_service_settings *settings,
 			       "a limit of connections is for TCP, the "
 			       "protocol is %u",
 			       key->protocol);
-	if (settings->flags & OXP_SERVICE_NAT)
-		return failure(error, -EOPNOTSUPP,
-			       "a limit of connections with NAT, which has "
-			       "limits of its own: nat_flows");
 	return 0;
 }
 

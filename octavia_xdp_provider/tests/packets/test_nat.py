@@ -307,6 +307,23 @@ class TestFlows(nat_cases.NatCase):
         self.assertEqual((*before, HALF_OPEN), self.flow(service))
         self.assertEqual(1, self.compared.active(service))
 
+    def test_connections_beyond_a_limit(self):
+        for front, back in nat_cases.PAIRS:
+            service = self.nat_service(front, back, connection_limit=1)
+            self.sent(self.request(front, cases.tcp(flags='S')))
+            beyond = self.request(front, cases.tcp(flags='S', sport=40001))
+            self.dropped(beyond, Outcome.DROP_CONNECTION_LIMIT)
+            self.sent(self.request(front, cases.tcp(flags='S')))
+            self.compared.compare_connections()
+            self.sent(self.answer(service, back, cases.tcp(flags='R')))
+            self.sent(beyond)
+            # with the port that it still has it is one more, too
+            self.dropped(self.request(front, cases.tcp(flags='S')),
+                         Outcome.DROP_CONNECTION_LIMIT)
+            self.compared.compare_connections()
+            self.compared.compare_counters()
+            self.compared.delete_service(service)
+
     def test_unknown_flows(self):
         """A client's segment begins one, so that it learns of a reset."""
         service = self.nat_service()

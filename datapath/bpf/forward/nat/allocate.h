@@ -254,7 +254,44 @@ __noinline __s64 nat_allocate(struct xdp_md *ctx, __u32 line, __u32 index)
 	return number;
 }
 
-/* Of a flow that is claimed and filled: from here on it is one, half open. */
+/* A place among the service's flows, before one begins; of those that a packet
+ * opens there may be a limit. */
+__noinline int nat_reserve(__u32 line, __u32 opens)
+{
+	const struct connection_count *count;
+	struct nat_service *active;
+	struct block_view view;
+	__u32 service, before, limit = 0;
+
+	if (!find_block(line, &view))
+		return false;
+	service = view.block->service;
+	active = bpf_map_lookup_elem(&nat_services, &service);
+	if (!active)
+		return false;
+	before = __sync_fetch_and_add(&active->active, 1);
+	if (!opens || !(view.block->flags & BLOCK_LIMITED))
+		return true;
+	count = bpf_map_lookup_elem(&connection_counts, &service);
+	if (count)
+		limit = READ_ONCE(count->limit);
+	if (!limit || before < limit)
+		return true;
+	__sync_fetch_and_add(&active->active, -1);
+	return false;
+}
+
+/* The flow did not begin. */
+static __always_inline void nat_release(__u32 line)
+{
+	struct block_view view;
+
+	if (find_block(line, &view))
+		nat_count_active(view.block->service, -1);
+}
+
+/* Of a flow that is claimed and filled, and whose place is reserved: from here
+ * on it is one, half open. */
 __noinline int nat_open(struct xdp_md *ctx, __u32 number)
 {
 	void *groups = nat_table_at(NAT_GROUPS_TABLE);
@@ -267,7 +304,6 @@ __noinline int nat_open(struct xdp_md *ctx, __u32 number)
 	group = flow->group;
 	flow->stamp = stamp;
 	WRITE_ONCE(flow->seen, nat_now());
-	nat_count_active(flow->service, 1);
 	position = __sync_fetch_and_add(&nat_group_in(groups, group)->head, 1);
 	before = __sync_lock_test_and_set(nat_ring_in(groups, group, position),
 					  (__u64)stamp << 32 | number);

@@ -18,6 +18,7 @@
 #include "forward/nat/state.h"
 #include "forward/nat/transport.h"
 #include "forward/nat/work.h"
+#include "forward/reset.h"
 
 /* In place of the line of a service's block, for packets to a pool: its number
  * with LOOKUP_POOL. Lines are below. */
@@ -98,11 +99,19 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 	if (flow->service == view.block->service && !again &&
 	    nat_keeps(&view, flow, MEMBER_KEEPS_FLOWS))
 		return number;
-	if (!writes_nat || !nat_claim(number, state))
+	if (!writes_nat)
 		return NO_FLOW;
-	/* the same ports again, if the member takes new flows */
-	if (again && flow->service == view.block->service &&
-	    nat_keeps(&view, flow, MEMBER_TAKES_FLOWS) &&
+	again &= flow->service == view.block->service &&
+		 nat_keeps(&view, flow, MEMBER_TAKES_FLOWS);
+	if (again && !nat_reserve(line, true))
+		return NO_FLOW;
+	if (!nat_claim(number, state)) {
+		if (again)
+			nat_release(line);
+		return NO_FLOW;
+	}
+	/* the same ports again */
+	if (again &&
 	    nat_fill(packet, number, line, flow->member_index, flow->entropy) &&
 	    nat_open(ctx, number)) {
 		work = nat_work_in_hand();
@@ -111,6 +120,8 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 		return number;
 	}
 	WRITE_ONCE(flow->state, NAT_FREE);
+	if (again)
+		nat_release(line);
 	return NO_FLOW;
 }
 
@@ -345,14 +356,20 @@ static __always_inline int nat_begin(struct xdp_md *ctx)
 	/* in a simulation: the port would be another one */
 	if (!writes_nat || nat_tcp_flags(ctx, &work->packet) & TCP_RST)
 		return nat_end(work, drop_at(ctx, OXP_DROP_NO_NAT_FLOW, line));
+	if (!nat_reserve(line, work->packet.opens_flow))
+		return nat_end(work, refuse_connection(ctx, work->packet.l3,
+						       work->packet.l4,
+						       work->packet.v6, line));
 	selected = nat_select(&work->packet, line);
 	if ((__u32)selected == SLOT_NOBODY)
 		outcome = OXP_DROP_NO_MEMBER;
 	else
 		number = nat_allocate(ctx, line, selected);
 	if (outcome == OXP_DROP_NO_MEMBER || number == NO_FLOW ||
-	    !nat_fill(&work->packet, number, line, selected, selected >> 32))
+	    !nat_fill(&work->packet, number, line, selected, selected >> 32)) {
+		nat_release(line);
 		return nat_end(work, drop_at(ctx, outcome, line));
+	}
 	nat_open(ctx, number);
 	work->number = number;
 	work->begins = work->packet.opens_flow;

@@ -444,7 +444,8 @@ class Compared:
         for service in self.services:
             if not service.connection_limit:
                 continue
-            mine = self.model.connections.open(service)
+            mine = (self.model.nat.active(service) if service.nat else
+                    self.model.connections.open(service))
             theirs = self.datapath.service(service).open_connections
             if mine != theirs:
                 raise Difference(f'{service.port}: {mine} connections in the '

@@ -188,6 +188,19 @@ class TestServices(base.TestCase):
         return forwarding.plan(found, planning.POLICY, nat=lambda _doc: (
             nat.Share(7, 1000)), **more)
 
+    def test_limits_of_connections(self):
+        found = document()
+        found['listeners']['listener']['connection_limit'] = 10
+        for key, flag in ((None, datapath.ServiceFlag(0)),
+                          ('connection_limit_reset',
+                           datapath.ServiceFlag.RESET)):
+            if key:
+                found['flavor'][key] = True
+            ((_, service),) = self.plan(found).services.items()
+            self.assertEqual(datapath.Settings(
+                flags=datapath.ServiceFlag.NAT | flag, nat_group=7,
+                nat_flows=1000, connection_limit=10), service.settings)
+
     def test_members_have_their_ports_and_no_encapsulation(self):
         found = document()
         members = found['pools']['pool']['members']

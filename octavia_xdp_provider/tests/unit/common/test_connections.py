@@ -75,13 +75,13 @@ class TestLimits(base.TestCase):
         error = self.assertRaises(errors.Refused, connections.check, document)
         self.assertEqual('connection_limit', error.option)
 
-    def test_only_of_tcp_and_not_with_nat(self):
+    def test_only_of_tcp(self):
         connections.check(limited())
+        connections.check(limited(flavor={'forwarding': 'nat'}))
         for protocol in ('UDP', 'SCTP'):
             document = limited()
             document['listeners']['listener']['protocol'] = protocol
             self.refused(document)
-        self.refused(limited(flavor={'forwarding': 'nat'}))
 
     def test_octavia_says_minus_one(self):
         self.assertEqual({'connection_limit': None}, translate.listener(
