@@ -121,7 +121,8 @@ static void make_frame(struct frame *frame, size_t n,
 				.protocol = IPPROTO_TCP,
 				.from_port = one->client_port,
 				.to_port = 80,
-				.length = 100};
+				.length = 100,
+				.acknowledged = acknowledged_by_client(false)};
 	struct outer outer = {.from = v6 ? NODE6 : NODE,
 			      .to = v6 ? OWN6 : OWN,
 			      .kind = encapsulations[n].kind};

@@ -61,6 +61,27 @@ static void expect_second_chance(const struct packet *packet,
 	assert_int_equal(counter(&bench, MEMBER_HANDED_ON), before + 1);
 }
 
+/* A packet of the connection that is here, which has sent `more` than that. */
+static void name_own(unsigned int n, int64_t more, struct packet *packet,
+		     struct outer *outer)
+{
+	name(n, packet, outer);
+	packet->from_port = HERE;
+	packet->acknowledged =
+		acknowledged_by_client(!is_ipv4(packet->to)) + more;
+}
+
+static void expect_taken_here(const struct packet *packet,
+			      const struct outer *outer,
+			      const struct packet *seen)
+{
+	struct frame in, expected;
+
+	make_tunnel(&in, packet, outer);
+	make_plain(&expected, seen, outer->tags);
+	expect_taken_by_tc(&bench, &in, &expected);
+}
+
 static void test_packets_of_connections_elsewhere_are_handed_on(void **state)
 {
 	static const uint8_t flags[] = {ACK, ACK | 1, RST, ACK | SYN};
@@ -84,11 +105,40 @@ static void test_packets_of_connections_here_are_taken(void **state)
 
 	begin(state, &hands_on);
 	for (unsigned int n = 0; n < NAMED; n++) {
-		name(n, &packet, &outer);
-		packet.from_port = HERE;
-		expect_decapsulated(&bench, &packet, &outer, &packet);
+		name_own(n, 0, &packet, &outer);
+		expect_taken_here(&packet, &outer, &packet);
 	}
 	assert_int_equal(all_counters(&bench), NAMED);
+}
+
+/* A socket that was left here of an earlier connection of the same port. */
+#define SENT (4 << 20)
+#define UNSURE (1 << 20) /* the program may not know of so much */
+static void
+test_what_acknowledges_bytes_of_another_member_is_handed_on(void **state)
+{
+	static const int64_t others[] = {UNSURE + 1, 1 << 30, 1LL << 31,
+					 -SENT - 2 * UNSURE, -(1 << 30)};
+	static const int64_t own[] = {UNSURE, 0, -1, -UNSURE, -SENT};
+	static bool sent;
+	struct packet packet;
+	struct outer outer;
+
+	begin(state, &hands_on);
+	for (int v6 = 0; v6 < 2 && !sent; v6++)
+		send_to_client(v6, SENT);
+	sent = true;
+	for (unsigned int n = 0; n < NAMED; n++) {
+		for (int i = 0; i < 5; i++) {
+			name_own(n, others[i], &packet, &outer);
+			expect_second_chance(&packet, &outer);
+			name_own(n, own[i], &packet, &outer);
+			expect_taken_here(&packet, &outer, &packet);
+		}
+		packet.flags = RST; /* acknowledges nothing */
+		packet.acknowledged = 0;
+		expect_taken_here(&packet, &outer, &packet);
+	}
 }
 
 static void test_what_opens_a_connection_is_taken(void **state)
@@ -144,8 +194,7 @@ static void test_errors_follow_the_connection_that_they_quote(void **state)
 						.to = packet.to};
 			make_error(&error, payload, &quoted, 60);
 			if (port == HERE)
-				expect_decapsulated(&bench, &error, &outer,
-						    &error);
+				expect_taken_here(&error, &outer, &error);
 			else
 				expect_second_chance(&error, &outer);
 		}
@@ -162,12 +211,11 @@ static void test_ports_are_those_of_the_server(void **state)
 	add_port(&bench, VIP, IPPROTO_TCP, 8080, 80);
 	add_port(&bench, VIP6, IPPROTO_TCP, 8080, 80);
 	for (unsigned int n = 0; n < NAMED; n++) {
-		name(n, &packet, &outer);
-		packet.from_port = HERE;
+		name_own(n, 0, &packet, &outer);
 		packet.to_port = 8080;
 		seen = packet;
 		seen.to_port = 80;
-		expect_decapsulated(&bench, &packet, &outer, &seen);
+		expect_taken_here(&packet, &outer, &seen);
 		packet.from_port = OTHER;
 		expect_second_chance(&packet, &outer);
 	}
@@ -184,9 +232,9 @@ static void test_nothing_goes_to_others_than_members(void **state)
 		name(n, &packet, &outer);
 		outer.alternative =
 			is_ipv4(outer.from) ? FOREIGN : "2001:db8:2::1";
-		expect_decapsulated(&bench, &packet, &outer, &packet);
+		expect_taken_here(&packet, &outer, &packet);
 		outer.alternative = outer.to;
-		expect_decapsulated(&bench, &packet, &outer, &packet);
+		expect_taken_here(&packet, &outer, &packet);
 	}
 	assert_int_equal(counter(&bench, MEMBER_KEPT), 2 * NAMED);
 }
@@ -282,6 +330,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_packets_of_connections_elsewhere_are_handed_on),
 		TEST(test_packets_of_connections_here_are_taken),
+		TEST(test_what_acknowledges_bytes_of_another_member_is_handed_on),
 		TEST(test_what_opens_a_connection_is_taken),
 		TEST(test_what_shows_no_connection_is_taken),
 		TEST(test_errors_follow_the_connection_that_they_quote),

@@ -53,8 +53,9 @@ static __always_inline enum verdict take_dscp(void *ctx, const bool skb,
 	return rewrite_in(ctx, skb, tunnel.link);
 }
 
-/* XDP has no way to route a packet on a host that does not forward: it leaves
- * these as they came to oxp_member_in, which is there then, too. */
+/* Of what names an alternative XDP takes none off: it has no way to route a
+ * packet on a host that does not forward, nor to ask a socket what it has sent.
+ * It leaves them as they came to oxp_member_in, which is there then, too. */
 static __always_inline enum verdict hand_on_counted(struct __sk_buff *skb,
 						    const struct tunnel *tunnel,
 						    const struct named *named)
@@ -68,6 +69,7 @@ static __always_inline enum verdict take_in(void *ctx, const bool skb,
 					    void *data, void *end, __u32 frame)
 {
 	enum member_counter counter = MEMBER_TAKEN_IPIP;
+	struct connection connection = {};
 	struct tunnel tunnel = {};
 	struct named named = {};
 	enum verdict verdict =
@@ -78,11 +80,14 @@ static __always_inline enum verdict take_in(void *ctx, const bool skb,
 		return take_dscp(ctx, skb, data, end);
 	if (verdict != TAKE)
 		return verdict;
-	if (is_elsewhere(ctx, skb, &tunnel, &named)) {
-		if (may_hand_on(&named))
-			return skb ? hand_on_counted(ctx, &tunnel, &named)
-				   : HAND_ON;
-		count(MEMBER_KEPT);
+	if (names_another(ctx, skb, &tunnel, &named, &connection)) {
+		if (!skb)
+			return HAND_ON;
+		if (!is_here(ctx, &connection)) {
+			if (may_hand_on(&named))
+				return hand_on_counted(ctx, &tunnel, &named);
+			count(MEMBER_KEPT);
+		}
 	}
 	ecn = combined_ecn(tunnel.inner_tos & ECN_MASK, tunnel.tos & ECN_MASK);
 	if (ecn < 0)

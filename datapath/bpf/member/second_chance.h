@@ -72,30 +72,60 @@ static __always_inline bool find_connection(void *ctx, const bool skb, __u32 ip,
 }
 
 /* A listener knows of no connection where it answered SYNs by cookies. */
-static __always_inline bool is_cookie(void *ctx, const bool skb,
+static __always_inline bool is_cookie(struct __sk_buff *skb,
 				      struct bpf_sock *socket,
-				      const struct connection *connection)
+				      const struct connection *connection,
+				      struct tcphdr *tcp)
 {
-	struct tcphdr tcp;
 	struct ipv6hdr v6;
 	struct iphdr v4;
 
-	if (!connection->tcp ||
-	    frame_load(ctx, skb, connection->tcp, &tcp, sizeof(tcp)) ||
-	    !tcp.ack || tcp.syn || tcp.rst || tcp.fin)
+	if (!tcp->ack || tcp->syn || tcp->rst || tcp->fin)
 		return false;
-	tcp.dest = connection->vip_port;
+	tcp->dest = connection->vip_port;
 	if (connection->version == 4)
-		return !frame_load(ctx, skb, connection->ip, &v4, sizeof(v4)) &&
-		       !bpf_tcp_check_syncookie(socket, &v4, sizeof(v4), &tcp,
-						sizeof(tcp));
-	return !frame_load(ctx, skb, connection->ip, &v6, sizeof(v6)) &&
-	       !bpf_tcp_check_syncookie(socket, &v6, sizeof(v6), &tcp,
-					sizeof(tcp));
+		return !bpf_skb_load_bytes(skb, connection->ip, &v4,
+					   sizeof(v4)) &&
+		       !bpf_tcp_check_syncookie(socket, &v4, sizeof(v4), tcp,
+						sizeof(*tcp));
+	return !bpf_skb_load_bytes(skb, connection->ip, &v6, sizeof(v6)) &&
+	       !bpf_tcp_check_syncookie(socket, &v6, sizeof(v6), tcp,
+					sizeof(*tcp));
+}
+
+/*
+ * Whether what the packet acknowledges was ever sent by the socket. A member
+ * that was cut off keeps sockets of connections that their clients have given
+ * up, and a client uses the port again, for a connection to another member
+ * that has the slot meanwhile.
+ *
+ * A valid acknowledgment is as old as the connection at most, and no older
+ * than the largest window (RFC 7323, 2.3). The socket is not locked: it may
+ * have sent or seen acknowledged a little more than it says, UNLOCKED.
+ */
+#define WINDOW_MAX (1U << 30)
+#define UNLOCKED (1U << 20)
+static __always_inline bool is_acknowledgment_for(struct bpf_sock *socket,
+						  const struct tcphdr *tcp)
+{
+	struct bpf_tcp_sock *details = bpf_tcp_sock(socket);
+	__u32 oldest, sent, acknowledged;
+	__u64 before;
+
+	/* Of one that is being opened, or was just closed, no more is told. */
+	if (!details || !tcp->ack)
+		return true;
+	before = details->bytes_acked;
+	if (before > WINDOW_MAX)
+		before = WINDOW_MAX;
+	oldest = details->snd_una - (__u32)before - UNLOCKED;
+	sent = details->snd_nxt + UNLOCKED - oldest;
+	acknowledged = bpf_ntohl(tcp->ack_seq) - oldest;
+	return acknowledged <= sent;
 }
 
 static __always_inline struct bpf_sock *
-find_socket(void *ctx, const struct connection *connection)
+find_socket(struct __sk_buff *skb, const struct connection *connection)
 {
 	struct bpf_sock_tuple tuple = {};
 
@@ -106,52 +136,55 @@ find_socket(void *ctx, const struct connection *connection)
 				 4);
 		tuple.ipv4.sport = connection->client_port;
 		tuple.ipv4.dport = connection->vip_port;
-		return bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv4),
+		return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv4),
 					  BPF_F_CURRENT_NETNS, 0);
 	}
 	__builtin_memcpy(tuple.ipv6.saddr, &connection->client, 16);
 	__builtin_memcpy(tuple.ipv6.daddr, &connection->vip, 16);
 	tuple.ipv6.sport = connection->client_port;
 	tuple.ipv6.dport = connection->vip_port;
-	return bpf_skc_lookup_tcp(ctx, &tuple, sizeof(tuple.ipv6),
+	return bpf_skc_lookup_tcp(skb, &tuple, sizeof(tuple.ipv6),
 				  BPF_F_CURRENT_NETNS, 0);
 }
 
 /* Established, being opened, or just closed: whatever is known of it. */
-static __always_inline bool is_here(void *ctx, const bool skb,
+static __always_inline bool is_here(struct __sk_buff *skb,
 				    struct connection *connection)
 {
 	struct bpf_sock *socket;
+	struct tcphdr tcp;
 	__be16 local;
 	bool here;
 
+	if (connection->tcp &&
+	    bpf_skb_load_bytes(skb, connection->tcp, &tcp, sizeof(tcp)))
+		return true;
 	local = config.has_ports ? other_port(IN, &connection->vip, IPPROTO_TCP,
 					      connection->vip_port)
 				 : 0;
 	if (local)
 		connection->vip_port = local;
-	socket = find_socket(ctx, connection);
+	socket = find_socket(skb, connection);
 	if (!socket)
 		return false;
-	here = socket->state != BPF_TCP_LISTEN ||
-	       is_cookie(ctx, skb, socket, connection);
+	if (!connection->tcp)
+		here = socket->state != BPF_TCP_LISTEN;
+	else if (socket->state == BPF_TCP_LISTEN)
+		here = is_cookie(skb, socket, connection, &tcp);
+	else
+		here = is_acknowledgment_for(socket, &tcp);
 	bpf_sk_release(socket);
 	return here;
 }
 
-/* Whether the packet is to go on to its alternative. */
-static __always_inline bool is_elsewhere(void *ctx, const bool skb,
-					 const struct tunnel *tunnel,
-					 const struct named *named)
+/* Whether the packet may belong to another member. */
+static __always_inline bool names_another(void *ctx, const bool skb,
+					  const struct tunnel *tunnel,
+					  const struct named *named,
+					  struct connection *out)
 {
-	struct connection connection = {};
-
-	if (!config.hands_on || !named->length ||
-	    !find_connection(ctx, skb, tunnel->link + tunnel->length,
-			     &connection) ||
-	    is_here(ctx, skb, &connection))
-		return false;
-	return true;
+	return config.hands_on && named->length &&
+	       find_connection(ctx, skb, tunnel->link + tunnel->length, out);
 }
 
 static __always_inline bool may_hand_on(const struct named *named)

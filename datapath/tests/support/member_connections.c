@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sched.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -78,4 +80,46 @@ int close_connections(void **state)
 		close(listeners[i]);
 	}
 	return 0;
+}
+
+uint32_t acknowledged_by_client(bool v6)
+{
+	const int on = 1, off = 0, receive_queue = 1;
+	uint32_t sequence;
+	socklen_t length = sizeof(sequence);
+
+	/* What the client has received. */
+	assert_int_equal(setsockopt(clients[v6], IPPROTO_TCP, TCP_REPAIR, &on,
+				    sizeof(on)),
+			 0);
+	assert_int_equal(setsockopt(clients[v6], IPPROTO_TCP, TCP_REPAIR_QUEUE,
+				    &receive_queue, sizeof(receive_queue)),
+			 0);
+	assert_int_equal(getsockopt(clients[v6], IPPROTO_TCP, TCP_QUEUE_SEQ,
+				    &sequence, &length),
+			 0);
+	assert_int_equal(setsockopt(clients[v6], IPPROTO_TCP, TCP_REPAIR, &off,
+				    sizeof(off)),
+			 0);
+	return sequence;
+}
+
+void send_to_client(bool v6, size_t length)
+{
+	static char bytes[4096];
+	struct tcp_info info = {};
+	socklen_t size = sizeof(info);
+
+	for (size_t sent = 0; sent < length; sent += sizeof(bytes)) {
+		assert_int_equal(send(accepted[v6], bytes, sizeof(bytes), 0),
+				 sizeof(bytes));
+		assert_int_equal(
+			recv(clients[v6], bytes, sizeof(bytes), MSG_WAITALL),
+			sizeof(bytes));
+	}
+	do {
+		assert_int_equal(getsockopt(accepted[v6], IPPROTO_TCP, TCP_INFO,
+					    &info, &size),
+				 0);
+	} while (info.tcpi_unacked);
 }

@@ -13,4 +13,9 @@
 int open_connections(void **state);
 int close_connections(void **state);
 
+/* The sequence number up to which the client has acknowledged all. */
+uint32_t acknowledged_by_client(bool v6);
+/* The server sends so many bytes, and the client acknowledges them. */
+void send_to_client(bool v6, size_t length);
+
 #endif

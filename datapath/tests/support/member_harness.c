@@ -166,6 +166,20 @@ void expect_decapsulated(const struct bench *bench, const struct packet *sent,
 	expect_taken(bench, &in, &expected);
 }
 
+void expect_taken_by_tc(const struct bench *bench, const struct frame *in,
+			const struct frame *expected)
+{
+	struct frame out;
+
+	if (bench->program == XDP) {
+		assert_int_equal(run_in(bench, in, &out), XDP_PASS);
+		compare(&out, in);
+	}
+	assert_int_equal(run(bench->object->progs.oxp_member_in, in, &out),
+			 UNSPEC);
+	compare(&out, expected);
+}
+
 void expect_passed(const struct bench *bench, const struct frame *in)
 {
 	expect_taken(bench, in, in);

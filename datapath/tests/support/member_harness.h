@@ -39,6 +39,9 @@ void expect_taken(const struct bench *bench, const struct frame *in,
 /* `sent` in a tunnel becomes `seen` without one. */
 void expect_decapsulated(const struct bench *bench, const struct packet *sent,
 			 const struct outer *outer, const struct packet *seen);
+/* By the tc program; XDP leaves it alone. */
+void expect_taken_by_tc(const struct bench *bench, const struct frame *in,
+			const struct frame *expected);
 void expect_passed(const struct bench *bench, const struct frame *in);
 /* By the tc program; XDP leaves it alone. */
 void expect_handed_on(const struct bench *bench, const struct frame *in,

@@ -117,6 +117,8 @@ static void put_transport(uint8_t *at, const struct packet *packet,
 	switch (packet->protocol) {
 	case IPPROTO_TCP:
 		at[4] = 0x77;
+		put16(at + 8, packet->acknowledged >> 16);
+		put16(at + 10, packet->acknowledged);
 		at[12] = header / 4 << 4;
 		at[13] = packet->flags ? packet->flags : 0x10;
 		if (packet->options_length)

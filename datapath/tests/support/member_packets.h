@@ -45,10 +45,11 @@ struct packet {
 	uint16_t from_port, to_port; /* TCP, UDP */
 	uint8_t type;                /* ICMP */
 	uint8_t tos;
-	uint8_t flags;     /* TCP; 0: ACK */
-	uint16_t fragment; /* flags and offset in 8-byte units */
-	bool no_checksum;  /* UDP */
-	bool extensions;   /* IPv6: hop-by-hop and destination options */
+	uint8_t flags;         /* TCP; 0: ACK */
+	uint32_t acknowledged; /* TCP */
+	uint16_t fragment;     /* flags and offset in 8-byte units */
+	bool no_checksum;      /* UDP */
+	bool extensions;       /* IPv6: hop-by-hop and destination options */
 	const uint8_t *options;
 	size_t options_length; /* TCP, a multiple of 4 */
 	const uint8_t *payload;
