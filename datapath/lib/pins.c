@@ -64,3 +64,18 @@ int exchange_folder(const struct oxp_node *node, const char *folder)
 	free(new);
 	return status;
 }
+
+int pin_inner(const struct oxp_node *node, enum map outer, uint32_t number,
+	      int map, char *path)
+{
+	int status;
+
+	if (!path)
+		return -ENOMEM;
+	unlink(path);
+	status = bpf_obj_pin(map, path);
+	free(path);
+	return status ? status
+		      : bpf_map_update_elem(node->map[outer], &number, &map,
+					    BPF_ANY);
+}

@@ -19,4 +19,10 @@ int rename_folder(const struct oxp_node *node, const char *from,
 /* Puts the folder in the place of `maps`, which gets its name, in one step. */
 int exchange_folder(const struct oxp_node *node, const char *folder);
 
+/* Pins a map at `path`, which is freed, and puts it into a map of maps. Whoever
+ * dies in between leaves a pin that the next one replaces. Returns 0 or a
+ * negative errno; `path` may be NULL, -ENOMEM then. */
+int pin_inner(const struct oxp_node *node, enum map outer, uint32_t number,
+	      int map, char *path);
+
 #endif

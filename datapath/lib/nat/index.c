@@ -104,20 +104,10 @@ void remove_nat_flow(struct oxp_node *node, const struct nat_key *key,
 	}
 }
 
-static int put_index(struct oxp_node *node, int map, uint32_t number)
+static int put_index(struct oxp_node *node, uint32_t number, int map)
 {
-	char *path = index_path(node, number);
-	int status = path ? 0 : -ENOMEM;
-
-	if (path) {
-		unlink(path);
-		status = bpf_obj_pin(map, path);
-	}
-	free(path);
-	if (!status)
-		status = bpf_map_update_elem(node->map[MAP_NAT_INDEX], &number,
-					     &map, BPF_ANY);
-	return status;
+	return pin_inner(node, MAP_NAT_INDEX, number, map,
+			 index_path(node, number));
 }
 
 static void take_index(struct oxp_node *node, uint32_t number)
@@ -161,10 +151,10 @@ static uint32_t size_of_index(int map)
 
 static int replace_index(struct oxp_node *node, int map, int old)
 {
-	int status = old > 0 ? put_index(node, old, 1) : 0;
+	int status = old > 0 ? put_index(node, 1, old) : 0;
 
 	if (!status)
-		status = put_index(node, map, 0);
+		status = put_index(node, 0, map);
 	if (!status && old > 0)
 		status = synchronize(NULL);
 	if (!status && old > 0)

@@ -80,22 +80,6 @@ struct nat_group *nat_groups(struct oxp_node *node)
 					   : NULL;
 }
 
-static int pin_table(struct oxp_node *node, int map, uint32_t number)
-{
-	char *path = table_path(node, number);
-	int status = path ? 0 : -ENOMEM;
-
-	if (path) {
-		unlink(path);
-		status = bpf_obj_pin(map, path);
-	}
-	free(path);
-	if (!status)
-		status = bpf_map_update_elem(node->map[MAP_NAT_TABLES], &number,
-					     &map, BPF_ANY);
-	return status;
-}
-
 int make_nat_table(struct oxp_node *node, uint32_t number, char *error)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
@@ -106,7 +90,8 @@ int make_nat_table(struct oxp_node *node, uint32_t number, char *error)
 	if (map < 0)
 		return failure(error, map,
 			       "cannot make room for the flows of an address");
-	status = pin_table(node, map, number);
+	status = pin_inner(node, MAP_NAT_TABLES, number, map,
+			   table_path(node, number));
 	close(map);
 	if (status)
 		return failure(error, status, "cannot pin a table of NAT");

@@ -78,23 +78,6 @@ void *at_line(const struct oxp_node *node, uint32_t line)
 	       (size_t)(line % SEGMENT_LINES) * LINE_SIZE;
 }
 
-/* Whoever dies in between leaves a pin that the next one replaces. */
-static int pin_segment(struct oxp_node *node, int map, uint32_t number)
-{
-	char *path = segment_path(node, number);
-	int status = path ? 0 : -ENOMEM;
-
-	if (path) {
-		unlink(path);
-		status = bpf_obj_pin(map, path);
-	}
-	free(path);
-	if (!status)
-		status = bpf_map_update_elem(node->map[MAP_TABLES], &number,
-					     &map, BPF_ANY);
-	return status;
-}
-
 static int make_segment(struct oxp_node *node, char *error)
 {
 	LIBBPF_OPTS(bpf_map_create_opts, options, .map_flags = BPF_F_MMAPABLE);
@@ -110,7 +93,8 @@ static int make_segment(struct oxp_node *node, char *error)
 		return failure(error, map,
 			       "cannot make room for tables: %u segments",
 			       number);
-	status = pin_segment(node, map, number);
+	status = pin_inner(node, MAP_TABLES, number, map,
+			   segment_path(node, number));
 	if (status)
 		failure(error, status, "cannot pin segment %u", number);
 	else
