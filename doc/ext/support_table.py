@@ -50,6 +50,7 @@ QUESTIONS = {
                        '2001:db8::1%eth0'],
     'allowed_cidrs': [['::ffff:192.0.2.0/120'],
                       ['192.0.2.0/24'] * (fields.ALLOWED_CIDRS_MAX + 1)],
+    'connection_limit': [0],
     'http_version': [2.0],
     'url_path': ['/ä'],
     'domain_name': ['ä'],
