@@ -87,7 +87,8 @@ __noinline __u32 find_connection(__u32 number, __u64 wanted)
 }
 
 /* How well an entry's place would do for another one; 0: it may not be
- * taken. Free ones, those whose time is over, closed ones by their age. */
+ * taken. Free ones, then those whose time is over, which are still counted,
+ * closed ones by their age. */
 static __always_inline __u64 connection_score(__u64 entry, __u64 now,
 					      __u64 timeout)
 {
@@ -95,10 +96,11 @@ static __always_inline __u64 connection_score(__u64 entry, __u64 now,
 	__u64 closed = entry & CONNECTION_CLOSED;
 	__u64 confirmed = entry / CONNECTION_CONFIRMED & 1;
 	__u64 free = ((entry - 1) & ~entry) >> 63; /* entry is 0 */
+	__u64 over = is_less(timeout, age) |
+		     (~confirmed & is_less(CONNECTION_OPENING_AGE, age) & 1);
 
-	free |= is_less(timeout, age);
-	free |= ~confirmed & is_less(CONNECTION_OPENING_AGE, age) & 1;
-	return free * (2 * SCORE_FREE) + closed * (SCORE_FREE | age);
+	return free * (4 * SCORE_FREE) + over * (2 * SCORE_FREE) +
+	       closed * (SCORE_FREE | age);
 }
 
 __noinline __u32 best_connection(__u32 number, __u32 now, __u32 timeout)
