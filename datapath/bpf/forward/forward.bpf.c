@@ -83,6 +83,34 @@ static __always_inline bool is_source_allowed(const void *header,
 		       : is_allowed(&v4->saddr, false, networks);
 }
 
+/* Nothing but the client's address keeps flows together, and every slot is
+ * decided. */
+static __always_inline bool is_only_source(const struct service_block *block)
+{
+	return (block->flags & (BLOCK_SPECIAL | BLOCK_ASK)) ==
+		       OXP_SERVICE_SOURCE &&
+	       !block->new_flow_rate;
+}
+
+static __always_inline __u64 hash_of_source(const void *header, bool is_v6,
+					    const struct service_block *block)
+{
+	const struct ipv6hdr *v6 = header;
+	const struct iphdr *v4 = header;
+	struct flow flow;
+
+	if (is_v6) {
+		__builtin_memcpy(flow.source, &v6->saddr, sizeof(flow.source));
+		cut_source(&flow, true, block);
+		return seeded_hash_v6(flow.source, (const __be32 *)&v6->daddr,
+				      flow.ports, flow.protocol, FLOW_SEED);
+	}
+	flow.source[3] = v4->saddr;
+	cut_source(&flow, false, block);
+	return seeded_hash_v4(flow.source[3], v4->daddr, flow.ports,
+			      flow.protocol, FLOW_SEED);
+}
+
 /* For the functions that take a packet; inlined, so that it is filled only
  * where they are called. */
 static __always_inline void fill(struct packet *packet, const void *header,
@@ -192,8 +220,13 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 		return drop_plain(ctx, OXP_DROP_INTERNAL);
 	selected->opens_flow = ports->opens_flow;
 	selected->entropy = flow_entropy(hash);
-	if (unlikely(is_special(view.block)) &&
-	    !has_only_networks(view.block)) {
+	if (unlikely(is_only_source(view.block))) {
+		hash = hash_of_source(header, selected->v6, view.block);
+		selected->entropy = flow_entropy(hash);
+		selected->member = owner_of_slot(
+			&view, slot_at(flow_position(hash), view.block->slots));
+	} else if (unlikely(is_special(view.block)) &&
+		   !has_only_networks(view.block)) {
 		if (view.block->flags & OXP_SERVICE_NAT)
 			return take_nat(ctx, selected);
 		outcome = select_special(ctx, header, selected, ports);

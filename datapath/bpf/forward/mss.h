@@ -65,4 +65,30 @@ __noinline int clamp_mss(struct xdp_md *ctx, __u32 l4, __u32 end, __u32 mss)
 	return 0;
 }
 
+/* As most SYNs are: without options, or with this one first. All others are
+ * clamp_mss()'s. */
+static __always_inline void clamp_first_mss(struct xdp_md *ctx, __u32 l4,
+					    __u32 end, __u32 mss)
+{
+	struct tcphdr *tcp = at(ctx, l4, sizeof(*tcp));
+	__u8 *option;
+	__u32 was;
+
+	if (!tcp || tcp->doff <= sizeof(*tcp) / 4)
+		return;
+	option = at(ctx, l4 + sizeof(*tcp), 4);
+	if (unlikely(!option || option[0] != TCP_OPTION_MSS ||
+		     option[1] != TCP_OPTION_MSS_LENGTH ||
+		     l4 + 4 * tcp->doff > end)) {
+		clamp_mss(ctx, l4, end, mss);
+		return;
+	}
+	was = option[2] << 8 | option[3];
+	if (was <= mss)
+		return;
+	tcp->check = corrected(tcp->check, bpf_htons(was), bpf_htons(mss));
+	option[2] = mss >> 8;
+	option[3] = mss;
+}
+
 #endif

@@ -236,9 +236,9 @@ send_by(struct xdp_md *ctx, struct selected *selected,
 	if (unlikely(selected->opens_flow) &&
 	    node->flags & OXP_NODE_CLAMP_MSS &&
 	    selected->protocol == IPPROTO_TCP)
-		clamp_mss(ctx, selected->l4,
-			  selected->l3 + head_length(selected->head),
-			  mtu - header - (selected->v6 ? 60 : 40));
+		clamp_first_mss(ctx, selected->l4,
+				selected->l3 + head_length(selected->head),
+				mtu - header - (selected->v6 ? 60 : 40));
 	/* before the frame changes: its drops count the length that it has */
 	if (unlikely(ifindex != ctx->ingress_ifindex)) {
 		/* the kernel would drop it where nobody counts */
