@@ -109,11 +109,11 @@ class Forwarder:
             self.vips.setdefault(one.vip, []).append(one)
 
     def forward(self, frame: bytes, ingress: int, clock: int,
-                split: bool = False) -> Result:
-        """`clock` is the coarse monotonic clock in nanoseconds; `split`: the
-        frame lies in several buffers, the first of which has its headers.
+                readable: int | None = None) -> Result:
+        """`clock` is the coarse monotonic clock in nanoseconds; `readable`:
+        bytes in the first of several buffers.
         """
-        packet = parse.parse(frame, split)
+        packet = parse.parse(frame, readable)
         if type(packet) is parse.Ignored:
             self.watch.ignored(packet)
             return Result(Action.PASS, frame, Outcome.PASS)
@@ -227,7 +227,7 @@ class Forwarder:
         """To a pool, and looks as if a peer had handed it on."""
         handed = self.peers.read(packet)
         inner = handed and parse.parse(self.peers.inside(packet, handed),
-                                       packet.split)
+                                       packet.readable - handed.length)
         if not isinstance(inner, parse.Packet):
             return self._drop(packet.frame, Outcome.DROP_NAT_PEER)
         result = self._inside(inner, handed, ingress, clock)

@@ -58,9 +58,10 @@ def quoted(packet: parse.Packet) -> Quoted | None:
     at = packet.transport + HEADER
     quote = parse.Packet()
     quote.frame, quote.end = frame, packet.end
+    quote.readable = packet.readable
     quote.first = quote.later = False
     if packet.family == state.IPV4:
-        if at + 20 > packet.end or frame[at] >> 4 != 4:
+        if not packet.holds(at, 20) or frame[at] >> 4 != 4:
             return None
         header = (frame[at] & 15) * 4
         if header < 20 or (frame[at + 6] << 8 | frame[at + 7]) & 0x1fff:
@@ -68,14 +69,14 @@ def quoted(packet: parse.Packet) -> Quoted | None:
         source, client = frame[at + 12:at + 16], frame[at + 16:at + 20]
         quote.protocol, quote.transport = frame[at + 9], at + header
     else:
-        if at + 40 > packet.end or frame[at] >> 4 != 6:
+        if not packet.holds(at, 40) or frame[at] >> 4 != 6:
             return None
         source, client = frame[at + 8:at + 24], frame[at + 24:at + 40]
         quote.protocol, quote.transport = frame[at + 6], at + 40
         if parse.walk(quote) is not None or quote.later:
             return None
     ports = frame[quote.transport:quote.transport + 4]
-    if quote.transport + 4 > packet.end or source != packet.destination:
+    if not packet.holds(quote.transport, 4) or source != packet.destination:
         return None
     if quote.protocol not in parse.HEADER:
         return None

@@ -5,11 +5,13 @@ from octavia_xdp_provider.packet_model import state
 
 VLAN = (b'\x81\x00', b'\x88\xa8')
 HEADER = {state.TCP: 20, state.UDP: 8, state.SCTP: 12}
+READ = {state.SCTP: 8}  # where that is less
 HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION)
 EXTENSIONS_MAX = 6
 END_MAX = 65535
 CUT_SHORT = 'an extension header that is cut short'
+OUT_OF_REACH = 'a header that is not in the first buffer'
 
 
 class Ignored(str):
@@ -25,13 +27,25 @@ class Packet:
 
     __slots__ = ('destination', 'dont_fragment', 'end', 'family', 'first',
                  'fragment_id', 'fragment_protocol', 'frame', 'later',
-                 'network', 'protocol', 'source', 'split', 'transport',
+                 'network', 'protocol', 'readable', 'source', 'transport',
                  'wrong')
 
+    @property
+    def split(self) -> bool:
+        return self.readable < len(self.frame)
 
-def parse(frame: bytes, split: bool = False) -> Packet | Ignored:
+    def holds(self, at: int, length: int) -> bool:
+        """Whether bytes are in the packet, and where headers can be read."""
+        return at + length <= min(self.end, self.readable)
+
+
+def parse(frame: bytes, readable: int | None = None) -> Packet | Ignored:
     """Frames to a group, and what is neither IPv4 nor IPv6 or too short to
-    say, are Ignored."""
+    say, are Ignored.
+
+    :param readable: bytes in the first of several buffers, which has the
+        whole IP header; None: there is one buffer.
+    """
     if len(frame) < 14:
         return Ignored('the frame ends within its link header')
     if frame[0] & 1:
@@ -46,7 +60,7 @@ def parse(frame: bytes, split: bool = False) -> Packet | Ignored:
     network = at + 2
     packet = Packet()
     packet.frame = frame
-    packet.split = split
+    packet.readable = len(frame) if readable is None else readable
     packet.network = network
     packet.later = packet.first = False
     if ethertype == b'\x08\x00':
@@ -79,6 +93,9 @@ def parse(frame: bytes, split: bool = False) -> Packet | Ignored:
         if packet.transport + needed > packet.end:
             packet.wrong = (f'less than the {needed} bytes of the transport '
                             'header')
+        elif needed and not packet.holds(
+                packet.transport, READ.get(packet.protocol, needed)):
+            packet.wrong = OUT_OF_REACH
     return packet
 
 
@@ -139,6 +156,8 @@ def walk(packet: Packet) -> str | None:
             return f'more than {EXTENSIONS_MAX} extension headers'
         if at + 8 > end:
             return CUT_SHORT
+        if not packet.holds(at, 8):
+            return OUT_OF_REACH
         following = frame[at]
         if protocol == FRAGMENT:
             if packet.first:

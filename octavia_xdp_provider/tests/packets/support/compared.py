@@ -370,8 +370,7 @@ class Compared:
             return []
         results = [
             self.model.forward(frame, environment.LOOPBACK, begin,
-                               split=bool(one) and
-                               max(one, PULLED) < len(frame))
+                               readable=max(one, PULLED) if one else None)
             for frame, one in zip(frames, first, strict=True)]
         packets, octets = collections.Counter(), collections.Counter()
         for frame, result, got in zip(frames, results, actual, strict=True):
