@@ -25,7 +25,10 @@ _TIMEOUT_S = 600
 def provide(lab):
     """Fetch and unpack the packages, unless they are there already.
 
-    To have newer ones, remove build/ovn/.
+    To have newer ones, remove build/ovn/. ``python -m lab.ovn.packages`` does
+    it without a lab, for tests in guests, which have no network.
+
+    :param lab: None: there is none.
     """
     paths.BUILD.mkdir(exist_ok=True)
     with open(DIRECTORY.with_suffix('.lock'), 'w') as lock:
@@ -123,3 +126,7 @@ def _only(name, *directories):
             return path
     raise paths.LabError(f'Debian\'s packages {", ".join(PACKAGES)} have no '
                          f'{name}; they are unpacked in {DIRECTORY}')
+
+
+if __name__ == '__main__':
+    provide(None)

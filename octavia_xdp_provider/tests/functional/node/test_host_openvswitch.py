@@ -24,8 +24,8 @@ class TestOpenVswitch(hypervisor.HypervisorWithVm):
     def setUp(self):
         super().setUp()
         if not packages.DIRECTORY.is_dir():
-            self.skipTest('Open vSwitch is not unpacked: python -m lab up '
-                          '--fabric ovn does it')
+            self.skipTest('Open vSwitch is not unpacked: python -m '
+                          'lab.ovn.packages does it')
         subprocess.run(('modprobe', 'openvswitch'), check=False,
                        stderr=subprocess.DEVNULL)
         try:
