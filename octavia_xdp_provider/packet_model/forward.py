@@ -141,8 +141,9 @@ class Forwarder:
 
     def _to_pool(self, packet, ingress, clock) -> Result:
         frame = packet.frame
-        if packet.wrong is not None:
-            return self._malformed(frame, packet.wrong)
+        wrong = nat.wrong(packet)
+        if wrong is not None:
+            return self._malformed(frame, wrong)
         icmp_of_family = (state.ICMP if packet.family == state.IPV4
                           else state.ICMPV6)
         if (packet.protocol in (state.ICMP, state.ICMPV6) and
@@ -227,7 +228,8 @@ class Forwarder:
         """To a pool, and looks as if a peer had handed it on."""
         handed = self.peers.read(packet)
         inner = handed and parse.parse(self.peers.inside(packet, handed),
-                                       packet.readable - handed.length)
+                                       max(packet.readable - handed.length,
+                                           parse.PULLED))
         if not isinstance(inner, parse.Packet):
             return self._drop(packet.frame, Outcome.DROP_NAT_PEER)
         result = self._inside(inner, handed, ingress, clock)
@@ -237,13 +239,13 @@ class Forwarder:
 
     def _inside(self, packet, handed, ingress, clock) -> Result:
         frame = packet.frame
-        if packet.wrong is not None:
-            return self._malformed(frame, packet.wrong)
+        wrong = nat.wrong(packet)
+        if wrong is not None:
+            return self._malformed(frame, wrong)
         if packet.protocol in (state.ICMP, state.ICMPV6):
             return self._icmp_inside(packet, handed, ingress, clock)
         if packet.later:
-            return self._translated(self.translator.later(packet, False),
-                                    packet, ingress, clock)
+            return self._later_inside(packet, handed, ingress, clock)
         if packet.protocol not in (state.TCP, state.UDP):
             return Result(Action.PASS, frame, Outcome.PASS)
         at = packet.transport
@@ -256,6 +258,14 @@ class Forwarder:
             return self._request(packet, service, ingress, clock, handed)
         return (self._unknown(packet, None, handed, ingress, clock) or
                 self._drop(frame, Outcome.DROP_NAT_PEER))
+
+    def _later_inside(self, packet, handed, ingress, clock) -> Result:
+        found = self.translator.later(packet, False)
+        if handed.kind == nat_peers.Kind.SEEK and not isinstance(
+                found, Outcome):
+            return self._hand_on(packet, self.peers.back(handed), None,
+                                 ingress, clock)
+        return self._translated(found, packet, ingress, clock)
 
     def _icmp_inside(self, packet, handed, ingress, clock) -> Result:
         family, at = packet.family, packet.transport
@@ -299,16 +309,19 @@ class Forwarder:
                  is_error=False) -> Result:
         frame, at = packet.frame, packet.transport
         family = nat.family_of(nat.End(onward.target, 0))
-        entropy = 0 if is_error else frame[at + 1] << 24
+        has_ports = not is_error and not packet.later
+        entropy = frame[at + 1] << 24 if has_ports else 0
         uplink = self.uplink(family, entropy)
         if uplink is None:
             return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, (), service)
         limit = uplink.mtu - self.peers.overhead
         if len(frame) - packet.network > limit:
             return self._too_big_nat(packet, is_error, limit, clock, service)
+        action = Action.TX if uplink.ifindex == ingress else Action.REDIRECT
+        if uplink.cannot_send(packet.split, action):
+            return self._drop(frame, Outcome.DROP_BUFFERS, (), service)
         return Result(
-            Action.TX if uplink.ifindex == ingress else Action.REDIRECT,
-            uplink.link(family) + nat_peers.wrapped(packet, onward) +
+            action, uplink.link(family) + nat_peers.wrapped(packet, onward) +
             frame[packet.end:], Outcome.FORWARDED, (Outcome.NAT_HANDED_ON,))
 
     # Ends without a service--------------------------------------------------
@@ -565,8 +578,7 @@ class Forwarder:
                 mss.clamp(packet, limit)
             action = (Action.TX if uplink.ifindex == one.ingress else
                       Action.REDIRECT)
-            if (packet.split and action == Action.REDIRECT and
-                    not uplink.sends_buffers):
+            if uplink.cannot_send(packet.split, action):
                 return self._drop(frame, Outcome.DROP_BUFFERS, remarks,
                                   service)
             link = uplink.link(family)

@@ -16,6 +16,7 @@ CHECKSUM = {state.TCP: 16, state.UDP: 6}
 HEADER = {state.IPV4: 20, state.IPV6: 40}
 SMALL = 1260
 OPTIONS_MAX = 10
+SUMMED_MAX = 4960
 SOURCE_ROUTES = (131, 137)
 FIN, SYN, RST = 1, 2, 4
 
@@ -116,6 +117,9 @@ class Flows:
             if flow.service not in services:
                 self.end(flow)
 
+    def all(self) -> list[Flow]:
+        return list(self._by_client.values())
+
     def active(self, service: state.Service) -> int:
         return sum(flow.active for flow in self._by_client.values()
                    if flow.service is service)
@@ -143,6 +147,13 @@ class Rewritten(typing.NamedTuple):
 
     packet: bytes
     any_id: bool = False
+
+
+def wrong(packet: parse.Packet) -> str | None:
+    """Of a packet to a pool, where only TCP and UDP have ports to read."""
+    if packet.short and packet.protocol not in CHECKSUM:
+        return None
+    return packet.wrong
 
 
 def ttl(packet: parse.Packet) -> int:
@@ -206,8 +217,9 @@ def rewrite(packet: parse.Packet, source: End,
         pseudo = checksum.pseudo_header(
             source.address, destination.address, len(body), packet.protocol)
         if none and family == state.IPV6 and packet.family == state.IPV4:
-            if packet.first or struct.unpack_from('!H', body, 4)[0] != len(
-                    body):
+            if (packet.first or len(body) > SUMMED_MAX or
+                    packet.end > packet.readable or
+                    struct.unpack_from('!H', body, 4)[0] != len(body)):
                 return None
             value = checksum.checksum(pseudo + new).to_bytes(2, 'big')
         elif none or len(body) < field + 2:

@@ -10,6 +10,7 @@ HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION = 0, 43, 44, 60
 EXTENSIONS = (HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION)
 EXTENSIONS_MAX = 6
 END_MAX = 65535
+PULLED = 256  # of several buffers, into the first one
 CUT_SHORT = 'an extension header that is cut short'
 OUT_OF_REACH = 'a header that is not in the first buffer'
 
@@ -22,13 +23,14 @@ class Packet:
     """An IPv4 or IPv6 packet; offsets count from the frame's first byte.
 
     `wrong` says why it is malformed, or is None. The fields that could not
-    be read then have the values of the headers before.
+    be read then have the values of the headers before. `short`: nothing is
+    wrong but that its transport header is not whole.
     """
 
     __slots__ = ('destination', 'dont_fragment', 'end', 'family', 'first',
                  'fragment_id', 'fragment_protocol', 'frame', 'later',
-                 'network', 'protocol', 'readable', 'source', 'transport',
-                 'wrong')
+                 'network', 'protocol', 'readable', 'short', 'source',
+                 'transport', 'wrong')
 
     @property
     def split(self) -> bool:
@@ -62,7 +64,7 @@ def parse(frame: bytes, readable: int | None = None) -> Packet | Ignored:
     packet.frame = frame
     packet.readable = len(frame) if readable is None else readable
     packet.network = network
-    packet.later = packet.first = False
+    packet.later = packet.first = packet.short = False
     if ethertype == b'\x08\x00':
         if len(frame) < network + 20:
             return Ignored('the frame ends within the IPv4 header')
@@ -91,10 +93,12 @@ def parse(frame: bytes, readable: int | None = None) -> Packet | Ignored:
     if packet.wrong is None and not packet.later:
         needed = HEADER.get(packet.protocol, 0)
         if packet.transport + needed > packet.end:
+            packet.short = True
             packet.wrong = (f'less than the {needed} bytes of the transport '
                             'header')
         elif needed and not packet.holds(
                 packet.transport, READ.get(packet.protocol, needed)):
+            packet.short = True
             packet.wrong = OUT_OF_REACH
     return packet
 

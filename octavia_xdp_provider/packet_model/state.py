@@ -52,6 +52,11 @@ class Uplink:
     vlans: tuple[int, ...] = ()
     sends_buffers: bool = False
 
+    def cannot_send(self, split: bool, action: Action) -> bool:
+        """A frame that is `split`, and came in elsewhere."""
+        return (split and action == Action.REDIRECT and
+                not self.sends_buffers)
+
     def link(self, family: int) -> bytes | None:
         """The link header of what leaves with an outer packet of `family`."""
         gateway = self.gateway.get(family)

@@ -172,6 +172,10 @@ class Translator:
             if found.to_client:
                 mtu -= self.forwarder.peers.overhead
             mss.clamp_to(packet, mtu - (60 if state.IPV6 in sides else 40))
+        action = (state.Action.TX if uplink.ifindex == ingress else
+                  state.Action.REDIRECT)
+        if uplink.cannot_send(packet.split, action):
+            return Sent(Outcome.DROP_BUFFERS)
         length = packet.end - packet.network
         if packet.first:
             self.flows.leave(_key(packet), flow)
@@ -185,8 +189,6 @@ class Translator:
         if rewritten is None:
             return Sent(Outcome.DROP_NAT_UNTRANSLATABLE)
         self._count(found, length, more)
-        action = (state.Action.TX if uplink.ifindex == ingress else
-                  state.Action.REDIRECT)
         return Sent(Outcome.FORWARDED, action,
                     uplink.link(family) + rewritten.packet +
                     packet.frame[packet.end:], rewritten.any_id)

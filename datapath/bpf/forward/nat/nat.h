@@ -8,6 +8,7 @@
 #ifndef OXP_NAT_H
 #define OXP_NAT_H
 
+#include "forward/buffers.h"
 #include "forward/fragments.h"
 #include "forward/icmp.h"
 #include "forward/nat/allocate.h"
@@ -285,7 +286,7 @@ nat_look_at_icmp(struct xdp_md *ctx, struct nat_work *work, __u32 to_pool)
 		return nat_end(work, XDP_PASS);
 	type = in_packet(ctx, packet, packet->l4, ICMP_HEADER);
 	if (!type)
-		return nat_end(work, drop(ctx, OXP_DROP_MALFORMED));
+		return nat_end(work, drop_unread(ctx));
 	if (is_echo(*type, packet->v6))
 		return nat_end(work, answer_echo(ctx, packet));
 	if (!is_icmp_error(*type, packet->v6))
@@ -314,7 +315,7 @@ __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 	if (line & NAT_TO_POOL)
 		work->what = NAT_TO_CLIENT;
 	if (nat_parse(ctx, packet))
-		return nat_end(work, drop(ctx, OXP_DROP_MALFORMED));
+		return nat_end(work, drop_unread(ctx));
 	if (packet->protocol == IPPROTO_ICMP ||
 	    packet->protocol == IPPROTO_ICMPV6)
 		return nat_look_at_icmp(ctx, work, line);
@@ -326,7 +327,7 @@ __noinline int nat_look(struct xdp_md *ctx, __u32 l3, __u32 v6, __u32 line)
 	if (packet->protocol != IPPROTO_TCP && packet->protocol != IPPROTO_UDP)
 		return nat_end(work, XDP_PASS);
 	if (parse_l4(ctx, packet))
-		return nat_end(work, drop(ctx, OXP_DROP_MALFORMED));
+		return nat_end(work, drop_unread(ctx));
 	if (line & NAT_TO_POOL)
 		return nat_look_at_reply(ctx, work, line);
 	if (work->handed.kind) {
@@ -447,6 +448,10 @@ __noinline int nat_prepare(struct xdp_md *ctx)
 		  work->what & NAT_TO_CLIENT ? nat_peers_overhead() : 0);
 	work->action = XDP_TX;
 	if (work->exit.ifindex != ctx->ingress_ifindex) {
+		/* the kernel would drop it where nobody counts */
+		if (work->frame > first_length(ctx) &&
+		    !sends_buffers(work->exit.ifindex))
+			return nat_drop(work, OXP_DROP_BUFFERS);
 		work->action = bpf_redirect_map(&devices, work->exit.ifindex,
 						XDP_DROP);
 		if (work->action != XDP_REDIRECT)
@@ -550,6 +555,8 @@ static __always_inline int nat_look_inside(struct xdp_md *ctx, __u32 l3)
 
 	if (!work)
 		return NAT_DONE;
+	/* as many of its headers as of a packet that came without others */
+	pull_headers(ctx);
 	stage = nat_look(ctx, l3, work->handed.v6, 0);
 	if (stage == NAT_DONE && work->action == XDP_PASS)
 		return nat_drop_peer(work);

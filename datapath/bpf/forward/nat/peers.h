@@ -7,6 +7,7 @@
 #ifndef OXP_NAT_PEERS_H
 #define OXP_NAT_PEERS_H
 
+#include "forward/buffers.h"
 #include "forward/nat/work.h"
 
 #define NAT_GRE_KEY bpf_htons(0x2000) /* flags: a key, nothing else */
@@ -444,6 +445,9 @@ static __always_inline int nat_send_to_peer(struct xdp_md *ctx,
 		return nat_too_big_for_peer(ctx, work, outer);
 	work->action = XDP_TX;
 	if (work->exit.ifindex != ctx->ingress_ifindex) {
+		if (work->frame > first_length(ctx) &&
+		    !sends_buffers(work->exit.ifindex))
+			return nat_drop_unknown(work, OXP_DROP_BUFFERS);
 		work->action = bpf_redirect_map(&devices, work->exit.ifindex,
 						XDP_DROP);
 		if (work->action != XDP_REDIRECT)

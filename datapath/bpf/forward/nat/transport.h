@@ -12,7 +12,7 @@
 #define SUM_PIECE 1240
 #define SUM_PIECES 4
 
-/* The sum of any number of bytes. */
+/* The sum of up to SUM_PIECES * SUM_PIECE bytes. */
 __noinline __u64 nat_sum_of(struct xdp_md *ctx, __u32 offset, __u32 length)
 {
 	__u32 whole = length & ~3U;
@@ -44,16 +44,17 @@ static __always_inline int nat_sum_udp(struct xdp_md *ctx,
 	__u64 sum;
 
 	/* all of it is to be in the frame's first buffer */
-	if (packet->kind != KIND_WHOLE || !at(ctx, packet->end - 1, 1))
+	if (packet->kind != KIND_WHOLE || length > SUM_PIECES * SUM_PIECE ||
+	    !at(ctx, packet->end - 1, 1))
 		return OXP_DROP_NAT_UNTRANSLATABLE;
 	udp = at(ctx, packet->l4, sizeof(*udp));
 	if (!udp)
 		return OXP_DROP_INTERNAL;
 	udp->source = ends->source_port;
 	udp->dest = ends->destination_port;
-	/* the whole of what IP carries is UDP's */
+	/* the whole of what IP carries is UDP's, or nobody knows what to sum */
 	if (bpf_ntohs(udp->len) != length)
-		return OXP_DROP_MALFORMED;
+		return OXP_DROP_NAT_UNTRANSLATABLE;
 	sum = nat_sum_of(ctx, packet->l4, length) + nat_sum_ends(ends, true) +
 	      bpf_htonl(length) + bpf_htonl(IPPROTO_UDP);
 	udp = at(ctx, packet->l4, sizeof(*udp));

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NAT: the program against the model, with random and mutated frames of
+clients, members, routers and peers, while services, members and the node
+change.
+
+For half of OCTAVIA_XDP_MUTATION_SECONDS each, and until what NAT alone knows
+has occurred; OCTAVIA_XDP_MUTATION_SEED repeats what a difference named.
+"""
+
+import os
+import random
+import sys
+import time
+import unittest
+
+from octavia_xdp_provider.packet_model import state
+from octavia_xdp_provider.tests.packets import test_buffers
+from octavia_xdp_provider.tests.packets import test_mutations
+from octavia_xdp_provider.tests.packets import test_nat_peers
+from octavia_xdp_provider.tests.packets.support import cases
+from octavia_xdp_provider.tests.packets.support import compared
+from octavia_xdp_provider.tests.packets.support import environment
+from octavia_xdp_provider.tests.packets.support import nat_cases
+from octavia_xdp_provider.tests.packets.support import nat_scenario
+
+STEPS = 12  # so few that no flow ends by its age
+PATIENCE = 300
+Outcome = state.Outcome
+
+
+# Without bpf_xdp_pull_data() what happens depends on how a frame is split.
+needs_pull = unittest.skipIf(
+    tuple(map(int, os.uname().release.split('.')[:2])) < (6, 18),
+    'needs Linux 6.18')
+
+
+class SplitNat(test_buffers.SplitFrames, nat_scenario.NatCompared):
+    pass
+
+
+class TestNat(unittest.TestCase):
+
+    KIND: type[nat_scenario.NatCompared] = nat_scenario.NatCompared
+    WANTED = {Outcome.DROP_NO_NAT_FLOW, Outcome.DROP_TTL,
+              Outcome.DROP_NAT_UNTRANSLATABLE, Outcome.DROP_CONNECTION_LIMIT,
+              Outcome.DROP_FRAGMENT, Outcome.DROP_ICMP,
+              Outcome.SENT_TOO_BIG, Outcome.ECHO_REPLY}
+
+    def setUp(self):
+        super().setUp()
+        if environment.MODEL_ONLY:
+            self.skipTest('needs the program')
+        self.compared = self.KIND(cases.plain_node(), flows_max=64)
+        self.addCleanup(self.compared.close)
+        self.compared.set_pools(list(nat_cases.POOLS))
+        self.seen = set()
+        self.run_frames = self.compared.run
+        self.compared.run = self.run_and_see
+
+    def run_and_see(self, frames):
+        results = self.run_frames(frames)
+        for one in results:
+            self.seen.update((one.outcome, *one.remarks))
+        return results
+
+    def run_scenario(self, seed: int, end: float):
+        step = 0
+        self.compared.rng = random.Random(seed)
+        try:
+            running = nat_scenario.NatScenario(self.compared, seed)
+            while step < STEPS and (time.monotonic() < end or
+                                    not self.seen >= self.WANTED):
+                running.step()
+                step += 1
+        except nat_scenario.Interrupted:
+            return
+        except compared.Difference as difference:
+            raise AssertionError(
+                f'{test_mutations.PREFIX}SEED={seed}, step {step}:\n'
+                f'{difference}') from difference
+        self.assertEqual('', self.compared.datapath.verify())
+
+    def test_program_and_model_agree_on_random_frames(self):
+        end = time.monotonic() + test_mutations.setting('SECONDS', 60) / 2
+        only = test_mutations.setting('SEED', None)
+        rng = random.Random()
+        while (now := time.monotonic()) < end or (
+                now < end + PATIENCE and not self.seen >= self.WANTED):
+            self.run_scenario(
+                rng.randrange(1 << 32) if only is None else only, end)
+            if only is not None:
+                return
+        self.assertLessEqual(self.WANTED, self.seen)
+        print(f'{self.compared.ran} frames without a difference',
+              file=sys.stderr)
+
+
+@needs_pull
+class TestSplit(TestNat):
+    """Each frame that may be is in several buffers."""
+
+    KIND = SplitNat
+    WANTED = TestNat.WANTED | {Outcome.DROP_BUFFERS}
+
+
+class TestPeers(TestNat):
+    """Other nodes hand on packets."""
+
+    WANTED = TestNat.WANTED | {Outcome.NAT_HANDED_ON, Outcome.DROP_NAT_PEER}
+
+    def setUp(self):
+        super().setUp()
+        self.compared.set_peers(test_nat_peers.all_peers(
+            random.choice((4, 6))))
+
+
+@needs_pull
+class TestSplitPeers(TestPeers):
+
+    KIND = SplitNat
+    WANTED = TestPeers.WANTED | {Outcome.DROP_BUFFERS}
