@@ -17,6 +17,7 @@ from lab.ovn import hypervisors
 from lab.ovn import ovsdb
 
 AGENT = 'host-agent'
+METRICS_PORT = 9107
 # By hypervisor.
 ENCAPSULATIONS = {'hv1': 'srv6', 'hv2': 'geneve'}
 
@@ -75,6 +76,8 @@ def write_configuration(lab, hypervisor, encapsulation, underlay=links.UPLINK):
             'run_directory': lab.run_directory / hypervisor / 'agent',
             'library': paths.HOST_LIBRARY,
             'pin_directory': pin_directory(lab, hypervisor),
+            'listen': (f'{paths.management_address(hypervisor)}:'
+                       f'{METRICS_PORT}'),
         },
     })
 

@@ -137,6 +137,7 @@ def _all(found):
         balancers.add_metric([state], number)
     yield balancers
     yield from _of_nodes(found.nodes)
+    yield from _of_hypervisors(found.hypervisors)
 
 
 def _of_nodes(nodes):
@@ -171,6 +172,19 @@ def _of_nodes(nodes):
             sessions.add_metric([node.host, 'down'], all_there_are - up)
     yield from (conditions, silence, lag, placements, sessions,
                 *gauges.values())
+
+
+def _of_hypervisors(hypervisors):
+    silence = _family('hypervisor_silence_seconds', 'Since the agent of a '
+                      'hypervisor in service was heard', 'host')
+    ports = _family('hypervisor_ports', 'Ports with members on a hypervisor '
+                    'in service', 'host', 'state')
+    for one in hypervisors:
+        if one.silence_s is not None:
+            silence.add_metric([one.host], one.silence_s)
+        for state in ('ready', 'loading', 'failing'):
+            ports.add_metric([one.host, state], one.ports.get(state, 0))
+    yield from (silence, ports)
 
 
 def _gauge(name, text, value):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import sqlalchemy as sa
 
+from octavia_xdp_provider.common import host_spec
 from octavia_xdp_provider.controller.store import base
 from octavia_xdp_provider.controller.store import models
 
@@ -35,6 +36,19 @@ class NodeFigures:
 
 
 @dataclasses.dataclass(frozen=True)
+class HypervisorFigures:
+    """Of a hypervisor that is in service.
+
+    ``silence_s``: as of NodeFigures. ``ports``: those with members, by state:
+    ready, loading, failing.
+    """
+
+    host: str
+    silence_s: float | None
+    ports: dict[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
 class Figures:
     """``load_balancers``: by state, active, pending or deleting. ``marked``:
     items of the work queue; ``due``: those that could be worked on, and for
@@ -46,6 +60,7 @@ class Figures:
     due_s: float
     generation: int
     nodes: list[NodeFigures]
+    hypervisors: list[HypervisorFigures]
 
 
 class Traffic(NamedTuple):
@@ -99,7 +114,8 @@ class FiguresQueries(base.Base):
                     sa.select(models.Node.host, models.Node.condition,
                               models.Node.last_seen, models.Node.state))]
             return Figures(_load_balancers(session), marked, int(due),
-                           now - first if due else 0.0, generation, nodes)
+                           now - first if due else 0.0, generation, nodes,
+                           _hypervisors(session, now))
 
 
 def _load_balancers(session: Any) -> dict[str, int]:
@@ -138,3 +154,20 @@ def _placements(session: Any
         if name == 'behind':
             oldest[host] = int(first)
     return counts, oldest
+
+
+def _hypervisors(session: Any, now: float) -> list[HypervisorFigures]:
+    one, host = models.HostObject, models.Hypervisor
+    state = sa.case(
+        (one.error.is_not(None), 'failing'),
+        (one.held_generation < one.generation, 'loading'), else_='ready')
+    ports: dict[str, dict[str, int]] = {}
+    for name, found, number in session.execute(sa.select(
+            one.host, state, sa.func.count()).where(
+                one.kind == host_spec.PORT,
+                one.removed_generation.is_(None)).group_by(one.host, state)):
+        ports.setdefault(name, {})[found] = int(number)
+    return [HypervisorFigures(name, now - seen if seen else None,
+                              ports.get(name, {}))
+            for name, seen in session.execute(sa.select(
+                host.host, host.last_seen).where(host.in_service.is_(True)))]

@@ -67,7 +67,8 @@ def _controller():
     registry = prometheus_client.CollectorRegistry()
     controller_metrics.Metrics(registry)
     store = mock.Mock()
-    store.figures.return_value = mock.Mock(load_balancers={}, nodes=[])
+    store.figures.return_value = mock.Mock(
+        load_balancers={}, nodes=[], hypervisors=[])
     registry.register(controller_metrics.Collector(store, lambda: True))
     return registry
 

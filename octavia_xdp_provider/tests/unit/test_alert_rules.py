@@ -32,6 +32,10 @@ CONDITION = (C + 'node_condition{{instance="control1",host="{}",'
              'condition="{}"}}')
 LAG = C + 'node_lag_generations{{instance="control1",host="{}"}}'
 LATENCY = H + 'latency_seconds_bucket{{instance="lb1",le="{}"}}'
+V = 'octavia_xdp_host_'
+OUTCOME = V + 'packets_total{{instance="hv1",outcome="{}"}}'
+SILENCE = (C + 'hypervisor_silence_seconds{{instance="control1",host="{}"}}')
+HV1 = '{instance="hv1"}'
 LB1 = '{instance="lb1"}'
 CONTROL1 = '{instance="control1"}'
 
@@ -71,6 +75,14 @@ WELL = {
     LAG.format('lb1'): '0x9 3x3 0x46',
     LAG.format('lb3'): '7x60',
     'octavia_xdp_loop_age_seconds{instance="lb1",loop="worker"}': '120x60',
+    SILENCE.format('hv1'): '2x60',
+    V + 'controller_silence_seconds' + HV1: '120x60',
+    V + 'failed' + HV1: '0x9 1x3 0x46',
+    # What rules forbid, and the time of a migration.
+    OUTCOME.format('drop_not_allowed'): '0+90000x60',
+    OUTCOME.format('drop_no_tap'): '0+540x60',
+    OUTCOME.format('flows_full'): '0x60',
+    V + 'open_vswitch_known' + HV1: '1x60',
 }
 # Alert → what is different, and the labels that it says it of. It begins in
 # the tenth minute.
@@ -129,6 +141,22 @@ FAULTS = {
     'LoopHangs': (
         {'octavia_xdp_loop_age_seconds{instance="lb1",loop="worker"}':
          '30x9 121x50'}, {'instance': 'lb1', 'loop': 'worker'}),
+    'HypervisorSilent': (
+        {SILENCE.format('hv1'): '2x9 121x50'}, {'host': 'hv1'}),
+    'HypervisorAlone': (
+        {V + 'controller_silence_seconds' + HV1: '2x9 121x50'},
+        {'instance': 'hv1'}),
+    'HypervisorFails': (
+        {V + 'failed' + HV1: '0x9 1x50'}, {'instance': 'hv1'}),
+    'HypervisorDrops': (
+        {OUTCOME.format('drop_no_reply'): '0x9 0+660x50'},
+        {'instance': 'hv1', 'outcome': 'drop_no_reply'}),
+    'HypervisorFlowsFull': (
+        {OUTCOME.format('flows_full'): '0x9 0+1x50'},
+        {'instance': 'hv1', 'outcome': 'flows_full'}),
+    'HypervisorWithoutOpenVswitch': (
+        {V + 'open_vswitch_known' + HV1: '1x9 0x50'},
+        {'instance': 'hv1'}),
 }
 # One whole outage is more than one alert.
 ALSO = {'NodeWithoutBgp': [

@@ -65,8 +65,8 @@ class TestDashboards(base.TestCase):
                 yield name, panel
 
     def test_there_is_one_for_each_thing_that_operators_look_at(self):
-        self.assertEqual(['octavia-xdp-fleet', 'octavia-xdp-load-balancer',
-                          'octavia-xdp-node'],
+        self.assertEqual(['octavia-xdp-fleet', 'octavia-xdp-hypervisor',
+                          'octavia-xdp-load-balancer', 'octavia-xdp-node'],
                          [dashboard['uid'] for dashboard in self.all.values()])
         for name, dashboard in self.all.items():
             self.assertEqual(name, dashboard['uid'] + '.json')
@@ -128,16 +128,20 @@ class TestDashboards(base.TestCase):
             'a{b="${c}", d=~`${c:regex}`}[$__rate_interval]', {'c': '7.'}))
         self.assertRaises(KeyError, dashboards.fill, 'a{b="$c"}', {})
 
-    def test_a_node_is_found_by_its_name_with_and_without_a_port(self):
-        node, = dashboards.variables(self.all['octavia-xdp-node.json'])
-        for instance, host in (
-                ('lb1', 'lb1'), ('lb1.example.org:9105', 'lb1.example.org'),
-                ('[2001:db8::1]:9105', '[2001:db8::1]')):
-            self.assertEqual(
-                host, re.fullmatch(node.regex, instance).group(1))
-            matcher = dashboards.fill('${node:regex}(:[0-9]+)?',
-                                      {'node': host})
-            self.assertTrue(re.fullmatch(matcher, instance))
-            self.assertFalse(re.fullmatch(matcher, 'x' + instance))
-        for query in dashboards.queries(self.all['octavia-xdp-node.json']):
-            self.assertIn('=~`${node:regex}(:[0-9]+)?`', query.text)
+    def test_a_host_is_found_by_its_name_with_and_without_a_port(self):
+        for name in 'node', 'hypervisor':
+            dashboard = self.all[f'octavia-xdp-{name}.json']
+            one, = dashboards.variables(dashboard)
+            self.assertEqual(name, one.name)
+            pattern = f'${{{name}:regex}}(:[0-9]+)?'
+            for instance, host in (
+                    ('lb1', 'lb1'),
+                    ('lb1.example.org:9105', 'lb1.example.org'),
+                    ('[2001:db8::1]:9105', '[2001:db8::1]')):
+                self.assertEqual(
+                    host, re.fullmatch(one.regex, instance).group(1))
+                matcher = dashboards.fill(pattern, {name: host})
+                self.assertTrue(re.fullmatch(matcher, instance))
+                self.assertFalse(re.fullmatch(matcher, 'x' + instance))
+            for query in dashboards.queries(dashboard):
+                self.assertIn(f'=~`{pattern}`', query.text)

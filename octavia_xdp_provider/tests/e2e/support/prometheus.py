@@ -17,6 +17,7 @@ import yaml
 from lab import paths
 from lab import processes
 from lab.control import octavia
+from lab.fabric import nodes
 from lab.fabric import topology
 from octavia_xdp_provider.tests.support import dashboards
 
@@ -28,10 +29,18 @@ FILES = dashboards.RULES.parent
 
 
 class Prometheus:
-    """From ``start`` to ``stop``, to be asked within the control host."""
+    """From ``start`` to ``stop``, to be asked within the control host.
 
-    def __init__(self, lab):
+    :param hypervisors: of the lab, whose agents it scrapes.
+    :ivar targets: how many processes it scrapes.
+    """
+
+    def __init__(self, lab, hypervisors=()):
         self._lab = lab
+        self._hypervisors = hypervisors
+        self.targets = (len(octavia.METRICS_PORTS)
+                        + len(nodes.METRICS_PORTS) * len(topology.NODES)
+                        + len(hypervisors))
         self._directory = lab.host_directory(paths.CONTROL) / NAME
 
     def start(self):
@@ -59,7 +68,8 @@ class Prometheus:
                             for port in octavia.METRICS_PORTS.values()],
             'nodes': [paths.management_address(node)
                       for node in topology.NODES],
-            'hypervisors': []}
+            'hypervisors': [paths.management_address(host)
+                            for host in self._hypervisors]}
         for kind, targets in hosts.items():
             path = self._directory / 'octavia-xdp' / f'{kind}.yaml'
             path.parent.mkdir(exist_ok=True)

@@ -4,6 +4,7 @@
 import prometheus_client
 
 from octavia_xdp_provider.controller import metrics
+from octavia_xdp_provider.controller.store import ways
 from octavia_xdp_provider.tests.unit import base as unit
 from octavia_xdp_provider.tests.unit.controller import base
 
@@ -68,6 +69,38 @@ class TestCollector(base.StoreTestCase):
             self.create(f'b{number}', 10 + number)
         self.store.place('a', ['lb1'])
         self.assertEqual(1, self.value('node_lag_generations', host='lb1'))
+
+    def test_ports_of_hypervisors_and_who_is_not_heard(self):
+        for host in ('hv1', 'hv2', 'hv3'):
+            self.store.register_hypervisor(host)
+        self.store.set_hypervisor_in_service('hv3', False)
+        ids = [f'{number:08}-0000-4000-8000-000000000001'
+               for number in range(4)]
+        token = self.store.acquire('duty', 'test', 3600)
+        self.store.store_ways(ways.Changes(documents={
+            ('hv1', key): ('port', {'id': key}) for key in ids} | {
+            ('hv1', ids[3]): ('address_set', {'id': ids[3]})}),
+            'duty', token)
+        as_of = self.store.host_changes('hv1', 0)['as_of']
+        self.store.hypervisor_seen('hv1')
+        self.store.take_host_report('hv1', 1, 1, {
+            'as_of': as_of, 'complete': True, 'gone': [], 'counters': {},
+            'state': {}, 'held': {
+                ids[0]: {'generation': as_of, 'ifindex': 3, 'error': None},
+                ids[1]: {'generation': as_of, 'ifindex': None,
+                         'error': 'no'}}})
+        self.assertEqual([1, 1, 1], [
+            self.value('hypervisor_ports', host='hv1', state=state)
+            for state in ('ready', 'failing', 'loading')])
+        self.assertLess(self.value('hypervisor_silence_seconds', host='hv1'),
+                        60)
+        # Never heard; and not in service.
+        self.assertIsNone(self.value('hypervisor_silence_seconds',
+                                     host='hv2'))
+        self.assertEqual(0, self.value('hypervisor_ports', host='hv2',
+                                       state='ready'))
+        self.assertIsNone(self.value('hypervisor_ports', host='hv3',
+                                     state='ready'))
 
     def test_depth_of_the_queue_and_load_balancers_by_state(self):
         self.create('a', 1)

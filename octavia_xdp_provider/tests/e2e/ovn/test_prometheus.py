@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Prometheus and its dashboards of hypervisors and their members."""
+
+from lab.fabric import client
+from lab.ovn import hypervisors
+from octavia_xdp_provider.tests.e2e.support import watched
+from octavia_xdp_provider.tests.e2e.support import zero_touch
+from octavia_xdp_provider.tests.support import dashboards
+
+REQUESTS = 200
+SHOWN = 'octavia-xdp-hypervisor.json', 'octavia-xdp-load-balancer.json'
+
+
+class TestPrometheus(watched.Watched, zero_touch.ZeroTouchTestCase):
+
+    def test_dashboards_show_hypervisors_and_no_alert_disturbs(self):
+        self.start_prometheus(hypervisors.NAMES)
+        balancer = self.balancer('red')
+        answers = client.requests(self.lab, self.url(balancer), REQUESTS)
+        self.assertEqual([], answers.failures)
+        with self.closed('red', balancer):
+            # What is dropped is drawn as well.
+            self.assertFalse(self.is_answered(balancer))
+        shipped = dashboards.load()
+        for name in SHOWN:
+            self.check_dashboard(name, shipped[name], balancer)
+        self.assertEqual({(host, state): float(state == 'ready') for host in
+                          hypervisors.NAMES for state in (
+                              'ready', 'loading', 'failing')}, {
+            (labels['host'], labels['state']): number
+            for labels, number in self.prometheus.values(
+                'max by (host, state) '
+                '(octavia_xdp_controller_hypervisor_ports)')})
+        self.check_rules()
