@@ -5,12 +5,14 @@ They are cliff's, as those of the openstack command: each list can be had as
 a table, JSON, YAML, CSV or plain values, with the columns that one names.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from cliff import command
 from cliff import lister
 from cliff import show
 
+from octavia_xdp_provider.common import printable
 from octavia_xdp_provider.controller.store import queries
 from octavia_xdp_provider.controller.store import schema
 
@@ -43,8 +45,24 @@ class Command(_Access, command.Command):
 
 
 class List(_Access, lister.Lister):
-    """A command that lists."""
+    """A command that lists. Some of it agents have said."""
+
+    def produce_output(self, parsed_args: Any, column_names: Any, data: Any
+                       ) -> int:
+        return int(super().produce_output(parsed_args, column_names, [
+            _shown(parsed_args, row) for row in data]))
 
 
 class Show(_Access, show.ShowOne):
-    """A command that shows one thing."""
+    """A command that shows one thing. Some of it agents have said."""
+
+    def produce_output(self, parsed_args: Any, column_names: Any, data: Any
+                       ) -> int:
+        return int(super().produce_output(parsed_args, column_names,
+                                          _shown(parsed_args, data)))
+
+
+def _shown(arguments: Any, values: Iterable[Any]) -> list[Any]:
+    if arguments.formatter == 'json':
+        return list(values)  # which has a notation of its own
+    return [printable.printable(value) for value in values]

@@ -47,6 +47,20 @@ class TestHosts(base.ManageTestCase):
         self.assertEqual(0, row['ports_ready'])
         self.assertIn('no room', row['problems'])
 
+    def test_no_terminal_obeys_what_an_agent_says(self):
+        # "Set the title"; C1 has the same as one character.
+        said = 'no \x1b]0;room\x07 \x9b2J, in two\nlines, für niemand'
+        self.report(said)
+        for words in (('list',), ('show', 'hv1')):
+            for formatter in ('table', 'value', 'yaml'):
+                shown = self.done('host', *words, '-f', formatter)
+                self.assertEqual(set(), set(shown) & {'\x1b', '\x07',
+                                                      '\x9b'}, formatter)
+        self.assertIn('no \\x1b]0;room\\x07 \\x9b2J, in two',
+                      self.done('host', 'show', 'hv1', '-f', 'value'))
+        row, = self.listed('host', 'list')
+        self.assertIn(said, row['problems'])
+
     def test_a_group_that_may_have_more_than_fits_is_shown(self):
         for number, words in ((host_spec.ADDRESSES_MAX - 1, []),
                               (host_spec.ADDRESSES_MAX, [GROUP_ID, '4096'])):
