@@ -7,6 +7,7 @@ hypervisor: he has its configuration and speaks AMQP as he likes. Calls are
 answered by the controllers' own code over a real database.
 """
 
+import inspect
 import io
 import os
 import pathlib
@@ -44,6 +45,7 @@ NEEDED = ('OCTAVIA_XDP_TEST_NODES_URL', 'OCTAVIA_XDP_TEST_CONTROLLER_URL',
 NODE = 'lb1'
 LEASE = 'test'
 LONG_S = 60
+FLOW = {'key': 1, 'client': '198.51.100.7', 'port': 1025, 'closing': False}
 
 
 def port(number):
@@ -153,10 +155,12 @@ class HostRightsTestCase(base.TestCase):
     def serve(self):
         """What controllers serve to hypervisors, once they are heard."""
         conf = self.configuration()
+        self.passed_on = []
         servers = node_servers.NodeServers(
             conf, self.store.hypervisor_hosts, {
                 host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
-                    conf, self.store, lambda: None)]},
+                    conf, self.store, lambda: None,
+                    lambda *message: self.passed_on.append(message))]},
             vhost=broker.host_vhost, wakeup=host_rpc.WakeupClient)
         servers.ensure((self.stolen, self.other))
         self.addCleanup(servers.ensure, ())
@@ -237,6 +241,29 @@ class TestHostRights(HostRightsTestCase):
         objects, _ = self.rows(self.stolen)
         self.assertEqual([(port(1), 'it is broken')],
                          [(one.id, one.error) for one in objects])
+
+    def test_it_calls_nothing_in_anothers_name(self):
+        self.serve()
+        before = self.rows(self.other)
+        client = self.client(self.stolen)
+        calls = {
+            'fetch': (self.other, 0), 'compare': (self.other,),
+            'documents': (self.other, [port(2)]),
+            'report': (self.other, 1, 1, self.report(port(2))),
+            'flows': (self.other, port(2), [FLOW])}
+        self.assertEqual({name for name, _ in inspect.getmembers(
+            host_api.HostsEndpoint, inspect.isfunction)
+            if not name.startswith('_')}, set(calls))
+        for name, arguments in calls.items():
+            self.refused(getattr(client, name), *arguments)
+        self.assertEqual(before, self.rows(self.other))
+
+    def test_its_flows_reach_nobody_who_has_not_got_its_port(self):
+        self.serve()
+        client = self.client(self.stolen)
+        for number in (1, 2, 3):
+            self.assertFalse(client.flows(self.stolen, port(number), [FLOW]))
+        self.assertEqual([], self.passed_on)
 
     def test_it_enters_no_other_virtual_host(self):
         for vhost in (broker.CONTROL_VHOST, broker.host_vhost(self.other),
