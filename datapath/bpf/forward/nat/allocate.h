@@ -187,11 +187,17 @@ static __always_inline __u32 nat_address_of(const struct nat_pools *pools,
 	return pools->number[v6 & 1][which];
 }
 
-/* A port of an address of this family, claimed, or NO_FLOW. */
+/*
+ * A port of an address of this family, claimed, or NO_FLOW. Each one that is
+ * tried is drawn anew (RFC 6056, 3.3.2): runs of busy ports are left at once,
+ * and the free one behind such a run is no likelier than another. Steps of one
+ * random length would be cheaper, and miss what is free in one place three
+ * times as often.
+ */
 __noinline __s64 nat_find_port(__u32 v6, __u32 line, __u32 index)
 {
 	const struct nat_pools *pools = nat_pools_of_node();
-	__u32 first = bpf_get_prandom_u32(), start, count;
+	__u32 first = bpf_get_prandom_u32(), count;
 	__s64 waiting = NO_FLOW;
 
 	if (!pools)
@@ -199,11 +205,11 @@ __noinline __s64 nat_find_port(__u32 v6, __u32 line, __u32 index)
 	count = READ_ONCE(pools->count[v6 & 1]);
 	if (!count)
 		return NO_FLOW;
-	start = bpf_get_prandom_u32() % NAT_PORTS;
 	for (__u32 i = 0; i < NAT_TRY_ADDRESSES * NAT_TRY_PORTS; i++) {
 		__u32 address = nat_address_of(
 			pools, v6, (first + i / NAT_TRY_PORTS) % count);
-		__u32 port = OXP_NAT_PORT_MIN + (start + i) % NAT_PORTS;
+		__u32 port =
+			OXP_NAT_PORT_MIN + bpf_get_prandom_u32() % NAT_PORTS;
 		__u32 number = address << 16 | port;
 		int probed = nat_probe(number, line, index);
 
