@@ -24,12 +24,12 @@ def run(arguments: argparse.Namespace) -> int:
     from bench.results import document
     from bench.results import select
     from bench.results import store as stores
-    store = stores.Store(arguments.store or stores.DEFAULT)
+    store = stores.existing(arguments.store)
     if arguments.runs:
         chosen = [select.choose(store, text, arguments.suite)
                   for text in arguments.runs]
     else:
-        chosen = store.runs(arguments.suite)
+        chosen = select.every(store, arguments.suite)
     text = document.write(chosen)
     if arguments.output is None:
         sys.stdout.write(text)

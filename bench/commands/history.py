@@ -19,12 +19,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     from bench import errors
+    from bench.results import select
     from bench.results import store as stores
-    store = stores.Store(arguments.store or stores.DEFAULT)
-    runs = store.runs(arguments.suite)
-    if not runs:
-        print(f'{store.path} has no runs')
-        return 0
+    store = stores.existing(arguments.store)
+    runs = select.every(store, arguments.suite)
     if arguments.case is None:
         _table(('run', 'started', 'suite', 'commit', 'cases', 'marked'),
                [_run(found) for found in runs])

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     from bench.results import atomic
     from bench.results import select
     from bench.results import store as stores
-    store = stores.Store(arguments.store or stores.DEFAULT)
+    store = stores.existing(arguments.store)
     if arguments.runs:
         chosen = [select.choose(store, text) for text in arguments.runs]
     else:

@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from bench.report import files
     from bench.results import select
     from bench.results import store as stores
-    store = stores.Store(arguments.store or stores.DEFAULT)
+    store = stores.existing(arguments.store)
     chosen = select.choose(store, arguments.run, arguments.suite)
     for path in files.write(chosen, store, arguments.output):
         print(path)

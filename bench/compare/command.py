@@ -22,12 +22,13 @@ CHANGED_STATUS = 3
 
 
 def run(arguments: argparse.Namespace) -> int:
-    store = stores.Store(arguments.store or stores.DEFAULT)
     if arguments.rounds:
+        store = stores.Store(arguments.store or stores.DEFAULT)
         before, after = _in_turn(arguments, store)
     else:
         if arguments.only:
             raise errors.BenchError('--only chooses what --rounds runs')
+        store = stores.existing(arguments.store)
         before, after = (select.choose(store, text, arguments.suite)
                          for text in (arguments.before, arguments.after))
     interest = (verdict.Interest() if arguments.threshold is None

@@ -14,6 +14,15 @@ _LATEST = re.compile(r'latest(?:~(\d+))?')
 _COMMIT = re.compile(r'[0-9a-f]{4,64}\+?')
 
 
+def every(store: stores.Store, suite: str | None = None) -> list[model.Run]:
+    """:raises BenchError: there is none."""
+    runs = store.runs(suite)
+    if not runs:
+        raise errors.BenchError(f'{store.path} has no runs'
+                                + (f' of suite {suite}' if suite else ''))
+    return runs
+
+
 def choose(store: stores.Store, text: str,
            suite: str | None = None) -> model.Run:
     """:raises BenchError: there is none."""

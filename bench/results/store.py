@@ -178,6 +178,18 @@ class Store:
             raise errors.BenchError(f'{self.path}: {error.orig}') from error
 
 
+def existing(path: pathlib.Path | None) -> Store:
+    """One that is read; None: the usual one.
+
+    :raises BenchError: there is none. To record is what makes one.
+    """
+    path = path or DEFAULT
+    if not path.exists():
+        raise errors.BenchError(f'{path}: there is no store of results; "run" '
+                                'and "import" make one')
+    return Store(path)
+
+
 def _on_connect(connection: sqlite3.Connection, _record) -> None:
     connection.execute('PRAGMA foreign_keys = ON')
 

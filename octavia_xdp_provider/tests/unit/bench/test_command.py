@@ -15,6 +15,7 @@ import bench
 from bench import __main__ as command
 from bench import commands
 from bench import errors
+from bench.results import store
 from octavia_xdp_provider.tests.unit import base
 
 CHECKOUT = pathlib.Path(bench.__file__).parents[1]
@@ -108,6 +109,36 @@ class TestCommands(base.TestCase):
             self.assertEqual(1, status)
             self.assertIn(wrong, said)
             self.assertIn(there_are, said)
+
+    def read_store(self, path, *words):
+        """(exit status, standard error)"""
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), contextlib.redirect_stdout(
+                io.StringIO()):
+            return (command.main([*words, '--store', str(path)]),
+                    said.getvalue())
+
+    def test_a_store_that_is_not_there_is_not_made_by_reading_it(self):
+        folder = pathlib.Path(self.useFixture(fixtures.TempDir()).path)
+        for words in (('history',), ('history', 'rate'), ('export',),
+                      ('export', 'latest'), ('report',), ('peers',),
+                      ('compare', 'latest~1', 'latest')):
+            missing = folder / 'missing' / 'results.sqlite'
+            status, said = self.read_store(missing, *words)
+            self.assertEqual(1, status, words)
+            self.assertIn(f'{missing}: there is no store', said)
+            self.assertFalse(missing.parent.exists(), words)
+
+    def test_nothing_to_show_is_an_error(self):
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path) / 'new'
+        store.Store(path)
+        for words in ('history',), ('export',):
+            self.assertEqual(
+                (1, f'octavia-xdp-bench: {path} has no runs\n'),
+                self.read_store(path, *words))
+            self.assertEqual(
+                (1, f'octavia-xdp-bench: {path} has no runs of suite dp\n'),
+                self.read_store(path, *words, '--suite', 'dp'))
 
     def test_rounds_are_one_or_more(self):
         for word in '0', '-1', 'many':
