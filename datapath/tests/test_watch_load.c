@@ -93,11 +93,15 @@ static void test_a_service_of_many_flows_harms_no_other(void **state)
 		send_as(i, &web, ACK);
 	tick(SECOND, 0);
 	assert_int_equal(share(), 64);
-	expect_about(alive(&web), many, 2);
 	assert_in_range(alive(&other), 198, 200);
 	/* the entries of the rest are gone with the next call */
 	tick(SECOND, 0);
 	assert_int_equal(alive(&web) % 2, 0);
+	/* One in 41 of them found eight others in its set, five of which there
+	 * are in the mean. There is room now. */
+	for (uint32_t i = 0; i < many; i++)
+		send_as(i, &web, ACK);
+	expect_about(alive(&web), many, 2);
 	let_pass(351);
 	tick(SECOND, 0);
 	for (int i = 0; i < 2; i++)
