@@ -17,6 +17,7 @@
 #define SERVICES 10000U
 #define MEMBERS 10
 #define NEEDED_KB (1UL << 20)
+#define SERVICES_MOST 65536U
 
 static uint64_t map_bytes(uint32_t services, uint32_t members, uint32_t flows)
 {
@@ -210,6 +211,18 @@ static void use(struct oxp_node *node)
 	free(wanted);
 }
 
+static void configure(struct oxp_node *node)
+{
+	struct oxp_uplink uplink = {.ifindex = 1,
+				    .mtu = 1500,
+				    .own_mac = {2, 0, 0, 0, 0, 1},
+				    .next_hop_mac_v4 = {2, 0, 0, 0, 0, 2}};
+	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
+
+	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
+	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
+}
+
 static void test_node_holds_the_promised_services_and_members(void **state)
 {
 	struct oxp_options options = {
@@ -219,11 +232,6 @@ static void test_node_holds_the_promised_services_and_members(void **state)
 		.members_max = SERVICES * MEMBERS,
 		.create = 1,
 	};
-	struct oxp_uplink uplink = {.ifindex = 1,
-				    .mtu = 1500,
-				    .own_mac = {2, 0, 0, 0, 0, 1},
-				    .next_hop_mac_v4 = {2, 0, 0, 0, 0, 2}};
-	struct oxp_node_settings settings = {.source_v4 = address(NODE)};
 	struct oxp_node *node;
 
 	(void)state;
@@ -235,11 +243,80 @@ static void test_node_holds_the_promised_services_and_members(void **state)
 	}
 	if (oxp_open(&options, &node, error))
 		fail_msg("open: %s", error);
-	assert_int_equal(oxp_uplinks_set(node, &uplink, 1, error), 0);
-	assert_int_equal(oxp_node_settings_set(node, &settings, error), 0);
+	configure(node);
 	use(node);
 	assert_int_equal(oxp_test_destroy(node, error), 0);
 	oxp_close(node);
+}
+
+/* As many services as an operator may ask for, on addresses of their own. */
+static void fill_most(struct oxp_wanted_service *wanted,
+		      struct oxp_member *member)
+{
+	*member = (struct oxp_member){
+		.address = address("10.0.0.1"), .weight = 1, .admin_up = 1};
+	for (uint32_t i = 0; i < SERVICES_MOST; i++) {
+		wanted[i] = (struct oxp_wanted_service){
+			.key = tcp_key("198.18.0.0", 80),
+			.members = member,
+			.count = 1,
+		};
+		wanted[i].key.vip.bytes[14] = i >> 8;
+		wanted[i].key.vip.bytes[15] = i;
+	}
+}
+
+static void expect_most(struct oxp_node *node)
+{
+	struct flow flow = {CLIENT, "198.18.255.255", 40000, 80, IPPROTO_TCP};
+	int program = forward_program(node);
+	struct oxp_info info;
+	struct frame frame;
+
+	assert_int_equal(oxp_info_get(node, &info, error), 0);
+	assert_int_equal(info.services, SERVICES_MOST);
+	print_message("%u services: %llu MB of maps\n", SERVICES_MOST,
+		      (unsigned long long)info.map_bytes >> 20);
+	make_frame(&frame, &flow, 10, NULL);
+	assert_int_equal(run(program, &frame, NULL), XDP_TX);
+	flow.destination = "198.19.0.0";
+	make_frame(&frame, &flow, 10, NULL);
+	assert_int_equal(run(program, &frame, NULL), XDP_PASS);
+	close(program);
+}
+
+static void test_node_holds_as_many_services_as_may_be(void **state)
+{
+	struct oxp_wanted_service *wanted =
+		calloc(SERVICES_MOST, sizeof(*wanted));
+	struct oxp_options options = {
+		.pin_directory = "/mnt/bpf/most",
+		.lock_file = "/mnt/lock",
+		.services_max = SERVICES_MOST,
+		.members_max = SERVICES_MOST,
+		.create = 1,
+	};
+	struct oxp_member member;
+	struct oxp_node *node;
+
+	(void)state;
+	if (available_kb() < NEEDED_KB)
+		skip();
+	assert_non_null(wanted);
+	fill_most(wanted, &member);
+	if (oxp_open(&options, &node, error))
+		fail_msg("open: %s", error);
+	configure(node);
+	if (oxp_services_set(node, wanted, SERVICES_MOST, error) !=
+	    (int)SERVICES_MOST)
+		fail_msg("set: %s", error);
+	expect_most(node);
+	wanted[0].key.port = 81;
+	assert_int_equal(oxp_services_set(node, wanted, 1, error), -ENOSPC);
+	assert_non_null(strstr(error, "all 65536 services"));
+	assert_int_equal(oxp_test_destroy(node, error), 0);
+	oxp_close(node);
+	free(wanted);
 }
 
 int main(void)
@@ -248,6 +325,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_of_maps_are_those_documented),
 		cmocka_unit_test(
 			test_node_holds_the_promised_services_and_members),
+		cmocka_unit_test(test_node_holds_as_many_services_as_may_be),
 	};
 
 	return cmocka_run_group_tests(tests, enter_namespace, NULL);

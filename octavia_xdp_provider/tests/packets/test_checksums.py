@@ -90,7 +90,7 @@ class TestTunnels(ChecksumCase):
 
     def test_outer_header_of_each_encapsulation(self):
         for encapsulation in (Encapsulation.IPIP, Encapsulation.GUE,
-                              Encapsulation.GRE):
+                              Encapsulation.GRE, Encapsulation.GENEVE):
             self.use(cases.plain_node())
             self.service(members=[cases.MEMBER4],
                          encapsulation=encapsulation)

@@ -266,6 +266,27 @@ class TestSelection(cases.PacketCase):
             seen |= set(found)
         self.assertGreater(len(seen), 4)
 
+    def test_addresses_of_a_multihomed_client_share_a_member(self):
+        """Of SCTP, if they are in one prefix: whatever the association's
+        packets are, and from whichever address they come."""
+        service = self.service(protocol=state.SCTP, members=members(8),
+                               by_source=True,
+                               source_length={4: 24, 6: 64})
+        heartbeat = (sctp.SCTP(sport=40000, dport=cases.PORT, tag=7) /
+                     sctp.SCTPChunkHeartbeatAck())
+        seen = set()
+        for net in range(20):
+            first, other = (cases.ip4(src=f'198.18.{net}.{host}')
+                            for host in (1, 200))
+            found = {
+                self.forwarded(cases.link() / packet).member
+                for packet in (first / cases.sctp_init(),
+                               first / heartbeat, other / heartbeat)}
+            self.assertEqual(1, len(found))
+            seen |= found
+        self.assertGreater(len(seen), 4)
+        self.compared.delete_service(service)
+
     def test_library_picks_the_member_that_the_program_takes(self):
         """oxp_test_pick() says what the program does."""
         if not hasattr(self.compared, 'datapath'):
