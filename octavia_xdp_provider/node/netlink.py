@@ -49,7 +49,8 @@ class Link(typing.NamedTuple):
     """``carrier``: it is up and can send. ``lower``: index of the device
     that a VLAN lies on. ``forwards``: versions of IP that the kernel may
     forward of what comes in there. ``carrier_losses``: how often it has lost
-    its carrier so far."""
+    its carrier so far. ``promiscuous``: it takes frames to others' addresses,
+    too."""
 
     index: int
     name: str
@@ -61,6 +62,7 @@ class Link(typing.NamedTuple):
     vlan: Vlan | None = None
     forwards: frozenset = frozenset()
     carrier_losses: int = 0
+    promiscuous: bool = False
 
 
 class Route(typing.NamedTuple):
@@ -286,7 +288,8 @@ def link_of(message):
              and message.get_attr('IFLA_OPERSTATE') in ('UP', 'UNKNOWN')),
         bool(program and program.get_attr('IFLA_XDP_ATTACHED')),
         lower, vlan, _forwards(message.get_attr('IFLA_AF_SPEC')),
-        message.get_attr('IFLA_CARRIER_DOWN_COUNT') or 0)
+        message.get_attr('IFLA_CARRIER_DOWN_COUNT') or 0,
+        bool(message.get_attr('IFLA_PROMISCUITY')))
 
 
 def _forwards(families):

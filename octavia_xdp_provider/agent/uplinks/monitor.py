@@ -227,7 +227,8 @@ class UplinkMonitor:
             last = before.get(uplink.name)
             if last is None or uplink.describe() != last.describe():
                 worse = uplink.problem or (
-                    last and uplink.answering < last.answering)
+                    last and uplink.answering < last.answering) or (
+                    uplink.promiscuous and not (last and last.promiscuous))
                 log = LOG.warning if worse else LOG.info
                 log('%s', uplink.describe())
 

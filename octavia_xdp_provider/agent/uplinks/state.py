@@ -35,7 +35,9 @@ class NextHop(typing.NamedTuple):
 class State(typing.NamedTuple):
     """An uplink as it is now. ``problem``: why nothing goes out there.
     ``forwards``: where the kernel's routes are asked in place of next hops,
-    versions of IP that it may forward of what comes in; else None."""
+    versions of IP that it may forward of what comes in; else None.
+    ``promiscuous``: what is flooded to other hosts' addresses is forwarded,
+    too."""
 
     name: str
     problem: str | None = None
@@ -50,6 +52,7 @@ class State(typing.NamedTuple):
     source_v6: str | None = None
     has_program: bool = False
     forwards: tuple | None = None
+    promiscuous: bool = False
 
     def hop(self, version):
         return self.v4 if version == 4 else self.v6
@@ -79,6 +82,13 @@ class State(typing.NamedTuple):
 
     def describe(self):
         """One line for the log."""
+        text = self._describe()
+        if self.promiscuous:
+            text += (f' {self.device} is promiscuous: frames to other hosts\' '
+                     'addresses are forwarded as well.')
+        return text
+
+    def _describe(self):
         if self.problem:
             return f'Uplink {self.name} is out: {self.problem}.'
         if self.forwards is not None:
@@ -172,7 +182,8 @@ class Uplinks:
             source_v6=snapshot.sources.get((link.index, 6)),
             has_program=device.has_program,
             forwards=(tuple(sorted(device.forwards)) if self._by_routes
-                      else None))
+                      else None),
+            promiscuous=device.promiscuous)
         if problem:
             for key in [key for key in self._answered if key[0] == name]:
                 del self._answered[key]

@@ -154,6 +154,13 @@ class TestUplinkMonitor(routed.MonitoredUplinks):
         self.start('uplinks = eth2\n')
         self.assertEqual({'eth2'}, self.attached())
 
+    def test_device_that_takes_frames_to_others(self):
+        self.start('uplinks = eth1, eth2\n')
+        for word, wanted in (('on', [True, False]), ('off', [False] * 2)):
+            self.ip(NODE, 'link', 'set', 'eth1', 'promisc', word)
+            self.wait(f'promisc {word}', lambda wanted=wanted: wanted == [
+                uplink.promiscuous for uplink in self.monitor.states])
+
 
 class TestPathMtu(routed.Routed):
     """r1 leads to the members by a link that carries less."""

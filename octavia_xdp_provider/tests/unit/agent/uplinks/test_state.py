@@ -72,6 +72,14 @@ class TestUplinks(base.BaseTestCase):
         self.assertEqual([2], self.indices())
         self.assertIn('no such interface', self.states[0].describe())
 
+    def test_uplink_that_takes_frames_to_others_says_so(self):
+        self.links[1] = link(1, promiscuous=True)
+        self.assertEqual([1, 2], self.indices())
+        self.assertTrue(self.states[0].describe().endswith(
+            'eth1 is promiscuous: frames to other hosts\' addresses are '
+            'forwarded as well.'))
+        self.assertNotIn('promiscuous', self.states[1].describe())
+
     def test_next_hop_that_nobody_has_asked_for(self):
         self.neighbours = {}
         self.assertEqual([], self.indices())
