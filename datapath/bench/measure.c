@@ -92,7 +92,7 @@ static struct wrapper *wrap(int program, const struct traffic *traffic)
 	wrapper->rodata->flows_mask = traffic->flows - 1;
 	wrapper->rodata->client_mask = traffic->new_flows ? 0xff3f : 0;
 	wrapper->rodata->port_mask = htons(traffic->ports);
-	wrapper->rodata->vip_mask = htons(traffic->vips);
+	wrapper->rodata->vips = traffic->vips;
 	assert_int_equal(wrapper__load(wrapper), 0);
 	if (program < 0)
 		program = bpf_program__fd(wrapper->progs.oxp_nothing);

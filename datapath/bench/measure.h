@@ -13,7 +13,7 @@ struct traffic {
 	uint8_t options;    /* bytes of TCP options, the first is MSS 1460 */
 	uint16_t port;      /* of the service */
 	uint16_t ports;     /* random ones above, a power of two less one */
-	uint16_t vips;      /* the same of IPv4 destinations */
+	uint16_t vips;      /* so many IPv4 destinations at random */
 	uint32_t flows;     /* power of two, at most 2^24 */
 	bool new_flows;     /* the source port is random, too */
 	bool flood_before;  /* spoofed SYNs before each round */

@@ -9,21 +9,13 @@
 #include <netinet/in.h>
 #include <unistd.h>
 
-#include "measure.h"
+#include "cases.h"
 #include "node/uplinks.h"
-
-#define SERVICES 10000
-#define MEMBERS 10
 
 struct bench_case {
 	const char *name;
 	struct traffic traffic;
 };
-
-static FILE *json;
-static const char *filter; /* a part of the names of cases; NULL: all */
-static struct oxp_node *node;
-static int program;
 
 static const struct bench_case usual[] = {
 	{"IPv4 TCP established, 1 flow", {VIP, IPPROTO_TCP, 0x10, .flows = 1}},
@@ -96,102 +88,6 @@ static const struct {
 };
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
-
-static int run_case(const char *name, struct traffic traffic)
-{
-	static bool begun;
-	struct result result;
-	double ratio;
-
-	if (!traffic.port)
-		traffic.port = 80;
-	if (!traffic.action)
-		traffic.action = XDP_TX;
-	if (filter && !strstr(name, filter))
-		return 1;
-	result = measure(program, &traffic);
-	ratio = (double)result.program.median / result.floor.median;
-	printf("| %s | %d | %d | %d | %.1f | %d |\n", name,
-	       result.program.least, result.program.median, result.floor.median,
-	       ratio, result.quiet_runs);
-	fflush(stdout);
-	if (json)
-		fprintf(json,
-			"%s{\"case\": \"%s\", \"min_ns\": %d, "
-			"\"median_ns\": %d, \"floor_ns\": %d, "
-			"\"ratio\": %.2f, \"quiet_runs\": %d}",
-			begun ? ",\n" : "[\n", name, result.program.least,
-			result.program.median, result.floor.median, ratio,
-			result.quiet_runs);
-	begun = true;
-	return result.program.median;
-}
-
-static void say_ratio(const char *what, int cost, int reference)
-{
-	printf("\n%s: %.2f times\n\n", what, (double)cost / reference);
-}
-
-static void members_like(struct oxp_member *out, const char *first)
-{
-	for (int i = 0; i < MEMBERS; i++) {
-		out[i] = (struct oxp_member){
-			.address = address(first), .weight = 1, .admin_up = 1};
-		out[i].address.bytes[15] += i;
-	}
-}
-
-static void set(struct oxp_key key, const struct oxp_service_settings *settings,
-		const char *first, uint32_t count)
-{
-	struct oxp_member members[MEMBERS];
-
-	members_like(members, first);
-	if (oxp_service_set(node, &key, settings, members, count, NULL, error))
-		fail_msg("set: %s", error);
-}
-
-/* Everything that a node may be asked to do for all packets is on. */
-static void open_node(uint32_t slots_max, const char *pins)
-{
-	struct oxp_options options = {
-		.pin_directory = pins,
-		.lock_file = "/mnt/lock",
-		.create = 1,
-		.services_max = SERVICES + 16,
-		.members_max = MEMBERS * SERVICES,
-		.slots_max = slots_max,
-	};
-	struct oxp_node_settings settings = {
-		.source_v4 = address(NODE),
-		.source_v6 = address(NODE_V6),
-		.entropy_v4 = 8,
-		.entropy_v6 = 16,
-		.flags = OXP_NODE_ECHO | OXP_NODE_CLAMP_MSS,
-		.icmp_rate = 1000,
-	};
-	struct oxp_uplink uplink = {
-		.ifindex = 1,
-		.mtu = 1500,
-		.own_mac = {2, 0, 0, 0, 0, 1},
-		.next_hop_mac_v4 = {2, 0, 0, 0, 0, 2},
-		.next_hop_mac_v6 = {2, 0, 0, 0, 0, 2},
-	};
-
-	if (oxp_open(&options, &node, error) ||
-	    oxp_uplinks_set(node, &uplink, 1, error) ||
-	    oxp_node_settings_set(node, &settings, error))
-		fail_msg("open: %s", error);
-	program = forward_program(node);
-}
-
-static void close_node(void)
-{
-	close(program);
-	if (oxp_test_destroy(node, error))
-		fail_msg("destroy: %s", error);
-	oxp_close(node);
-}
 
 static void measure_outer_headers(void)
 {
@@ -316,64 +212,6 @@ static void measure_changing(void)
 	say_ratio("Established flows under a SYN flood", cost[2], cost[1]);
 }
 
-static void measure_services(void)
-{
-	static struct oxp_wanted_service wanted[SERVICES];
-	struct oxp_service_settings settings = {.slots = TEST_SLOTS};
-	struct oxp_member members[MEMBERS];
-	struct traffic one = {VIP, IPPROTO_TCP, 0x10, .flows = 1 << 10,
-			      .port = 0x4000};
-	struct traffic all = one;
-	int alone, among;
-
-	all.ports = 8191;
-	members_like(members, "10.1.0.1");
-	set(tcp_key(VIP, one.port), &settings, "10.1.0.1", 1);
-	alone = run_case("1 service", one);
-	for (int i = 0; i < SERVICES; i++)
-		wanted[i] = (struct oxp_wanted_service){
-			.key = tcp_key(VIP, one.port + i),
-			.settings = &settings,
-			.members = members,
-			.count = 1,
-		};
-	if (oxp_services_set(node, wanted, SERVICES, error) < 0)
-		fail_msg("services: %s", error);
-	among = run_case("10,000 services, packets to one of them", one);
-	run_case("10,000 services, packets to 8192 of them at random", all);
-	say_ratio("One service among 10,000", among, alone);
-}
-
-#define VIPS 8192
-
-/* One service at each VIP, as tenants have them. */
-static void measure_vips(void)
-{
-	static struct oxp_wanted_service services[VIPS];
-	static struct oxp_member members[VIPS][MEMBERS];
-	struct traffic all = {
-		"198.18.0.0",     IPPROTO_TCP,      0x10,
-		.flows = 1 << 14, .vips = VIPS - 1, .reads_a_line = true};
-
-	for (int i = 0; i < VIPS; i++) {
-		members_like(members[i], "10.1.0.1");
-		for (int j = 0; j < MEMBERS; j++) {
-			members[i][j].address.bytes[13] = 1 + i / 250;
-			members[i][j].address.bytes[14] = i % 250;
-		}
-		services[i] = (struct oxp_wanted_service){
-			.key = tcp_key("198.18.0.0", 80),
-			.members = members[i],
-			.count = MEMBERS,
-		};
-		services[i].key.vip.bytes[14] += i >> 8;
-		services[i].key.vip.bytes[15] = i;
-	}
-	if (oxp_services_set(node, services, VIPS, error) < 0)
-		fail_msg("VIPs: %s", error);
-	run_case("8192 VIPs at random, 10 members each, beside one line", all);
-}
-
 /* What an established flow costs whose packets are looked at to count it. */
 static void measure_watched(void)
 {
@@ -445,9 +283,6 @@ static void measure_nat(void)
 static void bench(void **state)
 {
 	(void)state;
-	printf("| case, ns per packet net of the harness | least | median | "
-	       "floor, median | ratio | quiet runs |\n"
-	       "|---|---|---|---|---|---|\n");
 	open_node(0, "/mnt/bpf/bench");
 	set(tcp_key(VIP, 80), NULL, "10.1.0.1", MEMBERS - 1);
 	set(udp_key(VIP, 80), NULL, "10.1.0.1", MEMBERS);
@@ -462,7 +297,7 @@ static void bench(void **state)
 	measure_alternatives();
 	close_node();
 	open_node(TEST_SLOTS, "/mnt/bpf/many");
-	measure_services();
+	measure_ports();
 	close_node();
 	open_node(0, "/mnt/bpf/vips");
 	measure_vips();
@@ -475,24 +310,11 @@ static void bench(void **state)
 int main(int count, char **arguments)
 {
 	const struct CMUnitTest tests[] = {cmocka_unit_test(bench)};
+	const char *path = count > 1 ? arguments[1] : NULL;
 	int status;
 
-	if (count > 2)
-		filter = arguments[2];
-	if (count > 1) {
-		json = fopen(arguments[1], "w");
-		if (!json) {
-			perror(arguments[1]);
-			return 1;
-		}
-	}
+	if (begin_cases(path, count > 2 ? arguments[2] : NULL))
+		return 1;
 	status = cmocka_run_group_tests(tests, enter_namespace, NULL);
-	if (json) {
-		fprintf(json, "\n]\n");
-		if (fclose(json)) {
-			perror(arguments[1]);
-			return 1;
-		}
-	}
-	return status;
+	return end_cases(path) ? 1 : status;
 }

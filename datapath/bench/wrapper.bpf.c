@@ -6,6 +6,7 @@
  */
 #include <linux/bpf.h>
 
+#include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -19,7 +20,7 @@ const volatile __u32 ports_at = 34;
 const volatile __u32 flows_mask;  /* bits of the source, at most 24 */
 const volatile __u16 client_mask; /* bits of the source port, big endian */
 const volatile __u16 port_mask;   /* bits of the destination port */
-const volatile __u16 vip_mask;    /* bits of an IPv4 destination's low half */
+const volatile __u16 vips; /* so many IPv4 destinations, from the frame's on */
 /* A frame in so many (a power of two, less one) is as the frame, the others
  * have these TCP flags in place of its own. */
 const volatile __u32 flood_mask;
@@ -72,8 +73,9 @@ int oxp_wrapper(struct xdp_md *ctx)
 		*(__u16 *)(data + ports_at) += next() >> 8 & client_mask;
 	if (port_mask)
 		*(__u16 *)(data + ports_at + 2) += next() >> 8 & port_mask;
-	if (vip_mask)
-		*(__u16 *)(data + ports_at - 2) += next() >> 8 & vip_mask;
+	if (vips)
+		*(__u16 *)(data + ports_at - 2) +=
+			bpf_htons((__u64)next() * vips >> 32);
 	bpf_tail_call(ctx, &target, 0);
 	return XDP_ABORTED;
 }
