@@ -97,10 +97,11 @@ static __always_inline bool has_outer_header(__u32 outer_type)
 /* Whether the node may send outer headers of the family. */
 static __always_inline bool has_source(const struct node_config *node, bool v6)
 {
+	const __u64 *words = (const __u64 *)node->source_v6;
+
 	if (!v6)
 		return node->source_v4;
-	return node->source_v6[0] | node->source_v6[1] | node->source_v6[2] |
-	       node->source_v6[3];
+	return words[0] | words[1];
 }
 
 /* The node's address, or the last word of it, with the flow's bits. */
@@ -288,12 +289,15 @@ static __always_inline void push_v4(void *outer, __u64 head, __u32 outer_type,
 	word[4] = destination;
 }
 
-/* `outer` has 40 bytes. */
+/* `outer` has 40 bytes; `destination` is aligned to 8. */
 static __always_inline void push_v6(void *outer, __u64 head, __u32 outer_type,
 				    __u32 entropy,
 				    const struct node_config *node,
 				    const __be32 *destination, bool v6)
 {
+	const __u64 *source = (const __u64 *)node->source_v6;
+	const __u64 *to = (const __u64 *)destination;
+	__u64 *pair = outer;
 	__u32 *word = outer;
 
 	word[0] = bpf_htonl(6U << 28 | (__u32)head_tos(head) << 20 |
@@ -301,14 +305,11 @@ static __always_inline void push_v6(void *outer, __u64 head, __u32 outer_type,
 	word[1] = bpf_htons(head_length(head) + shim_length(outer_type)) |
 		  (__u32)outer_protocol(outer_type, v6) << 16 |
 		  (__u32)OUTER_TTL << 24;
-	word[2] = node->source_v6[0];
-	word[3] = node->source_v6[1];
+	pair[1] = source[0];
 	word[4] = node->source_v6[2];
 	word[5] = outer_source(node->source_v6[3], node->entropy_v6, entropy);
-	word[6] = destination[0];
-	word[7] = destination[1];
-	word[8] = destination[2];
-	word[9] = destination[3];
+	pair[3] = to[0];
+	pair[4] = to[1];
 }
 
 #endif

@@ -156,7 +156,7 @@ static __always_inline int encapsulate(struct __sk_buff *skb,
 	__u32 zero = 0, outer_type = without_port(target->outer_type);
 	__u32 length = outer_length(outer_type), ip_length;
 	bool outer_v6 = is_outer_v6(outer_type);
-	__u32 outer[(40 + SHIM_MAX) / 4] = {};
+	__u32 outer[(40 + SHIM_MAX) / 4] __attribute__((aligned(8))) = {};
 
 	node = bpf_map_lookup_elem(&config, &zero);
 	if (!node)

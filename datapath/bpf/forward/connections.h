@@ -232,7 +232,7 @@ __noinline int may_connect(struct xdp_md *ctx, const struct packet *packet,
 		return true;
 	ports = (__u32)packet->source_port << 16 | packet->destination_port;
 	one.name = flow_tag(
-		packet->v6 ? seeded_hash_v6(packet->source, packet->destination,
+		packet->v6 ? called_hash_v6(packet->source, packet->destination,
 					    ports, packet->protocol, node_seed)
 			   : seeded_hash_v4(packet->source[3],
 					    packet->destination[3], ports,

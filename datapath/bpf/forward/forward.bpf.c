@@ -32,6 +32,12 @@ struct ports {
 	bool opens_flow;
 };
 
+/* As hashes take them. */
+static __always_inline __u32 both_of(const struct ports *ports)
+{
+	return (__u32)ports->source << 16 | ports->destination;
+}
+
 /* Bytes that the header must have, 0: not for the fast path. */
 static __always_inline __u32 plain_l4(__u8 protocol)
 {
@@ -102,7 +108,7 @@ static __always_inline __u64 hash_of_source(const void *header, bool is_v6,
 	if (is_v6) {
 		__builtin_memcpy(flow.source, &v6->saddr, sizeof(flow.source));
 		cut_source(&flow, true, block);
-		return seeded_hash_v6(flow.source, (const __be32 *)&v6->daddr,
+		return called_hash_v6(flow.source, (const __be32 *)&v6->daddr,
 				      flow.ports, flow.protocol, FLOW_SEED);
 	}
 	flow.source[3] = v4->saddr;
@@ -138,20 +144,35 @@ static __always_inline void fill(struct packet *packet, const void *header,
 	packet->opens_flow = ports->opens_flow;
 }
 
-static __always_inline __u64 seeded_hash(const void *header,
-					 const struct selected *selected,
-					 const struct ports *ports, __u64 seed)
+static __always_inline __u64 hash_of_flow(const void *header,
+					  const struct selected *selected,
+					  const struct ports *ports)
 {
-	__u32 both = (__u32)ports->source << 16 | ports->destination;
 	const struct ipv6hdr *v6 = header;
 	const struct iphdr *v4 = header;
 
 	if (selected->v6)
-		return seeded_hash_v6((const __be32 *)&v6->saddr,
-				      (const __be32 *)&v6->daddr, both,
-				      selected->protocol, seed);
-	return seeded_hash_v4(v4->saddr, v4->daddr, both, selected->protocol,
-			      seed);
+		return seeded_hash_v6(
+			(const __be32 *)&v6->saddr, (const __be32 *)&v6->daddr,
+			both_of(ports), selected->protocol, FLOW_SEED);
+	return seeded_hash_v4(v4->saddr, v4->daddr, both_of(ports),
+			      selected->protocol, FLOW_SEED);
+}
+
+/* What flow_tag() wants. */
+static __always_inline __u64 name_of_flow(const void *header,
+					  const struct selected *selected,
+					  const struct ports *ports)
+{
+	const struct ipv6hdr *v6 = header;
+	const struct iphdr *v4 = header;
+
+	if (selected->v6)
+		return called_hash_v6(
+			(const __be32 *)&v6->saddr, (const __be32 *)&v6->daddr,
+			both_of(ports), selected->protocol, node_seed);
+	return seeded_hash_v4(v4->saddr, v4->daddr, both_of(ports),
+			      selected->protocol, node_seed);
 }
 
 static __always_inline int select_special(struct xdp_md *ctx,
@@ -188,10 +209,10 @@ static __always_inline bool select_open(struct xdp_md *ctx, const void *header,
 	fill(&packet, header, selected, ports);
 	selected->member =
 		is_still_open(view, slot)
-			? open_slot(ctx, &packet, selected->block, position,
-				    tag_of(seeded_hash(header, selected, ports,
-						       node_seed),
-					   view->block))
+			? open_slot(
+				  ctx, &packet, selected->block, position,
+				  tag_of(name_of_flow(header, selected, ports),
+					 view->block))
 			: owner_of_slot(view, slot);
 	selected->alternative = find_alternative(&packet, selected->block,
 						 position, selected->member);
@@ -211,11 +232,14 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 				   struct selected *selected,
 				   const struct ports *ports)
 {
-	__u64 hash = seeded_hash(header, selected, ports, FLOW_SEED);
-	__u32 position = flow_position(hash);
+	__u64 hash = hash_of_flow(header, selected, ports);
 	struct block_view view;
+	__u32 position;
 	int outcome;
 
+	/* now, and not in parts that all wait on the stack */
+	asm volatile("" : "+r"(hash));
+	position = flow_position(hash);
 	if (!find_block(selected->block, &view))
 		return drop_plain(ctx, OXP_DROP_INTERNAL);
 	selected->opens_flow = ports->opens_flow;

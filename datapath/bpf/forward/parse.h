@@ -123,6 +123,15 @@ static __always_inline void from_v4(__be32 *out, __be32 address)
 	out[3] = address;
 }
 
+/* seeded_hash_v6(), which is inlined, where few packets come by: it needs
+ * stack, and there is none left below the fast path. */
+static __noinline __u64 called_hash_v6(const __be32 *source,
+				       const __be32 *destination, __u32 ports,
+				       __u8 protocol, __u64 seed)
+{
+	return seeded_hash_v6(source, destination, ports, protocol, seed);
+}
+
 /* SYN without ACK, RST and FIN. */
 static __always_inline bool tcp_opens(const struct tcphdr *tcp)
 {

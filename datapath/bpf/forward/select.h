@@ -45,7 +45,7 @@ static __always_inline __u64 hash_with(const struct packet *packet,
 				       const struct flow *flow, __u64 seed)
 {
 	if (packet->v6)
-		return seeded_hash_v6(flow->source, packet->destination,
+		return called_hash_v6(flow->source, packet->destination,
 				      flow->ports, flow->protocol, seed);
 	return seeded_hash_v4(flow->source[3], packet->destination[3],
 			      flow->ports, flow->protocol, seed);
