@@ -132,7 +132,11 @@ struct node_config {
 	__u32 segments;      /* of `tables` that there are */
 	__u32 nat_addresses; /* of pools; 0: the program has no NAT */
 	__u64 generation; /* at least that of every block that was given up */
-	__u64 reserved2[2];
+	/* Where the slots of most blocks lie and how many there are, 0 with few
+	 * services: what packets fetch of a block before they have read it. */
+	__u32 usual_slot_line;
+	__u32 usual_slots;
+	__u64 reserved2;
 
 	__u64 epoch;   /* of what is switched now, from 1 on */
 	__u64 changes; /* grows before services or members come or go */

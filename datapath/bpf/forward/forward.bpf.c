@@ -233,6 +233,7 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 				   const struct ports *ports)
 {
 	__u64 hash = hash_of_flow(header, selected, ports);
+	const struct node_config *node;
 	struct block_view view;
 	__u32 position;
 	int outcome;
@@ -240,8 +241,12 @@ static __always_inline int forward(struct xdp_md *ctx, const void *header,
 	/* now, and not in parts that all wait on the stack */
 	asm volatile("" : "+r"(hash));
 	position = flow_position(hash);
-	if (!find_block(selected->block, &view))
+	node = find_config();
+	if (!node || !find_block(selected->block, &view))
 		return drop_plain(ctx, OXP_DROP_INTERNAL);
+	if (unlikely(node->usual_slots))
+		fetch_ahead(&view, position, node->usual_slot_line,
+			    node->usual_slots);
 	selected->opens_flow = ports->opens_flow;
 	selected->entropy = flow_entropy(hash);
 	if (unlikely(is_only_source(view.block))) {

@@ -25,6 +25,7 @@
 #include "table/blocks.h"
 #include "table/counters.h"
 #include "table/slots.h"
+#include "table/usual.h"
 
 #define INTERVAL 1000 /* ms */
 #define STEPS 8
@@ -130,6 +131,7 @@ static void learn_on(struct service_block *block, uint64_t before, uint64_t now)
 static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 		     bool ages)
 {
+	struct usual_block usual = {};
 	uint32_t open = 0;
 
 	for (uint32_t i = 0; i < node->config->services_max; i++) {
@@ -138,6 +140,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 		if (entry_of(node, i)->state != ENTRY_USED)
 			continue;
 		block = live_block(node, i);
+		count_block(&usual, block);
 		if (!block->open && !(block->flags & BLOCK_LEARNING))
 			continue;
 		if (ages && is_unused(node, i, block)) {
@@ -149,6 +152,7 @@ static uint32_t pass(struct oxp_node *node, uint64_t before, uint64_t now,
 		}
 		open += block->open;
 	}
+	note_usual_block(node, &usual);
 	return open;
 }
 
