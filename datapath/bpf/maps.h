@@ -11,6 +11,7 @@
 #include <bpf/bpf_helpers.h>
 
 #include "layout.h"
+#include "likely.h"
 #include "map_types.h"
 
 /*
@@ -34,9 +35,6 @@ const volatile bool feature_pull;
 const volatile bool writes_ages = true;
 /* Whether flows of NAT are, likewise. */
 const volatile bool writes_nat = true;
-
-#define likely(condition) __builtin_expect(!!(condition), 1)
-#define unlikely(condition) __builtin_expect(!!(condition), 0)
 
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "headers are read and built as little-endian words"

@@ -14,13 +14,7 @@
 #include "forward/budget.h"
 #include "forward/drop.h"
 #include "forward/parse.h"
-
-#define QUOTE_V4 520  /* makes 548 bytes: every host takes 576 */
-#define QUOTE_V6 1232 /* makes 1280, the least MTU of IPv6 */
-#define LIMIT_V4 576
-#define LIMIT_V6 1280
-#define ANSWER_TOS 0xc0 /* CS6, as the kernel's own */
-#define ANSWER_TTL 64
+#include "icmp_too_big.h"
 
 /* The sum of `length` bytes at `offset`, in whichever buffers of the frame,
  * read up to a multiple of 4. */
@@ -99,16 +93,8 @@ static __always_inline bool answer_v4(struct xdp_md *ctx, __u32 l3, __u32 limit)
 	word = at(ctx, l3, 28 + sizeof(*quoted));
 	if (!word)
 		return false;
-	word[0] = 0x45 | ANSWER_TOS << 8 | bpf_htons(28 + quote) << 16;
-	word[1] = 0;
-	word[2] = ANSWER_TTL | IPPROTO_ICMP << 8;
-	word[3] = word[7 + 4]; /* from the VIP */
-	word[4] = word[7 + 3];
-	word[2] |= (__u32)(__u16)~fold((__u64)word[0] + word[2] + word[3] +
-				       word[4])
-		   << 16;
-	word[5] = 3 | 4 << 8; /* fragmentation needed */
-	word[6] = bpf_htonl(limit);
+	/* from the VIP */
+	write_too_big_v4(word, quote, word[7 + 4], word[7 + 3], limit);
 	word[5] |= (__u32)(__u16)~fold(sum_of(ctx, l4, 8 + quote)) << 16;
 	return cut_frame(ctx, l4 + 8 + quote);
 }
@@ -131,19 +117,9 @@ static __always_inline bool answer_v6(struct xdp_md *ctx, __u32 l3, __u32 limit)
 	word = at(ctx, l3, 48 + sizeof(*quoted));
 	if (!word)
 		return false;
-	word[0] = bpf_htonl(6U << 28 | ANSWER_TOS << 20);
-	word[1] =
-		bpf_htons(8 + quote) | IPPROTO_ICMPV6 << 16 | ANSWER_TTL << 24;
-	for (int i = 0; i < 4; i++) {
-		word[2 + i] = word[12 + 6 + i]; /* from the VIP */
-		word[6 + i] = word[12 + 2 + i];
-	}
-	word[10] = 2; /* packet too big */
-	word[11] = bpf_htonl(limit);
-	sum = (__u64)bpf_htonl(8 + quote) + bpf_htonl(IPPROTO_ICMPV6);
-	for (int i = 2; i < 10; i++)
-		sum += word[i];
-	sum += sum_of(ctx, l4, 8 + quote);
+	/* from the VIP */
+	write_too_big_v6(word, quote, word + 12 + 6, word + 12 + 2, limit);
+	sum = pseudo_sum_v6(word, quote) + sum_of(ctx, l4, 8 + quote);
 	word[10] |= (__u32)(__u16)~fold(sum) << 16;
 	return cut_frame(ctx, l4 + 8 + quote);
 }
