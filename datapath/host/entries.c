@@ -108,6 +108,7 @@ static int parse(struct oxh_host *host, const struct oxh_entry *wanted,
 		.key = wanted->key,
 		.host_port = host_port,
 		.mss = wanted->mss,
+		.reply_mtu = read_mtu(settings_of(host)->reply_ifindex),
 	};
 	memcpy(&out->vip, &wanted->vip, sizeof(out->vip));
 	memcpy(&out->fixed, &wanted->fixed, sizeof(out->fixed));
@@ -213,6 +214,7 @@ static int set_locked(struct oxh_host *host, const struct oxh_entry *wanted,
 	/* a frame may bear half of each: the VM refuses it */
 	memcpy(entry->macs, parsed.macs, sizeof(entry->macs));
 	entry->mss = parsed.mss;
+	entry->reply_mtu = parsed.reply_mtu;
 	return 0;
 }
 

@@ -28,6 +28,7 @@ int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *wanted,
 	if (status)
 		return status;
 	own->reply_ifindex = wanted->reply_ifindex;
+	write_reply_mtu(host, read_mtu(wanted->reply_ifindex));
 	memcpy(&own->local_v4, wanted->local_v4.bytes + 12, 4);
 	memcpy(own->local_v6, wanted->local_v6.bytes, 16);
 	memcpy(own->sid, wanted->sid.bytes, 12);

@@ -92,6 +92,12 @@ int find_port(struct oxh_host *host, const uint8_t id[16]);
 int move_listeners(struct oxh_host *host, uint32_t host_port, uint32_t from,
 		   uint32_t to, char *error);
 
+/* MTU of an interface, 65,535 at most; 0: the kernel does not say. */
+uint16_t read_mtu(uint32_t ifindex);
+
+/* To all entries. */
+void write_reply_mtu(struct oxh_host *host, uint16_t mtu);
+
 /* Length in bits of the 128; negative: more than its family has. */
 int bits_of(const struct oxh_network *network);
 

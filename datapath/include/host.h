@@ -75,8 +75,8 @@ struct host_settings {
 	struct host_nodes nodes[HOST_NODES_MAX];
 };
 
-/* A listener at a member. What names it, all but `macs` and `mss`, stays as it
- * is as long as `keys` names it. */
+/* A listener at a member. What names it, all but `macs`, `mss` and `reply_mtu`,
+ * stays as it is as long as `keys` names it. */
 struct host_entry {
 	struct ip_address vip;
 	struct ip_address fixed;
@@ -89,7 +89,7 @@ struct host_entry {
 	__u32 host_port; /* place of the port */
 	__u8 macs[12];   /* the VM's, then the gateway's */
 	__u16 mss;       /* for what the VM offers; 0: as it is */
-	__u16 reserved;
+	__u16 reply_mtu; /* the kernel is asked whether larger answers fit */
 };
 
 #define HOST_RULES_MAX 128

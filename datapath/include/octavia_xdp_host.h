@@ -180,6 +180,8 @@ void oxh_close(struct oxh_host *host);
 /* Detaches all and removes the state; 1: there was none. */
 int oxh_remove(const char *folder, char *error);
 
+/* To be called again when the MTU of `reply_ifindex` has become less: until
+ * then answers in between are lost. */
 int oxh_settings_set(struct oxh_host *host, const struct oxh_settings *settings,
 		     char *error);
 

@@ -6,6 +6,7 @@ import ipaddress
 
 from octavia_xdp_provider.host_model import packet as packets
 from octavia_xdp_provider.host_model import rewrite
+from octavia_xdp_provider.host_model import too_big
 from octavia_xdp_provider.host_model import tunnels
 
 MARK = 0x6f78686f
@@ -90,6 +91,7 @@ class Model:
     local_v6: str = '::'
     sid: str = '::'
     reply_ifindex: int = 0
+    reply_mtu: int = 65536
     ports: dict[str, Port] = dataclasses.field(default_factory=dict)
     entries: dict[int, Entry] = dataclasses.field(default_factory=dict)
     flows: dict[tuple, Flow] = dataclasses.field(default_factory=dict)
@@ -335,6 +337,8 @@ class Model:
         entry = self.entries[key]
         if packet.fragment and not packet.later:
             self.fragments[fragment] = key
+        if len(data) > self.reply_mtu:
+            return self._tell(frame, packet), 'SENT_TOO_BIG'
         if packet.error:
             data = rewrite.quoted_end(data, packet, False, entry.vip_bytes,
                                       entry.vip_port)
@@ -343,6 +347,14 @@ class Model:
         data = rewrite.end(data, packet, False, entry.vip_bytes,
                            entry.vip_port)
         return frame[:14] + data, 'OUT'
+
+    def _tell(self, frame: bytes, packet: packets.Packet) -> bytes:
+        """How much a VM is told in which time is left to tests."""
+        answer = too_big.answer(frame, packet, self.reply_mtu)
+        if answer is None:
+            raise Result('DROP_TOO_BIG')
+        self.remarks.append('SENT_TOO_BIG')
+        return answer
 
     def _listeners(self, listener: tuple) -> list[Entry]:
         return [entry for entry in self.entries.values()

@@ -30,6 +30,12 @@ struct host_packet {
 	__u8 has_ports;
 };
 
+/* IPv4's. */
+static __always_inline __be32 last_word(const struct ip_address *address)
+{
+	return *(const __be32 *)(address->bytes + 12);
+}
+
 /* What a header of the transport has at least. */
 static __always_inline __u32 transport_header(__u8 protocol)
 {

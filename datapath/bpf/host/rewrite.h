@@ -23,11 +23,6 @@ struct rewriting {
 	__u8 macs[12];
 };
 
-static __always_inline __be32 last_word(const struct ip_address *address)
-{
-	return *(const __be32 *)(address->bytes + 12);
-}
-
 /* The checksum that covers the addresses. */
 static __always_inline int fix_addresses(struct __sk_buff *skb,
 					 const struct transport *transport,

@@ -6,6 +6,7 @@
 #include "host/echo.h"
 #include "host/outbound.h"
 #include "host/rewrite.h"
+#include "host/too_big.h"
 #include "mss.h"
 
 /* What flow_out() says of the packet that a member's ICMP error quotes: a
@@ -155,6 +156,7 @@ static __always_inline int take_out(struct __sk_buff *skb)
 	const struct host_entry *entry;
 	__u32 outcome;
 	bool usual;
+	int action;
 
 	if (!node || skb->vlan_present)
 		return TC_ACT_UNSPEC;
@@ -187,6 +189,12 @@ static __always_inline int take_out(struct __sk_buff *skb)
 		return drop(skb, &seen, HOST_DROP_NO_REPLY);
 	if (packet.transport.fragment && !packet.transport.later)
 		keep_fragment(&packet, skb->ifindex, seen.place);
+	if (skb->len > ETH_HLEN + READ_ONCE(entry->reply_mtu)) {
+		action = answer_if_too_big(skb, &packet, &seen,
+					   node->reply_ifindex);
+		if (action != TO_BE_DECIDED)
+			return action;
+	}
 	if (usual && can_be_rewritten(&packet) &&
 	    !(packet.tcp_flags & TCP_SYN)) {
 		if (rewrite_usual(skb, &packet, entry, WAY_OUT))

@@ -185,8 +185,10 @@ OXP_HOST_OUTCOME(SENT_TOO_BIG, 22, answered,
 		 "leave; ICMP told the member the MTU")
 OXP_HOST_OUTCOME(DROP_TOO_BIG, 23, dropped,
 		 "answers larger than the MTU of the interface by which they "
-		 "leave, without ICMP to the member: it had much of it "
-		 "already, or they were later fragments or ICMP errors")
+		 "leave, without ICMP to the member: IPv4 that may be "
+		 "fragmented, which nothing does here, later fragments, ICMP "
+		 "errors, or a member that had much of it already. Give its "
+		 "network an MTU that fits")
 
 /* How packets get to members: bytes between outer IP header and packet, and the
  * flavor's word for it. */

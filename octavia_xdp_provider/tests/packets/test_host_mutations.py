@@ -30,7 +30,9 @@ class Traffic:
         return self.random.choice(choices)
 
     def inner(self, v6: bool, protocol: str, source: str, destination: str,
-              sport: int, dport: int):
+              sport: int, dport: int, length: int | None = None):
+        if length is None:
+            length = self.random.randrange(40)
         if protocol == 'tcp':
             layer = inet.TCP(
                 sport=sport, dport=dport, flags=self.one_of(*FLAGS),
@@ -49,7 +51,7 @@ class Traffic:
             header['flags'] = self.one_of(0, 'DF', 'MF')
             header['id'] = self.one_of(1, 2)
         return host.ip(v6, source, destination, **header) / layer / (
-            self.random.randbytes(self.random.randrange(40)))
+            self.random.randbytes(length))
 
     def error(self, v6: bool, source: str, destination: str, quoted):
         data = bytes(quoted)[:self.one_of(20, 28, 44, 60, 90)]
@@ -147,13 +149,20 @@ class Traffic:
         if what < 0.1:
             return self.mutated(host.from_vm(self.echo(
                 v6, fixed, self.one_of(client, self.node(v6)),
-                self.random.random() < 0.9)))
+                self.random.random() < 0.9) / self.more()))
         if what < 0.3:
             return self.mutated(host.from_vm(self.error(
                 v6, fixed, client, self.inner(v6, protocol, client, fixed,
-                                              number, local))))
+                                              number, local)) / self.more()))
         return self.mutated(host.from_vm(self.inner(
-            v6, protocol, fixed, client, local, number)))
+            v6, protocol, fixed, client, local, number,
+            len(self.more()) or None)))
+
+    def more(self) -> bytes:
+        """What makes few packets too big, so that all of them are told of: of
+        time the model knows nothing."""
+        return (self.random.randbytes(self.random.randrange(400, 1700))
+                if self.random.random() < 0.2 else b'')
 
 
 class TestHostMutations(unittest.TestCase):
@@ -164,6 +173,7 @@ class TestHostMutations(unittest.TestCase):
         count = int(os.environ.get(PREFIX + 'COUNT') or 3000)
         both = host.Hypervisor()
         self.addCleanup(both.close)
+        self.addCleanup(both.set_reply_mtu)
         traffic = Traffic(seed)
         try:
             for number in range(count):
@@ -186,6 +196,9 @@ class TestHostMutations(unittest.TestCase):
         elif what < 0.99:
             both.tap_out(traffic.of_vm(True), port,
                          traffic.one_of(0, 0, model.MARK))
+        elif what < 0.993:
+            both.set_reply_mtu(traffic.one_of(65536, 1500, 1400, 1281, 1280,
+                                              600, 576, 575))
         else:
             both.set_rules(port, traffic.one_of(
                 host.RULES, host.RULES[:1], host.RULES[1:],

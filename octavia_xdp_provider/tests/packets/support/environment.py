@@ -66,6 +66,11 @@ def enter() -> dict[str, int]:
     return found
 
 
+def set_mtu(name: str, mtu: int):
+    """Of a device of enter()."""
+    _command('ip', 'link', 'set', name, 'mtu', str(mtu))
+
+
 def bpf_filesystem() -> tuple[pathlib.Path, pathlib.Path]:
     """(directory on a new BPF file system, lock file)"""
     enter()

@@ -39,6 +39,8 @@ FIXED, FIXED6 = '192.168.7.5', 'fd00:7::5'
 VM, GATEWAY, OTHER_VM = ('fa:16:3e:00:00:05', 'fa:16:3e:00:00:01',
                          'fa:16:3e:00:00:06')
 LISTENER, LOCAL_PORT = 80, 8080
+# Of answers; that of a loopback device unless a test says otherwise.
+REPLY_MTU = 65536
 # Of all flows, seconds: the model does not know how long a test takes.
 IDLE = 7440
 PROTOCOLS = {'tcp': inet.TCP, 'udp': inet.UDP}
@@ -170,9 +172,8 @@ class Hypervisor:
         self.outcomes: collections.Counter[str] = collections.Counter()
         self.model = model.Model(
             NODES, (CLOSED + '/32', CLOSED6 + '/128'), PEERS, LOCAL, LOCAL6,
-            SID, environment.LOOPBACK)
-        self.datapath.set_settings(types.Settings(
-            environment.LOOPBACK, LOCAL, LOCAL6, SID, *[IDLE] * 5))
+            SID)
+        self.set_settings()
         self.datapath.set_networks(NODES, (CLOSED + '/32', CLOSED6 + '/128'))
         self.datapath.set_peers(PEERS)
         for port in self.taps:
@@ -188,6 +189,17 @@ class Hypervisor:
         self.datapath.close()
         datapath.Datapath.remove(self.folder, str(LIBRARY))
         environment.drop_filesystem(self._directory)
+
+    def set_settings(self, reply_ifindex: int = environment.LOOPBACK) -> None:
+        self.model.reply_ifindex = reply_ifindex
+        self.datapath.set_settings(types.Settings(
+            reply_ifindex, LOCAL, LOCAL6, SID, *[IDLE] * 5))
+
+    def set_reply_mtu(self, mtu: int = REPLY_MTU) -> None:
+        """Of the interface by which answers leave."""
+        environment.set_mtu('lo', mtu)
+        self.model.reply_mtu = mtu
+        self.set_settings()
 
     def set_rules(self, port: str, rules: tuple[types.Rule, ...],
                   is_open: bool = False, flows_max: int = 0) -> None:
