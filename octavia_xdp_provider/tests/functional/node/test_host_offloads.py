@@ -14,11 +14,13 @@ import pathlib
 import select
 import socket
 import struct
+import time
 
 from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from octavia_xdp_provider.common import enumerations
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
 from octavia_xdp_provider.tests.functional.support import fabric
@@ -39,6 +41,16 @@ GSO_TCP = {4: 1, 6: 4}
 SOL_PACKET, PACKET_VNET_HDR = 263, 15
 FAMILIES = {4: (inet.IP, fabric.CLIENT, fabric.VIP, hypervisor.FIXED),
             6: (inet6.IPv6, fabric.CLIENT6, fabric.VIP6, hypervisor.FIXED6)}
+HEADERS = {4: 20, 6: 40}
+
+
+def total(data):
+    """One's complement sum of 16-bit words."""
+    data = bytes(data) + bytes(len(data) % 2)
+    value = sum(struct.unpack(f'!{len(data) // 2}H', data))
+    while value >> 16:
+        value = (value & 0xffff) + (value >> 16)
+    return value
 
 
 class Tap:
@@ -192,23 +204,14 @@ class TestOffloads(hypervisor.Hypervisor):
     def test_large_answers_leave_as_one(self):
         vm = Tap(self)
         self.plug(vm)
-        for version, (layer, client, vip, fixed) in FAMILIES.items():
+        for version, (_, _, vip, _) in FAMILIES.items():
             with self.subTest(version=version):
                 for frame in list(self.segments(version, 1))[:1]:
                     self._out.send(frame)
                 answers = self.packets(self.client, 'gw0')
                 answers.settimeout(120)
                 before = self.counters(version).packets_out
-                header = 20 if version == 4 else 40
-                frame = bytes(l2.Ether(
-                    src=hypervisor.VM_MAC, dst=hypervisor.ROUTER_MAC) /
-                    layer(src=fixed, dst=client) / inet.TCP(
-                        sport=hypervisor.LOCAL, dport=PORT, flags='A', seq=1,
-                        ack=1, chksum=self.pseudo(version)) /
-                    bytes(SEGMENT * SEGMENTS))
-                vm.send(VNET.pack(
-                    NEEDS_CSUM, GSO_TCP[version], 14 + header + 20, SEGMENT,
-                    14 + header, 16), frame)
+                self.answer(vm, version)
                 lengths = []
                 while sum(lengths) < SEGMENT * SEGMENTS:
                     data = answers.recv(1 << 17)
@@ -219,6 +222,63 @@ class TestOffloads(hypervisor.Hypervisor):
                 self.assertEqual(
                     1, self.counters(version).packets_out - before)
 
+    def answer(self, vm, version):
+        """All segments as one, and their checksums left to the device."""
+        layer, client, _, fixed = FAMILIES[version]
+        more = {'flags': 'DF'} if version == 4 else {}
+        frame = bytes(l2.Ether(
+            src=hypervisor.VM_MAC, dst=hypervisor.ROUTER_MAC) /
+            layer(src=fixed, dst=client, **more) / inet.TCP(
+                sport=hypervisor.LOCAL, dport=PORT, flags='A', seq=1, ack=1,
+                chksum=self.pseudo(version)) / bytes(SEGMENT * SEGMENTS))
+        header = 14 + HEADERS[version]
+        vm.send(VNET.pack(NEEDS_CSUM, GSO_TCP[version], header + 20, SEGMENT,
+                          header, 16), frame)
+        return frame
+
+    def test_large_answers_that_do_not_fit_are_told_of(self):
+        """By their segments. What the VM gets has a checksum that is right
+        when its device has completed that of the quote."""
+        vm = Tap(self)
+        self.plug(vm)
+        for version in FAMILIES:
+            self._out.send(next(self.segments(version, 1)))
+            while not self.counters(version).packets_in:
+                time.sleep(0.01)
+        fabric.command('ip', '-n', self.member, 'link', 'set', 'eth0', 'mtu',
+                       '1280')
+        for version in FAMILIES:
+            with self.subTest(version=version):
+                sent, got = self.answer(vm, version), self.told(vm, version)
+                packet = fabric.parsed(got[14:])
+                self.assertEqual(bytes(fabric.recomputed(packet)), got[14:])
+                self.assertEqual(548 if version == 4 else 1280, len(packet))
+                header = HEADERS[version]
+                quote = bytearray(got[14 + header + 8:])
+                # completed, of what is left
+                quote[header + 16:header + 18] = sent[header + 30:header + 32]
+                self.assertEqual(sent[14:14 + len(quote)], bytes(quote))
+        self.assertEqual(2, self.host.outcomes()[
+            enumerations.HostOutcome.SENT_TOO_BIG])
+
+    def told(self, vm, version):
+        """ICMP to the VM, completed as the header in front of it says."""
+        protocol = 1 if version == 4 else 58
+        while True:
+            self.assertTrue(select.select([vm.file], [], [], 120)[0])
+            data = vm.read()
+            frame = bytearray(data[VNET.size:])
+            packet = fabric.parsed(bytes(frame[14:]))
+            if packet.version == version and packet.dst == (
+                    FAMILIES[version][3]) and protocol == (
+                        packet.proto if version == 4 else packet.nh):
+                break
+        flags, kind, _, _, start, offset = VNET.unpack(data[:VNET.size])
+        self.assertEqual((NEEDS_CSUM, 0), (flags, kind))
+        struct.pack_into('!H', frame, start + offset,
+                         ~total(frame[start:]) & 0xffff)
+        return bytes(frame)
+
     def pseudo(self, version):
         """The sum of addresses, protocol and length, as the VM leaves it to
         the device to make the checksum."""
@@ -228,7 +288,4 @@ class TestOffloads(hypervisor.Hypervisor):
                 socket.inet_pton(family, client) +
                 struct.pack('!II', 20 + SEGMENT * SEGMENTS,
                             socket.IPPROTO_TCP))
-        total = sum(struct.unpack(f'!{len(data) // 2}H', data))
-        while total >> 16:
-            total = (total & 0xffff) + (total >> 16)
-        return total
+        return total(data)
