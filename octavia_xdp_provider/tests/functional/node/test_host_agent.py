@@ -11,6 +11,7 @@ import pathlib
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import time
 from lab.ovn import packages
 from octavia_xdp_provider.host import datapath
 from octavia_xdp_provider.host import types
+from octavia_xdp_provider.tests.functional.support import datagrams
 from octavia_xdp_provider.tests.functional.support import fabric
 from octavia_xdp_provider.tests.functional.support import host_agent
 from octavia_xdp_provider.tests.functional.support import hypervisor
@@ -257,6 +259,33 @@ class TestAgent(AgentTestCase):
         self.assertIn('confirmed', {one['state'] for one in flows})
         self.end(signal.SIGTERM)
         self.exchange(client, accepted)
+
+    def test_no_datagram_is_lost_while_it_ends_and_starts(self):
+        self.plug(self.vm)
+        self.want(self.port(self.vm, rules=[{
+            'ip_version': 4, 'protocol': None, 'ports': None,
+            'remote_network': None, 'address_set': None}]))
+        self.start()
+        self.wait_for(lambda: self.reported(self.vm) == (
+            self.vm.ifindex, None))
+        server = self.server(self.vm, 4, socket.SOCK_DGRAM)
+        client = self.socket(self.client, socket.AF_INET, socket.SOCK_DGRAM)
+        with datagrams.Echo(server), datagrams.Asking(
+                client, (fabric.VIP, hypervisor.LISTENER)) as asking:
+            for number in signal.SIGKILL, signal.SIGTERM:
+                self.wait_for(asking.more(100))
+                self.end(number)
+                self.wait_for(asking.more(100))
+                self.start()
+                self.wait_for(lambda: self.reported(self.vm) == (
+                    self.vm.ifindex, None))
+                # Another document, and all that an agent does at its start.
+                self.want(self.port(self.vm, rules=[
+                    {'ip_version': 4, 'protocol': protocol, 'ports': None,
+                     'remote_network': None, 'address_set': None}
+                    for protocol in (6, 17)]))
+                self.wait_for(asking.more(100))
+        self.assertEqual([], asking.lost)
 
     def test_tables_of_another_layout_forward_until_they_are_removed(self):
         server = self.served()
