@@ -10,6 +10,7 @@ import openstack as sdk
 
 from lab import paths
 from lab.control import octavia
+from lab.devstack import hypervisor
 from octavia_xdp_provider.controller import broker
 
 USER = broker.CONTROL_VHOST
@@ -65,10 +66,12 @@ def make_networks(_site):
                     is_dhcp_enabled=False)
 
 
-def make_flavors(_site):
+def make_flavors(site):
     """Make flavors and their profiles; Octavia has to know the provider."""
     balancer = connect().load_balancer
-    for name, metadata in FLAVORS.items():
+    flavors = {**FLAVORS, **dict(
+        [hypervisor.FLAVOR] if site.hypervisor else [])}
+    for name, metadata in flavors.items():
         profile = balancer.find_flavor_profile(name)
         if not profile:
             profile = balancer.create_flavor_profile(

@@ -10,6 +10,7 @@ import sqlalchemy
 from lab import paths
 from lab.control import ini
 from lab.control import octavia
+from lab.devstack import hypervisor
 from octavia_xdp_provider.common import options as product_options
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.controller.store import queries
@@ -22,7 +23,9 @@ def definitions(site):
         broker.for_control(site.password(broker.CONTROLLER_USER),
                            site.password(broker.DRIVER_USER)),
         *(broker.for_node(node, site.password(broker.node_vhost(node)))
-          for node in (*site.nodes, *site.remote_nodes)))
+          for node in (*site.nodes, *site.remote_nodes)),
+        *(broker.for_host(host, site.password(broker.host_vhost(host)))
+          for host in filter(None, [site.hypervisor])))
 
 
 def removals(site):
@@ -32,6 +35,9 @@ def removals(site):
              ['delete_vhost', broker.CONTROL_VHOST]]
     for node in (*site.nodes, *site.remote_nodes):
         found += broker.commands_to_remove(broker.node_vhost(node))
+    if site.hypervisor:
+        found += broker.commands_to_remove(
+            broker.host_vhost(site.hypervisor))
     return found
 
 
@@ -66,16 +72,19 @@ def configure(site):
         },
         'neutron': {'auth_section': 'octavia',
                     'region_name': site.value('OCTAVIA_XDP_REGION')},
-    })
+    }, hypervisor.controller_options(site))
     shutil.chown(path, site.user)
 
 
 def register(site):
-    """Make the LB nodes known to the controller, whose tables exist."""
+    """Make LB nodes and hypervisor known to the controller, whose tables
+    exist."""
     store = queries.Store(schema.context_manager(product_options.load(
         config_files=[str(site.configuration)])))
     for node in (*site.nodes, *site.remote_nodes):
         store.register_node(node)
+    if site.hypervisor:
+        store.register_hypervisor(site.hypervisor)
 
 
 def drop_database(site):

@@ -12,6 +12,7 @@ from lab import deployment
 from lab import namespaces
 from lab import paths
 from lab import processes
+from lab.devstack import hypervisor
 from lab.devstack import site as sites
 from lab.fabric import client
 from lab.fabric import links
@@ -35,6 +36,7 @@ def up(site):
 
 def down(site):
     """Remove namespaces, links and all that runs there."""
+    hypervisor.disconnect(site)
     deployment.down(site.lab)
     _remove_links(site)
 
@@ -57,6 +59,8 @@ def _make(site):
         for node, host in site.remote_nodes.items():
             _tunnel(site, node, node, host)
             _address_of_router(lab, node)
+        if site.hypervisor:
+            hypervisor.connect(site, _ip)
         router.start(lab, {node: nodes.address(node) for node in (
             *site.nodes, *site.remote_nodes)})
     else:

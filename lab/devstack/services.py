@@ -5,6 +5,7 @@ import shlex
 
 from lab import paths
 from lab.control import ini
+from lab.devstack import hypervisor
 from lab.devstack import site as sites
 from lab.fabric import nodes
 from lab.fabric import router
@@ -23,10 +24,12 @@ KINDS = {
 
 
 def configure_nodes(site):
-    """Write the files of the LB nodes of this host."""
+    """Write the files of the LB nodes of this host, and of the hypervisor's
+    agent."""
     for node in site.nodes:
         _configure(site, node)
         _configure_exabgp(site, node)
+    hypervisor.configure(site)
 
 
 def commands(site):
@@ -44,6 +47,9 @@ def commands(site):
              f'{site.lab.namespace(node)}', '--',
              *(str(word) for word in of_node[kind])]))
             for kind in KINDS]
+    if site.hypervisor:
+        found.append((hypervisor.SERVICE, 'root', shlex.join(
+            str(word) for word in hypervisor.command(site))))
     return found
 
 
@@ -58,7 +64,8 @@ def _configure(site, node):
         },
     }, nodes.own_options(lab, node), {
         'members': {'allowed_networks':
-                    site.value('OCTAVIA_XDP_MEMBER_NETWORKS')}})
+                    site.value('OCTAVIA_XDP_MEMBER_NETWORKS')}},
+        hypervisor.node_options(site))
 
 
 def _configure_exabgp(site, node):

@@ -61,6 +61,15 @@ class Site:
             raise paths.LabError(
                 'OCTAVIA_XDP_NODES and OCTAVIA_XDP_REMOTE_NODES: a name '
                 'stands twice: each LB node needs its own, on all hosts')
+        if self.role == NODE and self.hypervisor:
+            raise paths.LabError(
+                'OCTAVIA_XDP_HYPERVISOR: with OCTAVIA_XDP_ROLE=node a host '
+                'has LB nodes alone; leave it out')
+        if not re.fullmatch(r'[0-9A-Za-z._-]{0,255}', self.hypervisor):
+            raise paths.LabError(
+                f'OCTAVIA_XDP_HYPERVISOR: {self.hypervisor!r} is no name of '
+                'a host: give it as Neutron has it, as a rule what hostname '
+                'prints')
         if self.role == NODE and not self.variables.get(
                 'OCTAVIA_XDP_ROUTER_HOST'):
             raise paths.LabError(
@@ -76,6 +85,11 @@ class Site:
     @property
     def role(self):
         return self.value('OCTAVIA_XDP_ROLE')
+
+    @property
+    def hypervisor(self):
+        """This host's name in Neutron, if its VMs are members; or ''."""
+        return self.variables.get('OCTAVIA_XDP_HYPERVISOR', '')
 
     @property
     def nodes(self):

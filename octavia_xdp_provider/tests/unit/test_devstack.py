@@ -4,6 +4,7 @@
 All phases on real servers are in lab/devstack/trial.py.
 """
 
+import ipaddress
 import json
 import os
 import pathlib
@@ -15,8 +16,11 @@ import fixtures
 import lab
 from lab import paths
 from lab.devstack import control
+from lab.devstack import hypervisor
 from lab.devstack import services
 from lab.devstack import site as sites
+from octavia_xdp_provider.common import options
+from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.tests.unit import base
 
 ROOT = pathlib.Path(lab.__file__).parent.parent
@@ -160,6 +164,10 @@ class TestPhases(base.TestCase):
             'o-xdp-agent-lb2 o-xdp-handler-lb2 o-xdp-hc-lb2 '
             'o-xdp-exabgp-lb2', self.record.read_text().splitlines()[-1])
 
+    def test_source_enables_the_agent_of_a_hypervisor(self):
+        self.phase('source', OCTAVIA_XDP_HYPERVISOR='compute1')
+        self.assertEqual('o-xdp-host', self.record.read_text().split()[-1])
+
     def test_pre_install_refuses_a_host_without_a_broker(self):
         self.phase('stack', 'pre-install', status=1, ENABLED_SERVICES='')
         self.assertIn('needs RabbitMQ: enable_service rabbit', self.output)
@@ -270,6 +278,10 @@ class TestSite(base.TestCase):
         self.refused("'lb3' has no address", OCTAVIA_XDP_REMOTE_NODES='lb3')
         self.refused('OCTAVIA_XDP_ROUTER_HOST', OCTAVIA_XDP_ROLE='node')
         self.refused('OCTAVIA_XDP_NODES is not set', OCTAVIA_XDP_NODES='')
+        self.refused("'a b' is no name", OCTAVIA_XDP_HYPERVISOR='a b')
+        self.refused('OCTAVIA_XDP_HYPERVISOR', OCTAVIA_XDP_ROLE='node',
+                     OCTAVIA_XDP_NODES='lb3', OCTAVIA_XDP_HYPERVISOR='hv',
+                     OCTAVIA_XDP_ROUTER_HOST='192.0.2.1')
 
     def test_transport_url_of_a_node(self):
         password = self.site().password('octavia-xdp-node-lb1')
@@ -294,7 +306,8 @@ class TestSite(base.TestCase):
             {vhost['name'] for vhost in found['vhosts']})
 
     def test_all_that_the_broker_gets_is_removed(self):
-        site = self.site(OCTAVIA_XDP_REMOTE_NODES='lb3=192.0.2.7')
+        site = self.site(OCTAVIA_XDP_REMOTE_NODES='lb3=192.0.2.7',
+                         OCTAVIA_XDP_HYPERVISOR='compute1')
         made, removals = control.definitions(site), control.removals(site)
         self.assertEqual(
             {('delete_user', one['name']) for one in made['users']}
@@ -317,6 +330,41 @@ class TestSite(base.TestCase):
             # DevStack's run_process takes these for something else.
             self.assertNotIn('sudo', command)
             self.assertNotIn('uwsgi', command)
+
+    def test_a_hypervisor_is_configured_as_its_agent_reads_it(self):
+        path = pathlib.Path(self.useFixture(fixtures.TempDir()).path, 'conf')
+        self.useFixture(fixtures.MockPatchObject(
+            hypervisor, '_configuration', lambda site: path))
+        site = self.site(
+            OCTAVIA_XDP_NODES='lb1', OCTAVIA_XDP_HYPERVISOR='compute1',
+            OCTAVIA_XDP_DEBUG='True', OCTAVIA_XDP_OVSDB='unix:/no/db.sock')
+        hypervisor.configure(site)
+        self.useFixture(fixtures.MockPatchObject(
+            paths.Lab, 'host_directory', autospec=True,
+            side_effect=lambda lab, host: path.parent))
+        *_, (name, user, command) = services.commands(site)
+        self.assertEqual(('o-xdp-host', 'root'), (name, user))
+        conf = options.load(config_files=[command.split()[-1]])
+        self.assertEqual('compute1', conf.host)
+        self.assertIn(f'@192.0.2.1:5672/{broker.host_vhost("compute1")}\n',
+                      path.read_text())
+        self.assertEqual(
+            ([hypervisor.interface(site)], 'unix:/no/db.sock'),
+            (conf.host_agent.underlay_interfaces, conf.host_agent.ovsdb))
+        # Names of interfaces have 15 characters.
+        self.assertLess(len(hypervisor.interface(site)), 16)
+        self.assertIn(broker.host_vhost('compute1'), {
+            vhost['name'] for vhost in control.definitions(site)['vhosts']})
+
+    def test_where_ends_of_tunnels_are_follows_from_the_cable(self):
+        self.assertEqual({}, hypervisor.controller_options(self.site()))
+        self.assertEqual({}, hypervisor.node_options(self.site()))
+        site = self.site(OCTAVIA_XDP_HYPERVISOR='compute1')
+        networks = hypervisor.controller_options(site)['zero_touch'][
+            'host_networks'].split(',')
+        for network, version in zip(networks, (4, 6), strict=True):
+            self.assertIn(ipaddress.ip_address(paths.hypervisor_address(
+                hypervisor.NUMBER, version)), ipaddress.ip_network(network))
 
     def test_the_driver_is_added_once_and_taken_away_alone(self):
         added = 'xdp:Layer-4 load balancing in XDP'
