@@ -75,30 +75,14 @@ class Placements(base.Base):
             done and False returned if there would be more.
         """
         with self._write() as session:
-            add = list(add)
             # The lock on the sequence is held from here to the commit.
             generation = self._next_generation(session)
             if decided_on is not None and not self._is_on(
                     session, load_balancer_id, decided_on):
                 return False
-            if failed:
-                if budget and failed > budget[0] - self._removals(
-                        session, budget[1]):
-                    return False
-                session.add(models.Removal(at=self._now(session),
-                                           number=failed))
-            for host in add:
-                session.merge(models.Placement(
-                    load_balancer_id=load_balancer_id, host=host,
-                    synced_generation=0, error=None, replace=None,
-                    removed_generation=None, members=None, announced=None,
-                    placed_generation=generation, draining_since=None,
-                    withdrawn_since=None, drain_generation=0))
-            if add:
-                # Nodes have time to do it.
-                session.query(models.LoadBalancer).filter_by(
-                    id=load_balancer_id).update(
-                        {'changed_at': self._now(session)})
+            if failed and not self._count_removals(session, failed, budget):
+                return False
+            self._add(session, load_balancer_id, add, generation)
             for hosts, values in (
                     (remove, {'removed_generation': generation}),
                     (drain, {'draining_since': self._now(session),
@@ -120,6 +104,30 @@ class Placements(base.Base):
                         models.Placement.host.in_(sorted(hosts))).update(
                             values)
             return True
+
+    def _count_removals(self, session: Any, number: int,
+                        budget: tuple[int, float] | None) -> bool:
+        """False: they would be more than there may be."""
+        if budget and number > budget[0] - self._removals(session, budget[1]):
+            return False
+        session.add(models.Removal(at=self._now(session), number=number))
+        return True
+
+    def _add(self, session: Any, load_balancer_id: str, hosts: Iterable[str],
+             generation: int) -> None:
+        hosts = list(hosts)
+        for host in hosts:
+            session.merge(models.Placement(
+                load_balancer_id=load_balancer_id, host=host,
+                synced_generation=0, error=None, replace=None,
+                removed_generation=None, members=None, announced=None,
+                placed_generation=generation, draining_since=None,
+                withdrawn_since=None, drain_generation=0))
+        if hosts:
+            # Nodes have time to do it.
+            session.query(models.LoadBalancer).filter_by(
+                id=load_balancer_id).update(
+                    {'changed_at': self._now(session)})
 
     @staticmethod
     def _is_on(session: Any, load_balancer_id: str,
