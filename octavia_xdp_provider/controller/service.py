@@ -97,23 +97,8 @@ class Controller:
         self._heartbeats = heartbeats.Heartbeats(self._store,
                                                  watch('heartbeats'))
         sent = pages.Pages(self._store.changes)
-        self._nodes = node_servers.NodeServers(
-            conf, self._store.registered_hosts, {
-                rpc.CONTROLLER_TOPIC: [
-                    endpoint(self._store, self._reported, self._duty.wake,
-                             sent.fetched)
-                    for endpoint in (node_api.NodesEndpoint,
-                                     node_api.NodesEndpointV1)],
-                rpc.HEARTBEAT_TOPIC: [
-                    node_api.HeartbeatEndpoint(self._heartbeats.heard)]},
-            self.metrics, watch('nodes'), page=sent.next)
-        self._hosts = node_servers.NodeServers(
-            conf, self._store.hypervisor_hosts, {
-                host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
-                    conf, self._store, self._wake_zero_touch,
-                    self._pass_flows_on)]},
-            self.metrics, watch('hosts'), broker.host_vhost,
-            host_rpc.WakeupClient)
+        self._nodes = self._node_servers(sent, watch('nodes'))
+        self._hosts = self._host_servers(watch('hosts'))
         heard = notified.Notified(self._wake_zero_touch)
         come_round = watch('zero touch')
         self._zero_touch = ways.loop(ways.ZeroTouch(
@@ -126,6 +111,29 @@ class Controller:
         ] if conf.zero_touch.notification_transport_url else []
         self._monitoring.registry.register(metrics.Collector(
             self._store, lambda: self._leadership.token() is not None))
+        self._check_health(transport)
+
+    def _node_servers(self, sent, watch):
+        return node_servers.NodeServers(
+            self._conf, self._store.registered_hosts, {
+                rpc.CONTROLLER_TOPIC: [
+                    endpoint(self._store, self._reported, self._duty.wake,
+                             sent.fetched)
+                    for endpoint in (node_api.NodesEndpoint,
+                                     node_api.NodesEndpointV1)],
+                rpc.HEARTBEAT_TOPIC: [
+                    node_api.HeartbeatEndpoint(self._heartbeats.heard)]},
+            self.metrics, watch, page=sent.next)
+
+    def _host_servers(self, watch):
+        return node_servers.NodeServers(
+            self._conf, self._store.hypervisor_hosts, {
+                host_rpc.CONTROLLER_TOPIC: [host_api.HostsEndpoint(
+                    self._conf, self._store, self._wake_zero_touch,
+                    self._pass_flows_on)]},
+            self.metrics, watch, broker.host_vhost, host_rpc.WakeupClient)
+
+    def _check_health(self, transport):
         for name, attempt in (
                 ('database', self._store.now),
                 # Another controller may answer, of an earlier release.
