@@ -140,6 +140,7 @@ static __always_inline bool is_still_open(const struct block_view *view,
  * header. Nothing depends on what is read, or whether it is right.
  */
 #define FETCHED_MEMBERS 10
+#define FETCHED_ALWAYS 3 /* of them, to ask once and not for each */
 static __always_inline void fetch_ahead(const struct block_view *view,
 					__u32 position, __u32 slot_line,
 					__u32 slots)
@@ -153,9 +154,13 @@ static __always_inline void fetch_ahead(const struct block_view *view,
 		return;
 	line = view->segment + offset;
 #pragma unroll
-	for (__u32 i = 1; i <= FETCHED_MEMBERS; i++)
-		if (i < slot_line)
+	for (__u32 i = 1; i <= FETCHED_ALWAYS; i++)
+		(void)line[i * LINE_SIZE];
+	if (slot_line > 1 + FETCHED_ALWAYS) {
+#pragma unroll
+		for (__u32 i = 1 + FETCHED_ALWAYS; i <= FETCHED_MEMBERS; i++)
 			(void)line[i * LINE_SIZE];
+	}
 	line = in_segment(view->segment,
 			  view->offset + slot_line * LINE_SIZE +
 				  slot_at(position, slots),
