@@ -324,6 +324,39 @@ class TestFlows(nat_cases.NatCase):
             self.compared.compare_counters()
             self.compared.delete_service(service)
 
+    def test_who_may_come_is_asked_of_each_packet_of_clients(self):
+        for front, back in nat_cases.PAIRS:
+            client = compared.packed(nat_cases.FRONT[front][1])
+            allowed = [(client, 8 * len(client))]
+            service = self.nat_service(front, back, allowed=allowed)
+            self.dropped(self.request(
+                front, cases.tcp(flags='S'),
+                src='198.51.100.8' if front == 4 else '2001:db8:c::8'),
+                Outcome.DROP_NOT_ALLOWED)
+            self.sent(self.request(front, cases.tcp(flags='S')))
+            service.allowed = [(bytes(len(client)), 8)]
+            self.compared.set_service(
+                service, self.compared.members[id(service)])
+            self.dropped(self.request(front, cases.tcp()),
+                         Outcome.DROP_NOT_ALLOWED)
+            # the client could come when it began
+            self.sent(self.answer(service, back, cases.tcp(flags='SA')))
+            self.assertEqual(2, service.drops)
+            self.compared.compare_counters()
+            self.compared.delete_service(service)
+
+    def test_a_source_opens_so_many_flows(self):
+        self.use(cases.plain_node())
+        service = self.nat_service(new_flow_rate=1, new_flow_burst=3)
+        results = self.compared.run([
+            bytes(self.request(4, cases.tcp(flags='S', sport=43000 + one)))
+            for one in range(5)])
+        if results:  # else the clock has ticked amid them
+            self.assertEqual(
+                [Outcome.FORWARDED] * 3 + [Outcome.DROP_RATE] * 2,
+                [one.outcome for one in results])
+            self.assertEqual(3, self.compared.active(service))
+
     def test_unknown_flows(self):
         """A client's segment begins one, so that it learns of a reset."""
         service = self.nat_service()

@@ -24,6 +24,7 @@ NODE = routed.NODE
 R1, R2 = routed.ROUTERS
 MEMBER = {4: '198.18.1.11', 6: '2001:db8:11::11'}
 VIP = {4: frames.VIP, 6: frames.VIP_V6}
+POOL = {4: '203.0.113.240/30', 6: '2001:db8:f::/126'}  # of NAT
 NODES = {(4, 'eth1'): '198.51.101.2', (6, 'eth1'): '2001:db8:1::2',
          (4, 'eth2'): '198.51.102.2', (6, 'eth2'): '2001:db8:2::2'}
 FAMILY = {4: socket.AF_INET, 6: socket.AF_INET6}
@@ -125,12 +126,15 @@ class TestJumboFrames(routed.MonitoredUplinks):
             [datapath.Member(MEMBER[outer or version])],
             datapath.Settings(slots=1009, encapsulation=encapsulation))
 
-    def upload(self, version):
-        """A client sends the member what it then has the digest of."""
+    def upload(self, version, member=None):
+        """A client sends the member, at the VIP or as a (version, address),
+        what it then has the digest of.
+        """
         data = os.urandom(AMOUNT)
+        family, address = member or (version, VIP[version])
         with namespaces.inside(self.lab, 'member'):
-            listener = socket.create_server(
-                (VIP[version], PORT), family=FAMILY[version])
+            listener = socket.create_server((address, PORT),
+                                            family=FAMILY[family])
         listener.settimeout(self.SOON)
         with namespaces.inside(self.lab, 'client'):
             client = socket.socket(FAMILY[version], socket.SOCK_STREAM)
@@ -154,10 +158,10 @@ class TestJumboFrames(routed.MonitoredUplinks):
         return self.datapath.service(
             datapath.Key(VIP[version], 'TCP', PORT)).counters
 
-    def assert_carried(self, version):
+    def assert_carried(self, version, member=None):
         """An upload arrives whole, in packets of more than one buffer."""
         before = self.counters(version)
-        self.upload(version)
+        self.upload(version, member)
         after = self.counters(version)
         octets = after.bytes - before.bytes
         self.assertGreater(octets, AMOUNT)
@@ -176,6 +180,29 @@ class TestJumboFrames(routed.MonitoredUplinks):
                                       outer=outer):
                         self.serve(version, encapsulation, outer)
                         self.assert_carried(version)
+
+    def all_translations(self, link):
+        self.take_frames('node', 'node2')
+        self.configure(link)
+        self.datapath.set_nat_pools(POOL.values())
+        for version, pool in POOL.items():
+            self.ip(R1, 'route', 'replace', pool, 'via',
+                    NODES[version, link])
+        for version in VIP:
+            for back, address in MEMBER.items():
+                with self.subTest(version=version, back=back):
+                    self.datapath.set_service(
+                        datapath.Key(VIP[version], 'TCP', PORT),
+                        [datapath.Member(address)],
+                        datapath.Settings(slots=1009,
+                                          flags=datapath.ServiceFlag.NAT))
+                    self.assert_carried(version, (back, address))
+
+    def test_nat_leaves_where_frames_came_in(self):
+        self.all_translations('eth1')
+
+    def test_nat_leaves_by_another_device(self):
+        self.all_translations('eth2')
 
     def test_frames_leave_where_they_came_in(self):
         self.take_frames('node')
