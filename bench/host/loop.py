@@ -11,6 +11,7 @@ call, of flows at random.
 import collections.abc
 import contextlib
 import pathlib
+import random
 import statistics
 import struct
 
@@ -46,8 +47,8 @@ class _Loop:
             raise ValueError(f'a frame of {len(frame)} bytes, not {LENGTH}')
         self._frame, self._action = frame, action
         self._object = libbpf.Object('host_loop')
-        self._object.set_constants(frame + struct.pack('4I', *at, flows - 1,
-                                                       0))
+        self._object.set_constants(frame + struct.pack(
+            '4I', *at, flows - 1, random.getrandbits(32)))
         self._object.load()
         self._object.set_element('target', self._object.program(program)
                                  if isinstance(program, str) else program)

@@ -23,7 +23,7 @@ struct traffic {
 	__u32 client_at; /* the last word of the client's address */
 	__u32 port_at;
 	__u32 flows_mask;
-	__u32 reserved;
+	__u32 another; /* of each loop: caches have the flows of the last one */
 };
 const volatile struct traffic traffic;
 __u64 state = 0x2545f4914f6cdd1dULL;
@@ -63,7 +63,7 @@ static __always_inline __u64 next(void)
 SEC("tc")
 int oxp_host_loop(struct __sk_buff *skb)
 {
-	__u32 flow = next() >> 20 & traffic.flows_mask;
+	__u32 flow = (next() >> 20 ^ traffic.another) & traffic.flows_mask;
 	__u64 *words;
 	void *data;
 

@@ -32,9 +32,14 @@ static bool is_in(struct host_flow_set *set, uint64_t tag)
 }
 
 /* Nobody else's flow gives way. The tag's line is the first one. */
-static bool write_free(struct host_flow_set *set, uint64_t tag,
+static bool write_free(struct oxh_host *host, uint32_t number, uint64_t tag,
 		       const struct ip_address *client, uint64_t state)
 {
+	struct host_flow_set *set =
+		ELEMENTS(host, MAP_FLOWS, struct host_flow_set) + number;
+	struct host_clients *clients =
+		ELEMENTS(host, MAP_FLOW_CLIENTS, struct host_clients) + number;
+
 	for (int i = 0; i < HOST_FLOW_WAYS; i++) {
 		int way = i ^ host_line(tag) * HOST_LINE_WAYS;
 		__u64 *word = host_state(set, way), none = 0;
@@ -44,7 +49,7 @@ static bool write_free(struct host_flow_set *set, uint64_t tag,
 			    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
 		__atomic_store_n(host_tag(set, way), tag, __ATOMIC_SEQ_CST);
-		set->client[way] = *client;
+		clients->client[way] = *client;
 		__atomic_store_n(word, state, __ATOMIC_SEQ_CST);
 		return true;
 	}
@@ -75,8 +80,8 @@ static bool add_flow(struct oxh_host *host, const struct oxh_flow *flow)
 			end_of_name(entry->host_port, entry->protocol,
 				    entry->port, htons(flow->client_port)),
 			!is_v4(&entry->fixed), settings));
-	first = tag & (settings->flow_sets - 1);
-	second = tag >> 32 & (settings->flow_sets - 1);
+	first = host_first_set(tag, settings->flow_sets);
+	second = host_second_set(tag, settings->flow_sets);
 	if (is_in(&sets[first], tag) || is_in(&sets[second], tag))
 		return false;
 	/* the generation before: it is judged at its next packet */
@@ -87,8 +92,8 @@ static bool add_flow(struct oxh_host *host, const struct oxh_flow *flow)
 		(flow->closing ? HOST_FLOW_CLOSING : 0) |
 		(entry->protocol == IPPROTO_TCP ? 0 : HOST_FLOW_DATAGRAM) |
 		place;
-	if (!write_free(&sets[first], tag, &client, state) &&
-	    !write_free(&sets[second], tag, &client, state))
+	if (!write_free(host, first, tag, &client, state) &&
+	    !write_free(host, second, tag, &client, state))
 		return false;
 	__atomic_fetch_add(&port->flows, 1, __ATOMIC_RELAXED);
 	return true;

@@ -98,6 +98,9 @@ static int set_sizes(struct host *object, const struct geometry *geometry)
 		{object->maps.flows, geometry->flow_sets},
 		{object->maps.half_open, geometry->half_open_sets},
 		{object->maps.direct, geometry->direct_sets},
+		{object->maps.flow_clients, geometry->flow_sets},
+		{object->maps.half_open_clients, geometry->half_open_sets},
+		{object->maps.direct_clients, geometry->direct_sets},
 	};
 
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {

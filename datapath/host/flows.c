@@ -120,9 +120,8 @@ int oxh_tick(struct oxh_host *host, char *error)
 	return status ? status : freed;
 }
 
-static void describe(struct oxh_host *host, const struct host_flow_set *set,
-		     int way, uint64_t state, uint32_t now,
-		     struct oxh_flow *out)
+static void describe(struct oxh_host *host, const struct ip_address *client,
+		     uint64_t state, uint32_t now, struct oxh_flow *out)
 {
 	uint32_t place = state & HOST_FLOW_PLACE_MASK;
 	const struct host_entry *entry = &entries_of(host)[place];
@@ -138,7 +137,7 @@ static void describe(struct oxh_host *host, const struct host_flow_set *set,
 		.outdated = (state >> HOST_FLOW_GENERATION_SHIFT &
 			     HOST_GENERATION_MASK) != port->generation,
 	};
-	memcpy(&out->client, &set->client[way], 16);
+	memcpy(&out->client, client, 16);
 	memcpy(out->port_id, port->id, 16);
 }
 
@@ -146,10 +145,13 @@ static void describe(struct oxh_host *host, const struct host_flow_set *set,
 static int list_flows(struct oxh_host *host, uint32_t table, int host_port,
 		      struct oxh_flow *out, uint32_t capacity)
 {
-	struct host_flow_set *sets = host->memory[maps_of_tables[table]];
+	int which = maps_of_tables[table];
+	struct host_flow_set *sets = host->memory[which];
+	struct host_clients *clients =
+		host->memory[which + MAP_FLOW_CLIENTS - MAP_FLOWS];
 	uint32_t now = now_in_units(), count = 0;
 
-	for (uint32_t i = 0; i < host->count[maps_of_tables[table]]; i++)
+	for (uint32_t i = 0; i < host->count[which]; i++)
 		for (int way = 0; way < HOST_FLOW_WAYS; way++) {
 			uint64_t state = __atomic_load_n(
 				host_state(&sets[i], way), __ATOMIC_ACQUIRE);
@@ -164,8 +166,8 @@ static int list_flows(struct oxh_host *host, uint32_t table, int host_port,
 			if (age_of(state, now) > idle_of(host, table, state))
 				continue;
 			if (count++ < capacity)
-				describe(host, &sets[i], way, state, now,
-					 &out[count - 1]);
+				describe(host, &clients[i].client[way], state,
+					 now, &out[count - 1]);
 		}
 	return count;
 }

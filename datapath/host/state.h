@@ -18,6 +18,9 @@ enum map {
 	MAP_FLOWS,
 	MAP_HALF_OPEN,
 	MAP_DIRECT,
+	MAP_FLOW_CLIENTS, /* in the order of the three before */
+	MAP_HALF_OPEN_CLIENTS,
+	MAP_DIRECT_CLIENTS,
 	MAPPED, /* those before are memory */
 	MAP_KEYS = MAPPED,
 	MAP_LISTENERS,

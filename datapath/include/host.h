@@ -21,6 +21,8 @@
  *   flows      ARRAY, mapped           struct host_flow_set
  *   half_open  ARRAY, mapped           struct host_flow_set
  *   direct     ARRAY, mapped           struct host_flow_set
+ *   flow_clients, half_open_clients, direct_clients
+ *              ARRAY, mapped           struct host_clients, by set
  *   counters   PERCPU_ARRAY            struct host_counters, by place
  *   outcomes   PERCPU_ARRAY            __u64, by enum host_outcome
  *   drops      LRU_HASH struct host_drop_key           __u64
@@ -34,7 +36,7 @@
 #include "ip_address.h"
 
 /* Grows with each change of the maps. */
-#define HOST_LAYOUT 3
+#define HOST_LAYOUT 4
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
@@ -178,13 +180,15 @@ struct host_fragment {
 };
 
 /*
- * Flows. A set is two cache lines with four flows each, and two with their
- * clients for whoever lists flows. A bit of a flow's tag says which line it
- * takes a place of if there is one: nearly all look-ups read one line.
- * The tag is a keyed hash of all that names the flow (bpf/host/hash.h), 64
+ * Flows. A set is two cache lines with four flows each. A bit of a flow's tag
+ * says which line it takes a place of if there is one: nearly all look-ups read
+ * one line. Clients' addresses are apart, for whoever lists flows.
+ * The tag is a keyed hash of all that names the flow (bpf/host/hash.h), 56
  * bits of which strangers know nothing, so that it stands for the flow. Its
  * low bits choose the set; in half_open the port does, in part, so that a
- * flood to one port has no more than its share.
+ * flood to one port has no more than its share. The byte above is 0 in each
+ * tag, also of free places: programs write the first one's of a line, to have
+ * the line before they look at it (bpf/host/flows.h).
  *
  * A state is one word, which CPUs exchange; 0 is a free place:
  *   bits 63-48  the client's port, network byte order
@@ -199,6 +203,9 @@ struct host_fragment {
  */
 #define HOST_FLOW_WAYS 8
 #define HOST_LINE_WAYS 4
+#define HOST_TAG_BITS 56
+/* Where in a tag the byte is that is 0. */
+#define HOST_TAG_ZERO (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 7 : 0)
 #define HOST_FLOW_PORT_SHIFT 48
 #define HOST_FLOW_GENERATION_SHIFT 34
 #define HOST_GENERATION_MASK 0x3fff
@@ -222,6 +229,10 @@ struct host_flow_line {
 
 struct host_flow_set {
 	struct host_flow_line line[HOST_FLOW_WAYS / HOST_LINE_WAYS];
+};
+
+/* Of the flows of a set. */
+struct host_clients {
 	struct ip_address client[HOST_FLOW_WAYS];
 };
 
@@ -235,10 +246,22 @@ static inline __u64 *host_state(struct host_flow_set *set, __u32 way)
 	return &set->line[way / HOST_LINE_WAYS].state[way % HOST_LINE_WAYS];
 }
 
+/* The sets of `flows` in which a flow may be; `sets` is their number. Their
+ * bits and that of the line are not the same ones. */
+static inline __u32 host_first_set(__u64 tag, __u32 sets)
+{
+	return tag & (sets - 1);
+}
+
+static inline __u32 host_second_set(__u64 tag, __u32 sets)
+{
+	return tag >> 31 & (sets - 1);
+}
+
 /* The line of `flows` that is the tag's. */
 static inline __u32 host_line(__u64 tag)
 {
-	return tag >> 63;
+	return tag >> (HOST_TAG_BITS - 1);
 }
 
 /* Half-open flows of a port lie in one of so many parts of the table. */

@@ -71,9 +71,10 @@ static __always_inline __u64 end_of_name(__u32 host_port, __u8 protocol,
 	       (__u64)port << 24 | (__u64)client_port << 40;
 }
 
-/* Never 0. */
+/* HOST_TAG_BITS of it, never 0. */
 static __always_inline __u64 tag_from(__u64 hash)
 {
+	hash >>= 64 - HOST_TAG_BITS;
 	return hash ? hash : 1;
 }
 

@@ -12,16 +12,22 @@ static const struct oxh_sizes small = {
 #define OTHER_VIP "192.0.2.2"
 
 /* Two listeners at one port of the member: KEY and KEY + 1. */
-static struct oxh_host *host_with_two(const struct oxh_port *port)
+static struct oxh_host *host_of_size(const struct oxh_sizes *sizes,
+				     const struct oxh_port *port)
 {
 	struct oxh_entry one = entry_of(KEY, 1), other = entry_of(KEY + 1, 1);
-	struct oxh_host *host = fresh_host(&small);
+	struct oxh_host *host = fresh_host(sizes);
 
 	assert_int_equal(oxh_port_set(host, port, NULL, 0, error), 0);
 	other.vip = address(OTHER_VIP);
 	set_entry(host, &one);
 	set_entry(host, &other);
 	return host;
+}
+
+static struct oxh_host *host_with_two(const struct oxh_port *port)
+{
+	return host_of_size(&small, port);
 }
 
 static struct oxh_flow moved(uint32_t key, uint16_t client_port)
@@ -122,12 +128,45 @@ static void test_flows_that_moved_take_no_place_of_others(void **state)
 	end_host(host);
 }
 
+#define MANY 65536
+
+/* Without a limit of the port's: all that is left out is what finds no place.
+ */
+static void test_a_table_that_is_nearly_empty_has_a_place_for_each(void **state)
+{
+	const struct oxh_sizes sizes = {.entries = 4, .ports = 2};
+	struct oxh_flow *flows = calloc(MANY, sizeof(*flows));
+	struct oxh_port port = port_of(1);
+	struct oxh_host *host;
+
+	(void)state;
+	assert_non_null(flows);
+	for (uint32_t i = 0; i < MANY; i++) {
+		flows[i] = moved(KEY, 1024 + i % 4096);
+		flows[i].client.bytes[14] = i / 4096;
+	}
+	if (!has_tcx()) {
+		free(flows);
+		skip();
+	}
+	host = host_of_size(&sizes, &port);
+	assert_int_equal(oxh_flows_add(host, flows, MANY, error), MANY);
+	assert_int_equal(oxh_port_flows_list(host, port.id, NULL, 0, error),
+			 MANY);
+	/* each is what it was, and there once */
+	assert_int_equal(oxh_flows_add(host, flows, MANY, error), 0);
+	end_host(host);
+	free(flows);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_flows_that_moved_are_known),
 		cmocka_unit_test(test_flows_that_moved_are_judged_again),
 		cmocka_unit_test(test_flows_that_moved_take_no_place_of_others),
+		cmocka_unit_test(
+			test_a_table_that_is_nearly_empty_has_a_place_for_each),
 	};
 
 	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);

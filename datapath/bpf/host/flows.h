@@ -20,8 +20,9 @@ enum table {
 
 struct flow {
 	struct host_flow_set *set; /* NULL: none */
-	__u64 *word;               /* of its state */
-	__u64 state;               /* as it was read */
+	struct host_clients *clients;
+	__u64 *word; /* of its state */
+	__u64 state; /* as it was read */
 };
 
 static __always_inline struct host_flow_set *set_of(__u32 table, __u32 number)
@@ -31,6 +32,16 @@ static __always_inline struct host_flow_set *set_of(__u32 table, __u32 number)
 	if (table == TABLE_HALF_OPEN)
 		return bpf_map_lookup_elem(&half_open, &number);
 	return bpf_map_lookup_elem(&direct, &number);
+}
+
+static __always_inline struct host_clients *clients_of(__u32 table,
+						       __u32 number)
+{
+	if (table == TABLE_FLOWS)
+		return bpf_map_lookup_elem(&flow_clients, &number);
+	if (table == TABLE_HALF_OPEN)
+		return bpf_map_lookup_elem(&half_open_clients, &number);
+	return bpf_map_lookup_elem(&direct_clients, &number);
 }
 
 static __always_inline __u32 now_in_units(void)
@@ -155,6 +166,7 @@ static __always_inline bool in_set(struct flow *flow, __u32 table, __u32 number,
 	struct host_flow_set *set = set_of(table, number);
 
 	flow->set = set;
+	flow->clients = clients_of(table, number);
 	flow->word = set ? state_of(set, tag) : NULL;
 	if (!flow->word)
 		return false;
@@ -168,13 +180,13 @@ static __always_inline bool in_set(struct flow *flow, __u32 table, __u32 number,
 static __always_inline __u32 first_set(__u64 tag,
 				       const struct host_settings *node)
 {
-	return tag & (node->flow_sets - 1);
+	return host_first_set(tag, node->flow_sets);
 }
 
 static __always_inline __u32 second_set(__u64 tag,
 					const struct host_settings *node)
 {
-	return tag >> 32 & (node->flow_sets - 1);
+	return host_second_set(tag, node->flow_sets);
 }
 
 static __always_inline bool find_confirmed(struct flow *flow, __u64 tag,
@@ -206,6 +218,23 @@ static __always_inline __u64 state_in_line(const struct host_flow_line *line,
 }
 
 /*
+ * Has the line of the flow brought, which is looked at later. By a write, since
+ * no instruction has to wait until it is done, whereas about 200 after a read
+ * are all that a processor goes on with; and of what is there already.
+ */
+static __always_inline void fetch_line(__u64 tag,
+				       const struct host_settings *node)
+{
+	struct host_flow_set *set = set_of(TABLE_FLOWS, first_set(tag, node));
+	volatile __u8 *first;
+
+	if (!set)
+		return;
+	first = (void *)set->line[host_line(tag)].tag;
+	first[HOST_TAG_ZERO] = 0;
+}
+
+/*
  * Whether a packet that neither opens nor closes belongs to a confirmed flow of
  * the entry, in the first of its sets, that nothing is to be said of but that
  * it goes on: which is what nearly all packets are. False: whoever looks at all
@@ -221,8 +250,10 @@ static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
 		HOST_FLOW_ANSWERED | HOST_FLOW_GUESSED | HOST_FLOW_CLOSING;
 	struct host_flow_set *set = set_of(TABLE_FLOWS, first_set(tag, node));
 	__u64 wanted = new_state(place, 0, generation, 0, HOST_FLOW_ANSWERED);
+	/* What is refreshed by now seems to be old: whoever looks at all knows.
+	 */
+	__u32 now = now_in_units(), age, idle;
 	__u64 line = host_line(tag), state;
-	__u32 now, age, idle;
 
 	if (!set)
 		return false;
@@ -232,7 +263,6 @@ static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
 		if ((state & compared) != wanted)
 			return false;
 	}
-	now = now_in_units();
 	age = age_of(state, now);
 	idle = state & HOST_FLOW_DATAGRAM ? node->udp_idle : node->tcp_idle;
 	return age <= idle >> LATE_REFRESH_SHIFT;
@@ -320,6 +350,7 @@ static __always_inline __u32 choose(struct flow *flow, __u32 number, __u64 tag,
 	__u64 best;
 
 	flow->set = set_of(TABLE_FLOWS, number);
+	flow->clients = clients_of(TABLE_FLOWS, number);
 	if (!flow->set)
 		return 0;
 	best = best_place(flow->set, now, tag, node);
@@ -363,10 +394,10 @@ __noinline int uncount(__u64 state)
 static __always_inline bool write(struct flow *flow, __u32 way, __u64 tag,
 				  const struct ip_address *client, __u64 state)
 {
-	if (!exchange(flow, state | HOST_NO_PLACE))
+	if (!flow->clients || !exchange(flow, state | HOST_NO_PLACE))
 		return false;
 	__sync_lock_test_and_set(tag_beside(flow->word), tag);
-	flow->set->client[way] = *client;
+	flow->clients->client[way] = *client;
 	__sync_lock_test_and_set(flow->word, state);
 	return true;
 }

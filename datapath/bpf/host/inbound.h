@@ -155,19 +155,23 @@ __noinline int flow_in(const struct host_packet *packet, __u32 place, __u64 tag)
 	return begin_flow(&flow, &name, tag, in, packet, now);
 }
 
-/* The same, without a look at all for what nearly each packet is. */
-static __always_inline int usual_flow_in(const struct host_packet *packet,
-					 const struct host_entry *entry,
-					 const struct host_port *port,
-					 __u32 place,
-					 const struct host_settings *node)
+static __always_inline __u64 usual_tag_in(const struct host_packet *packet,
+					  const struct host_entry *entry,
+					  const struct host_settings *node)
 {
 	__u64 end = end_of_name(entry->host_port, entry->protocol, entry->port,
 				packet->source_port);
-	__u64 tag =
-		tag_from(siphash(&entry->fixed, &packet->transport.source, end,
-				 packet->transport.version == 6, node));
 
+	return tag_from(siphash(&entry->fixed, &packet->transport.source, end,
+				packet->transport.version == 6, node));
+}
+
+/* As flow_in(), without a look at all for what nearly each packet is. */
+static __always_inline int usual_flow_in(const struct host_packet *packet,
+					 const struct host_port *port,
+					 __u32 place, __u64 tag,
+					 const struct host_settings *node)
+{
 	if (is_amid_flow(packet) &&
 	    simply_goes_on(tag, place, port->generation, node))
 		return HOST_IN;

@@ -21,6 +21,9 @@ MMAPPED_ARRAY(rules, 2, struct host_rules);
 MMAPPED_ARRAY(flows, 1, struct host_flow_set);
 MMAPPED_ARRAY(half_open, 1, struct host_flow_set);
 MMAPPED_ARRAY(direct, 1, struct host_flow_set);
+MMAPPED_ARRAY(flow_clients, 1, struct host_clients);
+MMAPPED_ARRAY(half_open_clients, 1, struct host_clients);
+MMAPPED_ARRAY(direct_clients, 1, struct host_clients);
 
 HASH_TABLE(keys, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1, __u32, __u32);
 HASH_TABLE(listeners, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1,

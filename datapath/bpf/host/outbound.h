@@ -73,6 +73,7 @@ static __always_inline bool is_known_out(const struct host_packet *packet,
 	hash = siphash(&packet->transport.source,
 		       &packet->transport.destination, end,
 		       packet->transport.version == 6, node);
+	fetch_line(tag_from(hash), node);
 	return simply_goes_on(tag_from(hash), place, port->generation, node);
 }
 

@@ -106,6 +106,7 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	struct chance none = {};
 	const struct host_port *port;
 	int outcome;
+	__u64 tag;
 
 	if (!node || skb->vlan_present ||
 	    arrive(skb, &arrived, &seen, node, &none, false) != HOST_IN ||
@@ -120,11 +121,15 @@ __noinline int take_usual_in(struct __sk_buff *skb)
 	    packet.transport.protocol != entry->protocol ||
 	    packet.destination_port != entry->vip_port)
 		return TO_BE_DECIDED;
-	outcome = usual_flow_in(&packet, entry, port, seen.place, node);
+	tag = usual_tag_in(&packet, entry, node);
+	fetch_line(tag, node);
+	/* The decision can wait: whatever it is, the outer headers go. */
+	if (decapsulate_skb(skb, &arrived.tunnel, false))
+		return drop(skb, &seen, HOST_DROP_INTERNAL);
+	outcome = usual_flow_in(&packet, port, seen.place, tag, node);
 	if (outcome != HOST_IN)
 		return drop(skb, &seen, outcome);
-	if (decapsulate_skb(skb, &arrived.tunnel, false) ||
-	    rewrite_usual(skb, &packet, entry, WAY_IN))
+	if (rewrite_usual(skb, &packet, entry, WAY_IN))
 		return drop(skb, &seen, HOST_DROP_INTERNAL);
 	count_in(&seen);
 	trace_if_wanted(skb, &seen, HOST_IN);
