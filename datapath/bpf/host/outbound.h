@@ -56,27 +56,6 @@ static __always_inline void name_out(struct flow_name *name,
 	name->v6 = packet->transport.version == 6;
 }
 
-/* flow_out() for what is nearly each packet: of a listener that is the only
- * one, or that the flow is of. */
-static __always_inline bool is_known_out(const struct host_packet *packet,
-					 __u32 place,
-					 const struct host_entry *entry,
-					 const struct host_settings *node)
-{
-	const struct host_port *port = ports_at(entry->host_port);
-	__u64 end = end_of_name(entry->host_port, packet->transport.protocol,
-				packet->source_port, packet->destination_port);
-	__u64 hash;
-
-	if (!port || !entry->used || !is_amid_flow(packet))
-		return false;
-	hash = siphash(&packet->transport.source,
-		       &packet->transport.destination, end,
-		       packet->transport.version == 6, node);
-	fetch_line(tag_from(hash), node);
-	return simply_goes_on(tag_from(hash), place, port->generation, node);
-}
-
 #define PLACE_SHIFT 8
 
 /*

@@ -68,12 +68,102 @@ static __noinline int find_fragment(const struct host_packet *packet,
 	return found ? HOST_OUT | *found << PLACE_SHIFT : HOST_PASS;
 }
 
-/* As flow_out(). */
+/* Makes a usual packet that rewrite_usual() has changed what it was. */
+static __always_inline int take_back(struct __sk_buff *skb,
+				     const struct host_packet *packet,
+				     const struct host_entry *entry,
+				     __be16 header_check)
+{
+	const bool udp = packet->transport.protocol == IPPROTO_UDP;
+	const bool v6 = packet->transport.version == 6;
+	const __u32 l4 =
+		ETH_HLEN + (v6 ? sizeof(struct ipv6hdr) : sizeof(struct iphdr));
+	__u32 at = udp ? offsetof(struct udphdr, check)
+		       : offsetof(struct tcphdr, check);
+	__u32 change = change_of_address(&entry->vip, &entry->fixed, v6);
+	void *data, *ports;
+
+	/* for what the kernel knows of the packet's sum */
+	if ((!udp || packet->check) &&
+	    bpf_l4_csum_replace(skb, l4 + at, 0, change, BPF_F_PSEUDO_HDR))
+		return -1;
+	if (v6 && (!udp || packet->check))
+		bpf_csum_update(skb, change);
+	data = (void *)(long)skb->data;
+	ports = data + l4;
+	if (ports + sizeof(struct tcphdr) > (void *)(long)skb->data_end)
+		return -1;
+	*(__be16 *)(ports + at) = packet->check;
+	*(__be16 *)ports = packet->source_port;
+	if (v6) {
+		struct ipv6hdr *ip6 = data + ETH_HLEN;
+
+		__builtin_memcpy(&ip6->saddr, &packet->transport.source, 16);
+	} else {
+		struct iphdr *ip = data + ETH_HLEN;
+
+		ip->saddr = last_word(&packet->transport.source);
+		ip->check = header_check;
+	}
+	return 0;
+}
+
+/* Whether the kernel is to be asked if it fits. */
+static __always_inline bool is_large(struct __sk_buff *skb,
+				     const struct host_entry *entry)
+{
+	return skb->len > ETH_HLEN + READ_ONCE(entry->reply_mtu);
+}
+
+#define OUT_DONE HOST_OUTCOMES /* HOST_OUT, and the packet is rewritten */
+
+/*
+ * For what nearly each packet is: of a listener that is the only one, or that
+ * the flow is of, and amid a flow. If it is not large it is changed while the
+ * flow's line is on its way. OUT_DONE, HOST_OUT or a drop; HOST_PASS: whoever
+ * looks at all says, and the packet is what it was.
+ */
+__noinline int usual_out(struct __sk_buff *skb,
+			 const struct host_packet *packet, __u32 place)
+{
+	void *data = (void *)(long)skb->data;
+	const struct host_settings *node = settings_at(0);
+	const struct host_entry *entry = entries_at(place);
+	const struct host_port *port;
+	__be16 header_check;
+	__u64 end, tag;
+	bool large;
+
+	if (!node || !packet || !entry || !entry->used ||
+	    !node->reply_ifindex || !is_amid_flow(packet) ||
+	    !can_be_rewritten(packet))
+		return HOST_PASS;
+	port = ports_at(entry->host_port);
+	if (!port || data + LINK_AND_V4 > (void *)(long)skb->data_end)
+		return HOST_PASS;
+	end = end_of_name(entry->host_port, packet->transport.protocol,
+			  packet->source_port, packet->destination_port);
+	tag = tag_from(siphash(&packet->transport.source,
+			       &packet->transport.destination, end,
+			       packet->transport.version == 6, node));
+	fetch_line(tag, node);
+	header_check = ((struct iphdr *)(data + ETH_HLEN))->check;
+	large = is_large(skb, entry);
+	if (!large && rewrite_usual(skb, packet, entry, WAY_OUT))
+		return HOST_DROP_INTERNAL;
+	if (simply_goes_on(tag, place, port->generation, node))
+		return large ? HOST_OUT : OUT_DONE;
+	if (large)
+		return HOST_PASS;
+	return take_back(skb, packet, entry, header_check) ? HOST_DROP_INTERNAL
+							   : HOST_PASS;
+}
+
+/* As flow_out(); whether it is `done` already. */
 static __always_inline __u32 decide_out(struct __sk_buff *skb,
 					const struct host_packet *packet,
-					const struct host_settings *node)
+					bool usual, bool *done)
 {
-	const struct host_entry *entry;
 	struct host_listener *listener;
 	__u32 outcome;
 
@@ -88,9 +178,14 @@ static __always_inline __u32 decide_out(struct __sk_buff *skb,
 			      packet->source_port, &packet->transport.source);
 	if (!listener)
 		return HOST_PASS;
-	entry = entries_at(listener->place);
-	if (entry && is_known_out(packet, listener->place, entry, node))
-		return HOST_OUT | listener->place << PLACE_SHIFT;
+	if (usual) {
+		outcome = usual_out(skb, packet, listener->place);
+		*done = outcome == OUT_DONE;
+		if (*done)
+			outcome = HOST_OUT;
+		if (outcome != HOST_PASS)
+			return outcome | listener->place << PLACE_SHIFT;
+	}
 	outcome = flow_out(packet, listener->place);
 	if (outcome == HOST_GUESSED)
 		outcome = guess(packet, listener->place, listener->count) |
@@ -135,6 +230,18 @@ __noinline int send_out(struct __sk_buff *skb, const struct host_packet *packet,
 	return rewrite(skb, packet, &change, WAY_OUT);
 }
 
+/* What usual_out() has not done. */
+static __always_inline int rewrite_out(struct __sk_buff *skb,
+				       const struct host_packet *packet,
+				       const struct host_entry *entry,
+				       __u32 place, bool usual)
+{
+	if (usual && can_be_rewritten(packet) && !(packet->tcp_flags & TCP_SYN))
+		return rewrite_usual(skb, packet, entry, WAY_OUT);
+	return (packet->error && send_quote_out(skb, packet, place)) ||
+	       send_out(skb, packet, place);
+}
+
 static __always_inline void count_out(const struct seen *seen)
 {
 	struct host_counters *own = counters_at(seen->place);
@@ -155,7 +262,7 @@ static __always_inline int take_out(struct __sk_buff *skb)
 	struct host_packet packet = {};
 	const struct host_entry *entry;
 	__u32 outcome;
-	bool usual;
+	bool usual, done = false;
 	int action;
 
 	if (!node || skb->vlan_present)
@@ -170,7 +277,7 @@ static __always_inline int take_out(struct __sk_buff *skb)
 		      packet.echo == ECHO_REPLY || packet.transport.later))
 			return TC_ACT_UNSPEC;
 	}
-	outcome = decide_out(skb, &packet, node);
+	outcome = decide_out(skb, &packet, usual, &done);
 	if (outcome == HOST_PASS)
 		return TC_ACT_UNSPEC;
 	seen.place = outcome >> PLACE_SHIFT & HOST_FLOW_PLACE_MASK;
@@ -189,20 +296,14 @@ static __always_inline int take_out(struct __sk_buff *skb)
 		return drop(skb, &seen, HOST_DROP_NO_REPLY);
 	if (packet.transport.fragment && !packet.transport.later)
 		keep_fragment(&packet, skb->ifindex, seen.place);
-	if (skb->len > ETH_HLEN + READ_ONCE(entry->reply_mtu)) {
+	if (!done && is_large(skb, entry)) {
 		action = answer_if_too_big(skb, &packet, &seen,
 					   node->reply_ifindex);
 		if (action != TO_BE_DECIDED)
 			return action;
 	}
-	if (usual && can_be_rewritten(&packet) &&
-	    !(packet.tcp_flags & TCP_SYN)) {
-		if (rewrite_usual(skb, &packet, entry, WAY_OUT))
-			return drop(skb, &seen, HOST_DROP_INTERNAL);
-	} else if ((packet.error && send_quote_out(skb, &packet, seen.place)) ||
-		   send_out(skb, &packet, seen.place)) {
+	if (!done && rewrite_out(skb, &packet, entry, seen.place, usual))
 		return drop(skb, &seen, HOST_DROP_INTERNAL);
-	}
 	count_out(&seen);
 	trace_if_wanted(skb, &seen, HOST_OUT);
 	return bpf_redirect_neigh(node->reply_ifindex, NULL, 0, 0);
