@@ -103,7 +103,9 @@ class Reconciler:
     def prepare(self, settings: settings_module.Settings,
                 common: host_spec.Common | None) -> list[str]:
         """Step 1. Of ``common`` nothing is known before a controller has
-        answered, once: what the datapath has stays then.
+        answered, once: what the datapath has stays then. Settings are written
+        though they are the same: the library reads the MTU of the reply
+        interface with them.
 
         :returns: problems of the hypervisor, in words.
         """

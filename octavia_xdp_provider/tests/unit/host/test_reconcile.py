@@ -208,6 +208,12 @@ class TestErrors(ReconcileTestCase):
         self.assertEqual((['192.0.2.0/24'], ['10.9.0.0/16']),
                          self.datapath.networks)
 
+    def test_settings_are_written_by_each_pass(self):
+        """With them the library reads the MTU by which answers leave."""
+        for _ in range(2):
+            self.reconciler.prepare(SETTINGS, COMMON)
+        self.assertEqual(2, self.datapath.calls.count('set_settings'))
+
     def test_interface_that_left_the_underlay(self):
         self.reconciler.prepare(SETTINGS, None)
         self.assertIsNone(self.datapath.networks)
