@@ -778,7 +778,10 @@ struct nat_flow {
 	__u16 member_index;
 	__u16 group;
 	__u32 timeout; /* once established, units of 2^30 ns */
-	__u32 reserved2[11];
+	/* in NAT_TIME_WAIT: where the client is; 0 if that is not known, and
+	 * from programs before it was kept */
+	__u32 sequence;
+	__u32 reserved2[10];
 };
 
 _Static_assert(sizeof(struct nat_flow) * 65536 == NAT_TABLE_SIZE, "a table");

@@ -208,7 +208,10 @@ class Forwarder:
         opens = opens_flow(packet, service)
         refused = (self._refused(packet, service) or
                    self._beyond_rate(packet, service, opens, clock))
-        found = refused or self.translator.request(packet, service, opens)
+        asked = not self.peers or (
+            handed is not None and handed.kind == nat_peers.Kind.NOBODY)
+        found = refused or self.translator.request(packet, service, opens,
+                                                   asked)
         if found is None:
             result = self._unknown(packet, service, handed, ingress, clock)
             if result is not None:

@@ -18,7 +18,8 @@ SMALL = 1260
 OPTIONS_MAX = 10
 SUMMED_MAX = 4960
 SOURCE_ROUTES = (131, 137)
-FIN, SYN, RST = 1, 2, 4
+FIN, SYN, RST, ACK = 1, 2, 4, 16
+NEAR = 1 << 20
 
 
 class State(enum.Enum):
@@ -46,6 +47,7 @@ class Flow:
     state: State = State.HALF_OPEN
     replied: bool = False
     fins: set = dataclasses.field(default_factory=set)
+    sequence: int = 0  # where the client is, in TIME_WAIT
 
     @property
     def active(self) -> bool:
@@ -60,7 +62,20 @@ class Flow:
         return ((self.member, self.pool) if quoted else
                 (self.pool, self.member))
 
-    def touch(self, flags: int, from_member: bool):
+    def may_be_earlier(self, sequence: int) -> bool:
+        """Than the one of a packet of the client's with this number."""
+        distance = (sequence - self.sequence) % (1 << 32)
+        return (self.state == State.TIME_WAIT and
+                NEAR <= distance < (1 << 32) - NEAR)
+
+    def touch(self, packet: parse.Packet, from_member: bool):
+        flags = tcp_flags(packet)
+        self._change(flags, from_member)
+        if (self.state == State.TIME_WAIT and not packet.later and
+                (not from_member or flags & ACK)):
+            self.sequence = tcp_number(packet, 8 if from_member else 4)
+
+    def _change(self, flags: int, from_member: bool):
         """`flags` of TCP; 0 of UDP."""
         if self.state == State.TIME_WAIT:
             return
@@ -165,6 +180,12 @@ def tcp_flags(packet: parse.Packet) -> int:
     if packet.later or packet.protocol != state.TCP:
         return 0
     return packet.frame[packet.transport + 13]
+
+
+def tcp_number(packet: parse.Packet, offset: int = 4) -> int:
+    """The sequence number; at 8 that of the acknowledgement."""
+    at = packet.transport + offset
+    return int.from_bytes(packet.frame[at:at + 4], 'big')
 
 
 def family_of(end: End) -> int:

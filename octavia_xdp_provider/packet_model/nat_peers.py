@@ -23,6 +23,7 @@ class Kind(enum.IntEnum):
     FOUND = 2  # to the origin, from the owner
     OWNED = 3  # from the origin, to the owner that it knows
     LOST = 4  # to the origin, from who is not the owner
+    NOBODY = 5  # to the origin, when all have been asked
 
 
 class Handed(typing.NamedTuple):
@@ -97,9 +98,11 @@ class Peers:
 
     def onward(self, key: tuple | None,
                handed: Handed | None) -> Onward | None:
-        """Where a packet goes whose flow is not here; None: it has been
-        everywhere. `key`: of the client's flow, None of an ICMP error.
+        """Where a packet goes whose flow is not here; None: nowhere else.
+        `key`: of the client's flow, None of an ICMP error.
         """
+        if handed is not None and handed.kind == Kind.NOBODY:
+            return None
         if handed is not None and handed.kind == Kind.LOST:
             self._owners.pop(key, None)
             return Onward(Kind.SEEK, handed.hops + 1, self.own, self.next)
@@ -117,7 +120,8 @@ class Peers:
             return Onward(Kind.LOST, handed.hops + 1, self.own,
                           handed.origin)
         if self.next == handed.origin:
-            return None
+            return Onward(Kind.NOBODY, handed.hops + 1, self.own,
+                          handed.origin)
         return Onward(Kind.SEEK, handed.hops + 1, handed.origin, self.next)
 
     def back(self, handed: Handed) -> Onward:

@@ -55,9 +55,12 @@ class Translator:
 
     # Which flow ------------------------------------------------------------
 
-    def request(self, packet, service: state.Service,
-                opens: bool) -> Found | Outcome | None:
-        """None: the flow is not here."""
+    def request(self, packet, service: state.Service, opens: bool,
+                asked: bool) -> Found | Outcome | None:
+        """None: the flow is not here.
+
+        :param asked: whether all others have been, or there are none.
+        """
         if nat.ttl(packet) <= 1:
             return Outcome.DROP_TTL
         source_port, _ = _ports(packet)
@@ -65,6 +68,9 @@ class Translator:
         flow = self.flows.of_client(service.protocol, client, nat.End(
             service.vip, service.port))
         if flow is None:
+            return None
+        if (not asked and packet.protocol == state.TCP and not opens and
+                flow.may_be_earlier(nat.tcp_number(packet))):
             return None
         again = flow.state == nat.State.TIME_WAIT and opens
         flow = self._usable(flow, service, again)
@@ -93,6 +99,7 @@ class Translator:
                 return None
             flow.state, flow.replied = nat.State.HALF_OPEN, False
             flow.fins.clear()
+            flow.sequence = 0
             return flow
         self.flows.end(flow)
         return None
@@ -180,7 +187,7 @@ class Translator:
         if packet.first:
             self.flows.leave(_key(packet), flow)
         if found.quote is None:
-            flow.touch(nat.tcp_flags(packet), found.to_client)
+            flow.touch(packet, found.to_client)
             rewritten = nat.rewrite(packet, *outer)
         else:
             rewritten = nat.rewrite_error(

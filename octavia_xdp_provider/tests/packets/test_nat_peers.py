@@ -11,6 +11,7 @@ from scapy.layers import inet
 from scapy.layers import inet6
 from scapy.layers import l2
 
+from octavia_xdp_provider.packet_model import nat
 from octavia_xdp_provider.packet_model import state
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
@@ -19,7 +20,7 @@ from octavia_xdp_provider.tests.packets.support import nat_cases
 from octavia_xdp_provider.tests.packets.support.cases import Action
 from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
-SEEK, FOUND, OWNED, LOST = 1, 2, 3, 4
+SEEK, FOUND, OWNED, LOST, NOBODY = 1, 2, 3, 4, 5
 HANDED_ON = (Outcome.NAT_HANDED_ON,)
 IP = {4: inet.IP, 6: inet6.IPv6}
 OWN = {4: '203.0.113.0', 6: '2001:db8:f::'}
@@ -194,14 +195,17 @@ class TestOthers(PeersCase):
         self.handed_on(self.wrapped(self.ack(4), SEEK), SEEK, 2, LAST, AFTER)
 
     def test_in_front_of_its_origin_the_search_ends(self):
-        """The member resets what nobody knows."""
+        self.nat_service(4)
+        packet = self.wrapped(self.ack(4), SEEK, 3, origin=AFTER[self.family])
+        self.handed_on(packet, NOBODY, 4, OWN, AFTER)
+
+    def test_what_nobody_has_goes_to_a_member(self):
+        """Which resets it."""
         service = self.nat_service(4)
-        self.sent(self.wrapped(self.ack(4), SEEK,
-                               origin=AFTER[self.family]))
+        self.sent(self.wrapped(self.ack(4), NOBODY))
         self.flow(service)
         self.compared.delete_service(service)
-        self.dropped(self.wrapped(self.ack(4), SEEK,
-                                  origin=AFTER[self.family]),
+        self.dropped(self.wrapped(self.ack(4), NOBODY),
                      Outcome.DROP_NAT_PEER)
 
     def test_errors_reach_their_flow(self):
@@ -219,7 +223,7 @@ class TestOthers(PeersCase):
         for frame in (
                 self.wrapped(packet, SEEK, origin=STRANGER[self.family]),
                 self.wrapped(packet, SEEK, origin=OWN[self.family]),
-                self.wrapped(packet, 0), self.wrapped(packet, 5),
+                self.wrapped(packet, 0), self.wrapped(packet, 6),
                 self.wrapped(packet, SEEK, 32),
                 self.wrapped(packet, SEEK, proto=0x86dd)):
             self.dropped(frame, Outcome.DROP_NAT_PEER)
@@ -237,6 +241,63 @@ class TestOthers(PeersCase):
         for fields in ({'key': 1}, {'seqnum_present': 1},
                        {'chksum_present': 1}, {'proto': 0x6558}):
             self.passed(self.wrapped(packet, SEEK, **fields))
+
+
+class TestEarlier(PeersCase):
+    """A flow in TIME_WAIT, whose client may have used its port again."""
+
+    def ended(self, by_member=False):
+        service = self.known(4, 4)
+        if by_member:
+            self.sent(self.answer(service, 4, cases.tcp(
+                flags='RA', ack=5000000)))
+        else:
+            self.sent(self.ack(4, seq=4999999))
+            self.sent(self.request(4, cases.tcp(flags='R', seq=5000000)))
+        self.assertEqual(nat.State.TIME_WAIT, self.state_of(service))
+        return service
+
+    def test_its_own_packets_stay(self):
+        for by_member in (False, True):
+            service = self.ended(by_member)
+            for step in ((1 << 20) - 1, 1, -(1 << 20)):
+                self.sent(self.ack(4, seq=5000000))
+                self.sent(self.ack(4, seq=5000000 + step))
+            self.compared.delete_service(service)
+
+    def test_another_connection_is_sought(self):
+        for by_member in (False, True):
+            service = self.ended(by_member)
+            for step in (1 << 20, -(1 << 20) - 1, 1 << 31):
+                packet = self.ack(4, seq=5000000 + step)
+                self.handed_on(packet, SEEK, 1, OWN, AFTER)
+                self.handed_on(self.wrapped(packet, SEEK), SEEK, 2, LAST,
+                               AFTER)
+                self.handed_on(self.wrapped(packet, OWNED), LOST, 2, OWN,
+                               LAST)
+            self.compared.delete_service(service)
+
+    def test_it_has_what_nobody_else_knows(self):
+        """After a forged RST, say."""
+        service = self.ended()
+        before = self.flow(service)
+        packet = self.ack(4, seq=1 << 31)
+        self.sent(self.wrapped(packet, NOBODY))
+        self.sent(packet)
+        self.sent(self.ack(4, seq=(1 << 31) + 1000))
+        self.assertEqual(before, self.flow(service))
+
+    def test_a_syn_begins_it_again(self):
+        service = self.ended()
+        before = self.flow(service)[:2]
+        self.sent(self.request(4, cases.tcp(flags='S', seq=1 << 31)))
+        self.assertEqual((*before, nat.State.HALF_OPEN), self.flow(service))
+
+    def test_answers_say_where_the_client_is(self):
+        service = self.ended()
+        self.sent(self.answer(service, 4, cases.tcp(flags='A', ack=1 << 31)))
+        self.sent(self.answer(service, 4, cases.tcp(flags='R', ack=7)))
+        self.sent(self.ack(4, seq=1 << 31))
 
 
 class TestOriginIPv6(TestOrigin):
@@ -264,7 +325,7 @@ class TestRandomFrames(PeersCase):
                 raw.append(bytes(packet))
                 raw += [bytes(self.wrapped(
                     packet / cases.payload(20), kind, origin=origin))
-                    for kind in (SEEK, FOUND, OWNED, LOST)
+                    for kind in (SEEK, FOUND, OWNED, LOST, NOBODY)
                     for origin in (LAST[4], AFTER[4])]
             for _ in range(20):
                 frames = []

@@ -347,6 +347,7 @@ __noinline int nat_fill(const struct packet *packet, __u32 number, __u32 line,
 	flow->entropy = entropy;
 	flow->group = view.block->nat_group;
 	flow->timeout = view.block->idle_timeout_s;
+	flow->sequence = 0;
 	known = nat_index_at(0);
 	if (!known || bpf_map_update_elem(known, &key, &number, BPF_ANY)) {
 		WRITE_ONCE(flow->state, NAT_FREE);

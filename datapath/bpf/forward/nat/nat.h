@@ -97,6 +97,9 @@ __noinline __s64 nat_known(struct xdp_md *ctx, const struct packet *packet,
 		return NO_FLOW;
 	state = READ_ONCE(flow->state);
 	again = nat_state_of(state) == NAT_TIME_WAIT && packet->opens_flow;
+	if (nat_state_of(state) == NAT_TIME_WAIT && !again &&
+	    nat_may_ask_peers() && nat_may_be_earlier(ctx, packet, number))
+		return NO_FLOW;
 	if (flow->service == view.block->service && !again &&
 	    nat_keeps(&view, flow, MEMBER_KEEPS_FLOWS))
 		return number;

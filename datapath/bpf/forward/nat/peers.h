@@ -21,6 +21,7 @@ enum nat_handed_kind {
 	NAT_FOUND,     /* to the origin, from the owner */
 	NAT_OWNED,     /* from the origin, to the owner that it knows */
 	NAT_LOST,      /* to the origin, from who is not the owner */
+	NAT_NOBODY,    /* to the origin, when all have been asked */
 };
 
 struct nat_gre {
@@ -213,7 +214,7 @@ static __always_inline int nat_unwrap(struct xdp_md *ctx, struct nat_work *work)
 	place = nat_peer_of(list, work->packet.source);
 	own = place == READ_ONCE(list->own);
 	if (place == OXP_NAT_PEERS_MAX || own || work->handed.kind < NAT_SEEK ||
-	    work->handed.kind > NAT_LOST || work->handed.hops >= NAT_HOPS_MAX)
+	    work->handed.kind > NAT_NOBODY || work->handed.hops >= NAT_HOPS_MAX)
 		return nat_drop_peer(work);
 	__builtin_memcpy(work->handed.origin, work->packet.source, 16);
 	if (!nat_is_inside(ctx, work) ||
@@ -459,6 +460,15 @@ static __always_inline int nat_send_to_peer(struct xdp_md *ctx,
 	return NAT_DONE;
 }
 
+/* Whether others may have the flow of the packet in hand, as far as is known.
+ */
+static __always_inline bool nat_may_ask_peers(void)
+{
+	const struct nat_work *work = nat_work_in_hand();
+
+	return work && work->handed.kind != NAT_NOBODY && nat_peers_of_node();
+}
+
 /* Whether a flow that this node does not know may be another one's. */
 static __always_inline bool nat_may_be_known(const struct nat_work *work)
 {
@@ -467,26 +477,32 @@ static __always_inline bool nat_may_be_known(const struct nat_work *work)
 	return work->packet.protocol == IPPROTO_TCP && !work->packet.opens_flow;
 }
 
-/*
- * A packet of a flow that is not here. Returns NAT_UNKNOWN if no other node has
- * it either, after as many as there are have looked: the search ends in front
- * of the node where it began.
- */
+/* A packet that is sought for another node, which learns that nobody has its
+ * flow from the one before it. */
+static __always_inline void nat_seek_on(struct nat_work *work,
+					const struct nat_peer_list *list)
+{
+	const __be32 *next = nat_peer_at(list, nat_next_peer(list));
+
+	if (same_words(next, work->handed.origin))
+		nat_aim(work, list, next, NAT_NOBODY);
+	else
+		__builtin_memcpy(work->target, next, sizeof(work->target));
+}
+
+/* A packet of a flow that is not here. Returns NAT_UNKNOWN if no other node has
+ * it either. */
 __noinline int nat_hand_on(struct xdp_md *ctx)
 {
 	const struct nat_peer_list *list = nat_peers_of_node();
 	struct nat_work *work = nat_work_in_hand();
-	const __be32 *next;
 
 	if (!work)
 		return NAT_DONE;
-	if (!list || !nat_may_be_known(work))
+	if (!list || !nat_may_be_known(work) || work->handed.kind == NAT_NOBODY)
 		return NAT_UNKNOWN;
 	if (work->handed.kind == NAT_SEEK) {
-		next = nat_peer_at(list, nat_next_peer(list));
-		if (same_words(next, work->handed.origin))
-			return NAT_UNKNOWN;
-		__builtin_memcpy(work->target, next, sizeof(work->target));
+		nat_seek_on(work, list);
 	} else if (work->handed.kind == NAT_OWNED) {
 		nat_aim(work, list, work->handed.origin, NAT_LOST);
 	} else if (!nat_aim_as_origin(work, list)) {

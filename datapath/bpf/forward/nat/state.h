@@ -8,20 +8,72 @@
 #define TCP_FIN 1
 #define TCP_SYN 2
 #define TCP_RST 4
+#define TCP_ACK 16
+/* In the TCP header: the sequence number, and that of the acknowledgement. */
+#define TCP_SEQUENCE 4
+#define TCP_NUMBER 8
+/* As far from a flow's sequence number a packet of its client may be. */
+#define NAT_NEAR (1U << 20)
 
 /* Another CPU may see the other direction's packet at the same time. */
 #define NAT_TOUCH_TRIES 3
+
+/* The TCP header, or NULL of what has none. */
+static __always_inline const __u8 *nat_tcp(struct xdp_md *ctx,
+					   const struct packet *packet)
+{
+	if (packet->protocol != IPPROTO_TCP || packet->kind == KIND_LATER)
+		return NULL;
+	return at(ctx, packet->l4, sizeof(struct tcphdr));
+}
 
 /* Byte of the TCP header; 0 of what has none. */
 static __always_inline __u32 nat_tcp_flags(struct xdp_md *ctx,
 					   const struct packet *packet)
 {
+	const __u8 *tcp = nat_tcp(ctx, packet);
+
+	return tcp ? tcp[13] : 0;
+}
+
+/* Whether the flow, in NAT_TIME_WAIT, may be of an earlier connection than the
+ * client's packet, which opens nothing. */
+__noinline int nat_may_be_earlier(struct xdp_md *ctx,
+				  const struct packet *packet, __u32 number)
+{
+	const struct nat_flow *flow = nat_flow_at(number);
 	const __u8 *tcp;
 
-	if (packet->protocol != IPPROTO_TCP || packet->kind == KIND_LATER)
+	if (!packet || !flow)
+		return false;
+	tcp = nat_tcp(ctx, packet);
+	if (!tcp)
+		return false;
+	return bpf_ntohl(*(const __be32 *)(tcp + TCP_SEQUENCE)) -
+		       READ_ONCE(flow->sequence) + NAT_NEAR >=
+	       2 * NAT_NEAR;
+}
+
+/* Of a flow in NAT_TIME_WAIT. */
+__noinline int nat_note_sequence(struct xdp_md *ctx,
+				 const struct packet *packet, __u32 number,
+				 __u32 from_member)
+{
+	struct nat_flow *flow = nat_flow_at(number);
+	const __u8 *tcp;
+
+	if (!packet || !flow)
 		return 0;
-	tcp = at(ctx, packet->l4, sizeof(struct tcphdr));
-	return tcp ? tcp[13] : 0;
+	tcp = nat_tcp(ctx, packet);
+	if (!tcp)
+		return 0;
+	if (!from_member)
+		WRITE_ONCE(flow->sequence,
+			   bpf_ntohl(*(const __be32 *)(tcp + TCP_SEQUENCE)));
+	else if (tcp[13] & TCP_ACK)
+		WRITE_ONCE(flow->sequence,
+			   bpf_ntohl(*(const __be32 *)(tcp + TCP_NUMBER)));
+	return 0;
 }
 
 static __always_inline __u32 nat_with_fin(__u32 state, __u32 fin)
@@ -54,7 +106,7 @@ __noinline int nat_touch(struct xdp_md *ctx, const struct packet *packet,
 			 __u32 number, __u32 from_member)
 {
 	struct nat_flow *flow = nat_flow_at(number);
-	__u32 state, next, flags, now;
+	__u32 state, next = 0, flags, now;
 
 	if (!packet || !flow || !writes_nat)
 		return 0;
@@ -72,6 +124,8 @@ __noinline int nat_touch(struct xdp_md *ctx, const struct packet *packet,
 			nat_count_active(flow->service, -1);
 		break;
 	}
+	if (nat_state_of(next) == NAT_TIME_WAIT)
+		nat_note_sequence(ctx, packet, number, from_member);
 	if (nat_state_of(state) == NAT_TIME_WAIT &&
 	    (!(state & NAT_RESET) || flags & TCP_RST))
 		return 0;
