@@ -52,7 +52,8 @@ def parse():
                         help='that nodes have in turn, as they are upgraded '
                              '(default: the one of this checkout, alone)')
     parser.add_argument('--compare', action='store_true',
-                        help='everything once more without second chances')
+                        help='everything once more without second chances, '
+                             'and without peers')
     parser.add_argument('--output', type=pathlib.Path, default=OUTPUT,
                         help='where the result goes, as JSON')
     arguments = parser.parse_args()

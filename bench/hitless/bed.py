@@ -28,6 +28,8 @@ from octavia_xdp_provider.node import upgrade
 VIP = str(paths.VIP_NETWORK[10])
 PORT = 80
 KEY = datapath.Key(VIP, 'TCP', PORT)
+# Of each node.
+SIZES = {'members_max': 64, 'slots_max': 1 << 16}
 # As the result handler counts ages.
 AGE_S = 1.0
 # IP version of members, by encapsulation.
@@ -127,9 +129,9 @@ class Bed:
         self.nodes = []
         self.members = [f'member{number}'
                         for number in range(1, member_count + 1)]
-        self._node_count = node_count
+        self._node_names = [f'lb{number}'
+                            for number in range(1, node_count + 1)]
         self._libraries = libraries
-        self._version = VERSIONS[settings.encapsulation]
         self._seed = 1
         self._ageing = threading.Thread(target=self._age, daemon=True)
         self._ending = threading.Event()
@@ -142,20 +144,32 @@ class Bed:
             self.lab.make_directories()
             stack.callback(self._remove)
             router.create(self.lab)
+            self._hash_what_is_in_packets()
             client.create(self.lab)
             parallel.together(*(
-                lambda member=member: members.create(
-                    self.lab, member, hands_on=True, udp=False, vips=[VIP])
+                lambda member=member: self._create_member(member)
                 for member in self.members))
-            for number in range(1, self._node_count + 1):
-                self.nodes.append(Node(
-                    self.lab, f'lb{number}',
-                    {'members_max': 64, 'slots_max': 1 << 16},
-                    self._libraries))
+            for name in self._node_names:
+                self.nodes.append(self._create_node(name))
             self.route()
             self._ageing.start()
             stack.pop_all()
         return self
+
+    def _hash_what_is_in_packets(self):
+        """Addresses, protocol and ports (0x37). Otherwise the router takes the
+        number by which the client's kernel knows a connection, which comes
+        along in here: no seed changes it, but a timeout does.
+        """
+        namespaces.sysctl(self.lab, links.ROUTER,
+                          net__ipv4__fib_multipath_hash_fields=0x37,
+                          net__ipv4__fib_multipath_hash_policy=3)
+
+    def _create_member(self, member):
+        members.create(self.lab, member, hands_on=True, udp=False, vips=[VIP])
+
+    def _create_node(self, name):
+        return Node(self.lab, name, SIZES, self._libraries)
 
     def __exit__(self, *_exception):
         self._ending.set()
@@ -185,8 +199,11 @@ class Bed:
 
     # Members
 
-    def address(self, member):
-        return members.address(member, self._version)
+    def member(self, name, weight):
+        """As it is in tables."""
+        return datapath.Member(
+            members.address(name, VERSIONS[self.settings.encapsulation]),
+            weight, check=paths.number(name))
 
     def set_members(self, weights, down=()):
         """On all nodes: member → weight; those that are dead."""
@@ -201,9 +218,8 @@ class Bed:
 
     def _set(self, node, weights):
         node.datapath.set_service(KEY, [
-            datapath.Member(self.address(member), weight,
-                            check=paths.number(member))
-            for member, weight in weights.items()], self.settings)
+            self.member(name, weight) for name, weight in weights.items()],
+            self.settings)
         node.datapath.apply_health(
             [(paths.number(member), member not in self.down)
              for member in weights])
@@ -214,7 +230,7 @@ class Bed:
 
     def table(self):
         """The member of each slot for new connections, on every node."""
-        names = {self.address(member): member for member in self.members}
+        names = {self.member(name, 0).address: name for name in self.members}
         tables = [node.datapath.table(KEY) for node in self.nodes]
         if any(one != tables[0] for one in tables):
             raise RuntimeError('the nodes\' tables differ')
@@ -231,7 +247,13 @@ class Bed:
         processes.wait_for('end of open slots', lambda: not self.open_slots(),
                            120, 0.2)
 
-    def counters(self, member):
+    def handed_on(self):
+        """Packets that came to another member than that of their connection.
+        """
+        return sum(self._counters(member)['handed_on']
+                   for member in self.members)
+
+    def _counters(self, member):
         """The member program's, by name."""
         shown = processes.run(self.lab, member, [
             links.DECAPSULATE, 'show', links.UPLINK]).stdout

@@ -6,14 +6,14 @@ input say; each is answered by a line on standard output once it is done. All
 the while it asks one connection after the other, in turn.
 
 ``{"open": N}``: opens N more. Answer: ``ports`` (the client's),
-``failed`` (texts).
+``failed`` (texts), ``living`` (of all).
 ``{"round": true}``: until each connection was asked and has answered, or is
 broken, from now on. Answer: ``living``, ``broken``.
 ``{"rest": true}``: asks nobody from now on, until the next round. Answer:
 nothing in it.
 
-``{"close": NAME}``: closes those of a member, or all if NAME is null. Answer:
-``closed``, ``broken``.
+``{"close": NAME}``: closes those of a member, or all if NAME is null.
+``{"close_ports": [PORT, …]}``: closes these. Answer: ``closed``, ``broken``.
 
 ``broken``: of each connection that broke since the last answer, ``port`` (the
 client's), ``member`` and ``why``.
@@ -133,18 +133,24 @@ class Client:
             self._rests = True
             self._say()
         elif self._command == 'close':
-            found = [one for one in self._all.values()
-                     if value in (None, one.member)]
-            for one in found:
-                self._forget(one)
-            self._say(closed=len(found), broken=self._take_broken())
+            self._close(lambda one: value in (None, one.member))
+        elif self._command == 'close_ports':
+            ports = set(value)
+            self._close(lambda one: one.port in ports)
+
+    def _close(self, is_wanted):
+        found = [one for one in self._all.values() if is_wanted(one)]
+        for one in found:
+            self._forget(one)
+        self._say(closed=len(found), broken=self._take_broken())
 
     def _finish_command(self):
         if (self._command == 'open' and not self._to_open
                 and not self._opening and not any(
                     one.member is None for one in self._all.values())):
             failed, self._failed = self._failed, []
-            self._say(ports=self._ports, failed=failed)
+            self._say(ports=self._ports, failed=failed,
+                      living=len(self._all))
         elif self._command == 'round' and self._missing == 0:
             self._say(living=len(self._all), broken=self._take_broken())
 

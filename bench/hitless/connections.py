@@ -61,3 +61,7 @@ class Connections:
     def close(self, member=None):
         """Close those of a member, or all."""
         return self._say(close=member)
+
+    def close_ports(self, ports):
+        """Close those with these ports of the client."""
+        return self._say(close_ports=sorted(ports))

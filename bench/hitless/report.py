@@ -7,6 +7,7 @@ COLUMNS = {
     'opened': 'connections', 'changes': 'changes of members',
     'node_changes': 'changes of nodes', 'broken': 'broken',
     'broken_of_dead_members': 'broken, of dead members',
+    'broken_of_failed_nodes': 'broken, of failed nodes',
     'beyond': 'of more owners than are known',
     'broken_beyond': 'broken of these', 'not_opened': 'not opened',
     'handed_on': 'packets handed on'}

@@ -56,16 +56,16 @@ class Waves:
     :param late: how many more begin after each change.
     """
 
+    counts_type = Counts
+
     def __init__(self, bed, connections, count, late):
-        self.counts = Counts()
+        self.counts = self.counts_type()
         self._bed = bed
         self._connections = connections
         self._count = count
         self._late = late
         self._dead = set()
-        self._events = itertools.cycle((
-            self._reshuffle, self._leave, self._restart, self._join,
-            self._replace, self._fail, self._reshuffle, self._recover))
+        self._events = itertools.cycle(self._node_events())
         self._turns = itertools.cycle(bed.nodes)
         self._away = None
 
@@ -83,10 +83,13 @@ class Waves:
         self._set_idle_timeout(mode)
         self._bed.set_members(weights)
         self.open(self._count)
-        # One that knows nothing of earlier owners, which nobody needs yet.
+        self._boot_one()
+        self._check()
+
+    def _boot_one(self):
+        """One that knows nothing of earlier owners, which nobody needs yet."""
         self._bed.boot(self._next_node())
         self.counts.node_changes += 1
-        self._check()
 
     def _set_idle_timeout(self, mode):
         self._bed.settings = self._bed.settings._replace(
@@ -97,7 +100,7 @@ class Waves:
         answer = self._connections.open(count)
         self._begun.update(dict.fromkeys(answer['ports'], self._owners.now))
         self.counts.connections += len(answer['ports'])
-        self.counts.live = max(self.counts.live, len(self._begun))
+        self.counts.live = max(self.counts.live, answer['living'])
         self.counts.not_opened += len(answer['failed'])
         for why in answer['failed']:
             self._count_reason(f'not opened: {why}')
@@ -119,8 +122,8 @@ class Waves:
             self._connections.rest()
             self._bed.settle()
 
-    def close(self, member):
-        """A member's connections end, as it is drained."""
+    def close(self, member=None):
+        """A member's connections end, as it is drained, or all do."""
         self._note(self._connections.close(member)['broken'])
 
     def node_events(self, count):
@@ -158,6 +161,11 @@ class Waves:
         self.counts.why[why] = self.counts.why.get(why, 0) + 1
 
     # Nodes
+
+    def _node_events(self):
+        """What happens to nodes, in this order, again and again."""
+        return (self._reshuffle, self._leave, self._restart, self._join,
+                self._replace, self._fail, self._reshuffle, self._recover)
 
     def _reshuffle(self):
         self._bed.reshuffle()

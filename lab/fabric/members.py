@@ -19,11 +19,13 @@ def address(member, version=4):
     return paths.member_address(paths.number(member), version)
 
 
-def create(lab, member, hands_on=False, udp=True, vips=()):
+def create(lab, member, hands_on=False, udp=True, vips=(), prepared=True):
     """Make the member; it answers on its own address afterwards.
 
     :param hands_on: packets of TCP connections that it does not have go on to
         the member that they name (second chance).
+    :param prepared: False for a host that knows nothing of load balancers: it
+        can be reached by NAT alone.
     :param vips: that it takes from the beginning.
     :param udp: with a server of UDP beside nginx.
     """
@@ -43,9 +45,10 @@ def create(lab, member, hands_on=False, udp=True, vips=()):
     links.default_route(lab, member, paths.MEMBER_GATEWAY,
                         paths.MEMBER_GATEWAY_V6)
     lab.state.put('addresses', member, {'uplink': own})
-    lab.state.put('members', member, {
-        'vips': [*vips], 'dscp': {}, 'mss': 'auto', 'hands_on': hands_on})
-    _set_up(lab, member)
+    if prepared:
+        lab.state.put('members', member, {
+            'vips': [*vips], 'dscp': {}, 'mss': 'auto', 'hands_on': hands_on})
+        _set_up(lab, member)
     _start(lab, member, udp)
 
 

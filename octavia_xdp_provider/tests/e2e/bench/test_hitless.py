@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Members and LB nodes change together, and nobody's connection breaks.
 
-The same waves without second chances break some: what they are for is seen.
+The same waves without second chances, or without NAT's peers, break some: what
+they are for is seen.
 """
 
 import json
@@ -66,3 +67,16 @@ class TestHitless(base.BaseTestCase):
         self.assert_nothing_broke(run)
         self.assertGreater(run['broken_of_dead_members'], 0)
         self.assertLess(run['broken_of_dead_members'], run['opened'] / 3)
+
+    def test_nat_nodes_are_drained_and_keep_their_connections(self):
+        run, without = self.run_waves(
+            '--runs', 'nat', '--waves', 'added',
+            '--library', str(paths.LIBRARY), str(OTHER_LAYOUT), '--compare')
+        self.assert_nothing_broke(run)
+        self.assertEqual(('nat', 1), (run['encapsulation'], run['drains']))
+        # Those of a node that fails are what its peers cannot save.
+        self.assertGreater(run['broken_of_failed_nodes'], 0)
+        self.assertLess(run['broken_of_failed_nodes'], run['opened'] / 2)
+        self.assertEqual((False, 0), (without['peers'],
+                                      without['handed_on']))
+        self.assertGreater(without['broken'], run['connections'] / 4, without)

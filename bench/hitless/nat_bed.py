@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bed with NAT: servers that nobody has prepared, of both IP versions, on
+another port than the VIP's, and nodes with pools that hand packets of each
+other's flows on.
+"""
+
+from bench.hitless import bed
+from lab import paths
+from lab import processes
+from lab.fabric import links
+from lab.fabric import members
+from lab.fabric import nodes
+from octavia_xdp_provider.common import nat
+from octavia_xdp_provider.node import datapath
+
+MEMBER_PORT = 8080
+# Far above what it takes until a node has no flow of closed connections.
+FLOWS_END_S = 60
+
+
+def pools(node):
+    return paths.nat_pools(paths.number(node))
+
+
+class NatNode(bed.Node):
+    """:param peers: addresses of all nodes' pools, or nothing: none of them
+    hands packets on.
+    """
+
+    def __init__(self, lab, name, libraries, peers):
+        self._peers = peers
+        super().__init__(lab, name, bed.SIZES, libraries)
+
+    def _open(self):
+        opened = super()._open()
+        opened.set_nat_pools(pools(self.name))
+        opened.set_nat_peers(self._peers)
+        return opened
+
+    def client_ports(self):
+        """Of the connections that it has."""
+        flows, _count = self.datapath.nat_flows()
+        return {flow.client_port for flow in flows
+                if flow.state != datapath.NatState.TIME_WAIT}
+
+    def handed_on(self):
+        return self.datapath.outcomes()[
+            datapath.Outcome.NAT_HANDED_ON].packets
+
+
+class NatBed(bed.Bed):
+    """``hands_on``: whether nodes are peers."""
+
+    def __init__(self, node_count, member_count, libraries, hands_on):
+        super().__init__(
+            node_count, member_count,
+            datapath.Settings(flags=datapath.ServiceFlag.NAT), libraries)
+        self._hands_on = hands_on
+        self._handed_on_before = 0  # by nodes that have forgotten it
+
+    def _create_member(self, member):
+        members.create(self.lab, member, udp=False, prepared=False)
+
+    def _create_node(self, name):
+        # As controllers tell it to agents.
+        peers = nat.peers({other: {'nat': {'pools': pools(other)}}
+                           for other in self._node_names})
+        node = NatNode(self.lab, name, self._libraries, [
+            peer['address'] for peer in peers if self._hands_on])
+        for pool in pools(name):
+            processes.run(self.lab, links.ROUTER, [
+                'ip', 'route', 'replace', pool, 'via',
+                nodes.address(name, 6 if ':' in pool else 4), 'dev', name])
+        return node
+
+    def member(self, name, weight):
+        number = paths.number(name)
+        return datapath.Member(
+            members.address(name, 4 if number % 2 else 6), weight,
+            check=number, port=MEMBER_PORT)
+
+    def handed_on(self):
+        """Packets that came to another node than that of their flow."""
+        return self._handed_on_before + sum(
+            node.handed_on() for node in self.nodes)
+
+    def boot(self, node):
+        self._handed_on_before += node.handed_on()
+        super().boot(node)
+
+    def wait_for_end_of_flows(self, node):
+        processes.wait_for(
+            f'the end of the flows of {node.name}',
+            lambda: not node.client_ports(), FLOWS_END_S, 0.2)
