@@ -20,6 +20,7 @@ client's), ``member`` and ``why``.
 """
 
 import collections
+import contextlib
 import errno
 import json
 import os
@@ -69,6 +70,14 @@ def answer_of(received):
                 return None
             return body.decode().strip()
     raise ValueError(f'an answer without Content-Length: {head!r}')
+
+
+def _read_all(one):
+    """With unread bytes close() would send a RST, once, which may be lost: its
+    server, and whoever keeps flows, would know the connection for hours."""
+    with contextlib.suppress(OSError):
+        while one.recv(65536):
+            pass
 
 
 class Client:
@@ -141,6 +150,7 @@ class Client:
     def _close(self, is_wanted):
         found = [one for one in self._all.values() if is_wanted(one)]
         for one in found:
+            _read_all(one.socket)
             self._forget(one)
         self._say(closed=len(found), broken=self._take_broken())
 
