@@ -101,7 +101,7 @@ class TestAnnouncements(bgp.BgpCase):
             self.assertEqual({FIRST: bgp.NODE_ADDRESS}, self.routes())
             self.kill_announcer()
             self.wait('error after a restart', lambda: (
-                self.wanted.status() and self.wanted.status().error))
+                (status := self.wanted.status()) and status.error))
             self.assertEqual({FIRST: bgp.NODE_ADDRESS}, self.routes())
             atomic_file.replace(file, good)
             self.wait_status({FIRST})
@@ -182,7 +182,7 @@ class TestAnnouncements(bgp.BgpCase):
         self.start_exabgp()
 
         self.wait('report', lambda: (
-            self.wanted.status() and self.wanted.status().failed))
+            (status := self.wanted.status()) and status.failed))
         status = self.wait_status({FIRST})
         self.assertEqual([prefix], list(map(str, status.failed)))
         self.assertIn('ipv6 unicast', *status.failed.values())
@@ -242,7 +242,7 @@ class TestAnnouncements(bgp.BgpCase):
 
     def wait_session(self):
         self.wait('session', lambda: (
-            self.wanted.status() and self.wanted.status().sessions_up))
+            (status := self.wanted.status()) and status.sessions_up))
 
     def wait_status(self, expected):
         def status():
