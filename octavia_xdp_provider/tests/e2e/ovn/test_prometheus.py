@@ -24,11 +24,16 @@ class TestPrometheus(watched.Watched, zero_touch.ZeroTouchTestCase):
         shipped = dashboards.load()
         for name in SHOWN:
             self.check_dashboard(name, shipped[name], balancer)
-        self.assertEqual({(host, state): float(state == 'ready') for host in
-                          hypervisors.NAMES for state in (
-                              'ready', 'loading', 'failing')}, {
-            (labels['host'], labels['state']): number
-            for labels, number in self.prometheus.values(
-                'max by (host, state) '
-                '(octavia_xdp_controller_hypervisor_ports)')})
+        # What an earlier test deleted may be leaving.
+        self.wait('one port on each hypervisor', lambda: self.ports() == {
+            (host, state): float(state == 'ready')
+            for host in hypervisors.NAMES
+            for state in ('ready', 'loading', 'failing')})
         self.check_rules()
+
+    def ports(self):
+        """What controllers say: (hypervisor, state) → ports."""
+        return {(labels['host'], labels['state']): number
+                for labels, number in self.prometheus.values(
+                    'max by (host, state) '
+                    '(octavia_xdp_controller_hypervisor_ports)')}
