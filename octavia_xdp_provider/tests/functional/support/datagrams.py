@@ -8,13 +8,11 @@ import threading
 LOST_S = 20
 
 
-class Echo(threading.Thread):
-    """Answers datagrams, as long as it is entered."""
+class _Entered(threading.Thread):
+    """Runs as long as it is entered."""
 
-    def __init__(self, server):
+    def __init__(self):
         super().__init__(daemon=True)
-        self._server = server
-        self._server.settimeout(0.1)
         self._ended = threading.Event()
 
     def __enter__(self):
@@ -24,6 +22,15 @@ class Echo(threading.Thread):
     def __exit__(self, *_):
         self._ended.set()
         self.join()
+
+
+class Echo(_Entered):
+    """Answers datagrams, as long as it is entered."""
+
+    def __init__(self, server):
+        super().__init__()
+        self._server = server
+        self._server.settimeout(0.1)
 
     def run(self):
         while not self._ended.is_set():
@@ -31,27 +38,18 @@ class Echo(threading.Thread):
                 self._server.sendto(*self._server.recvfrom(100))
 
 
-class Asking(threading.Thread):
+class Asking(_Entered):
     """Sends a datagram when the one before was answered.
 
     :ivar lost: numbers of those that were not, nor were sent again.
     """
 
     def __init__(self, client, where):
-        super().__init__(daemon=True)
+        super().__init__()
         client.connect(where)
         client.settimeout(LOST_S)
         self._client = client
-        self._ended = threading.Event()
         self.answered, self.lost = 0, []
-
-    def __enter__(self):
-        self.start()
-        return self
-
-    def __exit__(self, *_):
-        self._ended.set()
-        self.join()
 
     def more(self, number):
         """A function that says whether so many more were answered, or one
