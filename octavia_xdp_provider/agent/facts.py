@@ -135,7 +135,7 @@ class Facts:
         return self._tables.totals.now()
 
     def open_slots(self):
-        """messages.OpenSlots. For any thread."""
+        """messages.OpenSlots but ``as_of``. For any thread."""
         services = self._tables.services
         found = {}
         for load_balancer_id, plan in list(self._plans.plans.items()):

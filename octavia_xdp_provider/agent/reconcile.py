@@ -114,6 +114,7 @@ class Reconciler:
         self._check_keys = {}  # VIP → keys of its members' checks
         self._settled = {}   # key → version of the table that was set
         self._passes = 0
+        self._as_of = 0  # the fetch that tables are made after
         self._entries = {}
         self._failed = {}
         # Until a pass has done it, whatever ends the one before:
@@ -158,6 +159,7 @@ class Reconciler:
         self._failed = failed
         self._update_facts()
         self._passes += 1
+        self._as_of = wanted.as_of
         return PassResult(wanted, failed, len(changed))
 
     def _remove(self, stale, before):
@@ -223,8 +225,9 @@ class Reconciler:
         return sorted(found)
 
     def open_slots(self):
-        """See facts.Facts."""
-        return self._facts.open_slots()
+        """messages.OpenSlots. For any thread."""
+        as_of = self._as_of  # before the tables, which then are no older
+        return {**self._facts.open_slots(), 'as_of': as_of}
 
     def active_flows(self):
         """See facts.Facts."""

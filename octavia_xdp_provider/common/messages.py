@@ -179,12 +179,15 @@ class OpenSlots(TypedDict, total=False):
     ``slots``: of all services. ``load_balancers``: id → those of its services
     without a second chance, whose flows break where routers move them; at
     most OPEN_SLOTS_MAX. ``more``: how many more load balancers have such.
+    ``as_of``: as in Report, of the last fetch that these figures reflect;
+    nothing of older nodes.
     """
 
     slots: Integer
     load_balancers: Annotated[dict[Text, Integer],
                               pydantic.Field(max_length=OPEN_SLOTS_MAX)]
     more: Integer
+    as_of: Integer
 
 
 @pydantic.with_config(pydantic.ConfigDict(strict=True, extra='allow'))

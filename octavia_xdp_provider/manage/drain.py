@@ -64,8 +64,8 @@ class Drain(command.Command):
             lambda: open_slots.unsettled(
                 store, host, self.conf.placement.node_timeout),
             timeout_s, lambda left: (
-                f'{host} is as it was: flows would break, as members of load '
-                'balancers have changed and slots are open: '
+                f'{host} is as it was: flows would break, as load balancers '
+                'have changed and slots may be open: '
                 f'{_named(left)}. Wait until "node open-slots" does not show '
                 'them any more, or use --now'))
 

@@ -13,31 +13,43 @@ from octavia_xdp_provider.manage import command
 OTHERS = '(others)'
 
 
-def _reported(store, timeout_s):
-    """(host, load balancer id or OTHERS, slots) of all nodes that are heard.
-
-    :param timeout_s: after so long a node is not heard any more.
-    """
+def _reports(store, timeout_s):
+    """(host, messages.OpenSlots) of all nodes that are heard."""
     now = store.now()
     for node in store.nodes():
         found = (node.state or {}).get('open_slots')
-        if not found or not node_api.alive(node, timeout_s, now):
-            continue
+        if found and node_api.alive(node, timeout_s, now):
+            yield node.host, found
+
+
+def _open(reports):
+    """(host, load balancer id or OTHERS, slots) in all reports."""
+    for host, found in reports:
         for key, slots in found.get('load_balancers', {}).items():
-            yield node.host, key, slots
+            yield host, key, slots
         if found.get('more'):
-            yield node.host, OTHERS, None
+            yield host, OTHERS, None
 
 
 def unsettled(store, host, timeout_s):
     """Load balancers of a node whose flows would break if routers moved them
-    to other nodes now, as texts with the node that has open slots of them."""
+    to other nodes now, as texts with the node that has open slots of them.
+
+    A change that a node's report does not reflect yet may open slots, too.
+    """
     here = set(store.remaining(host))
     if not here:
         return []
-    return sorted(f'{key} on {where}'
-                  for where, key, _ in _reported(store, timeout_s)
-                  if key in here or key == OTHERS)
+    reports = dict(_reports(store, timeout_s))
+    found = {f'{key} on {where}' for where, key, _ in _open(reports.items())
+             if key in here or key == OTHERS}
+    for key, where, generation in store.shared_with(host):
+        # Older nodes do not say what their report reflects.
+        as_of = reports.get(where, {}).get('as_of')
+        if as_of is not None and as_of < generation:
+            found.add(f'{key} on {where}, which has not reported since it '
+                      'changed')
+    return sorted(found)
 
 
 class List(command.List):
@@ -51,6 +63,7 @@ class List(command.List):
     """
 
     def take_action(self, arguments):
-        rows = _reported(self.store(), self.conf.placement.node_timeout)
+        rows = _open(_reports(self.store(),
+                              self.conf.placement.node_timeout))
         return ('host', 'load_balancer', 'open_slots'), sorted(
             rows, key=lambda row: (row[0], -(row[2] or 0), row[1]))

@@ -31,6 +31,23 @@ class Placements(base.Base):
                 models.Placement.load_balancer_id).filter_by(
                     host=host).order_by(models.Placement.load_balancer_id)]
 
+    def shared_with(self, host: str) -> list[tuple[str, str, int]]:
+        """(load balancer, node, newest generation) for every node, this one
+        too, that has a load balancer of this host's and can do its part."""
+        placement, balancer = models.Placement, models.LoadBalancer
+        with self._read() as session:
+            return [(key, where, generation) for key, where, generation
+                    in session.query(
+                        placement.load_balancer_id, placement.host,
+                        balancer.generation).join(
+                            balancer,
+                            balancer.id == placement.load_balancer_id)
+                    .filter(placement.removed_generation.is_(None),
+                            placement.error.is_(None),
+                            placement.load_balancer_id.in_(
+                                sa.select(models.Placement.load_balancer_id)
+                                .where(models.Placement.host == host)))]
+
     def active_flows(self, load_balancer_id: str) -> dict[str, int]:
         """Host → flows of a load balancer that are alive there, as it last
         said."""

@@ -5,17 +5,24 @@ from lab import paths
 from lab import processes
 from lab.control import octavia as lab_octavia
 from lab.fabric import client
+from lab.fabric import connections
 from lab.fabric import nodes
 from lab.fabric import router
+from lab.fabric import topology
 from octavia_xdp_provider.tests.e2e.support import base
+
+IDLE_S = 12  # slots close so long after the last old flow
+HELD = 60
 
 
 class TestDrain(base.LabTestCase):
 
-    def manage(self, *words):
-        return processes.run(self.lab, paths.CONTROL, [
+    def manage(self, *words, check=True):
+        done = processes.run(self.lab, paths.CONTROL, [
             paths.VENV / 'bin' / 'octavia-xdp-manage', '--config-file',
-            lab_octavia.provider_configuration(self.lab), *words]).stdout
+            lab_octavia.provider_configuration(self.lab), *words],
+            check=check)
+        return done.stdout if check else done.stderr
 
     def setUp(self):
         super().setUp()
@@ -43,3 +50,32 @@ class TestDrain(base.LabTestCase):
         self.wait_routes(self.balancer, ['lb1'])
         self.assertFalse(client.requests(
             self.lab, self.url(self.balancer), 20).failures)
+
+    def test_it_waits_until_flows_can_be_moved(self):
+        balancer, _, pool, _ = self.create_web(
+            hosts=topology.MEMBERS[:2], balancer_options={
+                'flavor_id': self.create_flavor(idle_timeout=IDLE_S)})
+        with connections.Connections(
+                self.lab, balancer.vip_address, number=HELD) as held:
+            begin = held.ask()
+            self.create_member(pool, 'member3')
+            self.wait_active(balancer)
+            # At once: no node has reported anything of it yet.
+            said = self.manage('node', 'drain', 'lb1', '--settle-timeout',
+                               '1', check=False)
+            self.assertIn(f'{balancer.id} on lb', said)
+            self.assertIn('lb1 is as it was', said)
+            self.wait_routes(balancer)
+            self.wait_enabled(balancer, 3)
+            self.wait('open slots', lambda: balancer.id in self.manage(
+                'node', 'open-slots'))
+            self.assertEqual(begin, held.ask())
+            later = self.enterContext(connections.Connections(
+                self.lab, balancer.vip_address, number=HELD))
+            between = later.ask()
+            self.assertIn('member3', between)
+        # These began in open slots, which the other node cannot know: their
+        # slots have to close before the router moves them.
+        self.manage('node', 'drain', 'lb1')
+        self.wait_routes(balancer, ['lb2'])
+        self.assertEqual(between, later.ask())

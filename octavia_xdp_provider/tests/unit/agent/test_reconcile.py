@@ -35,6 +35,19 @@ class TestReconciler(reconciling.ReconcilerTestCase):
                          outcome.synced)
         self.assertEqual(7, outcome.wanted.as_of)
 
+    def test_open_slots_are_as_of_the_last_pass_that_ended(self):
+        self.assertEqual(0, self.reconciler.open_slots()['as_of'])
+        self.unmonitored()
+        seen = []
+        announce = self.reconciler._announce_tables
+        with mock.patch.object(
+                self.reconciler, '_announce_tables', lambda ready: (
+                    seen.append(self.reconciler.open_slots()['as_of']),
+                    announce(ready))):
+            self.run_pass(self.document)
+        self.assertEqual([0, 7], [*seen,
+                                  self.reconciler.open_slots()['as_of']])
+
     def test_result_handler_is_notified_of_changed_services(self):
         with wakeup.bind(f'{self.directory}/handler.wakeup') as receiver:
             self.run_pass(self.document)

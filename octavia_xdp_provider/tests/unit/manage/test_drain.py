@@ -171,6 +171,25 @@ class TestDrain(OperatorTestCase):
         self.run_controller('lb1', 'lb2')
         self.done('node', 'drain', 'lb1', '--settle-timeout', '0')
 
+    def test_a_change_that_reports_do_not_reflect_yet_is_waited_for(self):
+        self.create('a', 'lb1')
+        self.create('b', 'lb2', number=11)
+        self.run_controller('lb1', 'lb2')
+        changed = {entry['id']: entry['generation'] for host in ('lb1', 'lb2')
+                   for entry in self.store.changes(host, 0)['changed']}
+        self.assertGreater(changed['b'], changed['a'])
+        self.use_open_slots()
+        self.open_slots['as_of'] = changed['a'] - 1
+        self.run_controller('lb1', 'lb2')
+        error = self.refused('node', 'drain', 'lb1', '--settle-timeout', '0')
+        self.assertIn('a on lb1, which has not reported since it changed',
+                      error)
+        self.assertNotIn('b on', error)
+        self.assertTrue(self.listed('node', 'show', 'lb1')['in_service'])
+        self.open_slots['as_of'] = changed['a']
+        self.run_controller('lb1', 'lb2')
+        self.done('node', 'drain', 'lb1', '--settle-timeout', '0')
+
     def test_open_slots_are_listed(self):
         self.create('a', 'lb1')
         self.use_open_slots(2, a=7, b=9)
