@@ -33,7 +33,15 @@ CLIENT_MTU, MTU = 9000, 9100
 # One buffer of veth holds no more.
 BUFFER = 4096
 AMOUNT = 2 << 20
+DSCP = 7
 E = datapath.Encapsulation
+
+
+def _encapsulations(version, outer):
+    """Those that go to members of a family."""
+    return [E.IPIP, E.GUE, E.GRE, E.GENEVE] + (
+        [E.SRV6] if outer == 6 else []) + (
+        [E.DSCP] if outer == version else [])
 
 
 class TestJumboFrames(routed.MonitoredUplinks):
@@ -118,13 +126,17 @@ class TestJumboFrames(routed.MonitoredUplinks):
                  for word in ('--node', address)]
         processes.run(self.lab, 'member', [
             private_node.BUILD / 'octavia-xdp-member', 'setup', '--tc',
-            '--vip', VIP[4], '--vip', VIP[6], *nodes, 'eth0'])
+            '--vip', VIP[4], '--vip', VIP[6],
+            '--dscp', f'{DSCP}={VIP[4]}', '--dscp', f'{DSCP}={VIP[6]}',
+            *nodes, 'eth0'])
 
     def serve(self, version, encapsulation, outer=None):
         self.datapath.set_service(
             datapath.Key(VIP[version], 'TCP', PORT),
             [datapath.Member(MEMBER[outer or version])],
-            datapath.Settings(slots=1009, encapsulation=encapsulation))
+            datapath.Settings(
+                slots=1009, encapsulation=encapsulation,
+                dscp=DSCP if encapsulation == E.DSCP else 0))
 
     def upload(self, version, member=None):
         """A client sends the member, at the VIP or as a (version, address),
@@ -175,7 +187,7 @@ class TestJumboFrames(routed.MonitoredUplinks):
     def all_encapsulations(self):
         for version in VIP:
             for outer in VIP:
-                for encapsulation in (E.IPIP, E.GUE, E.GRE, E.GENEVE):
+                for encapsulation in _encapsulations(version, outer):
                     with self.subTest(encapsulation.name, version=version,
                                       outer=outer):
                         self.serve(version, encapsulation, outer)
