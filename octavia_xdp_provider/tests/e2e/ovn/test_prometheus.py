@@ -25,13 +25,13 @@ class TestPrometheus(watched.Watched, zero_touch.ZeroTouchTestCase):
         for name in SHOWN:
             self.check_dashboard(name, shipped[name], balancer)
         # What an earlier test deleted may be leaving.
-        self.wait('one port on each hypervisor', lambda: self.ports() == {
+        self.wait('one port on each hypervisor', lambda: self.counted() == {
             (host, state): float(state == 'ready')
             for host in hypervisors.NAMES
             for state in ('ready', 'loading', 'failing')})
         self.check_rules()
 
-    def ports(self):
+    def counted(self):
         """What controllers say: (hypervisor, state) → ports."""
         return {(labels['host'], labels['state']): number
                 for labels, number in self.prometheus.values(
