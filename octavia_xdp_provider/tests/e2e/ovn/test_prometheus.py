@@ -2,6 +2,7 @@
 """Prometheus and its dashboards of hypervisors and their members."""
 
 from lab.fabric import client
+from lab.ovn import host_agents
 from lab.ovn import hypervisors
 from octavia_xdp_provider.tests.e2e.support import watched
 from octavia_xdp_provider.tests.e2e.support import zero_touch
@@ -19,8 +20,10 @@ class TestPrometheus(watched.Watched, zero_touch.ZeroTouchTestCase):
         answers = client.requests(self.lab, self.url(balancer), REQUESTS)
         self.assertEqual([], answers.failures)
         with self.closed('red', balancer):
-            # What is dropped is drawn as well.
-            self.assertFalse(self.is_answered(balancer))
+            # What is dropped is drawn as well, of each hypervisor.
+            for host in hypervisors.NAMES:
+                self.wait(f'a drop on {host}', lambda host=host: (
+                    self.is_dropped(balancer, host)))
         shipped = dashboards.load()
         for name in SHOWN:
             self.check_dashboard(name, shipped[name], balancer)
@@ -30,6 +33,12 @@ class TestPrometheus(watched.Watched, zero_touch.ZeroTouchTestCase):
             for host in hypervisors.NAMES
             for state in ('ready', 'loading', 'failing')})
         self.check_rules()
+
+    def is_dropped(self, balancer, host):
+        """Whether a port's packets are; connections choose the host."""
+        self.assertFalse(self.is_answered(balancer))
+        return any(row['port'] for row in host_agents.show(
+            self.lab, host, 'drops'))
 
     def counted(self):
         """What controllers say: (hypervisor, state) → ports."""
