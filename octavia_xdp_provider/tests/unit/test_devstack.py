@@ -14,11 +14,14 @@ import subprocess
 import fixtures
 
 import lab
+from lab import namespaces
 from lab import paths
 from lab.devstack import control
 from lab.devstack import hypervisor
 from lab.devstack import services
 from lab.devstack import site as sites
+from lab.devstack import tunnels
+from lab.fabric import links
 from octavia_xdp_provider.common import options
 from octavia_xdp_provider.controller import broker
 from octavia_xdp_provider.tests.unit import base
@@ -168,6 +171,16 @@ class TestPhases(base.TestCase):
         self.phase('source', OCTAVIA_XDP_HYPERVISOR='compute1')
         self.assertEqual('o-xdp-host', self.record.read_text().split()[-1])
 
+    def test_a_host_of_vms_alone_needs_no_checker(self):
+        host = {**COMPUTE, 'OCTAVIA_XDP_NODES': '', 'ENABLED_SERVICES': ''}
+        self.phase('source', **host)
+        self.assertEqual('enable_service o-xdp o-xdp-host',
+                         self.record.read_text().splitlines()[-1])
+        self.assertEqual([
+            f'setup_develop {ROOT}', f'make -C {ROOT}/datapath all',
+            'python -m lab.devstack check',
+        ], self.phase('stack', 'install', **host))
+
     def test_pre_install_refuses_a_host_without_a_broker(self):
         self.phase('stack', 'pre-install', status=1, ENABLED_SERVICES='')
         self.assertIn('needs RabbitMQ: enable_service rabbit', self.output)
@@ -249,6 +262,12 @@ class TestPhases(base.TestCase):
                          self.phase('clean', **node))
 
 
+COMPUTES = 'compute1=192.0.2.11 compute2=192.0.2.12'
+COMPUTE = {'OCTAVIA_XDP_ROLE': 'node', 'OCTAVIA_XDP_HYPERVISOR': 'compute2',
+           'OCTAVIA_XDP_HYPERVISORS': COMPUTES,
+           'OCTAVIA_XDP_ROUTER_HOST': '192.0.2.1'}
+
+
 class TestSite(base.TestCase):
     """Variables as Python reads them."""
 
@@ -277,11 +296,32 @@ class TestSite(base.TestCase):
         self.refused('stands twice', OCTAVIA_XDP_REMOTE_NODES='lb1=192.0.2.7')
         self.refused("'lb3' has no address", OCTAVIA_XDP_REMOTE_NODES='lb3')
         self.refused('OCTAVIA_XDP_ROUTER_HOST', OCTAVIA_XDP_ROLE='node')
-        self.refused('OCTAVIA_XDP_NODES is not set', OCTAVIA_XDP_NODES='')
-        self.refused("'a b' is no name", OCTAVIA_XDP_HYPERVISOR='a b')
-        self.refused('OCTAVIA_XDP_HYPERVISOR', OCTAVIA_XDP_ROLE='node',
-                     OCTAVIA_XDP_NODES='lb3', OCTAVIA_XDP_HYPERVISOR='hv',
+        self.refused('lb3 stands twice',
+                     OCTAVIA_XDP_REMOTE_NODES='lb3=192.0.2.7 lb3=192.0.2.8')
+        self.refused('OCTAVIA_XDP_NODES is empty', OCTAVIA_XDP_NODES='')
+        self.refused('OCTAVIA_XDP_NODES is empty', OCTAVIA_XDP_NODES='',
+                     OCTAVIA_XDP_HYPERVISOR='compute1')
+        self.refused('OCTAVIA_XDP_NODES is empty', OCTAVIA_XDP_NODES='',
+                     OCTAVIA_XDP_ROLE='node',
                      OCTAVIA_XDP_ROUTER_HOST='192.0.2.1')
+
+    def test_hypervisors_that_cannot_be_used_are_refused_by_name(self):
+        self.refused("'a b' is no name", OCTAVIA_XDP_HYPERVISOR='a b')
+        self.refused("'a;b' is no name",
+                     OCTAVIA_XDP_HYPERVISORS='a;b=192.0.2.7')
+        self.refused("'compute2' has no address",
+                     OCTAVIA_XDP_HYPERVISORS='compute2')
+        self.refused("'compute2=' has no address",
+                     OCTAVIA_XDP_HYPERVISORS='compute2=')
+        self.refused('c stands twice',
+                     OCTAVIA_XDP_HYPERVISORS='c=192.0.2.7 c=192.0.2.8')
+        self.refused('has 61 hosts', OCTAVIA_XDP_HYPERVISORS=' '.join(
+            f'c{number}=192.0.2.7' for number in range(61)))
+        for more in ({'OCTAVIA_XDP_HYPERVISORS': 'compute1=192.0.2.11'}, {
+                'OCTAVIA_XDP_ROLE': 'node',
+                'OCTAVIA_XDP_ROUTER_HOST': '192.0.2.1'}):
+            self.refused('does not name this host, compute2',
+                         OCTAVIA_XDP_HYPERVISOR='compute2', **more)
 
     def test_transport_url_of_a_node(self):
         password = self.site().password('octavia-xdp-node-lb1')
@@ -307,7 +347,11 @@ class TestSite(base.TestCase):
 
     def test_all_that_the_broker_gets_is_removed(self):
         site = self.site(OCTAVIA_XDP_REMOTE_NODES='lb3=192.0.2.7',
-                         OCTAVIA_XDP_HYPERVISOR='compute1')
+                         OCTAVIA_XDP_HYPERVISOR='compute1',
+                         OCTAVIA_XDP_HYPERVISORS=COMPUTES)
+        self.assertLess({broker.host_vhost('compute1'),
+                         broker.host_vhost('compute2')}, {
+            vhost['name'] for vhost in control.definitions(site)['vhosts']})
         made, removals = control.definitions(site), control.removals(site)
         self.assertEqual(
             {('delete_user', one['name']) for one in made['users']}
@@ -359,12 +403,59 @@ class TestSite(base.TestCase):
     def test_where_ends_of_tunnels_are_follows_from_the_cable(self):
         self.assertEqual({}, hypervisor.controller_options(self.site()))
         self.assertEqual({}, hypervisor.node_options(self.site()))
-        site = self.site(OCTAVIA_XDP_HYPERVISOR='compute1')
-        networks = hypervisor.controller_options(site)['zero_touch'][
-            'host_networks'].split(',')
-        for network, version in zip(networks, (4, 6), strict=True):
-            self.assertIn(ipaddress.ip_address(paths.hypervisor_address(
-                hypervisor.NUMBER, version)), ipaddress.ip_network(network))
+        for variables in (
+                {'OCTAVIA_XDP_HYPERVISOR': 'compute1'},
+                {'OCTAVIA_XDP_HYPERVISORS': COMPUTES},
+                {**COMPUTE, 'OCTAVIA_XDP_NODES': 'lb3'}):
+            site = self.site(**variables)
+            self.assertTrue(hypervisor.node_options(site))
+            networks = hypervisor.controller_options(site)['zero_touch'][
+                'host_networks'].split(',')
+            for network, version in zip(networks, (4, 6), strict=True):
+                self.assertIn(
+                    ipaddress.ip_address(paths.hypervisor_address(
+                        sites.HYPERVISORS_MAX, version)),
+                    ipaddress.ip_network(network))
+
+    def test_a_host_of_vms_alone_has_one_service(self):
+        self.useFixture(fixtures.MockPatchObject(
+            paths.Lab, 'host_directory', autospec=True,
+            side_effect=lambda lab, host: pathlib.Path('/lab') / host))
+        self.assertEqual(['o-xdp-host'], [
+            name for name, _user, _command in services.commands(
+                self.site(**COMPUTE, OCTAVIA_XDP_NODES=''))])
+
+    def commands_of(self, function, site):
+        """Words of ip(8) in the host's own namespace."""
+        found = []
+        self.useFixture(fixtures.MockPatchObject(
+            tunnels, 'ip', lambda lab, *words: found.append(
+                ' '.join(map(str, words)))))
+        for name in 'bridge', 'address', 'join_bridge', 'up':
+            self.useFixture(fixtures.MockPatchObject(namespaces, name))
+        self.useFixture(fixtures.MockPatchObject(links, 'set_mtu'))
+        function(site)
+        return found
+
+    def test_both_ends_of_a_tunnel_have_its_number(self):
+        addresses = {'OCTAVIA_XDP_HYPERVISORS': COMPUTES}
+        first = self.commands_of(hypervisor.make_switch, self.site(
+            **addresses, OCTAVIA_XDP_HYPERVISOR='compute1',
+            OCTAVIA_XDP_HOST_ADDRESS='192.0.2.11'))
+        second = self.commands_of(hypervisor.extend, self.site(
+            **COMPUTE, OCTAVIA_XDP_NODES='',
+            OCTAVIA_XDP_HOST_ADDRESS='192.0.2.12'))
+        for commands, name, own, other in (
+                (first, 'hv2 netns', '192.0.2.11', '192.0.2.12'),
+                (second, 'oxp-', '192.0.2.12', '192.0.2.1')):
+            tunnel, = (one for one in commands if 'vxlan' in one)
+            self.assertIn(f'link add {name}', tunnel)
+            self.assertIn(f'id 4302 remote {other} local {own} ', tunnel)
+        for commands, number in (first, 1), (second, 2):
+            own = paths.hypervisor_address(number)
+            self.assertEqual(1, sum(
+                one.startswith(f'-4 address add {own}/')
+                for one in commands), commands)
 
     def test_the_driver_is_added_once_and_taken_away_alone(self):
         added = 'xdp:Layer-4 load balancing in XDP'

@@ -2,7 +2,6 @@
 """Members that are unmodified VMs, through real OVN and real hypervisors."""
 
 import hashlib
-import sys
 import types
 import uuid
 
@@ -19,7 +18,6 @@ from lab.ovn import vms
 from octavia_xdp_provider.tests.e2e.support import zero_touch
 
 BYTES = 32 * 1024 * 1024
-ECHO = 7777
 
 
 class TestZeroTouch(zero_touch.ZeroTouchTestCase):
@@ -166,20 +164,10 @@ class TestZeroTouch(zero_touch.ZeroTouchTestCase):
 
     def test_datagrams_are_served(self):
         for color in self.tenants:
-            for host in hypervisors.NAMES:
-                vm = self.vms[color, host]
-                name = f'{vm}-udp-echo'
-                processes.start(self.lab, vm, name, [
-                    sys.executable, '-m', 'lab.fabric.udp_echo', ECHO, vm],
-                    cwd=paths.CHECKOUT)
-                self.addCleanup(processes.stop, self.lab, name)
-        tenant = self.tenants['red']
-        rule = self.cloud.allow(tenant, 'udp', ECHO)
-        self.addCleanup(self.cloud.network.delete_security_group_rule, rule)
-        # Of two, the one that is up first has all flows for an idle timeout.
+            self.start_echo(color)
+        self.allow_echo('red')
         for host in hypervisors.NAMES:
-            balancer = self.balancer('red', hosts=[host], protocol='UDP',
-                                     member_port=ECHO, monitor='UDP-CONNECT')
+            balancer = self.echo_balancer('red', host)
             vip = balancer.vip_address
             self.wait('an answer', lambda vip=vip: client.udp(
                 self.lab, vip, zero_touch.PORT, 1).count)

@@ -4,6 +4,7 @@
 
 import contextlib
 import json
+import sys
 
 from lab import paths
 from lab import processes
@@ -19,6 +20,7 @@ from octavia_xdp_provider.tests.e2e.support import tenants
 
 MANAGE = paths.VENV / 'bin' / 'octavia-xdp-manage'
 PORT = 80
+ECHO = 7777
 EVERYBODY = {4: '0.0.0.0/0', 6: '::/0'}
 
 
@@ -79,6 +81,30 @@ class ZeroTouchTestCase(tenants.TenantsTestCase):
             'ONLINE'} == {member.operating_status
                           for member in sdk.members(pool)})
         self.wait_enabled(balancer, len(hosts), protocol, PORT)
+
+    def start_echo(self, color):
+        """Let a tenant's VMs answer datagrams, for the rest of the test."""
+        for host in hypervisors.NAMES:
+            vm = self.vms[color, host]
+            name = f'{vm}-udp-echo'
+            processes.start(self.lab, vm, name, [
+                sys.executable, '-m', 'lab.fabric.udp_echo', ECHO, vm],
+                cwd=paths.CHECKOUT)
+            self.addCleanup(processes.stop, self.lab, name)
+
+    def allow_echo(self, color, version=4):
+        """Let everybody's datagrams in to them, for the rest of the test."""
+        rule = self.cloud.allow(self.tenants[color], 'udp', ECHO,
+                                EVERYBODY[version])
+        self.addCleanup(self.cloud.network.delete_security_group_rule, rule)
+
+    def echo_balancer(self, color, host, version=4):
+        """A load balancer of one such VM.
+
+        Of two, the one that is up first has all flows for an idle timeout.
+        """
+        return self.balancer(color, version, [host], 'UDP', ECHO,
+                             'UDP-CONNECT')
 
     @contextlib.contextmanager
     def closed(self, color, balancer):
