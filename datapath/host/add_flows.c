@@ -31,16 +31,28 @@ static bool is_in(struct host_flow_set *set, uint64_t tag)
 	return false;
 }
 
-/* Nobody else's flow gives way. The tag's line is the first one. */
+static bool has_more_than(struct host_flow_set *set, uint32_t kept)
+{
+	uint32_t room = 0;
+
+	for (int way = 0; way < HOST_FLOW_WAYS; way++)
+		room += !__atomic_load_n(host_state(set, way),
+					 __ATOMIC_RELAXED);
+	return room > kept;
+}
+
+/* Nobody else's flow gives way, and `kept` places stay free. The tag's line is
+ * the first one. */
 static bool write_free(struct oxh_host *host, uint32_t number, uint64_t tag,
-		       const struct ip_address *client, uint64_t state)
+		       const struct ip_address *client, uint64_t state,
+		       uint32_t kept)
 {
 	struct host_flow_set *set =
 		ELEMENTS(host, MAP_FLOWS, struct host_flow_set) + number;
 	struct host_clients *clients =
 		ELEMENTS(host, MAP_FLOW_CLIENTS, struct host_clients) + number;
 
-	for (int i = 0; i < HOST_FLOW_WAYS; i++) {
+	for (int i = 0; has_more_than(set, kept) && i < HOST_FLOW_WAYS; i++) {
 		int way = i ^ host_line(tag) * HOST_LINE_WAYS;
 		__u64 *word = host_state(set, way), none = 0;
 
@@ -63,7 +75,7 @@ static bool add_flow(struct oxh_host *host, const struct oxh_flow *flow)
 	const struct host_entry *entry;
 	struct ip_address client;
 	struct host_port *port;
-	uint32_t place, first, second;
+	uint32_t place, first, second, kept;
 	uint64_t tag, state;
 
 	if (bpf_map_lookup_elem(host->map[MAP_KEYS], &flow->key, &place) ||
@@ -92,8 +104,9 @@ static bool add_flow(struct oxh_host *host, const struct oxh_flow *flow)
 		(flow->closing ? HOST_FLOW_CLOSING : 0) |
 		(entry->protocol == IPPROTO_TCP ? 0 : HOST_FLOW_DATAGRAM) |
 		place;
-	if (!write_free(host, first, tag, &client, state) &&
-	    !write_free(host, second, tag, &client, state))
+	kept = host_kept_places(port->flows, settings->flow_sets);
+	if (!write_free(host, first, tag, &client, state, kept) &&
+	    !write_free(host, second, tag, &client, state, kept))
 		return false;
 	__atomic_fetch_add(&port->flows, 1, __ATOMIC_RELAXED);
 	return true;

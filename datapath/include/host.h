@@ -203,6 +203,9 @@ struct host_fragment {
  */
 #define HOST_FLOW_WAYS 8
 #define HOST_LINE_WAYS 4
+/* A port has some, or many, if it has more than such a part of all places. */
+#define HOST_SOME_FLOWS 1024
+#define HOST_MANY_FLOWS 128
 #define HOST_TAG_BITS 56
 /* Where in a tag the byte is that is 0. */
 #define HOST_TAG_ZERO (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 7 : 0)
@@ -262,6 +265,19 @@ static inline __u32 host_second_set(__u64 tag, __u32 sets)
 static inline __u32 host_line(__u64 tag)
 {
 	return tag >> (HOST_TAG_BITS - 1);
+}
+
+/*
+ * Ports may have more flows together than there are places: the last places of
+ * a set of `flows` are for ports with few. How many of those that could be
+ * taken a port with so many flows leaves.
+ */
+static inline __u32 host_kept_places(__u32 flows, __u32 sets)
+{
+	__u32 places = sets * HOST_FLOW_WAYS;
+
+	return (flows > places / HOST_SOME_FLOWS) +
+	       (flows > places / HOST_MANY_FLOWS);
 }
 
 /* Half-open flows of a port lie in one of so many parts of the table. */

@@ -308,22 +308,24 @@ static __always_inline __u64 score_of(__u64 state, __u64 now,
 }
 
 /* The best place of a set: its score, and in the low bits the way, which is
- * of the tag's line if there is one as good. */
+ * of the tag's line if there is one as good. 0: no more than `kept` could be
+ * taken. */
 static __always_inline __u64 best_place(struct host_flow_set *set, __u32 now,
-					__u64 tag,
+					__u64 tag, __u32 kept,
 					const struct host_settings *node)
 {
 	__u64 last = HOST_FLOW_WAYS - 1 - host_line(tag) * HOST_LINE_WAYS;
-	__u64 best = 0;
+	__u64 best = 0, room = 0;
 
 	for (__u64 way = 0; way < HOST_FLOW_WAYS; way++) {
 		__u64 score =
 			score_of(READ_ONCE(*host_state(set, way)), now, node);
 
+		room += 1 - is_zero(score);
 		score = score << SCORE_SHIFT | (way ^ last);
 		best = chosen(is_less(best, score), score, best);
 	}
-	return best ^ last;
+	return chosen(is_less(kept, room), best ^ last, 0);
 }
 
 /* The way of what is best. */
@@ -344,7 +346,7 @@ static __always_inline void take_way(struct flow *flow, __u32 way)
 
 /* The score of the place in the set, 0: it may not be taken; `way` is set. */
 static __always_inline __u32 choose(struct flow *flow, __u32 number, __u64 tag,
-				    __u32 *way, __u32 now,
+				    __u32 *way, __u32 now, __u32 kept,
 				    const struct host_settings *node)
 {
 	__u64 best;
@@ -353,7 +355,7 @@ static __always_inline __u32 choose(struct flow *flow, __u32 number, __u64 tag,
 	flow->clients = clients_of(TABLE_FLOWS, number);
 	if (!flow->set)
 		return 0;
-	best = best_place(flow->set, now, tag, node);
+	best = best_place(flow->set, now, tag, kept, node);
 	*way = way_of(best);
 	take_way(flow, *way);
 	return best >> SCORE_SHIFT;
@@ -413,21 +415,25 @@ static __always_inline bool keep_bounded(struct flow *flow, __u64 tag,
 }
 
 /* Into flows, on account of the port; false: it has enough, or there is no
- * place. */
+ * place for it. */
 __noinline int keep_confirmed(__u64 tag, const struct ip_address *client,
 			      __u64 state, __u32 host_port)
 {
 	const struct host_settings *node = settings_at(0);
 	struct host_port *port = ports_at(host_port);
 	struct flow flow = {};
-	__u32 now = now_in_units(), score, way = 0;
+	__u32 now = now_in_units(), score, way = 0, has, kept;
 
-	if (!node || !client || !port || port->flows >= port->flows_max)
+	if (!node || !client || !port)
 		return false;
-	score = choose(&flow, first_set(tag, node), tag, &way, now, node);
+	has = READ_ONCE(port->flows);
+	if (has >= port->flows_max)
+		return false;
+	kept = host_kept_places(has, node->flow_sets);
+	score = choose(&flow, first_set(tag, node), tag, &way, now, kept, node);
 	if (score < OVER)
 		score = choose(&flow, second_set(tag, node), tag, &way, now,
-			       node);
+			       kept, node);
 	if (!score || !flow.set || !write(&flow, way, tag, client, state))
 		return false;
 	if (flow.state && place_of(flow.state) != HOST_NO_PLACE)

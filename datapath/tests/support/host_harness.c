@@ -240,15 +240,21 @@ size_t run(struct oxh_host *host, uint32_t hook, const uint8_t *data,
 
 void establish(struct oxh_host *host, const struct segment *segment)
 {
+	establish_with(host, KEY, segment);
+}
+
+void establish_with(struct oxh_host *host, uint32_t key,
+		    const struct segment *segment)
+{
 	static uint8_t in[OXH_FRAME_MAX], out[OXH_FRAME_MAX];
 	struct segment one = *segment;
 
 	one.flags = SYN;
-	assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &one), out));
+	assert_true(run(host, OXH_NIC, in, make_in(in, key, &one), out));
 	one.flags = SYN | ACK;
 	assert_true(run(host, OXH_TAP_IN, in, make_out(in, &one), out));
 	one.flags = ACK;
-	assert_true(run(host, OXH_NIC, in, make_in(in, KEY, &one), out));
+	assert_true(run(host, OXH_NIC, in, make_in(in, key, &one), out));
 }
 
 uint64_t outcome(struct oxh_host *host, uint32_t which)

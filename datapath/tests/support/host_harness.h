@@ -79,8 +79,10 @@ size_t make_out(uint8_t *out, const struct segment *segment);
  * packet was dropped or left alone. */
 size_t run(struct oxh_host *host, uint32_t hook, const uint8_t *data,
 	   size_t length, uint8_t *out);
-/* Client's SYN, member's answer, client's ACK. */
+/* Client's SYN, member's answer, client's ACK; with KEY. */
 void establish(struct oxh_host *host, const struct segment *segment);
+void establish_with(struct oxh_host *host, uint32_t key,
+		    const struct segment *segment);
 uint64_t outcome(struct oxh_host *host, uint32_t which);
 
 /* 0xffff if it is right, of IPv4 and of what it carries. */

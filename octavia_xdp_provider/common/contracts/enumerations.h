@@ -132,7 +132,8 @@ OXP_HOST_OUTCOME(GUESSED, 3, remark,
 		 "migration")
 OXP_HOST_OUTCOME(FLOWS_FULL, 4, remark,
 		 "flows that stay among the half-open ones: the port has as "
-		 "many as it may have, or their places are taken")
+		 "many as it may have, or the places that it may take are "
+		 "taken")
 OXP_HOST_OUTCOME(DROP_SOURCE, 5, dropped,
 		 "with a key of ours, but not from the networks of LB nodes: "
 		 "somebody forges them, or a network is missing")

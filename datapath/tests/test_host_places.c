@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+/* Ports with many flows leave places to those with few. */
+#include <time.h>
+
+#include "host_harness.h"
+#include "state.h"
+
+#define SETS 1024
+#define PLACES (SETS * HOST_FLOW_WAYS)
+#define SOME (PLACES / HOST_SOME_FLOWS)
+#define MANY (PLACES / HOST_MANY_FLOWS)
+/* Of each set two places are left. */
+#define LARGEST (SETS * (HOST_FLOW_WAYS - 2))
+#define PORTS 4
+#define TRIES 12000
+
+static const struct oxh_sizes sizes = {
+	.entries = PORTS, .ports = PORTS, .flows = PLACES / 2};
+
+static const char *const fixed[PORTS] = {"10.7.0.1", "10.7.0.2", "10.7.0.3",
+					 "10.7.0.4"};
+
+/* Each with an address, a tap and a listener's key of its own; key and number
+ * of the port are its place here, plus 1. */
+static struct oxh_host *host_with_ports(void)
+{
+	struct oxh_host *host = fresh_host(&sizes);
+
+	assert_int_equal(host->count[MAP_FLOWS], SETS);
+	for (int i = 0; i < PORTS; i++) {
+		struct oxh_entry entry = entry_of(i + 1, i + 1);
+
+		entry.fixed = address(fixed[i]);
+		set_open_port(host, i + 1, 0);
+		set_entry(host, &entry);
+	}
+	return host;
+}
+
+static uint32_t flows_of(struct oxh_host *host, int i)
+{
+	struct oxh_port port = port_of(i + 1);
+	int count = oxh_port_flows_list(host, port.id, NULL, 0, error);
+
+	assert_in_range(count, 0, PLACES);
+	return count;
+}
+
+static void flood(struct oxh_host *host, int i, int tries)
+{
+	for (int port = 0; port < tries; port++) {
+		const struct segment segment = {.fixed = fixed[i],
+						.client_port = 1024 + port};
+
+		establish_with(host, i + 1, &segment);
+	}
+}
+
+static void test_a_port_alone_leaves_two_places_of_each_set(void **state)
+{
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_ports();
+	flood(host, 0, TRIES);
+	/* nearly all of the others: a flow has two sets */
+	assert_in_range(flows_of(host, 0), LARGEST * 95 / 100, LARGEST);
+	assert_int_equal(outcome(host, OXH_FLOWS_FULL),
+			 TRIES - flows_of(host, 0));
+	end_host(host);
+}
+
+static void test_ports_together_leave_places_to_one_with_few_flows(void **state)
+{
+	uint32_t last = PORTS - 1;
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_ports();
+	for (uint32_t i = 0; i < last; i++)
+		flood(host, i, TRIES);
+	/* what they may have until they have many */
+	assert_true(oxh_flows_list(host, OXH_CONFIRMED, NULL, 0, error) <=
+		    LARGEST + (int)last * (MANY + 1));
+	/* of some of its flows both sets have what the others took meanwhile */
+	flood(host, last, MANY);
+	assert_in_range(flows_of(host, last), MANY * 9 / 10, MANY);
+	end_host(host);
+}
+
+/* Takes all places of a set but one, as if for flows that go on. */
+static void take_others(struct host_flow_set *set)
+{
+	struct timespec now;
+	uint64_t state;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	state = (((uint64_t)now.tv_sec * 1000000000 + now.tv_nsec) >> 30 &
+		 HOST_FLOW_TIME_MASK)
+			<< HOST_FLOW_TIME_SHIFT |
+		HOST_FLOW_ANSWERED | HOST_NO_PLACE;
+	for (int way = 1; way < HOST_FLOW_WAYS; way++)
+		*host_state(set, way) = state;
+}
+
+static void test_the_last_place_is_for_ports_with_few_flows_alone(void **state)
+{
+	struct host_flow_set *sets;
+	struct oxh_host *host;
+
+	(void)state;
+	NEEDS_TCX();
+	host = host_with_ports();
+	sets = host->memory[MAP_FLOWS];
+	for (int i = 0; i < SETS; i++)
+		take_others(&sets[i]);
+	for (int i = 0; i < PORTS; i++) {
+		flood(host, i, 4 * SOME);
+		assert_int_equal(flows_of(host, i), SOME + 1);
+	}
+	end_host(host);
+}
+
+static void test_flows_that_moved_leave_as_many(void **state)
+{
+	static struct oxh_flow flows[TRIES];
+	struct oxh_host *host;
+	int added;
+
+	(void)state;
+	NEEDS_TCX();
+	for (int i = 0; i < TRIES; i++)
+		flows[i] = (struct oxh_flow){.key = 1,
+					     .client = address(CLIENT),
+					     .client_port = 1024 + i};
+	host = host_with_ports();
+	added = oxh_flows_add(host, flows, TRIES, error);
+	assert_in_range(added, LARGEST * 95 / 100, LARGEST);
+	assert_int_equal(flows_of(host, 0), added);
+	end_host(host);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			test_a_port_alone_leaves_two_places_of_each_set),
+		cmocka_unit_test(
+			test_ports_together_leave_places_to_one_with_few_flows),
+		cmocka_unit_test(
+			test_the_last_place_is_for_ports_with_few_flows_alone),
+		cmocka_unit_test(test_flows_that_moved_leave_as_many),
+	};
+
+	return cmocka_run_group_tests(tests, enter_host_namespace, NULL);
+}
