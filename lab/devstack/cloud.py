@@ -70,7 +70,7 @@ def make_flavors(site):
     """Make flavors and their profiles; Octavia has to know the provider."""
     balancer = connect().load_balancer
     flavors = {**FLAVORS, **dict(
-        [hypervisor.FLAVOR] if site.hypervisor else [])}
+        [hypervisor.FLAVOR] if site.hypervisors else [])}
     for name, metadata in flavors.items():
         profile = balancer.find_flavor_profile(name)
         if not profile:

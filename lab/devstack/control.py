@@ -25,7 +25,7 @@ def definitions(site):
         *(broker.for_node(node, site.password(broker.node_vhost(node)))
           for node in (*site.nodes, *site.remote_nodes)),
         *(broker.for_host(host, site.password(broker.host_vhost(host)))
-          for host in filter(None, [site.hypervisor])))
+          for host in site.hypervisors))
 
 
 def removals(site):
@@ -35,9 +35,8 @@ def removals(site):
              ['delete_vhost', broker.CONTROL_VHOST]]
     for node in (*site.nodes, *site.remote_nodes):
         found += broker.commands_to_remove(broker.node_vhost(node))
-    if site.hypervisor:
-        found += broker.commands_to_remove(
-            broker.host_vhost(site.hypervisor))
+    for host in site.hypervisors:
+        found += broker.commands_to_remove(broker.host_vhost(host))
     return found
 
 
@@ -77,14 +76,14 @@ def configure(site):
 
 
 def register(site):
-    """Make LB nodes and hypervisor known to the controller, whose tables
+    """Make LB nodes and hypervisors known to the controller, whose tables
     exist."""
     store = queries.Store(schema.context_manager(product_options.load(
         config_files=[str(site.configuration)])))
     for node in (*site.nodes, *site.remote_nodes):
         store.register_node(node)
-    if site.hypervisor:
-        store.register_hypervisor(site.hypervisor)
+    for host in site.hypervisors:
+        store.register_hypervisor(host)
 
 
 def drop_database(site):

@@ -2,8 +2,9 @@
 """Namespaces of a host of DevStack: the lab's fabric, and its ways out.
 
 On the host of Octavia the fabric is whole. On further hosts it is LB nodes
-alone: each has its cable to the router through a VXLAN tunnel. All LB nodes
-reach the broker through their host.
+alone, if any: each has its cable to the router through a VXLAN tunnel, and so
+has the host itself if it is a hypervisor. All LB nodes reach the broker
+through their host.
 """
 
 import contextlib
@@ -14,6 +15,7 @@ from lab import paths
 from lab import processes
 from lab.devstack import hypervisor
 from lab.devstack import site as sites
+from lab.devstack import tunnels
 from lab.fabric import client
 from lab.fabric import links
 from lab.fabric import members
@@ -21,9 +23,6 @@ from lab.fabric import nodes
 from lab.fabric import router
 from lab.fabric import topology
 
-# Of LB node 3 on another host: 4203.
-VXLAN_IDS = 4200
-VXLAN_PORT = 4789
 BRIDGE_PREFIX = 'oxp'
 TABLE = 'octavia_xdp'
 
@@ -49,6 +48,8 @@ def bridge(site):
 def _make(site):
     lab = site.lab
     router.create(lab)
+    if site.hypervisor:
+        hypervisor.make_bpf_directory(site)
     if site.role == sites.ALL:
         client.create(lab)
         for member in topology.MEMBERS:
@@ -59,13 +60,15 @@ def _make(site):
         for node, host in site.remote_nodes.items():
             _tunnel(site, node, node, host)
             _address_of_router(lab, node)
-        if site.hypervisor:
-            hypervisor.connect(site, _ip)
+        if site.hypervisors:
+            hypervisor.make_switch(site)
         router.start(lab, {node: nodes.address(node) for node in (
             *site.nodes, *site.remote_nodes)})
     else:
         for node in site.nodes:
             _extend(site, node)
+        if site.hypervisor:
+            hypervisor.extend(site)
     _connect_host(site)
 
 
@@ -80,14 +83,9 @@ def _extend(site, node):
 
 
 def _tunnel(site, node, name, remote):
-    """A tunnel's packets leave from the host's own namespace."""
-    lab = site.lab
-    _ip(lab, 'link', 'add', name, 'netns', lab.namespace(links.ROUTER),
-        'mtu', links.FABRIC_MTU, 'type', 'vxlan',
-        'id', VXLAN_IDS + paths.number(node),
-        'remote', remote, 'local', site.value('OCTAVIA_XDP_HOST_ADDRESS'),
-        'dstport', VXLAN_PORT)
-    namespaces.up(lab, links.ROUTER, name)
+    tunnels.lay(site, name, tunnels.of_node(node), remote, links.FABRIC_MTU,
+                links.ROUTER)
+    namespaces.up(site.lab, links.ROUTER, name)
 
 
 def _address_of_router(lab, node):
@@ -101,14 +99,14 @@ def _address_of_router(lab, node):
 def _connect_host(site):
     lab, name, prefix = site.lab, bridge(site), site.value(sites.MANAGEMENT)
     host = site.management_address()
-    _ip(lab, 'link', 'add', name, 'type', 'bridge')
-    _ip(lab, 'link', 'set', name, 'up')
-    _ip(lab, 'address', 'add', f'{host}/24', 'dev', name)
+    tunnels.ip(lab, 'link', 'add', name, 'type', 'bridge')
+    tunnels.ip(lab, 'link', 'set', name, 'up')
+    tunnels.ip(lab, 'address', 'add', f'{host}/24', 'dev', name)
     for node in site.nodes:
         port = f'{name}-{paths.number(node)}'
-        _ip(lab, 'link', 'add', port, 'type', 'veth', 'peer', 'name',
+        tunnels.ip(lab, 'link', 'add', port, 'type', 'veth', 'peer', 'name',
             namespaces.MANAGEMENT_INTERFACE, 'netns', lab.namespace(node))
-        _ip(lab, 'link', 'set', port, 'master', name, 'up')
+        tunnels.ip(lab, 'link', 'set', port, 'master', name, 'up')
         namespaces.up(lab, node, namespaces.MANAGEMENT_INTERFACE)
         address = site.management_address(node)
         namespaces.address(lab, node, namespaces.MANAGEMENT_INTERFACE,
@@ -118,7 +116,7 @@ def _connect_host(site):
             via=host)
         lab.state.put('addresses', node, {
             **lab.state.get('addresses', node, {}), 'management': address})
-    if site.role == sites.NODE:
+    if site.role == sites.NODE and site.nodes:
         _hide_behind_host(lab, prefix)
 
 
@@ -135,13 +133,10 @@ def _hide_behind_host(lab, prefix):
 
 
 def _remove_links(site):
-    with contextlib.suppress(paths.LabError):
-        _ip(site.lab, 'link', 'delete', bridge(site))
+    for name in bridge(site), hypervisor.interface(site):
+        with contextlib.suppress(paths.LabError):
+            tunnels.ip(site.lab, 'link', 'delete', name)
     if site.role == sites.NODE:
         with contextlib.suppress(paths.LabError):
             processes.run(site.lab, None,
                           ['nft', 'delete', 'table', 'ip', TABLE])
-
-
-def _ip(lab, *words):
-    processes.run(lab, None, ['ip', *words])

@@ -1,22 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host of DevStack as a hypervisor: VMs of Nova on it are members.
+"""Hosts of DevStack as hypervisors: VMs of Nova on them are members.
 
-A cable leads from the host itself to the router of the fabric. LB nodes send
-packets for VMs there, and answers leave by it.
+A cable leads from each host itself to a switch of the fabric's router; from
+those that have no router it is a tunnel. LB nodes send packets for VMs there,
+and answers leave by it.
 """
 
-import pathlib
 import shutil
 
 from lab import namespaces
 from lab import paths
+from lab import processes
 from lab.control import ini
+from lab.devstack import tunnels
 from lab.fabric import links
 from octavia_xdp_provider.controller import broker
 
 SERVICE = 'o-xdp-host'
-NUMBER = 1  # of the lab's addresses of hypervisors
-ROUTER_PORT = 'hv'
+SWITCH = 'hvs'
 FLAVOR = 'xdp-vms', {'zero_touch': 'required'}
 # The gateway of each is the router's.
 NETWORKS = ((paths.HYPERVISOR_NETWORK, paths.HYPERVISOR_GATEWAY),
@@ -32,13 +33,25 @@ def interface(site):
 
 
 def pin_directory(site):
-    """Of maps and programs, on the host's own bpffs."""
-    return pathlib.Path('/sys/fs/bpf', f'octavia-xdp-host-{site.lab.id}')
+    """Of maps and programs."""
+    return _bpf_directory(site) / 'octavia-xdp-host'
+
+
+def _bpf_directory(site):
+    return site.lab.run_directory / 'hypervisor' / 'bpf'
+
+
+def make_bpf_directory(site):
+    """Mount a bpffs of the agent's own."""
+    directory = _bpf_directory(site)
+    directory.mkdir(parents=True)
+    processes.run(site.lab, None,
+                  ['mount', '-t', 'bpf', '-o', 'mode=0700', 'bpf', directory])
 
 
 def controller_options(site):
     """What controllers have to know, if there is a hypervisor."""
-    if not site.hypervisor:
+    if not site.hypervisors:
         return {}
     return {'zero_touch': {
         'node_networks': f'{paths.UPLINK_NETWORK},{paths.UPLINK_NETWORK_V6}',
@@ -48,38 +61,65 @@ def controller_options(site):
 
 def node_options(site):
     """What LB nodes need so that they get such members."""
-    if not site.hypervisor:
+    if not site.hypervisors:
         return {}
     return {'agent': {'probe_through_datapath': True}}
 
 
-def connect(site, run):
-    """Lay the cable; the router is there.
-
-    :param run: runs ip(8) in the host's own namespace.
-    """
-    lab, name = site.lab, interface(site)
-    run(lab, 'link', 'add', name, 'mtu', links.FABRIC_MTU, 'type', 'veth',
-        'peer', 'name', ROUTER_PORT, 'mtu', links.FABRIC_MTU, 'netns',
-        lab.namespace(links.ROUTER))
-    namespaces.up(lab, links.ROUTER, ROUTER_PORT)
-    run(lab, 'link', 'set', name, 'up')
+def make_switch(site):
+    """Lay the cables of all hypervisors; the router is there."""
+    lab = site.lab
+    # A switch takes as much to all of its ports.
+    mtu = (links.FABRIC_MTU if list(site.hypervisors) == [site.hypervisor]
+           else tunnels.MTU)
+    namespaces.bridge(lab, links.ROUTER, SWITCH)
     for network, gateway in NETWORKS:
+        namespaces.address(lab, links.ROUTER, SWITCH,
+                           f'{gateway}/{network.prefixlen}')
+    for number, (host, address) in enumerate(site.hypervisors.items(), 1):
+        port = f'hv{number}'
+        if host == site.hypervisor:
+            tunnels.ip(lab, 'link', 'add', interface(site), 'mtu', mtu,
+                       'type', 'veth', 'peer', 'name', port, 'mtu', mtu,
+                       'netns', lab.namespace(links.ROUTER))
+            _give_addresses(site)
+        else:
+            tunnels.lay(site, port, tunnels.HYPERVISORS + number, address,
+                        mtu, links.ROUTER)
+        namespaces.join_bridge(lab, links.ROUTER, SWITCH, port)
+        namespaces.up(lab, links.ROUTER, port)
+    links.set_mtu(lab, links.ROUTER, SWITCH, mtu)
+
+
+def extend(site):
+    """Lay this host's cable to the router of another one."""
+    tunnels.lay(site, interface(site), tunnels.HYPERVISORS + _number(site),
+                site.value('OCTAVIA_XDP_ROUTER_HOST'), tunnels.MTU)
+    _give_addresses(site)
+
+
+def _number(site):
+    """Of this host's addresses, among those of the lab's hypervisors."""
+    return list(site.hypervisors).index(site.hypervisor) + 1
+
+
+def _give_addresses(site):
+    lab, name = site.lab, interface(site)
+    tunnels.ip(lab, 'link', 'set', name, 'up')
+    for network, _gateway in NETWORKS:
         version, length = network.version, network.prefixlen
-        namespaces.address(lab, links.ROUTER, ROUTER_PORT,
-                           f'{gateway}/{length}')
-        own = paths.hypervisor_address(NUMBER, version)
-        run(lab, f'-{version}', 'address', 'add', f'{own}/{length}', 'dev',
-            name, *(('nodad',) if version == 6 else ()))
+        own = paths.hypervisor_address(_number(site), version)
+        tunnels.ip(lab, f'-{version}', 'address', 'add', f'{own}/{length}',
+                   'dev', name, *(('nodad',) if version == 6 else ()))
     for network in BEHIND_ROUTER:
         gateway = next(gateway for one, gateway in NETWORKS
                        if one.version == network.version)
-        run(lab, f'-{network.version}', 'route', 'replace', network, 'via',
-            gateway, 'dev', name)
+        tunnels.ip(lab, f'-{network.version}', 'route', 'replace', network,
+                   'via', gateway, 'dev', name)
 
 
 def disconnect(site):
-    """Take the programs off; the cable goes with the router."""
+    """Take the programs off the cable."""
     shutil.rmtree(pin_directory(site), ignore_errors=True)
 
 

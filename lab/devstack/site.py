@@ -12,6 +12,7 @@ from lab import paths
 from octavia_xdp_provider.controller import broker
 
 ALL, NODE = 'all', 'node'
+HYPERVISORS_MAX = 60
 # Where LB nodes and their host talk.
 MANAGEMENT = 'OCTAVIA_XDP_MANAGEMENT_PREFIX'
 
@@ -47,6 +48,21 @@ class Site:
             raise paths.LabError(
                 f'OCTAVIA_XDP_ROLE={self.role} is no role: use "{ALL}" on '
                 f'the host of Octavia, "{NODE}" on further hosts')
+        self._check_nodes()
+        self._check_hypervisors()
+        if self.role == NODE and not self.variables.get(
+                'OCTAVIA_XDP_ROUTER_HOST'):
+            raise paths.LabError(
+                'OCTAVIA_XDP_ROUTER_HOST is not set: with '
+                'OCTAVIA_XDP_ROLE=node it is the address of the host that '
+                'has the router, as a rule SERVICE_HOST')
+
+    def _check_nodes(self):
+        if not self.nodes and not (self.role == NODE and self.hypervisor):
+            raise paths.LabError(
+                'OCTAVIA_XDP_NODES is empty: only a further host that is a '
+                'hypervisor (OCTAVIA_XDP_ROLE=node, OCTAVIA_XDP_HYPERVISOR) '
+                'can be without LB nodes')
         names = [*self.nodes, *self.remote_nodes]
         for name in names:
             if not re.fullmatch(r'lb[1-9]\d?', name):
@@ -61,21 +77,24 @@ class Site:
             raise paths.LabError(
                 'OCTAVIA_XDP_NODES and OCTAVIA_XDP_REMOTE_NODES: a name '
                 'stands twice: each LB node needs its own, on all hosts')
-        if self.role == NODE and self.hypervisor:
+
+    def _check_hypervisors(self):
+        hosts = self.hypervisors
+        for name in filter(None, (self.hypervisor, *hosts)):
+            if not re.fullmatch(r'[0-9A-Za-z._-]{1,255}', name):
+                raise paths.LabError(
+                    f'OCTAVIA_XDP_HYPERVISOR, OCTAVIA_XDP_HYPERVISORS: '
+                    f'{name!r} is no name of a host: give it as Neutron has '
+                    'it, as a rule what hostname prints')
+        if len(hosts) > HYPERVISORS_MAX:
             raise paths.LabError(
-                'OCTAVIA_XDP_HYPERVISOR: with OCTAVIA_XDP_ROLE=node a host '
-                'has LB nodes alone; leave it out')
-        if not re.fullmatch(r'[0-9A-Za-z._-]{0,255}', self.hypervisor):
+                f'OCTAVIA_XDP_HYPERVISORS has {len(hosts)} hosts, the limit '
+                f'is {HYPERVISORS_MAX}')
+        if self.hypervisor and self.hypervisor not in hosts:
             raise paths.LabError(
-                f'OCTAVIA_XDP_HYPERVISOR: {self.hypervisor!r} is no name of '
-                'a host: give it as Neutron has it, as a rule what hostname '
-                'prints')
-        if self.role == NODE and not self.variables.get(
-                'OCTAVIA_XDP_ROUTER_HOST'):
-            raise paths.LabError(
-                'OCTAVIA_XDP_ROUTER_HOST is not set: with '
-                'OCTAVIA_XDP_ROLE=node it is the address of the host that '
-                'has the router, as a rule SERVICE_HOST')
+                'OCTAVIA_XDP_HYPERVISORS does not name this host, '
+                f'{self.hypervisor}: it has all hypervisors, as in '
+                f'{self.hypervisor}=192.0.2.7, and is the same on all hosts')
 
     @functools.cached_property
     def lab(self):
@@ -88,24 +107,41 @@ class Site:
 
     @property
     def hypervisor(self):
-        """This host's name in Neutron, if its VMs are members; or ''."""
+        """This host's name in Neutron, if VMs on it are members; or ''."""
         return self.variables.get('OCTAVIA_XDP_HYPERVISOR', '')
+
+    @property
+    def hypervisors(self):
+        """All that are: name in Neutron → the host's address. From the order
+        their addresses in the fabric follow."""
+        found = self._addresses('OCTAVIA_XDP_HYPERVISORS', 'compute2')
+        if not found and self.role == ALL and self.hypervisor:
+            return {self.hypervisor: ''}
+        return found
 
     @property
     def nodes(self):
         """The LB nodes of this host."""
-        return self.value('OCTAVIA_XDP_NODES').split()
+        return self.variables.get('OCTAVIA_XDP_NODES', '').split()
 
     @property
     def remote_nodes(self):
         """LB node of another host → that host's address."""
-        words = self.variables.get('OCTAVIA_XDP_REMOTE_NODES', '').split()
-        for word in words:
-            if '=' not in word:
+        return self._addresses('OCTAVIA_XDP_REMOTE_NODES', 'lb3')
+
+    def _addresses(self, variable, example):
+        """Name → address, of a variable that has such pairs."""
+        found = {}
+        for word in self.variables.get(variable, '').split():
+            name, sign, address = word.partition('=')
+            if not sign or not address:
                 raise paths.LabError(
-                    f'OCTAVIA_XDP_REMOTE_NODES: {word!r} has no address: '
-                    'write NAME=ADDRESS, as in lb3=192.0.2.7')
-        return dict(word.split('=', 1) for word in words)
+                    f'{variable}: {word!r} has no address: write '
+                    f'NAME=ADDRESS, as in {example}=192.0.2.7')
+            if name in found:
+                raise paths.LabError(f'{variable}: {name} stands twice')
+            found[name] = address
+        return found
 
     @property
     def configuration(self):

@@ -30,13 +30,21 @@ class Trial(demo_steps.Steps):
     def __init__(self, lab):
         super().__init__(lab, REPORT)
         second_address = paths.management_address(SECOND)
+        # The first of them is in no file: nobody has to be there.
+        both = {'OCTAVIA_XDP_HYPERVISORS':
+                f'compute1=192.0.2.1 {SECOND}={second_address}'}
         self.first = hosts.Host(
             lab, paths.CONTROL, f'{lab.name}-1',
-            {'OCTAVIA_XDP_REMOTE_NODES': f'lb3={second_address}'})
-        self.second = hosts.Host(
-            lab, SECOND, f'{lab.name}-2',
-            {'OCTAVIA_XDP_ROLE': 'node', 'OCTAVIA_XDP_NODES': 'lb3',
-             'OCTAVIA_XDP_ROUTER_HOST': paths.CONTROL_ADDRESS})
+            {**both, 'OCTAVIA_XDP_REMOTE_NODES': f'lb3={second_address}'})
+        further = {**both, 'OCTAVIA_XDP_ROLE': 'node',
+                   'OCTAVIA_XDP_HYPERVISOR': SECOND,
+                   'OCTAVIA_XDP_OVSDB': 'unix:/nonexistent/db.sock',
+                   'OCTAVIA_XDP_ROUTER_HOST': paths.CONTROL_ADDRESS}
+        self.second = hosts.Host(lab, SECOND, f'{lab.name}-2',
+                                 {**further, 'OCTAVIA_XDP_NODES': 'lb3'})
+        # The same host another time, without an LB node.
+        self.compute = hosts.Host(lab, SECOND, f'{lab.name}-3',
+                                  {**further, 'OCTAVIA_XDP_NODES': ''})
         self.checks = trial_steps.Checks(self)
 
     def run(self):
@@ -50,10 +58,20 @@ class Trial(demo_steps.Steps):
         self.stack('', first=True)
         self.step('LB nodes report', checks.nodes_report)
         self.step('a load balancer carries traffic', checks.traffic)
-        self.step('second host: stack', self.stack_second)
+        self.step('second host: stack', lambda: self.stack_further(
+            self.second))
         self.step('second host: its LB node announces VIPs, and forwards',
                   checks.second_node)
-        self.step('second host: unstack, clean', self.remove_second)
+        self.step('second host: LB nodes reach it as a hypervisor',
+                  lambda: checks.hypervisor(SECOND, self.second, 'lb3'))
+        self.step('second host: unstack, clean', lambda: self.remove(
+            self.second))
+        self.step('second host, without LB nodes: stack',
+                  lambda: self.stack_further(self.compute))
+        self.step('second host, without LB nodes: it is a hypervisor',
+                  lambda: checks.hypervisor(SECOND, self.compute))
+        self.step('second host, without LB nodes: unstack, clean',
+                  lambda: self.remove(self.compute))
         self.step('delete the load balancer', checks.delete)
         self.step('unstack', lambda: self.first.phase('unstack'))
         self.step('nothing runs', checks.nothing_runs)
@@ -88,21 +106,21 @@ class Trial(demo_steps.Steps):
             self.step(f'stack {name}{again}',
                       lambda name=name: host.phase('stack', name))
 
-    def stack_second(self):
+    def stack_further(self, host):
         for name in ('override_defaults', 'source'):
-            self.second.phase(name)
+            host.phase(name)
         for name in ('pre-install', 'install', 'post-config', 'extra',
                      'test-config'):
-            self.second.phase('stack', name)
+            host.phase('stack', name)
 
-    def remove_second(self):
-        self.second.phase('unstack')
-        self.second.phase('clean')
-        self.checks.no_namespaces(self.second)
+    def remove(self, host):
+        host.phase('unstack')
+        host.phase('clean')
+        self.checks.no_namespaces(host)
 
     def end(self):
         """End all, however far it came."""
-        for host in self.first, self.second:
+        for host in self.first, self.second, self.compute:
             host.end()
         deployment.down(self.lab)
 

@@ -2,6 +2,8 @@
 """What a trial of DevStack's plugin looks at between its phases."""
 
 import json
+import math
+import time
 
 from lab import cloud
 from lab import namespaces
@@ -10,6 +12,7 @@ from lab import processes
 from lab.control import octavia
 from lab.control import rabbitmq
 from lab.demo_steps import expect
+from lab.devstack import services
 from lab.fabric import capture
 from lab.fabric import client
 from lab.fabric import members
@@ -29,6 +32,7 @@ class Checks:
         self.lab = trial.lab
         self.first = trial.first
         self.second = trial.second
+        self.compute = trial.compute
         self.vip = None
 
     def restart_octavia(self):
@@ -87,9 +91,9 @@ class Checks:
 
     def second_node(self):
         """The LB node of the second host gets VIPs, and packets."""
-        wanted = [f'o-xdp-{kind}-lb3'
-                  for kind in ('agent', 'exabgp', 'handler', 'hc')]
-        expect(self.second.running() == wanted,
+        wanted = ['o-xdp-host', *(f'o-xdp-{kind}-lb3' for kind in (
+            'agent', 'exabgp', 'handler', 'hc'))]
+        expect(self.second.running() == sorted(wanted),
                f'running: {self.second.running()}')
         self._sessions((*topology.NODES, 'lb3'))
         self._reporting(('lb3',))
@@ -105,6 +109,32 @@ class Checks:
         self._manage('node', 'drain', 'lb3', '--wait')
         self._routed_through(topology.NODES)
         return f'200 requests answered, {through} packets through lb3'
+
+    def hypervisor(self, name, host, *nodes_there):
+        """The agent of the second hypervisor reports, and LB nodes reach its
+        address, in packets that nearly fill the tunnel."""
+        running = host.running()
+        expect('o-xdp-host' in running and len(running) == 1 + len(
+            nodes_there) * len(services.KINDS), f'running: {running}')
+        begin = time.monotonic()
+        processes.wait_for(
+            f'a report of {name}',
+            lambda: self._silence(name) < time.monotonic() - begin,
+            TIMEOUT_S, 1)
+        for own, node in ((self.first.own, topology.NODES[0]),
+                          *((host.own, node) for node in nodes_there)):
+            for version in 4, 6:
+                address = paths.hypervisor_address(2, version)
+                processes.run(own, node, ['ping', '-n', '-c', '1', '-w', '20',
+                                          '-M', 'do', '-s', '1400', address])
+        return (f'{name} reports; LB nodes of {1 + len(nodes_there)} hosts '
+                'reach it')
+
+    def _silence(self, name):
+        """Seconds since a hypervisor's last report."""
+        shown, = (one['last_report'] for one in json.loads(self._manage(
+            'host', 'list', '-f', 'json')) if one['host'] == name)
+        return float(shown.split()[0]) if shown != 'never' else math.inf
 
     def delete(self):
         """Delete the load balancer, and wait until it is gone."""
@@ -126,7 +156,7 @@ class Checks:
     def nothing_left(self):
         """After clean."""
         self.nothing_runs()
-        for host in self.first, self.second:
+        for host in self.first, self.second, self.compute:
             expect(not host.left(), f'left: {host.left()}')
             links = processes.run(self.lab, host.name,
                                   ['ip', '-br', 'link']).stdout
