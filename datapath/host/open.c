@@ -21,10 +21,10 @@ const char *const map_names[MAPS] = {
 	"settings",       "entries",      "ports",
 	"rules",          "flows",        "half_open",
 	"direct",         "flow_clients", "half_open_clients",
-	"direct_clients", "keys",         "listeners",
-	"networks",       "peers",        "sets",
-	"fragments",      "drops",        "counters",
-	"outcomes",       "traced",
+	"direct_clients", "usual_flows",  "keys",
+	"listeners",      "networks",     "peers",
+	"sets",           "fragments",    "drops",
+	"counters",       "outcomes",     "traced",
 };
 
 static const struct load load = {.what = "the hypervisor's programs"};

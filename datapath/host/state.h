@@ -21,6 +21,7 @@ enum map {
 	MAP_FLOW_CLIENTS, /* in the order of the three before */
 	MAP_HALF_OPEN_CLIENTS,
 	MAP_DIRECT_CLIENTS,
+	MAP_USUAL_FLOWS,
 	MAPPED, /* those before are memory */
 	MAP_KEYS = MAPPED,
 	MAP_LISTENERS,

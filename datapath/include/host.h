@@ -23,6 +23,9 @@
  *   direct     ARRAY, mapped           struct host_flow_set
  *   flow_clients, half_open_clients, direct_clients
  *              ARRAY, mapped           struct host_clients, by set
+ *   usual_flows
+ *              ARRAY, mapped           struct host_usual_flows, by set of
+ *                                      flows
  *   counters   PERCPU_ARRAY            struct host_counters, by place
  *   outcomes   PERCPU_ARRAY            __u64, by enum host_outcome
  *   drops      LRU_HASH struct host_drop_key           __u64
@@ -36,7 +39,7 @@
 #include "ip_address.h"
 
 /* Grows with each change of the maps. */
-#define HOST_LAYOUT 4
+#define HOST_LAYOUT 5
 
 #define HOST_GENEVE_PORT 6081
 #define HOST_GENEVE_HEADER 8 /* bytes, without options */
@@ -181,14 +184,12 @@ struct host_fragment {
 
 /*
  * Flows. A set is two cache lines with four flows each. A bit of a flow's tag
- * says which line it takes a place of if there is one: nearly all look-ups read
- * one line. Clients' addresses are apart, for whoever lists flows.
+ * says which line it takes a place of if there is one. Clients' addresses are
+ * apart, for whoever lists flows.
  * The tag is a keyed hash of all that names the flow (bpf/host/hash.h), 56
  * bits of which strangers know nothing, so that it stands for the flow. Its
  * low bits choose the set; in half_open the port does, in part, so that a
- * flood to one port has no more than its share. The byte above is 0 in each
- * tag, also of free places: programs write the first one's of a line, to have
- * the line before they look at it (bpf/host/flows.h).
+ * flood to one port has no more than its share.
  *
  * A state is one word, which CPUs exchange; 0 is a free place:
  *   bits 63-48  the client's port, network byte order
@@ -207,8 +208,6 @@ struct host_fragment {
 #define HOST_SOME_FLOWS 1024
 #define HOST_MANY_FLOWS 128
 #define HOST_TAG_BITS 56
-/* Where in a tag the byte is that is 0. */
-#define HOST_TAG_ZERO (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 7 : 0)
 #define HOST_FLOW_PORT_SHIFT 48
 #define HOST_FLOW_GENERATION_SHIFT 34
 #define HOST_GENERATION_MASK 0x3fff
@@ -238,6 +237,50 @@ struct host_flow_set {
 struct host_clients {
 	struct ip_address client[HOST_FLOW_WAYS];
 };
+
+/*
+ * Confirmed flows that simply go on: a line for each set of `flows`, of which
+ * nearly all packets read nothing else. A flow that has no place here, of its
+ * first set's, is found in `flows`.
+ *   bits 63-56  0: programs write it to the first word, to have the line before
+ *               they look at it (bpf/host/usual_flows.h)
+ *        55-16  of the tag those above its 16 lowest, which the number of the
+ *               line stands for in part, combined by exclusive or with place
+ *               and generation of the flow's state
+ *        15-2   the state's time: good for a sixteenth of what the flow may be
+ *               idle
+ *        1-0    enum host_usual_flag; a free place is 0
+ * It is written after the state, which is read again then, and goes after the
+ * state has changed: whatever is here was true of the state a moment ago.
+ */
+#define HOST_USUAL_WAYS 8
+#define HOST_USUAL_NAME_SHIFT 16
+#define HOST_USUAL_TIME_SHIFT 2
+#define HOST_LATE_REFRESH_SHIFT 4
+/* Where in a word the byte is that is 0. */
+#define HOST_USUAL_ZERO (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ ? 7 : 0)
+
+enum host_usual_flag {
+	HOST_USUAL_USED = 1,
+	HOST_USUAL_DATAGRAM = 2, /* HOST_FLOW_DATAGRAM */
+};
+
+struct host_usual_flows {
+	__u64 word[HOST_USUAL_WAYS];
+};
+
+/* What a word has of the flow, with zeroes below. */
+static inline __u64 host_usual_name(__u64 tag, __u32 place, __u32 generation)
+{
+	return (tag >> 16 ^ place ^ (__u64)generation << 16)
+	       << HOST_USUAL_NAME_SHIFT;
+}
+
+/* Whether the word is of the flow; a free place may seem to be. */
+static inline int host_usual_is(__u64 word, __u64 name)
+{
+	return !((word ^ name) >> HOST_USUAL_NAME_SHIFT);
+}
 
 static inline __u64 *host_tag(struct host_flow_set *set, __u32 way)
 {

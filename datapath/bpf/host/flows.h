@@ -6,9 +6,8 @@
 #include "host/hash.h"
 #include "host/maps.h"
 
-#define TIME_SHIFT 30        /* of the coarse clock's nanoseconds */
-#define REFRESH_AGE 1        /* units: lines are shared with other CPUs */
-#define LATE_REFRESH_SHIFT 4 /* host.h: a sixteenth */
+#define TIME_SHIFT 30 /* of the coarse clock's nanoseconds */
+#define REFRESH_AGE 1 /* units: lines are shared with other CPUs */
 
 /* What is global is verified once and not at each call. */
 
@@ -194,78 +193,6 @@ static __always_inline bool find_confirmed(struct flow *flow, __u64 tag,
 {
 	return in_set(flow, TABLE_FLOWS, first_set(tag, node), tag) ||
 	       in_set(flow, TABLE_FLOWS, second_set(tag, node), tag);
-}
-
-/*
- * The state of the flow in a line, or 0. Without jumps: which way it is nothing
- * could predict, and the processor goes on while the line is on its way. A flow
- * that two CPUs wrote at once, into two ways, has both states in one, which may
- * have a wrong age. The state is read before the tag, which is written before
- * it: host.h.
- */
-static __always_inline __u64 state_in_line(const struct host_flow_line *line,
-					   __u64 tag)
-{
-	__u64 all = 0;
-
-#pragma unroll
-	for (__u32 way = 0; way < HOST_LINE_WAYS; way++) {
-		__u64 state = READ_ONCE(line->state[way]);
-
-		all |= state & -is_zero(READ_ONCE(line->tag[way]) ^ tag);
-	}
-	return all;
-}
-
-/*
- * Has the line of the flow brought, which is looked at later. By a write, since
- * no instruction has to wait until it is done, whereas about 200 after a read
- * are all that a processor goes on with; and of what is there already.
- */
-static __always_inline void fetch_line(__u64 tag,
-				       const struct host_settings *node)
-{
-	struct host_flow_set *set = set_of(TABLE_FLOWS, first_set(tag, node));
-	volatile __u8 *first;
-
-	if (!set)
-		return;
-	first = (void *)set->line[host_line(tag)].tag;
-	first[HOST_TAG_ZERO] = 0;
-}
-
-/*
- * Whether a packet that neither opens nor closes belongs to a confirmed flow of
- * the entry, in the first of its sets, that nothing is to be said of but that
- * it goes on: which is what nearly all packets are. False: whoever looks at all
- * knows.
- */
-static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
-					   __u32 generation,
-					   const struct host_settings *node)
-{
-	const __u64 compared =
-		HOST_FLOW_PLACE_MASK |
-		(__u64)HOST_GENERATION_MASK << HOST_FLOW_GENERATION_SHIFT |
-		HOST_FLOW_ANSWERED | HOST_FLOW_GUESSED | HOST_FLOW_CLOSING;
-	struct host_flow_set *set = set_of(TABLE_FLOWS, first_set(tag, node));
-	__u64 wanted = new_state(place, 0, generation, 0, HOST_FLOW_ANSWERED);
-	/* What is refreshed by now seems to be old: whoever looks at all knows.
-	 */
-	__u32 now = now_in_units(), age, idle;
-	__u64 line = host_line(tag), state;
-
-	if (!set)
-		return false;
-	state = state_in_line(&set->line[line], tag);
-	if ((state & compared) != wanted) {
-		state = state_in_line(&set->line[line ^ 1], tag);
-		if ((state & compared) != wanted)
-			return false;
-	}
-	age = age_of(state, now);
-	idle = state & HOST_FLOW_DATAGRAM ? node->udp_idle : node->tcp_idle;
-	return age <= idle >> LATE_REFRESH_SHIFT;
 }
 
 /* The ports share the parts; which one a port has is no secret. */

@@ -8,6 +8,7 @@
 #include "host/flows.h"
 #include "host/judge.h"
 #include "host/packet.h"
+#include "host/usual_flows.h"
 
 struct inbound {
 	const struct host_entry *entry;
@@ -92,12 +93,13 @@ go_on(struct flow *flow, const struct flow_name *name, __u64 tag,
 		if (keep_confirmed(tag, &name->client, state,
 				   in->entry->host_port)) {
 			exchange(flow, 0);
+			follow_usual(tag, state, state);
 			return HOST_IN;
 		}
 		count(HOST_FLOWS_FULL);
 	}
-	if (state != flow->state)
-		exchange(flow, state);
+	if ((state == flow->state || exchange(flow, state)) && confirmed)
+		follow_usual(tag, flow->state, state);
 	return HOST_IN;
 }
 

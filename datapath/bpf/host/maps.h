@@ -24,6 +24,7 @@ MMAPPED_ARRAY(direct, 1, struct host_flow_set);
 MMAPPED_ARRAY(flow_clients, 1, struct host_clients);
 MMAPPED_ARRAY(half_open_clients, 1, struct host_clients);
 MMAPPED_ARRAY(direct_clients, 1, struct host_clients);
+MMAPPED_ARRAY(usual_flows, 1, struct host_usual_flows);
 
 HASH_TABLE(keys, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1, __u32, __u32);
 HASH_TABLE(listeners, BPF_MAP_TYPE_HASH, BPF_F_NO_PREALLOC, 1,

@@ -8,6 +8,7 @@
 #include "host/inbound.h"
 #include "host/judge.h"
 #include "host/packet.h"
+#include "host/usual_flows.h"
 
 static __always_inline struct host_listener *
 find_listener(__u32 ifindex, __u8 protocol, __be16 port,
@@ -112,8 +113,9 @@ __noinline int flow_out(const struct host_packet *packet, __u32 first)
 			state = with_generation(state, generation);
 		}
 		state = seen_out(state, now, packet);
-		if (state != flow.state)
-			exchange(&flow, state);
+		if ((state == flow.state || exchange(&flow, state)) &&
+		    confirmed)
+			follow_usual(tag, flow.state, state);
 		return HOST_OUT | place << PLACE_SHIFT;
 	}
 	/* a datagram may be the member's own, from a port on which it serves */

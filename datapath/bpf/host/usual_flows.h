@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The table of flows that simply go on; host.h says what is in it. */
+#ifndef OXP_HOST_USUAL_FLOWS_H
+#define OXP_HOST_USUAL_FLOWS_H
+
+#include "host/flows.h"
+
+/* What a flow that simply goes on has of these flags. */
+#define USUAL_FLAGS (HOST_FLOW_ANSWERED | HOST_FLOW_GUESSED | HOST_FLOW_CLOSING)
+#define USUAL HOST_FLOW_ANSWERED
+
+static __always_inline struct host_usual_flows *
+usual_of(__u64 tag, const struct host_settings *node)
+{
+	__u32 number = first_set(tag, node);
+
+	return bpf_map_lookup_elem(&usual_flows, &number);
+}
+
+/*
+ * Has the line of the flow brought, which is looked at later. By a write, since
+ * no instruction has to wait until it is done, whereas about 200 after a read
+ * are all that a processor goes on with; and of what is there already.
+ */
+static __always_inline void fetch_line(__u64 tag,
+				       const struct host_settings *node)
+{
+	struct host_usual_flows *line = usual_of(tag, node);
+	volatile __u8 *first = (void *)line;
+
+	if (line)
+		first[HOST_USUAL_ZERO] = 0;
+}
+
+static __always_inline bool is_late(__u64 word, __u32 now,
+				    const struct host_settings *node)
+{
+	__u32 age = (now - (__u32)(word >> HOST_USUAL_TIME_SHIFT)) &
+		    HOST_FLOW_TIME_MASK;
+	__u32 idle =
+		word & HOST_USUAL_DATAGRAM ? node->udp_idle : node->tcp_idle;
+
+	return age > idle >> HOST_LATE_REFRESH_SHIFT;
+}
+
+/*
+ * Whether a packet that neither opens nor closes belongs to a confirmed flow of
+ * the entry that nothing is to be said of but that it goes on: which is what
+ * nearly all packets are. False: whoever looks at all knows. Without jumps:
+ * which way it is nothing could predict, and the processor goes on while the
+ * line is on its way. A flow that two CPUs wrote at once, into two ways, has
+ * both words in one, which may have a wrong age until it is written again.
+ */
+static __always_inline bool simply_goes_on(__u64 tag, __u32 place,
+					   __u32 generation,
+					   const struct host_settings *node)
+{
+	const struct host_usual_flows *line = usual_of(tag, node);
+	__u64 name =
+		host_usual_name(tag, place, generation & HOST_GENERATION_MASK);
+	/* What is refreshed by now seems to be old: whoever looks at all knows.
+	 */
+	__u32 now = now_in_units();
+	__u64 word = 0;
+
+	if (!line)
+		return false;
+#pragma unroll
+	for (__u32 way = 0; way < HOST_USUAL_WAYS; way++) {
+		__u64 one = READ_ONCE(line->word[way]);
+
+		word |= one & -is_zero((one ^ name) >> HOST_USUAL_NAME_SHIFT);
+	}
+	return word & HOST_USUAL_USED && !is_late(word, now, node);
+}
+
+static __always_inline __u64 usual_name(__u64 tag, __u64 state)
+{
+	return host_usual_name(tag, place_of(state), generation_of(state));
+}
+
+/* Frees the ways of the flow under either name, but one that has the word
+ * already: true if there is one. */
+static __always_inline bool clear_usual(struct host_usual_flows *line,
+					__u64 name, __u64 other, __u64 word)
+{
+	bool found = false;
+
+	for (__u32 way = 0; way < HOST_USUAL_WAYS; way++) {
+		__u64 was = READ_ONCE(line->word[way]);
+
+		if (!was ||
+		    (!host_usual_is(was, name) && !host_usual_is(was, other)))
+			continue;
+		if (was == word && !found)
+			found = true;
+		else
+			__sync_val_compare_and_swap(&line->word[way], was, 0);
+	}
+	return found;
+}
+
+/* If no way is free the flow is not noted. */
+static __always_inline void write_usual(struct host_usual_flows *line,
+					__u64 word, __u32 now,
+					const struct host_settings *node)
+{
+	for (__u32 way = 0; way < HOST_USUAL_WAYS; way++) {
+		__u64 was = READ_ONCE(line->word[way]);
+
+		if ((!was || is_late(was, now, node)) &&
+		    __sync_val_compare_and_swap(&line->word[way], was, word) ==
+			    was)
+			return;
+	}
+}
+
+/*
+ * After the state of a confirmed flow is another one, or is as it was: notes
+ * whether it simply goes on. Another CPU that changes the state meanwhile may
+ * have looked here before the word was written, so that the state is read once
+ * more: one of both sees what the other has done.
+ */
+__noinline int follow_usual(__u64 tag, __u64 was, __u64 state)
+{
+	const __u64 time = (__u64)HOST_FLOW_TIME_MASK << HOST_FLOW_TIME_SHIFT;
+	const struct host_settings *node = settings_at(0);
+	__u64 name = usual_name(tag, state), word = 0;
+	struct host_usual_flows *line;
+	struct flow flow = {};
+
+	line = node ? usual_of(tag, node) : NULL;
+	if (!line)
+		return 0;
+	if ((state & USUAL_FLAGS) == USUAL)
+		word = name |
+		       (state >> HOST_FLOW_TIME_SHIFT & HOST_FLOW_TIME_MASK)
+			       << HOST_USUAL_TIME_SHIFT |
+		       (state & HOST_FLOW_DATAGRAM ? HOST_USUAL_DATAGRAM : 0) |
+		       HOST_USUAL_USED;
+	if (clear_usual(line, name, usual_name(tag, was), word) || !word)
+		return 0;
+	write_usual(line, word, now_in_units(), node);
+	if (!find_confirmed(&flow, tag, node) || (flow.state ^ state) & ~time)
+		clear_usual(line, name, name, 0);
+	return 0;
+}
+
+#endif
