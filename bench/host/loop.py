@@ -70,29 +70,42 @@ Cases = collections.abc.Mapping[str, tuple[bytes, tuple[int, int], int, int]]
 
 
 def measured(cases: Cases, flows: int, ifindex: int) -> dict[str, dict]:
-    """Costs net of the harness, all in turn: medians of the runs.
+    """Costs net of the harness: medians and the least of the runs.
+
+    What one of the flows costs alone is measured in the same run, with others
+    in an order that changes: a machine may be half as fast a minute later.
 
     :param cases: name → frame, where in it the client's address and port are,
         the program's descriptor, and what it returns.
     """
     with contextlib.ExitStack() as stack:
-        def loop(frame, at, program, action=LEFT_ALONE):
-            one = _Loop(frame, at, flows, program, action)
+        def loop(count, frame, at, program, action=LEFT_ALONE):
+            one = _Loop(frame, at, count, program, action)
             stack.callback(one.close)
             return one
-        loops = {name: loop(*case) for name, case in cases.items()}
+        loops = {(name, count): loop(count, *case)
+                 for name, case in cases.items() for count in (flows, 1)}
         frame, at = next(iter(cases.values()))[:2]
-        loops['nothing'] = loop(frame, at, 'oxp_host_nothing')
-        loops['bare'] = loop(frame, at, 'oxp_host_bare')
-        found: dict[str, list[int]] = {name: [] for name in loops}
+        for name in ('nothing', 'bare'):
+            loops[name, 1] = loop(1, frame, at, f'oxp_host_{name}')
+        found: dict[tuple[str, int], list[int]] = {name: [] for name in loops}
         for _ in range(ROUNDS):
-            for name, one in loops.items():
+            for name, one in random.sample(sorted(loops.items()), len(loops)):
                 found[name].append(one.run(ifindex))
-    costs = {name: statistics.median(values)
-             for name, values in found.items()}
-    harness = costs.pop('nothing')
+    median = _net({name: statistics.median(values)
+                   for name, values in found.items()})
+    least = _net({name: min(values) for name, values in found.items()})
+    return {name: {
+        'floor_ns': statistics.median(found['nothing', 1]),
+        'net_ns': median[name, flows], 'alone_ns': median[name, 1],
+        'least_ns': least[name, flows], 'least_alone_ns': least[name, 1],
+        'packets': ROUNDS * PACKETS} for name in cases}
+
+
+def _net(costs: dict[tuple[str, int], float]) -> dict[tuple[str, int], float]:
+    harness = costs['nothing', 1]
     # Taking the outer headers off and putting them on again do the same.
-    put_on = (costs.pop('bare') - harness) / 2
-    return {name: {'floor_ns': harness, 'net_ns': round(
-        cost - harness - (put_on if name == 'known_in' else 0), 1),
-        'packets': ROUNDS * PACKETS} for name, cost in costs.items()}
+    put_on = (costs['bare', 1] - harness) / 2
+    return {name: round(cost - harness - (
+        put_on if name[0] == 'known_in' else 0), 1)
+        for name, cost in costs.items()}

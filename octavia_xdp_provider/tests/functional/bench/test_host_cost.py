@@ -37,6 +37,9 @@ class TestHostCost(base.TestCase):
             self.assertEqual(CASES | extra, set(found[flows]))
             for result in found[flows].values():
                 self.assertGreater(result['packets'], 0)
-        for of_case in found['flatness']['1'].values():
-            self.assertEqual({'ratio': 1.0, 'in_a_loop': 1.0,
-                              'without_line': 1.0}, of_case)
+        for flows in ('1', '64'):
+            self.assertEqual({'known_in', 'reply'},
+                             set(found['flatness'][flows]))
+            for of_case in found['flatness'][flows].values():
+                self.assertEqual({'ratio', 'in_a_loop', 'least_in_a_loop',
+                                  'without_line'}, set(of_case))
