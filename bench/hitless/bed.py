@@ -30,6 +30,8 @@ PORT = 80
 KEY = datapath.Key(VIP, 'TCP', PORT)
 # Of each node.
 SIZES = {'members_max': 64, 'slots_max': 1 << 16}
+# As nodes have it that are told nothing else.
+ICMP_RATE = 1000
 # As the result handler counts ages.
 AGE_S = 1.0
 # IP version of members, by encapsulation.
@@ -70,7 +72,7 @@ class Node:
                 next_hop, next_hop)])
             opened.attach(index)
         opened.set_node(datapath.NodeSettings(
-            self.address, nodes.address(self.name, 6),
+            self.address, nodes.address(self.name, 6), icmp_rate=ICMP_RATE,
             flags=datapath.NodeFlag.CLAMP_MSS))
         return opened
 

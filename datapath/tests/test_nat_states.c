@@ -7,6 +7,7 @@
 
 #define TCP_IDLE 7440 /* s, where a service has no other */
 #define UDP_IDLE 300
+#define TCP_FIN_ALONE 1 /* which acknowledges nothing */
 /* Less than a timeout: the test may take time itself. */
 #define SHORT_OF 20
 
@@ -235,6 +236,27 @@ static void test_packets_of_both_directions_are_counted(void **state)
 	assert_int_equal(service_of(&theirs).active_flows, 0);
 }
 
+/* What opens nothing takes no port, however much of it comes. */
+static void test_connections_that_nobody_knows_are_reset(void **state)
+{
+	struct nat_flow *flow;
+
+	(void)state;
+	for (uint32_t client = 0; client < 10; client++)
+		assert_int_equal(from_client(client, &ours, ACK), XDP_TX);
+	assert_int_equal(from_client(0, &ours, FIN), XDP_TX);
+	assert_int_equal(outcome(OXP_SENT_RESET).packets, 11);
+	assert_int_equal(from_client(0, &ours, RST | ACK), XDP_DROP);
+	assert_int_equal(from_client(0, &ours, TCP_FIN_ALONE), XDP_DROP);
+	assert_int_equal(outcome(OXP_DROP_NO_NAT_FLOW).packets, 2);
+	assert_int_equal(flows_of(OURS), 0);
+	assert_int_equal(service_of(&ours).active_flows, 0);
+	assert_int_equal(service_of(&ours).drops, 2);
+	/* nor does it hinder what begins */
+	flow = establish(0, &ours);
+	assert_int_equal(state_of(flow), NAT_ESTABLISHED);
+}
+
 static void set_limit(uint32_t limit, uint32_t flags)
 {
 	const struct oxp_service_settings settings = {
@@ -317,6 +339,7 @@ int main(void)
 		NAT_TEST(test_a_client_begins_again_with_its_own_port),
 		NAT_TEST(test_only_the_member_of_the_flow_answers),
 		NAT_TEST(test_packets_of_both_directions_are_counted),
+		NAT_TEST(test_connections_that_nobody_knows_are_reset),
 		NAT_TEST(test_a_service_has_as_many_connections_as_its_limit),
 		NAT_TEST(test_connections_beyond_the_limit_are_reset),
 	};

@@ -200,9 +200,9 @@ datapath_opts = [
                     'client gets the MTU by ICMP.'),
     cfg.IntOpt('icmp_rate',
                default=1000, min=0, max=2 ** 31 - 1,
-               help='ICMP and ICMPv6 packets per second and CPU that the '
-                    'node makes itself: echo replies and those that name an '
-                    'MTU. 0: none.'),
+               help='Packets per second and CPU that the node makes itself: '
+                    'ICMP and ICMPv6, which are echo replies and those that '
+                    'name an MTU, and TCP resets. 0: none.'),
     cfg.IntOpt('member_mtu',
                default=0, min=0, max=65535,
                help='Greatest packet, in bytes with the outer header, that '

@@ -216,6 +216,8 @@ class Forwarder:
             result = self._unknown(packet, service, handed, ingress, clock)
             if result is not None:
                 return result
+            if packet.protocol == state.TCP and not opens:
+                return self._of_nobody(packet, service, ingress, clock)
             found = self.translator.begin(packet, service, opens)
             if found is Outcome.DROP_CONNECTION_LIMIT:
                 return self._beyond_limit(packet, service, clock)
@@ -224,6 +226,22 @@ class Forwarder:
             return self._hand_on(packet, self.peers.back(handed), service,
                                  ingress, clock)
         return self._translated(found, packet, ingress, clock, service)
+
+    def _of_nobody(self, packet, service, ingress, clock) -> Result:
+        """A TCP packet of a connection that no node has."""
+        frame, family = packet.frame, packet.family
+        flags = nat.tcp_flags(packet)
+        if (not flags & nat.ACK or flags & nat.RST or
+                not connections.can_reset(packet)):
+            return self._drop(frame, Outcome.DROP_NO_NAT_FLOW, (), service)
+        uplink = self.uplink(family, frame[packet.transport + 1] << 24)
+        if uplink is None:
+            return self._drop(frame, Outcome.DROP_NO_NEXT_HOP, (), service)
+        if not self._may_answer(clock):
+            return self._drop(frame, Outcome.DROP_NO_NAT_FLOW, (), service)
+        action = Action.TX if uplink.ifindex == ingress else Action.REDIRECT
+        return Result(action, uplink.link(family) + connections.reset(packet),
+                      Outcome.SENT_RESET)
 
     # Peers of NAT ------------------------------------------------------------
 
@@ -418,7 +436,7 @@ class Forwarder:
         self.watch.beyond_limit(service)
         if (service.sends_reset and self._may_answer(clock) and
                 connections.can_reset(packet)):
-            return Result(Action.TX, connections.reset(packet),
+            return Result(Action.TX, connections.reset_back(packet),
                           Outcome.SENT_RESET)
         return self._drop(packet.frame, Outcome.DROP_CONNECTION_LIMIT, (),
                           service)

@@ -78,8 +78,6 @@ class Translator:
 
     def begin(self, packet, service: state.Service,
               opens: bool) -> Found | Outcome:
-        if nat.tcp_flags(packet) & nat.RST:
-            return Outcome.DROP_NO_NAT_FLOW
         if opens and self._has_all(service):
             return Outcome.DROP_CONNECTION_LIMIT
         client = nat.End(packet.source, _ports(packet)[0])

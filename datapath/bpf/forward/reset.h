@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * A connection that is refused: its SYN is answered by a reset, as a host does
- * where nobody listens (RFC 9293, section 3.10.7.1), or dropped.
+ * A connection that is refused, or that nobody knows: its packet is answered by
+ * a reset, as a host does where nobody listens (RFC 9293, section 3.10.7.1), or
+ * dropped.
  *
  *   before   | link | client -> VIP | SYN, sequence number n, m bytes
  *   after    | link | VIP -> client | RST and ACK of n + m + 1
+ *
+ *   before   | link | client -> VIP | ACK of n
+ *   after    | link | VIP -> client | RST, sequence number n
  */
 #ifndef OXP_RESET_H
 #define OXP_RESET_H
@@ -15,20 +19,29 @@
 #include "forward/parse.h"
 
 #define RESET_TTL 64
+#define TCP_RST_ALONE 0x04
 #define TCP_RST_ACK 0x14
 
+/* What a reset says, as it is sent. */
+struct reset {
+	__be32 ports; /* of what it answers */
+	__be32 sequence;
+	__be32 acked;
+	__u32 flags;
+};
+
 /* `tcp` has 20 bytes; `pseudo` is the sum of the pseudo header. */
-static __always_inline void write_reset(__u32 *tcp, __u32 ports, __u32 acked,
+static __always_inline void write_reset(__u32 *tcp, const struct reset *reset,
 					__u64 pseudo)
 {
-	tcp[0] = ports >> 16 | ports << 16;
-	tcp[1] = 0;
-	tcp[2] = bpf_htonl(acked);
-	tcp[3] = 0x50 | TCP_RST_ACK << 8;
-	tcp[4] = (__u16)~fold(pseudo + tcp[0] + tcp[2] + tcp[3]);
+	tcp[0] = reset->ports >> 16 | reset->ports << 16;
+	tcp[1] = reset->sequence;
+	tcp[2] = reset->acked;
+	tcp[3] = 0x50 | reset->flags << 8;
+	tcp[4] = (__u16)~fold(pseudo + tcp[0] + tcp[1] + tcp[2] + tcp[3]);
 }
 
-static __always_inline void write_reset_v4(__u32 *ip, __u32 ports, __u32 acked)
+static __always_inline void write_reset_v4(__u32 *ip, const struct reset *reset)
 {
 	__u32 client = ip[3];
 
@@ -40,11 +53,11 @@ static __always_inline void write_reset_v4(__u32 *ip, __u32 ports, __u32 acked)
 	ip[2] |= (__u32)(__u16)~fold((__u64)ip[0] + ip[1] + ip[2] + ip[3] +
 				     ip[4])
 		 << 16;
-	write_reset(ip + 5, ports, acked,
+	write_reset(ip + 5, reset,
 		    (__u64)ip[3] + ip[4] + bpf_htonl(IPPROTO_TCP << 16 | 20));
 }
 
-static __always_inline void write_reset_v6(__u32 *ip, __u32 ports, __u32 acked)
+static __always_inline void write_reset_v6(__u32 *ip, const struct reset *reset)
 {
 	__u64 sum = (__u64)bpf_htonl(20) + bpf_htonl(IPPROTO_TCP);
 
@@ -57,16 +70,35 @@ static __always_inline void write_reset_v6(__u32 *ip, __u32 ports, __u32 acked)
 		ip[6 + i] = client;
 		sum += (__u64)ip[2 + i] + client;
 	}
-	write_reset(ip + 10, ports, acked, sum);
+	write_reset(ip + 10, reset, sum);
 }
 
-/* The packet at l3, with its TCP header at l4, becomes the answer. */
-static __always_inline bool answer_reset(struct xdp_md *ctx, __u32 l3, __u32 l4,
-					 bool v6)
+/* `length`: of the header and what it carries. */
+static __always_inline void reset_of(const struct tcphdr *tcp, __u32 length,
+				     struct reset *reset)
+{
+	reset->ports = *(const __be32 *)tcp;
+	reset->sequence = 0;
+	reset->acked = 0;
+	reset->flags = TCP_RST_ALONE;
+	if (tcp->ack) {
+		reset->sequence = tcp->ack_seq;
+		return;
+	}
+	reset->acked =
+		bpf_htonl(bpf_ntohl(tcp->seq) + 1 + length - 4 * tcp->doff);
+	reset->flags = TCP_RST_ACK;
+}
+
+/* The packet at l3, with its TCP header at l4, which is a SYN or acknowledges
+ * something, becomes the answer. A function of its own: as a part of a caller
+ * that has l3, l4 and v6 in a map Linux 6.1 refuses it. */
+COLD int answer_reset(struct xdp_md *ctx, __u32 l3, __u32 l4, __u32 v6)
 {
 	const struct tcphdr *tcp = at(ctx, l4, sizeof(*tcp));
 	__u32 *ip = at(ctx, l3, v6 ? 60 : 40);
-	__u32 ports, acked, length;
+	struct reset reset;
+	__u32 length;
 
 	if (!tcp || !ip)
 		return false;
@@ -76,12 +108,11 @@ static __always_inline bool answer_reset(struct xdp_md *ctx, __u32 l3, __u32 l4,
 		return false;
 	length = v6 ? bpf_ntohs(((struct ipv6hdr *)ip)->payload_len)
 		    : bpf_ntohs(((struct iphdr *)ip)->tot_len) - (l4 - l3);
-	ports = *(const __u32 *)tcp;
-	acked = bpf_ntohl(tcp->seq) + 1 + length - 4 * tcp->doff;
+	reset_of(tcp, length, &reset);
 	if (v6)
-		write_reset_v6(ip, ports, acked);
+		write_reset_v6(ip, &reset);
 	else
-		write_reset_v4(ip, ports, acked);
+		write_reset_v4(ip, &reset);
 	return true;
 }
 

@@ -73,7 +73,8 @@ OXP_OUTCOME(DROP_INTERNAL, 18, dropped,
 	    "report it")
 OXP_OUTCOME(DROP_NO_NAT_FLOW, 19, dropped,
 	    "NAT: answers of a flow that is not known, or no longer, and "
-	    "clients' resets of such flows")
+	    "packets of clients' connections that no node has, where no reset "
+	    "answers them")
 OXP_OUTCOME(DROP_NAT_FULL, 20, dropped,
 	    "NAT: new flows for which no port was free, or whose tenant has as "
 	    "many as it may have")
@@ -95,7 +96,8 @@ OXP_OUTCOME(DROP_CONNECTION_LIMIT, 25, dropped,
 	    "far as this node may take a share of it")
 OXP_OUTCOME(SENT_RESET, 26, answered,
 	    "the same, where the flavor's ``connection_limit_reset`` says that "
-	    "clients are sent a TCP reset")
+	    "clients are sent a TCP reset, and NAT's packets of connections "
+	    "that no node has, such as those of a node that has failed")
 OXP_OUTCOME(NAT_HANDED_ON, 27, remark,
 	    "NAT: of connections that another node has, sent there. Seen when "
 	    "routers move connections, such as in drains")

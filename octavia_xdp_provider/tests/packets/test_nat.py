@@ -53,7 +53,7 @@ class TestTranslation(nat_cases.NatCase):
             for length in (0, 1, 2, 33, 1000, 1301):
                 with self.subTest(front=front, back=back, protocol=protocol,
                                   length=length):
-                    service = self.nat_service(front, back, protocol)
+                    service = self.known(front, back, protocol)
                     layer = nat_cases.LAYER[protocol]
                     make = cases.tcp if protocol == state.TCP else cases.udp
                     out = self.sent(self.request(front, make()) /
@@ -80,13 +80,13 @@ class TestTranslation(nat_cases.NatCase):
                     self.compared.delete_service(service)
 
     def test_classes_and_headers_between_families(self):
-        service = self.nat_service(4, 6)
+        service = self.known(4, 6)
         out = self.sent(self.request(4, cases.tcp(), tos=0xb9, flags='DF'))
         self.assertEqual((0xb9, 0, 6), (out.tc, out.fl, out.nh))
         back = self.sent(self.answer(service, 6, cases.tcp(), tc=0x2e))
         self.assertEqual((0x2e, 0), (back.tos, int(back.flags)))
         self.compared.delete_service(service)
-        large = self.nat_service(6, 4)
+        large = self.known(6, 4)
         out = self.sent(self.request(6, cases.tcp()) / cases.payload(1300))
         self.assertEqual((2, 0), (int(out.flags), out.id))
         self.compared.delete_service(large)
@@ -101,7 +101,7 @@ class TestTranslation(nat_cases.NatCase):
 
     def test_options_and_extension_headers(self):
         for front, back in nat_cases.PAIRS:
-            service = self.nat_service(front, back)
+            service = self.known(front, back)
             if front == 4:
                 packet = self.request(4, cases.tcp(), options=[
                     inet.IPOption_Router_Alert()])
@@ -116,7 +116,7 @@ class TestTranslation(nat_cases.NatCase):
             self.compared.delete_service(service)
 
     def test_a_source_route_that_goes_on(self):
-        service = self.nat_service(4, 6)
+        service = self.known(4, 6)
         on = inet.IPOption_LSRR(routers=['10.9.9.9'], pointer=4)
         over = inet.IPOption_LSRR(routers=['10.9.9.9'], pointer=8)
         self.sent(self.request(4, cases.tcp(), options=[over]))
@@ -127,7 +127,7 @@ class TestTranslation(nat_cases.NatCase):
 
     def test_ttl_ends_here(self):
         for front, back in nat_cases.PAIRS:
-            service = self.nat_service(front, back)
+            service = self.known(front, back)
             self.sent(self.request(front, cases.tcp()))
             name = 'ttl' if front == 4 else 'hlim'
             for value in (0, 1):
@@ -188,7 +188,7 @@ class TestTranslation(nat_cases.NatCase):
     def test_too_big_is_answered_with_what_its_sender_may_send(self):
         for front, back in nat_cases.PAIRS:
             self.use(cases.plain_node(icmp_rate=1000))
-            self.nat_service(front, back, members=[state.Member(
+            self.known(front, back, members=[state.Member(
                 compared.packed(nat_cases.MEMBER[back]),
                 port=nat_cases.LOCAL, mtu=1400)])
             fields = {'flags': 'DF'} if front == 4 else {}
@@ -243,7 +243,7 @@ class TestErrors(nat_cases.NatCase):
         for (front, back), protocol in itertools.product(
                 nat_cases.PAIRS, (state.TCP, state.UDP)):
             with self.subTest(front=front, back=back, protocol=protocol):
-                service = self.nat_service(front, back, protocol)
+                service = self.known(front, back, protocol)
                 make = cases.tcp if protocol == state.TCP else cases.udp
                 asked = self.request(front, make()) / cases.payload(300)
                 out = self.sent(asked)
@@ -357,12 +357,57 @@ class TestFlows(nat_cases.NatCase):
                 [one.outcome for one in results])
             self.assertEqual(3, self.compared.active(service))
 
-    def test_unknown_flows(self):
-        """A client's segment begins one, so that it learns of a reset."""
+    def reset(self, packet):
+        """The reset that answers a packet of an unknown flow."""
+        result = self.check(packet, Action.TX, Outcome.SENT_RESET)
+        out = nat_cases.parsed(result.frame)
+        self.assertTrue(nat_cases.is_sound(out))
+        asked = packet.payload
+        self.assertEqual(
+            (asked.dst, asked.src, asked[inet.TCP].dport,
+             asked[inet.TCP].sport, asked[inet.TCP].ack, 0, 'R', 64),
+            (out.src, out.dst, out[inet.TCP].sport, out[inet.TCP].dport,
+             out[inet.TCP].seq, out[inet.TCP].ack, str(out[inet.TCP].flags),
+             out.ttl if out.version == 4 else out.hlim))
+        self.assertEqual(20, len(bytes(out[inet.TCP])))
+
+    def test_unknown_connections_are_reset(self):
+        self.use(cases.plain_node(icmp_rate=1000))
+        for front, back in nat_cases.PAIRS:
+            with self.subTest(front=front, back=back):
+                service = self.nat_service(front, back)
+                for flags in ('A', 'PA', 'FA', 'SA'):
+                    self.reset(self.request(front, cases.tcp(
+                        flags=flags, seq=5, ack=0xfffffffe)))
+                packet = self.request(front, cases.tcp(
+                    flags='PA', ack=7, options=[('MSS', 1460)]))
+                self.reset(packet / cases.payload(1000))
+                self.assertEqual(0, self.compared.active(service))
+                self.assertEqual(0, service.drops)
+                self.compared.compare_counters()
+                self.compared.delete_service(service)
+
+    def test_unknown_connections_without_a_reset(self):
+        self.use(cases.plain_node(icmp_rate=1000))
         service = self.nat_service()
-        self.dropped(self.request(4, cases.tcp(flags='R')),
+        for flags in ('R', 'RA', 'F', 'P', ''):
+            self.dropped(self.request(4, cases.tcp(flags=flags)),
+                         Outcome.DROP_NO_NAT_FLOW)
+        self.dropped(self.request(4, cases.tcp(flags='A'), flags='MF'),
                      Outcome.DROP_NO_NAT_FLOW)
-        self.sent(self.request(4, cases.tcp(flags='PA')))
+        self.assertEqual(6, service.drops)
+        self.assertEqual(0, self.compared.active(service))
+
+    def test_unknown_connections_beyond_the_budget(self):
+        self.use(cases.plain_node(icmp_rate=0))
+        service = self.nat_service()
+        self.dropped(self.request(4, cases.tcp(flags='A')),
+                     Outcome.DROP_NO_NAT_FLOW)
+        self.assertEqual(1, service.drops)
+
+    def test_only_the_member_of_a_flow_answers(self):
+        service = self.nat_service()
+        self.sent(self.request(4, cases.tcp(flags='S')))
         reset = self.answer(service, 4, cases.tcp(flags='R'))
         wrong = reset.copy()
         wrong[inet.TCP].sport = nat_cases.LOCAL + 1
@@ -376,6 +421,7 @@ class TestFlows(nat_cases.NatCase):
     def test_a_drained_member_keeps_its_flows_and_a_dead_one_does_not(self):
         members = [state.Member(compared.packed(f'10.1.0.{number}'),
                                 port=nat_cases.LOCAL) for number in (1, 2)]
+        self.use(cases.plain_node(icmp_rate=1000))
         service = self.nat_service(members=members)
         for port in range(41000, 41016):
             self.sent(self.request(4, cases.tcp(flags='S', sport=port)))
@@ -393,9 +439,12 @@ class TestFlows(nat_cases.NatCase):
             4, cases.tcp(flags='S', sport=42000))).dst)
         drained[0].healthy = False
         self.compared.set_health(drained)
-        for port in had:
-            self.assertEqual('10.1.0.2', self.sent(self.request(
-                4, cases.tcp(sport=port))).dst)
+        for port, member in had.items():
+            packet = self.request(4, cases.tcp(sport=port))
+            if member == '10.1.0.2':
+                self.assertEqual(member, self.sent(packet).dst)
+            else:
+                self.reset(packet)
 
     def test_what_else_comes_to_a_pool(self):
         self.use(cases.plain_node(echo=True, icmp_rate=100))
@@ -420,7 +469,7 @@ class TestRandomFrames(nat_cases.NatCase):
         """Packets of all kinds with bytes changed: program and model agree."""
         choose = random.Random(5)
         for front, back in nat_cases.PAIRS:
-            service = {protocol: self.nat_service(front, back, protocol)
+            service = {protocol: self.known(front, back, protocol)
                        for protocol in (state.TCP, state.UDP)}
             seeds = []
             for protocol, make in ((state.TCP, cases.tcp),

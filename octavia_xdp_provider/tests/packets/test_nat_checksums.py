@@ -10,6 +10,7 @@ from octavia_xdp_provider.tests.packets import test_checksums
 from octavia_xdp_provider.tests.packets.support import cases
 from octavia_xdp_provider.tests.packets.support import compared
 from octavia_xdp_provider.tests.packets.support import nat_cases
+from octavia_xdp_provider.tests.packets.support.cases import Outcome
 
 ROUNDS = 4
 HEADER = test_checksums.HEADER
@@ -47,12 +48,18 @@ class TestNat(test_checksums.ChecksumCase):
         return (IP[back](src=out.dst, dst=out.src),
                 {'sport': out[layer].dport, 'dport': out[layer].sport})
 
+    def opened(self, family: int):
+        """Addresses at random, of a connection."""
+        head = self.head(family)
+        self.leaves(head / cases.tcp(flags='S'))
+        return head
+
     def right(self, seen: bytes, family: int):
         self.assertTrue(test_checksums.is_right(seen, family), seen.hex())
 
     def test_tcp_of_both_directions(self):
         for front, back in self.each(state.TCP):
-            head, data = self.head(front), Raw(self.data())
+            head, data = self.opened(front), Raw(self.data())
             seen = self.zero(
                 lambda word, head=head, data=data:
                 head / cases.tcp(window=word) / data, HEADER[back] + TCP)
@@ -62,6 +69,14 @@ class TestNat(test_checksums.ChecksumCase):
                 lambda word, head=head, data=data, ports=ports:
                 head / cases.tcp(window=word, **ports) / data,
                 HEADER[front] + TCP), front)
+
+    def test_resets_of_unknown_connections(self):
+        self.use(cases.plain_node(icmp_rate=1000000))
+        for front, _back in self.each(state.TCP):
+            head = self.head(front)
+            self.right(self.zero(
+                lambda word, head=head: head / cases.tcp(ack=word),
+                HEADER[front] + TCP, 0, Outcome.SENT_RESET), front)
 
     def test_udp_is_never_sent_with_0(self):
         for front, back in self.each(state.UDP):
@@ -93,7 +108,7 @@ class TestNat(test_checksums.ChecksumCase):
         for front, back in self.each(state.TCP):
             if (front, back) != (4, 4):
                 continue
-            head = self.head(4)
+            head = self.opened(4)
 
             def make(word, head=head):
                 head.id = word
@@ -105,7 +120,9 @@ class TestNat(test_checksums.ChecksumCase):
         for protocol, make in ((state.TCP, cases.tcp), (state.UDP,
                                                         cases.udp)):
             for front, back in self.each(protocol):
-                asked = self.leaves(self.head(front) / make())
+                head = (self.opened(front) if protocol == state.TCP else
+                        self.head(front))
+                asked = self.leaves(head / make())
                 self.error(back, front, asked)
                 head, ports = self.answering(back, asked)
                 self.error(front, back, self.leaves(
@@ -124,7 +141,7 @@ class TestNat(test_checksums.ChecksumCase):
         for front, back in self.each(state.TCP):
             if (front, back) != (4, 4):
                 continue
-            asked = inet.IP(self.leaves(self.head(4) / cases.tcp()))
+            asked = inet.IP(self.leaves(self.opened(4) / cases.tcp()))
 
             def make(word, asked=asked):
                 asked.id = word

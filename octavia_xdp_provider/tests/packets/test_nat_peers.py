@@ -72,11 +72,6 @@ class PeersCase(nat_cases.NatCase):
             self.assertEqual('DF', str(out.flags))
         return out
 
-    def known(self, front: int, back: int):
-        service = self.nat_service(front, back)
-        self.sent(self.request(front, cases.tcp(flags='S')))
-        return service
-
     def ack(self, front: int, **fields):
         return self.request(front, cases.tcp(flags='A', **fields))
 
@@ -199,11 +194,14 @@ class TestOthers(PeersCase):
         packet = self.wrapped(self.ack(4), SEEK, 3, origin=AFTER[self.family])
         self.handed_on(packet, NOBODY, 4, OWN, AFTER)
 
-    def test_what_nobody_has_goes_to_a_member(self):
-        """Which resets it."""
+    def test_what_nobody_has_is_reset(self):
+        self.use(cases.plain_node(icmp_rate=1000))
         service = self.nat_service(4)
-        self.sent(self.wrapped(self.ack(4), NOBODY))
-        self.flow(service)
+        result = self.check(self.wrapped(self.ack(4, ack=9), NOBODY),
+                            Action.TX, Outcome.SENT_RESET)
+        out = nat_cases.parsed(result.frame)
+        self.assertEqual((cases.VIP4, cases.CLIENT4, 9, 'R'), (
+            out.src, out.dst, out[inet.TCP].seq, str(out[inet.TCP].flags)))
         self.compared.delete_service(service)
         self.dropped(self.wrapped(self.ack(4), NOBODY),
                      Outcome.DROP_NAT_PEER)
@@ -342,8 +340,10 @@ class TestRandomFrames(PeersCase):
 class TestNoPeers(nat_cases.NatCase):
 
     def test_nothing_is_handed_on_or_taken(self):
+        self.use(cases.plain_node(icmp_rate=1000))
         self.nat_service(4)
-        self.sent(self.request(4, cases.tcp(flags='A')))
+        self.check(self.request(4, cases.tcp(flags='A')), Action.TX,
+                   Outcome.SENT_RESET)
         self.passed(cases.link() / inet.IP(src=LAST[4], dst=OWN[4]) /
                     l2.GRE(key_present=1, key=0x4f580101) /
                     cases.ip4() / cases.tcp())

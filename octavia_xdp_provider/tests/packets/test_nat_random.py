@@ -45,7 +45,7 @@ class TestNat(unittest.TestCase):
     WANTED = {Outcome.DROP_NO_NAT_FLOW, Outcome.DROP_TTL,
               Outcome.DROP_NAT_UNTRANSLATABLE, Outcome.DROP_CONNECTION_LIMIT,
               Outcome.DROP_FRAGMENT, Outcome.DROP_ICMP,
-              Outcome.SENT_TOO_BIG, Outcome.ECHO_REPLY}
+              Outcome.SENT_TOO_BIG, Outcome.ECHO_REPLY, Outcome.SENT_RESET}
 
     def setUp(self):
         super().setUp()

@@ -15,6 +15,7 @@
 #include "forward/nat/error.h"
 #include "forward/nat/header.h"
 #include "forward/nat/peers.h"
+#include "forward/nat/reset.h"
 #include "forward/nat/send.h"
 #include "forward/nat/state.h"
 #include "forward/nat/transport.h"
@@ -357,8 +358,10 @@ static __always_inline int nat_begin(struct xdp_md *ctx)
 		return nat_end(work, drop(ctx, OXP_DROP_ICMP));
 	if (!line)
 		return nat_drop_peer(work);
+	if (work->packet.protocol == IPPROTO_TCP && !work->packet.opens_flow)
+		return nat_reset(ctx);
 	/* in a simulation: the port would be another one */
-	if (!writes_nat || nat_tcp_flags(ctx, &work->packet) & TCP_RST)
+	if (!writes_nat)
 		return nat_end(work, drop_at(ctx, OXP_DROP_NO_NAT_FLOW, line));
 	if (!nat_reserve(line, work->packet.opens_flow))
 		return nat_end(work, refuse_connection(ctx, work->packet.l3,

@@ -52,6 +52,14 @@ class NatCase(cases.PacketCase):
                 compared.packed(MEMBER[back]), port=LOCAL)], nat=True,
             **options)
 
+    def known(self, front: int = 4, back: int = 4,
+              protocol: int = state.TCP, **options):
+        """A service with a connection, of TCP, from port 40000."""
+        service = self.nat_service(front, back, protocol, **options)
+        if protocol == state.TCP:
+            self.sent(self.request(front, cases.tcp(flags='S')))
+        return service
+
     def request(self, front: int, transport, **fields):
         return cases.link() / FRONT[front][2](**fields) / transport
 
